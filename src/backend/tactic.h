@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A tactic: one way to run one layer, as data. The tuner compares tactics, the program compiles the chosen ones.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/format.h"
+#include "ir/graph.h"
+
+namespace lathe {
+
+// Yes, or no with a reason that a person can act on.
+struct Support {
+  bool ok = true;
+  std::string reason;
+  static Support no(std::string why) { return {false, std::move(why)}; }
+};
+
+// A variant together with how its operands are stored. The same variant in other formats is another entry with the same
+// name and id; (id, inputs, outputs) is the tuner's state.
+struct Tactic {
+  std::string runner;  // the family, as logs show it: "OnednnConvolution"
+  std::string name;    // stable and telling: "onednn_conv_jit_avx512_core"
+  uint64_t id = 0;     // hash_text(name)
+  // One entry per node input/output; constants and absent operands: Undefined (the tactic packs constants itself).
+  std::vector<TensorType> inputs, outputs;
+  // Error relative to direct summation in the same type (Winograd F(4,3) about 10).
+  double error_factor = 1;
+  // No work is done: output 0 lies inside input 0's memory (reshape, contiguous slice). Other way round for Concat:
+  // inputs lie inside the output. The memory plan places them.
+  bool is_view = false;
+  // An output may use the memory of these inputs when nobody reads them afterwards.
+  std::vector<int> in_place_inputs;
+  Support support;  // refused tactics are listed too, for the log
+  bool same_types(const Tactic& other) const { return inputs == other.inputs && outputs == other.outputs; }
+};
+
+// The layer for which tactics are asked: a node of a graph at a range of shapes. Tuned and timed at `opt`.
+struct LayerQuery {
+  const Graph& graph;
+  NodeId node = kNoNode;
+  const SymbolRanges& ranges;
+
+  const Node& layer() const { return graph.node(node); }
+  SymbolValues opt_values() const;
+  SymbolValues max_values() const;
+};
+
+}  // namespace lathe

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Errors that teach. Three kinds, never mixed: the input is wrong or unsupported, we have a bug, or the
+// system (device, file, memory) failed. Code on the way up adds context ("while importing node X"); the
+// original message stays last, so a user reads from the general to the particular.
+#pragma once
+
+#include <exception>
+#include <source_location>
+#include <string>
+#include <string_view>
+
+namespace lathe {
+
+enum class ErrorKind {
+  Input,     // the model, file or option is wrong or not supported: the user can act on it
+  Internal,  // an invariant of ours does not hold: a bug
+  System,    // a file, device or allocation failed
+};
+
+class Error : public std::exception {
+ public:
+  Error(ErrorKind kind, std::string message);
+
+  ErrorKind kind() const { return kind_; }
+  // Context first, then the original message, joined by ": ".
+  const char* what() const noexcept override { return text_.c_str(); }
+  // Puts a line of context before everything said so far. Returns *this, so that a catch block can
+  // write `error.add_context("while importing node X"); throw;`.
+  Error& add_context(std::string_view context);
+
+ private:
+  ErrorKind kind_;
+  std::string text_;
+};
+
+[[noreturn]] void throw_input_error(std::string message);
+[[noreturn]] void throw_system_error(std::string message);
+
+// An invariant of ours. Stays on in release builds, so keep it out of inner loops.
+void check(bool condition, std::string_view message,
+           std::source_location where = std::source_location::current());
+
+}  // namespace lathe

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one pool of threads. A run is a team: every member calls the same function with its index and walks the
+// whole program, meeting the others at barriers. That costs one wake per inference instead of one per layer.
+//
+// The caller is member 0. Workers spin for a short bounded time and then sleep. One team runs at a time; a
+// second caller waits for its turn (whole runs queue), so two spinning teams never fight over the cores. When the
+// machine is busy a barrier yields instead of spinning on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace lathe {
+
+// A barrier for one team. Spins briefly, then yields, then sleeps.
+class TeamBarrier;
+
+// What a member of a team knows about itself.
+struct Worker {
+  int index = 0;  // 0 .. count-1; 0 is the caller
+  int count = 1;
+  TeamBarrier* barrier_ = nullptr;  // null when count == 1
+
+  // Every member must call it the same number of times.
+  void barrier() const;
+
+  // The piece of [0, total) that belongs to this member: pieces are contiguous and differ by at most one
+  // `grain`.
+  struct Range {
+    int64_t begin = 0, end = 0;
+  };
+  Range slice(int64_t total, int64_t grain = 1) const;
+};
+
+class ThreadPool {
+ public:
+  // threads <= 0: min(affinity mask, cgroup quota, physical cores).
+  explicit ThreadPool(int threads = 0);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const;
+
+  // Runs `body(worker)` on min(members, size()) threads and waits for all of them. The first exception is rethrown
+  // here after every member has returned or left (a member that throws still counts at barriers). Called from inside a
+  // team, it runs inline with one member.
+  void run(int members, const std::function<void(const Worker&)>& body);
+  // Splits [0, total) over the whole pool in contiguous pieces of at least `grain`.
+  void parallel_for(int64_t total, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// min(affinity mask, cgroup v1/v2 CPU quota rounded up, physical cores), at least 1.
+int usable_cpu_count();
+
+}  // namespace lathe

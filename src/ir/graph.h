@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The IR: values and nodes in vectors, referred to by id, strongly typed. Read here; change only through ir/edit.h.
+//
+// A value is a graph input, a constant, or the output of one node. A node applies an operator to its inputs and then its
+// epilogue to the result. Every node carries the ONNX nodes that it implements.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/dtype.h"
+#include "ir/format.h"
+#include "ir/op.h"
+#include "ir/shape.h"
+#include "ir/tensor.h"
+
+namespace lathe {
+
+using ValueId = int32_t;
+using NodeId = int32_t;
+inline constexpr ValueId kNoValue = -1;  // an absent optional input or output
+inline constexpr NodeId kNoNode = -1;
+
+struct Value {
+  std::string name;  // unique in the graph
+  DType dtype = DType::Undefined;
+  Shape shape;
+  Format format;         // linear until the tuner chose
+  Tensor constant;       // set for constants (always linear)
+  // What is in a small integer tensor, when it can be said in dims (shape computations). One entry per element.
+  std::optional<Shape> contents;
+  NodeId producer = kNoNode;  // kNoNode for inputs and constants
+  bool is_constant() const { return static_cast<bool>(constant); }
+};
+
+// An ONNX node that a layer implements.
+struct Origin {
+  std::string name;
+  std::string op_type;
+  bool operator==(const Origin&) const = default;
+};
+
+struct Node {
+  std::string name;  // unique: "Conv_0 + Relu_1"
+  Op op;
+  std::vector<ValueId> inputs;   // the operator's inputs, then the epilogue's operands 1..
+  std::vector<ValueId> outputs;  // kNoValue for an unused optional output
+  PointwiseProgram epilogue;     // applies to output 0; empty: none
+  std::vector<Origin> origins;
+  // Types that the layer may compute in besides its own (set for --bf16, --fp16, --best). Empty: its own only.
+  std::vector<DType> allowed_types;
+  bool removed = false;
+
+  // How many of `inputs` belong to the operator.
+  size_t op_input_count() const { return inputs.size() - (epilogue.empty() ? 0 : epilogue.input_count - 1); }
+};
+
+class Graph {
+ public:
+  const std::string& name() const { return name_; }
+  // Ids of live nodes in execution order (a topological order).
+  const std::vector<NodeId>& order() const { return order_; }
+  const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
+  const Value& value(ValueId id) const { return values_[static_cast<size_t>(id)]; }
+  size_t value_count() const { return values_.size(); }  // ids are 0..value_count-1; some may be unused
+  size_t node_count() const { return nodes_.size(); }    // with removed ones; order() has the live ones
+  const std::vector<ValueId>& inputs() const { return inputs_; }
+  const std::vector<ValueId>& outputs() const { return outputs_; }
+  // Nodes that read the value (each once), in execution order.
+  std::vector<NodeId> users(ValueId id) const;
+  bool is_output(ValueId id) const;
+  std::optional<ValueId> find_value(std::string_view name) const;
+  // Symbols of the input shapes, sorted.
+  std::vector<std::string> symbols() const;
+
+ private:
+  friend class GraphEditor;
+  std::string name_;
+  std::vector<Node> nodes_;
+  std::vector<Value> values_;
+  std::vector<NodeId> order_;
+  std::vector<ValueId> inputs_, outputs_;
+};
+
+}  // namespace lathe

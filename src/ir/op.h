@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The core operators: small attribute structs in a variant. The importer expands everything else into these.
+//
+// Each struct names its fields once, in visit(); text form, plan file, hashing and printing follow from that. Fields may
+// be bool, int64_t, float, std::string, DType, an enum with enum_name/enum_from_name, vectors of int64_t/float, Dims,
+// and PointwiseProgram. What an operator means stands in ops/ under the same name.
+//
+// Inputs and outputs are listed at each struct; [x] is optional (an absent input is kNoValue).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ir/dtype.h"
+#include "ir/format.h"
+#include "ir/pointwise.h"
+#include "ir/shape.h"
+
+namespace lathe {
+
+using Ints = std::vector<int64_t>;
+
+#define LATHE_FIELDS(...)                                      \
+  template <class Self, class V>                               \
+  static void visit([[maybe_unused]] Self& s, [[maybe_unused]] V&& v) { __VA_ARGS__ }
+// (The one macro of the IR: it spares each struct two identical visitor templates, const and not.)
+
+// --- pointwise ---------------------------------------------------------------------------------------------------
+// inputs: arity(code) operands, broadcast; output: result. Where: bool condition first.
+struct Pointwise {
+  static constexpr std::string_view kName = "Pointwise";
+  PointwiseCode code = PointwiseCode::Identity;
+  float alpha = 0, beta = 0;
+  LATHE_FIELDS(v("code", s.code); v("alpha", s.alpha); v("beta", s.beta);)
+  bool operator==(const Pointwise&) const = default;
+};
+// A fused chain as a layer: inputs are the program's, output its result.
+struct PointwiseChain {
+  static constexpr std::string_view kName = "PointwiseChain";
+  PointwiseProgram program;
+  LATHE_FIELDS(v("program", s.program);)
+  bool operator==(const PointwiseChain&) const = default;
+};
+// input: x; output: x in type `to`.
+struct Cast {
+  static constexpr std::string_view kName = "Cast";
+  DType to = DType::Float32;
+  bool saturate = true;
+  LATHE_FIELDS(v("to", s.to); v("saturate", s.saturate);)
+  bool operator==(const Cast&) const = default;
+};
+// Same elements in another type or format: what the tuner inserts. Output's type and format come from its value.
+struct Reformat {
+  static constexpr std::string_view kName = "Reformat";
+  LATHE_FIELDS()
+  bool operator==(const Reformat&) const = default;
+};
+
+// --- convolution, products ---------------------------------------------------------------------------------------
+enum class AutoPad : uint8_t { NotSet, SameUpper, SameLower, Valid };
+// inputs: x (N, C, spatial...), w (M, C/groups, kernel...), [bias (M)]; output (N, M, spatial...). Vectors have one
+// entry per spatial dim. pads_end counts only with NotSet.
+struct Conv {
+  static constexpr std::string_view kName = "Conv";
+  Ints kernel, strides, dilations, pads_begin, pads_end;
+  int64_t groups = 1;
+  AutoPad auto_pad = AutoPad::NotSet;
+  LATHE_FIELDS(v("kernel", s.kernel); v("strides", s.strides); v("dilations", s.dilations); v("pads_begin", s.pads_begin);
+               v("pads_end", s.pads_end); v("groups", s.groups); v("auto_pad", s.auto_pad);)
+  bool operator==(const Conv&) const = default;
+};
+// inputs: x (N, C, ...), w (C, M/groups, kernel...), [bias (M)]. output_shape (spatial) overrides pads when not empty.
+struct ConvTranspose {
+  static constexpr std::string_view kName = "ConvTranspose";
+  Ints kernel, strides, dilations, pads_begin, pads_end, output_padding, output_shape;
+  int64_t groups = 1;
+  AutoPad auto_pad = AutoPad::NotSet;
+  LATHE_FIELDS(v("kernel", s.kernel); v("strides", s.strides); v("dilations", s.dilations); v("pads_begin", s.pads_begin);
+               v("pads_end", s.pads_end); v("output_padding", s.output_padding); v("output_shape", s.output_shape);
+               v("groups", s.groups); v("auto_pad", s.auto_pad);)
+  bool operator==(const ConvTranspose&) const = default;
+};
+// inputs: a (..., M, K), b (..., K, N); numpy matmul with batch broadcast, rank 1 as in numpy. transpose_* swaps the last
+// two dims first. Gemm becomes MatMul (+ Pointwise).
+struct MatMul {
+  static constexpr std::string_view kName = "MatMul";
+  bool transpose_a = false, transpose_b = false;
+  LATHE_FIELDS(v("transpose_a", s.transpose_a); v("transpose_b", s.transpose_b);)
+  bool operator==(const MatMul&) const = default;
+};
+// inputs: q (B, H, Sq, D), k (B, H, Sk, D), v (B, H, Sk, Dv), [mask, broadcast to (B, H, Sq, Sk): bool (true keeps) or
+// float (added)]; output (B, H, Sq, Dv) = softmax(q k^T * scale + mask) v, FP32 inside. Layout BSHD: q, k, v and output are
+// (B, S, H, D) in memory order instead, so that no transpose runs.
+enum class AttentionLayout : uint8_t { BHSD, BSHD };
+struct Attention {
+  static constexpr std::string_view kName = "Attention";
+  float scale = 1;
+  bool causal = false;
+  AttentionLayout layout = AttentionLayout::BHSD;
+  LATHE_FIELDS(v("scale", s.scale); v("causal", s.causal); v("layout", s.layout);)
+  bool operator==(const Attention&) const = default;
+};
+
+// --- pooling, normalization, reduction ---------------------------------------------------------------------------
+enum class PoolKind : uint8_t { Max, Average, Lp };
+// input: x (N, C, spatial...); outputs: y, [indices (int64, Max only)].
+struct Pool {
+  static constexpr std::string_view kName = "Pool";
+  PoolKind kind = PoolKind::Max;
+  Ints kernel, strides, dilations, pads_begin, pads_end;
+  AutoPad auto_pad = AutoPad::NotSet;
+  bool ceil_mode = false, count_include_pad = false;
+  int64_t p = 2;              // Lp
+  bool column_major = false;  // storage_order of the indices
+  LATHE_FIELDS(v("kind", s.kind); v("kernel", s.kernel); v("strides", s.strides); v("dilations", s.dilations);
+               v("pads_begin", s.pads_begin); v("pads_end", s.pads_end); v("auto_pad", s.auto_pad);
+               v("ceil_mode", s.ceil_mode); v("count_include_pad", s.count_include_pad); v("p", s.p);
+               v("column_major", s.column_major);)
+  bool operator==(const Pool&) const = default;
+};
+enum class ReduceKind : uint8_t { Sum, Mean, Max, Min, Prod, L1, L2, LogSum, LogSumExp, SumSquare };
+// inputs: x, [axes (int64) when `axes` is not set]; axes set and empty: no axis (identity). Unset and no input: all.
+struct Reduce {
+  static constexpr std::string_view kName = "Reduce";
+  ReduceKind kind = ReduceKind::Sum;
+  std::optional<Ints> axes;
+  bool keepdims = true;
+  bool noop_with_empty_axes = false;
+  LATHE_FIELDS(v("kind", s.kind); v("axes", s.axes); v("keepdims", s.keepdims);
+               v("noop_with_empty_axes", s.noop_with_empty_axes);)
+  bool operator==(const Reduce&) const = default;
+};
+struct ArgReduce {  // input: x; output: int64 index of the largest (or smallest) element
+  static constexpr std::string_view kName = "ArgReduce";
+  bool max = true;
+  int64_t axis = 0;
+  bool keepdims = true, select_last_index = false;
+  LATHE_FIELDS(v("max", s.max); v("axis", s.axis); v("keepdims", s.keepdims); v("select_last_index", s.select_last_index);)
+  bool operator==(const ArgReduce&) const = default;
+};
+struct Softmax {  // input: x; softmax (or log softmax) over one axis
+  static constexpr std::string_view kName = "Softmax";
+  int64_t axis = -1;
+  bool log = false;
+  LATHE_FIELDS(v("axis", s.axis); v("log", s.log);)
+  bool operator==(const Softmax&) const = default;
+};
+// inputs: x, [scale], [bias] (shape of x from `axis` on); outputs: y, [mean], [inverse standard deviation].
+// rms: no mean is subtracted (RMSNormalization).
+struct LayerNorm {
+  static constexpr std::string_view kName = "LayerNorm";
+  int64_t axis = -1;
+  float epsilon = 1e-5f;
+  bool rms = false;
+  LATHE_FIELDS(v("axis", s.axis); v("epsilon", s.epsilon); v("rms", s.rms);)
+  bool operator==(const LayerNorm&) const = default;
+};
+struct BatchNorm {  // inputs: x, scale, bias, mean, variance (C); output y
+  static constexpr std::string_view kName = "BatchNorm";
+  float epsilon = 1e-5f;
+  LATHE_FIELDS(v("epsilon", s.epsilon);)
+  bool operator==(const BatchNorm&) const = default;
+};
+struct GroupNorm {  // inputs: x, scale, bias (C); groups == 0: one group per channel (InstanceNormalization)
+  static constexpr std::string_view kName = "GroupNorm";
+  int64_t groups = 0;
+  float epsilon = 1e-5f;
+  LATHE_FIELDS(v("groups", s.groups); v("epsilon", s.epsilon);)
+  bool operator==(const GroupNorm&) const = default;
+};
+struct Lrn {  // input: x
+  static constexpr std::string_view kName = "Lrn";
+  int64_t size = 5;
+  float alpha = 1e-4f, beta = 0.75f, bias = 1;
+  LATHE_FIELDS(v("size", s.size); v("alpha", s.alpha); v("beta", s.beta); v("bias", s.bias);)
+  bool operator==(const Lrn&) const = default;
+};
+struct CumSum {  // inputs: x, axis (scalar)
+  static constexpr std::string_view kName = "CumSum";
+  bool exclusive = false, reverse = false;
+  LATHE_FIELDS(v("exclusive", s.exclusive); v("reverse", s.reverse);)
+  bool operator==(const CumSum&) const = default;
+};
+
+// --- shape and data movement -------------------------------------------------------------------------------------
+// Where an attribute is optional<Shape> and a tensor input exists too: the importer sets the attribute whenever the
+// tensor's contents are known (constant or symbolic) and leaves the input out, so the input is the rare, truly dynamic case.
+struct ReshapeOp {  // inputs: x, [shape (int64)]; `shape` holds final dims (0 and -1 are resolved)
+  static constexpr std::string_view kName = "Reshape";
+  std::optional<Shape> shape;
+  bool allow_zero = false;  // meaning of 0 in the tensor input
+  LATHE_FIELDS(v("shape", s.shape); v("allow_zero", s.allow_zero);)
+  bool operator==(const ReshapeOp&) const = default;
+};
+struct Transpose {
+  static constexpr std::string_view kName = "Transpose";
+  Ints perm;
+  LATHE_FIELDS(v("perm", s.perm);)
+  bool operator==(const Transpose&) const = default;
+};
+struct Concat {  // inputs: one or more
+  static constexpr std::string_view kName = "Concat";
+  int64_t axis = 0;
+  LATHE_FIELDS(v("axis", s.axis);)
+  bool operator==(const Concat&) const = default;
+};
+struct Split {  // input: x; outputs: one per size. Sizes are always set (the importer computes equal parts).
+  static constexpr std::string_view kName = "Split";
+  int64_t axis = 0;
+  Shape sizes;
+  LATHE_FIELDS(v("axis", s.axis); v("sizes", s.sizes);)
+  bool operator==(const Split&) const = default;
+};
+// inputs: x, [starts, ends, [axes], [steps]] (int64 tensors) when `starts` is not set. Attribute form: one entry per axis
+// in `axes`; starts and ends already clamped to [0, dim]; steps != 0 (negative: starts in [0, dim-1], ends in [-1, dim-1]).
+struct Slice {
+  static constexpr std::string_view kName = "Slice";
+  std::optional<Shape> starts, ends;
+  Ints axes, steps;
+  LATHE_FIELDS(v("starts", s.starts); v("ends", s.ends); v("axes", s.axes); v("steps", s.steps);)
+  bool operator==(const Slice&) const = default;
+};
+struct Expand {  // inputs: x, [shape]
+  static constexpr std::string_view kName = "Expand";
+  std::optional<Shape> shape;
+  LATHE_FIELDS(v("shape", s.shape);)
+  bool operator==(const Expand&) const = default;
+};
+struct Tile {  // inputs: x, [repeats]
+  static constexpr std::string_view kName = "Tile";
+  std::optional<Shape> repeats;
+  LATHE_FIELDS(v("repeats", s.repeats);)
+  bool operator==(const Tile&) const = default;
+};
+enum class PadMode : uint8_t { Constant, Reflect, Edge, Wrap };
+struct Pad {  // inputs: x, [pads (int64) when unset], [value (scalar)], [axes]; pads: begin per dim, then end per dim
+  static constexpr std::string_view kName = "Pad";
+  PadMode mode = PadMode::Constant;
+  std::optional<Shape> pads;
+  LATHE_FIELDS(v("mode", s.mode); v("pads", s.pads);)
+  bool operator==(const Pad&) const = default;
+};
+enum class ResizeMode : uint8_t { Nearest, Linear, Cubic };
+enum class CoordinateMode : uint8_t {
+  HalfPixel, HalfPixelSymmetric, PytorchHalfPixel, AlignCorners, Asymmetric, TfCropAndResize, TfHalfPixelForNn
+};
+enum class NearestMode : uint8_t { RoundPreferFloor, RoundPreferCeil, Floor, Ceil };
+enum class AspectPolicy : uint8_t { Stretch, NotLarger, NotSmaller };
+// inputs: x, [roi], [scales (float)], [sizes (int64)]. `scales`/`sizes` hold constants when known (one per axis in
+// `axes`, all axes when empty).
+struct Resize {
+  static constexpr std::string_view kName = "Resize";
+  ResizeMode mode = ResizeMode::Nearest;
+  CoordinateMode coordinates = CoordinateMode::HalfPixel;
+  NearestMode nearest = NearestMode::RoundPreferFloor;
+  AspectPolicy aspect = AspectPolicy::Stretch;
+  float cubic_coeff_a = -0.75f, extrapolation_value = 0;
+  bool exclude_outside = false, antialias = false;
+  std::vector<float> scales;
+  std::optional<Shape> sizes;
+  Ints axes;
+  LATHE_FIELDS(v("mode", s.mode); v("coordinates", s.coordinates); v("nearest", s.nearest); v("aspect", s.aspect);
+               v("cubic_coeff_a", s.cubic_coeff_a); v("extrapolation_value", s.extrapolation_value);
+               v("exclude_outside", s.exclude_outside); v("antialias", s.antialias); v("scales", s.scales);
+               v("sizes", s.sizes); v("axes", s.axes);)
+  bool operator==(const Resize&) const = default;
+};
+struct Gather {  // inputs: x, indices
+  static constexpr std::string_view kName = "Gather";
+  int64_t axis = 0;
+  LATHE_FIELDS(v("axis", s.axis);)
+  bool operator==(const Gather&) const = default;
+};
+struct GatherElements {  // inputs: x, indices
+  static constexpr std::string_view kName = "GatherElements";
+  int64_t axis = 0;
+  LATHE_FIELDS(v("axis", s.axis);)
+  bool operator==(const GatherElements&) const = default;
+};
+struct GatherND {  // inputs: x, indices
+  static constexpr std::string_view kName = "GatherND";
+  int64_t batch_dims = 0;
+  LATHE_FIELDS(v("batch_dims", s.batch_dims);)
+  bool operator==(const GatherND&) const = default;
+};
+enum class ScatterReduction : uint8_t { None, Add, Mul, Min, Max };
+struct ScatterElements {  // inputs: x, indices, updates
+  static constexpr std::string_view kName = "ScatterElements";
+  int64_t axis = 0;
+  ScatterReduction reduction = ScatterReduction::None;
+  LATHE_FIELDS(v("axis", s.axis); v("reduction", s.reduction);)
+  bool operator==(const ScatterElements&) const = default;
+};
+struct ScatterND {  // inputs: x, indices, updates
+  static constexpr std::string_view kName = "ScatterND";
+  ScatterReduction reduction = ScatterReduction::None;
+  LATHE_FIELDS(v("reduction", s.reduction);)
+  bool operator==(const ScatterND&) const = default;
+};
+struct Trilu {  // inputs: x, [k]
+  static constexpr std::string_view kName = "Trilu";
+  bool upper = true;
+  LATHE_FIELDS(v("upper", s.upper);)
+  bool operator==(const Trilu&) const = default;
+};
+struct OneHot {  // inputs: indices, depth, values (off, on)
+  static constexpr std::string_view kName = "OneHot";
+  int64_t axis = -1;
+  LATHE_FIELDS(v("axis", s.axis);)
+  bool operator==(const OneHot&) const = default;
+};
+struct DepthToSpace {  // input: x; blocks == DCR or CRD order; inverse: SpaceToDepth
+  static constexpr std::string_view kName = "DepthToSpace";
+  int64_t block = 2;
+  bool crd = false, inverse = false;
+  LATHE_FIELDS(v("block", s.block); v("crd", s.crd); v("inverse", s.inverse);)
+  bool operator==(const DepthToSpace&) const = default;
+};
+
+// --- values from shapes, data-dependent shapes -------------------------------------------------------------------
+// No inputs: an int64 tensor of dims, written when shapes are known. scalar: rank 0 with one dim.
+struct ShapeTensor {
+  static constexpr std::string_view kName = "ShapeTensor";
+  Shape dims;
+  bool scalar = false;
+  LATHE_FIELDS(v("dims", s.dims); v("scalar", s.scalar);)
+  bool operator==(const ShapeTensor&) const = default;
+};
+struct ShapeOf {  // input: x; output: int64 dims [start, end); the importer folds it to ShapeTensor when x's shape is known
+  static constexpr std::string_view kName = "ShapeOf";
+  int64_t start = 0;
+  std::optional<Ints> end;  // one entry when set
+  LATHE_FIELDS(v("start", s.start); v("end", s.end);)
+  bool operator==(const ShapeOf&) const = default;
+};
+struct Range {  // inputs: start, limit, delta (scalars); the length is a Dim when contents are known, else data-dependent
+  static constexpr std::string_view kName = "Range";
+  LATHE_FIELDS()
+  bool operator==(const Range&) const = default;
+};
+struct Fill {  // inputs: [shape (int64) when unset]; output filled with `value` in type `dtype` (ConstantOfShape)
+  static constexpr std::string_view kName = "Fill";
+  std::optional<Shape> shape;
+  DType dtype = DType::Float32;
+  double value = 0;
+  LATHE_FIELDS(v("shape", s.shape); v("dtype", s.dtype); v("value", s.value);)
+  bool operator==(const Fill&) const = default;
+};
+struct TopK {  // inputs: x, k (int64, one element); outputs: values, indices (int64)
+  static constexpr std::string_view kName = "TopK";
+  int64_t axis = -1;
+  bool largest = true, sorted = true;
+  LATHE_FIELDS(v("axis", s.axis); v("largest", s.largest); v("sorted", s.sorted);)
+  bool operator==(const TopK&) const = default;
+};
+struct NonZero {  // input: x; output: int64 (rank, count), count data-dependent
+  static constexpr std::string_view kName = "NonZero";
+  LATHE_FIELDS()
+  bool operator==(const NonZero&) const = default;
+};
+// inputs: boxes (B, N, 4), scores (B, C, N), [max_output_boxes_per_class], [iou_threshold], [score_threshold];
+// output: int64 (selected, 3), selected data-dependent.
+struct NonMaxSuppression {
+  static constexpr std::string_view kName = "NonMaxSuppression";
+  bool center_point_box = false;
+  LATHE_FIELDS(v("center_point_box", s.center_point_box);)
+  bool operator==(const NonMaxSuppression&) const = default;
+};
+
+// --- quantization ------------------------------------------------------------------------------------------------
+// inputs: x, scale, [zero_point]; per tensor, per axis or blocked (block_size > 0). Output type `to`.
+struct QuantizeLinear {
+  static constexpr std::string_view kName = "QuantizeLinear";
+  int64_t axis = 1, block_size = 0;
+  DType to = DType::UInt8;
+  bool saturate = true;
+  LATHE_FIELDS(v("axis", s.axis); v("block_size", s.block_size); v("to", s.to); v("saturate", s.saturate);)
+  bool operator==(const QuantizeLinear&) const = default;
+};
+struct DequantizeLinear {  // inputs: x, scale, [zero_point]; output has type `to`
+  static constexpr std::string_view kName = "DequantizeLinear";
+  int64_t axis = 1, block_size = 0;
+  DType to = DType::Float32;
+  LATHE_FIELDS(v("axis", s.axis); v("block_size", s.block_size); v("to", s.to);)
+  bool operator==(const DequantizeLinear&) const = default;
+};
+
+#undef LATHE_FIELDS
+
+using Op = std::variant<Pointwise, PointwiseChain, Cast, Reformat, Conv, ConvTranspose, MatMul, Attention, Pool, Reduce,
+                        ArgReduce, Softmax, LayerNorm, BatchNorm, GroupNorm, Lrn, CumSum, ReshapeOp, Transpose, Concat,
+                        Split, Slice, Expand, Tile, Pad, Resize, Gather, GatherElements, GatherND, ScatterElements,
+                        ScatterND, Trilu, OneHot, DepthToSpace, ShapeTensor, ShapeOf, Range, Fill, TopK, NonZero,
+                        NonMaxSuppression, QuantizeLinear, DequantizeLinear>;
+
+// kName of the alternative; for Pointwise use pointwise_info(code).name to name the operation to a person.
+std::string_view op_name(const Op& op);
+// What logs call it: "Conv", "Relu" (the pointwise code), "MatMul".
+std::string_view op_display_name(const Op& op);
+
+// Names of the enums above: enum_name(value) and enum_from_name<E>("SameUpper") (nullopt when unknown).
+std::string_view enum_name(AutoPad), enum_name(AttentionLayout), enum_name(PoolKind), enum_name(ReduceKind),
+    enum_name(PadMode), enum_name(ResizeMode), enum_name(CoordinateMode), enum_name(NearestMode),
+    enum_name(AspectPolicy), enum_name(ScatterReduction);
+template <class E>
+std::optional<E> enum_from_name(std::string_view name);  // instantiated in op.cpp for each enum
+
+}  // namespace lathe

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The text form of a graph. It parses back exactly, constants by reference or inline.
+//
+//   graph "resnet50" {
+//     input %input: float32[batch, 3, 224, 224]
+//     const %w: float32[64, 3, 7, 7] = ref 0                       # or = [1, 2, 3] for up to 16 elements
+//     %y: float32[batch, 64, 112, 112]:channels_last = Conv "conv1 + relu1" (%input, %w, %b)
+//         {kernel=[7, 7], strides=[2, 2], pads_begin=[3, 3], pads_end=[3, 3]} epilogue {Relu(0)} from ["conv1" Conv, "relu1" Relu]
+//     output %y
+//   }
+//
+// Fields that have their default value are left out. Names that are not plain identifiers are quoted: %"a/b:0".
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "ir/graph.h"
+
+namespace lathe {
+
+struct GraphTextOptions {
+  // Index under which a big constant is kept elsewhere (plan file); null: big constants print as `ref hash(...)`.
+  std::function<int64_t(ValueId, const Tensor&)> constant_index = nullptr;
+  bool inline_constants = false;  // print all elements (tests)
+};
+std::string to_text(const Graph& graph, const GraphTextOptions& options = {});
+std::string node_to_text(const Graph& graph, NodeId node);
+
+// Throws Input with line and column. `constant` gives the tensor of `ref N`.
+Graph parse_graph(std::string_view text, const std::function<Tensor(int64_t)>& constant = nullptr);
+
+}  // namespace lathe

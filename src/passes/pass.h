@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A pass: a name and a function that rewrites a graph into an equivalent one and says whether it changed something. The
+// runner times, verifies, dumps, cleans dead nodes, disables by name and stops after N changes; a pass does none of that.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/observer.h"
+#include "base/thread_pool.h"
+#include "ir/graph.h"
+
+namespace lathe {
+
+class PassContext {
+ public:
+  PassContext(Observer& observer, ThreadPool& pool) : observer(observer), pool(pool) {}
+  Observer& observer;
+  ThreadPool& pool;
+  // Types that layers may compute in (--bf16 ...), for the pass that marks them.
+  std::vector<DType> allowed_types;
+
+  // A pass asks before each rewrite; false once the change budget (--stopAfter) is used up.
+  bool may_change();
+  int changes_left = -1;  // -1: no limit
+};
+
+struct Pass {
+  std::string_view name;   // "fuse_conv_activation": the file's name
+  std::string_view label;  // TensorRT's word in the verbose log: "ConvReluFusion"
+  bool (*run)(Graph& graph, PassContext& context);
+};
+
+struct Stage {
+  std::string_view label;  // "vertical fusions": logged as "After vertical fusions: N layers"
+  std::vector<Pass> passes;
+};
+
+struct PassOptions {
+  std::set<std::string, std::less<>> disabled;       // by name
+  std::set<std::string, std::less<>> dump_after;     // by name, "all"
+  std::function<void(std::string_view pass, const Graph&)> dump;
+  int stop_after = -1;                               // number of rewrites in all
+  bool verify_with_oracle = false;                   // --verify-passes
+};
+
+// Runs the stages in order; each stage repeats until nothing changes (bounded). Throws with the pass's name as context.
+void run_passes(Graph& graph, const std::vector<Stage>& stages, const PassOptions& options, PassContext& context);
+
+}  // namespace lathe
