@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a CPU tactic is inside: a family lists its tactics for a layer, makes a LayerKernel (weights packed once), and that
+// prepares a PreparedLayer for concrete extents, which every member of the team runs on its part.
+//
+// A new family is one file with a `TacticFamily x_tactics()` function and one line in tactics.cpp.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/program.h"
+#include "backend/tactic.h"
+#include "base/thread_pool.h"
+
+namespace lathe::cpu {
+
+enum class Isa : uint8_t { Avx2, Avx512, Avx512Bf16, Amx };  // each includes the ones before it
+
+struct Machine {
+  Isa isa = Isa::Avx2;       // the highest level to use: what the CPU has, capped by --cpuIsa
+  bool has_avx512_bf16 = false, has_avx512_vnni = false, has_avx512_fp16 = false;  // within the cap
+  int threads = 1;
+  int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;
+};
+
+// Addresses of one layer's operands, in the node's order; null where absent or where the tactic packed a constant.
+struct LayerArgs {
+  std::span<const void* const> inputs;
+  std::span<void* const> outputs;
+  std::byte* scratch = nullptr;  // scratch_bytes(), shared by the team, 64-byte aligned, contents undefined
+};
+
+// A layer at concrete extents. Immutable: several executions may not share one, but run() is const for the team.
+class PreparedLayer {
+ public:
+  virtual ~PreparedLayer() = default;
+  virtual size_t scratch_bytes() const { return 0; }
+  // How many members work on it, at most `available`. With 1 only member 0 calls run(), and no barrier is needed between
+  // such layers. Otherwise members 0..n-1 call run() with Worker{index, n} and may use worker.barrier() inside.
+  virtual int members(int available) const { return available; }
+  virtual void run(const LayerArgs& args, const Worker& worker) const = 0;
+  // After a run of a layer with data-dependent outputs: the values of its new symbols. Called by member 0.
+  virtual void resolve(const LayerArgs&, SymbolValues&) const {}
+};
+
+struct ShapeContext {
+  const SymbolValues& symbols;
+  std::vector<Extents> inputs, outputs;  // data-dependent dims at their upper bound
+  int threads = 1;
+};
+
+class LayerKernel {
+ public:
+  virtual ~LayerKernel() = default;
+  virtual std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const = 0;
+};
+
+// Packs constants once: at build into the store, at load found there. `key` is unique per layer; add a suffix per block.
+struct PackContext {
+  BlobStore& blobs;
+  std::string key;
+  // The block if it is stored; else calls pack() and stores what it returns.
+  std::span<const std::byte> packed(std::string_view suffix,
+                                    const std::function<std::vector<std::byte>()>& pack) const;
+};
+
+struct TacticFamily {
+  std::string_view runner;
+  // Tactics of the layer, supported and refused, best guess first. Nothing for operators that are not the family's.
+  std::vector<Tactic> (*list)(const LayerQuery& query, const Machine& machine);
+  std::unique_ptr<LayerKernel> (*make)(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                       const PackContext& pack);
+};
+
+// tactics.cpp: all families, in the order of expectation.
+std::vector<TacticFamily> tactic_families();
+
+}  // namespace lathe::cpu
