@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# make demo       build, write a ResNet-50, build its engine, run it, print the report
+# make test       what CI runs (under 20 minutes on two cores)
+# make test-all   everything: all models at batch 1 and 8, every ISA level, emulation of an AVX2-only CPU
+# Every target sets up what it needs (tools/setup.sh) and says what it installs.
+
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+LAUNCHER := $(if $(shell command -v ccache 2>/dev/null),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+
+.PHONY: help build demo test test-all test-fast test-asan test-tsan install format tidy bench clean setup-build setup-test
+help:
+	@sed -n '3,6p' Makefile | sed 's/^# //'
+	@echo "make build      release build in build/          make bench    compare with ONNX Runtime and OpenVINO"
+	@echo "make install    PREFIX=$(PREFIX)                make format   clang-format what changed"
+
+setup-build:
+	@tools/setup.sh build
+setup-test:
+	@tools/setup.sh test
+
+build: setup-build
+	@cmake --preset release $(LAUNCHER) -DLATHE_TESTS=OFF >/dev/null
+	@cmake --build build -j$(JOBS)
+
+demo: build
+	@tools/demo.sh
+
+# The release build with tests; one command per check, so that the first that fails is the last thing printed.
+test-fast: setup-test
+	@cmake --preset release $(LAUNCHER) -DLATHE_TESTS=ON >/dev/null
+	@cmake --build build -j$(JOBS)
+	@tools/test.sh fast
+
+# Parsers and fast tests under AddressSanitizer and UndefinedBehaviorSanitizer.
+test-asan: setup-test
+	@cmake --preset asan $(LAUNCHER) >/dev/null
+	@cmake --build build-asan -j$(JOBS) --target sanitized_tests
+	@tools/test.sh asan
+
+# The thread pool and the runtime under ThreadSanitizer.
+test-tsan: setup-test
+	@cmake --preset tsan $(LAUNCHER) >/dev/null
+	@cmake --build build-tsan -j$(JOBS) --target threaded_tests
+	@tools/test.sh tsan
+
+test:
+	@tools/test-summary.sh begin
+	@$(MAKE) --no-print-directory test-fast
+	@$(MAKE) --no-print-directory test-asan
+	@$(MAKE) --no-print-directory test-tsan
+	@tools/test-summary.sh end
+
+test-all: setup-test
+	@tools/setup.sh test-all
+	@$(MAKE) --no-print-directory test
+	@tools/test.sh slow
+	@tools/test-summary.sh end
+
+bench: setup-test build
+	@.venv/bin/python bench/compare.py $(BENCH_ARGS)
+
+install: build
+	@cmake --install build --prefix $(PREFIX)
+
+format:
+	@git diff --name-only --diff-filter=d main -- '*.cpp' '*.h' '*.inc' | xargs -r clang-format-14 -i
+tidy:
+	@tools/setup.sh dev
+	@git diff --name-only --diff-filter=d main~20 -- 'src/*.cpp' 'cli/*.cpp' | xargs -r clang-tidy-14 -p build --quiet
+
+clean:
+	@rm -rf build build-asan build-tsan build-ubsan build-debug

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the include order of docs/architecture.md: a folder includes only what lies below it.
+
+Also: no file over 600 lines (tables excepted), SPDX line first, `#pragma once` in headers, and kernels compiled for
+one instruction set include only intrinsics, plain C headers and their own kernel headers.
+"""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# Each layer may include itself and every layer before it. Folders in one layer do not include each other.
+LAYERS = [
+    {"base"},
+    {"ir"},
+    {"ops", "backend"},
+    {"reference", "plugin", "backend/cpu", "backend/cuda", "memory"},
+    {"onnx", "passes", "quant", "tune", "plan"},
+    {"runtime", "backend/all"},
+    {"builder"},
+    {"report"},
+    {"cli", "python", "bench", "examples"},
+]
+# The runtime links no ONNX reader, no pass and no tuner, though they lie below it.
+FORBIDDEN = {"runtime": {"onnx", "passes", "quant", "tune"}}
+# Tables: long because what they list is long.
+LONG_FILES = {"src/ir/op.h"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+
+
+def folder_of(path):
+    """'backend/cpu/kernels/x.h' -> 'backend/cpu'; 'backend/all.cpp' -> 'backend/all'; 'ir/dim.h' -> 'ir'."""
+    parts = path.split("/")
+    if parts[:2] in (["backend", "cpu"], ["backend", "cuda"]):
+        return "/".join(parts[:2])
+    if parts[0] == "backend" and parts[1].startswith("all."):
+        return "backend/all"
+    return parts[0]
+
+
+def level(folder):
+    for i, layer in enumerate(LAYERS):
+        if folder in layer:
+            return i
+    return None
+
+
+def check_includes(file, folder, problems):
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        target = match.group(1)
+        where = f"{file.relative_to(ROOT)}:{number}"
+        if target.startswith("lathe/"):
+            continue  # the public API
+        other = folder_of(target)
+        if level(other) is None:
+            if not (file.parent / target).exists() and not target.startswith(("generated", "version")):
+                problems.append(f"{where}: \"{target}\" belongs to no folder of src/")
+            continue
+        if other == folder:
+            continue
+        if level(other) >= level(folder):
+            problems.append(f"{where}: {folder} must not include {other} (\"{target}\"): include order")
+        if other in FORBIDDEN.get(folder, set()):
+            problems.append(f"{where}: {folder} must not include {other}: the runtime stays free of it")
+
+
+def check_form(file, problems):
+    name = str(file.relative_to(ROOT))
+    lines = file.read_text().splitlines()
+    if not lines or "SPDX-License-Identifier: Apache-2.0" not in "\n".join(lines[:2]):
+        problems.append(f"{name}: the first line must be the SPDX line")
+    if file.suffix == ".h" and "#pragma once" not in lines:
+        problems.append(f"{name}: no #pragma once")
+    if len(lines) > 600 and name not in LONG_FILES and "// table" not in "\n".join(lines[:12]):
+        problems.append(f"{name}: {len(lines)} lines; split it by purpose (600 at most)")
+    text = "\n".join(lines)
+    if re.search(r"\bgetenv\s*\(", text) and name.startswith("src/"):
+        problems.append(f"{name}: the library reads no environment variables")
+
+
+def main():
+    problems = []
+    files = [f for top in ("src", "cli", "examples", "bench", "include") if (ROOT / top).exists()
+             for f in sorted((ROOT / top).rglob("*")) if f.suffix in (".h", ".cpp", ".inc", ".cu", ".cuh")]
+    for file in files:
+        top = file.relative_to(ROOT).parts[0]
+        folder = folder_of(str(file.relative_to(ROOT / "src"))) if top == "src" else "cli" if top == "cli" else top
+        if level(folder) is None and top != "include":
+            problems.append(f"{file.relative_to(ROOT)}: folder {folder} is not in the include order")
+        elif top not in ("include", "examples") and not file.name.endswith("_test.cpp"):
+            check_includes(file, folder, problems)
+        check_form(file, problems)
+    for problem in problems:
+        print(problem)
+    print(f"{len(files)} files, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

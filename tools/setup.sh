@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Installs what a target needs from Debian's packages and, for tests, the pinned Python peers into .venv.
+# usage: tools/setup.sh build|test|dev
+# As root or with sudo it installs (asking first when a person is at the terminal); otherwise it prints the exact line to
+# run and exits with 1.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=(g++ cmake ninja-build pkg-config libdnnl-dev nlohmann-json3-dev libfmt-dev libprotozero-dev libxxhash-dev libzip-dev)
+test=(libgtest-dev python3 python3-venv)
+dev=(clang-format-14 clang-tidy-14 ccache)
+slow=(qemu-user)  # an AVX2-only CPU under emulation
+
+case "${1:-build}" in
+  build) wanted=("${build[@]}") ;;
+  test) wanted=("${build[@]}" "${test[@]}") ;;
+  test-all) wanted=("${build[@]}" "${test[@]}" "${slow[@]}") ;;
+  dev) wanted=("${build[@]}" "${test[@]}" "${slow[@]}" "${dev[@]}") ;;
+  *) sed -n '3,8p' "$0"; exit 2 ;;
+esac
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "This script knows Debian 12 and its relatives. On another system install the counterparts of: ${wanted[*]}" >&2
+  exit 1
+fi
+
+missing=()
+for package in "${wanted[@]}"; do
+  [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+done
+
+if [ ${#missing[@]} -gt 0 ]; then
+  line="apt-get install -y --no-install-recommends ${missing[*]}"
+  if [ "$(id -u)" = 0 ]; then
+    as_root=()
+  elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+    as_root=(sudo)
+  else
+    echo "These packages are missing: ${missing[*]}" >&2
+    echo "Run this as root, then call make again:" >&2
+    echo "    apt-get update && $line" >&2
+    exit 1
+  fi
+  echo "Lathe needs these Debian packages: ${missing[*]}"
+  if [ -t 0 ] && [ -t 1 ]; then
+    read -r -p "Install them now? [Y/n] " answer
+    case "$answer" in [nN]*) echo "Nothing was installed. The line is: ${as_root[*]} $line" >&2; exit 1 ;; esac
+  fi
+  if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $line >/tmp/lathe-apt.$$ 2>&1; then
+    "${as_root[@]}" apt-get update -qq
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $line >/tmp/lathe-apt.$$ 2>&1 ||
+      { cat /tmp/lathe-apt.$$; rm -f /tmp/lathe-apt.$$; exit 1; }
+  fi
+  rm -f /tmp/lathe-apt.$$
+fi
+
+case "$1" in
+  test | test-all | dev) tools/setup-python.sh ;;
+esac

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs one group of checks and counts them. usage: tools/test.sh fast|asan|tsan|slow
+# A check is a name and a command; its output is kept in build/test-logs and printed when it fails.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+logs=build/test-logs
+mkdir -p "$logs"
+failed=0
+
+check() {  # check NAME COMMAND...
+  local name=$1 start=$SECONDS
+  shift
+  if "$@" >"$logs/${name//\//_}.log" 2>&1; then
+    printf '  %-44s ok      %4d s\n' "$name" $((SECONDS - start))
+    echo "ok $name" >>"$logs/results"
+  else
+    printf '  %-44s FAILED  %4d s\n' "$name" $((SECONDS - start))
+    tail -n 60 "$logs/${name//\//_}.log" | sed 's/^/    | /'
+    echo "failed $name" >>"$logs/results"
+    failed=1
+  fi
+}
+
+programs() {  # programs BUILD_DIR PREFIX [NAMES...]: the test programs of a build
+  local dir=$1 prefix=$2 program
+  shift 2
+  for program in "$dir"/bin/*_test; do
+    [ -x "$program" ] || continue
+    local name
+    name=$(basename "$program")
+    if [ $# -gt 0 ] && [[ " $* " != *" $name "* ]]; then continue; fi
+    check "$prefix$name" "$program" --gtest_brief=1
+  done
+}
+
+python=.venv/bin/python
+case "${1:-}" in
+  fast)
+    check include_order python3 tests/structure/include_order.py
+    programs build ""
+    for script in tests/*/run.py; do
+      [ -f "$script" ] && check "$(basename "$(dirname "$script")")" $python "$script" --build build
+    done
+    ;;
+  asan)
+    export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1
+    programs build-asan asan/
+    ;;
+  tsan)
+    export TSAN_OPTIONS=halt_on_error=1
+    programs build-tsan tsan/ base_test runtime_test
+    ;;
+  slow)
+    for script in tests/*/run.py; do
+      [ -f "$script" ] && check "$(basename "$(dirname "$script")")/all" $python "$script" --build build --all
+    done
+    ;;
+  *) sed -n '4,5p' "$0"; exit 2 ;;
+esac
+exit $failed
