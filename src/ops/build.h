@@ -11,7 +11,8 @@
 
 namespace lathe {
 
-// Appends `op` (before `before` when given) and returns its outputs. The first output is called `output_name`, or
+// Appends `op` (before `before` when given) and returns its outputs. The first output is called
+// `output_name`, or
 // "<name>_output" when empty; others get "_1", ... A name that is taken gets a suffix.
 std::vector<ValueId> append_node(GraphEditor& editor, std::string name, Op op, std::vector<ValueId> inputs,
                                  std::vector<Origin> origins, std::vector<std::string> output_names = {},

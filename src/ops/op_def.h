@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an operator means: legality and shape rule, reference evaluation, and cost. One family per file; ops.cpp lists all.
-// Import, folding, the interpreter, the last-resort tactic and the tests all use these.
+// What an operator means: legality and shape rule, reference evaluation, and cost. One family per file;
+// ops.cpp lists all. Import, folding, the interpreter, the last-resort tactic and the tests all use these.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,7 +45,7 @@ struct EvaluateContext {
 
   bool has(size_t i) const { return i < inputs.size() && static_cast<bool>(inputs[i]); }
   const Tensor& input(size_t i) const { return inputs[i]; }
-  Extents extents(const Shape& shape) const { return evaluate(shape, *symbols); }
+  Extents extents(const Shape& shape) const;
   void parallel_for(int64_t total, int64_t grain, const std::function<void(int64_t, int64_t)>& body) const;
 };
 
@@ -64,8 +66,12 @@ struct OpDef {
 template <class T, auto Infer, auto Evaluate>
 OpDef op_def(double (*flops)(const Op&, const CostContext&) = nullptr) {
   return {T::kName, Op(T{}).index(),
-          [](const Op& op, const InferContext& c) -> std::vector<ResultInfo> { return Infer(std::get<T>(op), c); },
-          [](const Op& op, const EvaluateContext& c) -> std::vector<Tensor> { return Evaluate(std::get<T>(op), c); },
+          [](const Op& op, const InferContext& c) -> std::vector<ResultInfo> {
+            return Infer(std::get<T>(op), c);
+          },
+          [](const Op& op, const EvaluateContext& c) -> std::vector<Tensor> {
+            return Evaluate(std::get<T>(op), c);
+          },
           flops};
 }
 
@@ -73,7 +79,8 @@ OpDef op_def(double (*flops)(const Op&, const CostContext&) = nullptr) {
 const OpDef& find_op_def(const Op& op);
 const std::vector<OpDef>& all_op_defs();  // ops.cpp
 
-// Infers the results of a node with its epilogue. Errors name the node, the operator, shapes and types.
+// Infers the results of a node with its epilogue; the context holds all of the node's inputs, the epilogue's
+// operands last. Errors name the node, the operator, shapes and types.
 std::vector<ResultInfo> infer(const Op& op, const PointwiseProgram& epilogue, const InferContext& context);
 // Evaluates a node with its epilogue: inputs are all of the node's inputs.
 std::vector<Tensor> evaluate_node(const Node& node, const EvaluateContext& context, DType output_dtype);

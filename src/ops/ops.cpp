@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The list that answers "which operators exist?": the families, one line each.
+
+#include "ops/families.h"
+#include "ops/op_def.h"
+
+namespace lathe {
+
+namespace {
+
+std::vector<OpDef> join(std::vector<std::vector<OpDef>> families) {
+  std::vector<OpDef> all;
+  for (std::vector<OpDef>& family : families) all.insert(all.end(), family.begin(), family.end());
+  return all;
+}
+
+}  // namespace
+
+const std::vector<OpDef>& all_op_defs() {
+  static const std::vector<OpDef> defs = join({
+      pointwise_ops(),
+  });
+  return defs;
+}
+
+}  // namespace lathe
