@@ -408,5 +408,7 @@ std::string_view enum_name(AutoPad), enum_name(AttentionLayout), enum_name(PoolK
     enum_name(AspectPolicy), enum_name(ScatterReduction);
 template <class E>
 std::optional<E> enum_from_name(std::string_view name);  // instantiated in op.cpp for each enum
+template <>
+std::optional<PointwiseCode> enum_from_name(std::string_view name);
 
 }  // namespace lathe

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/op.h"
+
+#include "base/error.h"
+
+namespace lathe {
+namespace {
+
+// Names in the order of the enumerators: the index is the value.
+template <class E>
+std::vector<std::string_view> names_of();
+
+template <>
+std::vector<std::string_view> names_of<AutoPad>() {
+  return {"NotSet", "SameUpper", "SameLower", "Valid"};
+}
+template <>
+std::vector<std::string_view> names_of<AttentionLayout>() {
+  return {"BHSD", "BSHD"};
+}
+template <>
+std::vector<std::string_view> names_of<PoolKind>() {
+  return {"Max", "Average", "Lp"};
+}
+template <>
+std::vector<std::string_view> names_of<ReduceKind>() {
+  return {"Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare"};
+}
+template <>
+std::vector<std::string_view> names_of<PadMode>() {
+  return {"Constant", "Reflect", "Edge", "Wrap"};
+}
+template <>
+std::vector<std::string_view> names_of<ResizeMode>() {
+  return {"Nearest", "Linear", "Cubic"};
+}
+template <>
+std::vector<std::string_view> names_of<CoordinateMode>() {
+  return {"HalfPixel",  "HalfPixelSymmetric", "PytorchHalfPixel", "AlignCorners",
+          "Asymmetric", "TfCropAndResize",    "TfHalfPixelForNn"};
+}
+template <>
+std::vector<std::string_view> names_of<NearestMode>() {
+  return {"RoundPreferFloor", "RoundPreferCeil", "Floor", "Ceil"};
+}
+template <>
+std::vector<std::string_view> names_of<AspectPolicy>() {
+  return {"Stretch", "NotLarger", "NotSmaller"};
+}
+template <>
+std::vector<std::string_view> names_of<ScatterReduction>() {
+  return {"None", "Add", "Mul", "Min", "Max"};
+}
+
+template <class E>
+const std::vector<std::string_view>& enum_names() {
+  static const std::vector<std::string_view> names = names_of<E>();
+  return names;
+}
+
+template <class E>
+std::string_view name_in_table(E value) {
+  const auto index = static_cast<size_t>(value);
+  check(index < enum_names<E>().size(), "enum_name: value out of range");
+  return enum_names<E>()[index];
+}
+
+}  // namespace
+
+std::string_view op_name(const Op& op) {
+  return std::visit([]<class T>(const T&) { return T::kName; }, op);
+}
+
+std::string_view op_display_name(const Op& op) {
+  if (const auto* pointwise = std::get_if<Pointwise>(&op)) return pointwise_info(pointwise->code).name;
+  return op_name(op);
+}
+
+std::string_view enum_name(AutoPad v) {
+  return name_in_table(v);
+}
+std::string_view enum_name(AttentionLayout v) {
+  return name_in_table(v);
+}
+std::string_view enum_name(PoolKind v) {
+  return name_in_table(v);
+}
+std::string_view enum_name(ReduceKind v) {
+  return name_in_table(v);
+}
+std::string_view enum_name(PadMode v) {
+  return name_in_table(v);
+}
+std::string_view enum_name(ResizeMode v) {
+  return name_in_table(v);
+}
+std::string_view enum_name(CoordinateMode v) {
+  return name_in_table(v);
+}
+std::string_view enum_name(NearestMode v) {
+  return name_in_table(v);
+}
+std::string_view enum_name(AspectPolicy v) {
+  return name_in_table(v);
+}
+std::string_view enum_name(ScatterReduction v) {
+  return name_in_table(v);
+}
+
+template <class E>
+std::optional<E> enum_from_name(std::string_view name) {
+  const auto& names = enum_names<E>();
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return static_cast<E>(i);
+  }
+  return std::nullopt;
+}
+
+template std::optional<AutoPad> enum_from_name(std::string_view);
+template std::optional<AttentionLayout> enum_from_name(std::string_view);
+template std::optional<PoolKind> enum_from_name(std::string_view);
+template std::optional<ReduceKind> enum_from_name(std::string_view);
+template std::optional<PadMode> enum_from_name(std::string_view);
+template std::optional<ResizeMode> enum_from_name(std::string_view);
+template std::optional<CoordinateMode> enum_from_name(std::string_view);
+template std::optional<NearestMode> enum_from_name(std::string_view);
+template std::optional<AspectPolicy> enum_from_name(std::string_view);
+template std::optional<ScatterReduction> enum_from_name(std::string_view);
+
+template <>
+std::optional<PointwiseCode> enum_from_name(std::string_view name) {
+  for (const PointwiseInfo& info : all_pointwise()) {
+    if (info.name == name) return info.code;
+  }
+  return std::nullopt;
+}
+
+}  // namespace lathe
