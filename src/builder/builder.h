@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a model to an engine. pipeline.cpp has the order of the stages; what happens is told to the observer.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/observer.h"
+#include "builder/network.h"
+#include "builder/options.h"
+#include "runtime/engine.h"
+
+namespace lathe {
+
+class Builder {
+ public:
+  // The observer must outlive the builder.
+  // `pool` runs passes and folding; null: one of the backend's size is made.
+  Builder(std::shared_ptr<const Backend> backend, Observer& observer,
+          std::shared_ptr<ThreadPool> pool = nullptr);
+  ~Builder();
+
+  const std::shared_ptr<const Backend>& backend() const { return backend_; }
+
+  // Emits ModelParsed. Throws Input; all unsupported operators are listed at once.
+  Network parse_onnx(const std::filesystem::path& path);
+  // `directory` is where external data is looked for; empty: there is none.
+  Network parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& directory = {});
+
+  std::shared_ptr<const Engine> build(const Network& network, const BuildOptions& options);
+
+  // A section for this backend's target, from the plan's portable graph, untimed (first supported tactics):
+  // seconds. The new engine's plan holds the old sections too.
+  std::shared_ptr<const Engine> retarget(const Plan& plan);
+  // The same with tactics timed anew. Profiles come from the plan; `options.profiles` is ignored.
+  std::shared_ptr<const Engine> retune(const Plan& plan, const BuildOptions& options);
+
+ private:
+  std::shared_ptr<const Backend> backend_;
+  Observer& observer_;
+  std::shared_ptr<ThreadPool> pool_;
+};
+
+}  // namespace lathe

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A model after import: the portable graph and what is known of its origin.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace lathe {
+
+struct Network {
+  std::shared_ptr<const Graph> graph;
+  ModelMetadata model;
+  double parse_seconds = 0;
+  std::vector<std::string> warnings;  // of the importer
+
+  std::vector<TensorInfo> inputs() const { return input_infos(*graph); }
+  std::vector<TensorInfo> outputs() const { return output_infos(*graph); }
+};
+
+}  // namespace lathe

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything a build depends on besides the model: one struct, set in one place.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backend/all.h"
+#include "passes/pass.h"
+#include "plan/plan.h"
+#include "tune/timing_cache.h"
+
+namespace lathe {
+
+enum class TimingCacheMode {
+  Local,     // used within this build, not stored
+  Global,    // read from and merged back into `timing_cache_file`
+  Disabled,  // nothing is looked up
+};
+
+struct BuildOptions {
+  // --- what the engine accepts. Empty: one profile made from static shapes, unknown dims are 1.
+  std::vector<OptimizationProfile> profiles;
+
+  // --- types that layers may compute in besides the model's own; the faster engine is kept.
+  bool bf16 = false, fp16 = false;
+  bool best = false;            // all of the above that the device has
+  bool strongly_typed = false;  // types come from the model: the flags above have no effect
+  bool winograd = true;         // tactics with error_factor > 1, within the error budget
+
+  // --- effort
+  int optimization_level = 3;       // 0 .. 5
+  int max_tactics = -1;             // per layer; -1: the level's default
+  int avg_timing = 8;               // repetitions per tactic
+  double time_budget_seconds = -1;  // tuning stops here and takes the best so far; -1: the level's default
+  std::set<std::string, std::less<>>
+      disabled_runners;  // tactic sources that are switched off, by runner name
+
+  // --- timing cache
+  TimingCacheMode timing_cache_mode = TimingCacheMode::Local;
+  std::filesystem::path timing_cache_file;    // Global
+  std::shared_ptr<TimingCache> timing_cache;  // the caller's, used instead of a file when set
+  bool error_on_timing_cache_miss = false;
+
+  // --- the rest
+  int64_t workspace_limit_bytes = -1;  // of one layer's scratch; -1: none
+  ProfilingVerbosity verbosity = ProfilingVerbosity::LayerNamesOnly;
+  PassOptions passes;
+};
+
+}  // namespace lathe

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A plan: the content of an engine file, in memory or mapped. Portable graph and weights, and per target what
+// was chosen, where it lies and what was packed. docs/engine-format.md describes the bytes.
+//
+// Byte blocks (weights, packed weights) are content-addressed: the same bytes are stored once. A mapped plan
+// reads blocks in place; nothing is copied at load.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/program.h"
+#include "plan/optimization_profile.h"
+
+namespace lathe {
+
+// Where the model came from. Part of the file, so no times and no paths.
+struct ModelMetadata {
+  std::string name, producer, producer_version, domain, doc_string;
+  int64_t ir_version = 0, opset_version = 0, model_version = 0;
+};
+
+// What one optimization profile got on one target.
+struct PlanVariant {
+  std::shared_ptr<const Graph> graph;  // final
+  std::vector<Choice> choices;
+  MemoryPlan memory;
+  SymbolRanges ranges;
+  std::shared_ptr<BlobStore> blobs;
+};
+
+struct PlanSection {
+  Target target;
+  std::string settings;               // what the section was built with, for people: "level 3, fp32"
+  bool timed = false;                 // false: first tactics, untimed (level 0, retarget)
+  std::vector<PlanVariant> variants;  // one per optimization profile
+};
+
+enum class ProfilingVerbosity { None, LayerNamesOnly, Detailed };
+
+class Plan {
+ public:
+  // The file is mapped and its structure checked; block hashes are checked when a section or the portable
+  // graph is used. One Input error names the file and what is wrong with it.
+  static std::shared_ptr<const Plan> read(const std::filesystem::path& path);
+  static std::shared_ptr<const Plan> from_bytes(std::vector<std::byte> bytes, std::string source);
+
+  ModelMetadata model;
+  std::vector<TensorInfo> inputs, outputs;
+  std::vector<OptimizationProfile> profiles;  // complete
+  ProfilingVerbosity verbosity = ProfilingVerbosity::LayerNamesOnly;
+  std::string lathe_version;
+
+  size_t section_count() const { return sections_.size(); }
+  const Target& target(size_t section) const;
+  std::string settings(size_t section) const;
+  // Parses and checks a section on first use (thread-safe).
+  std::shared_ptr<const PlanSection> section(size_t index) const;
+  // The graph as imported, with its weights.
+  std::shared_ptr<const Graph> portable_graph() const;
+
+  // The section for this target, or why there is none.
+  struct Fit {
+    int section = -1;
+    std::string reason;
+  };
+  Fit find_section(const Target& target) const;
+
+  // For builders: a plan in memory.
+  Plan() = default;
+  void set_portable_graph(std::shared_ptr<const Graph> graph);
+  // Replaces the section with the same target key, or adds one.
+  void set_section(std::shared_ptr<const PlanSection> section);
+  // A plan with the same content whose sections can be changed.
+  std::shared_ptr<Plan> clone() const;
+
+  // Same content, same bytes. The old file stays when writing fails.
+  void write(const std::filesystem::path& path) const;
+  std::vector<std::byte> to_bytes() const;
+  // Bytes of the file that this plan was read from, 0 when it is only in memory.
+  size_t file_bytes() const { return file_bytes_; }
+
+ private:
+  struct LazySection;
+  struct Source;  // the mapped file
+  std::vector<std::shared_ptr<LazySection>> sections_;
+  std::shared_ptr<const Source> source_;
+  mutable std::shared_ptr<const Graph> portable_graph_;
+  size_t file_bytes_ = 0;
+};
+
+// Packed blocks during a build, in memory.
+std::shared_ptr<BlobStore> make_memory_blob_store();
+
+}  // namespace lathe

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A context: the state of running one engine. Cheap; one per thread. Not to be used by two threads at a time.
+//
+// Set input shapes (static inputs need none), then run. Shapes are checked against the optimization profile.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/backend.h"
+#include "plan/optimization_profile.h"
+#include "runtime/profiler.h"
+
+namespace lathe {
+
+class Engine;
+
+class Context {
+ public:
+  Context(std::shared_ptr<const Engine> engine, int profile);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  const Engine& engine() const { return *engine_; }
+  int profile() const { return profile_; }
+  // Switches the optimization profile; shapes have to be set again.
+  void set_profile(int index);
+
+  // Throws Input for an unknown name, a wrong rank, or a dim that is static and different. The range is
+  // checked when all shapes are known.
+  void set_input_shape(std::string_view input, Extents extents);
+  // Elements of a shape tensor (an input whose contents are dims).
+  void set_input_values(std::string_view input, std::vector<int64_t> elements);
+  // Every input that has no shape yet gets the profile's opt shape.
+  void use_opt_shapes();
+
+  // Checks shapes against the profile and prepares the execution. Called by the functions below; cheap when
+  // nothing changed. Throws Input for a missing shape or one outside the profile.
+  void resolve_shapes();
+  Extents input_extents(size_t index);
+  // Data-dependent dims: before a run their upper bound, after it their value.
+  Extents output_extents(size_t index);
+  bool output_is_data_dependent(size_t index) const;
+  int64_t input_bytes(size_t index);
+  // Room that the output's binding must have (upper bound of data-dependent dims).
+  int64_t output_bytes(size_t index);
+
+  // Runs with host tensors, inputs in the engine's order, and sets input shapes from them. Throws Input when
+  // a type, rank or extent does not fit.
+  std::vector<Tensor> run(std::span<const Tensor> inputs);
+  // Runs with addresses of all inputs, then all outputs, in backend memory, linear format.
+  void enqueue(std::span<void* const> bindings, Stream& stream);
+  // The same, and adds each layer's time to `profiler`.
+  void enqueue_profiled(std::span<void* const> bindings, Stream& stream, LayerProfiler& profiler);
+  // The same, with a call before and after each layer (see Execution::run_observed); execution().read() sees
+  // values.
+  void enqueue_observed(std::span<void* const> bindings, Stream& stream, const Execution::LayerHook& hook);
+  Execution& execution() { return *execution_; }
+
+  int64_t device_bytes() const { return execution_->device_bytes(); }
+  std::string launch_note() const { return execution_->launch_note(); }
+
+ private:
+  size_t input_index(std::string_view name) const;
+  std::shared_ptr<const Engine> engine_;
+  int profile_ = 0;
+  std::unique_ptr<Execution> execution_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<std::optional<Extents>> shapes_;
+  std::vector<std::optional<std::vector<int64_t>>> values_;
+  SymbolValues symbols_;
+  bool resolved_ = false;
+  bool ran_ = false;
+};
+
+}  // namespace lathe
