@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/error.h"
+
+#include <gtest/gtest.h>
+
+namespace lathe {
+namespace {
+
+TEST(Error, ContextComesFirst) {
+  try {
+    try {
+      throw_input_error("unknown operator 'Foo'");
+    } catch (Error& error) {
+      error.add_context("while importing node 'n'").add_context("m.onnx");
+      throw;
+    }
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Input);
+    EXPECT_STREQ(error.what(), "m.onnx: while importing node 'n': unknown operator 'Foo'");
+  }
+}
+
+TEST(Error, CheckNamesThePlace) {
+  check(true, "fine");
+  try {
+    check(false, "a rule");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Internal);
+    EXPECT_NE(std::string(error.what()).find("src/base/error_test.cpp:"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("a rule"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace lathe
