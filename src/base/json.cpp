@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The two doors to JSON. Depth is limited while parsing: nlohmann's parser is iterative, but a document of a
+// million brackets would overflow the stack when its tree is destroyed or walked.
+#include "base/json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace lathe {
+namespace {
+
+constexpr int kMaxDepth = 512;
+
+struct Position {
+  size_t line = 1, column = 1;
+};
+
+Position position_of(std::string_view text, size_t offset) {
+  const std::string_view before = text.substr(0, std::min(offset, text.size()));
+  const size_t last_break = before.rfind('\n');
+  return {static_cast<size_t>(std::count(before.begin(), before.end(), '\n')) + 1,
+          last_break == std::string_view::npos ? before.size() + 1 : before.size() - last_break};
+}
+
+// nlohmann's text without its error code and without its own idea of the position.
+std::string_view plain_reason(std::string_view what) {
+  if (const size_t bracket = what.find("] "); bracket != std::string_view::npos)
+    what.remove_prefix(bracket + 2);
+  if (what.substr(0, 11) == "parse error") {
+    if (const size_t colon = what.find(": "); colon != std::string_view::npos) what.remove_prefix(colon + 2);
+  }
+  return what;
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text, std::string_view source) {
+  const auto limit_depth = [&](int depth, Json::parse_event_t, Json&) {
+    if (depth > kMaxDepth) {
+      throw_input_error(fmt::format("{}: not valid JSON: nested deeper than {} levels", source, kMaxDepth));
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text.begin(), text.end(), limit_depth);
+  } catch (const Json::parse_error& error) {
+    const Position at = position_of(text, error.byte == 0 ? 0 : error.byte - 1);
+    throw_input_error(
+        fmt::format("{}:{}:{}: not valid JSON: {}", source, at.line, at.column, plain_reason(error.what())));
+  } catch (const Json::exception& error) {  // a number that no type holds
+    throw_input_error(fmt::format("{}: not valid JSON: {}", source, plain_reason(error.what())));
+  }
+}
+
+std::string dump_json(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace lathe
