@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tactic: one way to run one layer, as data. The tuner compares tactics, the program compiles the chosen ones.
+// A tactic: one way to run one layer, as data. The tuner compares tactics, the program compiles the chosen
+// ones.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +20,24 @@ struct Support {
   static Support no(std::string why) { return {false, std::move(why)}; }
 };
 
-// A variant together with how its operands are stored. The same variant in other formats is another entry with the same
-// name and id; (id, inputs, outputs) is the tuner's state.
+// A variant together with how its operands are stored. The same variant in other formats is another entry
+// with the same name and id; (id, inputs, outputs) is the tuner's state.
 struct Tactic {
   std::string runner;  // the family, as logs show it: "OnednnConvolution"
   std::string name;    // stable and telling: "onednn_conv_jit_avx512_core"
   uint64_t id = 0;     // hash_text(name)
-  // One entry per node input/output; constants and absent operands: Undefined (the tactic packs constants itself).
+  // One entry per node input/output. Absent operands: Undefined. Constants: Undefined when the tactic packs
+  // them (into a BlobStore block: a loaded engine has the block, but not the bytes of a packed constant over
+  // 64 KiB), else their own type in linear format (the tactic reads them at run time).
   std::vector<TensorType> inputs, outputs;
   // Error relative to direct summation in the same type (Winograd F(4,3) about 10).
   double error_factor = 1;
-  // No work is done: output 0 lies inside input 0's memory (reshape, contiguous slice). Other way round for Concat:
-  // inputs lie inside the output. The memory plan places them.
+  // No work is done: output 0 lies inside input 0's memory (reshape, contiguous slice). Other way round for
+  // Concat: inputs lie inside the output. The memory plan places them.
   bool is_view = false;
-  // An output may use the memory of these inputs when nobody reads them afterwards.
+  // Correct but slow: considered only when no other tactic of the layer is supported.
+  bool last_resort = false;
+  // Output 0 may use the memory of these inputs when nobody reads them afterwards.
   std::vector<int> in_place_inputs;
   Support support;  // refused tactics are listed too, for the log
   bool same_types(const Tactic& other) const { return inputs == other.inputs && outputs == other.outputs; }
