@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An ONNX model becomes a graph of core operators, with every shape known in terms of the inputs' dims.
+//
+// Old opsets, function bodies and convenience operators are expanded; shape computations are folded or become
+// dims, so that what remains is arithmetic. importers.cpp lists the operators.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/observer.h"
+#include "ir/graph.h"
+
+namespace lathe {
+
+struct ImportedModel {
+  Graph graph;
+  ModelParsed info;  // what the file says of itself
+  std::vector<std::pair<std::string, std::string>> metadata;
+  int64_t node_count = 0;        // ONNX nodes of the main graph
+  int64_t quantize_count = 0;    // QuantizeLinear and DynamicQuantizeLinear
+  int64_t dequantize_count = 0;  // DequantizeLinear
+};
+
+// Emits ModelParsed, and one line that counts Q/DQ nodes when there are any. Throws Input for damaged or
+// unsupported models (all unsupported nodes are listed at once), System when a file cannot be read.
+ImportedModel import_onnx(const std::filesystem::path& path, Observer& observer);
+// A model in memory. `owner` keeps `bytes` alive as long as weights point into them (null: weights are
+// copied); external data is looked for in `folder` (empty: there may be none).
+ImportedModel import_onnx(std::span<const std::byte> bytes, const std::filesystem::path& folder,
+                          Observer& observer, std::shared_ptr<const void> owner = nullptr);
+
+}  // namespace lathe

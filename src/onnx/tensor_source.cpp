@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TensorProto -> Tensor. Bytes are used in place when they are aligned for their type (external data nearly
+// always is, and the zoo's files are made so); otherwise they are copied once. External files are mapped, and
+// must lie inside the model's folder after all links are followed: a model from somewhere else must not read
+// /etc/passwd.
+#include <charconv>
+#include <cstring>
+
+#include "base/error.h"
+#include "onnx/model.h"
+
+namespace lathe::onnx {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string quote(std::string_view name) {
+  return "'" + std::string(name) + "'";
+}
+
+size_t alignment(DType dtype) {
+  return static_cast<size_t>(std::max(1, dtype_info(dtype).bits / 8));
+}
+
+// Bytes that the tensor must have; refuses dims whose product no memory could hold.
+size_t expected_bytes(const TensorProto& t, DType dtype) {
+  int64_t elements = 1;
+  for (const int64_t d : t.dims) {
+    if (d < 0) throw_input_error("tensor " + quote(t.name) + ": negative dimension " + std::to_string(d));
+    if (__builtin_mul_overflow(elements, d, &elements) || elements > (int64_t{1} << 56)) {
+      throw_input_error("tensor " + quote(t.name) + ": its dimensions multiply to more elements than can be");
+    }
+  }
+  return static_cast<size_t>(dtype_bytes(dtype, elements));
+}
+
+int64_t parse_number(std::string_view text, std::string_view key, std::string_view tensor) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    throw_input_error("external data of tensor " + quote(tensor) + ": " + std::string(key) + " is " +
+                      quote(text) + ", not a number of bytes");
+  }
+  return value;
+}
+
+bool is_inside(const fs::path& file, const fs::path& folder) {
+  auto f = file.begin();
+  for (auto d = folder.begin(); d != folder.end(); ++d, ++f) {
+    if (d->empty()) return true;  // a trailing separator
+    if (f == file.end() || *f != *d) return false;
+  }
+  return f != file.end();
+}
+
+[[noreturn]] void wrong_count(const TensorProto& t, size_t have, size_t want, std::string_view unit) {
+  throw_input_error("tensor " + quote(t.name) + " of " + to_string(Extents(t.dims)) + ": has " +
+                    std::to_string(have) + " " + std::string(unit) + " of data instead of " +
+                    std::to_string(want));
+}
+
+template <class To, class From>
+void copy_values(const TensorProto& t, const std::vector<From>& from, Tensor& to) {
+  const auto bytes = to.mutable_bytes();
+  if (from.size() * sizeof(To) != bytes.size())
+    wrong_count(t, from.size(), bytes.size() / sizeof(To), "elements");
+  for (size_t i = 0; i < from.size(); ++i) {
+    const To value = static_cast<To>(from[i]);
+    std::memcpy(bytes.data() + i * sizeof(To), &value, sizeof(To));
+  }
+}
+
+size_t typed_count(const TensorProto& t) {
+  return t.float_data.size() + t.int32_data.size() + t.int64_data.size() + t.double_data.size() +
+         t.uint64_data.size();
+}
+
+// Any byte but zero is true in a file, and only one is in memory: other values are undefined behaviour for
+// bool.
+Tensor load_bools(const Extents& dims, std::span<const std::byte> bytes) {
+  Tensor out = Tensor::allocate(DType::Bool, dims);
+  const auto to = out.mutable_bytes();
+  for (size_t i = 0; i < bytes.size(); ++i) to[i] = std::byte{bytes[i] != std::byte{0}};
+  return out;
+}
+
+// Which list holds a type is fixed by onnx.proto: small types sit in int32_data, one element per entry (4-bit
+// types: one byte).
+Tensor from_typed_data(const TensorProto& t, DType dtype, size_t want) {
+  const size_t count = typed_count(t);
+  const size_t bytes_each = alignment(dtype);
+  if (count > want || count * bytes_each != want) wrong_count(t, count, want / bytes_each, "elements");
+  Tensor out = Tensor::allocate(dtype, t.dims);
+  switch (dtype) {
+    case DType::Float32:
+      copy_values<float>(t, t.float_data, out);
+      break;
+    case DType::Float64:
+      copy_values<double>(t, t.double_data, out);
+      break;
+    case DType::Int64:
+      copy_values<int64_t>(t, t.int64_data, out);
+      break;
+    case DType::Int32:
+      copy_values<int32_t>(t, t.int32_data, out);
+      break;
+    case DType::UInt64:
+      copy_values<uint64_t>(t, t.uint64_data, out);
+      break;
+    case DType::UInt32:
+      copy_values<uint32_t>(t, t.uint64_data, out);
+      break;
+    case DType::Int16:
+    case DType::UInt16:
+    case DType::Float16:
+    case DType::BFloat16:
+      copy_values<uint16_t>(t, t.int32_data, out);
+      break;
+    default:
+      copy_values<uint8_t>(t, t.int32_data, out);
+      break;
+  }
+  if (dtype == DType::Bool) return load_bools(t.dims, out.bytes());
+  return out;
+}
+
+}  // namespace
+
+DType dtype_from_onnx(int32_t data_type, std::string_view what) {
+  for (const DTypeInfo& info : all_dtypes()) {
+    if (info.dtype != DType::Undefined && static_cast<int32_t>(info.dtype) == data_type) return info.dtype;
+  }
+  const std::string_view name = data_type == 8    ? "string"
+                                : data_type == 14 ? "complex64"
+                                : data_type == 15 ? "complex128"
+                                : data_type == 0  ? "undefined"
+                                                  : "";
+  throw_input_error(std::string(what) + " has element type " + std::to_string(data_type) +
+                    (name.empty() ? std::string() : " (" + std::string(name) + ")") +
+                    ", which is not supported: numbers and booleans are");
+}
+
+std::shared_ptr<const MappedFile> TensorSource::open_external(std::string_view location,
+                                                              std::string_view tensor) {
+  const std::string where = "external data of tensor " + quote(tensor) + ": ";
+  if (folder_.empty())
+    throw_input_error(where + "the model was not read from a file, so there is no folder to look in");
+  const fs::path relative{std::string(location)};
+  if (location.empty() || location.find('\0') != std::string_view::npos || relative.is_absolute()) {
+    throw_input_error(where + "location " + quote(location) +
+                      " must be a path relative to the model's folder");
+  }
+  if (const auto it = files_.find(location); it != files_.end()) return it->second;
+  std::error_code error;
+  const fs::path folder = fs::canonical(folder_, error);
+  const fs::path file = error ? fs::path() : fs::canonical(folder_ / relative, error);
+  if (error) {
+    throw_input_error(where + "cannot find " + quote(location) + " in " + quote(folder_.string()) + " (" +
+                      error.message() + "); copy it beside the model");
+  }
+  if (!is_inside(file, folder))
+    throw_input_error(where + "location " + quote(location) + " leads out of the model's folder");
+  if (!fs::is_regular_file(file, error)) throw_input_error(where + quote(location) + " is not a file");
+  return files_.emplace(std::string(location), MappedFile::open(file)).first->second;
+}
+
+std::span<const std::byte> TensorSource::external_bytes(const TensorProto& t, size_t expected,
+                                                        std::shared_ptr<const void>& owner) {
+  std::string_view location;
+  int64_t offset = 0;
+  std::optional<int64_t> length;
+  for (const auto& [key, value] : t.external_data) {
+    if (key == "location") location = value;
+    if (key == "offset") offset = parse_number(value, key, t.name);
+    if (key == "length") length = parse_number(value, key, t.name);
+  }
+  const auto file = open_external(location, t.name);
+  const size_t size = file->bytes().size();
+  if (length && static_cast<size_t>(*length) != expected) {
+    throw_input_error("external data of tensor " + quote(t.name) + ": length is " + std::to_string(*length) +
+                      " but " + to_string(Extents(t.dims)) + " needs " + std::to_string(expected) + " bytes");
+  }
+  if (static_cast<size_t>(offset) > size || expected > size - static_cast<size_t>(offset)) {
+    throw_input_error("external data of tensor " + quote(t.name) + ": bytes " + std::to_string(offset) +
+                      " to " + std::to_string(static_cast<size_t>(offset) + expected) + " pass the end of " +
+                      quote(location) + ", which has " + std::to_string(size));
+  }
+  owner = file;
+  return file->bytes().subspan(static_cast<size_t>(offset), expected);
+}
+
+Tensor TensorSource::load(const TensorProto& t) {
+  const DType dtype = dtype_from_onnx(t.data_type, "tensor " + quote(t.name));
+  const size_t want = expected_bytes(t, dtype);
+  std::shared_ptr<const void> owner = owner_;
+  std::span<const std::byte> bytes;
+  if (t.external) {
+    bytes = external_bytes(t, want, owner);
+  } else if (t.raw_data) {
+    bytes = *t.raw_data;
+    if (bytes.size() != want) wrong_count(t, bytes.size(), want, "bytes");
+  } else {
+    return from_typed_data(t, dtype, want);
+  }
+  if (dtype == DType::Bool) return load_bools(t.dims, bytes);
+  if (want > 0 && owner && reinterpret_cast<uintptr_t>(bytes.data()) % alignment(dtype) == 0) {
+    return Tensor::wrap(dtype, t.dims, bytes, std::move(owner));
+  }
+  Tensor copy = Tensor::allocate(dtype, t.dims);
+  if (want > 0) std::memcpy(copy.mutable_bytes().data(), bytes.data(), want);
+  return copy;
+}
+
+}  // namespace lathe::onnx
