@@ -5,7 +5,7 @@
 //
 // The caller is member 0. Workers spin for a short bounded time and then sleep. One team runs at a time; a
 // second caller waits for its turn (whole runs queue), so two spinning teams never fight over the cores. When the
-// machine is busy a barrier yields instead of spinning on.
+// machine is busy a barrier sleeps instead of spinning on.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace lathe {
 
-// A barrier for one team. Spins briefly, then yields, then sleeps.
+// A barrier for one team. Spins briefly, then sleeps.
 class TeamBarrier;
 
 // What a member of a team knows about itself.
@@ -23,7 +23,8 @@ struct Worker {
   int count = 1;
   TeamBarrier* barrier_ = nullptr;  // null when count == 1
 
-  // Every member must call it the same number of times.
+  // Every member must call it the same number of times. When a member throws, the others leave the body at their next
+  // barrier (by an exception of our own that run() swallows): nobody waits for ever or works on half-made data.
   void barrier() const;
 
   // The piece of [0, total) that belongs to this member: pieces are contiguous and differ by at most one
@@ -45,8 +46,8 @@ class ThreadPool {
   int size() const;
 
   // Runs `body(worker)` on min(members, size()) threads and waits for all of them. The first exception is rethrown
-  // here after every member has returned or left (a member that throws still counts at barriers). Called from inside a
-  // team, it runs inline with one member.
+  // here after every member has returned or left. With one member, or called from inside a team (of any pool), it runs
+  // inline on the calling thread and waits for nobody. Callers are served in the order in which they came.
   void run(int members, const std::function<void(const Worker&)>& body);
   // Splits [0, total) over the whole pool in contiguous pieces of at least `grain`.
   void parallel_for(int64_t total, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
