@@ -59,7 +59,7 @@ def check_includes(file, folder, problems):
             continue  # the public API
         other = folder_of(target)
         if level(other) is None:
-            if not (file.parent / target).exists() and not target.startswith(("generated", "version")):
+            if not (file.parent / target).exists() and not target.startswith("lathe_"):
                 problems.append(f"{where}: \"{target}\" belongs to no folder of src/")
             continue
         if other == folder:
