@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The vector loops of pointwise operations, one table per instruction set. Loops work on runs of FP32
+// elements; a run may start anywhere and have any length, and the output may be an input.
+#pragma once
+
+#include <cstdint>
+
+namespace lathe::cpu {
+
+using UnaryLoop = void (*)(const float* a, float* out, int64_t n, float alpha, float beta);
+using BinaryLoop = void (*)(const float* a, const float* b, float* out, int64_t n);
+using TernaryLoop = void (*)(const float* a, const float* b, const float* c, float* out, int64_t n);
+
+// Operands as vectors, or one of them a single value.
+struct BinaryLoops {
+  BinaryLoop vector_vector, vector_scalar, scalar_vector;
+};
+
+struct PointwiseTable {
+  UnaryLoop copy, abs, neg, sign, reciprocal, sqrt, rsqrt, square, exp, log, tanh, erf, ceil, floor, round,
+      logical_not, is_nan, relu, sigmoid, softplus, softsign, hard_swish, mish, silu, gelu_erf, gelu_tanh,
+      leaky_relu, elu, celu, selu, thresholded_relu, hard_sigmoid, clip, shrink, is_inf, linear;
+  BinaryLoops add, sub, mul, div, min, max, prelu, logical_and, logical_or, logical_xor, equal, less,
+      less_or_equal, greater, greater_or_equal;
+  TernaryLoop where;
+  void (*load_bf16)(const uint16_t* in, float* out, int64_t n);
+  void (*load_f16)(const uint16_t* in, float* out, int64_t n);
+  void (*store_bf16)(const float* in, uint16_t* out, int64_t n);
+  void (*store_f16)(const float* in, uint16_t* out, int64_t n);
+  void (*splat)(float value, float* out, int64_t n);
+};
+
+const PointwiseTable& pointwise_table_avx2();
+const PointwiseTable& pointwise_table_avx512();
+
+}  // namespace lathe::cpu

@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Compiling a pointwise program to vector loops, and walking the result's storage. See pointwise_eval.h for
+// the idea.
+#include "backend/cpu/pointwise_eval.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backend/cpu/operand_strides.h"
+#include "base/error.h"
+#include "base/floats.h"
+
+namespace lathe::cpu {
+namespace {
+
+using Code = PointwiseCode;
+
+bool is_bitwise(Code code) {
+  return code == Code::BitwiseNot || code == Code::BitwiseAnd || code == Code::BitwiseOr ||
+         code == Code::BitwiseXor || code == Code::ShiftLeft || code == Code::ShiftRight;
+}
+
+UnaryLoop unary_loop(const PointwiseTable& t, Code code) {
+  switch (code) {
+    case Code::Identity:
+      return t.copy;
+    case Code::Abs:
+      return t.abs;
+    case Code::Neg:
+      return t.neg;
+    case Code::Sign:
+      return t.sign;
+    case Code::Reciprocal:
+      return t.reciprocal;
+    case Code::Sqrt:
+      return t.sqrt;
+    case Code::Rsqrt:
+      return t.rsqrt;
+    case Code::Square:
+      return t.square;
+    case Code::Exp:
+      return t.exp;
+    case Code::Log:
+      return t.log;
+    case Code::Tanh:
+      return t.tanh;
+    case Code::Erf:
+      return t.erf;
+    case Code::Ceil:
+      return t.ceil;
+    case Code::Floor:
+      return t.floor;
+    case Code::Round:
+      return t.round;
+    case Code::Not:
+      return t.logical_not;
+    case Code::IsNaN:
+      return t.is_nan;
+    case Code::Relu:
+      return t.relu;
+    case Code::Sigmoid:
+      return t.sigmoid;
+    case Code::Softplus:
+      return t.softplus;
+    case Code::Softsign:
+      return t.softsign;
+    case Code::HardSwish:
+      return t.hard_swish;
+    case Code::Mish:
+      return t.mish;
+    case Code::Silu:
+      return t.silu;
+    case Code::GeluErf:
+      return t.gelu_erf;
+    case Code::GeluTanh:
+      return t.gelu_tanh;
+    case Code::LeakyRelu:
+      return t.leaky_relu;
+    case Code::Elu:
+      return t.elu;
+    case Code::Celu:
+      return t.celu;
+    case Code::Selu:
+      return t.selu;
+    case Code::ThresholdedRelu:
+      return t.thresholded_relu;
+    case Code::HardSigmoid:
+      return t.hard_sigmoid;
+    case Code::Clip:
+      return t.clip;
+    case Code::Shrink:
+      return t.shrink;
+    case Code::IsInf:
+      return t.is_inf;
+    case Code::Linear:
+      return t.linear;
+    default:
+      return nullptr;
+  }
+}
+
+BinaryLoops binary_loops(const PointwiseTable& t, Code code) {
+  switch (code) {
+    case Code::Add:
+      return t.add;
+    case Code::Sub:
+      return t.sub;
+    case Code::Mul:
+      return t.mul;
+    case Code::Div:
+      return t.div;
+    case Code::Min:
+      return t.min;
+    case Code::Max:
+      return t.max;
+    case Code::PRelu:
+      return t.prelu;
+    case Code::And:
+      return t.logical_and;
+    case Code::Or:
+      return t.logical_or;
+    case Code::Xor:
+      return t.logical_xor;
+    case Code::Equal:
+      return t.equal;
+    case Code::Less:
+      return t.less;
+    case Code::LessOrEqual:
+      return t.less_or_equal;
+    case Code::Greater:
+      return t.greater;
+    case Code::GreaterOrEqual:
+      return t.greater_or_equal;
+    default:
+      return {};
+  }
+}
+
+// Operations without a vector loop, one element at a time.
+float scalar_operation(Code code, float x, float y) {
+  switch (code) {
+    case Code::Sin:
+      return std::sin(x);
+    case Code::Cos:
+      return std::cos(x);
+    case Code::Tan:
+      return std::tan(x);
+    case Code::Asin:
+      return std::asin(x);
+    case Code::Acos:
+      return std::acos(x);
+    case Code::Atan:
+      return std::atan(x);
+    case Code::Sinh:
+      return std::sinh(x);
+    case Code::Cosh:
+      return std::cosh(x);
+    case Code::Asinh:
+      return std::asinh(x);
+    case Code::Acosh:
+      return std::acosh(x);
+    case Code::Atanh:
+      return std::atanh(x);
+    case Code::Pow:
+      return std::pow(x, y);
+    case Code::FMod:
+      return std::fmod(x, y);
+    case Code::Mod: {  // the result has the divisor's sign
+      const float r = std::fmod(x, y);
+      return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+    }
+    default:
+      check(false, "pointwise operation without a loop");
+      return 0;
+  }
+}
+
+bool has_scalar_operation(Code code) {
+  switch (code) {
+    case Code::Sin:
+    case Code::Cos:
+    case Code::Tan:
+    case Code::Asin:
+    case Code::Acos:
+    case Code::Atan:
+    case Code::Sinh:
+    case Code::Cosh:
+    case Code::Asinh:
+    case Code::Acosh:
+    case Code::Atanh:
+    case Code::Pow:
+    case Code::FMod:
+    case Code::Mod:
+      return true;
+    default:
+      return false;
+  }
+}
+
+template <class T>
+float element(const std::byte* base, int64_t i) {
+  return static_cast<float>(reinterpret_cast<const T*>(base)[i]);
+}
+
+float load_element(DType dtype, const std::byte* base, int64_t i) {
+  switch (dtype) {
+    case DType::Float32:
+      return element<float>(base, i);
+    case DType::BFloat16:
+      return bf16_to_float(reinterpret_cast<const uint16_t*>(base)[i]);
+    case DType::Float16:
+      return fp16_to_float(reinterpret_cast<const uint16_t*>(base)[i]);
+    case DType::Bool:
+      return base[i] != std::byte{0} ? 1.0f : 0.0f;
+    case DType::UInt8:
+      return element<uint8_t>(base, i);
+    case DType::Int8:
+      return element<int8_t>(base, i);
+    case DType::UInt16:
+      return element<uint16_t>(base, i);
+    case DType::Int16:
+      return element<int16_t>(base, i);
+    case DType::UInt32:
+      return element<uint32_t>(base, i);
+    case DType::Int32:
+      return element<int32_t>(base, i);
+    case DType::UInt64:
+      return element<uint64_t>(base, i);
+    case DType::Int64:
+      return element<int64_t>(base, i);
+    default:
+      check(false, "pointwise operand type");
+      return 0;
+  }
+}
+
+bool is_loaded_float(DType dtype) {
+  return dtype == DType::Float32 || dtype == DType::BFloat16 || dtype == DType::Float16;
+}
+
+}  // namespace
+
+const PointwiseTable& pointwise_table(Isa isa) {
+  return isa == Isa::Avx2 ? pointwise_table_avx2() : pointwise_table_avx512();
+}
+
+Support PointwiseEvaluator::supports(const PointwiseProgram& program, std::span<const DType> inputs,
+                                     DType output) {
+  if (!is_loaded_float(output) && output != DType::Bool)
+    return Support::no("the vector evaluator does not write " + std::string(dtype_name(output)));
+  if (inputs.size() > kMaxInputs || program.steps.size() > kMaxSteps)
+    return Support::no("the program has more than 12 operands or 64 steps");
+  const bool only_converts = program.steps.size() == 1 && program.steps[0].code == Code::Identity;
+  for (const DType dtype : inputs) {
+    if (is_loaded_float(dtype) || dtype == DType::Bool) continue;
+    if (only_converts && is_integer(dtype) && dtype_info(dtype).bits >= 8) continue;
+    return Support::no("the vector evaluator computes in FP32, which would be wrong for " +
+                       std::string(dtype_name(dtype)));
+  }
+  for (const PointwiseStep& step : program.steps)
+    if (is_bitwise(step.code)) return Support::no("no vector loop for " + std::string(enum_name(step.code)));
+  return {};
+}
+
+PointwiseEvaluator::PointwiseEvaluator(const PointwiseProgram& program, std::vector<PointwiseOperand> inputs,
+                                       PointwiseOperand output, Isa isa)
+    : output_type_(output.type.dtype), output_size_(dtype_bytes(output.type.dtype, 1)) {
+  inputs_.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) inputs_[i].dtype = inputs[i].type.dtype;
+  compile(program, isa);
+  set_walk(inputs, output);
+  assign_slots();
+}
+
+void PointwiseEvaluator::compile(const PointwiseProgram& program, Isa isa) {
+  table_ = &pointwise_table(isa);
+  const size_t input_count = inputs_.size();
+  check(static_cast<size_t>(program.input_count) == input_count && !program.steps.empty(),
+        "pointwise program and operands differ");
+  for (const PointwiseStep& source : program.steps) {
+    Step step;
+    step.code = source.code;
+    step.alpha = source.alpha;
+    step.beta = source.beta;
+    step.arity = static_cast<int>(source.operands.size());
+    for (int i = 0; i < step.arity; ++i) {
+      step.operands[i] = source.operands[static_cast<size_t>(i)];
+      if (static_cast<size_t>(step.operands[i]) < input_count)
+        inputs_[static_cast<size_t>(step.operands[i])].used = true;
+    }
+    step.unary = unary_loop(*table_, step.code);
+    step.binary = binary_loops(*table_, step.code);
+    check(step.unary || step.binary.vector_vector || step.code == Code::Where ||
+              has_scalar_operation(step.code),
+          "pointwise operation without a loop");
+    // Binary loops take one single value; everything else wants vectors.
+    const bool takes_scalar = step.binary.vector_vector != nullptr;
+    int singles = 0;
+    for (int i = 0; i < step.arity; ++i) {
+      if (static_cast<size_t>(step.operands[i]) >= input_count) continue;
+      if (!takes_scalar || singles > 0) inputs_[static_cast<size_t>(step.operands[i])].splat = true;
+      ++singles;
+    }
+    steps_.push_back(step);
+  }
+}
+
+void PointwiseEvaluator::set_walk(const std::vector<PointwiseOperand>& inputs,
+                                  const PointwiseOperand& output) {
+  const StorageWalk walk = storage_walk(output.extents, output.type.format);
+  storage_elements_ = 1;
+  std::vector<Extents> strides;
+  for (const PointwiseOperand& input : inputs)
+    strides.push_back(operand_strides(input.extents, input.type.format, output.extents, output.type.format));
+  // Merge dims from the outside in: an inner dim continues the one before it when that holds for every
+  // operand.
+  dims_ = 0;
+  for (size_t d = 0; d < walk.extents.size(); ++d) {
+    const int64_t extent = walk.extents[d];
+    storage_elements_ *= extent;
+    if (extent == 1) continue;
+    bool joins = dims_ > 0;
+    for (size_t i = 0; i < inputs.size() && joins; ++i)
+      joins = inputs_[i].strides[dims_ - 1] == strides[i][d] * extent;
+    if (!joins) check(++dims_ <= kMaxDims, "pointwise walk has too many dims");
+    const int at = dims_ - 1;
+    extents_[at] = joins ? extents_[at] * extent : extent;
+    for (size_t i = 0; i < inputs.size(); ++i) inputs_[i].strides[at] = strides[i][d];
+  }
+  if (dims_ == 0) {
+    dims_ = 1;
+    extents_[0] = storage_elements_;
+  }
+  // Short rows are taken together: the group has two dims then.
+  inner_ = extents_[dims_ - 1];
+  const bool two = dims_ > 1 && inner_ <= kPointwisePiece / 2;
+  outer_ = dims_ - (two ? 2 : 1);
+  group_ = two ? inner_ * extents_[dims_ - 2] : inner_;
+  piece_ = two ? kPointwisePiece / inner_ * inner_ : kPointwisePiece;
+  for (Input& input : inputs_) {
+    const int64_t inner = input.strides[dims_ - 1], outer = two ? input.strides[dims_ - 2] : inner * inner_;
+    if (inner == 0 && outer == 0)
+      input.access = input.splat ? Access::Splat : Access::Scalar;
+    else if (inner == 1 && (!two || outer == inner_))
+      input.access = Access::Contiguous;
+    else if (two && outer == 0)
+      input.access = Access::Periodic;
+    else
+      input.access = Access::General;
+  }
+  if (output.type.format.kind == Format::Kind::ChannelBlocked) {
+    block_ = output.type.format.block;
+    tail_ = output.extents[1] % block_;
+    channel_blocks_ = (output.extents[1] + block_ - 1) / block_;
+    spatial_ = 1;
+    for (size_t d = 2; d < output.extents.size(); ++d) spatial_ *= output.extents[d];
+  }
+}
+
+// Input copies keep their slots for a whole run; a step's slot is free again after its last reader.
+void PointwiseEvaluator::assign_slots() {
+  const int input_count = static_cast<int>(inputs_.size());
+  for (Input& input : inputs_)
+    if (input.used) input.slot = slots_++;
+  std::vector<int> last_use(steps_.size(), static_cast<int>(steps_.size()));
+  for (size_t s = 0; s < steps_.size(); ++s)
+    for (int i = 0; i < steps_[s].arity; ++i)
+      if (steps_[s].operands[i] >= input_count)
+        last_use[static_cast<size_t>(steps_[s].operands[i] - input_count)] = static_cast<int>(s);
+  std::vector<int> free_slots;
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    // A result may take the slot of an operand that ends here: loops read an element before they write it.
+    for (size_t p = 0; p < s; ++p)
+      if (last_use[p] == static_cast<int>(s)) free_slots.push_back(steps_[p].slot);
+    if (free_slots.empty()) free_slots.push_back(slots_++);
+    steps_[s].slot = free_slots.back();
+    free_slots.pop_back();
+  }
+  check(slots_ <= kMaxSlots, "pointwise program keeps too many values alive");
+}
+
+void PointwiseEvaluator::run(std::span<const void* const> inputs, void* output, int64_t begin,
+                             int64_t end) const {
+  walk(nullptr, inputs, static_cast<std::byte*>(output), begin, end);
+}
+
+void PointwiseEvaluator::run_tile(const void* first, int64_t first_stride,
+                                  std::span<const void* const> inputs, void* output, const Tile& tile) const {
+  const auto* source = static_cast<const std::byte*>(first);
+  auto* target = static_cast<std::byte*>(output);
+  if (tile.row_stride == tile.cols && (first_stride == tile.cols || tile.rows == 1)) {
+    walk(source, inputs, target, tile.offset, tile.offset + tile.rows * tile.cols);
+    return;
+  }
+  const int64_t step = first_stride * dtype_bytes(inputs_[0].dtype, 1);
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const int64_t begin = tile.offset + r * tile.row_stride;
+    walk(source + r * step, inputs, target, begin, begin + tile.cols);
+  }
+}
+
+void PointwiseEvaluator::walk(const std::byte* first, std::span<const void* const> inputs, std::byte* output,
+                              int64_t begin, int64_t end) const {
+  if (begin >= end) return;
+  int64_t index[kMaxDims];
+  Run run;
+  run.start = begin % group_;
+  int64_t rest = begin / group_;
+  for (int d = outer_ - 1; d >= 0; --d) {
+    index[d] = rest % extents_[d];
+    rest /= extents_[d];
+  }
+  for (int64_t at = begin; at < end; at += run.count) {
+    run.count = std::min(end - at, group_ - run.start);
+    run.output = output + at * output_size_;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (!inputs_[i].used) continue;
+      int64_t offset = 0;
+      for (int d = 0; d < outer_; ++d) offset += index[d] * inputs_[i].strides[d];
+      if (first != nullptr && i == 0) continue;
+      run.inputs[i] = static_cast<const std::byte*>(inputs[i]) + offset * dtype_bytes(inputs_[i].dtype, 1);
+    }
+    if (first != nullptr) run.first = first + (at - begin) * dtype_bytes(inputs_[0].dtype, 1);
+    execute(run);
+    run.start = 0;
+    for (int d = outer_ - 1; d >= 0 && ++index[d] == extents_[d]; --d) index[d] = 0;
+  }
+  if (tail_ != 0) clear_padding(output, begin, end);
+}
+
+void PointwiseEvaluator::execute(const Run& run) const {
+  alignas(64) float slots[kMaxSlots][kPointwisePiece];
+  const float* values[kMaxInputs + kMaxSteps];
+  const size_t input_count = inputs_.size();
+  for (int64_t done = 0; done < run.count; done += piece_) {
+    const int64_t count = std::min(piece_, run.count - done);
+    for (size_t i = 0; i < input_count; ++i)
+      if (inputs_[i].used) values[i] = load(run, i, done, count, slots[inputs_[i].slot]);
+    std::byte* out = run.output + done * output_size_;
+    for (size_t s = 0; s < steps_.size(); ++s) {
+      const Step& current = steps_[s];
+      const float* operands[3];
+      for (int i = 0; i < current.arity; ++i) operands[i] = values[current.operands[i]];
+      const bool last = s + 1 == steps_.size();
+      float* target =
+          last && output_type_ == DType::Float32 ? reinterpret_cast<float*>(out) : slots[current.slot];
+      step(current, operands, target, count);
+      values[input_count + s] = target;
+    }
+    const float* result = values[input_count + steps_.size() - 1];
+    if (output_type_ == DType::BFloat16) table_->store_bf16(result, reinterpret_cast<uint16_t*>(out), count);
+    if (output_type_ == DType::Float16) table_->store_f16(result, reinterpret_cast<uint16_t*>(out), count);
+    if (output_type_ == DType::Bool)
+      for (int64_t i = 0; i < count; ++i) out[i] = result[i] != 0 ? std::byte{1} : std::byte{0};
+  }
+}
+
+void PointwiseEvaluator::step(const Step& step, const float* const* operands, float* out,
+                              int64_t count) const {
+  const int input_count = static_cast<int>(inputs_.size());
+  const auto single = [&](int i) {
+    return step.operands[i] < input_count &&
+           inputs_[static_cast<size_t>(step.operands[i])].access == Access::Scalar;
+  };
+  if (step.unary) {
+    step.unary(operands[0], out, count, step.alpha, step.beta);
+  } else if (step.binary.vector_vector) {
+    const BinaryLoop loop = single(0)   ? step.binary.scalar_vector
+                            : single(1) ? step.binary.vector_scalar
+                                        : step.binary.vector_vector;
+    loop(operands[0], operands[1], out, count);
+  } else if (step.code == Code::Where) {
+    table_->where(operands[0], operands[1], operands[2], out, count);
+  } else {
+    const float* second = step.arity > 1 ? operands[1] : operands[0];
+    for (int64_t i = 0; i < count; ++i) out[i] = scalar_operation(step.code, operands[0][i], second[i]);
+  }
+}
+
+const float* PointwiseEvaluator::load(const Run& run, size_t index, int64_t done, int64_t count,
+                                      float* slot) const {
+  const Input& input = inputs_[index];
+  const std::byte* base = run.inputs[index];
+  int64_t position = run.start + done;
+  Access access = input.access;
+  if (index == 0 && run.first != nullptr) {
+    base = run.first;
+    position = done;
+    access = Access::Contiguous;
+  }
+  switch (access) {
+    case Access::Contiguous:
+      if (input.dtype == DType::Float32) return reinterpret_cast<const float*>(base) + position;
+      gather(input, base, position, count, slot);
+      return slot;
+    case Access::Scalar:
+      if (done == 0) slot[0] = load_element(input.dtype, base, 0);
+      return slot;
+    case Access::Splat:
+      if (done == 0) table_->splat(load_element(input.dtype, base, 0), slot, count);
+      return slot;
+    case Access::Periodic:
+    case Access::General:
+      break;
+  }
+  // Rows of the group, or parts of them at both ends. A periodic operand has the same phase in every piece.
+  if (access == Access::Periodic && done > 0) return slot;
+  const int64_t size = dtype_bytes(input.dtype, 1), inner = input.strides[dims_ - 1];
+  const int64_t outer = outer_ == dims_ - 2 ? input.strides[dims_ - 2] : 0;
+  int64_t row = outer_ == dims_ - 2 ? position / inner_ : 0;
+  int64_t col = position - row * inner_;
+  for (int64_t i = 0; i < count; ++row, col = 0) {
+    const int64_t n = std::min(count - i, inner_ - col);
+    const std::byte* at = base + (row * outer + col * inner) * size;
+    if (inner == 0)
+      table_->splat(load_element(input.dtype, at, 0), slot + i, n);
+    else if (inner == 1)
+      gather(input, at, 0, n, slot + i);
+    else
+      for (int64_t k = 0; k < n; ++k) slot[i + k] = load_element(input.dtype, at, k * inner);
+    i += n;
+  }
+  return slot;
+}
+
+void PointwiseEvaluator::gather(const Input& input, const std::byte* base, int64_t position, int64_t count,
+                                float* out) const {
+  const std::byte* at = base + position * dtype_bytes(input.dtype, 1);
+  switch (input.dtype) {
+    case DType::Float32:
+      std::memcpy(out, at, static_cast<size_t>(count) * sizeof(float));
+      return;
+    case DType::BFloat16:
+      table_->load_bf16(reinterpret_cast<const uint16_t*>(at), out, count);
+      return;
+    case DType::Float16:
+      table_->load_f16(reinterpret_cast<const uint16_t*>(at), out, count);
+      return;
+    default:
+      for (int64_t i = 0; i < count; ++i) out[i] = load_element(input.dtype, at, i);
+  }
+}
+
+void PointwiseEvaluator::clear_padding(std::byte* output, int64_t begin, int64_t end) const {
+  const int64_t plane = spatial_ * block_;
+  for (int64_t at = begin / block_; at * block_ < end; ++at) {
+    const int64_t channel_block = at * block_ / plane % channel_blocks_;
+    if (channel_block != channel_blocks_ - 1) {  // on to the next last block
+      at += (channel_blocks_ - 1 - channel_block) * spatial_ - at % spatial_ - 1;
+      continue;
+    }
+    const int64_t from = std::max(at * block_ + tail_, begin), to = std::min((at + 1) * block_, end);
+    if (from < to)
+      std::memset(output + from * output_size_, 0, static_cast<size_t>((to - from) * output_size_));
+  }
+}
+
+}  // namespace lathe::cpu
