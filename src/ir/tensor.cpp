@@ -178,6 +178,13 @@ Tensor Tensor::wrap(DType dtype, Extents extents, std::span<const std::byte> byt
   return t;
 }
 
+Tensor Tensor::without_bytes(DType dtype, Extents extents) {
+  Tensor t;
+  t.dtype_ = dtype;
+  t.extents_ = std::move(extents);
+  return t;
+}
+
 std::span<std::byte> Tensor::mutable_bytes() {
   check(writable_ && data_.use_count() == 1, "Tensor::mutable_bytes: the bytes are shared or not ours");
   return {const_cast<std::byte*>(data_.get()), byte_count_};

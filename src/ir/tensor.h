@@ -36,6 +36,9 @@ class Tensor {
   // Bytes owned by somebody else (a mapped file): `keep_alive` holds them.
   static Tensor wrap(DType dtype, Extents extents, std::span<const std::byte> bytes,
                      std::shared_ptr<const void> keep_alive);
+  // Type and extents of a constant whose bytes were packed elsewhere: an engine does not keep them twice. Reading
+  // elements is an internal error.
+  static Tensor without_bytes(DType dtype, Extents extents);
   template <class T>
   static Tensor from(Extents extents, const std::vector<T>& values);
   static Tensor scalar_f32(float value) { return from<float>({}, {value}); }
@@ -47,6 +50,8 @@ class Tensor {
   int64_t rank() const { return static_cast<int64_t>(extents_.size()); }
   int64_t size() const { return element_count(extents_); }  // elements
   std::span<const std::byte> bytes() const { return {data_.get(), byte_count_}; }
+  // False for without_bytes().
+  bool has_bytes() const { return data_ != nullptr; }
   // Only while nobody else shares the bytes (they were allocated by us, not wrapped).
   std::span<std::byte> mutable_bytes();
 
@@ -84,6 +89,7 @@ Tensor Tensor::from(Extents extents, const std::vector<T>& values) {
 template <class T>
 std::span<const T> Tensor::data() const {
   check(static_cast<int>(sizeof(T)) * 8 == dtype_info(dtype_).bits, "Tensor::data: element size differs");
+  check(has_bytes() || size() == 0, "Tensor::data: the bytes of this constant were packed and not kept");
   return {reinterpret_cast<const T*>(data_.get()), static_cast<size_t>(size())};
 }
 
