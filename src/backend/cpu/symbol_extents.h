@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Extents while some dims are not known yet: a data-dependent dim counts with its upper bound until the layer
+// that produces it has run.
+#pragma once
+
+#include "ir/shape.h"
+
+namespace lathe::cpu {
+
+inline int64_t upper_extent(const Dim& dim, const SymbolValues& values) {
+  if (dim.is_constant()) return dim.value();
+  std::map<std::string, Dim, std::less<>> known;
+  bool open = false;
+  for (const std::string& name : dim.data_dependent_names()) {
+    const auto found = values.find(name);
+    if (found == values.end())
+      open = true;
+    else
+      known.emplace(name, Dim(found->second));
+  }
+  if (!open) return dim.evaluate(values);
+  SymbolRanges ranges;
+  for (const auto& [name, value] : values) ranges.emplace(name, SymbolRange{value, value, value});
+  return dim.substitute(known).bounds(ranges).high;
+}
+
+inline Extents upper_extents(const Shape& shape, const SymbolValues& values) {
+  Extents extents;
+  extents.reserve(shape.size());
+  for (const Dim& dim : shape) extents.push_back(upper_extent(dim, values));
+  return extents;
+}
+
+}  // namespace lathe::cpu
