@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Successive halving: after the first runs only rivals within 2x of the leader's best go on, then
+// within 1.3x, then 1.1x. The factors are wide compared with the noise of a minimum of few runs (a few
+// percent on a quiet machine, 20 % on a busy one), so a rival that could win is not lost.
+#include "tune/timer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace lathe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class Race {
+ public:
+  Race(std::span<const std::function<double()>> rivals, const TimerOptions& options)
+      : rivals_(rivals),
+        options_(options),
+        times_(rivals.size()),
+        warm_up_(rivals.size()),
+        result_(rivals.size()),
+        running_(rivals.size(), true) {}
+
+  std::vector<Timing> run() {
+    warm_up();
+    const int rounds = std::max(1, options_.repetitions);
+    for (int round = 1; round <= rounds && !out_of_time(); ++round) {
+      for (size_t i = 0; i < rivals_.size(); ++i)
+        if (running_[i] && !(out_of_time() && round > 1)) times_[i].push_back(run_once(i));
+      drop_rivals(round == 1 ? 2.0 : round == 2 ? 1.3 : 1.1);
+      if (round >= 3 && is_decided()) break;
+    }
+    for (size_t i = 0; i < rivals_.size(); ++i) {
+      if (times_[i].empty()) times_[i].push_back(warm_up_[i]);  // dropped at once: its only figure
+      result_[i].best_ms = best(i);
+      result_[i].score_ms = percentile_ms(times_[i], 0.2);
+      result_[i].runs = static_cast<int>(times_[i].size());
+    }
+    return std::move(result_);
+  }
+
+ private:
+  double run_once(size_t i) {
+    const auto start = Clock::now();
+    const double ms = rivals_[i]();
+    result_[i].seconds += seconds_since(start);
+    return ms;
+  }
+  bool out_of_time() const { return seconds_since(start_) > options_.limit_seconds; }
+  double best(size_t i) const {
+    return times_[i].empty() ? warm_up_[i] : *std::min_element(times_[i].begin(), times_[i].end());
+  }
+  double leader_ms() const {
+    double least = HUGE_VAL;
+    for (size_t i = 0; i < rivals_.size(); ++i)
+      if (running_[i]) least = std::min(least, best(i));
+    return least;
+  }
+
+  // The first run pays for page faults and code generation, so it decides only against the hopeless.
+  void warm_up() {
+    for (size_t i = 0; i < rivals_.size(); ++i) warm_up_[i] = run_once(i);
+    drop_rivals(8.0);
+  }
+  void drop_rivals(double factor) {
+    const double limit = leader_ms() * factor;
+    for (size_t i = 0; i < rivals_.size(); ++i)
+      if (best(i) > limit) running_[i] = false;
+  }
+  bool is_decided() const {
+    size_t leader = 0;
+    double leading = HUGE_VAL;
+    for (size_t i = 0; i < rivals_.size(); ++i) {
+      if (!running_[i] || times_[i].empty()) continue;
+      const double score = percentile_ms(times_[i], 0.2);
+      if (score < leading) leader = i, leading = score;
+    }
+    // Alone on the track, or ahead of everybody's best. A score of few runs is still shaky: three at least.
+    for (size_t i = 0; i < rivals_.size(); ++i)
+      if (i != leader && running_[i] && best(i) < leading * options_.clearly_ahead) return false;
+    return true;
+  }
+
+  std::span<const std::function<double()>> rivals_;
+  const TimerOptions& options_;
+  std::vector<std::vector<double>> times_;
+  std::vector<double> warm_up_;
+  std::vector<Timing> result_;
+  std::vector<bool> running_;
+  const Clock::time_point start_ = Clock::now();
+};
+
+}  // namespace
+
+double percentile_ms(std::vector<double> times, double fraction) {
+  check(!times.empty(), "percentile of nothing");
+  const auto rank = static_cast<size_t>(std::ceil(fraction * static_cast<double>(times.size())));
+  const size_t index = std::min(times.size() - 1, rank == 0 ? 0 : rank - 1);
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(index), times.end());
+  return times[index];
+}
+
+std::vector<Timing> time_interleaved(std::span<const std::function<double()>> rivals,
+                                     const TimerOptions& options) {
+  if (rivals.empty()) return {};
+  return Race(rivals, options).run();
+}
+
+}  // namespace lathe

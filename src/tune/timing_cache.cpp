@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A line stands for itself: caches merge by concatenation, and a damaged line costs one measurement.
+#include "tune/timing_cache.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace lathe {
+namespace {
+
+constexpr std::string_view kMagic = "lathe timing cache ";
+constexpr std::string_view kHeader = "lathe timing cache 1";
+
+std::string time_text(double milliseconds) {
+  std::array<char, 32> text;
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), milliseconds, std::chars_format::general, 6);
+  return {text.data(), end.ptr};
+}
+
+std::string hex(uint64_t number) {
+  std::string text(16, '0');
+  for (size_t i = 16; i-- > 0; number >>= 4) text[i] = "0123456789abcdef"[number & 15];
+  return text;
+}
+
+std::string_view take_word(std::string_view& line) {
+  const size_t begin = std::min(line.find_first_not_of(" \t\r"), line.size());
+  const size_t end = std::min(line.find_first_of(" \t\r", begin), line.size());
+  const std::string_view word = line.substr(begin, end - begin);
+  line.remove_prefix(end);
+  return word;
+}
+
+template <class Number, class... Format>
+bool parse(std::string_view text, Number& number, Format... format) {
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), number, format...);
+  return result.ec == std::errc() && result.ptr == text.data() + text.size() && !text.empty();
+}
+
+// Holds `path`.lock as long as it lives, so that two builds that end together lose no entries.
+class FileLock {
+ public:
+  explicit FileLock(const std::filesystem::path& path) : name_(path.string() + ".lock") {
+    file_ = ::open(name_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+    if (file_ < 0) throw_system_error("cannot open the lock file '" + name_ + "': " + std::strerror(errno));
+    while (::flock(file_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~FileLock() { ::close(file_); }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  std::string name_;
+  int file_ = -1;
+};
+
+}  // namespace
+
+double round_time_ms(double milliseconds) {
+  double rounded = 0;
+  parse(time_text(milliseconds), rounded, std::chars_format::general);
+  return rounded;
+}
+
+double TimingCache::insert(const Key& key, double milliseconds, std::string_view comment) {
+  Entry& entry = entries_[key];
+  entry.milliseconds = round_time_ms(milliseconds);
+  entry.comment = comment;
+  for (char& c : entry.comment)
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  return entry.milliseconds;
+}
+
+std::optional<double> TimingCache::find(const Key& key) const {
+  const auto it = entries_.find(key);
+  ++(it == entries_.end() ? misses_ : hits_);
+  return it == entries_.end() ? std::nullopt : std::optional(it->second.milliseconds);
+}
+
+int TimingCache::merge_text(std::string_view text) {
+  int skipped = 0;
+  bool current = false;  // below a header of our version
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.starts_with(kMagic)) {
+      current = line == kHeader;
+      continue;
+    }
+    std::string_view comment;
+    if (const size_t hash = line.find('#'); hash != line.npos) {
+      comment = line.substr(hash + 1);
+      if (comment.starts_with(' ')) comment.remove_prefix(1);
+      line = line.substr(0, hash);
+    }
+    const std::string_view target = take_word(line);
+    if (target.empty()) continue;
+    Key key;
+    double milliseconds = 0;
+    const bool good = current && target.size() == 16 && parse(target, key.target, 16) &&
+                      parse(take_word(line), key.signature, 16) && parse(take_word(line), key.tactic, 16) &&
+                      parse(take_word(line), milliseconds, std::chars_format::general) &&
+                      take_word(line).empty() && std::isfinite(milliseconds) && milliseconds > 0;
+    if (!good)
+      ++skipped;
+    else if (!entries_.contains(key))
+      insert(key, milliseconds, comment);
+  }
+  return skipped;
+}
+
+void TimingCache::merge(const TimingCache& other) {
+  entries_.insert(other.entries_.begin(), other.entries_.end());
+}
+
+std::string TimingCache::to_text() const {
+  std::string text(kHeader);
+  text += "\n";
+  for (const auto& [key, entry] : entries_) {
+    text += hex(key.target) + " " + hex(key.signature) + " " + hex(key.tactic) + " " +
+            time_text(entry.milliseconds);
+    if (!entry.comment.empty()) text += "  # " + entry.comment;
+    text += "\n";
+  }
+  return text;
+}
+
+bool TimingCache::load(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return false;
+  const std::string text = read_file(path);
+  if (!text.empty() && !text.starts_with(kMagic))
+    throw_input_error(
+        "'" + path.string() +
+        "' is not a timing cache of Lathe; it would be overwritten. Name another file, or remove this one");
+  merge_text(text);
+  return true;
+}
+
+void TimingCache::save(const std::filesystem::path& path) const {
+  const FileLock lock(path);
+  TimingCache all = *this;
+  all.load(path);  // what another build measured meanwhile
+  write_file_atomically(path, all.to_text());
+}
+
+bool TimingCache::operator==(const TimingCache& other) const {
+  return to_text() == other.to_text();
+}
+
+}  // namespace lathe
