@@ -75,9 +75,10 @@ class Dim {
   friend Dim min(const Dim& a, const Dim& b);
   friend Dim max(const Dim& a, const Dim& b);
 
-  struct Expr;  // the normal form, private to dim.cpp
+  struct Expr;  // the normal form, in dim_expr.h
 
  private:
+  friend struct DimAccess;
   int64_t value_ = 0;
   std::shared_ptr<const Expr> expr_;  // null for a constant
 };
@@ -86,5 +87,7 @@ class Dim {
 Dim floor_div(const Dim& a, const Dim& b);
 Dim ceil_div(const Dim& a, const Dim& b);
 Dim mod(const Dim& a, const Dim& b);
+Dim min(const Dim& a, const Dim& b);
+Dim max(const Dim& a, const Dim& b);
 
 }  // namespace lathe

@@ -35,9 +35,11 @@ class GraphEditor {
   NodeId add_node(std::string name, Op op, std::vector<ValueId> inputs, std::vector<NewValue> outputs,
                   std::vector<Origin> origins, NodeId before = kNoNode);
 
-  // All readers of `from` (nodes and graph outputs) read `to` instead. A graph output keeps its name: when `from` is an
-  // output, `to` takes over `from`'s name.
+  // All readers of `from` (nodes and graph outputs) read `to` instead, except the producer of `to`. A graph output keeps
+  // its name: when `from` is an output, the two swap names. Ask can_replace_uses() first.
   void replace_uses(ValueId from, ValueId to);
+  // No when `from` is a graph output and `to` cannot take its name: an input, a constant or itself an output.
+  bool can_replace_uses(ValueId from, ValueId to) const;
   void replace_input(NodeId node, size_t index, ValueId value);
   void set_inputs(NodeId node, std::vector<ValueId> inputs);
   void set_op(NodeId node, Op op);
@@ -50,7 +52,8 @@ class GraphEditor {
   void set_constant(ValueId value, Tensor tensor);  // a constant's data (same value, perhaps other shape and type)
   void rename_node(NodeId node, std::string name);
   void rename_value(ValueId value, std::string name);
-  // Makes `node` take over the outputs of `other` (output by output), and its origins; removes `other`.
+  // Makes `node` take over the outputs of `other` (output by output), and its origins; removes `other`. Nobody else may
+  // read what `node` gave before.
   void take_over_outputs(NodeId node, NodeId other);
 
   // Provenance: `into` also implements what `from` implemented, and is called "into + from".
@@ -65,6 +68,13 @@ class GraphEditor {
   void compact();
 
  private:
+  Node& node(NodeId id);
+  Value& value(ValueId id);
+  ValueId new_value(std::string name);
+  void link(NodeId id);
+  void unlink(NodeId id);
+  void add_origins(NodeId into, const std::vector<Origin>& origins);
+
   Graph& graph_;
 };
 

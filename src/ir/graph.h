@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ir/dtype.h"
@@ -83,6 +85,10 @@ class Graph {
   std::vector<Value> values_;
   std::vector<NodeId> order_;
   std::vector<ValueId> inputs_, outputs_;
+  // Indexes, kept by GraphEditor: who has a name, and which nodes read a value (one entry per reading operand).
+  std::unordered_map<std::string, ValueId> value_names_;
+  std::unordered_set<std::string> node_names_;
+  std::vector<std::vector<NodeId>> readers_;
 };
 
 }  // namespace lathe

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/graph.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+
+namespace lathe {
+
+std::vector<NodeId> Graph::users(ValueId id) const {
+  std::vector<NodeId> users = readers_[static_cast<size_t>(id)];
+  if (users.size() < 2) return users;
+  std::sort(users.begin(), users.end());
+  users.erase(std::unique(users.begin(), users.end()), users.end());
+  if (users.size() < 2) return users;
+  // Only now is the execution order worth a walk; most values have one reader.
+  std::vector<NodeId> in_order;
+  for (NodeId node : order_) {
+    if (std::binary_search(users.begin(), users.end(), node)) in_order.push_back(node);
+    if (in_order.size() == users.size()) break;
+  }
+  return in_order;
+}
+
+bool Graph::is_output(ValueId id) const {
+  return std::find(outputs_.begin(), outputs_.end(), id) != outputs_.end();
+}
+
+std::optional<ValueId> Graph::find_value(std::string_view name) const {
+  const auto found = value_names_.find(std::string(name));
+  if (found == value_names_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::vector<std::string> Graph::symbols() const {
+  std::set<std::string> names;
+  for (ValueId input : inputs_) {
+    for (const Dim& dim : value(input).shape) names.merge(dim.symbols());
+  }
+  return {names.begin(), names.end()};
+}
+
+}  // namespace lathe
