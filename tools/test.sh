@@ -56,6 +56,9 @@ case "${1:-}" in
     for script in tests/*/run.py; do
       [ -f "$script" ] && check "$(basename "$(dirname "$script")")/all" $python "$script" --build build --all
     done
+    for script in tests/*/slow.py; do
+      [ -f "$script" ] && check "$(basename "$(dirname "$script")")" $python "$script" --build build
+    done
     ;;
   *) sed -n '4,5p' "$0"; exit 2 ;;
 esac
