@@ -10,6 +10,15 @@
 
 namespace lathe {
 
+std::vector<OpDef> attention_ops();
+std::vector<OpDef> cast_ops();
+std::vector<OpDef> conv_ops();
+std::vector<OpDef> matmul_ops();
+std::vector<OpDef> norm_ops();
 std::vector<OpDef> pointwise_ops();
+std::vector<OpDef> pool_ops();
+std::vector<OpDef> quantize_ops();
+std::vector<OpDef> reduce_ops();
+std::vector<OpDef> softmax_ops();
 
 }  // namespace lathe

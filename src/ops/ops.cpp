@@ -20,6 +20,15 @@ std::vector<OpDef> join(std::vector<std::vector<OpDef>> families) {
 const std::vector<OpDef>& all_op_defs() {
   static const std::vector<OpDef> defs = join({
       pointwise_ops(),
+      cast_ops(),
+      conv_ops(),
+      matmul_ops(),
+      attention_ops(),
+      pool_ops(),
+      reduce_ops(),
+      softmax_ops(),
+      norm_ops(),
+      quantize_ops(),
   });
   return defs;
 }

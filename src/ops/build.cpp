@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Nodes with inferred results, and the check that a graph obeys its operators' rules. A pass may know more
+// about a shape than the rule does (it cannot: rules are exact) or less (then the graph is wrong), so types
+// and shapes must be equal.
+
+#include "ops/build.h"
+
+#include "ir/verify.h"
+
+namespace lathe {
+
+namespace {
+
+std::vector<const Value*> input_values(const Graph& graph, const std::vector<ValueId>& inputs) {
+  std::vector<const Value*> values;
+  for (ValueId id : inputs) values.push_back(id == kNoValue ? nullptr : &graph.value(id));
+  return values;
+}
+
+std::vector<ResultInfo> infer_node(const Graph& graph, const Node& node) {
+  const std::vector<const Value*> inputs = input_values(graph, node.inputs);
+  return infer(node.op, node.epilogue, InferContext{node.name, inputs, node.outputs.size()});
+}
+
+// The tuner stores results in another float type, or lets a Reformat change it; all other types follow from
+// the operator.
+bool type_is_allowed(const Node& node, DType inferred, DType actual) {
+  if (inferred == actual || std::holds_alternative<Reformat>(node.op)) return true;
+  const bool is_program = !node.epilogue.empty() || std::holds_alternative<PointwiseChain>(node.op);
+  return is_float(inferred) && is_float(actual) && (is_program || !node.allowed_types.empty());
+}
+
+std::string describe(DType dtype, const Shape& shape) {
+  return std::string(dtype_name(dtype)) + to_string(shape);
+}
+
+}  // namespace
+
+std::vector<ValueId> append_node(GraphEditor& editor, std::string name, Op op, std::vector<ValueId> inputs,
+                                 std::vector<Origin> origins, std::vector<std::string> output_names,
+                                 size_t output_count, NodeId before) {
+  const std::vector<const Value*> values = input_values(editor.graph(), inputs);
+  std::vector<ResultInfo> results = infer(op, {}, InferContext{name, values, output_count});
+  std::vector<GraphEditor::NewValue> outputs;
+  for (size_t i = 0; i < results.size(); ++i) {
+    std::string output = i < output_names.size() ? output_names[i] : "";
+    if (output.empty() && (i >= output_names.size() || i == 0)) {
+      output = name + "_output" + (i == 0 ? "" : "_" + std::to_string(i));
+    }
+    outputs.push_back(
+        {std::move(output), results[i].dtype, std::move(results[i].shape), std::move(results[i].contents)});
+  }
+  const NodeId node = editor.add_node(std::move(name), std::move(op), std::move(inputs), std::move(outputs),
+                                      std::move(origins), before);
+  return editor.graph().node(node).outputs;
+}
+
+void verify_graph(const Graph& graph) {
+  verify_structure(graph);
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    const std::vector<ResultInfo> results = infer_node(graph, node);
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (node.outputs[i] == kNoValue) continue;
+      const Value& value = graph.value(node.outputs[i]);
+      const bool same =
+          type_is_allowed(node, results[i].dtype, value.dtype) && results[i].shape == value.shape;
+      if (same) continue;
+      check(false, "node '" + node.name + "' (" + std::string(op_display_name(node.op)) + "): output '" +
+                       value.name + "' is " + describe(value.dtype, value.shape) +
+                       " in the graph, but the operator gives " +
+                       describe(results[i].dtype, results[i].shape));
+    }
+  }
+}
+
+void infer_shapes(Graph& graph) {
+  GraphEditor editor(graph);
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    std::vector<ResultInfo> results = infer_node(graph, node);
+    for (size_t i = 0; i < results.size(); ++i) {
+      const ValueId output = node.outputs[i];
+      if (output == kNoValue) continue;
+      if (!type_is_allowed(node, results[i].dtype, graph.value(output).dtype)) {
+        editor.set_type(output, results[i].dtype, graph.value(output).format);
+      }
+      editor.set_shape(output, std::move(results[i].shape));
+      editor.set_contents(output, std::move(results[i].contents));
+    }
+  }
+}
+
+}  // namespace lathe

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cast and Reformat. A cast goes through double (from float types) or int64 (from integers), both of which
+// hold every value of their side exactly, so only the last step rounds.
+
+#include <algorithm>
+
+#include "ops/elements.h"
+#include "ops/families.h"
+
+namespace lathe {
+
+namespace {
+
+constexpr int64_t kPiece = 4096;
+
+// Contents that survive the cast: integers keep their value (dims are small); bool only where "not zero" is
+// decided.
+std::optional<Shape> cast_contents(const std::optional<Shape>& contents, DType to) {
+  if (!contents || is_float(to)) return std::nullopt;
+  if (to != DType::Bool) return contents;
+  Shape result;
+  for (const Dim& dim : *contents) {
+    if (!dim.is_constant()) return std::nullopt;
+    result.push_back(Dim(dim.value() != 0));
+  }
+  return result;
+}
+
+std::vector<ResultInfo> infer_cast(const Cast& op, const InferContext& context) {
+  if (op.to == DType::Undefined) throw_input_error("the target type of a Cast is not set");
+  return {{op.to, context.input(0).shape, cast_contents(context.contents(0), op.to)}};
+}
+
+std::vector<Tensor> evaluate_cast(const Cast& op, const EvaluateContext& context) {
+  const Tensor& x = context.input(0);
+  if (x.dtype() == op.to) return {x};
+  Tensor result = Tensor::allocate(op.to, x.extents());
+  const ElementWriter writer(result);
+  const bool from_float = is_float(x.dtype()), from_unsigned = x.dtype() == DType::UInt64;
+  const int64_t total = x.size(), pieces = (total + kPiece - 1) / kPiece;
+  context.parallel_for(pieces, 8, [&](int64_t first, int64_t last) {
+    std::vector<double> reals(kPiece);
+    std::vector<int64_t> integers(kPiece);
+    for (int64_t piece = first; piece < last; ++piece) {
+      const int64_t begin = piece * kPiece, count = std::min(kPiece, total - begin);
+      if (from_float) {
+        load_doubles(x, begin, count, reals.data());
+        writer.store_doubles(begin, count, reals.data(), op.saturate);
+      } else {
+        load_int64s(x, begin, count, integers.data());
+        writer.store_int64s(begin, count, integers.data(), from_unsigned);
+      }
+    }
+  });
+  return {std::move(result)};
+}
+
+// The result's type stands at the node's output value (evaluate_node converts to it).
+std::vector<ResultInfo> infer_reformat(const Reformat&, const InferContext& context) {
+  return {{context.input(0).dtype, context.input(0).shape, context.contents(0)}};
+}
+
+std::vector<Tensor> evaluate_reformat(const Reformat&, const EvaluateContext& context) {
+  return {context.input(0)};
+}
+
+}  // namespace
+
+std::vector<OpDef> cast_ops() {
+  return {op_def<Cast, infer_cast, evaluate_cast>(), op_def<Reformat, infer_reformat, evaluate_reformat>()};
+}
+
+}  // namespace lathe

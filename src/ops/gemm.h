@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one matrix product of the reference evaluation: double accumulation, blocked for the caches and
+// threaded, so that the oracle judges whole networks in seconds on any x86-64 or other CPU without special
+// instructions.
+//
+// The caller packs: it writes blocks of A and B, converted to double, into panels of four rows (columns).
+// Convolution packs patches of its input that way, matmul plain, transposed or broadcast matrices; nothing
+// else differs between them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "ops/elements.h"
+#include "ops/op_def.h"
+
+namespace lathe {
+
+namespace gemm {
+
+inline constexpr int64_t kTileRows = 128, kTileColumns = 256;
+// Not a power of two: panels would start at the same cache set.
+inline constexpr int64_t kTileDepth = 240;
+inline constexpr int64_t kPanel = 4;
+
+// Where element `i` (a row of A or a column of B) at depth k of a block of `depth` goes in packed panels.
+inline int64_t panel_index(int64_t i, int64_t k, int64_t depth) {
+  return i / kPanel * kPanel * depth + k * kPanel + i % kPanel;
+}
+
+// c (4 x 4 at row stride `stride`) += one panel of A times one panel of B.
+inline void multiply_panels(const double* a, const double* b, int64_t depth, double* c, int64_t stride) {
+  using Pair = double __attribute__((vector_size(16)));  // two doubles: what every x86-64 and AArch64 has
+  Pair sums[4][2] = {};
+  for (int64_t k = 0; k < depth; ++k, a += kPanel, b += kPanel) {
+    Pair b0, b1;
+    std::memcpy(&b0, b, sizeof b0);
+    std::memcpy(&b1, b + 2, sizeof b1);
+    for (int i = 0; i < 4; ++i) {
+      const Pair factor = {a[i], a[i]};
+      sums[i][0] += factor * b0;
+      sums[i][1] += factor * b1;
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < 4; ++j) c[i * stride + j] += sums[i][j / 2][j % 2];
+  }
+}
+
+// c (rows x columns, row stride kTileColumns) += packed a times packed b. Buffers are padded to whole panels.
+inline void multiply_tile(const double* a, const double* b, int64_t rows, int64_t columns, int64_t depth,
+                          double* c) {
+  for (int64_t j = 0; j < columns; j += kPanel) {
+    for (int64_t i = 0; i < rows; i += kPanel) {
+      multiply_panels(a + i * depth, b + j * depth, depth, c + i * kTileColumns + j, kTileColumns);
+    }
+  }
+}
+
+}  // namespace gemm
+
+struct GemmSize {
+  int64_t batches = 1, rows = 0, columns = 0, depth = 0;
+};
+
+// For every batch: result = A (rows x depth) * B (depth x columns).
+//   pack_a(batch, row, rows, k, depth, out): writes A[row + r, k + d] to out[panel_index(r, d, depth)]
+//   pack_b(batch, column, columns, k, depth, out): writes B[k + d, column + j] to out[panel_index(j, d,
+//   depth)] store(batch, row, column, columns, values): receives one row of a finished tile
+// `out` is zero beyond the rows and columns asked for.
+template <class PackA, class PackB, class Store>
+void blocked_gemm(const EvaluateContext& context, const GemmSize& size, const PackA& pack_a,
+                  const PackB& pack_b, const Store& store) {
+  using namespace gemm;
+  const int64_t row_tiles = (size.rows + kTileRows - 1) / kTileRows;
+  const int64_t column_tiles = (size.columns + kTileColumns - 1) / kTileColumns;
+  context.parallel_for(size.batches * row_tiles * column_tiles, 1, [&](int64_t first, int64_t last) {
+    std::vector<double> a(kTileRows * kTileDepth), b(kTileColumns * kTileDepth), c(kTileRows * kTileColumns);
+    for (int64_t tile = first; tile < last; ++tile) {
+      const int64_t batch = tile / (row_tiles * column_tiles);
+      const int64_t row = tile / column_tiles % row_tiles * kTileRows;
+      const int64_t column = tile % column_tiles * kTileColumns;
+      const int64_t rows = std::min(kTileRows, size.rows - row);
+      const int64_t columns = std::min(kTileColumns, size.columns - column);
+      std::fill(c.begin(), c.end(), 0.0);
+      for (int64_t k = 0; k < size.depth; k += kTileDepth) {
+        const int64_t depth = std::min(kTileDepth, size.depth - k);
+        if (rows % kPanel) std::fill_n(a.data() + rows / kPanel * kPanel * depth, kPanel * depth, 0.0);
+        if (columns % kPanel) std::fill_n(b.data() + columns / kPanel * kPanel * depth, kPanel * depth, 0.0);
+        pack_a(batch, row, rows, k, depth, a.data());
+        pack_b(batch, column, columns, k, depth, b.data());
+        multiply_tile(a.data(), b.data(), rows, columns, depth, c.data());
+      }
+      for (int64_t r = 0; r < rows; ++r) store(batch, row + r, column, columns, c.data() + r * kTileColumns);
+    }
+  });
+}
+
+// A tensor as an array of float or double: in place where it is one already, else converted.
+template <class Real>
+class RealArray {
+ public:
+  explicit RealArray(const Tensor& tensor) {
+    const std::byte* bytes = tensor.bytes().data();
+    if (tensor.dtype() == dtype_of<Real>() && reinterpret_cast<uintptr_t>(bytes) % sizeof(Real) == 0) {
+      data_ = reinterpret_cast<const Real*>(bytes);
+      return;
+    }
+    converted_.resize(static_cast<size_t>(tensor.size()));
+    with_codec(tensor.dtype(), [&]<class Codec>() {
+      for (size_t i = 0; i < converted_.size(); ++i) {
+        converted_[i] = static_cast<Real>(Codec::get(bytes, static_cast<int64_t>(i)));
+      }
+    });
+    data_ = converted_.data();
+  }
+  RealArray(const RealArray&) = delete;
+  const Real* data() const { return data_; }
+
+ private:
+  const Real* data_ = nullptr;
+  std::vector<Real> converted_;
+};
+
+// Calls f(a, b) with arrays of a type that holds both exactly: float unless one of them is float64 or an
+// integer.
+template <class F>
+void with_real_arrays(const Tensor& a, const Tensor& b, F&& f) {
+  const auto fits_float = [](DType dtype) { return is_float(dtype) && dtype != DType::Float64; };
+  if (fits_float(a.dtype()) && fits_float(b.dtype())) {
+    f(RealArray<float>(a).data(), RealArray<float>(b).data());
+  } else {
+    f(RealArray<double>(a).data(), RealArray<double>(b).data());
+  }
+}
+
+}  // namespace lathe
