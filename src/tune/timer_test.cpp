@@ -47,7 +47,7 @@ TEST(Timer, EndsWhenTheLeaderIsClear) {
 
 TEST(Timer, NoiseOnlyAdds) {
   int run = 0;
-  const std::vector<std::function<double()>> rivals = {[&] { return ++run % 3 == 0 ? 1.0 : 3.0; },
+  const std::vector<std::function<double()>> rivals = {[&] { return ++run % 3 == 0 ? 1.0 : 1.5; },
                                                        [] { return 1.02; }};
   const auto timings = time_interleaved(rivals, {.repetitions = 20, .limit_seconds = 10});
   EXPECT_EQ(timings[0].score_ms, 1.0);

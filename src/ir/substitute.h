@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replaces symbols by dims everywhere in a graph: in shapes, contents and attributes. A profile with min =
+// max makes a dynamic model static, and then everything folds.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ir/graph.h"
+
+namespace lathe {
+
+using DimReplacements = std::map<std::string, Dim, std::less<>>;
+
+Op substitute_dims(Op op, const DimReplacements& replacements);
+Shape substitute_dims(const Shape& shape, const DimReplacements& replacements);
+void substitute_dims(Graph& graph, const DimReplacements& replacements);
+
+}  // namespace lathe
