@@ -71,6 +71,15 @@ std::string_view op_name(const Op& op) {
   return std::visit([]<class T>(const T&) { return T::kName; }, op);
 }
 
+std::optional<Op> op_from_name(std::string_view name) {
+  const auto find = [&]<size_t... I>(std::index_sequence<I...>) {
+    std::optional<Op> op;
+    ((std::variant_alternative_t<I, Op>::kName == name ? (op.emplace(std::in_place_index<I>), 0) : 0), ...);
+    return op;
+  };
+  return find(std::make_index_sequence<std::variant_size_v<Op>>());
+}
+
 std::string_view op_display_name(const Op& op) {
   if (const auto* pointwise = std::get_if<Pointwise>(&op)) return pointwise_info(pointwise->code).name;
   return op_name(op);

@@ -3,7 +3,7 @@
 // The core operators: small attribute structs in a variant. The importer expands everything else into these.
 //
 // Each struct names its fields once, in visit(); text form, plan file, hashing and printing follow from that. Fields may
-// be bool, int64_t, float, std::string, DType, an enum with enum_name/enum_from_name, vectors of int64_t/float, Dims,
+// be bool, int64_t, float, double, DType, an enum with enum_name/enum_from_name, vectors of int64_t/float, Dims,
 // and PointwiseProgram. What an operator means stands in ops/ under the same name.
 //
 // Inputs and outputs are listed at each struct; [x] is optional (an absent input is kNoValue).
@@ -399,6 +399,8 @@ using Op = std::variant<Pointwise, PointwiseChain, Cast, Reformat, Conv, ConvTra
 
 // kName of the alternative; for Pointwise use pointwise_info(code).name to name the operation to a person.
 std::string_view op_name(const Op& op);
+// The operator of that kName with all fields at their defaults; nullopt when there is none.
+std::optional<Op> op_from_name(std::string_view name);
 // What logs call it: "Conv", "Relu" (the pointwise code), "MatMul".
 std::string_view op_display_name(const Op& op);
 

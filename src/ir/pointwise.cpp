@@ -15,6 +15,8 @@ namespace {
 
 using C = PointwiseCode;
 
+constexpr int kMaxInputs = 10000;  // no program comes near it; keeps operand numbers small
+
 std::string float_text(float value) {
   char buffer[32];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
@@ -202,6 +204,9 @@ std::string PointwiseProgram::to_string() const {
 }
 
 PointwiseProgram PointwiseProgram::parse(std::string_view text, int input_count) {
+  if (input_count < 0 || input_count > kMaxInputs) {
+    throw_input_error("pointwise program: " + std::to_string(input_count) + " inputs");
+  }
   PointwiseProgram program;
   program.input_count = input_count;
   ProgramReader reader(text);

@@ -47,6 +47,7 @@ TEST(Pointwise, OddParametersReadBack) {
 TEST(Pointwise, ErrorsSayWhere) {
   EXPECT_EQ(parse_error("Bogus(0)", 1),
             "pointwise program, at character 6: unknown pointwise operation \"Bogus\"");
+  EXPECT_NE(parse_error("Relu(0)", -1).find("-1 inputs"), std::string::npos);
   EXPECT_NE(parse_error("Relu(1)", 1).find("operand 1 is not defined yet"), std::string::npos);
   EXPECT_NE(parse_error("Relu(-1)", 1).find("not defined yet"), std::string::npos);
   EXPECT_NE(parse_error("Add(0)", 1).find("takes 2 operands, not 1"), std::string::npos);
