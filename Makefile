@@ -60,6 +60,7 @@ test-all: setup-test
 	@tools/test-summary.sh end
 
 bench: setup-test build
+	@cmake --build build -j$(JOBS) --target bench_runner
 	@.venv/bin/python bench/compare.py $(BENCH_ARGS)
 
 install: build
