@@ -12,13 +12,20 @@ namespace lathe {
 
 std::vector<OpDef> attention_ops();
 std::vector<OpDef> cast_ops();
+std::vector<OpDef> concat_ops();
 std::vector<OpDef> conv_ops();
+std::vector<OpDef> expand_ops();
+std::vector<OpDef> gather_ops();
 std::vector<OpDef> matmul_ops();
 std::vector<OpDef> norm_ops();
+std::vector<OpDef> pad_ops();
 std::vector<OpDef> pointwise_ops();
 std::vector<OpDef> pool_ops();
 std::vector<OpDef> quantize_ops();
 std::vector<OpDef> reduce_ops();
+std::vector<OpDef> reshape_ops();
+std::vector<OpDef> slice_ops();
 std::vector<OpDef> softmax_ops();
+std::vector<OpDef> transpose_ops();
 
 }  // namespace lathe

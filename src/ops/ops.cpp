@@ -29,6 +29,13 @@ const std::vector<OpDef>& all_op_defs() {
       softmax_ops(),
       norm_ops(),
       quantize_ops(),
+      reshape_ops(),
+      transpose_ops(),
+      expand_ops(),
+      concat_ops(),
+      slice_ops(),
+      pad_ops(),
+      gather_ops(),
   });
   return defs;
 }
