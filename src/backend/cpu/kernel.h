@@ -40,7 +40,7 @@ class PreparedLayer {
   virtual ~PreparedLayer() = default;
   virtual size_t scratch_bytes() const { return 0; }
   // How many members work on it, at most `available`. With 1 only member 0 calls run(), and no barrier is needed between
-  // such layers. Otherwise members 0..n-1 call run() with Worker{index, n} and may use worker.barrier() inside.
+  // such layers. Otherwise members 0..n-1 call run() with Worker{index, n}; barrier() works there when n == available.
   virtual int members(int available) const { return available; }
   virtual void run(const LayerArgs& args, const Worker& worker) const = 0;
   // After a run of a layer with data-dependent outputs: the values of its new symbols. Called by member 0.

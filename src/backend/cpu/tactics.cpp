@@ -9,12 +9,14 @@ namespace lathe::cpu {
 
 // clang-format off
 TacticFamily view_tactics();
+TacticFamily reformat_tactics();
 TacticFamily reference_tactics();
 // clang-format on
 
 std::vector<TacticFamily> tactic_families() {
   return {
       view_tactics(),
+      reformat_tactics(),
       reference_tactics(),
   };
 }

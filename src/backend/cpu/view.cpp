@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Layers that move nothing: the output is a piece of the input's memory (Reshape, Identity, Slice and Split
-// along the outermost axis), or the inputs are pieces of the output's (Concat). The memory plan places them,
+// along the outermost axis, Gather of one index), or the inputs are pieces of the output's (Concat). The memory plan places them,
 // nothing runs.
 //
 // "Outermost" is meant in memory: all dims stored before the axis must be 1. Axis 0 is outermost in every
@@ -81,8 +81,8 @@ std::vector<Case> reshape_cases(const Shape& from, const Shape& to) {
   return cases;
 }
 
-// The axis that a slice cuts when it cuts just one with step 1, else -1.
-int64_t cut_axis(const Slice& slice, const Shape& shape, Dim& start) {
+// The axis that a slice cuts when it cuts just one with step 1, else -1. `cuts` are the places where it does.
+int64_t cut_axis(const Slice& slice, const Shape& shape, std::vector<Dim>& cuts) {
   if (!slice.starts || !slice.ends) return -1;
   int64_t axis = -1;
   for (size_t i = 0; i < slice.axes.size(); ++i) {
@@ -91,7 +91,8 @@ int64_t cut_axis(const Slice& slice, const Shape& shape, Dim& start) {
     if ((*slice.starts)[i].is_constant(0) && (*slice.ends)[i] == shape[at]) continue;
     if (axis >= 0) return -1;
     axis = slice.axes[i];
-    start = (*slice.starts)[i];
+    cuts = {(*slice.starts)[i]};
+    if (!((*slice.ends)[i] == shape[at])) cuts.push_back((*slice.ends)[i]);
   }
   return axis;
 }
@@ -126,10 +127,16 @@ std::vector<Case> cases_of(const LayerQuery& query) {
     return {{kLinear, kLinear}};
   }
   if (const auto* slice = std::get_if<Slice>(&node.op)) {
-    Dim start;
-    const int64_t axis = cut_axis(*slice, in, start);
+    std::vector<Dim> cuts;
+    const int64_t axis = cut_axis(*slice, in, cuts);
     if (axis < 0) return {};
-    return same_format_cases(in, axis, {start});
+    return same_format_cases(in, axis, cuts);
+  }
+  if (const auto* gather = std::get_if<Gather>(&node.op)) {
+    const Value& indices = graph.value(node.inputs[1]);
+    if (!indices.is_constant() || indices.constant.size() != 1) return {};
+    if (!all_one(in, 0, static_cast<size_t>(gather->axis))) return {};
+    return {{kLinear, kLinear}};
   }
   if (const auto* split = std::get_if<Split>(&node.op)) {
     std::vector<Dim> offsets;

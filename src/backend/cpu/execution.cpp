@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A run is one visit of the team: all members walk the same list of layers (shape_plan.cpp), so an inference wakes the
+// pool once. Where shapes depend on data the list ends, the caller reads the new dims, and the rest is prepared and walked.
+#include "backend/cpu/execution.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backend/cpu/onednn.h"
+#include "backend/cpu/reformat.h"
+#include "backend/cpu/symbol_extents.h"
+#include "base/error.h"
+
+namespace lathe::cpu {
+namespace {
+
+// Shapes that stay prepared. A server sees few shapes; random ones must not fill the memory.
+constexpr size_t kKeptPlans = 8;
+
+}  // namespace
+
+CpuExecution::CpuExecution(std::shared_ptr<const CpuProgram> program)
+    : program_(std::move(program)),
+      arena_(static_cast<size_t>(program_->spec().memory.arena_bytes)),
+      plans_(program_->segments().size()) {}
+
+void CpuExecution::set_shapes(const SymbolValues& values) {
+  if (has_shapes_ && values == input_symbols_) return;
+  has_shapes_ = false;
+  input_symbols_ = values;
+  symbols_ = values;
+  plan_for(0);
+  has_shapes_ = true;
+}
+
+ShapePlan& CpuExecution::plan_for(size_t segment) {
+  PlanCache& cache = plans_[segment];
+  const auto found =
+      std::find_if(cache.begin(), cache.end(), [&](const auto& plan) { return plan->symbols() == symbols_; });
+  if (found != cache.end()) {
+    cache.splice(cache.begin(), cache, found);
+  } else {
+    const auto [first, last] = program_->segments()[segment];
+    cache.push_front(std::make_unique<ShapePlan>(*program_, first, last, symbols_));
+    if (cache.size() > kKeptPlans) cache.pop_back();
+  }
+  ShapePlan& plan = *cache.front();
+  if (plan.scratch_bytes() > scratch_.bytes()) scratch_ = HostBuffer(plan.scratch_bytes());
+  return plan;
+}
+
+void CpuExecution::resolve_symbols(ShapePlan& plan) {
+  for (size_t i = 0; i < plan.steps().size(); ++i) {
+    const ProgramLayer& layer = program_->layers()[plan.first_layer() + i];
+    const Step& step = plan.steps()[i];
+    if (layer.new_symbols.empty() || step.prepared == nullptr) continue;
+    step.prepared->resolve({step.inputs, step.outputs, scratch_.begin()}, symbols_);
+    for (const std::string& name : layer.new_symbols)
+      check(symbols_.contains(name), fmt::format("layer '{}' did not say what '{}' is",
+                                                 program_->graph().node(layer.node).name, name));
+  }
+}
+
+void CpuExecution::run_segments(std::span<void* const> bindings,
+                                const std::function<void(ShapePlan&)>& run_plan) {
+  check(has_shapes_, "Execution::run before set_shapes");
+  const size_t expected = program_->graph().inputs().size() + program_->graph().outputs().size();
+  check(bindings.size() == expected,
+        fmt::format("{} bindings given, {} expected", bindings.size(), expected));
+  bindings_.assign(bindings.begin(), bindings.end());
+  symbols_ = input_symbols_;
+  for (size_t segment = 0; segment < plans_.size(); ++segment) {
+    ShapePlan& plan = plan_for(segment);
+    plan.bind(arena_.begin(), bindings);
+    run_plan(plan);
+    resolve_symbols(plan);
+  }
+}
+
+void CpuExecution::run(std::span<void* const> bindings, Stream&) {
+  run_segments(bindings, [this](ShapePlan& plan) {
+    program_->pool().run(plan.team(), [this, &plan](const Worker& worker) {
+      const SingleThreadedOneDnn single;
+      plan.walk(worker, scratch_.begin());
+    });
+  });
+}
+
+void CpuExecution::run_profiled(std::span<void* const> bindings, Stream&, std::span<double> time_ms) {
+  check(time_ms.size() == program_->layers().size(), "run_profiled: one time per layer expected");
+  run_segments(bindings, [&](ShapePlan& plan) {
+    const auto times = time_ms.subspan(plan.first_layer(), plan.steps().size());
+    program_->pool().run(plan.team(), [&](const Worker& worker) {
+      const SingleThreadedOneDnn single;
+      plan.walk_timed(worker, scratch_.begin(), times);
+    });
+  });
+}
+
+void CpuExecution::run_observed(std::span<void* const> bindings, Stream&, const LayerHook& hook) {
+  run_segments(bindings, [&](ShapePlan& plan) {
+    for (size_t i = 0; i < plan.steps().size(); ++i) {
+      if (hook.before) hook.before(plan.first_layer() + i);
+      program_->pool().run(plan.steps()[i].members, [&](const Worker& worker) {
+        const SingleThreadedOneDnn single;
+        plan.run_step(i, worker, scratch_.begin());
+      });
+      if (i + 1 == plan.steps().size()) resolve_symbols(plan);
+      if (hook.after) hook.after(plan.first_layer() + i);
+    }
+  });
+}
+
+Tensor CpuExecution::read(ValueId id) {
+  const Value& value = program_->graph().value(id);
+  if (value.is_constant()) return value.constant;
+  const ValueAddress address = value_address(*program_, id, symbols_);
+  const std::byte* data = nullptr;
+  if (address.space == ValueAddress::Space::Arena) data = arena_.begin() + address.offset;
+  if (address.space == ValueAddress::Space::Binding)
+    data = static_cast<const std::byte*>(bindings_[static_cast<size_t>(address.binding)]) + address.offset;
+  if (address.space == ValueAddress::Space::Constant) data = static_cast<const std::byte*>(address.constant);
+  check(data != nullptr, fmt::format("value '{}' is not stored", value.name));
+  return to_linear({value.dtype, value.format}, extents(id), data);
+}
+
+Extents CpuExecution::extents(ValueId id) const {
+  return upper_extents(program_->graph().value(id).shape, symbols_);
+}
+
+int64_t CpuExecution::device_bytes() const {
+  return static_cast<int64_t>(arena_.bytes() + scratch_.bytes());
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The compiled network on the CPU: one kernel with packed weights per layer. Immutable, shared by all executions.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/kernel.h"
+#include "backend/program.h"
+#include "base/thread_pool.h"
+
+namespace lathe::cpu {
+
+struct ProgramLayer {
+  NodeId node = kNoNode;
+  std::unique_ptr<LayerKernel> kernel;  // null: a view, nothing runs
+  // Data-dependent dims that this layer determines. Layers behind it are prepared when it has run.
+  std::vector<std::string> new_symbols;
+};
+
+class CpuProgram final : public Program, public std::enable_shared_from_this<CpuProgram> {
+ public:
+  CpuProgram(ProgramSpec spec, const Machine& machine, std::shared_ptr<ThreadPool> pool);
+
+  std::unique_ptr<Execution> create_execution() const override;
+  int64_t weight_bytes() const override { return weight_bytes_; }
+
+  const Graph& graph() const { return *spec_.graph; }
+  const ProgramSpec& spec() const { return spec_; }
+  const std::vector<ProgramLayer>& layers() const { return layers_; }
+  const Machine& machine() const { return machine_; }
+  ThreadPool& pool() const { return *pool_; }
+  // Layers [first, second) whose shapes are known at the same time: all, unless shapes depend on data.
+  const std::vector<std::pair<size_t, size_t>>& segments() const { return segments_; }
+
+ private:
+  void make_kernels();
+  void find_segments();
+  void count_weights();
+
+  ProgramSpec spec_;
+  Machine machine_;
+  std::shared_ptr<ThreadPool> pool_;
+  std::vector<ProgramLayer> layers_;
+  std::vector<std::pair<size_t, size_t>> segments_;
+  int64_t weight_bytes_ = 0;
+};
+
+// The kernel of a layer; null for a view. Throws Internal when no family knows the tactic.
+std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic,
+                                         const Machine& machine, const PackContext& pack);
+
+// Calls body(0..count-1) on the pool; items go to whoever is free, because making a kernel takes 1 us or 10 ms.
+void for_each_parallel(ThreadPool& pool, size_t count, const std::function<void(size_t)>& body);
+
+}  // namespace lathe::cpu

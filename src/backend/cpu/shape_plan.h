@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A run of layers at concrete shapes, ready to execute: prepared kernels, addresses of all operands, and the places where
+// the team must meet. Made once per shapes; a run only patches the caller's buffers in.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/cpu/program.h"
+
+namespace lathe::cpu {
+
+// Where a value lies at concrete shapes.
+struct ValueAddress {
+  enum class Space : uint8_t { None, Arena, Binding, Constant };
+  Space space = Space::None;
+  int binding = -1;
+  int64_t offset = 0;
+  const void* constant = nullptr;  // Constant: the address itself
+};
+ValueAddress value_address(const CpuProgram& program, ValueId value, const SymbolValues& symbols);
+
+struct Step {
+  std::unique_ptr<PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  int members = 1;
+  bool barrier_before = false;
+};
+
+class ShapePlan {
+ public:
+  // Layers [first, last). `symbols` has all that these layers' inputs need.
+  ShapePlan(const CpuProgram& program, size_t first, size_t last, const SymbolValues& symbols);
+
+  const SymbolValues& symbols() const { return symbols_; }
+  size_t first_layer() const { return first_; }
+  std::vector<Step>& steps() { return steps_; }
+  int team() const { return team_; }
+  size_t scratch_bytes() const { return scratch_bytes_; }
+  // Sets the addresses that are not known at preparation. Cheap when they are those of the last call.
+  void bind(std::byte* arena, std::span<void* const> bindings);
+
+  // Runs all steps; called by every member of the team.
+  void walk(const Worker& worker, std::byte* scratch) const;
+  // The same with a meeting after each layer: time_ms[i] for the i-th step, written by member 0.
+  void walk_timed(const Worker& worker, std::byte* scratch, std::span<double> time_ms) const;
+  void run_step(size_t index, const Worker& worker, std::byte* scratch) const;
+
+ private:
+  struct Patch {
+    size_t step = 0, slot = 0;
+    bool output = false;
+    int binding = -1;  // -1: the arena
+    int64_t offset = 0;
+  };
+  void prepare_step(size_t index);
+  void place_operands(size_t index);
+  void place_barriers();
+
+  const CpuProgram& program_;
+  size_t first_ = 0;
+  SymbolValues symbols_;
+  std::vector<Step> steps_;
+  std::vector<Patch> patches_;
+  int team_ = 1;
+  size_t scratch_bytes_ = 0;
+  std::byte* bound_arena_ = nullptr;
+  std::vector<void*> bound_;
+};
+
+}  // namespace lathe::cpu

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For tests: runs tactics of a layer on seeded random data and compares with the operator's own evaluation.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/cpu/kernel.h"
+#include "ir/graph.h"
+
+namespace lathe::cpu {
+
+struct TacticCheck {
+  std::string_view runner;  // only this family; empty: all
+  SymbolRanges ranges;      // the check runs at `opt`, after preparing for `min` and `max` too
+  int threads = 2;
+  double tolerance = 1e-5;  // relative L2 error allowed for FP32, times the tactic's error factor
+  double bf16_tolerance = 1.5e-2;
+};
+
+struct TacticCheckResult {
+  std::vector<std::string> ran;       // "name input types -> output types" of each tactic that ran
+  std::vector<std::string> refused;   // "name: reason"
+  std::vector<std::string> failures;  // what differs, with the tactic's name
+};
+
+// Checks the layer `node` of `graph` with every supported tactic. Inputs that are not constants get random data; integer
+// inputs get small non-negative numbers.
+TacticCheckResult check_tactics(const Graph& graph, NodeId node, const TacticCheck& check = {});
+
+}  // namespace lathe::cpu

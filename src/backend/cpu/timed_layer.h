@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One layer with one tactic, prepared for timing at the tuning shapes.
+#pragma once
+
+#include <memory>
+
+#include "backend/backend.h"
+#include "backend/cpu/kernel.h"
+#include "base/thread_pool.h"
+
+namespace lathe::cpu {
+
+std::unique_ptr<TimedLayer> prepare_timed_layer(const LayerQuery& query, const Tactic& tactic,
+                                                const Machine& machine, std::shared_ptr<ThreadPool> pool);
+
+}  // namespace lathe::cpu
