@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How far a result is from the oracle's: metrics, the worst element, and a tolerance that follows from type and reduction
+// length instead of from what happened to pass.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "ir/graph.h"
+#include "ir/tensor.h"
+
+namespace lathe {
+
+struct Comparison {
+  int64_t elements = 0;
+  double relative_l2 = 0;  // |actual - expected| / |expected|; of the finite elements
+  double max_absolute = 0;
+  double max_relative = 0;  // |a - e| / |e| where |e| is at least a thousandth of the largest
+  double cosine = 1;        // 1 when both are zero
+  // Elements where one is NaN (or an infinity of some sign) and the other is not.
+  int64_t nan_mismatches = 0, infinity_mismatches = 0;
+  // The element with the largest absolute error, or the first mismatch.
+  Extents worst_index;
+  double worst_actual = 0, worst_expected = 0;
+  bool shapes_differ = false;  // then nothing else was compared
+  std::string shape_text;      // "2x3 instead of 3x2" when they do
+
+  // Same extents, no mismatches, and relative L2 error within `relative_l2_limit`.
+  bool within(double relative_l2_limit) const;
+  // One line for a person.
+  std::string to_string() const;
+};
+
+// Types may differ (an engine's bf16 against the oracle's float32); values are compared as double.
+Comparison compare(const Tensor& actual, const Tensor& expected);
+
+// The relative L2 error that a computation in `dtype` may have when each result sums `reduction_length` products:
+// unit roundoff times a factor for accumulation, times what the tactic declares. Integers and bool: 0.
+double tolerance(DType dtype, int64_t reduction_length, double error_factor = 1);
+// How many products one output element of the node sums (1 for pointwise): Conv, MatMul, Reduce, norms, ...
+int64_t reduction_length(const Node& node, std::span<const Extents> inputs);
+
+}  // namespace lathe
