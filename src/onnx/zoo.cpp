@@ -112,7 +112,8 @@ class GraphLayout {
     put_int(front, kTensorType, static_cast<int64_t>(recipe.dtype));
     put_bytes(front, kTensorName, name);
     add(aligned_front(front, bytes));
-    layout_.pieces.back().weights = Weights{recipe, hash_text(name), elements};
+    layout_.pieces.back().weights =
+        Weights{recipe, crc32(std::as_bytes(std::span(name.data(), name.size()))), elements};
     position_ += bytes;
   }
 
