@@ -14,6 +14,10 @@ namespace lathe::onnx {
 
 namespace fs = std::filesystem;
 
+void throw_unsupported(std::string reason) {
+  throw UnsupportedError(std::move(reason));
+}
+
 namespace {
 
 std::string quote(std::string_view name) {
@@ -137,7 +141,7 @@ DType dtype_from_onnx(int32_t data_type, std::string_view what) {
                                 : data_type == 15 ? "complex128"
                                 : data_type == 0  ? "undefined"
                                                   : "";
-  throw_input_error(std::string(what) + " has element type " + std::to_string(data_type) +
+  throw_unsupported(std::string(what) + " has element type " + std::to_string(data_type) +
                     (name.empty() ? std::string() : " (" + std::string(name) + ")") +
                     ", which is not supported: numbers and booleans are");
 }

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One walk in the order of the file. A node that is not supported is noted and its outputs are poisoned:
+// nodes that read them are skipped, all others are still looked at, and at the end one error lists every
+// problem. What is wrong (rather than not supported) ends the import at once.
+#include "onnx/graph_importer.h"
+
+#include <algorithm>
+
+#include "onnx/importers.h"
+
+namespace lathe::onnx {
+
+namespace {
+
+constexpr ValueId kPoison = -2;
+constexpr int kMaxCalls = 32;  // functions and branches inside each other
+constexpr int64_t kMaxNodes =
+    2'000'000;  // after expansion of functions: small files must not grow without bound
+constexpr int64_t kOldestOpset = 7;
+
+bool is_onnx_domain(std::string_view domain) {
+  return domain.empty() || domain == "ai.onnx";
+}
+
+// Names that Dim can print and parse back: letters, digits, '_' and '.'.
+std::string symbol_name(std::string_view text) {
+  std::string name;
+  for (const char c : text) {
+    name += (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ? c : '_';
+  }
+  if (name.empty() || (name[0] >= '0' && name[0] <= '9') || name[0] == '.') name.insert(0, "_");
+  return name;
+}
+
+std::string describe(const NodeProto& node, const std::string& name) {
+  return "node '" + name + "' (" + (is_onnx_domain(node.domain) ? "" : std::string(node.domain) + "::") +
+         std::string(node.op_type) + ")";
+}
+
+}  // namespace
+
+void GraphImporter::run() {
+  for (const OpsetId& opset : model_.opsets) {
+    if (is_onnx_domain(opset.domain) && opset.version < kOldestOpset) {
+      throw_unsupported("the model uses opset " + std::to_string(opset.version) + "; opsets " +
+                        std::to_string(kOldestOpset) + " to " + std::to_string(kLatestOpset) +
+                        " are supported: convert it with onnx.version_converter");
+    }
+  }
+  Scope scope;
+  scope.opsets = &model_.opsets;
+  builder_.editor().set_name(std::string(model_.graph.name));
+  add_initializers(model_.graph, scope);
+  add_inputs(scope);
+  import_nodes(model_.graph.nodes, scope);
+  if (!problems_.empty()) throw_problems();
+  add_outputs(scope);
+  builder_.editor().remove_dead_nodes();
+}
+
+void GraphImporter::throw_problems() const {
+  std::string text =
+      std::to_string(problems_.size()) + (problems_.size() == 1 ? " node of the model is not supported:"
+                                                                : " nodes of the model are not supported:");
+  for (const Problem& p : problems_) text += "\n  " + p.node + " (" + p.op_type + "): " + p.reason;
+  throw_unsupported(text);
+}
+
+void GraphImporter::add_initializers(const GraphProto& graph, Scope& scope) {
+  if (!graph.sparse_initializers.empty()) {
+    throw_unsupported("initializer '" + std::string(graph.sparse_initializers[0]) +
+                      "' is sparse, which is not supported; make it dense");
+  }
+  for (const TensorProto& t : graph.initializers) {
+    if (!scope.initializers.emplace(t.name, &t).second) {
+      throw_input_error("two initializers are called '" + std::string(t.name) + "'; names must be unique");
+    }
+  }
+}
+
+Shape GraphImporter::input_shape(const ValueInfo& input) {
+  if (!input.type.shape) {
+    throw_unsupported(
+        "input '" + std::string(input.name) +
+        "' has no shape, not even a rank; give it one (dims may have names instead of numbers)");
+  }
+  Shape shape;
+  for (size_t i = 0; i < input.type.shape->size(); ++i) {
+    const Dimension& d = (*input.type.shape)[i];
+    // Some exporters write -1 or 0 for a dim that they do not know.
+    if (d.value && (*d.value > 0 || (*d.value == 0 && d.param.empty()))) {
+      shape.push_back(*d.value);
+    } else if (d.value && *d.value < -1) {
+      throw_input_error("input '" + std::string(input.name) + "' has dimension " + std::to_string(*d.value));
+    } else {
+      const std::string name =
+          d.param.empty() ? std::string(input.name) + ".dim" + std::to_string(i) : std::string(d.param);
+      shape.push_back(Dim::symbol(symbol_name(name)));
+    }
+  }
+  return shape;
+}
+
+void GraphImporter::add_inputs(Scope& scope) {
+  for (const ValueInfo& input : model_.graph.inputs) {
+    const std::string name(input.name);
+    if (scope.initializers.contains(input.name)) continue;  // up to IR 3 weights are listed as inputs too
+    if (name.empty()) throw_input_error("a graph input has no name");
+    if (scope.values.contains(input.name)) throw_input_error("two graph inputs are called '" + name + "'");
+    if (input.type.kind != TypeProto::Kind::Tensor) {
+      throw_unsupported("input '" + name +
+                        "' is not a tensor (sequences, maps and optionals are not supported)");
+    }
+    const DType dtype = dtype_from_onnx(input.type.elem_type, "input '" + name + "'");
+    scope.values[input.name] = builder_.editor().add_input(name, dtype, input_shape(input));
+  }
+}
+
+// A value that is an input, a constant or an output already cannot take the output's name: it gets there
+// through a copy.
+void GraphImporter::add_outputs(Scope& scope) {
+  std::map<std::string, int> seen;
+  for (const ValueInfo& output : model_.graph.outputs) {
+    const std::string name(output.name);
+    if (name.empty()) throw_input_error("a graph output has no name");
+    if (seen[name]++) throw_input_error("two graph outputs are called '" + name + "'");
+    ValueId id = look_up(output.name, scope);
+    const Graph& graph = builder_.graph();
+    if (graph.value(id).producer == kNoNode || graph.is_output(id)) {
+      if (const auto other = graph.find_value(name))
+        builder_.editor().rename_value(*other, builder_.unique_name(name + "_source"));
+      id = builder_.add_identity(name, id);
+    }
+    if (graph.value(id).name != name) builder_.editor().rename_value(id, name);
+    builder_.editor().mark_output(id);
+  }
+  if (builder_.graph().outputs().empty()) throw_input_error("the model has no outputs");
+}
+
+ValueId GraphImporter::look_up(std::string_view name, Scope& scope) {
+  if (const auto it = scope.values.find(name); it != scope.values.end()) return it->second;
+  if (const auto it = scope.initializers.find(name); it != scope.initializers.end()) {
+    const ValueId id = builder_.add_constant(scope.prefix + std::string(name), tensors_.load(*it->second));
+    scope.values[name] = id;
+    return id;
+  }
+  // A parent's constants are made anew in the branch that reads them; they share their bytes.
+  if (scope.parent) {
+    for (const Scope* s = scope.parent; s; s = s->parent) {
+      if (const auto it = s->values.find(name); it != s->values.end()) return it->second;
+      if (const auto it = s->initializers.find(name); it != s->initializers.end()) {
+        return scope.values[name] =
+                   builder_.add_constant(s->prefix + std::string(name), tensors_.load(*it->second));
+      }
+    }
+  }
+  throw_input_error("'" + std::string(name) +
+                    "' is used before anything produces it: it is no input, no initializer and no output of "
+                    "an earlier node "
+                    "(nodes must be in topological order, without cycles)");
+}
+
+int64_t GraphImporter::opset_of(const NodeProto& node, const Scope& scope) const {
+  for (const OpsetId& opset : *scope.opsets) {
+    if (opset.domain == node.domain || (is_onnx_domain(opset.domain) && is_onnx_domain(node.domain)))
+      return opset.version;
+  }
+  return 0;
+}
+
+const FunctionProto* GraphImporter::find_function(const NodeProto& node) const {
+  for (const FunctionProto& f : model_.functions) {
+    if (f.name == node.op_type && f.overload == node.overload &&
+        (f.domain == node.domain || (is_onnx_domain(f.domain) && is_onnx_domain(node.domain)))) {
+      return &f;
+    }
+  }
+  return nullptr;
+}
+
+void GraphImporter::import_nodes(const std::vector<NodeProto>& nodes, Scope& scope) {
+  if (scope.depth > kMaxCalls) {
+    throw_input_error("functions and branches are nested deeper than " + std::to_string(kMaxCalls) +
+                      "; does one call itself?");
+  }
+  for (const NodeProto& node : nodes) import_node(node, scope);
+}
+
+void GraphImporter::bind_poison(const NodeProto& node, Scope& scope) {
+  for (const std::string_view output : node.outputs) {
+    if (!output.empty()) scope.values[output] = kPoison;
+  }
+}
+
+// A value that this node made gets the output's name; one that it only passes on (Identity) keeps its own.
+void GraphImporter::bind_outputs(const NodeProto& node, Scope& scope, const Values& results,
+                                 size_t first_new) {
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const std::string_view output = node.outputs[i];
+    if (output.empty()) continue;
+    if (i >= results.size() || results[i] == kNoValue) {
+      throw_unsupported("its output " + std::to_string(i) + " ('" + std::string(output) +
+                        "') is not supported");
+    }
+    if (!scope.values.emplace(output, results[i]).second || scope.initializers.contains(output)) {
+      throw_input_error("'" + std::string(output) + "' is produced twice; names must be unique");
+    }
+    const std::string name = scope.prefix + std::string(output);
+    if (static_cast<size_t>(results[i]) >= first_new && !builder_.graph().find_value(name)) {
+      builder_.editor().rename_value(results[i], name);
+    }
+  }
+}
+
+void GraphImporter::import_node(const NodeProto& node, Scope& scope) {
+  std::string name = scope.prefix + std::string(node.name);
+  if (node.name.empty())
+    name += std::string(node.op_type) + "_" + std::to_string(unnamed_[std::string(node.op_type)]++);
+  if (++nodes_seen_ > kMaxNodes)
+    throw_input_error("the model has more than " + std::to_string(kMaxNodes) + " nodes");
+  try {
+    Values inputs;
+    for (const std::string_view input : node.inputs)
+      inputs.push_back(input.empty() ? kNoValue : look_up(input, scope));
+    if (std::find(inputs.begin(), inputs.end(), kPoison) != inputs.end()) return bind_poison(node, scope);
+    const size_t first_new = builder_.graph().value_count();
+    bind_outputs(node, scope, import_by_operator(node, scope, name, std::move(inputs)), first_new);
+  } catch (const UnsupportedError& error) {
+    problems_.push_back({name, std::string(node.op_type), error.what()});
+    bind_poison(node, scope);
+  } catch (Error& error) {
+    error.add_context("while importing " + describe(node, name));
+    throw;
+  }
+}
+
+Values GraphImporter::import_by_operator(const NodeProto& node, Scope& scope, const std::string& name,
+                                         Values inputs) {
+  if (const FunctionProto* function = find_function(node))
+    return import_function(*function, node, scope, name, inputs);
+  const int64_t opset = opset_of(node, scope);
+  NodeImport import({node, name, opset, std::move(inputs), scope.attributes, tensors_, builder_});
+  if (!is_onnx_domain(node.domain)) {
+    throw_unsupported(
+        "there is no function '" + std::string(node.op_type) + "' of domain '" + std::string(node.domain) +
+        "' in the model, and only ONNX's own operators are known; export without custom operators");
+  }
+  if (opset == 0) throw_input_error("the model imports no opset for ONNX's own operators");
+  if (auto results = import_without_trace(import, scope)) return *results;
+  bool known = false;
+  if (const Importer* importer = find_importer(node.op_type, opset, &known)) return importer->import(import);
+  throw_unsupported(known ? "not at opset " + std::to_string(opset) +
+                                "; convert the model with onnx.version_converter"
+                          : "the operator is not supported; docs/operators.md lists those that are");
+}
+
+// Operators that leave nothing behind: their results exist already, or are found by importing a part of the
+// model.
+std::optional<Values> GraphImporter::import_without_trace(NodeImport& node, Scope& scope) {
+  if (node.op_type() == "If") return import_if(node, scope);
+  if (node.op_type() == "Identity") return Values{node.in(0)};
+  return std::nullopt;
+}
+
+Values GraphImporter::import_if(NodeImport& node, const Scope& scope) {
+  const auto condition = node.known_ints(0);
+  if (!condition || condition->size() != 1) {
+    throw_unsupported(
+        "its condition is computed while the model runs; only conditions that are known when the model is "
+        "imported are supported (fix the inputs' shapes, or export without control flow)");
+  }
+  const GraphProto* branch = node.graph(condition->front() ? "then_branch" : "else_branch");
+  if (!branch) node.fail("a branch is missing");
+  Scope inner;
+  inner.parent = &scope;
+  inner.prefix = node.name() + "/";
+  inner.opsets = scope.opsets;
+  inner.attributes = scope.attributes;
+  inner.depth = scope.depth + 1;
+  add_initializers(*branch, inner);
+  import_nodes(branch->nodes, inner);
+  Values results;
+  for (const ValueInfo& output : branch->outputs) {
+    results.push_back(look_up(output.name, inner));
+    if (results.back() == kPoison) throw_unsupported("a node of its branch is not supported");
+  }
+  return results;
+}
+
+Values GraphImporter::import_function(const FunctionProto& function, const NodeProto& node, Scope& scope,
+                                      const std::string& name, const Values& inputs) {
+  AttributeMap attributes;
+  for (const AttributeProto& a : function.attribute_defaults) attributes[a.name] = &a;
+  for (const AttributeProto& a : node.attributes) {
+    if (a.ref_attr_name.empty()) {
+      attributes[a.name] = &a;
+    } else if (scope.attributes) {
+      if (const auto it = scope.attributes->find(a.ref_attr_name); it != scope.attributes->end())
+        attributes[a.name] = it->second;
+    }
+  }
+  Scope inner;
+  inner.prefix = name + "/";
+  inner.opsets = function.opsets.empty() ? scope.opsets : &function.opsets;
+  inner.attributes = &attributes;
+  inner.depth = scope.depth + 1;
+  for (size_t i = 0; i < function.inputs.size(); ++i) {
+    inner.values[function.inputs[i]] = i < inputs.size() ? inputs[i] : kNoValue;
+  }
+  import_nodes(function.nodes, inner);
+  Values results;
+  for (const std::string_view output : function.outputs) {
+    results.push_back(look_up(output, inner));
+    if (results.back() == kPoison) throw_unsupported("a node of the function's body is not supported");
+  }
+  return results;
+}
+
+}  // namespace lathe::onnx

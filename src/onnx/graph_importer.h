@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Walks the nodes of a model, its functions and its branches, and asks the importers. Internal to onnx/;
+// import.h is for callers.
+#pragma once
+
+#include "base/observer.h"
+#include "onnx/import_node.h"
+#include "onnx/model.h"
+
+namespace lathe::onnx {
+
+class GraphImporter {
+ public:
+  GraphImporter(const ModelProto& model, TensorSource& tensors, Graph& graph)
+      : model_(model), tensors_(tensors), builder_(graph) {}
+
+  // Fills the graph. Throws UnsupportedError that lists all nodes that cannot be imported, Input errors for
+  // wrong models.
+  void run();
+
+ private:
+  // Names in sight while a list of nodes is imported: a graph, a branch (sees its parent's names) or a
+  // function (does not).
+  struct Scope {
+    const Scope* parent = nullptr;
+    std::string prefix;  // of layer and value names: "call/"
+    std::map<std::string_view, ValueId> values;
+    std::map<std::string_view, const TensorProto*> initializers;  // not yet constants of the graph
+    const std::vector<OpsetId>* opsets = nullptr;
+    const AttributeMap* attributes = nullptr;
+    int depth = 0;
+  };
+  struct Problem {
+    std::string node, op_type, reason;
+  };
+
+  void add_inputs(Scope& scope);
+  Shape input_shape(const ValueInfo& input);
+  void add_outputs(Scope& scope);
+  void import_nodes(const std::vector<NodeProto>& nodes, Scope& scope);
+  void import_node(const NodeProto& node, Scope& scope);
+  Values import_by_operator(const NodeProto& node, Scope& scope, const std::string& name, Values inputs);
+  Values import_function(const FunctionProto& function, const NodeProto& node, Scope& scope,
+                         const std::string& name, const Values& inputs);
+  Values import_if(NodeImport& node, const Scope& scope);
+  std::optional<Values> import_without_trace(NodeImport& node, Scope& scope);
+  void bind_outputs(const NodeProto& node, Scope& scope, const Values& results, size_t first_new);
+  void bind_poison(const NodeProto& node, Scope& scope);
+  void add_initializers(const GraphProto& graph, Scope& scope);
+  ValueId look_up(std::string_view name, Scope& scope);
+  const FunctionProto* find_function(const NodeProto& node) const;
+  int64_t opset_of(const NodeProto& node, const Scope& scope) const;
+  void throw_problems() const;
+
+  const ModelProto& model_;
+  TensorSource& tensors_;
+  GraphBuilder builder_;
+  std::vector<Problem> problems_;
+  std::map<std::string, int, std::less<>> unnamed_;  // running numbers of unnamed nodes, by operator
+  int64_t nodes_seen_ = 0;
+};
+
+}  // namespace lathe::onnx

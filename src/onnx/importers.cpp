@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The list that answers "which ONNX operators exist?". If, Constant, Identity and the like, which leave no
+// node behind, are in graph_importer.cpp.
+#include "onnx/importers.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace lathe::onnx {
+
+namespace {
+
+std::vector<Importer> join(std::vector<std::vector<Importer>> families) {
+  std::vector<Importer> all;
+  for (auto& family : families) all.insert(all.end(), family.begin(), family.end());
+  std::sort(all.begin(), all.end(), [](const Importer& a, const Importer& b) {
+    return std::tie(a.op_type, a.since) < std::tie(b.op_type, b.since);
+  });
+  return all;
+}
+
+}  // namespace
+
+const std::vector<Importer>& all_importers() {
+  static const std::vector<Importer> importers = join({
+      attention_importers(),
+      cast_importers(),
+      concat_importers(),
+      conv_importers(),
+      gather_importers(),
+      matmul_importers(),
+      norm_importers(),
+      pad_importers(),
+      pointwise_importers(),
+      pool_importers(),
+      quantize_importers(),
+      reduce_importers(),
+      reshape_importers(),
+      resize_importers(),
+      selection_importers(),
+      shape_importers(),
+      slice_importers(),
+      softmax_importers(),
+  });
+  return importers;
+}
+
+const Importer* find_importer(std::string_view op_type, int64_t opset, bool* known) {
+  const auto& all = all_importers();
+  auto it = std::lower_bound(
+      all.begin(), all.end(), op_type,
+      [](const Importer& importer, std::string_view name) { return importer.op_type < name; });
+  if (known) *known = it != all.end() && it->op_type == op_type;
+  for (; it != all.end() && it->op_type == op_type; ++it) {
+    if (opset >= it->since && (opset <= it->until || it->until == kLatestOpset)) return &*it;
+  }
+  return nullptr;
+}
+
+}  // namespace lathe::onnx

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which ONNX operators are imported: one function per family, each in import_<family>.cpp; importers.cpp
+// joins them.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "onnx/import_node.h"
+
+namespace lathe::onnx {
+
+std::vector<Importer> attention_importers();
+std::vector<Importer> cast_importers();
+std::vector<Importer> concat_importers();
+std::vector<Importer> conv_importers();
+std::vector<Importer> gather_importers();
+std::vector<Importer> matmul_importers();
+std::vector<Importer> norm_importers();
+std::vector<Importer> pad_importers();
+std::vector<Importer> pointwise_importers();
+std::vector<Importer> pool_importers();
+std::vector<Importer> quantize_importers();
+std::vector<Importer> reduce_importers();
+std::vector<Importer> reshape_importers();
+std::vector<Importer> resize_importers();
+std::vector<Importer> selection_importers();
+std::vector<Importer> shape_importers();
+std::vector<Importer> slice_importers();
+std::vector<Importer> softmax_importers();
+
+// All of them, sorted by operator and version.
+const std::vector<Importer>& all_importers();
+// The importer of an operator of ONNX's own domain, or null. `known` says whether another opset has one.
+const Importer* find_importer(std::string_view op_type, int64_t opset, bool* known = nullptr);
+
+}  // namespace lathe::onnx
