@@ -24,9 +24,9 @@ typename Codec::Wide truncate_to(double value) {
   if constexpr (std::is_same_v<typename Codec::Wide, uint64_t>) {
     return value >= 0x1p64 ? std::numeric_limits<uint64_t>::max() : static_cast<uint64_t>(value);
   } else {
-    if (value >= 0x1p63) return std::numeric_limits<int64_t>::max();
-    if (value >= Codec::kHigh) return static_cast<int64_t>(Codec::kHigh);
-    return static_cast<int64_t>(value);
+    // The largest int64 is no double: kHigh is then the power of two above it.
+    if (value < Codec::kHigh) return static_cast<int64_t>(value);
+    return Codec::kHigh >= 0x1p63 ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(Codec::kHigh);
   }
 }
 
