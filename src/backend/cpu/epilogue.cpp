@@ -20,20 +20,23 @@ PointwiseProgram identity_program() {
 
 TensorType operand_type(const Value& value, const Shape& result_shape, const TensorType& result,
                         std::string& reason) {
-  if (value.is_constant()) return {};
+  // A loaded engine keeps the bytes of small constants only; larger ones are read in place.
+  const bool constant = value.is_constant();
+  if (constant && static_cast<int64_t>(value.constant.bytes().size()) <= kKeptConstantBytes) return {};
   TensorType type;
   // Float operands come in the type that the layer writes, so that a bf16 network stays in bf16.
   type.dtype = is_float(value.dtype) && is_float(result.dtype) ? result.dtype : value.dtype;
   type.format = result.format;
+  if (constant) type = {value.dtype, kLinear};
   if (result.format.is_linear()) return type;
   bool one_element = true;
   for (const Dim& d : value.shape) one_element = one_element && d.is_constant(1);
   if (one_element) {
     type.format = kLinear;
-  } else if (value.shape.size() != result_shape.size()) {
+  } else if (constant || value.shape.size() != result_shape.size()) {
     type.format = kLinear;
     const size_t missing = result_shape.size() - value.shape.size();
-    const bool has_channels = missing <= 1 && !value.shape[1 - missing].is_constant(1);
+    const bool has_channels = missing <= 1 && result_shape.size() > 1 && !value.shape[1 - missing].is_constant(1);
     const Dim& channels = result_shape[1];
     if (result.format.kind == Format::Kind::ChannelBlocked && has_channels &&
         !(channels.is_constant() && channels.value() % result.format.block == 0))
@@ -51,7 +54,8 @@ Support Epilogue::list(const LayerQuery& query, const TensorType& output, std::v
   for (size_t i = node.op_input_count(); i < node.inputs.size(); ++i) {
     const Value& value = query.graph.value(node.inputs[i]);
     inputs.push_back(operand_type(value, query.graph.value(node.outputs[0]).shape, output, reason));
-    types.push_back(value.is_constant() ? (value.dtype == DType::Bool ? DType::Bool : DType::Float32)
+    const bool packed = inputs.back().dtype == DType::Undefined;
+    types.push_back(packed ? (value.dtype == DType::Bool ? DType::Bool : DType::Float32)
                                         : inputs.back().dtype);
     if (value.is_constant() && is_integer(value.dtype))
       reason = "operand " + value.name + " is " + std::string(dtype_name(value.dtype));
@@ -70,7 +74,8 @@ Epilogue::Epilogue(const LayerQuery& query, const Tactic& tactic, const Machine&
   const Node& node = query.layer();
   for (size_t i = first_operand_; i < node.inputs.size(); ++i) {
     operand_types_.push_back(tactic.inputs[i]);
-    constants_.push_back(query.graph.value(node.inputs[i]).constant);
+    const bool packed = tactic.inputs[i].dtype == DType::Undefined;
+    constants_.push_back(packed ? query.graph.value(node.inputs[i]).constant : Tensor());
   }
 }
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels over rows of FP32 elements: layer norm, softmax. One table per instruction set.
+#pragma once
+
+#include <cstdint>
+
+namespace lathe::cpu {
+
+struct LayerNormRow {
+  const float* scale = nullptr;  // null: 1
+  const float* bias = nullptr;   // null: 0
+  float epsilon = 0;
+  bool rms = false;
+};
+
+struct RowsTable {
+  // y may be x.
+  void (*layer_norm)(const float* x, float* y, int64_t n, const LayerNormRow& p);
+  void (*softmax)(const float* x, float* y, int64_t n, bool log);
+  // Softmax over `n` elements that lie `stride` apart, for `count` neighbouring columns at once.
+  void (*softmax_columns)(const float* x, float* y, int64_t n, int64_t stride, int64_t count, bool log);
+};
+
+const RowsTable& rows_table_avx2();
+const RowsTable& rows_table_avx512();
+
+}  // namespace lathe::cpu

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pointwise, PointwiseChain and Cast layers in every format, through the vectorised evaluator.
+//
+// Bytes: each operand read once, the result written once; a chain's intermediate values never leave L1. The floor is
+// memory (or L2) bandwidth until a program holds several exp, erf or divisions.
+#include <vector>
+
+#include "backend/cpu/operand_strides.h"
+#include "backend/cpu/own_tactic.h"
+#include "backend/cpu/pointwise_eval.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr std::string_view kRunner = "Pointwise";
+
+// The operator and its epilogue as one program over the node's inputs.
+PointwiseProgram whole_program(const Node& node) {
+  PointwiseProgram program;
+  if (const auto* chain = std::get_if<PointwiseChain>(&node.op)) {
+    program = chain->program;
+  } else {
+    program.input_count = static_cast<int>(node.op_input_count());
+    PointwiseStep step;
+    if (const auto* op = std::get_if<Pointwise>(&node.op)) step = {op->code, op->alpha, op->beta, {}};
+    for (int i = 0; i < program.input_count; ++i) step.operands.push_back(i);
+    program.steps.push_back(step);
+  }
+  if (node.epilogue.empty()) return program;
+  // Operand numbers above the inputs move up by the new inputs; the epilogue's input 0 is our last step.
+  const int inputs = program.input_count, extra = node.epilogue.input_count - 1;
+  for (PointwiseStep& step : program.steps)
+    for (int& operand : step.operands)
+      if (operand >= inputs) operand += extra;
+  program.input_count = inputs + extra;
+  const int own_steps = static_cast<int>(program.steps.size());
+  for (PointwiseStep step : node.epilogue.steps) {
+    for (int& operand : step.operands) {
+      if (operand == 0) operand = program.input_count + own_steps - 1;
+      else if (operand < node.epilogue.input_count) operand += inputs - 1;
+      else operand += program.input_count - node.epilogue.input_count + own_steps;
+    }
+    program.steps.push_back(std::move(step));
+  }
+  return program;
+}
+
+bool is_pointwise(const Node& node) {
+  return std::holds_alternative<Pointwise>(node.op) || std::holds_alternative<PointwiseChain>(node.op) ||
+         std::holds_alternative<Cast>(node.op);
+}
+
+Tactic make_tactic(const LayerQuery& query, const Machine& machine, const PointwiseProgram& program,
+                   const TensorType& result) {
+  const Node& node = query.layer();
+  const Value& out = query.graph.value(node.outputs[0]);
+  Tactic t = linear_tactic(query, kRunner, "pointwise_" + std::string(isa_suffix(machine)));
+  t.outputs[0] = result;
+  const bool cast = std::holds_alternative<Cast>(node.op);
+  std::string reason;
+  std::vector<DType> types;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const Value& value = query.graph.value(node.inputs[i]);
+    t.inputs[i] = operand_type(value, out.shape, result, reason);
+    if (cast && i == 0 && t.inputs[i].dtype != DType::Undefined) t.inputs[i].dtype = value.dtype;
+    // A float operand of a result that is no float (a comparison) keeps its own type.
+    const bool packed = t.inputs[i].dtype == DType::Undefined;
+    if (packed && is_integer(value.dtype) && !cast) reason = "operand " + value.name + " is an integer";
+    types.push_back(packed ? DType::Float32 : t.inputs[i].dtype);
+    if (t.inputs[i] == result && value.shape == out.shape && !value.is_constant())
+      t.in_place_inputs.push_back(static_cast<int>(i));
+  }
+  t.support = PointwiseEvaluator::supports(program, types, result.dtype);
+  if (t.support.ok && !reason.empty()) t.support = Support::no(reason);
+  return t;
+}
+
+std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+  const Node& node = query.layer();
+  if (!is_pointwise(node)) return {};
+  const Value& out = query.graph.value(node.outputs[0]);
+  const PointwiseProgram program = whole_program(node);
+  std::vector<Tactic> tactics;
+  const std::vector<DType> types =
+      std::holds_alternative<Cast>(node.op) ? std::vector<DType>{out.dtype} : layer_types(query);
+  for (const DType type : types) {
+    tactics.push_back(make_tactic(query, machine, program, {type, kLinear}));
+    if (out.shape.size() < 3) continue;
+    tactics.push_back(make_tactic(query, machine, program, {type, kChannelsLast}));
+    const Format blocked{Format::Kind::ChannelBlocked, vector_block(machine)};
+    tactics.push_back(make_tactic(query, machine, program, {type, blocked}));
+  }
+  return tactics;
+}
+
+class PreparedPointwise final : public PreparedLayer {
+ public:
+  PreparedPointwise(PointwiseEvaluator evaluator, std::vector<Tensor> constants, double nanoseconds)
+      : evaluator_(std::move(evaluator)), constants_(std::move(constants)), nanoseconds_(nanoseconds) {}
+
+  int members(int available) const override { return members_for(nanoseconds_, available); }
+  void run(const LayerArgs& args, const Worker& worker) const override {
+    const Worker::Range part = worker.slice(evaluator_.storage_elements(), 1024);
+    const void* inputs[PointwiseEvaluator::kMaxInputs];
+    for (size_t i = 0; i < constants_.size(); ++i)
+      inputs[i] = constants_[i] ? constants_[i].bytes().data() : args.inputs[i];
+    evaluator_.run({inputs, constants_.size()}, args.outputs[0], part.begin, part.end);
+  }
+
+ private:
+  PointwiseEvaluator evaluator_;
+  std::vector<Tensor> constants_;
+  double nanoseconds_;
+};
+
+class PointwiseLayer final : public LayerKernel {
+ public:
+  PointwiseLayer(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
+      : program_(whole_program(query.layer())), tactic_(tactic), isa_(machine.isa) {
+    const Node& node = query.layer();
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const bool packed = tactic.inputs[i].dtype == DType::Undefined;
+      constants_.push_back(packed ? query.graph.value(node.inputs[i]).constant : Tensor());
+    }
+  }
+
+  std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
+    const Extents& result = context.outputs[0];
+    std::vector<PointwiseOperand> operands;
+    std::vector<Tensor> constants;
+    for (size_t i = 0; i < constants_.size(); ++i) {
+      PointwiseOperand operand{tactic_.inputs[i], context.inputs[i]};
+      Tensor constant;
+      if (constants_[i]) {
+        operand.type.dtype = DType::Float32;
+        constant = constant_operand(constants_[i], result, tactic_.outputs[0].format, operand.extents,
+                                    operand.type.format);
+      }
+      constants.push_back(std::move(constant));
+      operands.push_back(std::move(operand));
+    }
+    PointwiseEvaluator evaluator(program_, operands, {tactic_.outputs[0], result}, isa_);
+    const double per_element = 0.05 + 0.15 * static_cast<double>(program_.steps.size());
+    const double nanoseconds = per_element * static_cast<double>(evaluator.storage_elements());
+    return std::make_unique<PreparedPointwise>(std::move(evaluator), std::move(constants), nanoseconds);
+  }
+
+ private:
+  PointwiseProgram program_;
+  Tactic tactic_;
+  Isa isa_;
+  std::vector<Tensor> constants_;
+};
+
+std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                  const PackContext&) {
+  return std::make_unique<PointwiseLayer>(query, tactic, machine);
+}
+
+}  // namespace
+
+TacticFamily pointwise_tactics() { return {kRunner, list, make}; }
+
+}  // namespace lathe::cpu
