@@ -23,7 +23,8 @@ class PreparedGather final : public PreparedLayer {
   Isa isa = Isa::Avx2;
 
   int members(int available) const override {
-    return members_for(static_cast<double>(outer * count) * (5 + 0.2 * static_cast<double>(inner)), available);
+    return members_for(static_cast<double>(outer * count) * (5 + 0.2 * static_cast<double>(inner)),
+                       available);
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
     const auto* in = static_cast<const std::byte*>(args.inputs[0]);
@@ -49,9 +50,12 @@ class PreparedGather final : public PreparedLayer {
   void copy(const std::byte* from, std::byte* to) const {
     if (in_type == out_type) {
       const int64_t bytes = inner * dtype_bytes(in_type, 1);
-      if (bytes == 8) std::memcpy(to, from, 8);
-      else if (bytes == 4) std::memcpy(to, from, 4);
-      else std::memcpy(to, from, static_cast<size_t>(bytes));
+      if (bytes == 8)
+        std::memcpy(to, from, 8);
+      else if (bytes == 4)
+        std::memcpy(to, from, 4);
+      else
+        std::memcpy(to, from, static_cast<size_t>(bytes));
       return;
     }
     const PointwiseTable& table = pointwise_table(isa);
@@ -64,11 +68,15 @@ class PreparedGather final : public PreparedLayer {
 class GatherKernel final : public LayerKernel {
  public:
   GatherKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
-      : name_(query.layer().name), axis_(std::get<Gather>(query.layer().op).axis), tactic_(tactic), isa_(machine.isa) {}
+      : name_(query.layer().name),
+        axis_(std::get<Gather>(query.layer().op).axis),
+        tactic_(tactic),
+        isa_(machine.isa) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     auto p = std::make_unique<PreparedGather>();
     const Extents& x = context.inputs[0];
-    const auto axis = static_cast<size_t>(normalize_axis(axis_, static_cast<int64_t>(x.size()), "Gather axis"));
+    const auto axis =
+        static_cast<size_t>(normalize_axis(axis_, static_cast<int64_t>(x.size()), "Gather axis"));
     p->name = name_;
     p->in_type = tactic_.inputs[0].dtype;
     p->out_type = tactic_.outputs[0].dtype;
@@ -99,8 +107,10 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
     if (!table.is_constant()) t.inputs[0].dtype = type;
     const DType from = t.inputs[0].dtype, index = t.inputs[1].dtype;
     const bool narrows = from == DType::Float32 && (type == DType::BFloat16 || type == DType::Float16);
-    if (!node.epilogue.empty()) t.support = Support::no("a copy applies no epilogue");
-    else if (dtype_info(from).bits < 8) t.support = Support::no("elements are smaller than a byte");
+    if (!node.epilogue.empty())
+      t.support = Support::no("a copy applies no epilogue");
+    else if (dtype_info(from).bits < 8)
+      t.support = Support::no("elements are smaller than a byte");
     else if (from != type && !narrows)
       t.support = Support::no("no conversion from " + std::string(dtype_name(from)) + " on the way");
     else if (index != DType::Int64 && index != DType::Int32)
@@ -117,6 +127,8 @@ std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic,
 
 }  // namespace
 
-TacticFamily gather_tactics() { return {kRunner, list, make}; }
+TacticFamily gather_tactics() {
+  return {kRunner, list, make};
+}
 
 }  // namespace lathe::cpu

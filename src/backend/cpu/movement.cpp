@@ -47,8 +47,8 @@ size_t storage_axis(int64_t axis, const Format& format, size_t rank) {
   return axis == 1 ? rank - 1 : static_cast<size_t>(axis) - 1;
 }
 
-Part box_part(size_t input, size_t output, int64_t in_offset, int64_t out_offset, int64_t bytes, const Extents& extents,
-              const Extents& in_strides, const Extents& out_strides) {
+Part box_part(size_t input, size_t output, int64_t in_offset, int64_t out_offset, int64_t bytes,
+              const Extents& extents, const Extents& in_strides, const Extents& out_strides) {
   return {input, output, in_offset, out_offset, StridedCopy(bytes, extents, in_strides, out_strides)};
 }
 
@@ -102,8 +102,9 @@ Parts slice_parts(const Slice& op, const ShapeContext& c, int64_t bytes, const F
   Extents strides = base;
   int64_t offset = 0;
   for (size_t i = 0; i < op.starts->size(); ++i) {
-    const int64_t logical =
-        op.axes.empty() ? static_cast<int64_t>(i) : normalize_axis(op.axes[i], static_cast<int64_t>(rank), "Slice axis");
+    const int64_t logical = op.axes.empty()
+                                ? static_cast<int64_t>(i)
+                                : normalize_axis(op.axes[i], static_cast<int64_t>(rank), "Slice axis");
     const size_t axis = storage_axis(logical, format, rank);
     const int64_t unit = format.kind == Format::Kind::ChannelBlocked && logical == 1 ? format.block : 1;
     offset += (*op.starts)[i].evaluate(c.symbols) / unit * base[axis];
@@ -131,7 +132,8 @@ Parts depth_to_space_parts(const DepthToSpace& op, const ShapeContext& c, int64_
   const Extents extents = {n, channels, h, b, w, b};
   const int64_t plane = h * w;
   const int64_t c_deep = op.crd ? b * b * plane : plane;
-  const int64_t i_deep = op.crd ? b * plane : b * channels * plane, j_deep = op.crd ? plane : channels * plane;
+  const int64_t i_deep = op.crd ? b * plane : b * channels * plane,
+                j_deep = op.crd ? plane : channels * plane;
   const Extents deep_strides = {deep[1] * plane, c_deep, w, i_deep, 1, j_deep};
   const Extents flat_strides = {channels * plane * b * b, plane * b * b, w * b * b, w * b, b, 1};
   Parts parts;
@@ -177,7 +179,8 @@ bool whole_blocks(const LayerQuery& query, int64_t block) {
   if (const auto* op = std::get_if<Slice>(&node.op)) {
     for (size_t i = 0; i < op->starts->size(); ++i) {
       if (!on_channels(op->axes.empty() ? static_cast<int64_t>(i) : op->axes[i])) continue;
-      if (!whole((*op->starts)[i]) || !whole((*op->ends)[i]) || (!op->steps.empty() && op->steps[i] != 1)) return false;
+      if (!whole((*op->starts)[i]) || !whole((*op->ends)[i]) || (!op->steps.empty() && op->steps[i] != 1))
+        return false;
     }
     return true;
   }
@@ -212,10 +215,14 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
         if (node.outputs[i] != kNoValue) t.outputs[i] = {type, format};
       const auto* slice = std::get_if<Slice>(&node.op);
       const auto* expand = std::get_if<Expand>(&node.op);
-      if (!node.epilogue.empty()) t.support = Support::no("a copy applies no epilogue");
-      else if (dtype_info(type).bits < 8) t.support = Support::no("elements are smaller than a byte");
-      else if (slice && !slice->starts) t.support = Support::no("starts and ends are known only at run time");
-      else if (expand && !expand->shape) t.support = Support::no("the shape is known only at run time");
+      if (!node.epilogue.empty())
+        t.support = Support::no("a copy applies no epilogue");
+      else if (dtype_info(type).bits < 8)
+        t.support = Support::no("elements are smaller than a byte");
+      else if (slice && !slice->starts)
+        t.support = Support::no("starts and ends are known only at run time");
+      else if (expand && !expand->shape)
+        t.support = Support::no("the shape is known only at run time");
       else if (constant_input && (!format.is_linear() || type != out.dtype))
         t.support = Support::no("a constant operand is read as it is stored");
       else if (format.block > 1 && !whole_blocks(query, format.block))
@@ -225,7 +232,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&, const PackContext&) {
+std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
+                                  const PackContext&) {
   const Node& node = query.layer();
   // An absent first output (a Split with unused parts) has no type; the input has the same.
   return std::make_unique<MovementKernel>(node.op, tactic.inputs[0]);
@@ -233,6 +241,8 @@ std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic,
 
 }  // namespace
 
-TacticFamily movement_tactics() { return {kRunner, list, make}; }
+TacticFamily movement_tactics() {
+  return {kRunner, list, make};
+}
 
 }  // namespace lathe::cpu

@@ -8,7 +8,9 @@
 namespace lathe::cpu {
 namespace {
 
-const RowsTable& rows_table(Isa isa) { return isa == Isa::Avx2 ? rows_table_avx2() : rows_table_avx512(); }
+const RowsTable& rows_table(Isa isa) {
+  return isa == Isa::Avx2 ? rows_table_avx2() : rows_table_avx512();
+}
 
 int64_t product(const Extents& e, size_t from, size_t to) {
   int64_t n = 1;
@@ -32,12 +34,13 @@ std::vector<Tactic> list_rows(const LayerQuery& query, const Machine& machine, s
                               std::string_view name) {
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query)) {
-    Tactic t = typed_tactic(query, runner, std::string(name) + "_" + std::string(isa_suffix(machine)), {type, kLinear},
-                            {type, kLinear});
+    Tactic t = typed_tactic(query, runner, std::string(name) + "_" + std::string(isa_suffix(machine)),
+                            {type, kLinear}, {type, kLinear});
     if (t.support.ok && !is_vector_float(type))
       t.support = Support::no("no vector kernel for " + std::string(dtype_name(type)));
     for (size_t i = 1; i < query.layer().outputs.size(); ++i)
-      if (query.layer().outputs[i] != kNoValue) t.support = Support::no("mean and deviation outputs are not produced");
+      if (query.layer().outputs[i] != kNoValue)
+        t.support = Support::no("mean and deviation outputs are not produced");
     if (!reads_twice(query, 0)) t.in_place_inputs = {0};
     tactics.push_back(std::move(t));
   }
@@ -56,7 +59,9 @@ class PreparedLayerNorm final : public PreparedLayer {
 
   // Per member: a row, scale and bias.
   int64_t member_floats() const { return (n + 15) / 16 * 16 * 3; }
-  size_t scratch_bytes() const override { return static_cast<size_t>(member_floats()) * 4 * static_cast<size_t>(threads); }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(member_floats()) * 4 * static_cast<size_t>(threads);
+  }
   int members(int available) const override {
     return members_for(0.25 * static_cast<double>(rows * n), std::min(available, threads));
   }
@@ -66,8 +71,10 @@ class PreparedLayerNorm final : public PreparedLayer {
     const int64_t padded = (n + 15) / 16 * 16;
     float* buffer = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats();
     LayerNormRow p{.epsilon = op.epsilon, .rms = op.rms};
-    if (scale_type != DType::Undefined) p.scale = widen(convert, scale_type, args.inputs[1], n, buffer + padded);
-    if (bias_type != DType::Undefined) p.bias = widen(convert, bias_type, args.inputs[2], n, buffer + 2 * padded);
+    if (scale_type != DType::Undefined)
+      p.scale = widen(convert, scale_type, args.inputs[1], n, buffer + padded);
+    if (bias_type != DType::Undefined)
+      p.bias = widen(convert, bias_type, args.inputs[2], n, buffer + 2 * padded);
     const Worker::Range part = worker.slice(rows);
     for (int64_t r = part.begin; r < part.end; ++r) {
       const float* x = widen(convert, type, at(args.inputs[0], r * n, type), n, buffer);
@@ -76,18 +83,21 @@ class PreparedLayerNorm final : public PreparedLayer {
       epilogue->apply(args, y, n, r * n, 1, n, n);
     }
   }
-
 };
 
 class LayerNormKernel final : public LayerKernel {
  public:
   LayerNormKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
-      : op_(std::get<LayerNorm>(query.layer().op)), tactic_(tactic), isa_(machine.isa), epilogue_(query, tactic, machine),
+      : op_(std::get<LayerNorm>(query.layer().op)),
+        tactic_(tactic),
+        isa_(machine.isa),
+        epilogue_(query, tactic, machine),
         op_inputs_(query.layer().op_input_count()) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     auto p = std::make_unique<PreparedLayerNorm>();
     const Extents& x = context.inputs[0];
-    const auto axis = static_cast<size_t>(op_.axis < 0 ? op_.axis + static_cast<int64_t>(x.size()) : op_.axis);
+    const auto axis =
+        static_cast<size_t>(op_.axis < 0 ? op_.axis + static_cast<int64_t>(x.size()) : op_.axis);
     p->op = op_;
     p->type = tactic_.inputs[0].dtype;
     if (op_inputs_ > 1) p->scale_type = tactic_.inputs[1].dtype;
@@ -115,11 +125,13 @@ std::vector<Tactic> list_layer_norm(const LayerQuery& query, const Machine& mach
   for (Tactic& t : tactics)
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) {
       if (t.inputs[i].dtype == DType::Undefined) continue;
-      if (!is_vector_float(t.inputs[i].dtype)) t.support = Support::no("scale and bias must be 16 or 32 bit floats");
+      if (!is_vector_float(t.inputs[i].dtype))
+        t.support = Support::no("scale and bias must be 16 or 32 bit floats");
       // Every element of the normalized part has its own scale; other broadcasts are rare.
       const Shape &x = query.graph.value(query.layer().inputs[0]).shape,
                   &s = query.graph.value(query.layer().inputs[i]).shape;
-      const auto axis = static_cast<size_t>(op->axis < 0 ? op->axis + static_cast<int64_t>(x.size()) : op->axis);
+      const auto axis =
+          static_cast<size_t>(op->axis < 0 ? op->axis + static_cast<int64_t>(x.size()) : op->axis);
       if (s != Shape(x.begin() + static_cast<int64_t>(axis), x.end()))
         t.support = Support::no("scale or bias is broadcast inside the normalized dims");
     }
@@ -137,15 +149,21 @@ class PreparedSoftmax final : public PreparedLayer {
   std::shared_ptr<const PreparedEpilogue> epilogue;
 
   static constexpr int64_t kColumns = 64;  // taken together when the axis is not the last one
-  int64_t member_floats() const { return type == DType::Float32 ? 0 : (n * std::min(inner, kColumns) + 15) / 16 * 16; }
-  size_t scratch_bytes() const override { return static_cast<size_t>(member_floats()) * 4 * static_cast<size_t>(threads); }
+  int64_t member_floats() const {
+    return type == DType::Float32 ? 0 : (n * std::min(inner, kColumns) + 15) / 16 * 16;
+  }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(member_floats()) * 4 * static_cast<size_t>(threads);
+  }
   int members(int available) const override {
     return members_for(0.6 * static_cast<double>(outer * n * inner), std::min(available, threads));
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
     float* buffer = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats();
-    if (inner == 1) run_rows(args, worker, buffer);
-    else run_columns(args, worker, buffer);
+    if (inner == 1)
+      run_rows(args, worker, buffer);
+    else
+      run_columns(args, worker, buffer);
   }
 
  private:
@@ -185,12 +203,15 @@ class PreparedSoftmax final : public PreparedLayer {
 class SoftmaxKernel final : public LayerKernel {
  public:
   SoftmaxKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
-      : op_(std::get<Softmax>(query.layer().op)), type_(tactic.inputs[0].dtype), isa_(machine.isa),
+      : op_(std::get<Softmax>(query.layer().op)),
+        type_(tactic.inputs[0].dtype),
+        isa_(machine.isa),
         epilogue_(query, tactic, machine) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     auto p = std::make_unique<PreparedSoftmax>();
     const Extents& x = context.inputs[0];
-    const auto axis = static_cast<size_t>(op_.axis < 0 ? op_.axis + static_cast<int64_t>(x.size()) : op_.axis);
+    const auto axis =
+        static_cast<size_t>(op_.axis < 0 ? op_.axis + static_cast<int64_t>(x.size()) : op_.axis);
     p->log = op_.log;
     p->type = type_;
     p->outer = product(x, 0, axis);
@@ -222,7 +243,11 @@ std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic,
 
 }  // namespace
 
-TacticFamily layer_norm_tactics() { return {"LayerNorm", list_layer_norm, make<LayerNormKernel>}; }
-TacticFamily softmax_tactics() { return {"SoftMax", list_softmax, make<SoftmaxKernel>}; }
+TacticFamily layer_norm_tactics() {
+  return {"LayerNorm", list_layer_norm, make<LayerNormKernel>};
+}
+TacticFamily softmax_tactics() {
+  return {"SoftMax", list_softmax, make<SoftmaxKernel>};
+}
 
 }  // namespace lathe::cpu

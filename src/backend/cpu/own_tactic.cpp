@@ -7,8 +7,8 @@
 
 namespace lathe::cpu {
 
-Tactic typed_tactic(const LayerQuery& query, std::string_view runner, std::string name, const TensorType& input,
-                    const TensorType& output) {
+Tactic typed_tactic(const LayerQuery& query, std::string_view runner, std::string name,
+                    const TensorType& input, const TensorType& output) {
   Tactic t = linear_tactic(query, runner, std::move(name));
   t.inputs.resize(query.layer().op_input_count());
   if (!t.inputs.empty()) t.inputs[0] = input;

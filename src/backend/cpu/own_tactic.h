@@ -14,8 +14,12 @@
 namespace lathe::cpu {
 
 // Bytes of one channel block for the machine's vectors.
-inline int vector_block(const Machine& machine) { return machine.isa == Isa::Avx2 ? 8 : 16; }
-inline std::string_view isa_suffix(const Machine& machine) { return machine.isa == Isa::Avx2 ? "avx2" : "avx512"; }
+inline int vector_block(const Machine& machine) {
+  return machine.isa == Isa::Avx2 ? 8 : 16;
+}
+inline std::string_view isa_suffix(const Machine& machine) {
+  return machine.isa == Isa::Avx2 ? "avx2" : "avx512";
+}
 
 // The types that the layer may use: that of its result first.
 inline std::vector<DType> layer_types(const LayerQuery& query) {
@@ -46,8 +50,8 @@ inline Tactic linear_tactic(const LayerQuery& query, std::string_view runner, st
 
 // The same with input 0 and output 0 as `type`, other float operands of the operator in their own type, and epilogue
 // operands as the epilogue wants them for that result.
-Tactic typed_tactic(const LayerQuery& query, std::string_view runner, std::string name, const TensorType& input,
-                    const TensorType& output);
+Tactic typed_tactic(const LayerQuery& query, std::string_view runner, std::string name,
+                    const TensorType& input, const TensorType& output);
 
 // The layer reads this input a second time, as an operand of its epilogue: its memory cannot take the result early.
 inline bool reads_twice(const LayerQuery& query, size_t input) {

@@ -37,9 +37,12 @@ PointwiseProgram whole_program(const Node& node) {
   const int own_steps = static_cast<int>(program.steps.size());
   for (PointwiseStep step : node.epilogue.steps) {
     for (int& operand : step.operands) {
-      if (operand == 0) operand = program.input_count + own_steps - 1;
-      else if (operand < node.epilogue.input_count) operand += inputs - 1;
-      else operand += program.input_count - node.epilogue.input_count + own_steps;
+      if (operand == 0)
+        operand = program.input_count + own_steps - 1;
+      else if (operand < node.epilogue.input_count)
+        operand += inputs - 1;
+      else
+        operand += program.input_count - node.epilogue.input_count + own_steps;
     }
     program.steps.push_back(std::move(step));
   }
@@ -160,6 +163,8 @@ std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic,
 
 }  // namespace
 
-TacticFamily pointwise_tactics() { return {kRunner, list, make}; }
+TacticFamily pointwise_tactics() {
+  return {kRunner, list, make};
+}
 
 }  // namespace lathe::cpu

@@ -26,29 +26,36 @@ void copy_elements(const std::byte* in, int64_t in_stride, std::byte* out, int64
   for (int64_t i = 0; i < n; ++i) b[i * out_stride] = a[i * in_stride];
 }
 
-void copy_row(int64_t bytes, const std::byte* in, int64_t in_stride, std::byte* out, int64_t out_stride, int64_t n) {
+void copy_row(int64_t bytes, const std::byte* in, int64_t in_stride, std::byte* out, int64_t out_stride,
+              int64_t n) {
   if (in_stride == 1 && out_stride == 1) {
     std::memcpy(out, in, static_cast<size_t>(n * bytes));
     return;
   }
   switch (bytes) {
-    case 1: return copy_elements<uint8_t>(in, in_stride, out, out_stride, n);
-    case 2: return copy_elements<uint16_t>(in, in_stride, out, out_stride, n);
-    case 4: return copy_elements<uint32_t>(in, in_stride, out, out_stride, n);
-    default: return copy_elements<uint64_t>(in, in_stride, out, out_stride, n);
+    case 1:
+      return copy_elements<uint8_t>(in, in_stride, out, out_stride, n);
+    case 2:
+      return copy_elements<uint16_t>(in, in_stride, out, out_stride, n);
+    case 4:
+      return copy_elements<uint32_t>(in, in_stride, out, out_stride, n);
+    default:
+      return copy_elements<uint64_t>(in, in_stride, out, out_stride, n);
   }
 }
 
 // out[c * out_stride + r] = in[r * in_stride + c], in squares that stay in L1.
 template <class T>
-void transpose(const std::byte* in, int64_t in_stride, std::byte* out, int64_t out_stride, int64_t rows, int64_t cols) {
+void transpose(const std::byte* in, int64_t in_stride, std::byte* out, int64_t out_stride, int64_t rows,
+               int64_t cols) {
   const T* a = reinterpret_cast<const T*>(in);
   T* b = reinterpret_cast<T*>(out);
   constexpr int64_t kSide = 16;
   for (int64_t c0 = 0; c0 < cols; c0 += kSide)
     for (int64_t r0 = 0; r0 < rows; r0 += kSide)
       for (int64_t c = c0; c < std::min(cols, c0 + kSide); ++c)
-        for (int64_t r = r0; r < std::min(rows, r0 + kSide); ++r) b[c * out_stride + r] = a[r * in_stride + c];
+        for (int64_t r = r0; r < std::min(rows, r0 + kSide); ++r)
+          b[c * out_stride + r] = a[r * in_stride + c];
 }
 
 }  // namespace
@@ -73,7 +80,8 @@ StridedCopy::StridedCopy(int64_t element_bytes, const Extents& extents, const Ex
     merged.pop_back();
   }
   if (row_.in != 1 && row_.out == 1 && row_.extent >= 4) {
-    const auto it = std::find_if(merged.begin(), merged.end(), [](const Dim& d) { return d.in == 1 && d.extent >= 4; });
+    const auto it =
+        std::find_if(merged.begin(), merged.end(), [](const Dim& d) { return d.in == 1 && d.extent >= 4; });
     if (it != merged.end()) {
       tiles_ = true;
       across_ = *it;
@@ -95,8 +103,10 @@ void StridedCopy::run(const void* in, void* out, const Worker& worker) const {
   if (outer_count_ * row_.extent * across_.extent == 0) return;
   const auto* a = static_cast<const std::byte*>(in);
   auto* b = static_cast<std::byte*>(out);
-  if (tiles_) run_tiles(a, b, worker);
-  else run_rows(a, b, worker);
+  if (tiles_)
+    run_tiles(a, b, worker);
+  else
+    run_rows(a, b, worker);
 }
 
 void StridedCopy::offsets(int64_t index, int64_t& in, int64_t& out) const {
@@ -144,10 +154,18 @@ void StridedCopy::run_tiles(const std::byte* in, std::byte* out, const Worker& w
     const std::byte* from = in + (a + c) * bytes_;
     std::byte* to = out + (b + c * across_.out) * bytes_;
     switch (bytes_) {
-      case 1: transpose<uint8_t>(from, row_.in, to, across_.out, row_.extent, cols); break;
-      case 2: transpose<uint16_t>(from, row_.in, to, across_.out, row_.extent, cols); break;
-      case 4: transpose_4byte_avx2(from, row_.in, to, across_.out, row_.extent, cols); break;
-      default: transpose<uint64_t>(from, row_.in, to, across_.out, row_.extent, cols); break;
+      case 1:
+        transpose<uint8_t>(from, row_.in, to, across_.out, row_.extent, cols);
+        break;
+      case 2:
+        transpose<uint16_t>(from, row_.in, to, across_.out, row_.extent, cols);
+        break;
+      case 4:
+        transpose_4byte_avx2(from, row_.in, to, across_.out, row_.extent, cols);
+        break;
+      default:
+        transpose<uint64_t>(from, row_.in, to, across_.out, row_.extent, cols);
+        break;
     }
   }
 }

@@ -17,7 +17,8 @@ namespace lathe::cpu {
 class StridedCopy {
  public:
   // Strides in elements of `element_bytes` (1, 2, 4 or 8); those of the input may be zero or negative.
-  StridedCopy(int64_t element_bytes, const Extents& extents, const Extents& in_strides, const Extents& out_strides);
+  StridedCopy(int64_t element_bytes, const Extents& extents, const Extents& in_strides,
+              const Extents& out_strides);
 
   // Copies this member's share. `in` and `out` point at the element with all indices zero.
   void run(const void* in, void* out, const Worker& worker) const;
@@ -34,8 +35,8 @@ class StridedCopy {
   int64_t bytes_ = 4;
   std::vector<Dim> outer_;  // all but the innermost ones
   int64_t outer_count_ = 1;
-  Dim row_{1, 1, 1};        // the contiguous dim of the output
-  Dim across_{1, 1, 1};     // tiles: the contiguous dim of the input
+  Dim row_{1, 1, 1};     // the contiguous dim of the output
+  Dim across_{1, 1, 1};  // tiles: the contiguous dim of the input
   bool tiles_ = false;
 };
 

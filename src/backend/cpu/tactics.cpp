@@ -10,6 +10,11 @@ namespace lathe::cpu {
 // clang-format off
 TacticFamily view_tactics();
 TacticFamily reformat_tactics();
+TacticFamily pointwise_tactics();
+TacticFamily layer_norm_tactics();
+TacticFamily softmax_tactics();
+TacticFamily movement_tactics();
+TacticFamily gather_tactics();
 TacticFamily reference_tactics();
 // clang-format on
 
@@ -17,6 +22,11 @@ std::vector<TacticFamily> tactic_families() {
   return {
       view_tactics(),
       reformat_tactics(),
+      pointwise_tactics(),
+      layer_norm_tactics(),
+      softmax_tactics(),
+      movement_tactics(),
+      gather_tactics(),
       reference_tactics(),
   };
 }

@@ -9,5 +9,7 @@
 #include "backend/cpu/kernels/rows.inc"
 
 namespace lathe::cpu {
-const RowsTable& rows_table_avx512() { return kTable; }
+const RowsTable& rows_table_avx512() {
+  return kTable;
+}
 }  // namespace lathe::cpu

@@ -32,7 +32,8 @@ inline void transpose_8x8(const float* in, int64_t in_stride, float* out, int64_
 
 }  // namespace
 
-void transpose_4byte_avx2(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t rows, int64_t cols) {
+void transpose_4byte_avx2(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t rows,
+                          int64_t cols) {
   const auto* a = static_cast<const float*>(in);
   auto* b = static_cast<float*>(out);
   const int64_t whole_rows = rows / 8 * 8, whole_cols = cols / 8 * 8;
