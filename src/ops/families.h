@@ -14,9 +14,12 @@ std::vector<OpDef> attention_ops();
 std::vector<OpDef> cast_ops();
 std::vector<OpDef> concat_ops();
 std::vector<OpDef> conv_ops();
+std::vector<OpDef> cumsum_ops();
 std::vector<OpDef> expand_ops();
 std::vector<OpDef> gather_ops();
 std::vector<OpDef> matmul_ops();
+std::vector<OpDef> non_max_suppression_ops();
+std::vector<OpDef> nonzero_ops();
 std::vector<OpDef> norm_ops();
 std::vector<OpDef> pad_ops();
 std::vector<OpDef> pointwise_ops();
@@ -24,8 +27,13 @@ std::vector<OpDef> pool_ops();
 std::vector<OpDef> quantize_ops();
 std::vector<OpDef> reduce_ops();
 std::vector<OpDef> reshape_ops();
+std::vector<OpDef> resize_ops();
+std::vector<OpDef> scatter_ops();
+std::vector<OpDef> shape_of_ops();
 std::vector<OpDef> slice_ops();
 std::vector<OpDef> softmax_ops();
+std::vector<OpDef> topk_ops();
 std::vector<OpDef> transpose_ops();
+std::vector<OpDef> trilu_ops();
 
 }  // namespace lathe

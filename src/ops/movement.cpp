@@ -121,7 +121,7 @@ std::optional<Tensor> known_tensor(const InferContext& context, size_t i) {
 
 }  // namespace
 
-Tensor allocate_result(DType dtype, Extents extents) {
+void check_result_size(DType dtype, const Extents& extents) {
   const int64_t elements = element_count(extents);
   const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGE_SIZE);
   const int64_t memory = pages > 0 && page_bytes > 0 ? static_cast<int64_t>(pages) * page_bytes : INT64_MAX;
@@ -129,6 +129,10 @@ Tensor allocate_result(DType dtype, Extents extents) {
     throw_input_error("the result of shape " + to_string(extents) + " (" + std::string(dtype_name(dtype)) +
                       ") does not fit into this machine's memory");
   }
+}
+
+Tensor allocate_result(DType dtype, Extents extents) {
+  check_result_size(dtype, extents);
   return Tensor::allocate(dtype, std::move(extents));
 }
 

@@ -14,8 +14,10 @@
 
 namespace lathe {
 
-// The result of an evaluation. Refuses what cannot fit into this machine's memory with an Input error, before
-// the system starts to swap for a tensor that somebody's typing error made huge.
+// Refuses what cannot fit into this machine's memory with an Input error, before the system starts to swap for a tensor
+// that somebody's typing error made huge.
+void check_result_size(DType dtype, const Extents& extents);
+// The result of an evaluation, after that check.
 Tensor allocate_result(DType dtype, Extents extents);
 
 // Where the element of a result comes from: in[offset + sum of index[d] * strides[d]], in elements. A stride

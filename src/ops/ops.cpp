@@ -36,6 +36,14 @@ const std::vector<OpDef>& all_op_defs() {
       slice_ops(),
       pad_ops(),
       gather_ops(),
+      resize_ops(),
+      scatter_ops(),
+      trilu_ops(),
+      shape_of_ops(),
+      cumsum_ops(),
+      topk_ops(),
+      nonzero_ops(),
+      non_max_suppression_ops(),
   });
   return defs;
 }

@@ -99,7 +99,8 @@ SliceBounds clamp_slice(const Dim& start, const Dim& end, int64_t step, const Di
   };
   // "To the end" is often a huge number; with a symbolic dim it must not stay as min(dim, 2147483647).
   const auto is_huge = [&](const Dim& bound) {
-    return !dim.is_constant() && bound.is_constant() && (bound.value() >= INT32_MAX || bound.value() <= INT32_MIN);
+    return !dim.is_constant() && bound.is_constant() &&
+           (bound.value() >= INT32_MAX || bound.value() <= INT32_MIN);
   };
   const auto clamp = [&](const Dim& bound, const Dim& low, const Dim& high) {
     if (is_huge(bound)) return bound.value() < 0 ? low : high;
@@ -110,7 +111,14 @@ SliceBounds clamp_slice(const Dim& start, const Dim& end, int64_t step, const Di
     bounds.start = clamp(start, 0, dim);
     bounds.end = clamp(end, 0, dim);
   } else {
-    bounds.start = clamp(start, 0, dim - 1);
+    // ONNX clamps to [0, dim - 1], where Python would say "nothing" for a start before the first element; an empty dim
+    // has nothing in any case, so the upper end wins.
+    const Dim last = dim - 1;
+    if (start.is_constant(-1) || (is_huge(start) && start.value() > 0)) {
+      bounds.start = last;
+    } else {
+      bounds.start = is_huge(start) ? min(Dim(0), last) : min(max(from_end(start), Dim(0)), last);
+    }
     bounds.end = clamp(end, -1, dim - 1);
   }
   bounds.length = slice_length(bounds.start, bounds.end, step);
