@@ -63,6 +63,23 @@ bool is_onednn_reference(const char* impl_info) {
          name.find("gemm:ref") != std::string_view::npos;
 }
 
+namespace {
+
+// The two signatures of append_eltwise, chosen by what compiles.
+template <class PostOps>
+void append_eltwise(PostOps& list, dnnl::algorithm algorithm, float alpha, float beta) {
+  if constexpr (requires { list.append_eltwise(1.0f, algorithm, alpha, beta); })
+    list.append_eltwise(1.0f, algorithm, alpha, beta);
+  else
+    list.append_eltwise(algorithm, alpha, beta);
+}
+
+}  // namespace
+
+void onednn_append_eltwise(dnnl::post_ops& list, dnnl::algorithm algorithm, float alpha, float beta) {
+  append_eltwise(list, algorithm, alpha, beta);
+}
+
 std::vector<std::byte> onednn_reorder(const dnnl::memory::desc& from, const void* source,
                                       const dnnl::memory::desc& to) {
   std::vector<std::byte> bytes(to.get_size());

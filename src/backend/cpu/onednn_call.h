@@ -19,6 +19,8 @@ dnnl::memory::desc onednn_desc(const TensorType& type, const Extents& extents);
 std::string onednn_impl_name(const char* impl_info);
 // oneDNN's unoptimised fallbacks: our own reference is no worse, so no tactic is made of them.
 bool is_onednn_reference(const char* impl_info);
+// post_ops::append_eltwise with a scale in oneDNN 2.x and without in 3.x.
+void onednn_append_eltwise(dnnl::post_ops& list, dnnl::algorithm algorithm, float alpha, float beta);
 // The bytes of `source` (a dense tensor of `from`) in layout `to`.
 std::vector<std::byte> onednn_reorder(const dnnl::memory::desc& from, const void* source,
                                       const dnnl::memory::desc& to);

@@ -9,6 +9,7 @@ namespace lathe::cpu {
 
 // clang-format off
 TacticFamily view_tactics();
+TacticFamily onednn_conv_tactics();
 TacticFamily reformat_tactics();
 TacticFamily pointwise_tactics();
 TacticFamily layer_norm_tactics();
@@ -21,6 +22,7 @@ TacticFamily reference_tactics();
 std::vector<TacticFamily> tactic_families() {
   return {
       view_tactics(),
+      onednn_conv_tactics(),
       reformat_tactics(),
       pointwise_tactics(),
       layer_norm_tactics(),

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A layer's epilogue as oneDNN post-ops: a chain in which every step takes the value so far. What does not fit stays with
+// the layer's own epilogue (pointwise_eval.h), applied to the part when the primitive has finished.
+#pragma once
+
+#include <dnnl.hpp>
+#include <optional>
+#include <vector>
+
+#include "backend/cpu/kernel.h"
+#include "backend/cpu/onednn_call.h"
+
+namespace lathe::cpu {
+
+// A part of the result: where it lies, for operands that are as large as the result or have one value per channel.
+struct ResultPart {
+  dnnl::memory::desc desc;   // of the part
+  int64_t offset_bytes = 0;  // of the part in the result's storage
+  int64_t channel = 0;       // first channel of the part
+};
+
+class PostOpChain {
+ public:
+  // nullopt: the epilogue is no such chain. `channel_axis` is the result's axis of per-channel operands (1 for
+  // convolution, the last for matmul).
+  static std::optional<PostOpChain> from_epilogue(const LayerQuery& query, const TensorType& result,
+                                                  size_t channel_axis);
+
+  bool empty() const { return steps_.empty(); }
+  // Packs constant operands. The store keeps them, because a loaded engine has no large constants.
+  void pack_constants(const LayerQuery& query, const PackContext& pack);
+
+  dnnl::post_ops post_ops(const ResultPart& part) const;
+  // Adds the operands to a call; `first_argument` as in DNNL_ARG_ATTR_MULTIPLE_POST_OP(i).
+  void add_operands(OnednnCall& call, const ResultPart& part) const;
+
+ private:
+  enum class Shape : uint8_t { Full, Channel, Scalar };
+  struct Step {
+    dnnl::algorithm algorithm = dnnl::algorithm::undef;
+    float alpha = 0, beta = 0;
+    bool binary = false;
+    // Binary only:
+    size_t input = 0;  // of the node
+    bool constant = false;
+    Shape shape = Shape::Full;
+    DType dtype = DType::Float32;
+    std::span<const std::byte> packed;
+  };
+  static std::optional<Step> unary_step(const PointwiseStep& step);
+  static std::optional<Step> binary_step(const PointwiseStep& step, bool value_first);
+  bool describe_operand(const LayerQuery& query, Step& step, const TensorType& result) const;
+  dnnl::memory::desc operand_desc(const Step& step, const ResultPart& part) const;
+
+  size_t channel_axis_ = 1;
+  std::vector<Step> steps_;
+};
+
+}  // namespace lathe::cpu
