@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes small ONNX models for tests, straight in the wire format, right or wrong as the test wants them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "onnx/wire.h"
+
+namespace lathe::onnx {
+
+class TestModel {
+ public:
+  using Names = std::vector<std::string>;
+
+  explicit TestModel(int64_t opset = 17, int64_t ir_version = 8) : opset_(opset), ir_version_(ir_version) {}
+
+  // A dim that is not a number is a name; "" is a dim without either.
+  TestModel& input(std::string_view name, int dtype, const Names& dims) {
+    return value_info(11, name, dtype, dims);
+  }
+  TestModel& output(std::string_view name, int dtype = 1) { return value_info(12, name, dtype, {}); }
+
+  // `attributes` are made by the functions below.
+  TestModel& node(std::string_view op, const Names& in, const Names& out, const Names& attributes = {},
+                  std::string_view domain = {}) {
+    put_bytes(graph_, 1, make_node(op, in, out, attributes, domain));
+    return *this;
+  }
+  static std::string make_node(std::string_view op, const Names& in, const Names& out,
+                               const Names& attributes = {}, std::string_view domain = {}) {
+    std::string n;
+    for (const auto& name : in) put_bytes(n, 1, name);
+    for (const auto& name : out) put_bytes(n, 2, name);
+    put_bytes(n, 3, std::string(op) + "_of_" + (out.empty() ? "nothing" : out[0]));
+    put_bytes(n, 4, op);
+    for (const auto& a : attributes) put_bytes(n, 5, a);
+    if (!domain.empty()) put_bytes(n, 7, domain);
+    return n;
+  }
+
+  static std::string int_attribute(std::string_view name, int64_t value) {
+    std::string a;
+    put_bytes(a, 1, name);
+    put_int(a, 3, value);
+    put_int(a, 20, 2);
+    return a;
+  }
+  static std::string ints_attribute(std::string_view name, const std::vector<int64_t>& values) {
+    std::string a;
+    put_bytes(a, 1, name);
+    for (const int64_t v : values) put_int(a, 8, v);
+    put_int(a, 20, 7);
+    return a;
+  }
+  static std::string graph_attribute(std::string_view name, std::string_view graph) {
+    std::string a;
+    put_bytes(a, 1, name);
+    put_bytes(a, 6, graph);
+    put_int(a, 20, 5);
+    return a;
+  }
+  static std::string reference_attribute(std::string_view name, std::string_view function_attribute,
+                                         int64_t type) {
+    std::string a;
+    put_bytes(a, 1, name);
+    put_int(a, 20, type);
+    put_bytes(a, 21, function_attribute);
+    return a;
+  }
+
+  static std::string make_tensor(std::string_view name, int dtype, const std::vector<int64_t>& dims,
+                                 std::string_view raw) {
+    std::string t = tensor_front(name, dtype, dims);
+    put_bytes(t, 9, raw);
+    return t;
+  }
+  template <class T>
+  TestModel& constant(std::string_view name, int dtype, const std::vector<int64_t>& dims,
+                      const std::vector<T>& values) {
+    const std::string_view raw(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+    return initializer(make_tensor(name, dtype, dims, raw));
+  }
+  TestModel& ints(std::string_view name, const std::vector<int64_t>& values) {
+    return constant<int64_t>(name, 7, {static_cast<int64_t>(values.size())}, values);
+  }
+  TestModel& external(std::string_view name, const std::vector<int64_t>& dims, std::string_view location,
+                      std::string_view offset, std::string_view length) {
+    std::string t = tensor_front(name, 1, dims);
+    for (const auto& [key, value] :
+         {std::pair{std::string_view("location"), location}, {"offset", offset}, {"length", length}}) {
+      std::string entry;
+      put_bytes(entry, 1, key);
+      put_bytes(entry, 2, value);
+      put_bytes(t, 13, entry);
+    }
+    put_int(t, 14, 1);
+    return initializer(t);
+  }
+  TestModel& initializer(std::string_view tensor) {
+    put_bytes(graph_, 5, tensor);
+    return *this;
+  }
+  TestModel& function(std::string_view bytes) {
+    put_bytes(functions_, 25, bytes);
+    return *this;
+  }
+
+  const std::string& graph() const { return graph_; }
+  std::string bytes() const {
+    std::string m, opset;
+    put_int(m, 1, ir_version_);
+    put_int(opset, 2, opset_);
+    put_bytes(m, 8, opset);
+    put_bytes(m, 7, graph_);
+    return m + functions_;
+  }
+
+ private:
+  static std::string tensor_front(std::string_view name, int dtype, const std::vector<int64_t>& dims) {
+    std::string t;
+    for (const int64_t d : dims) put_int(t, 1, d);
+    put_int(t, 2, dtype);
+    put_bytes(t, 8, name);
+    return t;
+  }
+
+  TestModel& value_info(uint32_t field, std::string_view name, int dtype, const Names& dims) {
+    std::string shape, tensor, type, info;
+    for (const auto& d : dims) {
+      std::string dim;
+      const bool number = !d.empty() && d.find_first_not_of("-0123456789") == std::string::npos;
+      if (number) {
+        put_int(dim, 1, std::stoll(d));
+      } else if (!d.empty()) {
+        put_bytes(dim, 2, d);
+      }
+      put_bytes(shape, 1, dim);
+    }
+    put_int(tensor, 1, dtype);
+    if (field == 11) put_bytes(tensor, 2, shape);
+    put_bytes(type, 1, tensor);
+    put_bytes(info, 1, name);
+    put_bytes(info, 2, type);
+    put_bytes(graph_, field, info);
+    return *this;
+  }
+
+  int64_t opset_, ir_version_;
+  std::string graph_, functions_;
+};
+
+inline std::span<const std::byte> as_bytes(const std::string& text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+}  // namespace lathe::onnx
