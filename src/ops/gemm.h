@@ -30,34 +30,8 @@ inline int64_t panel_index(int64_t i, int64_t k, int64_t depth) {
   return i / kPanel * kPanel * depth + k * kPanel + i % kPanel;
 }
 
-// c (4 x 4 at row stride `stride`) += one panel of A times one panel of B.
-inline void multiply_panels(const double* a, const double* b, int64_t depth, double* c, int64_t stride) {
-  using Pair = double __attribute__((vector_size(16)));  // two doubles: what every x86-64 and AArch64 has
-  Pair sums[4][2] = {};
-  for (int64_t k = 0; k < depth; ++k, a += kPanel, b += kPanel) {
-    Pair b0, b1;
-    std::memcpy(&b0, b, sizeof b0);
-    std::memcpy(&b1, b + 2, sizeof b1);
-    for (int i = 0; i < 4; ++i) {
-      const Pair factor = {a[i], a[i]};
-      sums[i][0] += factor * b0;
-      sums[i][1] += factor * b1;
-    }
-  }
-  for (int i = 0; i < 4; ++i) {
-    for (int j = 0; j < 4; ++j) c[i * stride + j] += sums[i][j / 2][j % 2];
-  }
-}
-
 // c (rows x columns, row stride kTileColumns) += packed a times packed b. Buffers are padded to whole panels.
-inline void multiply_tile(const double* a, const double* b, int64_t rows, int64_t columns, int64_t depth,
-                          double* c) {
-  for (int64_t j = 0; j < columns; j += kPanel) {
-    for (int64_t i = 0; i < rows; i += kPanel) {
-      multiply_panels(a + i * depth, b + j * depth, depth, c + i * kTileColumns + j, kTileColumns);
-    }
-  }
-}
+void multiply_tile(const double* a, const double* b, int64_t rows, int64_t columns, int64_t depth, double* c);
 
 }  // namespace gemm
 
@@ -80,8 +54,9 @@ void blocked_gemm(const EvaluateContext& context, const GemmSize& size, const Pa
     std::vector<double> a(kTileRows * kTileDepth), b(kTileColumns * kTileDepth), c(kTileRows * kTileColumns);
     for (int64_t tile = first; tile < last; ++tile) {
       const int64_t batch = tile / (row_tiles * column_tiles);
-      const int64_t row = tile / column_tiles % row_tiles * kTileRows;
-      const int64_t column = tile % column_tiles * kTileColumns;
+      // Rows first: a last tile of few rows would else make one thread's share lighter than the other's.
+      const int64_t row = tile % row_tiles * kTileRows;
+      const int64_t column = tile / row_tiles % column_tiles * kTileColumns;
       const int64_t rows = std::min(kTileRows, size.rows - row);
       const int64_t columns = std::min(kTileColumns, size.columns - column);
       std::fill(c.begin(), c.end(), 0.0);

@@ -4,6 +4,8 @@
 // drops again. Float types go through the shared double product; integers wrap around in their own
 // arithmetic.
 
+#include <utility>
+
 #include "ops/broadcast.h"
 #include "ops/families.h"
 #include "ops/gemm.h"
@@ -150,7 +152,11 @@ std::vector<Tensor> evaluate_matmul(const MatMul& op, const EvaluateContext& con
   const Layout right_layout = layout_of(right, batch, op.transpose_b);
   Tensor result = Tensor::allocate(a.dtype(), result_dims(left, right));
   const ElementWriter writer(result);
-  const GemmSize size{element_count(batch), left.rows, right.columns, left.columns};
+  GemmSize size{element_count(batch), left.rows, right.columns, left.columns};
+  if (element_count(right.batch) == 1 && left_layout.column_stride == 1) {
+    // One matrix for all batches: their rows lie one after the other, so it is one product of more rows.
+    size.rows *= std::exchange(size.batches, 1);
+  }
   if (!is_float(a.dtype())) {
     multiply_integers(size, left_layout, right_layout, a, b, writer, context);
   } else {
