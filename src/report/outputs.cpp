@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/outputs.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+
+#include "base/file.h"
+#include "report/json_text.h"
+
+namespace lathe {
+namespace {
+
+std::string dims_text(const Tensor& tensor, const char* separator) {
+  return fmt::format("{}", fmt::join(tensor.extents(), separator));
+}
+
+// All values, row-major; `number` makes the text of one.
+template <class Number>
+std::string values_text(const Tensor& tensor, const char* separator, Number number) {
+  std::string text;
+  if (is_integer(tensor.dtype()) || tensor.dtype() == DType::Bool) {
+    for (const int64_t value : tensor.to_int64s())
+      text += (text.empty() ? "" : separator) + std::to_string(value);
+  } else {
+    for (const double value : tensor.to_doubles()) text += (text.empty() ? "" : separator) + number(value);
+  }
+  return text;
+}
+
+}  // namespace
+
+void print_outputs(Log& log, const std::vector<NamedTensor>& outputs) {
+  for (const auto& [name, tensor] : outputs) {
+    log.info(fmt::format("{}: ({})", name, dims_text(tensor, "x")));
+    log.info(values_text(tensor, " ", [](double value) { return format_number(value); }));
+  }
+}
+
+std::string outputs_json(const std::vector<NamedTensor>& outputs) {
+  std::string text = "[\n";
+  bool first = true;
+  for (const auto& [name, tensor] : outputs) {
+    text += fmt::format("{} {{ \"name\" : {}\n  , \"dimensions\" : \"{}\"\n  , \"values\" : [ {} ]\n  }}\n",
+                        first ? " " : ",", json_string(name), dims_text(tensor, "x"),
+                        values_text(tensor, ", ", [](double value) { return format_json_number(value); }));
+    first = false;
+  }
+  return text + "]\n";
+}
+
+std::string raw_file_name(const NamedTensor& tensor, bool is_input) {
+  constexpr size_t kLongest = 150;
+  std::string name;
+  for (const char c : tensor.name) {
+    const bool usual = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                       std::string_view("._-,").find(c) != std::string_view::npos;
+    name += usual ? c : '_';
+  }
+  if (name.size() > kLongest)
+    name = name.substr(0, kLongest / 2) + "..." + name.substr(name.size() - kLongest / 2);
+  return fmt::format("{}.{}.{}.{}.raw", name, is_input ? "input" : "output", dims_text(tensor.tensor, "."),
+                     dtype_info(tensor.tensor.dtype()).trt_arg);
+}
+
+void write_raw_file(Log& log, const NamedTensor& tensor, bool is_input, const std::filesystem::path& folder) {
+  const auto path = folder / raw_file_name(tensor, is_input);
+  log.info(fmt::format("Writing file for {} binding {} (with datatype {} and dimensions {}) to {}",
+                       is_input ? "input" : "output", tensor.name, dtype_info(tensor.tensor.dtype()).trt_arg,
+                       dims_text(tensor.tensor, "."), path.string()));
+  const auto bytes = tensor.tensor.bytes();
+  write_file_atomically(path, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+}  // namespace lathe
