@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/layer_info.h"
+
+#include <array>
+
+namespace lathe {
+namespace {
+
+int64_t dim_value(const Dim& dim, const std::optional<SymbolValues>& symbols) {
+  if (dim.is_constant()) return dim.value();
+  if (!symbols) return -1;
+  SymbolRanges ranges;
+  for (const auto& [name, value] : *symbols) ranges[name] = {value, value, value};
+  for (const auto& name : dim.symbols()) {
+    if (!ranges.contains(name) && !dim.data_dependent_names().contains(name)) return -1;
+  }
+  return dim.bounds(ranges).high;  // the upper bound of what depends on data
+}
+
+Extents dim_values(const Shape& shape, const std::optional<SymbolValues>& symbols) {
+  Extents extents;
+  for (const auto& dim : shape) extents.push_back(dim_value(dim, symbols));
+  return extents;
+}
+
+LayerTensor describe_tensor(const Value& value, const std::optional<SymbolValues>& symbols) {
+  return {value.name, dim_values(value.shape, symbols), {value.dtype, value.format}};
+}
+
+// The type column of the engine explorer. Pointwise and reformat layers keep the words it looks for.
+std::string layer_type(const LayerInfo& layer, const Tactic& tactic) {
+  if (layer.parameter_type == "PointWise") return "PointWiseV2";
+  if (layer.parameter_type == "Reformat") return "Reformat";
+  return tactic.runner.empty() ? layer.parameter_type : tactic.runner;
+}
+
+LayerInfo describe_layer(const Graph& graph, const Node& node, const Choice& choice,
+                         const std::optional<SymbolValues>& symbols) {
+  LayerInfo layer;
+  layer.name = node.name;
+  for (const ValueId id : node.inputs) {
+    if (id == kNoValue || graph.value(id).is_constant()) continue;
+    layer.inputs.push_back(describe_tensor(graph.value(id), symbols));
+  }
+  for (const ValueId id : node.outputs) {
+    if (id != kNoValue) layer.outputs.push_back(describe_tensor(graph.value(id), symbols));
+  }
+  layer.tactic = choice.tactic.name;
+  layer.tactic_id = choice.tactic.id;
+  layer.tactic_ms = choice.time_ms;
+  layer.origins = node.origins;
+  if (layer.inputs.empty()) {  // shapes and fills: computed from dims alone
+    layer.type = "Constant";
+    return layer;
+  }
+  auto description = describe_op(graph, node);
+  layer.parameter_type = std::move(description.parameter_type);
+  layer.fields = std::move(description.fields);
+  layer.type = layer_type(layer, choice.tactic);
+  return layer;
+}
+
+BindingReport describe_binding(const TensorInfo& info, bool is_input,
+                               const std::vector<OptimizationProfile>& profiles,
+                               const std::optional<SymbolValues>& symbols) {
+  BindingReport binding;
+  binding.tensor = {info.name, dim_values(info.shape, symbols), {info.dtype, kLinear}};
+  binding.is_input = is_input;
+  binding.is_shape_tensor = info.contents.has_value();
+  for (const auto& profile : profiles) {
+    const auto found = profile.shapes.find(info.name);
+    if (is_input && found != profile.shapes.end()) binding.ranges.push_back(found->second);
+  }
+  return binding;
+}
+
+struct FormatWords {
+  DType dtype;
+  std::string_view linear, channels_last;
+};
+// Only phrases of TensorRT's own table; where it has none for a type, the short token says at least the type. Its phrases
+// for BF16 and bool are known to tools with a size of 0 bytes, so those use the token, too.
+constexpr std::array<FormatWords, 6> kFormatWords = {{
+    {DType::Float32, "Row major linear FP32", "Channel major FP32 format"},
+    {DType::Float16, "Row major linear FP16 format", "Channel major FP16 format"},
+    {DType::Int8, "Row major Int8 format", "Channel major Int8 format"},
+    {DType::UInt8, "Row major linear UInt8 format", "Channel major UInt8 format"},
+    {DType::Int32, "Row major linear Int32", ""},
+    {DType::Int64, "Row major linear Int64 format", ""},
+}};
+
+}  // namespace
+
+LayerReport describe_layers(const Plan& plan, const PlanVariant& variant,
+                            const std::optional<SymbolValues>& symbols) {
+  LayerReport report;
+  report.verbosity = plan.verbosity;
+  const Graph& graph = *variant.graph;
+  for (size_t i = 0; i < graph.order().size(); ++i) {
+    report.layers.push_back(describe_layer(graph, graph.node(graph.order()[i]), variant.choices[i], symbols));
+  }
+  for (const auto& input : plan.inputs)
+    report.bindings.push_back(describe_binding(input, true, plan.profiles, symbols));
+  for (const auto& output : plan.outputs)
+    report.bindings.push_back(describe_binding(output, false, plan.profiles, symbols));
+  return report;
+}
+
+std::string format_text(const TensorType& type) {
+  for (const auto& words : kFormatWords) {
+    if (words.dtype != type.dtype) continue;
+    if (type.format.kind == Format::Kind::Linear) return std::string(words.linear);
+    if (type.format.kind == Format::Kind::ChannelsLast && !words.channels_last.empty()) {
+      return std::string(words.channels_last);
+    }
+  }
+  if (type.dtype == DType::Float16 && type.format == kBlocked16) {
+    return "Sixteen wide channel vectorized row major FP16 format";
+  }
+  return std::string(dtype_info(type.dtype).trt_name);
+}
+
+}  // namespace lathe

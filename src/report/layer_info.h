@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is known of an engine's layers, as data. --dumpLayerInfo, --exportLayerInfo and `lathe inspect` are views of it. Key
+// names and value formats are those of TensorRT's engine inspector, so that the tools made for it read ours.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace lathe {
+
+struct LayerTensor {
+  std::string name;
+  Extents dims;  // -1: not known
+  TensorType type;
+};
+
+struct WeightsField {
+  std::string type;
+  int64_t count = 0;
+};
+using LayerField =
+    std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<std::string>, WeightsField>;
+
+struct LayerInfo {
+  std::string name;                          // equals the profile's
+  std::string type;                          // LayerType: the runner, PointWiseV2, Reformat, Constant ...
+  std::string parameter_type;                // ParameterType; empty for constants
+  std::vector<LayerTensor> inputs, outputs;  // constants are not listed: they are weights
+  std::vector<std::pair<std::string, LayerField>> fields;
+  std::string tactic;
+  uint64_t tactic_id = 0;
+  double tactic_ms = 0;  // the time that decided, 0 when untimed
+  std::vector<Origin> origins;
+};
+
+struct BindingReport {
+  LayerTensor tensor;
+  bool is_input = true;
+  bool is_shape_tensor = false;
+  std::vector<ShapeRange> ranges;  // per profile, inputs only
+};
+
+struct LayerReport {
+  ProfilingVerbosity verbosity = ProfilingVerbosity::LayerNamesOnly;
+  std::vector<LayerInfo> layers;  // in execution order
+  std::vector<BindingReport> bindings;
+};
+
+// What runs for one optimization profile on one target. `symbols`: the shapes of a run; without them dims that are not
+// constant are -1.
+LayerReport describe_layers(const Plan& plan, const PlanVariant& variant,
+                            const std::optional<SymbolValues>& symbols);
+
+// Operator-specific facts of a node: ParameterType and fields.
+struct OpDescription {
+  std::string parameter_type;
+  std::vector<std::pair<std::string, LayerField>> fields;
+};
+OpDescription describe_op(const Graph& graph, const Node& node);
+
+// "Row major linear FP32", "Channel major FP16 format", "Float": words that the engine explorer knows.
+std::string format_text(const TensorType& type);
+
+// The text of --exportLayerInfo, in the inspector's line layout.
+std::string layer_info_json(const LayerReport& report);
+// The lines of --dumpLayerInfo after "Layers:".
+std::string layer_info_text(const LayerReport& report);
+
+}  // namespace lathe

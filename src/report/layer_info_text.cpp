@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Layer information as the inspector writes it: JSON with its line breaks, and one line per layer for the log. Both walk the
+// same list of keys; only the punctuation differs.
+#include <fmt/format.h>
+
+#include "report/json_text.h"
+#include "report/layer_info.h"
+#include "report/log.h"
+
+namespace lathe {
+namespace {
+
+std::string_view format_name(const Format& format) {
+  switch (format.kind) {
+    case Format::Kind::Linear:
+      return "Row major linear";
+    case Format::Kind::ChannelsLast:
+      return "Channel major";
+    case Format::Kind::ChannelBlocked:
+      return format.block == 8 ? "Eight wide channel vectorized row major"
+                               : "Sixteen wide channel vectorized row major";
+  }
+  return "";
+}
+
+std::string ints_text(const std::vector<int64_t>& values) {
+  return fmt::format("[{}]", fmt::join(values, ","));
+}
+
+// "[ONNX Layer: a]" for each origin, separated by U+001E.
+std::string metadata_text(const std::vector<Origin>& origins) {
+  std::string text;
+  for (const auto& origin : origins)
+    text += (text.empty() ? "" : "\x1e") + fmt::format("[ONNX Layer: {}]", origin.name);
+  return text;
+}
+
+// A field's value; strings are quoted in JSON and bare in the log, weights stay JSON in both.
+std::string field_text(const LayerField& field, bool json) {
+  const auto quoted = [&](const std::string& text) { return json ? json_string(text) : text; };
+  struct Visitor {
+    const decltype(quoted)& quote;
+    std::string operator()(int64_t value) const { return std::to_string(value); }
+    std::string operator()(double value) const { return format_json_number(value); }
+    std::string operator()(const std::string& value) const { return quote(value); }
+    std::string operator()(const std::vector<int64_t>& values) const { return ints_text(values); }
+    std::string operator()(const std::vector<std::string>& values) const {
+      std::string text;
+      for (const auto& value : values) text += (text.empty() ? "" : ", ") + quote(value);
+      return "[" + text + "]";
+    }
+    std::string operator()(const WeightsField& weights) const {
+      return fmt::format("{{\"Type\": {}, \"Count\": {}}}", json_string(weights.type), weights.count);
+    }
+  };
+  return std::visit(Visitor{quoted}, field);
+}
+
+// Everything of a layer after its tensors.
+std::vector<std::pair<std::string, LayerField>> tail_fields(const LayerInfo& layer) {
+  std::vector<std::pair<std::string, LayerField>> fields;
+  if (!layer.parameter_type.empty()) fields.emplace_back("ParameterType", layer.parameter_type);
+  fields.insert(fields.end(), layer.fields.begin(), layer.fields.end());
+  if (layer.type != "Constant") {
+    fields.emplace_back("TacticName", layer.tactic);
+    fields.emplace_back("TacticValue", fmt::format("0x{:016x}", layer.tactic_id));
+    if (layer.tactic_ms > 0) fields.emplace_back("TacticTimeMs", layer.tactic_ms);
+  }
+  fields.emplace_back("StreamId", int64_t{0});
+  fields.emplace_back("Metadata", metadata_text(layer.origins));
+  return fields;
+}
+
+std::string tensor_json(const LayerTensor& tensor) {
+  return fmt::format(
+      "\n  {{\n    \"Name\": {},\n    \"Location\": \"Device\",\n    \"Dimensions\": {},\n    "
+      "\"Format/Datatype\": {},\n"
+      "    \"Format\": {},\n    \"Datatype\": {}\n  }}",
+      json_string(tensor.name), ints_text(tensor.dims), json_string(format_text(tensor.type)),
+      json_string(format_name(tensor.type.format)), json_string(dtype_info(tensor.type.dtype).trt_name));
+}
+
+std::string tensors_json(const std::vector<LayerTensor>& tensors) {
+  std::string text;
+  for (const auto& tensor : tensors) text += (text.empty() ? "" : ",") + tensor_json(tensor);
+  return "[" + text + "]";
+}
+
+std::string layer_json(const LayerInfo& layer) {
+  std::string text =
+      fmt::format("{{\n  \"Name\": {},\n  \"LayerType\": {},\n  \"Inputs\": {},\n  \"Outputs\": {}",
+                  json_string(layer.name), json_string(layer.type), tensors_json(layer.inputs),
+                  tensors_json(layer.outputs));
+  for (const auto& [key, value] : tail_fields(layer)) {
+    text += fmt::format(",\n  {}: {}", json_string(key), field_text(value, true));
+  }
+  return text + "\n}";
+}
+
+std::string binding_json(const BindingReport& binding) {
+  std::string ranges;
+  for (const auto& range : binding.ranges) {
+    ranges += fmt::format("{}{{\"MinShape\": {}, \"OptShape\": {}, \"MaxShape\": {}, \"Format\": {}}}",
+                          ranges.empty() ? "" : ", ", ints_text(range.min), ints_text(range.opt),
+                          ints_text(range.max), json_string(format_name(binding.tensor.type.format)));
+  }
+  return fmt::format(
+      "{{\n  \"Name\": {},\n  \"IOMode\": \"{}\",\n  \"DataType\": {},\n  \"Dimensions\": {},\n  "
+      "\"Location\": "
+      "\"Device\",\n  \"IsShapeInferenceIO\": {},\n  \"ProfileInfo\": [{}]\n}}",
+      json_string(binding.tensor.name), binding.is_input ? "Input" : "Output",
+      json_string(dtype_info(binding.tensor.type.dtype).trt_name), ints_text(binding.tensor.dims),
+      binding.is_shape_tensor ? "true" : "false", ranges);
+}
+
+// One item per line, each line after the first starting with the comma.
+template <class Items, class Text>
+std::string lines_of(const Items& items, Text text_of) {
+  std::string text;
+  for (const auto& item : items) text += (text.empty() ? "" : ",") + text_of(item) + "\n";
+  return text;
+}
+
+std::string tensors_text(const std::vector<LayerTensor>& tensors) {
+  std::string text;
+  for (const auto& tensor : tensors) {
+    text +=
+        fmt::format("{} {{ Name: {}, Location: Device, Dimensions: {}, Format/Datatype: {} }}",
+                    text.empty() ? "" : ",", tensor.name, ints_text(tensor.dims), format_text(tensor.type));
+  }
+  return "[" + text + "]";
+}
+
+std::string layer_text(const LayerInfo& layer) {
+  std::string text = fmt::format("Name: {}, LayerType: {}, Inputs: {}, Outputs: {}", layer.name, layer.type,
+                                 tensors_text(layer.inputs), tensors_text(layer.outputs));
+  for (const auto& [key, value] : tail_fields(layer))
+    text += fmt::format(", {}: {}", key, field_text(value, false));
+  return text;
+}
+
+}  // namespace
+
+std::string layer_info_json(const LayerReport& report) {
+  std::string layers;
+  if (report.verbosity == ProfilingVerbosity::LayerNamesOnly) {
+    layers = lines_of(report.layers, [](const LayerInfo& layer) { return json_string(layer.name); });
+  } else if (report.verbosity == ProfilingVerbosity::Detailed) {
+    for (const auto& layer : report.layers) layers += (layers.empty() ? "" : ",") + layer_json(layer);
+    layers += "\n";
+  }
+  return fmt::format(
+      "{{\"Layers\": [{}],\n\"Bindings\": [{}],\n\"I/O Tensors\": [{}]}}\n", layers,
+      lines_of(report.bindings, [](const auto& binding) { return json_string(binding.tensor.name); }),
+      lines_of(report.bindings, binding_json));
+}
+
+std::string layer_info_text(const LayerReport& report) {
+  std::string text;
+  if (report.verbosity != ProfilingVerbosity::None) {
+    for (const auto& layer : report.layers) {
+      text += (report.verbosity == ProfilingVerbosity::Detailed ? layer_text(layer) : layer.name) + "\n";
+    }
+  }
+  text += "\nBindings:\n";
+  for (const auto& binding : report.bindings) text += binding.tensor.name + "\n";
+  return text;
+}
+
+}  // namespace lathe
