@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "arguments.h"
+#include "base/error.h"
+#include "flag.h"
+
+namespace lathe::cli {
+namespace {
+
+void apply(const std::vector<Flag>& flags, Arguments& arguments, Options& options) {
+  for (const auto& flag : flags) {
+    if (flag.apply == nullptr) continue;
+    do {
+      const auto value = arguments.take(flag.name);
+      if (!value) break;
+      flag.apply(options, *value);
+    } while (flag.repeatable);
+  }
+}
+
+bool is_shape_flag(const Argument& argument) {
+  return argument.name == "--minShapes" || argument.name == "--optShapes" || argument.name == "--maxShapes";
+}
+
+// min, opt and max shapes of one profile, taken from arguments [begin, end).
+std::vector<NamedRange> take_ranges(std::vector<Argument>& arguments, size_t begin, size_t end,
+                                    Options& options) {
+  NamedShapes min, opt, max;
+  for (size_t i = begin; i < end; ++i) {
+    auto& argument = arguments[i];
+    if (!is_shape_flag(argument)) continue;
+    argument.taken = true;
+    auto& target = argument.name == "--minShapes" ? min : argument.name == "--optShapes" ? opt : max;
+    target = parse_shapes(argument.name, argument.value);
+  }
+  std::vector<std::string> notes;
+  auto ranges = complete_ranges(min, opt, max, notes);
+  for (auto& note : notes) options.warn(std::move(note));
+  return ranges;
+}
+
+[[noreturn]] void throw_stray_shapes() {
+  throw_input_error("Multiple --minShapes/--optShapes/--maxShapes without --profile are not allowed. ");
+}
+
+[[noreturn]] void throw_bad_profile(int index) {
+  throw_input_error(fmt::format("Found invalid or missing shape spec at profile index {}. ", index));
+}
+
+// --profile=N and the one to three shape flags right after it, in any order.
+void take_profiles(Arguments& list, Options& options) {
+  auto& arguments = list.all();
+  std::map<int, std::vector<NamedRange>> profiles;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].name != "--profile") continue;
+    arguments[i].taken = true;
+    const int index = parse_int("--profile", arguments[i].value);
+    if (profiles.contains(index)) throw_input_error("Optimization profile index cannot be the same.");
+    size_t end = i + 1;
+    while (end < arguments.size() && end < i + 4 && is_shape_flag(arguments[end]) &&
+           std::none_of(arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                        arguments.begin() + static_cast<std::ptrdiff_t>(end),
+                        [&](const Argument& other) { return other.name == arguments[end].name; })) {
+      ++end;
+    }
+    if (end == i + 1) throw_bad_profile(index);
+    profiles[index] = take_ranges(arguments, i + 1, end, options);
+  }
+  const bool has_stray = std::any_of(arguments.begin(), arguments.end(),
+                                     [](const Argument& a) { return !a.taken && is_shape_flag(a); });
+  if (has_stray) throw_stray_shapes();
+  options.build.profiles.clear();
+  for (auto& [index, ranges] : profiles) {
+    const auto next = static_cast<int>(options.build.profiles.size());
+    if (index != next) throw_bad_profile(next);
+    options.build.profiles.push_back(std::move(ranges));
+  }
+}
+
+void take_shapes(Arguments& arguments, Options& options) {
+  if (arguments.has("--profile")) return take_profiles(arguments, options);
+  for (const char* name : {"--minShapes", "--optShapes", "--maxShapes"}) {
+    if (std::count_if(arguments.all().begin(), arguments.all().end(),
+                      [&](const Argument& a) { return a.name == name; }) > 1) {
+      throw_stray_shapes();
+    }
+  }
+  options.build.profiles = {take_ranges(arguments.all(), 0, arguments.all().size(), options)};
+}
+
+void take_calibration_shapes(Arguments& arguments, Options& options) {
+  for (const char* name : {"--minShapesCalib", "--optShapesCalib", "--maxShapesCalib"}) {
+    if (arguments.take(name) && options.build.load_engine.empty()) {
+      options.refuse(name, "needs INT8 calibration; use a model with QuantizeLinear/DequantizeLinear");
+    }
+  }
+}
+
+// An input in --shapes without build shapes is built for exactly that shape, in every profile.
+void propagate_shapes(Options& options) {
+  if (!options.build.load_engine.empty()) return;
+  for (const auto& [name, extents] : options.inference.shapes) {
+    for (auto& profile : options.build.profiles) {
+      const bool known =
+          std::any_of(profile.begin(), profile.end(), [&, &name = name](const NamedRange& range) {
+            return range.name == name || matches_pattern(range.name, name);
+          });
+      if (!known) profile.push_back({name, {extents, extents, extents}});
+    }
+  }
+}
+
+void check_together(Options& options) {
+  if (options.model.onnx.empty() && options.build.load_engine.empty()) {
+    throw_input_error("Model missing or format not recognized");
+  }
+  if (!options.build.load_engine.empty() && !options.build.save_engine.empty()) {
+    throw_input_error("Incompatible load and save engine options selected");
+  }
+}
+
+}  // namespace
+
+int bounded_int(std::string_view flag, const std::string& text, int low, int high) {
+  const int value = parse_int(flag, text);
+  if (value < low || value > high) {
+    throw_input_error(fmt::format("{}={} is out of range: expected {} to {}", flag, value, low, high));
+  }
+  return value;
+}
+
+std::string one_of(std::string_view what, const std::string& text, const std::vector<std::string>& words) {
+  if (std::find(words.begin(), words.end(), text) == words.end()) {
+    throw_input_error(fmt::format("Unknown {}: {} (known: {})", what, text, fmt::join(words, " ")));
+  }
+  return text;
+}
+
+std::vector<Flag> all_flags() {
+  std::vector<Flag> flags;
+  for (auto part : {model_flags(), shape_flags(), precision_flags(), build_flags(), system_flags(),
+                    lathe_flags(), refused_flags(), inference_flags(), reporting_flags()}) {
+    flags.insert(flags.end(), part.begin(), part.end());
+  }
+  return flags;
+}
+
+Options parse_options(const std::vector<std::string>& words) {
+  Arguments arguments(words);
+  Options options;
+  if (arguments.has("--help") || arguments.has("-h")) {
+    options.help = true;
+    return options;
+  }
+  apply(model_flags(), arguments, options);
+  take_shapes(arguments, options);
+  take_calibration_shapes(arguments, options);
+  apply(precision_flags(), arguments, options);
+  apply(build_flags(), arguments, options);
+  apply(system_flags(), arguments, options);
+  apply(lathe_flags(), arguments, options);
+  apply(refused_flags(), arguments, options);
+  apply(inference_flags(), arguments, options);
+  propagate_shapes(options);
+  check_together(options);
+  apply(reporting_flags(), arguments, options);
+  const auto left_over = arguments.left_over();
+  if (!left_over.empty()) {
+    std::string text;
+    for (const auto& item : left_over) text += (text.empty() ? "" : "\n") + ("Unknown option: " + item);
+    const bool bare_word =
+        std::any_of(left_over.begin(), left_over.end(), [](const auto& w) { return !w.starts_with("-"); });
+    if (bare_word) text += "\nValues follow an equals sign: --onnx=model.onnx, not --onnx model.onnx";
+    throw_input_error(text);
+  }
+  return options;
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <sstream>
+
+#include "base/error.h"
+#include "flag.h"
+
+namespace lathe::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string error_of(const Words& words) {
+  try {
+    parse_options(words);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Options, DefaultsAreTrtexecs) {
+  const Options options = parse_options({"--onnx=a.onnx"});
+  EXPECT_EQ(options.inference.iterations, 10);
+  EXPECT_EQ(options.inference.warm_up_ms, 200);
+  EXPECT_EQ(options.inference.duration_s, 3);
+  EXPECT_EQ(options.build.avg_timing, 8);
+  EXPECT_EQ(options.build.timing_cache_mode(), "local");
+  EXPECT_EQ(options.reporting.percentiles, (std::vector<float>{90, 95, 99}));
+  EXPECT_TRUE(options.notices.empty());
+}
+
+TEST(Options, UnknownOnesAreAllListed) {
+  EXPECT_EQ(error_of({"--onnx=a", "--foo=1", "--bar"}), "Unknown option: --foo 1\nUnknown option: --bar ");
+  EXPECT_EQ(error_of({"--onnx=a", "--saveEngine", "b"}),
+            "Unknown option: b \nValues follow an equals sign: --onnx=model.onnx, not --onnx model.onnx");
+  EXPECT_EQ(error_of({"--onnx=a", "--fp16", "--fp16"}),
+            "Unknown option: --fp16 ");  // the second one is left over
+}
+
+TEST(Options, ModelAndEngineRules) {
+  EXPECT_EQ(error_of({"--verbose"}), "Model missing or format not recognized");
+  EXPECT_EQ(error_of({"--loadEngine=a", "--saveEngine=b"}),
+            "Incompatible load and save engine options selected");
+  EXPECT_EQ(error_of({"--onnx=a", "--useRuntime=lean"}),
+            "Building a TensorRT engine requires --useRuntime=full.");
+  EXPECT_EQ(error_of({"--onnx=a", "--int8", "--fp8"}),
+            "Invalid usage, fp8 and int8 aren't allowed to be enabled together.");
+  EXPECT_EQ(error_of({"--onnx=a", "--best", "--stronglyTyped"}),
+            "Invalid usage, --best is not allowed with --stronglyTyped: types come from the model.");
+  EXPECT_EQ(error_of({"--onnx=a", "--weightStreamingBudget=1"}),
+            "The weight streaming budget can only be set with --allowWeightStreaming specified.");
+}
+
+TEST(Options, ValuesAreChecked) {
+  EXPECT_EQ(error_of({"--onnx=a", "--percentile=101"}), "Percentile 101.000000is not in [0,100]");
+  EXPECT_EQ(error_of({"--onnx=a", "--profilingVerbosity=x"}),
+            "Unknown profilingVerbosity: x (known: layer_names_only none detailed default verbose)");
+  EXPECT_EQ(error_of({"--onnx=a", "--hardwareCompatibilityLevel=x"}),
+            "Unknown hardwareCompatibilityLevel: x. Valid options: none, ampere+, sameComputeCapability.");
+  EXPECT_EQ(error_of({"--onnx=a", "--builderOptimizationLevel=9"}),
+            "--builderOptimizationLevel=9 is out of range: expected 0 to 5");
+  EXPECT_EQ(error_of({"--onnx=a", "--duration=-2"}),
+            "--duration=-2 must be -1 (endless), 0 or a number of seconds");
+  EXPECT_EQ(error_of({"--onnx=a", "--warmUp=-2"}), "--warmUp=-2 must not be negative");
+  EXPECT_EQ(error_of({"--onnx=a", "--persistentCacheRatio=2"}),
+            "--persistentCacheRatio=2 must be between 0 and 1");
+  EXPECT_EQ(error_of({"--onnx=a", "--buildTime=0"}), "--buildTime=0 must be positive");
+  EXPECT_EQ(error_of({"--onnx=a", "--avgRuns=0"}), "--avgRuns=0 is out of range: expected 1 to 1073741824");
+}
+
+TEST(Options, StronglyTypedDropsPrecisionFlags) {
+  const Options options = parse_options({"--onnx=a", "--stronglyTyped", "--fp16"});
+  EXPECT_FALSE(options.build.fp16);
+  ASSERT_EQ(options.notices.size(), 1u);
+  EXPECT_EQ(options.notices[0].text,
+            "Invalid usage, setting fp16 mode is not allowed if graph is strongly typed. Disabling "
+            "BuilderFlag::kFP16.");
+}
+
+TEST(Options, RunShapesBecomeBuildShapes) {
+  const Options options = parse_options({"--onnx=a", "--shapes=x:4x3", "--optShapes=y:2"});
+  ASSERT_EQ(options.build.profiles.size(), 1u);
+  ASSERT_EQ(options.build.profiles[0].size(), 2u);
+  EXPECT_EQ(options.build.profiles[0][0].name, "y");
+  EXPECT_EQ(options.build.profiles[0][1].name, "x");
+  EXPECT_EQ(options.build.profiles[0][1].range.max, (Extents{4, 3}));
+}
+
+TEST(Options, Profiles) {
+  const Options options = parse_options(
+      {"--onnx=a", "--profile=1", "--optShapes=x:8", "--profile=0", "--maxShapes=x:4", "--minShapes=x:1"});
+  ASSERT_EQ(options.build.profiles.size(), 2u);
+  EXPECT_EQ(options.build.profiles[0][0].range, (ShapeRange{{1}, {4}, {4}}));
+  EXPECT_EQ(options.build.profiles[1][0].range, (ShapeRange{{8}, {8}, {8}}));
+  EXPECT_EQ(error_of({"--onnx=a", "--profile=0", "--optShapes=x:1", "--profile=0", "--optShapes=x:2"}),
+            "Optimization profile index cannot be the same.");
+  EXPECT_EQ(error_of({"--onnx=a", "--profile=0", "--verbose", "--optShapes=x:1"}),
+            "Found invalid or missing shape spec at profile index 0. ");
+  EXPECT_EQ(error_of({"--onnx=a", "--profile=1", "--optShapes=x:1"}),
+            "Found invalid or missing shape spec at profile index 0. ");
+  EXPECT_EQ(error_of({"--onnx=a", "--optShapes=x:1", "--optShapes=x:2"}),
+            "Multiple --minShapes/--optShapes/--maxShapes without --profile are not allowed. ");
+  EXPECT_EQ(error_of({"--onnx=a", "--minShapes=x:1", "--profile=0", "--optShapes=x:1"}),
+            "Multiple --minShapes/--optShapes/--maxShapes without --profile are not allowed. ");
+}
+
+TEST(Options, WhatChangesNumbersIsRefused) {
+  for (const char* flag : {"--useDLACore=0", "--fp8", "--int4", "--calib=x", "--layerPrecisions=a:fp16",
+                           "--refit", "--stripWeights", "--sparsity=force", "--safe", "--plugins=x.so",
+                           "--batch=4", "--markDebug=x", "--precisionConstraints=obey", "--tuneBuildRoutes=x",
+                           "--loadRefOutputs=a:b", "--runtimePlatform=WindowsAMD64", "--model=a"}) {
+    const Options options = parse_options({"--onnx=a", flag});
+    EXPECT_EQ(options.refusals.size(), 1u) << flag;
+  }
+}
+
+TEST(Options, ALoadedEngineHasItsTypes) {
+  const Options options =
+      parse_options({"--loadEngine=a", "--fp8", "--calib=x", "--layerPrecisions=a:fp16", "--batch=4"});
+  EXPECT_TRUE(options.refusals.empty());
+}
+
+TEST(Options, WhatOnlyAffectsSpeedWarns) {
+  for (const char* flag : {"--tacticSources=-CUDNN", "--sparsity=enable", "--maxAuxStreams=2", "--directIO",
+                           "--preview=+profileSharing0806", "--heuristic", "--useManagedMemory",
+                           "--persistentCacheRatio=0.5", "--buildOnly", "--explicitPrecision", "--streams=2",
+                           "--workspace=16", "--minTiming=1", "--nvtxMode=verbose", "--asyncFileReader"}) {
+    const Options options = parse_options({"--onnx=a", flag});
+    EXPECT_TRUE(options.refusals.empty()) << flag;
+    ASSERT_EQ(options.notices.size(), 1u) << flag;
+    EXPECT_EQ(options.notices[0].severity, Severity::Warning) << flag;
+  }
+}
+
+// All names of trtexec 8.0 to 11.4 but --onnx and --help; written out, so that a row lost from the table is missed.
+constexpr std::string_view kNames =
+    "--accuracyAlgorithm --accuracyThreshold --adjustForDLA --allocationStrategy --allowGPUFallback "
+    "--allowWeightStreaming --asyncFileReader --atol --avgRuns --avgTiming --batch --best --bf16 "
+    "--buildDLAStandalone --buildOnly --builderOptimizationLevel --calib --calibProfile "
+    "--computeCapabilities --consistency --continue --cpuOnly --decomposableAttentions "
+    "--deferWeightsLoading --deploy --device --directIO --distributiveIndependence "
+    "--dlaWorkspaceAllocationStrategy --dryRun --dumpCheckerBlob --dumpKernelText --dumpLayerInfo "
+    "--dumpOptimizationProfile --dumpOutput --dumpProfile --dumpRawBindingsToFile --dumpRefit --duration "
+    "--dynamicPlugins --enablePluginOverride --errorOnTimingCacheMiss --excludeLeanRuntime "
+    "--explicitBatch --explicitPrecision --exportLayerInfo --exportOutput --exportProfile --exportTimes "
+    "--exposeDMA --fp16 --fp8 --getPlanVersionOnly --greenContext --hardwareCompatibilityLevel "
+    "--helpBuildRoute --heuristic --idleTime --ignoreParsedPluginLibs --includeDataTransfers "
+    "--infStreams --inputIOFormats --int4 --int8 --iterations --l2LimitForTiling --layerDeviceTypes "
+    "--layerOutputTypes --layerPrecisions --leanDLLPath --loadCheckerBlob --loadEngine --loadInputs "
+    "--loadRefOutputs --markDebug --markUnfusedTensorsAsDebugTensors --maxAuxStreams --maxBatch "
+    "--maxShapes --maxShapesCalib --maxTactics --memPoolSize --minShapes --minShapesCalib --minTiming "
+    "--model --monitorMemory --nativeInstanceNorm --ni --noBuilderCache --noCompilationCache "
+    "--noCudaGraph --noDataTransfers --noSpinWait --noTF32 --nvtxMode --optShapes --optShapesCalib "
+    "--output --outputIOFormats --percentile --persistentCacheRatio --pi --pluginInstanceNorm --plugins "
+    "--precisionConstraints --preview --profile --profilingVerbosity --refPair --reference --refit "
+    "--refitFromOnnx --remoteAutoTuningConfig --remoteConfig --reportCapabilityDLA --restricted --rtol "
+    "--rtxCudaGraphStrategy --runtimeCacheFile --runtimePlatform --safe --safetyPlugins "
+    "--saveAllDebugTensors --saveAllEngines --saveDebugTensors --saveEngine --separateProfileRun "
+    "--setBuildRoute --setPluginsToSerialize --shapes --skipInference --sleepTime --sparsity "
+    "--specializeStrategyDS --staticPlugins --streams --stripAllWeights --stripWeights --stronglyTyped "
+    "--tacticSources --tempdir --tempfileControls --threads --tilingOptimizationLevel --timeDeserialize "
+    "--timeRefit --timingCacheFile --tuneBuildRouteFile --tuneBuildRoutes --tuningCacheFile "
+    "--tuningResultFile --tuningSearch --tuningTimeOut --uff --uffInput --uffNHWC "
+    "--uint8AsymmetricQuantizationDLA --useCudaGraph --useDLACore --useGpu --useManagedMemory "
+    "--useProfile --useRuntime --useSpinWait --vc --verbose --versionCompatible --warmUp "
+    "--weightStreamingBudget --weightless --workspace";
+
+TEST(Options, NoKnownNameIsUnknown) {
+  std::istringstream stream{std::string(kNames)};
+  int count = 0;
+  for (std::string name; stream >> name; ++count) {
+    for (const char* value : {"", "=0", "=1", "=none", "=x:1"}) {
+      EXPECT_EQ(error_of({"--onnx=a", name + value}).find("Unknown option: " + name), std::string::npos)
+          << name << value;
+    }
+  }
+  EXPECT_EQ(count, 172);
+}
+
+TEST(Options, EveryNameStandsOnceInTheTable) {
+  std::set<std::string_view> names;
+  for (const auto& flag : all_flags()) EXPECT_TRUE(names.insert(flag.name).second) << flag.name;
+}
+
+TEST(Help, HasTheSectionsAndTheColumn) {
+  const std::string text = help_text();
+  for (const char* title :
+       {"=== Model Options ===", "=== Build Options ===", "=== Inference Options ===",
+        "=== Reporting Options ===", "=== System Options ===", "=== Help ===", "=== Examples ==="}) {
+    EXPECT_NE(text.find(title), std::string::npos) << title;
+  }
+  EXPECT_NE(text.find("  --onnx=<file>               ONNX model to build from\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lathe::cli
