@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The programs of this binary. Each gets the words after its name and returns the exit code; what they throw ends in main.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lathe::cli {
+
+using Words = std::vector<std::string>;
+
+// `program`: argv[0] as typed, for the banner.
+int run_trtexec(const std::string& program, const Words& words);
+
+int run_zoo(const Words& words);
+int run_inspect(const Words& words);
+int run_diff(const Words& words);
+int run_retune(const Words& words);
+
+}  // namespace lathe::cli

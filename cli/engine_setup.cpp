@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine_setup.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "builder/builder.h"
+#include "failure.h"
+#include "profiles.h"
+#include "report/build_log.h"
+
+namespace lathe::cli {
+namespace {
+
+const std::string kNoEngine = "Failed to create engine from model or file.";
+const std::string kNoSetUp = "Engine set up failed";
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+Network parse_model(Builder& builder, const std::string& file, Log& log) {
+  const auto start = std::chrono::steady_clock::now();
+  log.info("Start parsing network model.");
+  const auto finished = [&] {
+    log.info(
+        fmt::format("Finished parsing network model. Parse time: {}", format_number(seconds_since(start))));
+  };
+  try {
+    Network network = builder.parse_onnx(file);
+    finished();
+    for (const auto& warning : network.warnings) log.library(Severity::Warning, warning);
+    return network;
+  } catch (const std::exception& error) {
+    log.library(Severity::Error, error.what());
+    log.error("Failed to parse onnx file");
+    finished();
+    fail({"Parsing model failed", kNoEngine, kNoSetUp});
+  }
+}
+
+void check_types(const Options& options, const Network& network) {
+  const auto& flags = options.build;
+  bool has_quantization = false;
+  for (const NodeId id : network.graph->order()) {
+    const Op& op = network.graph->node(id).op;
+    has_quantization |=
+        std::holds_alternative<QuantizeLinear>(op) || std::holds_alternative<DequantizeLinear>(op);
+  }
+  if (flags.int8 && !has_quantization) {
+    fail(
+        {"--int8 needs a model with QuantizeLinear/DequantizeLinear (or calibration, which this build has "
+         "not): leave it out "
+         "for FP32, or use --bf16",
+         "Network And Config setup failed", "Building engine failed", kNoEngine, kNoSetUp});
+  }
+  try {
+    check_io_formats("--inputIOFormats", flags.input_formats, network.inputs());
+    check_io_formats("--outputIOFormats", flags.output_formats, network.outputs());
+  } catch (const Error& error) {
+    fail({error.what(), "Network And Config setup failed", "Building engine failed", kNoEngine, kNoSetUp});
+  }
+}
+
+void report_memory(Log& log) {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  log.library(Severity::Info, fmt::format("[MemUsageStats] Peak memory usage of the process: CPU {} MiB",
+                                          usage.ru_maxrss / 1024));  // ru_maxrss is in KiB
+}
+
+void save_engine(const Engine& engine, const std::string& file) {
+  try {
+    engine.save(file);
+  } catch (const std::exception& error) {
+    fail(error, {"Saving engine to file failed.", kNoSetUp});
+  }
+}
+
+std::shared_ptr<const Engine> build_engine(const Options& options, std::shared_ptr<const Backend> backend,
+                                           Log& log) {
+  const auto start = std::chrono::steady_clock::now();
+  BuildLog observer(log);
+  Builder builder(std::move(backend), observer);
+  const Network network = parse_model(builder, options.model.onnx, log);
+  check_types(options, network);
+  auto profiles = make_profiles(options, network.inputs(), network.outputs(), log);
+  std::shared_ptr<const Engine> engine;
+  try {
+    engine = builder.build(network, make_build_options(options, std::move(profiles), log));
+  } catch (const std::exception& error) {
+    log.set_status("");
+    fail(error, {"Engine could not be created from network", "Building engine failed", kNoEngine, kNoSetUp});
+  }
+  log.set_status("");
+  if (options.build.monitor_memory) report_memory(log);
+  if (!options.build.save_engine.empty()) save_engine(*engine, options.build.save_engine);
+  log.info(fmt::format("Engine built in {} sec.", format_number(seconds_since(start))));
+  constexpr double kMebibyte = 1048576;
+  log.info(fmt::format(
+      "Created engine with size: {} MiB",
+      format_number(static_cast<double>(engine_bytes(*engine, options.build.save_engine)) / kMebibyte)));
+  return engine;
+}
+
+}  // namespace
+
+BuildOptions make_build_options(const Options& options, std::vector<OptimizationProfile> profiles, Log& log) {
+  const auto& flags = options.build;
+  BuildOptions build;
+  build.profiles = std::move(profiles);
+  build.bf16 = flags.bf16;
+  build.fp16 = flags.fp16;
+  build.best = flags.best;
+  build.strongly_typed = flags.strongly_typed;
+  build.winograd = flags.winograd;
+  if (flags.optimization_level >= 0) build.optimization_level = flags.optimization_level;
+  build.max_tactics = flags.max_tactics;
+  build.avg_timing = flags.avg_timing;
+  build.time_budget_seconds = static_cast<double>(flags.time_budget_seconds);
+  build.timing_cache_mode = flags.no_builder_cache            ? TimingCacheMode::Disabled
+                            : flags.timing_cache_file.empty() ? TimingCacheMode::Local
+                                                              : TimingCacheMode::Global;
+  build.timing_cache_file = flags.timing_cache_file;
+  build.error_on_timing_cache_miss = flags.error_on_timing_cache_miss;
+  if (const auto pool = flags.memory_pools.find("workspace"); pool != flags.memory_pools.end()) {
+    build.workspace_limit_bytes = static_cast<int64_t>(pool->second);
+  }
+  build.verbosity = flags.profiling_verbosity == 2   ? ProfilingVerbosity::Detailed
+                    : flags.profiling_verbosity == 1 ? ProfilingVerbosity::None
+                                                     : ProfilingVerbosity::LayerNamesOnly;
+  build.passes.disabled = flags.disabled_passes;
+  build.passes.dump_after = flags.dump_after;
+  build.passes.stop_after = flags.stop_after;
+  build.passes.verify_with_oracle = flags.verify_passes;
+  build.passes.dump = dump_graph(log);
+  return build;
+}
+
+std::shared_ptr<const Backend> open_device(const SystemFlags& system) {
+  DeviceOptions options;
+  if (!system.device.empty()) options.device = system.device;
+  options.cpu_isa = system.cpu_isa;
+  options.threads = system.cpu_threads;
+  return open_backend(options);
+}
+
+std::shared_ptr<const Engine> load_engine(const std::string& file, std::shared_ptr<const Backend> backend,
+                                          Log& log) {
+  if (!std::filesystem::is_regular_file(file)) {
+    fail({"Error opening engine file: " + file, kNoEngine, kNoSetUp});
+  }
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    const auto plan = Plan::read(file);
+    log.library(Severity::Info, fmt::format("Loaded engine size: {} MiB", plan->file_bytes() >> 20));
+    const auto fit = plan->find_section(backend->target());
+    std::shared_ptr<const Engine> engine;
+    if (fit.section >= 0) {
+      engine = Engine::load(plan, backend);
+    } else {
+      BuildLog observer(log);
+      engine = Builder(backend, observer).retarget(*plan);
+      log.library(
+          Severity::Warning,
+          fmt::format(
+              "{} has no section for this device ({}): made one in {} seconds, untimed. `lathe retune {} -o "
+              "new.engine` times it and keeps it.",
+              file, fit.reason, format_number(seconds_since(start)), file));
+    }
+    log.info(fmt::format("Engine deserialized in {} sec.", format_number(seconds_since(start))));
+    return engine;
+  } catch (const std::exception& error) {
+    fail(error, {"Engine deserialization failed", "Got invalid engine!", "Inference set up failed"});
+  }
+}
+
+std::shared_ptr<const Engine> set_up_engine(const Options& options, std::shared_ptr<const Backend> backend,
+                                            Log& log) {
+  if (!options.build.load_engine.empty())
+    return load_engine(options.build.load_engine, std::move(backend), log);
+  return build_engine(options, std::move(backend), log);
+}
+
+}  // namespace lathe::cli

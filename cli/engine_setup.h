@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From options to an engine: parse and build, or load (and retarget when the file was made for another CPU).
+#pragma once
+
+#include <memory>
+
+#include "builder/options.h"
+#include "options.h"
+#include "report/log.h"
+#include "runtime/engine.h"
+
+namespace lathe::cli {
+
+std::shared_ptr<const Backend> open_device(const SystemFlags& system);
+
+// The library's options of a command line. `log` prints dumped graphs and must outlive the build.
+BuildOptions make_build_options(const Options& options, std::vector<OptimizationProfile> profiles, Log& log);
+
+// Throws Failure with trtexec's phrases.
+std::shared_ptr<const Engine> set_up_engine(const Options& options, std::shared_ptr<const Backend> backend,
+                                            Log& log);
+
+// Loads an engine file for a backend. When no section of the file fits, an untimed one is made, which `log` says.
+std::shared_ptr<const Engine> load_engine(const std::string& file, std::shared_ptr<const Backend> backend,
+                                          Log& log);
+
+}  // namespace lathe::cli

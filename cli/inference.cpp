@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inference.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <thread>
+
+#include "base/error.h"
+
+namespace lathe::cli {
+
+double host_now_ms() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::milli>(now).count();
+}
+
+// The events of one query. Host times are of the call that launched it.
+struct InferenceStream::Slot {
+  explicit Slot(const Backend& backend)
+      : input_start(backend.create_event()),
+        input_end(backend.create_event()),
+        compute_start(backend.create_event()),
+        compute_end(backend.create_event()),
+        output_start(backend.create_event()),
+        output_end(backend.create_event()) {}
+  std::unique_ptr<TimeEvent> input_start, input_end, compute_start, compute_end, output_start, output_end;
+  double launch_start_ms = 0, launch_end_ms = 0;
+  bool transfers = false, in_flight = false;
+};
+
+InferenceStream::InferenceStream(std::shared_ptr<const Engine> engine, std::unique_ptr<Context> context,
+                                 int depth)
+    : engine_(std::move(engine)), context_(std::move(context)), stream_(engine_->backend()->create_stream()) {
+  const Backend& backend = *engine_->backend();
+  const auto add = [&](std::vector<Binding>& bindings, int64_t byte_count) {
+    Binding binding;
+    binding.bytes = static_cast<size_t>(byte_count);
+    binding.device = backend.allocate(std::max<size_t>(binding.bytes, 1));
+    if (!backend.is_host()) binding.host = backend.allocate_host(std::max<size_t>(binding.bytes, 1));
+    addresses_.push_back(binding.device->data());
+    bindings.push_back(std::move(binding));
+  };
+  for (size_t i = 0; i < engine_->inputs().size(); ++i) add(inputs_, context_->input_bytes(i));
+  for (size_t i = 0; i < engine_->outputs().size(); ++i) add(outputs_, context_->output_bytes(i));
+  const int slots = backend.is_host() ? 1 : depth;
+  for (int i = 0; i < slots; ++i) slots_.push_back(std::make_unique<Slot>(backend));
+}
+
+InferenceStream::~InferenceStream() = default;
+
+void InferenceStream::copy_inputs() {
+  for (auto& binding : inputs_) {
+    if (binding.host == nullptr) continue;
+    engine_->backend()->copy_to_device(binding.device->data(), binding.host->data(), binding.bytes, *stream_);
+  }
+  stream_->synchronize();
+}
+
+void InferenceStream::copy_outputs() {
+  for (auto& binding : outputs_) {
+    if (binding.host == nullptr) continue;
+    engine_->backend()->copy_to_host(binding.host->data(), binding.device->data(), binding.bytes, *stream_);
+  }
+  stream_->synchronize();
+}
+
+std::vector<NamedTensor> InferenceStream::outputs() {
+  std::vector<NamedTensor> tensors;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const auto& info = engine_->outputs()[i];
+    Tensor tensor = Tensor::allocate(info.dtype, context_->output_extents(i));
+    const size_t bytes = std::min(outputs_[i].bytes, tensor.bytes().size());
+    if (bytes > 0)
+      std::copy_n(static_cast<const std::byte*>(outputs_[i].host_data()), bytes,
+                  tensor.mutable_bytes().data());
+    tensors.push_back({info.name, std::move(tensor)});
+  }
+  return tensors;
+}
+
+std::unique_ptr<TimeEvent> InferenceStream::record_now() {
+  auto event = engine_->backend()->create_event();
+  event->record(*stream_);
+  event->synchronize();
+  return event;
+}
+
+void InferenceStream::query(const Clock& clock, bool transfers, LayerProfiler* profiler) {
+  Slot& slot = *slots_[next_];
+  check(!slot.in_flight, "a query slot is used twice");
+  const Backend& backend = *engine_->backend();
+  slot.transfers = transfers && !backend.is_host();
+  slot.in_flight = true;
+  next_ = (next_ + 1) % slots_.size();
+
+  slot.input_start->record(*stream_);
+  if (slot.transfers) {
+    for (auto& binding : inputs_) {
+      backend.copy_to_device(binding.device->data(), binding.host->data(), binding.bytes, *stream_);
+    }
+  }
+  slot.input_end->record(*stream_);
+  slot.compute_start->record(*stream_);
+  slot.launch_start_ms = host_now_ms() - clock.host_zero_ms;
+  if (profiler != nullptr) {
+    context_->enqueue_profiled(addresses_, *stream_, *profiler);
+  } else {
+    context_->enqueue(addresses_, *stream_);
+  }
+  slot.launch_end_ms = host_now_ms() - clock.host_zero_ms;
+  slot.compute_end->record(*stream_);
+  slot.output_start->record(*stream_);
+  if (slot.transfers) {
+    for (auto& binding : outputs_) {
+      backend.copy_to_host(binding.host->data(), binding.device->data(), binding.bytes, *stream_);
+    }
+  }
+  slot.output_end->record(*stream_);
+}
+
+double InferenceStream::finish(Slot& slot, const Clock& clock, std::vector<QueryTimes>& trace) {
+  slot.output_end->synchronize();
+  slot.in_flight = false;
+  const auto at = [&](const std::unique_ptr<TimeEvent>& event) {
+    return static_cast<float>(event->elapsed_ms(*clock.zero));
+  };
+  QueryTimes times;
+  times.compute_start = at(slot.compute_start);
+  times.compute_end = at(slot.compute_end);
+  times.h2d_start = slot.transfers ? at(slot.input_start) : times.compute_start;
+  times.h2d_end = slot.transfers ? at(slot.input_end) : times.compute_start;
+  times.d2h_start = slot.transfers ? at(slot.output_start) : times.compute_end;
+  times.d2h_end = slot.transfers ? at(slot.output_end) : times.compute_end;
+  // On the host the call runs the layers: what it costs besides them is the launch.
+  double launch_ms = slot.launch_end_ms - slot.launch_start_ms;
+  if (engine_->backend()->is_host())
+    launch_ms = std::max(0.0, launch_ms - static_cast<double>(times.compute()));
+  times.enqueue_start = static_cast<float>(slot.launch_start_ms);
+  times.enqueue_end = static_cast<float>(slot.launch_start_ms + launch_ms);
+  trace.push_back(times);
+  return static_cast<double>(times.compute_start);
+}
+
+double InferenceStream::sync(const Clock& clock, bool all, std::vector<QueryTimes>& trace) {
+  double start = -1;
+  if (all) {
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      Slot& slot = *slots_[(next_ + i) % slots_.size()];
+      if (slot.in_flight) start = std::max(start, finish(slot, clock, trace));
+    }
+    return start;
+  }
+  Slot& oldest = *slots_[next_];
+  return oldest.in_flight ? finish(oldest, clock, trace) : start;
+}
+
+namespace {
+
+using Streams = std::vector<InferenceStream*>;
+
+// One thread's loop over its streams. At least `iterations` queries per stream and `duration` after the warm-up.
+void run_loop(const Streams& streams, const InferenceFlags& flags, const InferenceStream::Clock& clock,
+              LayerProfiler* profiler, std::vector<QueryTimes>& trace) {
+  const bool endless = flags.duration_s < 0;
+  const double warm_up_ms = static_cast<double>(flags.warm_up_ms);
+  const double end_ms = static_cast<double>(flags.duration_s) * 1000 + warm_up_ms;
+  double elapsed_ms = 0;
+  int64_t skipped = 0;
+  for (int64_t i = 0; endless || i < flags.iterations + skipped || elapsed_ms < end_ms; ++i) {
+    for (size_t s = 0; s < streams.size(); ++s)
+      streams[s]->query(clock, flags.transfers, s == 0 ? profiler : nullptr);
+    for (auto* stream : streams) elapsed_ms = std::max(elapsed_ms, stream->sync(clock, false, trace));
+    if (endless) {
+      trace.clear();
+    } else if (elapsed_ms < warm_up_ms) {
+      if (elapsed_ms != 0) ++skipped;
+    } else if (flags.idle_ms > 0) {
+      std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(flags.idle_ms));
+    }
+  }
+  for (auto* stream : streams) stream->sync(clock, true, trace);
+}
+
+}  // namespace
+
+std::vector<QueryTimes> run_queries(std::vector<std::unique_ptr<InferenceStream>>& streams,
+                                    const InferenceFlags& flags, LayerProfiler* profiler) {
+  for (auto& stream : streams) stream->copy_inputs();
+  if (flags.sleep_ms > 0)
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(flags.sleep_ms));
+  const auto zero = streams.front()->record_now();
+  const InferenceStream::Clock clock{zero.get(), host_now_ms()};
+
+  const size_t loops = flags.threads ? streams.size() : 1;
+  std::vector<Streams> parts(loops);
+  for (size_t s = 0; s < streams.size(); ++s) parts[s % loops].push_back(streams[s].get());
+  std::vector<std::vector<QueryTimes>> traces(loops);
+  std::vector<std::exception_ptr> errors(loops);
+  const auto body = [&](size_t part) {
+    try {
+      run_loop(parts[part], flags, clock, part == 0 ? profiler : nullptr, traces[part]);
+    } catch (...) {
+      errors[part] = std::current_exception();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t part = 1; part < loops; ++part) threads.emplace_back(body, part);
+  body(0);
+  for (auto& thread : threads) thread.join();
+  for (const auto& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+  std::vector<QueryTimes> trace;
+  for (const auto& part : traces) trace.insert(trace.end(), part.begin(), part.end());
+  return trace;
+}
+
+}  // namespace lathe::cli

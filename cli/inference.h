@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// trtexec's measured loop: contexts with their bindings, queries in flight, and the times of each.
+//
+// A query is: copy inputs, run the layers, copy outputs, with events around each. On a device two queries are in flight per
+// stream (the host runs one ahead); on a backend that computes on the host a query is finished when the call returns.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "options.h"
+#include "report/log.h"
+#include "report/outputs.h"
+#include "report/performance.h"
+#include "runtime/engine.h"
+#include "runtime/profiler.h"
+
+namespace lathe::cli {
+
+// Bindings of one input or output: on the device, and on the host when that is another place.
+struct Binding {
+  std::unique_ptr<Buffer> device, host;
+  size_t bytes = 0;
+  void* host_data() { return host ? host->data() : device->data(); }
+};
+
+class InferenceStream {
+ public:
+  // Shapes are set; inputs are filled through input_data().
+  InferenceStream(std::shared_ptr<const Engine> engine, std::unique_ptr<Context> context, int depth);
+  ~InferenceStream();
+
+  Context& context() { return *context_; }
+  void* input_data(size_t index) { return inputs_[index].host_data(); }
+  void copy_inputs();   // host to device, waits
+  void copy_outputs();  // device to host, waits
+  // Outputs of the last query, on the host.
+  std::vector<NamedTensor> outputs();
+
+  struct Clock {
+    const TimeEvent* zero = nullptr;  // the device's zero
+    double host_zero_ms = 0;
+  };
+  // Starts a query; `profiler` (may be null) gets the layers' times.
+  void query(const Clock& clock, bool transfers, LayerProfiler* profiler);
+  // Waits for the oldest query that is due and appends its times. Returns its start on the device, in milliseconds;
+  // negative: none was due yet. `all`: for everything in flight.
+  double sync(const Clock& clock, bool all, std::vector<QueryTimes>& trace);
+  std::unique_ptr<TimeEvent> record_now();
+
+ private:
+  struct Slot;
+  double finish(Slot& slot, const Clock& clock, std::vector<QueryTimes>& trace);
+
+  std::shared_ptr<const Engine> engine_;
+  std::unique_ptr<Context> context_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<Binding> inputs_, outputs_;
+  std::vector<void*> addresses_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  size_t next_ = 0;
+};
+
+double host_now_ms();
+
+// The loop of `flags` over all streams; returns all records. `profiler` (may be null) listens to the first stream.
+std::vector<QueryTimes> run_queries(std::vector<std::unique_ptr<InferenceStream>>& streams,
+                                    const InferenceFlags& flags, LayerProfiler* profiler);
+
+}  // namespace lathe::cli

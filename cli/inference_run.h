@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The inference phase: contexts, inputs, the measured loop, and every report that follows.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "options.h"
+#include "report/log.h"
+#include "runtime/engine.h"
+
+namespace lathe::cli {
+
+void run_inference(const Options& options, std::shared_ptr<const Engine> engine, Log& log);
+
+// Layer information and optimization profiles, as far as asked for. `context` gives run-time dims; null: none.
+void report_engine(const Options& options, const Engine& engine, Context* context, Log& log);
+
+// --timeDeserialize.
+void time_deserialization(const Options& options, std::shared_ptr<const Backend> backend, Log& log);
+
+}  // namespace lathe::cli

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `lathe diff`: every layer of an engine against the oracle.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "arguments.h"
+#include "base/json.h"
+#include "base/thread_pool.h"
+#include "commands.h"
+#include "engine_setup.h"
+#include "input_data.h"
+#include "onnx/import.h"
+#include "profiles.h"
+#include "report/engine_diff.h"
+#include "report/table.h"
+#include "words.h"
+
+namespace lathe::cli {
+namespace {
+
+std::string error_text(const std::optional<Comparison>& comparison) {
+  return comparison ? fmt::format("{:.2e}", comparison->relative_l2) : "-";
+}
+
+std::string nodes_text(const std::vector<Origin>& origins) {
+  std::string text;
+  for (const auto& origin : origins) text += (text.empty() ? "" : " ") + origin.name;
+  return text;
+}
+
+std::string worst_text(const std::optional<Comparison>& comparison) {
+  if (!comparison || comparison->max_absolute == 0) return "-";
+  return fmt::format("[{}] {:g} ({:g})", fmt::join(comparison->worst_index, ","), comparison->worst_actual,
+                     comparison->worst_expected);
+}
+
+Json comparison_json(const std::optional<Comparison>& comparison) {
+  if (!comparison) return nullptr;
+  return {{"relative_l2", comparison->relative_l2},
+          {"max_absolute", comparison->max_absolute},
+          {"max_relative", comparison->max_relative},
+          {"nan_mismatches", comparison->nan_mismatches},
+          {"infinity_mismatches", comparison->infinity_mismatches},
+          {"worst_index", comparison->worst_index},
+          {"worst_actual", comparison->worst_actual},
+          {"worst_expected", comparison->worst_expected}};
+}
+
+Json difference_json(const EngineDifference& difference) {
+  Json json = {{"layers", Json::array()}, {"outputs", Json::array()}};
+  for (const auto& layer : difference.layers) {
+    std::vector<std::string> nodes;
+    for (const auto& origin : layer.origins) nodes.push_back(origin.name);
+    json["layers"].push_back({{"layer", layer.layer},
+                              {"type", layer.type},
+                              {"tactic", layer.tactic},
+                              {"output", layer.output},
+                              {"onnx_nodes", nodes},
+                              {"local", comparison_json(layer.local)},
+                              {"limit", layer.limit},
+                              {"accumulated", comparison_json(layer.accumulated)},
+                              {"bad", layer.bad()}});
+  }
+  for (const auto& [name, comparison] : difference.outputs) {
+    json["outputs"].push_back({{"name", name}, {"error", comparison_json(comparison)}});
+  }
+  return json;
+}
+
+void print_difference(const EngineDifference& difference) {
+  Table table({{"layer"},
+               {"tactic"},
+               {"local", Table::Align::Right},
+               {"limit", Table::Align::Right},
+               {"accumulated", Table::Align::Right},
+               {"worst element: engine (oracle)"},
+               {"ONNX nodes"},
+               {""}});
+  for (const auto& layer : difference.layers) {
+    table.add({layer.layer, layer.tactic, error_text(layer.local),
+               layer.local ? fmt::format("{:.2e}", layer.limit) : "-", error_text(layer.accumulated),
+               worst_text(layer.accumulated), nodes_text(layer.origins),
+               layer.bad() ? "<-- out of tolerance" : ""});
+  }
+  fmt::print(
+      "Relative L2 errors. local: the layer's own work on the operands it had; accumulated: against the "
+      "oracle's run.\n\n{}\n",
+      table.text());
+  for (const auto& [name, comparison] : difference.outputs)
+    fmt::print("output {}: {}\n", name, comparison.to_string());
+}
+
+std::vector<Tensor> make_inputs(const Graph& graph, Context& context,
+                                const std::vector<std::pair<std::string, std::string>>& files) {
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < context.engine().inputs().size(); ++i) {
+    const auto& info = context.engine().inputs()[i];
+    const Extents extents = context.input_extents(i);
+    const std::string* file = find_named(files, info.name);
+    inputs.push_back(file != nullptr
+                         ? load_input(*file, info.name, info.dtype, extents)
+                         : random_tensor(info.dtype, extents, integer_range(graph, graph.inputs()[i])));
+  }
+  return inputs;
+}
+
+// What the outputs' error may be when the user does not say: that of the widest rounding in the engine.
+double default_threshold(const Engine& engine, int profile) {
+  constexpr double kFloat32 = 1e-5, kNarrow = 2e-2;
+  const Graph& graph = engine.graph(profile);
+  for (size_t id = 0; id < graph.value_count(); ++id) {
+    const DType type = graph.value(static_cast<ValueId>(id)).dtype;
+    if (is_float(type) && dtype_info(type).bits < 32) return kNarrow;
+  }
+  return kFloat32;
+}
+
+}  // namespace
+
+int run_diff(const Words& words) {
+  CommandWords arguments(
+      words,
+      {"--shapes", "--loadInputs", "--threshold", "--useProfile", "--device", "--cpuThreads", "--cpuIsa"},
+      {"--json"});
+  if (arguments.positional().size() != 2)
+    throw_input_error("diff takes a model and an engine: lathe diff model.onnx model.engine");
+  InferenceFlags flags;
+  flags.shapes = parse_shapes("--shapes", arguments.value("--shapes"));
+  for (const auto& item : split_list(arguments.value("--loadInputs")))
+    flags.inputs.push_back(parse_named_value(item));
+  SystemFlags system{arguments.value("--device")};
+  system.cpu_isa = arguments.value("--cpuIsa");
+  if (arguments.has("--cpuThreads"))
+    system.cpu_threads = parse_int("--cpuThreads", arguments.value("--cpuThreads"));
+  const int profile =
+      arguments.has("--useProfile") ? parse_int("--useProfile", arguments.value("--useProfile")) : 0;
+
+  Log log(stderr, stderr);  // stdout is for the result
+  NullObserver observer;
+  const ImportedModel model = import_onnx(arguments.positional()[0], observer);
+  const auto engine = load_engine(arguments.positional()[1], open_device(system), log);
+  const auto context = engine->create_context(profile);
+  check_input_names(names_of(flags.shapes), engine->inputs(), "--shapes");
+  check_input_names(names_of(flags.inputs), engine->inputs(), "--loadInputs");
+  set_run_shapes(*context, flags, log);
+  const auto inputs = make_inputs(model.graph, *context, flags.inputs);
+  if (model.graph.inputs().size() != inputs.size()) {
+    throw_input_error(fmt::format("{} has {} inputs, {} has {}: not an engine of this model",
+                                  arguments.positional()[0], model.graph.inputs().size(),
+                                  arguments.positional()[1], inputs.size()));
+  }
+  ThreadPool pool(system.cpu_threads);
+  const EngineDifference difference = diff_engine(model.graph, *context, inputs, &pool);
+  const double threshold =
+      arguments.has("--threshold")
+          ? static_cast<double>(parse_float("--threshold", arguments.value("--threshold")))
+          : default_threshold(*engine, profile);
+  const bool outputs_fit =
+      std::all_of(difference.outputs.begin(), difference.outputs.end(),
+                  [&](const auto& output) { return output.comparison.within(threshold); });
+  const auto* bad = difference.first_bad();
+  if (arguments.has("--json")) {
+    Json json = difference_json(difference);
+    json["threshold"] = threshold;
+    json["passed"] = outputs_fit && bad == nullptr;
+    fmt::print("{}\n", dump_json(json));
+  } else {
+    print_difference(difference);
+    if (bad != nullptr) {
+      fmt::print("\nFirst layer out of tolerance: {} ({}), ONNX nodes {}: {}\n", bad->layer, bad->tactic,
+                 nodes_text(bad->origins), bad->local->to_string());
+    }
+    fmt::print("\n{}: outputs {} {:g}, {} layers compared\n",
+               outputs_fit && bad == nullptr ? "PASSED" : "FAILED", outputs_fit ? "within" : "not within",
+               threshold, difference.layers.size());
+  }
+  return outputs_fit && bad == nullptr ? 0 : 1;
+}
+
+}  // namespace lathe::cli

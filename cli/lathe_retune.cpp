@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `lathe retune`: times the tactics of an engine anew, for this machine, from the portable graph in the file.
+#include <fmt/format.h>
+
+#include "builder/builder.h"
+#include "commands.h"
+#include "engine_setup.h"
+#include "options.h"
+#include "report/build_log.h"
+
+namespace lathe::cli {
+
+int run_retune(const Words& words) {
+  // -o is ours; everything else is trtexec's.
+  std::string input, output;
+  Words flags;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "-o") {
+      if (i + 1 == words.size()) throw_input_error("-o needs a file name");
+      output = words[++i];
+    } else if (!words[i].starts_with("-")) {
+      if (!input.empty()) throw_input_error("retune takes one engine: lathe retune old.engine -o new.engine");
+      input = words[i];
+    } else {
+      flags.push_back(words[i]);
+    }
+  }
+  if (input.empty() || output.empty())
+    throw_input_error("retune needs an engine and -o: lathe retune old.engine -o new.engine");
+  flags.push_back("--onnx=" + input);  // the parser wants a model; the graph comes from the engine
+  const Options options = parse_options(flags);
+  if (!options.refusals.empty()) throw_input_error(options.refusals.front());
+
+  Log log(stdout, stderr, stderr);
+  for (const auto& notice : options.notices) log.line(notice.severity, notice.text);
+  log.set_verbose(options.reporting.verbose);
+  BuildLog observer(log);
+  Builder builder(open_device(options.system), observer);
+  const auto engine = builder.retune(*Plan::read(input), make_build_options(options, {}, log));
+  log.set_status("");
+  engine->save(output);
+  log.info(fmt::format("Wrote {}, timed for {}", output, engine->backend()->target().description));
+  return 0;
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profiles.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "ir/text.h"
+
+namespace lathe::cli {
+namespace {
+
+const std::vector<std::string> kNetworkFailed = {"Network And Config setup failed", "Building engine failed",
+                                                 "Failed to create engine from model or file.",
+                                                 "Engine set up failed"};
+
+[[noreturn]] void fail_network(std::string first) {
+  std::vector<std::string> lines{std::move(first)};
+  lines.insert(lines.end(), kNetworkFailed.begin(), kNetworkFailed.end());
+  fail(lines);
+}
+
+bool is_dynamic(const TensorInfo& info) {
+  return !is_static(info.shape) || info.contents.has_value();
+}
+
+std::string known_names(const std::vector<TensorInfo>& inputs) {
+  std::string names;
+  for (const auto& input : inputs) names += (names.empty() ? "" : ", ") + input.name;
+  return names;
+}
+
+// The command line's entry for an input: exact name first, else a pattern.
+const ShapeRange* find_range(const std::vector<NamedRange>& ranges, const std::string& name) {
+  for (const auto& entry : ranges) {
+    if (entry.name == name) return &entry.range;
+  }
+  for (const auto& entry : ranges) {
+    if (matches_pattern(entry.name, name)) return &entry.range;
+  }
+  return nullptr;
+}
+
+void check_build_names(const std::vector<NamedRange>& ranges, const std::vector<TensorInfo>& inputs) {
+  for (const auto& entry : ranges) {
+    const bool known = std::any_of(inputs.begin(), inputs.end(), [&](const TensorInfo& input) {
+      return matches_pattern(entry.name, input.name);
+    });
+    if (!known) {
+      fail_network(fmt::format(
+          "Cannot find input tensor with name \"{}\" in the network inputs! Please make sure the input "
+          "tensor names are correct. (inputs: {})",
+          entry.name, known_names(inputs)));
+    }
+  }
+}
+
+OptimizationProfile make_profile(const std::vector<NamedRange>& ranges, const std::vector<TensorInfo>& inputs,
+                                 size_t index, Log& log) {
+  OptimizationProfile given;
+  for (const auto& input : inputs) {
+    const ShapeRange* range = find_range(ranges, input.name);
+    if (range == nullptr || !is_dynamic(input)) continue;
+    (input.contents ? given.values : given.shapes)[input.name] = *range;
+  }
+  OptimizationProfile complete;
+  std::vector<std::string> defaulted;
+  try {
+    complete = complete_profile(inputs, given, &defaulted);
+    symbol_ranges(inputs, complete);
+  } catch (const Error& error) {
+    std::vector<FailureLine> lines{{error.what(), true}, {"Required optimization profile is invalid"}};
+    for (const auto& line : kNetworkFailed) lines.push_back({line});
+    throw Failure(std::move(lines));
+  }
+  for (const auto& input : inputs) {
+    if (!is_dynamic(input)) continue;
+    const bool is_values = input.contents.has_value();
+    const auto& entries = is_values ? complete.values : complete.shapes;
+    const auto found = entries.find(input.name);
+    if (found == entries.end()) continue;
+    const auto& range = found->second;
+    if (std::find(defaulted.begin(), defaulted.end(), input.name) != defaulted.end()) {
+      log.warning(
+          fmt::format("Dynamic dimensions required for input: {}, but no shapes were provided. Automatically "
+                      "overriding shape to: {}",
+                      input.name, dims_text(range.opt)));
+    }
+    log.info(fmt::format("Set {} {} for optimization profile {} to: MIN={} OPT={} MAX={}",
+                         is_values ? "input shape tensor" : "shape of input tensor", input.name, index,
+                         dims_text(range.min), dims_text(range.opt), dims_text(range.max)));
+  }
+  return complete;
+}
+
+}  // namespace
+
+std::vector<OptimizationProfile> make_profiles(const Options& options, const std::vector<TensorInfo>& inputs,
+                                               const std::vector<TensorInfo>& outputs, Log& log) {
+  const auto& requested = options.build.profiles;
+  const bool dynamic =
+      std::any_of(inputs.begin(), inputs.end(), is_dynamic) ||
+      std::any_of(outputs.begin(), outputs.end(), [](const auto& o) { return !is_static(o.shape); });
+  if (!dynamic) {
+    if (!requested.empty() && !requested[0].empty()) {
+      fail_network(
+          "Static model does not take explicit shapes since the shape of inference tensors will be "
+          "determined by the "
+          "model itself");
+    }
+    return {};
+  }
+  std::vector<OptimizationProfile> profiles;
+  for (size_t i = 0; i < requested.size(); ++i) {
+    check_build_names(requested[i], inputs);
+    profiles.push_back(make_profile(requested[i], inputs, i, log));
+  }
+  return profiles;
+}
+
+void check_input_names(const std::vector<std::string>& names, const std::vector<TensorInfo>& inputs,
+                       const std::string& flag) {
+  for (const auto& name : names) {
+    const bool known = std::any_of(inputs.begin(), inputs.end(), [&](const TensorInfo& input) {
+      return matches_pattern(name, input.name);
+    });
+    if (known) continue;
+    fail({fmt::format("Cannot find input tensor with name \"{}\" in the engine bindings! Please make sure "
+                      "the input tensor "
+                      "names are correct. (inputs: {})",
+                      name, known_names(inputs)),
+          fmt::format("Invalid tensor names found in {} flag.", flag), "Inference set up failed"});
+  }
+}
+
+void set_run_shapes(Context& context, const InferenceFlags& flags, Log& log) {
+  for (const auto& input : context.engine().inputs()) {
+    const Extents* extents = find_named(flags.shapes, input.name);
+    if (extents == nullptr) continue;
+    if (!is_dynamic(input)) {
+      if (*extents == to_extents(input.shape)) continue;
+      fail({fmt::format("The engine was built with static shapes for input tensor {} but the provided shapes "
+                        "do not match the "
+                        "static shapes! (built: {}, given: {})",
+                        input.name, dims_text(to_extents(input.shape)), dims_text(*extents)),
+            "Inference set up failed"});
+    }
+    if (input.contents) {
+      context.set_input_values(input.name, *extents);
+    } else {
+      context.set_input_shape(input.name, *extents);
+    }
+  }
+  context.use_opt_shapes();
+  context.resolve_shapes();
+  for (size_t i = 0; i < context.engine().inputs().size(); ++i) {
+    const auto& input = context.engine().inputs()[i];
+    if (is_dynamic(input)) {
+      log.info(fmt::format("Set shape of input tensor {} to: {}", input.name,
+                           dims_text(context.input_extents(i))));
+    }
+  }
+}
+
+void check_io_formats(std::string_view flag, const std::vector<IoFormat>& formats,
+                      const std::vector<TensorInfo>& tensors) {
+  if (formats.empty()) return;
+  const std::string_view side = flag == "--inputIOFormats" ? "input" : "output";
+  if (formats.size() != 1 && formats.size() != tensors.size()) {
+    throw_input_error(fmt::format(
+        "The number of {}IOFormats must match network's {}s or be one for broadcasting.", side, side));
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto& format = formats[formats.size() == 1 ? 0 : i];
+    const auto model_type = dtype_info(tensors[i].dtype).trt_arg;
+    if (!format.type.empty() && format.type != model_type) {
+      throw_input_error(
+          fmt::format("{}: {} {} is {} in the model; a binding of type {} needs a Cast in the model", flag,
+                      side, tensors[i].name, model_type, format.type));
+    }
+    if (std::find(format.formats.begin(), format.formats.end(), "chw") == format.formats.end()) {
+      throw_input_error(fmt::format("{}: {} {} asks for {}; bindings of this device are linear (chw)", flag,
+                                    side, tensors[i].name, format.formats.front()));
+    }
+  }
+}
+
+std::function<void(std::string_view, const Graph&)> dump_graph(Log& log) {
+  return [&log](std::string_view pass, const Graph& graph) {
+    log.plain(fmt::format("# after pass {}\n{}", pass, to_text(graph)));
+  };
+}
+
+size_t engine_bytes(const Engine& engine, const std::string& saved_as) {
+  std::error_code error;
+  if (!saved_as.empty()) {
+    const auto bytes = std::filesystem::file_size(saved_as, error);
+    if (!error) return bytes;
+  }
+  return engine.plan()->to_bytes().size();
+}
+
+}  // namespace lathe::cli

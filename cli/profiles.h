@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Between the command line's shapes and the engine's: optimization profiles for a build, input shapes for a run.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "failure.h"
+#include "options.h"
+#include "plan/optimization_profile.h"
+#include "report/log.h"
+#include "runtime/engine.h"
+
+namespace lathe::cli {
+
+// Complete profiles, one per --profile. Throws Failure with trtexec's phrases for unknown inputs and static models.
+std::vector<OptimizationProfile> make_profiles(const Options& options, const std::vector<TensorInfo>& inputs,
+                                               const std::vector<TensorInfo>& outputs, Log& log);
+
+// Sets the shapes of a run: --shapes, else the profile's opt. Prints a line per dynamic input.
+void set_run_shapes(Context& context, const InferenceFlags& flags, Log& log);
+
+// Names that no input has: Failure with the phrase for `flag`.
+void check_input_names(const std::vector<std::string>& names, const std::vector<TensorInfo>& inputs,
+                       const std::string& flag);
+
+// The model's own types in linear format pass; anything else is an Input error.
+void check_io_formats(std::string_view flag, const std::vector<IoFormat>& formats,
+                      const std::vector<TensorInfo>& tensors);
+
+// Prints a graph for --dumpAfter.
+std::function<void(std::string_view, const Graph&)> dump_graph(Log& log);
+
+// Size of the engine file; of what it would be when it was not saved.
+size_t engine_bytes(const Engine& engine, const std::string& saved_as);
+
+}  // namespace lathe::cli

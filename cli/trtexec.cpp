@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// trtexec: options, engine, run, reports, in the order and with the lines of TensorRT 10.4.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "banner.h"
+#include "base/version.h"
+#include "commands.h"
+#include "engine_setup.h"
+#include "failure.h"
+#include "flag.h"
+#include "inference_run.h"
+#include "options.h"
+
+namespace lathe::cli {
+namespace {
+
+std::string banner(const std::string& result, const std::string& program, const Words& words) {
+  std::string line =
+      fmt::format("&&&& {} TensorRT.trtexec [Lathe v{}] # {}", result, version_digits(), program);
+  for (const auto& word : words) line += " " + word;
+  return line;
+}
+
+void print_failure(Log& log, const Failure& failure) {
+  for (const auto& line : failure.lines()) {
+    line.from_library ? log.library(Severity::Error, line.text) : log.error(line.text);
+  }
+}
+
+void print_device(Log& log, const Backend& backend) {
+  log.info("=== Device Information ===");
+  for (const auto& [key, value] : backend.device_information()) log.info(key + ": " + value);
+  log.info("");
+  log.info(fmt::format("Lathe version: {}", version()));
+}
+
+// --getPlanVersionOnly: the version that wrote a plan.
+void print_plan_version(Log& log, const std::string& file) {
+  try {
+    log.info(fmt::format("Plan was created with Lathe version {}", Plan::read(file)->lathe_version));
+  } catch (const std::exception& error) {
+    fail(error, {"Failed to get the version of the plan"});
+  }
+}
+
+void run(Options& options, std::shared_ptr<const Backend> backend, Log& log) {
+  if (options.build.plan_version_only && !options.build.load_engine.empty()) {
+    return print_plan_version(log, options.build.load_engine);
+  }
+  if (options.inference.time_deserialize) return time_deserialization(options, std::move(backend), log);
+  const auto engine = set_up_engine(options, std::move(backend), log);
+  if (options.build.skip_inference) {
+    report_engine(options, *engine, nullptr, log);
+    log.info("Skipped inference phase since --skipInference is added.");
+    return;
+  }
+  run_inference(options, engine, log);
+}
+
+// Opens the device, or says in trtexec's words that there is none.
+std::shared_ptr<const Backend> open_or_complain(const SystemFlags& system) {
+  try {
+    return open_device(system);
+  } catch (const Error& error) {
+    const bool asks_for_gpu = !system.device.empty() && system.device != "cpu";
+    if (!asks_for_gpu) throw;
+    std::cerr << "Cannot find any available devices (GPUs)! " << error.what() << std::endl;
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+int run_trtexec(const std::string& program, const Words& words) {
+  Log log(stdout, stderr, stderr);
+  log.plain(banner("RUNNING", program, words));
+  const auto passed = [&] {
+    log.plain(banner("PASSED", program, words));
+    return 0;
+  };
+  const auto failed = [&] {
+    log.set_status("");
+    log.plain(banner("FAILED", program, words));
+    return 1;
+  };
+  if (words.empty()) {
+    log.plain(help_text());
+    return passed();
+  }
+  Options options;
+  try {
+    options = parse_options(words);
+  } catch (const Error& error) {
+    log.plain(help_text());
+    std::string_view text = error.what();
+    for (size_t end; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
+      log.error(text.substr(0, end));
+    }
+    log.error(text);
+    return failed();
+  }
+  if (options.help) {
+    log.plain(help_text());
+    return 0;
+  }
+  for (const auto& notice : options.notices) log.line(notice.severity, notice.text);
+  for (const auto& refusal : options.refusals) log.error(refusal);
+  if (!options.refusals.empty()) return failed();
+  print_option_banner(log, options);
+  log.set_verbose(options.reporting.verbose);
+  try {
+    const auto backend = open_or_complain(options.system);
+    if (backend == nullptr) return 1;
+    print_device(log, *backend);
+    run(options, backend, log);
+  } catch (const Failure& failure) {
+    print_failure(log, failure);
+    return failed();
+  } catch (const Error& error) {
+    log.error(error.what());
+    return failed();
+  } catch (const std::bad_alloc&) {
+    log.error("Out of memory: the model needs more than this machine (or its limit) gives");
+    return failed();
+  } catch (const std::exception& error) {
+    log.error(std::string("Uncaught exception detected: ") + error.what());
+    return failed();
+  }
+  return passed();
+}
+
+}  // namespace lathe::cli
