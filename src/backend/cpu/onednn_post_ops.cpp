@@ -157,7 +157,7 @@ dnnl::memory::desc PostOpChain::operand_desc(const Step& step, const ResultPart&
   if (step.shape == Shape::Full) return part.desc;
   const auto whole = part.desc.dims();
   Extents extents(whole.size(), 1);
-  if (step.shape == Shape::Channel) extents[channel_axis_] = whole[channel_axis_];
+  if (step.shape == Shape::Channel) extents[part.channel_axis] = whole[part.channel_axis];
   return onednn_desc({step.dtype, kLinear}, extents);
 }
 

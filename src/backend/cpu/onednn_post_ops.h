@@ -18,6 +18,7 @@ struct ResultPart {
   dnnl::memory::desc desc;   // of the part
   int64_t offset_bytes = 0;  // of the part in the result's storage
   int64_t channel = 0;       // first channel of the part
+  size_t channel_axis = 1;   // in `desc`, which may have fewer dims than the result
 };
 
 class PostOpChain {
@@ -32,7 +33,7 @@ class PostOpChain {
   void pack_constants(const LayerQuery& query, const PackContext& pack);
 
   dnnl::post_ops post_ops(const ResultPart& part) const;
-  // Adds the operands to a call; `first_argument` as in DNNL_ARG_ATTR_MULTIPLE_POST_OP(i).
+  // Adds the operands to a call.
   void add_operands(OnednnCall& call, const ResultPart& part) const;
 
  private:

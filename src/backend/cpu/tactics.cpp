@@ -10,6 +10,7 @@ namespace lathe::cpu {
 // clang-format off
 TacticFamily view_tactics();
 TacticFamily onednn_conv_tactics();
+TacticFamily onednn_matmul_tactics();
 TacticFamily reformat_tactics();
 TacticFamily pointwise_tactics();
 TacticFamily layer_norm_tactics();
@@ -23,6 +24,7 @@ std::vector<TacticFamily> tactic_families() {
   return {
       view_tactics(),
       onednn_conv_tactics(),
+      onednn_matmul_tactics(),
       reformat_tactics(),
       pointwise_tactics(),
       layer_norm_tactics(),

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Matrix products through oneDNN, FP32 and BF16, with a constant b packed once (per part of the columns when they are
+// shared out) or both operands computed at run time. Tensors are in linear format.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backend/cpu/onednn_matmul_problem.h"
+#include "backend/cpu/pointwise_eval.h"
+#include "backend/cpu/symbol_extents.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr std::string_view kRunner = "OnednnMatMul";
+// Below the first a second thread does not pay for the meeting; above the second one thread is no candidate.
+constexpr double kSmallFlops = 5e5, kLargeFlops = 4e6;
+
+size_t rounded(size_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+class PreparedMatMul final : public PreparedLayer {
+ public:
+  struct Part {
+    OnednnCall call;
+    bool fused = true;
+    // What the own epilogue goes over, if it does; see PreparedEpilogue::apply. One entry per batch index.
+    std::vector<int64_t> offsets;
+    int64_t rows = 1, columns = 0, row_stride = 0;
+    bool in_scratch = false;  // the result lies at the start of the scratch, dense
+  };
+  size_t scratch_bytes() const override { return scratch_each * parts.size(); }
+  int members(int available) const override { return std::min(available, static_cast<int>(parts.size())); }
+
+  void run(const LayerArgs& args, const Worker& worker) const override {
+    for (size_t i = static_cast<size_t>(worker.index); i < parts.size();
+         i += static_cast<size_t>(worker.count)) {
+      const Part& part = parts[i];
+      std::byte* scratch = args.scratch + scratch_each * i;
+      if (part.in_scratch) {
+        void* tile = scratch;
+        part.call.run({args.inputs, {&tile, 1}, nullptr}, scratch + tile_bytes);
+      } else {
+        part.call.run(args, scratch);
+      }
+      if (!part.fused) finish(args, part, scratch);
+    }
+  }
+
+  std::vector<Part> parts;
+  std::shared_ptr<const PreparedEpilogue> epilogue;
+  std::vector<std::vector<std::byte>> own_weights;  // repacked for these shapes
+  size_t scratch_each = 0, tile_bytes = 0;
+  int64_t element_bytes = 4;
+
+ private:
+  void finish(const LayerArgs& args, const Part& part, const std::byte* scratch) const {
+    const std::byte* tile = scratch;
+    for (const int64_t offset : part.offsets) {
+      const std::byte* values = static_cast<const std::byte*>(args.outputs[0]) + offset * element_bytes;
+      if (part.in_scratch) {
+        values = tile;
+        tile += part.rows * part.columns * static_cast<int64_t>(sizeof(float));
+      }
+      epilogue->apply(args, values, part.in_scratch ? part.columns : part.row_stride, offset, part.rows,
+                      part.row_stride, part.columns);
+    }
+  }
+};
+
+class MatMulKernel final : public LayerKernel {
+ public:
+  MatMulKernel(const LayerQuery& query, const Tactic& tactic, const MatMulVariant& variant,
+               const Machine& machine, const PackContext& pack)
+      : op_(std::get<MatMul>(query.layer().op)),
+        variant_(variant),
+        chain_(PostOpChain::from_epilogue(query, {variant.result, kLinear}, result_rank(query) - 1)),
+        epilogue_(query, tactic, machine),
+        has_epilogue_(!query.layer().epilogue.empty()) {
+    if (chain_) chain_->pack_constants(query, pack);
+    if (variant.constant_b) pack_b(query, pack);
+  }
+
+  static size_t result_rank(const LayerQuery& query) {
+    return std::max<size_t>(1, query.graph.value(query.layer().outputs[0]).shape.size());
+  }
+
+  std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
+    const MatMulProblem problem = MatMulProblem::at(op_, context.inputs[0], context.inputs[1]);
+    auto prepared = std::make_unique<PreparedMatMul>();
+    prepared->element_bytes = dtype_bytes(variant_.result, 1);
+    const auto parts = matmul_parts(problem, variant_, context.threads);
+    const bool in_scratch = through_scratch(problem, parts[0]);
+    if (has_epilogue_ || in_scratch)
+      prepared->epilogue = epilogue_.prepare(context, in_scratch ? DType::Float32 : variant_.result);
+    if (in_scratch)
+      for (const MatMulPart& part : parts)
+        prepared->tile_bytes =
+            std::max(prepared->tile_bytes, rounded(result_part(problem, variant_, part).desc.get_size()));
+    for (size_t i = 0; i < parts.size(); ++i)
+      add_part(problem, parts[i], variant_.split == MatMulSplit::Columns ? i : 0, *prepared);
+    return prepared;
+  }
+
+ private:
+  const PostOpChain* chain() const { return chain_ ? &*chain_ : nullptr; }
+
+  void pack_b(const LayerQuery& query, const PackContext& pack) {
+    const SymbolValues opt = query.opt_values();
+    const Value& b = query.graph.value(query.layer().inputs[1]);
+    MatMulProblem problem = MatMulProblem::at(
+        op_, upper_extents(query.graph.value(query.layer().inputs[0]).shape, opt), to_extents(b.shape));
+    const int count = variant_.split == MatMulSplit::Columns ? variant_.parts : 1;
+    for (int i = 0; i < count; ++i) {
+      const MatMulPart part = column_part(problem, i, count);
+      const auto plan = plan_matmul(problem, variant_, part, chain());
+      check(plan.has_value(), "oneDNN no longer offers the implementation that this tactic was made of");
+      const auto desc = plan->desc.weights_desc();
+      const auto bytes = pack.packed(fmt::format("b{}of{}", i, count), [&] {
+        const auto plain = plain_b(problem, part, DType::Float32);
+        const int64_t begin = b_offset(problem, part);
+        if (b.dtype == DType::Float32)
+          return onednn_reorder(plain, b.constant.data<float>().data() + begin, desc);
+        const std::vector<double> values = b.constant.to_doubles();
+        return onednn_reorder(plain, std::vector<float>(values.begin(), values.end()).data() + begin, desc);
+      });
+      check(bytes.size() == desc.get_size(), "packed weights have another size");
+      packed_.push_back({desc, bytes});
+    }
+  }
+
+  void add_part(const MatMulProblem& problem, const MatMulPart& part, size_t index,
+                PreparedMatMul& prepared) const {
+    const dnnl::memory::desc* wanted = variant_.constant_b ? &packed_[index].first : nullptr;
+    auto plan = plan_matmul(problem, variant_, part, chain(), wanted);
+    const std::byte* weights = variant_.constant_b ? packed_[index].second.data() : nullptr;
+    if (!plan && variant_.constant_b) {  // no kernel for the packed layout at these shapes
+      plan = plan_matmul(problem, variant_, part, chain());
+      check(plan.has_value(), "oneDNN has no implementation at these shapes");
+      prepared.own_weights.push_back(onednn_reorder(*wanted, weights, plan->desc.weights_desc()));
+      weights = prepared.own_weights.back().data();
+    }
+    check(plan.has_value(), "oneDNN has no implementation at these shapes");
+    const ResultPart result = result_part(problem, variant_, part);
+    PreparedMatMul::Part made{.call = OnednnCall(dnnl::matmul(plan->desc))};
+    made.in_scratch = through_scratch(problem, part);
+    made.fused = !made.in_scratch && (plan->fused || !has_epilogue_);
+    made.call.add_input(DNNL_ARG_SRC, plan->desc.src_desc(), 0,
+                        dtype_bytes(variant_.source, a_offset(problem, part)));
+    if (variant_.constant_b)
+      made.call.add_constant(DNNL_ARG_WEIGHTS, plan->desc.weights_desc(), weights);
+    else
+      made.call.add_input(DNNL_ARG_WEIGHTS, plan->desc.weights_desc(), 1,
+                          dtype_bytes(variant_.source, b_offset(problem, part)));
+    made.call.add_output(DNNL_ARG_DST, plan->desc.dst_desc(), 0, made.in_scratch ? 0 : result.offset_bytes);
+    made.call.add_scratch(DNNL_ARG_SCRATCHPAD, plan->desc.scratchpad_desc());
+    if (plan->fused) chain_->add_operands(made.call, result);
+    made.rows = part.rows;
+    made.columns = part.columns;
+    made.row_stride = problem.n;
+    const int64_t per_index = problem.batch.empty() ? 1 : element_count(problem.batch) / problem.batch[0];
+    for (int64_t b = 0; b < part.batches * per_index; ++b)
+      made.offsets.push_back(result_offset(problem, part) + b * problem.m * problem.n);
+    prepared.scratch_each = std::max(prepared.scratch_each,
+                                     rounded(plan->desc.scratchpad_desc().get_size()) + prepared.tile_bytes);
+    prepared.parts.push_back(std::move(made));
+  }
+
+  const MatMul op_;
+  const MatMulVariant variant_;
+  std::optional<PostOpChain> chain_;
+  Epilogue epilogue_;
+  bool has_epilogue_ = false;
+  std::vector<std::pair<dnnl::memory::desc, std::span<const std::byte>>> packed_;
+};
+
+// ---- listing
+
+std::string suffix_of(const MatMulVariant& variant) {
+  switch (variant.split) {
+    case MatMulSplit::Whole:
+      return "";
+    case MatMulSplit::Rows:
+      return "_rows";
+    case MatMulSplit::Columns:
+      return fmt::format("_cols{}", variant.parts);
+    case MatMulSplit::Batch:
+      return "_batch";
+  }
+  return "";
+}
+
+std::vector<MatMulVariant> variants_of(const MatMulProblem& problem, const MatMulVariant& base, int threads) {
+  std::vector<MatMulVariant> variants;
+  const auto add = [&](MatMulSplit split, int parts = 1) {
+    variants.push_back(base);
+    variants.back().split = split;
+    variants.back().parts = parts;
+  };
+  const double flops = problem.flops();
+  if (threads == 1 || flops < kSmallFlops) add(MatMulSplit::Whole);
+  if (threads == 1) return variants;
+  const int64_t batches = problem.batch.empty() ? 1 : problem.batch[0];
+  if (batches > 1) add(MatMulSplit::Batch);
+  const int parts = static_cast<int>(std::clamp<int64_t>(problem.n / 64, 1, threads));
+  // Few rows: the time goes into reading b, so each member should read its own piece.
+  const bool columns_first = problem.m < 16 * threads;
+  const bool may_split_columns = base.constant_b && parts > 1;
+  if (may_split_columns && columns_first) add(MatMulSplit::Columns, parts);
+  if (problem.m > 1) add(MatMulSplit::Rows);
+  if (may_split_columns && !columns_first) add(MatMulSplit::Columns, parts);
+  if (variants.empty() || (flops >= kSmallFlops && flops < kLargeFlops)) add(MatMulSplit::Whole);
+  return variants;
+}
+
+std::string reason_to_refuse(const LayerQuery& query) {
+  const Node& node = query.layer();
+  const Value &a = query.graph.value(node.inputs[0]), &b = query.graph.value(node.inputs[1]);
+  if (a.is_constant()) return "a is constant";
+  if (a.dtype != DType::Float32 && a.dtype != DType::BFloat16)
+    return fmt::format("{} input", dtype_name(a.dtype));
+  if (a.shape.empty() || b.shape.empty() || a.shape.size() > 6 || b.shape.size() > 6)
+    return "rank (1 to 6 supported)";
+  return {};
+}
+
+std::vector<std::pair<DType, DType>> type_pairs(const LayerQuery& query, const Machine& machine) {
+  const Node& node = query.layer();
+  const DType own = query.graph.value(node.inputs[0]).dtype;
+  std::vector<std::pair<DType, DType>> pairs;
+  if (own == DType::Float32) pairs.emplace_back(DType::Float32, DType::Float32);
+  const auto& allowed = node.allowed_types;
+  const bool bf16 =
+      own == DType::BFloat16 || std::find(allowed.begin(), allowed.end(), DType::BFloat16) != allowed.end();
+  if (bf16 && machine.has_avx512_bf16) {
+    pairs.emplace_back(DType::BFloat16, DType::BFloat16);
+    if (own == DType::Float32) pairs.emplace_back(DType::BFloat16, DType::Float32);
+  }
+  return pairs;
+}
+
+Tactic make_tactic(const LayerQuery& query, const MatMulVariant& variant, std::string name) {
+  Tactic tactic{.runner = std::string(kRunner), .name = std::move(name)};
+  tactic.id = hash_text(tactic.name);
+  // A constant that is not packed is read in its own type.
+  tactic.inputs = {{variant.source, kLinear},
+                   variant.constant_b ? TensorType{} : TensorType{variant.source, kLinear}};
+  tactic.outputs = {{variant.result, kLinear}};
+  tactic.support = Epilogue::list(query, tactic.outputs[0], tactic.inputs);
+  return tactic;
+}
+
+std::vector<Tactic> list_matmuls(const LayerQuery& query, const Machine& machine) {
+  const Node& node = query.layer();
+  if (!std::holds_alternative<MatMul>(node.op)) return {};
+  if (const std::string reason = reason_to_refuse(query); !reason.empty()) {
+    Tactic tactic{.runner = std::string(kRunner), .name = "onednn_matmul", .id = hash_text("onednn_matmul")};
+    tactic.inputs.resize(node.inputs.size());
+    tactic.outputs.resize(node.outputs.size());
+    tactic.support = Support::no(reason);
+    return {tactic};
+  }
+  const SymbolValues opt = query.opt_values();
+  const Extents a = upper_extents(query.graph.value(node.inputs[0]).shape, opt);
+  const Extents b = upper_extents(query.graph.value(node.inputs[1]).shape, opt);
+  const MatMulProblem problem = MatMulProblem::at(std::get<MatMul>(node.op), a, b);
+  const Value& b_value = query.graph.value(node.inputs[1]);
+  // A stack of constant matrices is read as it is: its parts differ in their batch, which packing would fix.
+  const bool constant_b = b_value.is_constant() && problem.batch_b.empty();
+  std::vector<Tactic> tactics;
+  for (const auto& [source, result] : type_pairs(query, machine)) {
+    if (b_value.is_constant() && !constant_b && b_value.dtype != source) continue;
+    const auto chain =
+        PostOpChain::from_epilogue(query, {result, kLinear}, MatMulKernel::result_rank(query) - 1);
+    const MatMulVariant base{.source = source, .result = result, .constant_b = constant_b};
+    for (const MatMulVariant& variant : variants_of(problem, base, machine.threads)) {
+      const MatMulPart part = matmul_parts(problem, variant, machine.threads)[0];
+      const auto plan = plan_matmul(problem, variant, part, chain ? &*chain : nullptr);
+      const std::string impl = plan ? "_" + onednn_impl_name(plan->desc.impl_info_str()) : "";
+      tactics.push_back(
+          make_tactic(query, variant, fmt::format("onednn_matmul{}{}", impl, suffix_of(variant))));
+      if (!plan)
+        tactics.back().support =
+            Support::no(fmt::format("oneDNN has no fast implementation for {} by {} in {}", to_string(a),
+                                    to_string(b), dtype_name(source)));
+    }
+  }
+  return tactics;
+}
+
+std::unique_ptr<LayerKernel> make_matmul(const LayerQuery& query, const Tactic& tactic,
+                                         const Machine& machine, const PackContext& pack) {
+  MatMulVariant variant{.source = tactic.inputs[0].dtype, .result = tactic.outputs[0].dtype};
+  variant.constant_b = tactic.inputs[1].dtype == DType::Undefined;
+  if (tactic.name.ends_with("_rows")) variant.split = MatMulSplit::Rows;
+  if (tactic.name.ends_with("_batch")) variant.split = MatMulSplit::Batch;
+  if (const size_t at = tactic.name.rfind("_cols"); at != std::string::npos) {
+    variant.split = MatMulSplit::Columns;
+    variant.parts = std::stoi(tactic.name.substr(at + 5));
+  }
+  return std::make_unique<MatMulKernel>(query, tactic, variant, machine, pack);
+}
+
+}  // namespace
+
+TacticFamily onednn_matmul_tactics() {
+  return {kRunner, list_matmuls, make_matmul};
+}
+
+}  // namespace lathe::cpu
