@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/candidates.h"
+
+#include <algorithm>
+
+#include "ops/op_def.h"
+
+namespace lathe {
+namespace {
+
+// What is wrong with how the backend describes the tactic; empty when nothing is.
+std::string mismatch(const LayerQuery& query, const Tactic& tactic) {
+  const Node& node = query.layer();
+  if (tactic.inputs.size() != node.inputs.size() || tactic.outputs.size() != node.outputs.size())
+    return "it does not type every operand";
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == kNoValue) continue;
+    const Value& value = query.graph.value(node.inputs[i]);
+    const TensorType& type = tactic.inputs[i];
+    if (value.is_constant() && type.dtype != DType::Undefined &&
+        type != TensorType{value.constant.dtype(), kLinear})
+      return "it reads the constant " + value.name + " as " + to_string(type);
+    if (!value.is_constant() && type.dtype == DType::Undefined) return "it does not type " + value.name;
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    if (node.outputs[i] != kNoValue && tactic.outputs[i].dtype == DType::Undefined)
+      return "it does not type " + query.graph.value(node.outputs[i]).name;
+  return {};
+}
+
+std::vector<Tactic> limit(std::vector<Tactic> tactics, int most) {
+  if (static_cast<int>(tactics.size()) <= most) return tactics;
+  std::vector<bool> kept(tactics.size(), false);
+  int count = 0;
+  // First one for each combination, then the rest in order.
+  for (size_t i = 0; i < tactics.size() && count < most; ++i) {
+    const bool is_new = std::none_of(tactics.begin(), tactics.begin() + static_cast<std::ptrdiff_t>(i),
+                                     [&](const Tactic& t) { return t.same_types(tactics[i]); });
+    if (is_new) kept[i] = true, ++count;
+  }
+  for (size_t i = 0; i < tactics.size() && count < most; ++i)
+    if (!kept[i]) kept[i] = true, ++count;
+  std::vector<Tactic> result;
+  for (size_t i = 0; i < tactics.size(); ++i)
+    if (kept[i]) result.push_back(std::move(tactics[i]));
+  return result;
+}
+
+Extents most_extents(const LayerQuery& query, const SymbolValues& opt, ValueId id) {
+  Extents extents;
+  if (id == kNoValue) return extents;
+  for (const Dim& d : query.graph.value(id).shape)
+    extents.push_back(d.data_dependent_names().empty() ? d.evaluate(opt) : d.bounds(query.ranges).high);
+  return extents;
+}
+
+}  // namespace
+
+std::vector<Tactic> considered_tactics(const Backend& backend, const LayerQuery& query,
+                                       const TuneOptions& options, const Effort& effort, Observer& observer) {
+  const std::string& layer = query.layer().name;
+  std::vector<Tactic> usable, last_resorts;
+  std::string reasons;
+  for (Tactic& tactic : backend.tactics(query)) {
+    std::string reason = tactic.support.ok ? mismatch(query, tactic) : tactic.support.reason;
+    if (reason.empty() && options.disabled_runners.contains(tactic.runner))
+      reason = "switched off by tactic sources";
+    if (reason.empty() && !options.winograd && tactic.error_factor > 1)
+      reason = "switched off: only exact tactics";
+    if (!reason.empty()) {
+      observer.on(RunnerSkipped{layer, tactic.runner, tactic.name + ": " + reason});
+      reasons += "\n  " + tactic.runner + " " + tactic.name + ": " + reason;
+      continue;
+    }
+    (tactic.last_resort ? last_resorts : usable).push_back(std::move(tactic));
+  }
+  if (usable.empty() || effort.last_resorts)
+    usable.insert(usable.end(), std::make_move_iterator(last_resorts.begin()),
+                  std::make_move_iterator(last_resorts.end()));
+  if (usable.empty())
+    throw_input_error("could not find any implementation for layer '" + layer + "' (" +
+                      std::string(op_display_name(query.layer().op)) + ") on " +
+                      backend.target().description +
+                      (reasons.empty() ? ": the backend has no tactic for it" : ":" + reasons));
+  return effort.timed ? limit(std::move(usable), effort.max_tactics) : usable;
+}
+
+double estimated_ms(const LayerQuery& query, const Tactic& tactic, size_t rank) {
+  if (tactic.is_view) return 0;
+  constexpr double kFlopsPerMs = 4e7, kBytesPerMs = 8e6;  // half of what one middling core reaches
+  const Node& node = query.layer();
+  const SymbolValues opt = query.opt_values();
+  std::vector<Extents> inputs, outputs;
+  double bytes = 0;
+  const auto add = [&](ValueId id, const TensorType& type, std::vector<Extents>& list) {
+    list.push_back(most_extents(query, opt, id));
+    if (id == kNoValue) return;
+    const DType dtype = type.dtype == DType::Undefined ? query.graph.value(id).dtype : type.dtype;
+    bytes += static_cast<double>(storage_bytes(dtype, list.back(), type.format));
+  };
+  for (size_t i = 0; i < node.inputs.size(); ++i) add(node.inputs[i], tactic.inputs[i], inputs);
+  for (size_t i = 0; i < node.outputs.size(); ++i) add(node.outputs[i], tactic.outputs[i], outputs);
+  const double flops = node_flops(node, {inputs, outputs});
+  const double base = std::max(flops / kFlopsPerMs, bytes / kBytesPerMs) + 0.002;
+  return base * (1 + 0.1 * static_cast<double>(rank)) * (tactic.last_resort ? 100 : 1);
+}
+
+}  // namespace lathe

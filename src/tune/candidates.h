@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which tactics of a layer are considered, and what an untimed one is expected to cost.
+#pragma once
+
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/observer.h"
+#include "tune/level.h"
+
+namespace lathe {
+
+// Supported tactics in the backend's order, at most `effort.max_tactics`, but at least one for each combination of types
+// and formats that is among the level's. Refused ones are told to the observer with their reason. Throws Input when there is
+// none, with all reasons.
+std::vector<Tactic> considered_tactics(const Backend& backend, const LayerQuery& query,
+                                       const TuneOptions& options, const Effort& effort, Observer& observer);
+
+// Expected milliseconds: a rough roofline, a little more for each place behind the first. It orders tactics and weighs them against
+// reformats when nothing is timed (level 0, no time left); it never meets a measured time of the same layer.
+double estimated_ms(const LayerQuery& query, const Tactic& tactic, size_t rank);
+
+}  // namespace lathe

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/choose.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tune/pbqp.h"
+
+namespace lathe {
+namespace {
+
+// Relative L2 error of one FP32 layer summed directly, measured on convolutions with 64 .. 4608 terms.
+constexpr double kDirectError = 1.2e-7;
+
+double layer_error(const Tactic& tactic) {
+  const bool fp32 = !tactic.outputs.empty() && tactic.outputs[0].dtype == DType::Float32;
+  return fp32 && tactic.error_factor > 1 ? tactic.error_factor * kDirectError : 0;
+}
+
+class Problem {
+ public:
+  Problem(const Graph& graph, const std::vector<std::vector<LayerState>>& states, ReformatCosts& reformats)
+      : graph_(graph), states_(states), reformats_(reformats), position_(graph.node_count(), 0) {
+    for (size_t i = 0; i < graph.order().size(); ++i) position_[static_cast<size_t>(graph.order()[i])] = i;
+  }
+
+  std::vector<size_t> solve() {
+    for (size_t i = 0; i < states_.size(); ++i) pbqp_.add_node(own_costs(i));
+    for (size_t i = 0; i < states_.size(); ++i) add_edges(i);
+    return pbqp_.solve();
+  }
+
+ private:
+  const Node& node(size_t i) const { return graph_.node(graph_.order()[i]); }
+  TensorType given_type(ValueId id) const { return {graph_.value(id).dtype, kLinear}; }
+
+  // A state's time, and reformats at the borders: graph inputs are linear in their own type, and so are outputs.
+  std::vector<double> own_costs(size_t i) {
+    std::vector<double> costs;
+    for (const LayerState& state : states_[i]) {
+      double ms = state.ms;
+      for (size_t k = 0; k < node(i).inputs.size(); ++k) {
+        const ValueId v = node(i).inputs[k];
+        if (v == kNoValue || graph_.value(v).is_constant() || graph_.value(v).producer != kNoNode) continue;
+        ms += reformats_.find(v, given_type(v), state.tactic.inputs[k]).ms;
+      }
+      for (size_t k = 0; k < node(i).outputs.size(); ++k) {
+        const ValueId v = node(i).outputs[k];
+        if (v != kNoValue && graph_.is_output(v))
+          ms += reformats_.find(v, state.tactic.outputs[k], given_type(v)).ms;
+      }
+      costs.push_back(ms);
+    }
+    return costs;
+  }
+
+  void add_edges(size_t reader) {
+    for (size_t k = 0; k < node(reader).inputs.size(); ++k) {
+      const ValueId v = node(reader).inputs[k];
+      if (v == kNoValue || graph_.value(v).producer == kNoNode) continue;
+      const size_t writer = position_[static_cast<size_t>(graph_.value(v).producer)];
+      const auto& outputs = node(writer).outputs;
+      const auto out = static_cast<size_t>(std::find(outputs.begin(), outputs.end(), v) - outputs.begin());
+      std::vector<double> costs;
+      bool any = false;
+      for (const LayerState& w : states_[writer])
+        for (const LayerState& r : states_[reader]) {
+          costs.push_back(reformats_.find(v, w.tactic.outputs[out], r.tactic.inputs[k]).ms);
+          any |= costs.back() != 0;
+        }
+      if (any) pbqp_.add_edge(writer, reader, costs);
+    }
+  }
+
+  const Graph& graph_;
+  const std::vector<std::vector<LayerState>>& states_;
+  ReformatCosts& reformats_;
+  std::vector<size_t> position_;
+  Pbqp pbqp_;
+};
+
+// What the layer would lose with its best exact state of the same types, per squared error that it would save.
+double price(const std::vector<LayerState>& states, size_t chosen) {
+  double loss = kImpossible;
+  for (const LayerState& s : states)
+    if (layer_error(s.tactic) == 0 && s.tactic.same_types(states[chosen].tactic))
+      loss = std::min(loss, s.ms - states[chosen].ms);
+  const double error = layer_error(states[chosen].tactic);
+  return loss / (error * error);
+}
+
+}  // namespace
+
+std::vector<LayerState> undominated(const std::vector<Tactic>& tactics, const std::vector<double>& times) {
+  std::vector<LayerState> states;
+  for (size_t i = 0; i < tactics.size(); ++i) {
+    if (times[i] >= kImpossible) continue;
+    const bool beaten = [&] {
+      for (size_t k = 0; k < tactics.size(); ++k) {
+        if (k == i || !tactics[k].same_types(tactics[i]) || tactics[k].error_factor > tactics[i].error_factor)
+          continue;
+        if (times[k] < times[i] || (times[k] == times[i] && k < i)) return true;
+      }
+      return false;
+    }();
+    if (!beaten) states.push_back({tactics[i], times[i]});
+  }
+  return states;
+}
+
+std::vector<size_t> choose_states(const Graph& graph, std::vector<std::vector<LayerState>>& states,
+                                  ReformatCosts& reformats) {
+  while (true) {
+    const std::vector<size_t> choice = Problem(graph, states, reformats).solve();
+    double squares = 0, least = HUGE_VAL;
+    size_t cheapest = states.size();
+    for (size_t i = 0; i < states.size(); ++i) {
+      const double error = layer_error(states[i][choice[i]].tactic);
+      squares += error * error;
+      if (error > 0 && states[i].size() > 1 && price(states[i], choice[i]) < least)
+        least = price(states[i], choice[i]), cheapest = i;
+    }
+    if (std::sqrt(squares) <= kErrorBudget || cheapest == states.size()) return choice;
+    // Over the budget: the inexact layer that gains least for its error gives up that state.
+    states[cheapest].erase(states[cheapest].begin() + static_cast<std::ptrdiff_t>(choice[cheapest]));
+  }
+}
+
+}  // namespace lathe

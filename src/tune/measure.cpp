@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rivals of one layer race in groups, since each holds rotating copies of its operands: a group stays under a memory
+// limit, and the fastest so far runs along in the next group, so that all are compared with it at the same time.
+#include "tune/measure.h"
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "tune/pbqp.h"
+#include "tune/signature.h"
+#include "tune/timer.h"
+
+namespace lathe {
+namespace {
+
+constexpr double kGroupBytes = 96e6;
+constexpr size_t kLargestGroup = 8;
+
+double operand_bytes(const LayerQuery& query) {
+  const SymbolValues opt = query.opt_values();
+  double bytes = 0;
+  const auto add = [&](ValueId id) {
+    if (id == kNoValue) return;
+    double elements = 1;
+    for (const Dim& d : query.graph.value(id).shape)
+      elements *= static_cast<double>(d.data_dependent_names().empty() ? d.evaluate(opt)
+                                                                       : d.bounds(query.ranges).high);
+    bytes += elements * 4;
+  };
+  for (const ValueId id : query.layer().inputs) add(id);
+  for (const ValueId id : query.layer().outputs) add(id);
+  return bytes;
+}
+
+TimingCache::Key cache_key(uint64_t target, const std::string& layer, const Tactic& tactic) {
+  return {target, hash_text(layer + " | " + types_signature(tactic)), tactic.id};
+}
+
+}  // namespace
+
+uint64_t timing_target(const Target& target) {
+  return hash_text(target.backend + "|" + target.key + "|" + std::to_string(target.threads));
+}
+
+Measurer::Measurer(const Backend& backend, const TuneOptions& options, const Effort& effort,
+                   TimingCache& cache, Observer& observer)
+    : backend_(backend),
+      options_(options),
+      effort_(effort),
+      cache_(cache),
+      observer_(observer),
+      target_(timing_target(backend.target())) {}
+
+double Measurer::seconds_spent() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+double Measurer::seconds_left() const {
+  return effort_.budget_seconds - seconds_spent();
+}
+
+std::vector<double> Measurer::times(const LayerQuery& query, const std::vector<Tactic>& tactics,
+                                    const Request& request) {
+  std::vector<Result> results(tactics.size());
+  look_up(query, tactics, results);
+  const bool complete = std::all_of(results.begin(), results.end(), [](const Result& r) { return r.known; });
+  if (!complete) {
+    if (options_.error_on_cache_miss)
+      throw_input_error(
+          "the timing cache has no entry for layer '" + query.layer().name +
+          "' and timing is not allowed (--errorOnTimingCacheMiss); its key is: " + layer_signature(query));
+    if (out_of_time()) return {};
+    measure(query, tactics, request, results);
+  }
+  if (request.announce) announce(query, tactics, results);
+  std::vector<double> times;
+  for (const Result& r : results) times.push_back(r.failure.empty() ? r.ms : kImpossible);
+  return times;
+}
+
+void Measurer::look_up(const LayerQuery& query, const std::vector<Tactic>& tactics,
+                       std::vector<Result>& results) {
+  const std::string layer = layer_signature(query);
+  for (size_t i = 0; i < tactics.size(); ++i) {
+    if (tactics[i].is_view) {
+      results[i].known = true;
+    } else if (const auto ms = cache_.find(cache_key(target_, layer, tactics[i]))) {
+      results[i] = {.ms = *ms, .known = true, .from_cache = true};
+    }
+  }
+}
+
+void Measurer::measure(const LayerQuery& query, const std::vector<Tactic>& tactics, const Request& request,
+                       std::vector<Result>& results) {
+  const double bytes = std::max(1.0, operand_bytes(query) * 3);
+  const size_t group = std::clamp<size_t>(static_cast<size_t>(kGroupBytes / bytes), 2, kLargestGroup);
+  std::vector<size_t> rivals;
+  const auto flush = [&] {
+    race(query, tactics, rivals, request, results);
+    std::erase_if(rivals, [&](size_t i) { return !results[i].failure.empty(); });
+    const auto fastest = std::min_element(rivals.begin(), rivals.end(),
+                                          [&](size_t a, size_t b) { return results[a].ms < results[b].ms; });
+    rivals = fastest == rivals.end() ? std::vector<size_t>{} : std::vector<size_t>{*fastest};
+  };
+  size_t waiting = 0;
+  for (size_t i = 0; i < tactics.size(); ++i) {
+    if (results[i].known) continue;
+    rivals.push_back(i);
+    ++waiting;
+    if (rivals.size() >= group) flush(), waiting = 0;
+  }
+  if (waiting > 0) flush();
+}
+
+void Measurer::race(const LayerQuery& query, const std::vector<Tactic>& tactics,
+                    const std::vector<size_t>& rivals, const Request& request, std::vector<Result>& results) {
+  std::vector<std::unique_ptr<TimedLayer>> layers;
+  std::vector<std::function<double()>> runs;
+  std::vector<size_t> running;
+  for (const size_t i : rivals) {
+    try {
+      layers.push_back(backend_.prepare_timing(query, tactics[i]));
+      runs.push_back([layer = layers.back().get()] { return layer->run_ms(); });
+      running.push_back(i);
+    } catch (const Error& error) {  // a library that promised and then refuses: the rivals go on
+      results[i].failure = error.what();
+      results[i].known = true;
+    }
+  }
+  const auto timings = time_interleaved(
+      runs, {.repetitions = request.repetitions,
+             .limit_seconds = std::min(request.limit_seconds, std::max(0.0, seconds_left()))});
+  const std::string layer = layer_signature(query);
+  for (size_t k = 0; k < running.size(); ++k) {
+    Result& result = results[running[k]];
+    if (result.known) continue;  // the leader of the group before keeps its figure
+    const Tactic& tactic = tactics[running[k]];
+    const double ms = std::max(timings[k].score_ms, 1e-6);
+    result.ms = cache_.insert(cache_key(target_, layer, tactic), ms,
+                              tactic.name + " | " + layer + " | " + types_signature(tactic));
+    result.seconds = timings[k].seconds;
+    result.known = true;
+  }
+}
+
+void Measurer::announce(const LayerQuery& query, const std::vector<Tactic>& tactics,
+                        const std::vector<Result>& results) {
+  const std::string& layer = query.layer().name;
+  observer_.on(CostsStarted{layer});
+  std::vector<bool> told(tactics.size(), false);
+  for (size_t first = 0; first < tactics.size(); ++first) {
+    if (told[first]) continue;
+    observer_.on(
+        FormatsStarted{describe_inputs(query, tactics[first]), describe_outputs(query, tactics[first])});
+    size_t chosen = tactics.size();
+    for (size_t start = first; start < tactics.size(); ++start) {
+      if (told[start] || !tactics[start].same_types(tactics[first])) continue;
+      const std::string& runner = tactics[start].runner;
+      observer_.on(RunnerStarted{layer, runner});
+      size_t fastest = tactics.size();
+      double seconds = 0;
+      for (size_t i = start; i < tactics.size(); ++i) {
+        if (told[i] || tactics[i].runner != runner || !tactics[i].same_types(tactics[first])) continue;
+        told[i] = true;
+        if (!results[i].failure.empty()) {
+          observer_.on(RunnerSkipped{layer, runner, tactics[i].name + ": " + results[i].failure});
+          continue;
+        }
+        observer_.on(
+            TacticTimed{layer, tactics[i].name, tactics[i].id, results[i].ms, results[i].from_cache});
+        seconds += results[i].seconds;
+        if (fastest == tactics.size() || results[i].ms < results[fastest].ms) fastest = i;
+      }
+      if (fastest == tactics.size()) continue;
+      observer_.on(RunnerFinished{layer, runner, seconds, tactics[fastest].id, results[fastest].ms});
+      if (chosen == tactics.size() || results[fastest].ms < results[chosen].ms) chosen = fastest;
+    }
+    if (chosen == tactics.size()) continue;
+    const Tactic& t = tactics[chosen];
+    observer_.on(TacticChosen{layer, t.runner, t.name, t.id, results[chosen].ms});
+  }
+}
+
+}  // namespace lathe

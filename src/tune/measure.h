@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Times of tactics, through the timing cache: what is there is not measured, and what is measured is read back from there. Says
+// what it does in the events of a TensorRT build log.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/observer.h"
+#include "tune/level.h"
+#include "tune/timing_cache.h"
+
+namespace lathe {
+
+class Measurer {
+ public:
+  Measurer(const Backend& backend, const TuneOptions& options, const Effort& effort, TimingCache& cache,
+           Observer& observer);
+
+  struct Request {
+    int repetitions = 8;
+    double limit_seconds = 1;
+    bool announce = true;  // tell the observer
+  };
+  // Milliseconds per tactic (0 for views); kImpossible where the tactic could not be prepared. Empty when there is no time left and
+  // not everything is in the cache.
+  std::vector<double> times(const LayerQuery& query, const std::vector<Tactic>& tactics,
+                            const Request& request);
+
+  bool out_of_time() const { return seconds_left() <= 0; }
+  double seconds_left() const;
+  double seconds_spent() const;
+
+ private:
+  struct Result {
+    double ms = 0, seconds = 0;
+    bool known = false, from_cache = false;
+    std::string failure;
+  };
+  void look_up(const LayerQuery& query, const std::vector<Tactic>& tactics, std::vector<Result>& results);
+  void measure(const LayerQuery& query, const std::vector<Tactic>& tactics, const Request& request,
+               std::vector<Result>& results);
+  // Races `rivals` and stores what comes out.
+  void race(const LayerQuery& query, const std::vector<Tactic>& tactics, const std::vector<size_t>& rivals,
+            const Request& request, std::vector<Result>& results);
+  void announce(const LayerQuery& query, const std::vector<Tactic>& tactics,
+                const std::vector<Result>& results);
+
+  const Backend& backend_;
+  const TuneOptions& options_;
+  const Effort& effort_;
+  TimingCache& cache_;
+  Observer& observer_;
+  const uint64_t target_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace lathe

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What it costs to turn a value from one type and format into another, and by which tactic. Each (shape, from, to) is asked
+// once; measured through the timing cache, or estimated when nothing is timed.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "tune/measure.h"
+
+namespace lathe {
+
+class ReformatCosts {
+ public:
+  ReformatCosts(const Graph& graph, const SymbolRanges& ranges, const Backend& backend,
+                const TuneOptions& options, const Effort& effort, Measurer& measurer);
+
+  struct Answer {
+    double ms = 0;  // kImpossible: the backend has no such reformat
+    std::optional<Tactic> tactic;
+  };
+  // 0 without a tactic when from == to.
+  const Answer& find(ValueId value, const TensorType& from, const TensorType& to);
+  // A plain copy, for values that cannot be a view where one is needed.
+  const Answer& find_copy(ValueId value, const TensorType& type);
+
+ private:
+  const Answer& find_or_ask(ValueId value, const TensorType& from, const TensorType& to);
+  Answer ask(const Value& value, const TensorType& from, const TensorType& to);
+
+  const Graph& graph_;
+  const SymbolRanges& ranges_;
+  const Backend& backend_;
+  const TuneOptions& options_;
+  const Effort& effort_;
+  Measurer& measurer_;
+  std::map<std::string, Answer> answers_;  // by shape and types
+  const Answer none_;
+};
+
+// A graph of one Reformat node, as backends are asked about it.
+Graph reformat_graph(const std::string& name, const Shape& shape, const TensorType& from,
+                     const TensorType& to);
+
+}  // namespace lathe

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Layers are timed in graph order, each with a share of the time budget that its expected cost deserves, so that a short budget
+// still reaches every layer. What it does not reach is estimated: the result is a correct engine at any time.
+#include "tune/tune.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/hash.h"
+#include "tune/candidates.h"
+#include "tune/insert_reformats.h"
+#include "tune/pbqp.h"
+#include "tune/signature.h"
+
+namespace lathe {
+namespace {
+
+class Tuner {
+ public:
+  Tuner(const Graph& graph, const SymbolRanges& ranges, const Backend& backend, const TuneOptions& options,
+        TimingCache& cache, Observer& observer)
+      : graph_(graph),
+        ranges_(ranges),
+        backend_(backend),
+        options_(options),
+        observer_(observer),
+        effort_(effort_of(options)),
+        measurer_(backend, options, effort_, cache, observer),
+        reformats_(graph, ranges, backend, options, effort_, measurer_) {}
+
+  TunedGraph run() {
+    list_tactics();
+    std::vector<std::vector<LayerState>> states;
+    for (size_t i = 0; i < tactics_.size(); ++i) {
+      states.push_back(undominated(tactics_[i], times(i)));
+      if (states.back().empty())
+        throw_input_error("no tactic of layer '" + graph_.node(graph_.order()[i]).name +
+                          "' could be prepared on " + backend_.target().description);
+      report_progress(i + 1);
+    }
+    const std::vector<size_t> choice = choose_states(graph_, states, reformats_);
+    std::vector<LayerState> chosen;
+    for (size_t i = 0; i < choice.size(); ++i) chosen.push_back(states[i][choice[i]]);
+    TunedGraph result = insert_reformats(graph_, chosen, reformats_, ranges_, observer_);
+    result.timed = effort_.timed;
+    if (skipped_ > 0)
+      observer_.log(Severity::Info, "The time budget for tuning ended before " + std::to_string(skipped_) +
+                                        " of " + std::to_string(tactics_.size()) +
+                                        " layers were timed; their tactics were chosen by estimate.");
+    return result;
+  }
+
+ private:
+  LayerQuery query(size_t i) const { return {graph_, graph_.order()[i], ranges_}; }
+
+  void list_tactics() {
+    std::map<std::string, size_t> first;
+    for (size_t i = 0; i < graph_.order().size(); ++i) {
+      tactics_.push_back(considered_tactics(backend_, query(i), options_, effort_, observer_));
+      // Identical layers are timed once: only the first has a share of the budget.
+      const bool is_new = effort_.timed && first.emplace(layer_signature(query(i)), i).second;
+      const bool worth =
+          std::any_of(tactics_[i].begin(), tactics_[i].end(), [](const Tactic& t) { return !t.is_view; });
+      shares_.push_back(is_new && worth ? 1 + estimated_ms(query(i), tactics_[i][0], 0) : 0);
+    }
+  }
+
+  std::vector<double> times(size_t i) {
+    std::vector<double> result;
+    if (effort_.timed) {
+      double ahead = 0;
+      for (size_t k = i; k < shares_.size(); ++k) ahead += shares_[k];
+      // Preparing tactics and reformats takes about half of the time.
+      const double share = ahead > 0 ? measurer_.seconds_left() * 0.5 * shares_[i] / ahead : 0;
+      result =
+          measurer_.times(query(i), tactics_[i],
+                          {.repetitions = effort_.repetitions, .limit_seconds = std::max(0.02, 2 * share)});
+    }
+    if (!result.empty()) return result;
+    if (effort_.timed) ++skipped_;
+    for (size_t k = 0; k < tactics_[i].size(); ++k)
+      result.push_back(estimated_ms(query(i), tactics_[i][k], k));
+    return result;
+  }
+
+  void report_progress(size_t done) {
+    double before = 0, all = 0;
+    for (size_t k = 0; k < shares_.size(); ++k) {
+      all += shares_[k];
+      if (k < done) before += shares_[k];
+    }
+    const double spent = measurer_.seconds_spent();
+    const double remaining =
+        before > 0 ? std::min(spent * (all - before) / before, effort_.budget_seconds) : -1;
+    observer_.on(
+        Progress{"Tuning", static_cast<int64_t>(done), static_cast<int64_t>(shares_.size()), remaining});
+  }
+
+  const Graph& graph_;
+  const SymbolRanges& ranges_;
+  const Backend& backend_;
+  const TuneOptions& options_;
+  Observer& observer_;
+  const Effort effort_;
+  Measurer measurer_;
+  ReformatCosts reformats_;
+  std::vector<std::vector<Tactic>> tactics_;  // by layer
+  std::vector<double> shares_;
+  int skipped_ = 0;
+};
+
+}  // namespace
+
+TunedGraph tune_graph(const Graph& graph, const SymbolRanges& ranges, const Backend& backend,
+                      const TuneOptions& options, TimingCache& cache, Observer& observer) {
+  return Tuner(graph, ranges, backend, options, cache, observer).run();
+}
+
+}  // namespace lathe

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tuner: which tactic, types and formats each layer gets. Layers are timed (through the timing cache), reformats are timed,
+// and both are minimised together over the whole graph. The result is a typed graph with Reformat nodes, ready for the memory
+// plan.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/observer.h"
+#include "tune/timing_cache.h"
+
+namespace lathe {
+
+struct TuneOptions {
+  int level = 3;               // 0: nothing is timed, the cache is not consulted
+  int max_tactics = -1;        // tactics per layer that are timed; -1: the level's default
+  int avg_timing = 8;          // repetitions per tactic
+  double budget_seconds = -1;  // then the rest is estimated; -1: the level's default
+  bool winograd = true;        // tactics with error_factor > 1 may be chosen, within the error budget
+  bool error_on_cache_miss = false;
+  std::set<std::string, std::less<>> disabled_runners;
+};
+
+struct TunedGraph {
+  Graph graph;                  // typed, with formats and Reformat nodes; compact
+  std::vector<Choice> choices;  // in graph order
+  double layers_ms = 0;         // sum of what the choices cost
+  bool timed = false;
+};
+
+TunedGraph tune_graph(const Graph& graph, const SymbolRanges& ranges, const Backend& backend,
+                      const TuneOptions& options, TimingCache& cache, Observer& observer);
+
+// Target::key and threads as the cache's key.
+uint64_t timing_target(const Target& target);
+
+}  // namespace lathe
