@@ -18,6 +18,7 @@
 #include "backend/backend.h"
 #include "backend/program.h"
 #include "plan/optimization_profile.h"
+#include "plan/packed_blocks.h"
 
 namespace lathe {
 
@@ -33,7 +34,7 @@ struct PlanVariant {
   std::vector<Choice> choices;
   MemoryPlan memory;
   SymbolRanges ranges;
-  std::shared_ptr<BlobStore> blobs;
+  std::shared_ptr<PackedBlocks> blobs;
 };
 
 struct PlanSection {
@@ -42,6 +43,9 @@ struct PlanSection {
   bool timed = false;                 // false: first tactics, untimed (level 0, retarget)
   std::vector<PlanVariant> variants;  // one per optimization profile
 };
+
+class ContainerReader;
+class FileWriter;
 
 enum class ProfilingVerbosity { None, LayerNamesOnly, Detailed };
 
@@ -74,7 +78,8 @@ class Plan {
   Fit find_section(const Target& target) const;
 
   // For builders: a plan in memory.
-  Plan() = default;
+  Plan();
+  ~Plan();
   void set_portable_graph(std::shared_ptr<const Graph> graph);
   // Replaces the section with the same target key, or adds one.
   void set_section(std::shared_ptr<const PlanSection> section);
@@ -88,15 +93,16 @@ class Plan {
   size_t file_bytes() const { return file_bytes_; }
 
  private:
-  struct LazySection;
-  struct Source;  // the mapped file
+  class LazySection;
+  static std::shared_ptr<const Plan> open(std::shared_ptr<const ContainerReader> file);
+  void write_to(FileWriter& file) const;
+
   std::vector<std::shared_ptr<LazySection>> sections_;
-  std::shared_ptr<const Source> source_;
-  mutable std::shared_ptr<const Graph> portable_graph_;
+  std::shared_ptr<const ContainerReader> file_;  // null: only in memory
+  // Parsed on first use; shared by clones.
+  struct LazyGraph;
+  std::shared_ptr<LazyGraph> portable_;
   size_t file_bytes_ = 0;
 };
-
-// Packed blocks during a build, in memory.
-std::shared_ptr<BlobStore> make_memory_blob_store();
 
 }  // namespace lathe

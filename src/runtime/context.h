@@ -68,6 +68,9 @@ class Context {
 
  private:
   size_t input_index(std::string_view name) const;
+  void set_inputs(std::span<const Tensor> inputs);
+  void check_bindings(std::span<void* const> bindings);
+  static void shrink(Tensor& tensor, const Extents& found);
   std::shared_ptr<const Engine> engine_;
   int profile_ = 0;
   std::unique_ptr<Execution> execution_;

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/plan.h"
+
+#include <mutex>
+
+#include "base/error.h"
+#include "base/version.h"
+#include "plan/container.h"
+#include "plan/plan_json.h"
+
+namespace lathe {
+namespace {
+
+constexpr std::string_view kManifest = "manifest", kGraph = "graph";
+std::string section_name(size_t index) {
+  return "target/" + std::to_string(index);
+}
+
+class VectorWriter final : public FileWriter {
+ public:
+  void write(std::span<const std::byte> bytes) override {
+    result.insert(result.end(), bytes.begin(), bytes.end());
+  }
+  std::vector<std::byte> result;
+};
+
+}  // namespace
+
+// A section that is in memory, or parsed from the file on first use.
+class Plan::LazySection {
+ public:
+  explicit LazySection(std::shared_ptr<const PlanSection> section)
+      : info({section->target, section->settings, section->timed}), section_(std::move(section)) {}
+  LazySection(SectionInfo info, std::shared_ptr<const ContainerReader> file, std::string name)
+      : info(std::move(info)), file_(std::move(file)), name_(std::move(name)) {}
+
+  std::shared_ptr<const PlanSection> get() {
+    const std::lock_guard lock(mutex_);
+    if (!section_)
+      section_ = std::make_shared<PlanSection>(section_from_json(file_->section(name_), info, *file_));
+    return section_;
+  }
+
+  const SectionInfo info;
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<const PlanSection> section_;
+  std::shared_ptr<const ContainerReader> file_;
+  std::string name_;
+};
+
+struct Plan::LazyGraph {
+  std::mutex mutex;
+  std::shared_ptr<const Graph> graph;
+};
+
+Plan::Plan() : lathe_version(version()), portable_(std::make_shared<LazyGraph>()) {}
+Plan::~Plan() = default;
+
+std::shared_ptr<const Plan> Plan::read(const std::filesystem::path& path) {
+  auto file = MappedFile::open(path);
+  const auto bytes = file->bytes();
+  return open(std::make_shared<ContainerReader>(bytes, path.string(), std::move(file)));
+}
+
+std::shared_ptr<const Plan> Plan::from_bytes(std::vector<std::byte> bytes, std::string source) {
+  const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  return open(std::make_shared<ContainerReader>(*owner, std::move(source), owner));
+}
+
+std::shared_ptr<const Plan> Plan::open(std::shared_ptr<const ContainerReader> file) {
+  auto plan = std::make_shared<Plan>();
+  const auto sections = manifest_from_json(file->section(kManifest), file->source(), *plan);
+  for (size_t i = 0; i < sections.size(); ++i) {
+    if (!file->has_section(section_name(i))) file->fail("has no section '" + section_name(i) + "'");
+    plan->sections_.push_back(std::make_shared<LazySection>(sections[i], file, section_name(i)));
+  }
+  plan->file_bytes_ = file->file_bytes();
+  plan->file_ = std::move(file);
+  return plan;
+}
+
+const Target& Plan::target(size_t section) const {
+  return sections_.at(section)->info.target;
+}
+std::string Plan::settings(size_t section) const {
+  return sections_.at(section)->info.settings;
+}
+
+std::shared_ptr<const PlanSection> Plan::section(size_t index) const {
+  check(index < sections_.size(), "a plan has no such section");
+  auto section = sections_[index]->get();
+  if (section->variants.size() != profiles.size())
+    throw_input_error("the engine's section for " + section->target.description + " has " +
+                      std::to_string(section->variants.size()) + " variants for " +
+                      std::to_string(profiles.size()) + " optimization profiles");
+  return section;
+}
+
+std::shared_ptr<const Graph> Plan::portable_graph() const {
+  const std::lock_guard lock(portable_->mutex);
+  if (!portable_->graph) {
+    check(file_ != nullptr, "a plan without a portable graph");
+    portable_->graph = graph_from_json(file_->section(kGraph), *file_);
+  }
+  return portable_->graph;
+}
+
+Plan::Fit Plan::find_section(const Target& target) const {
+  std::string made_for;
+  for (size_t i = 0; i < sections_.size(); ++i) {
+    const Target& t = sections_[i]->info.target;
+    if (t.backend == target.backend && t.key == target.key) return {static_cast<int>(i), {}};
+    made_for += (made_for.empty() ? "" : "; ") + t.description + " [" + t.key + "]";
+  }
+  return {-1, "the engine was made for " + (made_for.empty() ? "no target" : made_for) + ", this is " +
+                  target.description + " [" + target.key + "]"};
+}
+
+void Plan::set_portable_graph(std::shared_ptr<const Graph> graph) {
+  portable_ = std::make_shared<LazyGraph>();
+  portable_->graph = std::move(graph);
+}
+
+void Plan::set_section(std::shared_ptr<const PlanSection> section) {
+  const Fit fit = find_section(section->target);
+  auto lazy = std::make_shared<LazySection>(std::move(section));
+  if (fit.section >= 0)
+    sections_[static_cast<size_t>(fit.section)] = std::move(lazy);
+  else
+    sections_.push_back(std::move(lazy));
+}
+
+std::shared_ptr<Plan> Plan::clone() const {
+  auto copy = std::make_shared<Plan>(*this);
+  copy->file_bytes_ = 0;
+  copy->lathe_version = version();
+  return copy;
+}
+
+void Plan::write_to(FileWriter& file) const {
+  ContainerWriter container;
+  const auto graph = portable_graph();
+  std::string graph_text = graph_to_json(*graph, container);
+  std::vector<SectionInfo> infos;
+  std::vector<std::shared_ptr<const PlanSection>> sections;
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < sections_.size(); ++i) {
+    infos.push_back(sections_[i]->info);
+    sections.push_back(section(i));
+    texts.push_back(section_to_json(*sections.back(), container));
+  }
+  container.add_section(std::string(kManifest), manifest_to_json(*this, infos));
+  container.add_section(std::string(kGraph), std::move(graph_text));
+  for (size_t i = 0; i < texts.size(); ++i) container.add_section(section_name(i), std::move(texts[i]));
+  container.write(file);
+}
+
+void Plan::write(const std::filesystem::path& path) const {
+  write_file_atomically(path, [&](FileWriter& file) { write_to(file); });
+}
+
+std::vector<std::byte> Plan::to_bytes() const {
+  VectorWriter writer;
+  write_to(writer);
+  return std::move(writer.result);
+}
+
+}  // namespace lathe

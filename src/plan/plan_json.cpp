@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Hashes catch damage before this code sees a byte; what it checks is that the parts fit together, so that a file made by
+// other hands cannot make us read or write outside of its memory.
+#include "plan/plan_json.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+
+namespace lathe {
+namespace {
+
+// Constants up to this size are kept even when they are packed: tactics may look at them (see backend/tactic.h).
+constexpr size_t kSmallConstantBytes = 64 << 10;
+
+// --- small pieces
+
+Json to_json(const Shape& shape) {
+  Json json = Json::array();
+  for (const Dim& d : shape) json.push_back(d.to_string());
+  return json;
+}
+Shape shape_from(const Json& json) {
+  Shape shape;
+  for (const Json& d : json) shape.push_back(Dim::parse(d.get<std::string>()));
+  return shape;
+}
+
+DType dtype_from(const std::string& name) {
+  const auto dtype = dtype_from_name(name);
+  if (!dtype) throw_input_error("unknown element type '" + name + "'");
+  return *dtype;
+}
+
+Json to_json(const TensorType& type) {
+  return type.dtype == DType::Undefined ? std::string("-")
+                                        : std::string(dtype_name(type.dtype)) + ":" + to_string(type.format);
+}
+TensorType type_from(const Json& json) {
+  const auto text = json.get<std::string>();
+  if (text == "-") return {};
+  const size_t colon = text.find(':');
+  if (colon == text.npos) throw_input_error("'" + text + "' is no tensor type");
+  return {dtype_from(text.substr(0, colon)), format_from_string(text.substr(colon + 1))};
+}
+Json to_json(const std::vector<TensorType>& types) {
+  Json json = Json::array();
+  for (const TensorType& t : types) json.push_back(to_json(t));
+  return json;
+}
+std::vector<TensorType> types_from(const Json& json) {
+  std::vector<TensorType> types;
+  for (const Json& t : json) types.push_back(type_from(t));
+  return types;
+}
+
+Json to_json(const std::vector<TensorInfo>& infos) {
+  Json json = Json::array();
+  for (const TensorInfo& t : infos) {
+    Json entry = {{"name", t.name}, {"dtype", dtype_name(t.dtype)}, {"shape", to_json(t.shape)}};
+    if (t.contents) entry["contents"] = to_json(*t.contents);
+    json.push_back(std::move(entry));
+  }
+  return json;
+}
+std::vector<TensorInfo> infos_from(const Json& json) {
+  std::vector<TensorInfo> infos;
+  for (const Json& j : json) {
+    TensorInfo t{j.at("name"), dtype_from(j.at("dtype")), shape_from(j.at("shape")), std::nullopt};
+    if (j.contains("contents")) t.contents = shape_from(j.at("contents"));
+    infos.push_back(std::move(t));
+  }
+  return infos;
+}
+
+Json to_json(const std::map<std::string, ShapeRange, std::less<>>& ranges) {
+  Json json = Json::object();
+  for (const auto& [name, r] : ranges) json[name] = {r.min, r.opt, r.max};
+  return json;
+}
+std::map<std::string, ShapeRange, std::less<>> shape_ranges_from(const Json& json) {
+  std::map<std::string, ShapeRange, std::less<>> ranges;
+  for (const auto& [name, r] : json.items()) ranges[name] = {r.at(0), r.at(1), r.at(2)};
+  return ranges;
+}
+
+// --- graphs
+
+// `keep`: whether a constant's bytes are stored.
+Json graph_json(const Graph& graph, ContainerWriter& blocks, const std::function<bool(ValueId)>& keep) {
+  Json constants = Json::array();
+  const auto store = [&](ValueId id, const Tensor& tensor) {
+    const int64_t block = tensor.has_bytes() && keep(id) ? blocks.add_block(tensor.bytes()) : -1;
+    constants.push_back({dtype_name(tensor.dtype()), tensor.extents(), block});
+    return static_cast<int64_t>(constants.size() - 1);
+  };
+  std::string text = to_text(graph, {.constant_index = store});
+  return {{"text", std::move(text)}, {"constants", std::move(constants)}};
+}
+
+Graph graph_from(const Json& json, const ContainerReader& file) {
+  const Json& constants = json.at("constants");
+  const auto load = [&](int64_t index) -> Tensor {
+    if (index < 0 || index >= static_cast<int64_t>(constants.size()))
+      throw_input_error("a constant refers to number " + std::to_string(index));
+    const Json& c = constants[static_cast<size_t>(index)];
+    const DType dtype = dtype_from(c.at(0));
+    Extents extents = c.at(1).get<Extents>();
+    int64_t elements = 1;
+    for (const int64_t e : extents)
+      if (e < 0 || __builtin_mul_overflow(elements, e, &elements) || elements > (int64_t{1} << 48))
+        throw_input_error("a constant has absurd extents");
+    const int64_t block = c.at(2);
+    if (block == -1) return Tensor::without_bytes(dtype, std::move(extents));
+    const auto bytes = file.block(block);
+    if (static_cast<int64_t>(bytes.size()) != dtype_bytes(dtype, elements))
+      throw_input_error("a constant's block has another size");
+    return Tensor::wrap(dtype, std::move(extents), bytes, file.owner());
+  };
+  Graph graph = parse_graph(json.at("text").get_ref<const std::string&>(), load);
+  verify_structure(graph);
+  return graph;
+}
+
+// --- choices
+
+Json to_json(const Choice& choice) {
+  const Tactic& t = choice.tactic;
+  Json json = {{"runner", t.runner},        {"name", t.name},      {"id", t.id}, {"in", to_json(t.inputs)},
+               {"out", to_json(t.outputs)}, {"ms", choice.time_ms}};
+  if (t.error_factor != 1) json["error"] = t.error_factor;
+  if (t.is_view) json["view"] = true;
+  if (t.last_resort) json["last_resort"] = true;
+  if (!t.in_place_inputs.empty()) json["in_place"] = t.in_place_inputs;
+  return json;
+}
+Choice choice_from(const Json& json) {
+  Tactic t{.runner = json.at("runner"),
+           .name = json.at("name"),
+           .id = json.at("id"),
+           .inputs = types_from(json.at("in")),
+           .outputs = types_from(json.at("out"))};
+  t.error_factor = json.value("error", 1.0);
+  t.is_view = json.value("view", false);
+  t.last_resort = json.value("last_resort", false);
+  t.in_place_inputs = json.value("in_place", std::vector<int>{});
+  return {std::move(t), json.at("ms")};
+}
+
+// --- memory
+
+Json to_json(const Graph& graph, const MemoryPlan& memory) {
+  Json placements = Json::object();
+  for (size_t v = 0; v < memory.placements.size(); ++v) {
+    const Placement& p = memory.placements[v];
+    const std::string& name = graph.value(static_cast<ValueId>(v)).name;
+    switch (p.kind) {
+      case Placement::Kind::None:
+        break;
+      case Placement::Kind::Arena:
+        placements[name] = {"arena", p.offset};
+        break;
+      case Placement::Kind::Binding:
+        placements[name] = {"binding", p.binding};
+        break;
+      case Placement::Kind::Constant:
+        placements[name] = {"constant"};
+        break;
+      case Placement::Kind::View:
+        placements[name] = {"view", graph.value(p.base).name, p.view_offset.to_string()};
+        break;
+    }
+  }
+  return {{"arena_bytes", memory.arena_bytes},
+          {"unshared_bytes", memory.unshared_bytes},
+          {"placements", std::move(placements)}};
+}
+
+MemoryPlan memory_from(const Json& json, const Graph& graph) {
+  MemoryPlan memory;
+  memory.arena_bytes = json.at("arena_bytes");
+  memory.unshared_bytes = json.at("unshared_bytes");
+  memory.placements.resize(graph.value_count());
+  const auto find = [&](const std::string& name) {
+    const auto id = graph.find_value(name);
+    if (!id) throw_input_error("the memory plan names an unknown value '" + name + "'");
+    return *id;
+  };
+  for (const auto& [name, j] : json.at("placements").items()) {
+    const auto kind = j.at(0).get<std::string>();
+    Placement& p = memory.placements[static_cast<size_t>(find(name))];
+    if (kind == "arena")
+      p = {.kind = Placement::Kind::Arena, .offset = j.at(1)};
+    else if (kind == "binding")
+      p = {.kind = Placement::Kind::Binding, .binding = j.at(1)};
+    else if (kind == "constant")
+      p = {.kind = Placement::Kind::Constant};
+    else if (kind == "view")
+      p = {.kind = Placement::Kind::View,
+           .base = find(j.at(1)),
+           .view_offset = Dim::parse(j.at(2).get<std::string>())};
+    else
+      throw_input_error("unknown placement '" + kind + "'");
+  }
+  return memory;
+}
+
+// --- does it fit together?
+
+void require(bool condition, const std::string& what) {
+  if (!condition) throw_input_error(what);
+}
+
+void check_choices(const Graph& graph, const std::vector<Choice>& choices) {
+  require(choices.size() == graph.order().size(), "it has another number of choices than layers");
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const Node& node = graph.node(graph.order()[i]);
+    const auto agree = [&](const std::vector<ValueId>& values, const std::vector<TensorType>& types) {
+      require(values.size() == types.size(),
+              "the tactic of layer '" + node.name + "' does not type every operand");
+      for (size_t k = 0; k < values.size(); ++k) {
+        if (values[k] == kNoValue || graph.value(values[k]).is_constant()) continue;
+        const Value& v = graph.value(values[k]);
+        require(types[k] == TensorType{v.dtype, v.format},
+                "the tactic of layer '" + node.name + "' has another type for '" + v.name + "'");
+      }
+    };
+    agree(node.inputs, choices[i].tactic.inputs);
+    agree(node.outputs, choices[i].tactic.outputs);
+    for (const int k : choices[i].tactic.in_place_inputs)
+      require(k >= 0 && static_cast<size_t>(k) < node.inputs.size(), "an in-place input that does not exist");
+  }
+}
+
+class PlacementChecker {
+ public:
+  PlacementChecker(const Graph& graph, const MemoryPlan& memory, const SymbolRanges& ranges)
+      : graph_(graph), memory_(memory), ranges_(ranges) {}
+
+  void run() {
+    require(memory_.arena_bytes >= 0 && memory_.arena_bytes < (int64_t{1} << 46),
+            "its arena has an absurd size");
+    for (size_t v = 0; v < memory_.placements.size(); ++v) check_placement(static_cast<ValueId>(v));
+    int binding = 0;
+    for (const ValueId v : graph_.inputs())
+      require(binding_of(v) == binding++, "an input has a wrong binding");
+    for (const ValueId v : graph_.outputs())
+      require(binding_of(v) == binding++, "an output has a wrong binding");
+    for (const NodeId id : graph_.order())
+      for (const ValueId v : graph_.node(id).outputs)
+        require(v == kNoValue || kind(v) != Placement::Kind::None, "'" + name(v) + "' has no place");
+    for (const NodeId id : graph_.order())
+      for (const ValueId v : graph_.node(id).inputs)
+        require(v == kNoValue || graph_.value(v).is_constant() || kind(v) != Placement::Kind::None,
+                "'" + name(v) + "' has no place");
+  }
+
+ private:
+  const Placement& at(ValueId v) const { return memory_.placements[static_cast<size_t>(v)]; }
+  Placement::Kind kind(ValueId v) const { return at(v).kind; }
+  const std::string& name(ValueId v) const { return graph_.value(v).name; }
+  int binding_of(ValueId v) const {
+    const Placement& p = kind(v) == Placement::Kind::View ? at(at(v).base) : at(v);
+    return p.kind == Placement::Kind::Binding ? p.binding : -1;
+  }
+  int64_t most_bytes(ValueId v) const {
+    const Value& value = graph_.value(v);
+    Extents most;
+    int64_t elements = 64;
+    for (const Dim& d : value.shape) {
+      most.push_back(std::max<int64_t>(0, d.bounds(ranges_).high));
+      require(!__builtin_mul_overflow(elements, std::max<int64_t>(1, most.back()), &elements),
+              "'" + value.name + "' has absurd extents");
+    }
+    return storage_bytes(value.dtype, most, value.format);
+  }
+
+  void check_placement(ValueId v) const {
+    const Placement& p = at(v);
+    if (p.kind == Placement::Kind::Constant)
+      require(graph_.value(v).is_constant() && graph_.value(v).constant.has_bytes(),
+              "'" + name(v) + "' has no data");
+    if (p.kind == Placement::Kind::Arena)
+      require(p.offset >= 0 && p.offset % 64 == 0 && p.offset <= memory_.arena_bytes - most_bytes(v),
+              "'" + name(v) + "' lies outside the arena");
+    if (p.kind == Placement::Kind::Binding)
+      require(
+          p.binding >= 0 && p.binding < static_cast<int>(graph_.inputs().size() + graph_.outputs().size()),
+          "'" + name(v) + "' has an unknown binding");
+    if (p.kind == Placement::Kind::View) {
+      require(kind(p.base) != Placement::Kind::View && kind(p.base) != Placement::Kind::None,
+              "'" + name(v) + "' is a view of nothing");
+      const Interval offset = p.view_offset.bounds(ranges_);
+      require(offset.low >= 0 && offset.high <= most_bytes(p.base),
+              "'" + name(v) + "' lies outside of its base");
+    }
+  }
+
+  const Graph& graph_;
+  const MemoryPlan& memory_;
+  const SymbolRanges& ranges_;
+};
+
+// Errors of parts become errors of the file, whatever their kind was: the file is the input.
+template <class F>
+auto with_source(const std::string& source, F&& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::System) throw;
+    const std::string what = error.what();
+    if (what.starts_with("engine file")) throw;
+    throw_input_error("engine file '" + source + "' is damaged: " + what);
+  } catch (const std::exception& error) {  // wrong JSON types, missing keys
+    throw_input_error("engine file '" + source + "' is damaged: " + error.what());
+  }
+}
+
+}  // namespace
+
+std::string manifest_to_json(const Plan& plan, const std::vector<SectionInfo>& sections) {
+  const ModelMetadata& m = plan.model;
+  Json json = {{"lathe", plan.lathe_version},
+               {"model",
+                {{"name", m.name},
+                 {"producer", m.producer},
+                 {"producer_version", m.producer_version},
+                 {"domain", m.domain},
+                 {"doc_string", m.doc_string},
+                 {"ir_version", m.ir_version},
+                 {"opset_version", m.opset_version},
+                 {"model_version", m.model_version}}},
+               {"inputs", to_json(plan.inputs)},
+               {"outputs", to_json(plan.outputs)}};
+  Json profiles = Json::array();
+  for (const OptimizationProfile& p : plan.profiles)
+    profiles.push_back({{"shapes", to_json(p.shapes)}, {"values", to_json(p.values)}});
+  json["profiles"] = std::move(profiles);
+  json["profiling_verbosity"] = static_cast<int>(plan.verbosity);
+  Json targets = Json::array();
+  for (const SectionInfo& s : sections)
+    targets.push_back({{"backend", s.target.backend},
+                       {"description", s.target.description},
+                       {"key", s.target.key},
+                       {"threads", s.target.threads},
+                       {"settings", s.settings},
+                       {"timed", s.timed}});
+  json["targets"] = std::move(targets);
+  return dump_json(json, 1);
+}
+
+std::vector<SectionInfo> manifest_from_json(std::string_view text, const std::string& source, Plan& plan) {
+  return with_source(source, [&] {
+    const Json json = parse_json(text, "manifest");
+    const Json& m = json.at("model");
+    plan.lathe_version = json.at("lathe");
+    plan.model = {.name = m.at("name"),
+                  .producer = m.at("producer"),
+                  .producer_version = m.at("producer_version"),
+                  .domain = m.at("domain"),
+                  .doc_string = m.at("doc_string"),
+                  .ir_version = m.at("ir_version"),
+                  .opset_version = m.at("opset_version"),
+                  .model_version = m.at("model_version")};
+    plan.inputs = infos_from(json.at("inputs"));
+    plan.outputs = infos_from(json.at("outputs"));
+    for (const Json& p : json.at("profiles")) {
+      OptimizationProfile profile{shape_ranges_from(p.at("shapes")), shape_ranges_from(p.at("values"))};
+      symbol_ranges(plan.inputs, profile);  // checks names, ranks and order
+      plan.profiles.push_back(std::move(profile));
+    }
+    plan.verbosity =
+        static_cast<ProfilingVerbosity>(std::clamp(json.at("profiling_verbosity").get<int>(), 0, 2));
+    std::vector<SectionInfo> sections;
+    for (const Json& t : json.at("targets"))
+      sections.push_back({.target = {.backend = t.at("backend"),
+                                     .description = t.at("description"),
+                                     .key = t.at("key"),
+                                     .threads = t.at("threads")},
+                          .settings = t.at("settings"),
+                          .timed = t.at("timed")});
+    return sections;
+  });
+}
+
+std::string graph_to_json(const Graph& graph, ContainerWriter& blocks) {
+  return dump_json(graph_json(graph, blocks, [](ValueId) { return true; }), -1);
+}
+
+std::shared_ptr<const Graph> graph_from_json(std::string_view text, const ContainerReader& file) {
+  return with_source(file.source(), [&]() -> std::shared_ptr<const Graph> {
+    return std::make_shared<Graph>(graph_from(parse_json(text, "graph"), file));
+  });
+}
+
+std::string section_to_json(const PlanSection& section, ContainerWriter& blocks) {
+  Json variants = Json::array();
+  for (const PlanVariant& v : section.variants) {
+    const auto keep = [&](ValueId id) {
+      return v.memory.placements[static_cast<size_t>(id)].kind == Placement::Kind::Constant ||
+             v.graph->value(id).constant.bytes().size() <= kSmallConstantBytes;
+    };
+    Json choices = Json::array(), ranges = Json::object(), blobs = Json::object();
+    for (const Choice& c : v.choices) choices.push_back(to_json(c));
+    for (const auto& [symbol, r] : v.ranges) ranges[symbol] = {r.min, r.opt, r.max};
+    for (const auto& [key, bytes] : v.blobs->entries()) blobs[key] = blocks.add_block(bytes);
+    variants.push_back({{"graph", graph_json(*v.graph, blocks, keep)},
+                        {"choices", std::move(choices)},
+                        {"memory", to_json(*v.graph, v.memory)},
+                        {"ranges", std::move(ranges)},
+                        {"packed", std::move(blobs)}});
+  }
+  return dump_json({{"variants", std::move(variants)}}, -1);
+}
+
+PlanSection section_from_json(std::string_view text, const SectionInfo& info, const ContainerReader& file) {
+  return with_source(file.source(), [&] {
+    PlanSection section{.target = info.target, .settings = info.settings, .timed = info.timed};
+    const Json json = parse_json(text, "target section");
+    for (const Json& j : json.at("variants")) {
+      PlanVariant v;
+      auto graph = std::make_shared<Graph>(graph_from(j.at("graph"), file));
+      v.graph = graph;
+      for (const Json& c : j.at("choices")) v.choices.push_back(choice_from(c));
+      check_choices(*graph, v.choices);
+      for (const auto& [symbol, r] : j.at("ranges").items()) {
+        v.ranges[symbol] = {.min = r.at(0), .opt = r.at(1), .max = r.at(2)};
+        require(0 <= v.ranges[symbol].min && v.ranges[symbol].min <= v.ranges[symbol].opt &&
+                    v.ranges[symbol].opt <= v.ranges[symbol].max,
+                "the range of '" + symbol + "' is out of order");
+      }
+      v.memory = memory_from(j.at("memory"), *graph);
+      PlacementChecker(*graph, v.memory, v.ranges).run();
+      v.blobs = std::make_shared<PackedBlocks>();
+      for (const auto& [key, block] : j.at("packed").items())
+        v.blobs->add(key, file.block(block.get<int64_t>()), file.owner());
+      section.variants.push_back(std::move(v));
+    }
+    return section;
+  });
+}
+
+}  // namespace lathe

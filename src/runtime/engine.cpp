@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/engine.h"
+
+#include "base/error.h"
+
+namespace lathe {
+
+std::shared_ptr<const Engine> Engine::load(std::shared_ptr<const Plan> plan,
+                                           std::shared_ptr<const Backend> backend) {
+  const Plan::Fit fit = plan->find_section(backend->target());
+  if (fit.section < 0) throw_input_error("no section of the engine fits this device: " + fit.reason);
+  const auto index = static_cast<size_t>(fit.section);
+  const auto section = plan->section(index);
+  std::vector<std::shared_ptr<const Program>> programs;
+  for (const PlanVariant& v : section->variants)
+    programs.push_back(backend->compile({v.graph, v.choices, v.memory, v.ranges, v.blobs}));
+  return assemble(std::move(plan), std::move(backend), index, std::move(programs));
+}
+
+std::shared_ptr<const Engine> Engine::load(const std::filesystem::path& path,
+                                           std::shared_ptr<const Backend> backend) {
+  return load(Plan::read(path), std::move(backend));
+}
+
+std::shared_ptr<const Engine> Engine::assemble(std::shared_ptr<const Plan> plan,
+                                               std::shared_ptr<const Backend> backend, size_t section,
+                                               std::vector<std::shared_ptr<const Program>> programs) {
+  std::shared_ptr<Engine> engine(new Engine());
+  engine->section_ = plan->section(section);
+  check(programs.size() == engine->section_->variants.size(),
+        "one program per optimization profile expected");
+  engine->plan_ = std::move(plan);
+  engine->backend_ = std::move(backend);
+  engine->programs_ = std::move(programs);
+  return engine;
+}
+
+void Engine::check_profile(int index) const {
+  if (index < 0 || index >= profile_count())
+    throw_input_error("the engine has " + std::to_string(profile_count()) +
+                      " optimization profiles (0 is the first); there is no profile " +
+                      std::to_string(index));
+}
+
+const OptimizationProfile& Engine::profile(int index) const {
+  check_profile(index);
+  return plan_->profiles[static_cast<size_t>(index)];
+}
+
+const PlanVariant& Engine::variant(int profile) const {
+  check_profile(profile);
+  return section_->variants[static_cast<size_t>(profile)];
+}
+
+const Program& Engine::program(int profile) const {
+  check_profile(profile);
+  return *programs_[static_cast<size_t>(profile)];
+}
+
+std::vector<std::string> Engine::layer_names(int profile) const {
+  std::vector<std::string> names;
+  for (const NodeId id : graph(profile).order()) names.push_back(graph(profile).node(id).name);
+  return names;
+}
+
+MemoryInfo Engine::memory_info(int profile) const {
+  const MemoryPlan& memory = variant(profile).memory;
+  return {.weight_bytes = program(profile).weight_bytes(),
+          .activation_bytes = memory.arena_bytes,
+          .unshared_bytes = memory.unshared_bytes,
+          .file_bytes = static_cast<int64_t>(plan_->file_bytes())};
+}
+
+std::unique_ptr<Context> Engine::create_context(int profile) const {
+  check_profile(profile);
+  return std::make_unique<Context>(shared_from_this(), profile);
+}
+
+}  // namespace lathe
