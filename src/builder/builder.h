@@ -39,6 +39,8 @@ class Builder {
   std::shared_ptr<const Engine> retune(const Plan& plan, const BuildOptions& options);
 
  private:
+  std::shared_ptr<const Engine> build_section(std::shared_ptr<Plan> plan, const BuildOptions& options);
+
   std::shared_ptr<const Backend> backend_;
   Observer& observer_;
   std::shared_ptr<ThreadPool> pool_;

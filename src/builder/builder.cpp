@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "builder/builder.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/version.h"
+#include "builder/engine_timer.h"
+#include "builder/pipeline.h"
+#include "builder/precision.h"
+#include "onnx/import.h"
+
+namespace lathe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string settings_text(const BuildOptions& options, const std::vector<DType>& types) {
+  std::string text = "level " + std::to_string(std::clamp(options.optimization_level, 0, 5)) + ", fp32";
+  for (const DType t : types) text += "+" + std::string(dtype_info(t).trt_arg);
+  return text;
+}
+
+// The cache of one build: the caller's, a file's, or a fresh one.
+class CacheOfBuild {
+ public:
+  CacheOfBuild(const BuildOptions& options, Observer& observer) : options_(options), observer_(observer) {
+    const bool timed = options.optimization_level > 0;
+    if (!timed || options.timing_cache_mode == TimingCacheMode::Disabled) return;
+    if (options.timing_cache) {
+      cache_ = options.timing_cache;
+    } else if (options.timing_cache_mode == TimingCacheMode::Global) {
+      file_ = true;
+      load();
+    } else {
+      observer_.log(Severity::Info,
+                    "Local timing cache in use. Profiling results in this builder pass will not be stored.");
+    }
+  }
+
+  TimingCache& cache() { return *cache_; }
+
+  void finish() {
+    if (file_) {
+      cache_->save(options_.timing_cache_file);
+      observer_.log(Severity::Info, "Saved " + std::to_string(cache_->to_text().size()) +
+                                        " bytes of timing cache to " + options_.timing_cache_file.string());
+    }
+    observer_.log(Severity::Verbose, "Deleting timing cache: " + std::to_string(cache_->size()) +
+                                         " entries, served " + std::to_string(cache_->hits()) +
+                                         " hits since creation.");
+  }
+
+ private:
+  void load() {
+    const std::string path = options_.timing_cache_file.string();
+    if (!cache_->load(options_.timing_cache_file))
+      observer_.log(Severity::Warning, "Could not read timing cache from: " + path +
+                                           ". A new timing cache will be generated and written.");
+    else
+      observer_.log(Severity::Info, "Loaded " + std::to_string(cache_->to_text().size()) +
+                                        " bytes of timing cache from " + path);
+  }
+
+  const BuildOptions& options_;
+  Observer& observer_;
+  std::shared_ptr<TimingCache> cache_ = std::make_shared<TimingCache>();
+  bool file_ = false;
+};
+
+ModelMetadata metadata_of(const ModelParsed& info, const std::string& graph_name) {
+  return {.name = graph_name,
+          .producer = info.producer,
+          .producer_version = info.producer_version,
+          .domain = info.domain,
+          .doc_string = info.doc_string,
+          .ir_version = info.ir_version,
+          .opset_version = info.opset_version,
+          .model_version = info.model_version};
+}
+
+Network network_of(ImportedModel&& model, Clock::time_point start) {
+  Network network;
+  network.model = metadata_of(model.info, model.graph.name());
+  network.graph = std::make_shared<Graph>(std::move(model.graph));
+  network.parse_seconds = seconds_since(start);
+  return network;
+}
+
+// With types allowed, the engine without them is built as well, and the faster one is kept.
+BuiltVariant build_fastest(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
+                           const BuildOptions& options, const Pipeline& pipeline) {
+  BuiltVariant plain = build_variant(portable, ranges, {}, options, pipeline);
+  if (types.empty()) return plain;
+  BuiltVariant typed = build_variant(portable, ranges, types, options, pipeline);
+  std::string names;
+  for (const DType t : types) names += (names.empty() ? "" : "/") + std::string(dtype_info(t).trt_arg);
+  if (!uses_type(typed.variant, types)) {
+    pipeline.observer.log(Severity::Info,
+                          "The precision flags changed nothing: no layer is faster in " + names + ".");
+    return plain;
+  }
+  if (typed.timed) {
+    const auto ms = time_engines({&plain, &typed}, pipeline, 20);
+    char text[160];
+    snprintf(text, sizeof text,
+             "Whole engine in fp32: %.6g ms, with %s allowed: %.6g ms; the faster one is kept.", ms[0],
+             names.c_str(), ms[1]);
+    pipeline.observer.log(Severity::Info, text);
+    if (ms[0] <= ms[1]) return plain;
+  }
+  pipeline.observer.log(Severity::Info, "Precision: " + precision_shares(typed.variant) + ".");
+  return typed;
+}
+
+}  // namespace
+
+Builder::Builder(std::shared_ptr<const Backend> backend, Observer& observer, std::shared_ptr<ThreadPool> pool)
+    : backend_(std::move(backend)), observer_(observer), pool_(std::move(pool)) {
+  if (!pool_) pool_ = std::make_shared<ThreadPool>(backend_->target().threads);
+}
+
+Builder::~Builder() = default;
+
+Network Builder::parse_onnx(const std::filesystem::path& path) {
+  const auto start = Clock::now();
+  return network_of(import_onnx(path, observer_), start);
+}
+
+Network Builder::parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& directory) {
+  const auto start = Clock::now();
+  return network_of(import_onnx(bytes, directory, observer_), start);
+}
+
+std::shared_ptr<const Engine> Builder::build_section(std::shared_ptr<Plan> plan,
+                                                     const BuildOptions& options) {
+  const auto start = Clock::now();
+  const auto portable = plan->portable_graph();
+  observer_.log(Severity::Info, "Detected " + std::to_string(plan->inputs.size()) + " inputs and " +
+                                    std::to_string(plan->outputs.size()) + " output network tensors.");
+  if (options.workspace_limit_bytes >= 0)
+    observer_.log(Severity::Warning,
+                  "The workspace limit has no effect: tactics of this device need at most a few MiB of "
+                  "scratch memory.");
+  const std::vector<DType> types = allowed_types(options, *backend_, observer_);
+  CacheOfBuild cache(options, observer_);
+  const Pipeline pipeline{*backend_, *pool_, cache.cache(), observer_};
+
+  auto section = std::make_shared<PlanSection>();
+  section->target = backend_->target();
+  section->settings = settings_text(options, types);
+  section->timed = true;
+  std::vector<std::shared_ptr<const Program>> programs;
+  for (const OptimizationProfile& profile : plan->profiles) {
+    BuiltVariant built =
+        build_fastest(*portable, symbol_ranges(plan->inputs, profile), types, options, pipeline);
+    section->timed &= built.timed;
+    section->variants.push_back(std::move(built.variant));
+    programs.push_back(std::move(built.program));
+  }
+  cache.finish();
+  plan->set_section(section);
+  const auto fit = plan->find_section(backend_->target());
+  auto engine =
+      Engine::assemble(std::move(plan), backend_, static_cast<size_t>(fit.section), std::move(programs));
+  observer_.on(EngineGenerated{seconds_since(start)});
+  return engine;
+}
+
+std::shared_ptr<const Engine> Builder::build(const Network& network, const BuildOptions& options) {
+  auto plan = std::make_shared<Plan>();
+  plan->model = network.model;
+  plan->inputs = network.inputs();
+  plan->outputs = network.outputs();
+  plan->verbosity = options.verbosity;
+  plan->set_portable_graph(network.graph);
+  std::vector<OptimizationProfile> profiles = options.profiles;
+  if (profiles.empty()) profiles.emplace_back();
+  for (const OptimizationProfile& profile : profiles)
+    plan->profiles.push_back(complete_profile(plan->inputs, profile));
+  return build_section(std::move(plan), options);
+}
+
+std::shared_ptr<const Engine> Builder::retarget(const Plan& plan) {
+  return build_section(plan.clone(), {.optimization_level = 0, .verbosity = plan.verbosity});
+}
+
+std::shared_ptr<const Engine> Builder::retune(const Plan& plan, const BuildOptions& options) {
+  return build_section(plan.clone(), options);
+}
+
+}  // namespace lathe

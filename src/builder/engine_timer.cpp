@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "builder/engine_timer.h"
+
+#include <cstring>
+#include <optional>
+
+#include "base/hash.h"
+#include "ir/text.h"
+#include "reference/random_input.h"
+#include "tune/timer.h"
+#include "tune/tune.h"
+
+namespace lathe {
+namespace {
+
+// One engine with its memory, ready to run.
+class TimedEngine {
+ public:
+  TimedEngine(const BuiltVariant& built, const Backend& backend)
+      : backend_(backend),
+        stream_(backend.create_stream()),
+        begin_(backend.create_event()),
+        end_(backend.create_event()),
+        execution_(built.program->create_execution()) {
+    const Graph& graph = *built.variant.graph;
+    SymbolValues opt;
+    SymbolRanges at_opt;
+    for (const auto& [symbol, range] : built.variant.ranges) {
+      opt[symbol] = range.opt;
+      at_opt[symbol] = {.min = range.opt, .opt = range.opt, .max = range.opt};
+    }
+    for (const Tensor& t : random_inputs(graph, opt, 1)) {
+      buffers_.push_back(backend.allocate(std::max<size_t>(64, t.bytes().size())));
+      backend.copy_to_device(buffers_.back()->data(), t.bytes().data(), t.bytes().size(), *stream_);
+    }
+    for (const ValueId id : graph.outputs()) {
+      Extents most;
+      for (const Dim& d : graph.value(id).shape) most.push_back(d.bounds(at_opt).high);
+      const int64_t bytes = dtype_bytes(graph.value(id).dtype, element_count(most));
+      buffers_.push_back(backend.allocate(std::max<size_t>(64, static_cast<size_t>(bytes))));
+    }
+    for (const auto& b : buffers_) bindings_.push_back(b->data());
+    execution_->set_shapes(opt);
+  }
+
+  double run_ms() {
+    begin_->record(*stream_);
+    execution_->run(bindings_, *stream_);
+    end_->record(*stream_);
+    end_->synchronize();
+    return end_->elapsed_ms(*begin_);
+  }
+
+ private:
+  const Backend& backend_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<TimeEvent> begin_, end_;
+  std::unique_ptr<Execution> execution_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::vector<void*> bindings_;
+};
+
+TimingCache::Key key_of(const BuiltVariant& built, const Backend& backend) {
+  std::string text = to_text(*built.variant.graph);
+  for (const Choice& c : built.variant.choices) text += "\n" + c.tactic.name;
+  for (const auto& [symbol, range] : built.variant.ranges)
+    text += "\n" + symbol + "=" + std::to_string(range.opt);
+  return {timing_target(backend.target()), hash_text(text), hash_text("whole engine")};
+}
+
+}  // namespace
+
+std::vector<double> time_engines(const std::vector<const BuiltVariant*>& variants, const Pipeline& pipeline,
+                                 int repetitions) {
+  std::vector<double> result;
+  for (const BuiltVariant* v : variants)
+    if (const auto ms = pipeline.cache.find(key_of(*v, pipeline.backend))) result.push_back(*ms);
+  if (result.size() == variants.size()) return result;
+
+  std::vector<std::unique_ptr<TimedEngine>> engines;
+  std::vector<std::function<double()>> rivals;
+  for (const BuiltVariant* v : variants) {
+    engines.push_back(std::make_unique<TimedEngine>(*v, pipeline.backend));
+    rivals.push_back([engine = engines.back().get()] { return engine->run_ms(); });
+  }
+  const auto timings = time_interleaved(rivals, {.repetitions = repetitions, .limit_seconds = 5});
+  result.clear();
+  for (size_t i = 0; i < variants.size(); ++i)
+    result.push_back(pipeline.cache.insert(key_of(*variants[i], pipeline.backend),
+                                           std::max(timings[i].score_ms, 1e-6),
+                                           "whole engine '" + variants[i]->variant.graph->name() + "'"));
+  return result;
+}
+
+}  // namespace lathe

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "builder/pipeline.h"
+
+#include <chrono>
+
+#include "ir/substitute.h"
+#include "memory/memory_plan.h"
+#include "ops/build.h"
+#include "tune/tune.h"
+
+namespace lathe {
+namespace {
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// Symbols that the profile fixes become constants, so that what depends on them folds.
+void fix_symbols(Graph& graph, const SymbolRanges& ranges) {
+  DimReplacements fixed;
+  for (const auto& [symbol, range] : ranges)
+    if (range.min == range.max) fixed.emplace(symbol, Dim(range.min));
+  if (fixed.empty()) return;
+  substitute_dims(graph, fixed);
+  infer_shapes(graph);
+}
+
+Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
+               const BuildOptions& options, const Pipeline& pipeline) {
+  Graph graph = portable;
+  fix_symbols(graph, ranges);
+  PassContext context(pipeline.observer, pipeline.pool);
+  context.allowed_types = types;
+  (void)options;
+  verify_graph(graph);
+  return graph;
+}
+
+TuneOptions tune_options(const BuildOptions& options) {
+  return {.level = options.optimization_level,
+          .max_tactics = options.max_tactics,
+          .avg_timing = options.avg_timing,
+          .budget_seconds = options.time_budget_seconds,
+          .winograd = options.winograd,
+          .error_on_cache_miss = options.error_on_timing_cache_miss,
+          .disabled_runners = options.disabled_runners};
+}
+
+std::string seconds_text(double seconds) {
+  char text[32];
+  snprintf(text, sizeof text, "%.6g", seconds);
+  return text;
+}
+
+}  // namespace
+
+BuiltVariant build_variant(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
+                           const BuildOptions& options, const Pipeline& pipeline) {
+  Observer& observer = pipeline.observer;
+  const Graph graph = optimize(portable, ranges, types, options, pipeline);
+
+  const Stopwatch tuning;
+  TunedGraph tuned =
+      tune_graph(graph, ranges, pipeline.backend, tune_options(options), pipeline.cache, observer);
+  observer.log(Severity::Verbose,
+               "Formats and tactics selection completed in " + seconds_text(tuning.seconds()) + " seconds.");
+  observer.on(StageFinished{"reformat layers", static_cast<int>(tuned.graph.order().size())});
+
+  BuiltVariant result{.timed = tuned.timed};
+  PlanVariant& variant = result.variant;
+  variant.memory = plan_memory(tuned.graph, tuned.choices, ranges);
+  variant.graph = std::make_shared<Graph>(std::move(tuned.graph));
+  variant.choices = std::move(tuned.choices);
+  variant.ranges = ranges;
+  variant.blobs = std::make_shared<PackedBlocks>();
+  result.program = pipeline.backend.compile(
+      {variant.graph, variant.choices, variant.memory, variant.ranges, variant.blobs});
+  const int64_t device_bytes = result.program->create_execution()->device_bytes();
+  observer.on(
+      MemoryPlanned{.arena_bytes = variant.memory.arena_bytes,
+                    .weight_bytes = result.program->weight_bytes(),
+                    .workspace_bytes = std::max<int64_t>(0, device_bytes - variant.memory.arena_bytes)});
+  return result;
+}
+
+}  // namespace lathe

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The order of everything between the portable graph and a program.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/observer.h"
+#include "base/thread_pool.h"
+#include "builder/options.h"
+
+namespace lathe {
+
+// What one optimization profile becomes.
+struct BuiltVariant {
+  PlanVariant variant;
+  std::shared_ptr<const Program> program;
+  bool timed = false;
+};
+
+struct Pipeline {
+  const Backend& backend;
+  ThreadPool& pool;
+  TimingCache& cache;
+  Observer& observer;
+};
+
+// Portable graph -> passes -> tuner -> memory plan -> program, for the shapes of one profile. `types` are those that layers
+// may compute in besides their own.
+BuiltVariant build_variant(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
+                           const BuildOptions& options, const Pipeline& pipeline);
+
+}  // namespace lathe

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "builder/precision.h"
+
+#include <algorithm>
+#include <map>
+
+namespace lathe {
+namespace {
+
+// Where a layer computes: the type of its first input that is no constant and no index, else of its output.
+DType layer_type(const Tactic& tactic) {
+  for (const TensorType& t : tactic.inputs)
+    if (is_float(t.dtype)) return t.dtype;
+  return tactic.outputs.empty() ? DType::Undefined : tactic.outputs[0].dtype;
+}
+
+}  // namespace
+
+std::vector<DType> allowed_types(const BuildOptions& options, const Backend& backend, Observer& observer) {
+  std::vector<DType> types;
+  if (options.strongly_typed) {
+    for (const auto& [on, flag] : {std::pair{options.bf16, "--bf16"}, std::pair{options.fp16, "--fp16"},
+                                   std::pair{options.best, "--best"}})
+      if (on)
+        observer.log(Severity::Warning,
+                     std::string(flag) +
+                         " has no effect: the network is strongly typed, its types come from the model.");
+    return types;
+  }
+  std::string reasons;
+  const auto allow = [&](bool wanted, DType dtype, const std::string& flag) {
+    if (!wanted && !options.best) return;
+    const Support support = backend.supports_compute_type(dtype);
+    if (support.ok)
+      types.push_back(dtype);
+    else if (wanted)
+      observer.log(Severity::Warning,
+                   flag + " has no effect: " + support.reason + ". Layers compute in FP32.");
+    else
+      reasons += (reasons.empty() ? "" : "; ") + support.reason;
+  };
+  allow(options.bf16, DType::BFloat16, "--bf16");
+  allow(options.fp16, DType::Float16, "--fp16");
+  if (options.best && types.empty() && !reasons.empty())
+    observer.log(Severity::Warning, "--best has no effect: " + reasons + ". Layers compute in FP32.");
+  return types;
+}
+
+std::string precision_shares(const PlanVariant& variant) {
+  struct Share {
+    int layers = 0;
+    double ms = 0;
+  };
+  std::map<DType, Share> shares;
+  double all_ms = 0;
+  int layers = 0;
+  for (const Choice& c : variant.choices) {
+    Share& share = shares[layer_type(c.tactic)];
+    ++share.layers;
+    share.ms += c.time_ms;
+    all_ms += c.time_ms;
+    ++layers;
+  }
+  std::string text;
+  for (const auto& [dtype, share] : shares) {
+    char part[96];
+    snprintf(part, sizeof part, "%s%s: %d of %d layers, %.1f %% of the time", text.empty() ? "" : "; ",
+             std::string(dtype_info(dtype).trt_arg).c_str(), share.layers, layers,
+             all_ms > 0 ? share.ms / all_ms * 100 : 0.0);
+    text += part;
+  }
+  return text;
+}
+
+bool uses_type(const PlanVariant& variant, const std::vector<DType>& types) {
+  return std::any_of(variant.choices.begin(), variant.choices.end(), [&](const Choice& c) {
+    return std::find(types.begin(), types.end(), layer_type(c.tactic)) != types.end();
+  });
+}
+
+}  // namespace lathe
