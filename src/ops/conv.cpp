@@ -15,7 +15,6 @@ namespace lathe {
 namespace {
 
 // --- shapes
-// ----------------------------------------------------------------------------------------------------------
 
 // Kernel extents: the attribute, or else the weight's own.
 Ints kernel_of(const Ints& attribute, const Shape& weight) {
@@ -77,7 +76,6 @@ std::vector<ResultInfo> infer_conv(const Conv& op, const InferContext& context) 
 }
 
 // --- transposed
-// ------------------------------------------------------------------------------------------------------
 
 int64_t at(const Ints& list, size_t i, int64_t otherwise) {
   return i < list.size() ? list[i] : otherwise;
@@ -142,7 +140,6 @@ std::vector<WindowAxis> resolve_transposed(const ConvTranspose& op, const Ints& 
 }
 
 // --- evaluation
-// ------------------------------------------------------------------------------------------------------
 
 // Input position along an axis for (output position, tap), or -1.
 using Meet = int64_t (*)(const WindowAxis&, int64_t output, int64_t tap);

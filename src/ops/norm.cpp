@@ -31,7 +31,6 @@ void require_float(const Value& x) {
 }
 
 // --- LayerNorm
-// -------------------------------------------------------------------------------------------------------
 
 std::vector<ResultInfo> infer_layer_norm(const LayerNorm& op, const InferContext& context) {
   const Value& x = context.input(0);
@@ -100,7 +99,6 @@ std::vector<Tensor> evaluate_layer_norm(const LayerNorm& op, const EvaluateConte
 }
 
 // --- per channel: BatchNorm, GroupNorm
-// -------------------------------------------------------------------------------
 
 // Data (N, C, ...); a vector has one channel.
 template <class List>
@@ -204,7 +202,6 @@ std::vector<Tensor> evaluate_group_norm(const GroupNorm& op, const EvaluateConte
 }
 
 // --- Lrn
-// -------------------------------------------------------------------------------------------------------------
 
 std::vector<ResultInfo> infer_lrn(const Lrn& op, const InferContext& context) {
   require_float(context.input(0));

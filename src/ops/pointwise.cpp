@@ -18,7 +18,6 @@ namespace lathe {
 namespace {
 
 // --- types
-// -----------------------------------------------------------------------------------------------------------
 
 enum class Takes { Any, Number, Float, Integer, Bool };
 
@@ -100,7 +99,6 @@ std::string_view kind_name(Takes kind) {
 }
 
 // --- evaluation of one piece
-// -----------------------------------------------------------------------------------------
 
 constexpr int64_t kPiece = 1024;
 
@@ -231,7 +229,6 @@ std::vector<DType> step_dtypes(const PointwiseProgram& program, std::span<const 
 }
 
 // --- the operators
-// ---------------------------------------------------------------------------------------------------
 
 // Elements of the result as dims, when those of all operands are known.
 std::optional<Shape> infer_contents(PointwiseCode code, const InferContext& context, const Shape& shape) {

@@ -96,7 +96,6 @@ std::vector<double> parameters(const EvaluateContext& context, size_t i, const S
 }
 
 // --- QuantizeLinear
-// --------------------------------------------------------------------------------------------------
 
 std::vector<ResultInfo> infer_quantize(const QuantizeLinear& op, const InferContext& context) {
   check_inputs(context, op.axis, op.block_size);
@@ -108,6 +107,7 @@ std::vector<Tensor> evaluate_quantize(const QuantizeLinear& op, const EvaluateCo
   const ScaleIndex index = scale_index(x.extents(), context.input(1).extents(), op.axis, op.block_size);
   const std::vector<double> scale = parameters(context, 1, index), zero = parameters(context, 2, index);
   const bool rounds = !is_float(op.to);
+  const IntegerRange range = rounds ? integer_range(op.to) : IntegerRange{};
   Tensor result = Tensor::allocate(op.to, x.extents());
   const ElementWriter writer(result);
   for_pieces(x.size(), context, [&](int64_t begin, int64_t count) {
@@ -117,9 +117,10 @@ std::vector<Tensor> evaluate_quantize(const QuantizeLinear& op, const EvaluateCo
       const size_t at = static_cast<size_t>(index(begin + i));
       const float quotient = static_cast<float>(values[i]) / static_cast<float>(scale[at]);
       const double offset = zero.empty() ? 0 : zero[zero.size() == 1 ? 0 : at];
-      // Half to even, then the zero point; the writer saturates integers.
-      values[i] = rounds ? std::nearbyint(static_cast<double>(quotient)) + offset
-                         : static_cast<double>(quotient) + offset;
+      // Half to even, then the zero point, then saturation.
+      values[i] =
+          rounds ? std::clamp(std::nearbyint(static_cast<double>(quotient)) + offset, range.low, range.high)
+                 : static_cast<double>(quotient) + offset;
     }
     writer.store_doubles(begin, count, values.data(), op.saturate);
   });
@@ -127,7 +128,6 @@ std::vector<Tensor> evaluate_quantize(const QuantizeLinear& op, const EvaluateCo
 }
 
 // --- DequantizeLinear
-// ------------------------------------------------------------------------------------------------
 
 std::vector<ResultInfo> infer_dequantize(const DequantizeLinear& op, const InferContext& context) {
   check_inputs(context, op.axis, op.block_size);

@@ -17,7 +17,6 @@ namespace lathe {
 namespace {
 
 // --- axes and shapes
-// -------------------------------------------------------------------------------------------------
 
 // Which axes go, from attribute or input; `listed` is null when neither says.
 std::vector<bool> reduced_axes(const Reduce& op, const Ints* listed, int64_t rank) {
@@ -83,7 +82,6 @@ std::vector<ResultInfo> infer_reduce(const Reduce& op, const InferContext& conte
 }
 
 // --- evaluation
-// ------------------------------------------------------------------------------------------------------
 
 // Offsets of all combinations of the chosen axes, row-major.
 std::vector<int64_t> offsets_over(const Extents& extents, const std::vector<bool>& chosen, bool value) {

@@ -266,7 +266,9 @@ inline int64_t pointwise_integer(PointwiseCode code, int64_t a, int64_t b, bool 
     case C::ShiftLeft:
       return ub < 64 ? static_cast<int64_t>(ua << ub) : 0;
     case C::ShiftRight:
-      return ub >= 64 ? 0 : is_uint64 ? static_cast<int64_t>(ua >> ub) : a >> b;
+      // Shifts beyond the width (negative ones count as huge) leave nothing but copies of the sign.
+      if (is_uint64) return ub < 64 ? static_cast<int64_t>(ua >> ub) : 0;
+      return a >> (ub < 64 ? ub : 63);
     default:
       return 0;  // not an integer operation: pointwise_dtype refuses it
   }
