@@ -11,6 +11,7 @@ namespace lathe::cpu {
 TacticFamily view_tactics();
 TacticFamily onednn_conv_tactics();
 TacticFamily onednn_matmul_tactics();
+TacticFamily onednn_pool_tactics();
 TacticFamily reformat_tactics();
 TacticFamily pointwise_tactics();
 TacticFamily layer_norm_tactics();
@@ -25,6 +26,7 @@ std::vector<TacticFamily> tactic_families() {
       view_tactics(),
       onednn_conv_tactics(),
       onednn_matmul_tactics(),
+      onednn_pool_tactics(),
       reformat_tactics(),
       pointwise_tactics(),
       layer_norm_tactics(),
