@@ -18,6 +18,8 @@ TacticFamily layer_norm_tactics();
 TacticFamily softmax_tactics();
 TacticFamily movement_tactics();
 TacticFamily gather_tactics();
+TacticFamily pool_tactics();
+TacticFamily reduce_tactics();
 TacticFamily reference_tactics();
 // clang-format on
 
@@ -33,6 +35,8 @@ std::vector<TacticFamily> tactic_families() {
       softmax_tactics(),
       movement_tactics(),
       gather_tactics(),
+      pool_tactics(),
+      reduce_tactics(),
       reference_tactics(),
   };
 }
