@@ -20,6 +20,7 @@ TacticFamily movement_tactics();
 TacticFamily gather_tactics();
 TacticFamily pool_tactics();
 TacticFamily reduce_tactics();
+TacticFamily attention_tactics();
 TacticFamily reference_tactics();
 // clang-format on
 
@@ -37,6 +38,7 @@ std::vector<TacticFamily> tactic_families() {
       gather_tactics(),
       pool_tactics(),
       reduce_tactics(),
+      attention_tactics(),
       reference_tactics(),
   };
 }
