@@ -21,12 +21,14 @@ TacticFamily gather_tactics();
 TacticFamily pool_tactics();
 TacticFamily reduce_tactics();
 TacticFamily attention_tactics();
+TacticFamily depthwise_tactics();
 TacticFamily reference_tactics();
 // clang-format on
 
 std::vector<TacticFamily> tactic_families() {
   return {
       view_tactics(),
+      depthwise_tactics(),
       onednn_conv_tactics(),
       onednn_matmul_tactics(),
       onednn_pool_tactics(),

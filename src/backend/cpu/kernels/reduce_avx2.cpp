@@ -3,6 +3,7 @@
 // Reductions and pooling for AVX2.
 #include "backend/cpu/kernels/vec_avx2.h"
 //
+#include "backend/cpu/kernels/loads.inc"
 #include "backend/cpu/kernels/reduce_table.h"
 //
 #include "backend/cpu/kernels/reduce.inc"

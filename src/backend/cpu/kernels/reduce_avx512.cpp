@@ -3,6 +3,7 @@
 // Reductions and pooling for AVX512.
 #include "backend/cpu/kernels/vec_avx512.h"
 //
+#include "backend/cpu/kernels/loads.inc"
 #include "backend/cpu/kernels/reduce_table.h"
 //
 #include "backend/cpu/kernels/reduce.inc"

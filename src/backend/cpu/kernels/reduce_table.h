@@ -5,10 +5,11 @@
 
 #include <cstdint>
 
+#include "backend/cpu/kernels/stored.h"
+
 namespace lathe::cpu {
 
 enum class Fold : uint8_t { Sum, Max, Min, SumAbs, SumSquare };
-enum class Stored : uint8_t { F32, BF16, F16 };  // how the input lies in memory
 
 // A window of taps over an image whose channels are contiguous. Strides in elements.
 struct WindowTaps {
