@@ -221,7 +221,8 @@ class DepthwiseKernel final : public LayerKernel {
 Support supports(const LayerQuery& query, const Conv& op, DType type) {
   const Node& node = query.layer();
   const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
-  if (!is_vector_float(type)) return Support::no("no vector kernel for " + std::string(dtype_name(type)));
+  if (type != DType::Float32 && type != DType::BFloat16)
+    return Support::no("no vector kernel for " + std::string(dtype_name(type)));
   if (!w.is_constant()) return Support::no("the weights are not constant");
   if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
       !query.graph.value(node.inputs[2]).is_constant())
