@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CPUs: what usable_cpu_count() is made of, apart so that it can be tested on a made-up /proc and /sys, and on which one
-// a thread runs.
+// What usable_cpu_count() is made of, apart so that it can be tested on a made-up /proc and /sys.
 #pragma once
 
 #include <filesystem>
@@ -12,11 +11,5 @@ namespace lathe {
 // min(cores behind `cpus`, CPU quota of our control group and its parents rounded up), at least 1. `root` is "/" in
 // earnest; what cannot be read counts as no limit.
 int usable_cpu_count_below(const std::filesystem::path& root, const std::vector<int>& cpus);
-
-// The CPU that this thread runs on at this moment, or -1.
-int current_cpu();
-// Makes the scheduler move this thread to a CPU that is not in `taken`, if it may use one; afterwards the thread may run
-// anywhere it could before.
-void leave_cpus(const std::vector<int>& taken);
 
 }  // namespace lathe
