@@ -28,6 +28,12 @@ class PassContext {
   // A pass asks before each rewrite; false once the change budget (--stopAfter) is used up.
   bool may_change();
   int changes_left = -1;  // -1: no limit
+  int changes = 0;        // rewrites so far
+
+  // What the log says about a rewrite. Called before it, while both nodes still have their names.
+  void report_fusion(const Graph& graph, NodeId first, NodeId second);
+  void report_removal(const Graph& graph, NodeId node);
+  std::string_view label;  // of the running pass
 };
 
 struct Pass {
@@ -49,7 +55,11 @@ struct PassOptions {
   bool verify_with_oracle = false;                   // --verify-passes
 };
 
+// The passes of a normal build in their order (stages.cpp).
+std::vector<Stage> default_stages();
+
 // Runs the stages in order; each stage repeats until nothing changes (bounded). Throws with the pass's name as context.
+// Nodes that nobody reads any more are removed after every pass that changed something, and the graph is verified.
 void run_passes(Graph& graph, const std::vector<Stage>& stages, const PassOptions& options, PassContext& context);
 
 }  // namespace lathe

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/channel_scale.h"
+
+#include <algorithm>
+
+#include "passes/match.h"
+
+namespace lathe {
+namespace {
+
+bool is_readable_constant(const Graph& graph, ValueId value) {
+  return value != kNoValue && graph.value(value).is_constant() && graph.value(value).constant.has_bytes() &&
+         is_float(graph.value(value).dtype);
+}
+
+int64_t groups_of(const Node& node) {
+  if (const auto* conv = std::get_if<Conv>(&node.op)) return conv->groups;
+  return std::get<ConvTranspose>(node.op).groups;
+}
+
+// Which output channel an element of the weights belongs to. Conv: (M, C/groups, ...). ConvTranspose: (C, M/groups, ...),
+// where the group of an input channel says which block of output channels it feeds.
+struct ChannelOf {
+  bool transposed;
+  int64_t rows, columns, groups, inner;
+  int64_t operator()(int64_t element) const {
+    const int64_t row = element / (columns * inner), column = element / inner % columns;
+    if (!transposed) return row;
+    return row / (rows / groups) * columns + column;
+  }
+};
+
+Tensor scaled_weights(const Tensor& weights, const ChannelOf& channel_of, const std::vector<double>& scale) {
+  if (weights.dtype() == DType::Float32) {
+    Tensor result = Tensor::allocate(DType::Float32, weights.extents());
+    const auto in = weights.data<float>();
+    auto out = result.mutable_data<float>();
+    // Runs of `inner` elements share a channel.
+    for (size_t i = 0; i < in.size(); i += static_cast<size_t>(channel_of.inner)) {
+      const double s = scale[static_cast<size_t>(channel_of(static_cast<int64_t>(i)))];
+      for (size_t k = i; k < i + static_cast<size_t>(channel_of.inner); ++k)
+        out[k] = static_cast<float>(in[k] * s);
+    }
+    return result;
+  }
+  std::vector<double> values = weights.to_doubles();
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] *= scale[static_cast<size_t>(channel_of(static_cast<int64_t>(i)))];
+  return Tensor::from_doubles(weights.dtype(), weights.extents(), values);
+}
+
+}  // namespace
+
+bool has_constant_weights(const Graph& graph, NodeId id) {
+  if (!plain_op<Conv>(graph, id) && !plain_op<ConvTranspose>(graph, id)) return false;
+  const Node& node = graph.node(id);
+  const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != kNoValue;
+  if (!is_readable_constant(graph, node.inputs[1]) ||
+      (has_bias && !is_readable_constant(graph, node.inputs[2])))
+    return false;
+  const Tensor& weights = graph.value(node.inputs[1]).constant;
+  return weights.size() > 0 && weights.rank() >= 2 && groups_of(node) > 0 &&
+         weights.extents()[0] % groups_of(node) == 0;
+}
+
+int64_t output_channels(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const Extents& extents = graph.value(node.inputs[1]).constant.extents();
+  return std::holds_alternative<Conv>(node.op) ? extents[0] : extents[1] * groups_of(node);
+}
+
+void scale_channels(Graph& graph, NodeId id, const ChannelScale& by) {
+  GraphEditor editor(graph);
+  const Node node = graph.node(id);
+  const Value weights = graph.value(node.inputs[1]);
+  const Extents& extents = weights.constant.extents();
+  const int64_t channels = output_channels(graph, id);
+  const ChannelOf channel_of{std::holds_alternative<ConvTranspose>(node.op), extents[0], extents[1],
+                             groups_of(node), weights.constant.size() / (extents[0] * extents[1])};
+  std::vector<double> bias(static_cast<size_t>(channels), 0.0);
+  if (node.inputs.size() > 2 && node.inputs[2] != kNoValue)
+    bias = graph.value(node.inputs[2]).constant.to_doubles();
+  for (size_t i = 0; i < bias.size(); ++i) bias[i] = bias[i] * by.scale[i] + by.shift[i];
+
+  std::vector<ValueId> inputs = {node.inputs[0], node.inputs[1]};
+  const bool scales = std::any_of(by.scale.begin(), by.scale.end(), [](double s) { return s != 1; });
+  if (scales) {
+    inputs[1] =
+        editor.add_constant(weights.name + "_scaled", scaled_weights(weights.constant, channel_of, by.scale));
+  }
+  inputs.push_back(
+      editor.add_constant(node.name + "_bias", Tensor::from_doubles(weights.dtype, {channels}, bias)));
+  editor.set_inputs(id, std::move(inputs));
+}
+
+std::optional<std::vector<double>> per_channel(const Graph& graph, ValueId id, int64_t channels,
+                                               size_t rank) {
+  if (!is_readable_constant(graph, id)) return std::nullopt;
+  const Tensor& tensor = graph.value(id).constant;
+  if (static_cast<size_t>(tensor.rank()) > rank) return std::nullopt;
+  const std::vector<double> values = tensor.size() <= channels ? tensor.to_doubles() : std::vector<double>();
+  if (tensor.size() == 1) return std::vector<double>(static_cast<size_t>(channels), values[0]);
+  // Aligned at the right, the channel axis is the one in front of rank - 2 spatial axes.
+  Extents padded(rank - static_cast<size_t>(tensor.rank()), 1);
+  padded.insert(padded.end(), tensor.extents().begin(), tensor.extents().end());
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if (padded[axis] != (axis == 1 ? channels : 1)) return std::nullopt;
+  }
+  return values;
+}
+
+}  // namespace lathe

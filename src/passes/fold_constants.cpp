@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replaces what does not depend on the inputs by its value: a node whose inputs are all constants is run by the reference
+// evaluation, and a shape computation whose elements are all known becomes a constant without being run.
+//
+// Must not fire when the result is much larger than what it is made of (an Expand of one number to a whole tensor): that
+// would cost memory to save nothing. Nor for a graph output, which a node must write.
+#include <algorithm>
+
+#include "ir/edit.h"
+#include "ops/op_def.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace lathe {
+namespace {
+
+constexpr int64_t kFreeBytes = 1 << 20;
+
+int64_t bytes_of(const Value& value) {
+  const Dim count = element_count(value.shape);
+  return count.is_constant() ? dtype_bytes(value.dtype, count.value()) : -1;
+}
+
+// Do dims in the operator's fields depend on the inputs' shapes?
+bool has_symbolic_field(const Op& op) {
+  bool symbolic = false;
+  const auto look = [&]<class F>(std::string_view, const F& field) {
+    if constexpr (std::is_same_v<F, Shape>) symbolic |= !is_static(field);
+    if constexpr (std::is_same_v<F, std::optional<Shape>>) symbolic |= field && !is_static(*field);
+  };
+  std::visit([&]<class T>(const T& fields) { T::visit(fields, look); }, op);
+  return symbolic;
+}
+
+bool is_foldable(const Graph& graph, const Node& node) {
+  if (std::holds_alternative<Reformat>(node.op) || has_symbolic_field(node.op)) return false;
+  int64_t in = 0, out = 0;
+  for (ValueId input : node.inputs) {
+    if (input == kNoValue) continue;
+    const Value& value = graph.value(input);
+    if (!value.is_constant() || !value.constant.has_bytes()) return false;
+    in += bytes_of(value);
+  }
+  for (ValueId output : node.outputs) {
+    if (output == kNoValue) continue;
+    const int64_t bytes = bytes_of(graph.value(output));
+    if (bytes < 0 || graph.is_output(output)) return false;
+    out += bytes;
+  }
+  return out <= std::max(kFreeBytes, 2 * in);
+}
+
+std::vector<Tensor> evaluate(const Graph& graph, const Node& node, ThreadPool& pool) {
+  std::vector<Tensor> inputs;
+  for (ValueId input : node.inputs)
+    inputs.push_back(input == kNoValue ? Tensor() : graph.value(input).constant);
+  const SymbolValues no_symbols;
+  const EvaluateContext context{inputs, node.outputs.size(), &no_symbols, &pool};
+  const ValueId first = node.outputs[0];
+  const DType dtype = first == kNoValue ? DType::Undefined : graph.value(first).dtype;
+  return evaluate_node(node, context, dtype);
+}
+
+// The elements of a shape computation, when all are numbers.
+std::optional<Tensor> known_contents(const Graph& graph, const Node& node) {
+  if (node.outputs.size() != 1 || node.outputs[0] == kNoValue || graph.is_output(node.outputs[0]))
+    return std::nullopt;
+  const Value& value = graph.value(node.outputs[0]);
+  if (!value.contents || !is_static(*value.contents) || !is_static(value.shape)) return std::nullopt;
+  std::vector<double> elements;
+  for (const Dim& dim : *value.contents) {
+    // Doubles hold integers up to 2^53; a shape beyond that is left to run.
+    if (dim.value() > (int64_t{1} << 53) || dim.value() < -(int64_t{1} << 53)) return std::nullopt;
+    elements.push_back(static_cast<double>(dim.value()));
+  }
+  const Extents extents = to_extents(value.shape);
+  if (static_cast<int64_t>(elements.size()) != element_count(extents)) return std::nullopt;
+  return Tensor::from_doubles(value.dtype, extents, elements);
+}
+
+void replace_by_constants(Graph& graph, NodeId id, std::vector<Tensor> results) {
+  GraphEditor editor(graph);
+  const std::vector<ValueId> outputs = graph.node(id).outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i] == kNoValue) continue;
+    const Value value = graph.value(outputs[i]);
+    const ValueId constant = editor.add_constant(value.name + "_folded", std::move(results[i]));
+    editor.set_contents(constant, value.contents);
+    editor.replace_uses(outputs[i], constant);
+  }
+  editor.remove_node(id);
+}
+
+}  // namespace
+
+bool fold_constants(Graph& graph, PassContext& context) {
+  bool changed = false;
+  for (NodeId id : std::vector<NodeId>(graph.order())) {
+    const Node& node = graph.node(id);
+    auto contents = known_contents(graph, node);
+    if (!contents && !is_foldable(graph, node)) continue;
+    if (!context.may_change()) break;
+    context.report_removal(graph, id);
+    std::vector<Tensor> results;
+    if (contents) {
+      results.push_back(std::move(*contents));
+    } else {
+      results = evaluate(graph, node, context.pool);
+    }
+    replace_by_constants(graph, id, std::move(results));
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace lathe

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scaled dot-product attention becomes one node:
+//   MatMul(Softmax([MatMul(q [* a], k' [* b]) [* scale or / scale] [+ mask]]), v)  ->  Attention(q, k, v, [mask])
+// with k' = k transposed. Where(condition, scores, -inf) counts as a mask too. The heads may be dim 1 of four, or already
+// joined with the batch (rank 3).
+//
+// Where q, k, v come from a Transpose that splits heads ([B, S, H, D] -> [B, H, S, D]) the node takes layout BSHD: it is
+// wrapped in the inverse Transposes, which simplify_shuffles cancels against the exporter's, so that no data moves.
+//
+// Must not fire when the scores or the weights of the softmax are read elsewhere, when the mask does not broadcast to the
+// scores, or when a Where fills with a number that is not out of reach of real scores.
+#include <algorithm>
+#include <cmath>
+
+#include "passes/match.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace lathe {
+namespace {
+
+// A fill that swallows any score it is added to, so adding and replacing are the same.
+constexpr double kOutOfReach = -1e30;
+
+struct Match {
+  std::vector<NodeId> nodes;  // in data order, the last one gives the result
+  ValueId q = kNoValue, k_transposed = kNoValue, v = kNoValue;
+  bool k_is_transposed = true;  // false: `k_transposed` is k itself (the product transposes it)
+  ValueId mask = kNoValue;
+  ValueId where_condition = kNoValue;  // Where(condition, scores, fill); becomes a mask
+  ValueId where_fill = kNoValue;
+  double scale = 1;
+};
+
+size_t rank_of(const Graph& graph, ValueId value) {
+  return graph.value(value).shape.size();
+}
+
+// Follows x * c, c * x and x / c upwards while nobody else reads the product; gives x and multiplies `scale`.
+ValueId peel_scale(const Graph& graph, ValueId value, double& scale, std::vector<NodeId>& nodes) {
+  while (true) {
+    const NodeId node = graph.value(value).producer;
+    const bool mul = node != kNoNode && is_pointwise(graph, node, PointwiseCode::Mul);
+    const bool div = node != kNoNode && is_pointwise(graph, node, PointwiseCode::Div);
+    if ((!mul && !div) || !sole_user(graph, value)) return value;
+    const auto operand = operand_with_scalar(graph, node);
+    if (!operand || (div && operand->scalar_first) ||
+        graph.value(operand->value).shape != graph.value(value).shape)
+      return value;
+    scale *= mul ? operand->scalar : 1 / operand->scalar;
+    nodes.insert(nodes.begin(), node);
+    value = operand->value;
+  }
+}
+
+bool broadcasts_to(const Shape& shape, const Shape& target) {
+  if (shape.size() > target.size()) return false;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const Dim &dim = shape[i], &wanted = target[target.size() - shape.size() + i];
+    if (!dim.is_constant(1) && dim != wanted) return false;
+  }
+  return true;
+}
+
+// scores [+ mask] or Where(condition, scores, fill): gives the scores below.
+ValueId peel_mask(const Graph& graph, ValueId value, Match& match) {
+  const NodeId node = graph.value(value).producer;
+  if (node == kNoNode || !sole_user(graph, value)) return value;
+  const Shape& shape = graph.value(value).shape;
+  const auto leads_to_product = [&](ValueId v) {
+    double unused = 1;
+    std::vector<NodeId> nodes;
+    return sole_user(graph, v) && producer_op<MatMul>(graph, peel_scale(graph, v, unused, nodes));
+  };
+  if (is_pointwise(graph, node, PointwiseCode::Add)) {
+    for (size_t i = 0; i < 2; ++i) {
+      const ValueId scores = graph.node(node).inputs[i], mask = graph.node(node).inputs[1 - i];
+      if (!leads_to_product(scores) || graph.value(scores).shape != shape) continue;
+      if (!broadcasts_to(graph.value(mask).shape, shape) || !same_float_type(graph, {scores, mask})) continue;
+      match.mask = mask;
+      match.nodes.insert(match.nodes.begin(), node);
+      return scores;
+    }
+  }
+  if (is_pointwise(graph, node, PointwiseCode::Where)) {
+    const auto& inputs = graph.node(node).inputs;
+    const auto fill = scalar_constant(graph, inputs[2]);
+    if (!fill || !(*fill <= kOutOfReach) || !leads_to_product(inputs[1])) return value;
+    if (graph.value(inputs[1]).shape != shape || !broadcasts_to(graph.value(inputs[0]).shape, shape))
+      return value;
+    match.where_condition = inputs[0];
+    match.where_fill = inputs[2];
+    match.nodes.insert(match.nodes.begin(), node);
+    return inputs[1];
+  }
+  return value;
+}
+
+std::optional<Match> match_attention(const Graph& graph, NodeId last) {
+  const auto* outer = plain_op<MatMul>(graph, last);
+  if (!outer || outer->transpose_a || outer->transpose_b) return std::nullopt;
+  Match match;
+  match.nodes = {last};
+  const ValueId weights = graph.node(last).inputs[0];
+  match.v = graph.node(last).inputs[1];
+  const auto* softmax = producer_op<Softmax>(graph, weights);
+  const size_t rank = rank_of(graph, weights);
+  if (!softmax || softmax->log || sole_user(graph, weights) != last || (rank != 3 && rank != 4))
+    return std::nullopt;
+  if (softmax->axis != -1 && softmax->axis != static_cast<int64_t>(rank) - 1) return std::nullopt;
+  const NodeId softmax_node = graph.value(weights).producer;
+  match.nodes.insert(match.nodes.begin(), softmax_node);
+  ValueId scores = peel_mask(graph, graph.node(softmax_node).inputs[0], match);
+  scores = peel_scale(graph, scores, match.scale, match.nodes);
+  const auto* inner = producer_op<MatMul>(graph, scores);
+  if (!inner || inner->transpose_a || !sole_user(graph, scores)) return std::nullopt;
+  const NodeId product = graph.value(scores).producer;
+  match.nodes.insert(match.nodes.begin(), product);
+  match.k_is_transposed = !inner->transpose_b;
+  match.q = peel_scale(graph, graph.node(product).inputs[0], match.scale, match.nodes);
+  match.k_transposed = peel_scale(graph, graph.node(product).inputs[1], match.scale, match.nodes);
+  if (rank_of(graph, match.q) != rank || rank_of(graph, match.k_transposed) != rank ||
+      rank_of(graph, match.v) != rank) {
+    return std::nullopt;
+  }
+  // Batch and heads are the same everywhere: the product of Attention does not broadcast.
+  for (size_t i = 0; i + 2 < rank; ++i) {
+    const Dim& dim = graph.value(match.q).shape[i];
+    if (graph.value(match.k_transposed).shape[i] != dim || graph.value(match.v).shape[i] != dim)
+      return std::nullopt;
+  }
+  if (!same_float_type(graph, {match.q, match.k_transposed, match.v, result_of(graph, last)}))
+    return std::nullopt;
+  return match;
+}
+
+// Does a Transpose give this value by swapping dims 1 and 2 (and, for k', then the last two)?
+bool splits_heads(const Graph& graph, ValueId value, bool transposed) {
+  const auto* op = producer_op<Transpose>(graph, value);
+  return op && op->perm == (transposed ? Ints{0, 2, 3, 1} : Ints{0, 2, 1, 3});
+}
+bool splits_heads_in_two_steps(const Graph& graph, ValueId value) {
+  const auto* swap = producer_op<Transpose>(graph, value);
+  if (!swap || swap->perm != Ints{0, 1, 3, 2}) return false;
+  return splits_heads(graph, graph.node(graph.value(value).producer).inputs[0], false);
+}
+
+ValueId mask_of(Graph& graph, const Match& match, NodeId last) {
+  if (match.where_condition == kNoValue) return match.mask;
+  const ValueId fill = match.where_fill;
+  Tensor zero = Tensor::from_doubles(graph.value(fill).dtype, {}, std::vector<double>{0});
+  const ValueId keep = GraphEditor(graph).add_constant("attention_keep", std::move(zero));
+  return insert_like(graph, last, "_mask", Pointwise{PointwiseCode::Where},
+                     {match.where_condition, keep, fill});
+}
+
+// (BH, S, D) as (BH, 1, S, D); masks of rank 3 likewise.
+ValueId with_one_head(Graph& graph, NodeId like, ValueId value) {
+  Shape shape = graph.value(value).shape;
+  if (shape.size() != 3) return value;
+  shape.insert(shape.begin() + 1, 1);
+  return insert_like(graph, like, "_heads", ReshapeOp{.shape = shape}, {value});
+}
+
+void fuse(Graph& graph, PassContext& context, const Match& match) {
+  const NodeId last = match.nodes.back();
+  const bool rank_4 = rank_of(graph, match.q) == 4;
+  const bool k_splits = match.k_is_transposed ? splits_heads(graph, match.k_transposed, true) ||
+                                                    splits_heads_in_two_steps(graph, match.k_transposed)
+                                              : splits_heads(graph, match.k_transposed, false);
+  const int split_count =
+      splits_heads(graph, match.q, false) + k_splits + splits_heads(graph, match.v, false);
+  // Worth it when most of the operands lose a Transpose; the one behind the result usually goes as well.
+  const bool bshd = rank_4 && split_count >= 2;
+  const Ints swap_heads = {0, 2, 1, 3};
+
+  std::vector<ValueId> inputs = {match.q, match.k_transposed, match.v};
+  if (match.k_is_transposed) {
+    const Ints perm = rank_4 ? Ints{0, 1, 3, 2} : Ints{0, 2, 1};
+    inputs[1] = insert_like(graph, last, "_k", Transpose{perm}, {inputs[1]});
+  }
+  const ValueId mask = mask_of(graph, match, last);
+  for (ValueId& input : inputs) {
+    input = rank_4 ? input : with_one_head(graph, last, input);
+    if (bshd) input = insert_like(graph, last, "_bshd", Transpose{swap_heads}, {input});
+  }
+  if (mask != kNoValue) inputs.push_back(rank_4 ? mask : with_one_head(graph, last, mask));
+  const Attention op{.scale = static_cast<float>(match.scale),
+                     .layout = bshd ? AttentionLayout::BSHD : AttentionLayout::BHSD};
+  if (rank_4 && !bshd) {
+    replace_nodes(graph, context, match.nodes, op, inputs);
+    return;
+  }
+  // The node gives another shape: the old last node becomes the Reshape or Transpose behind it.
+  context.report_fusion(graph, match.nodes.front(), last);
+  const std::string old_name = graph.node(last).name;
+  const ValueId attention = insert_like(graph, last, "_attention", op, inputs);
+  const NodeId fused = graph.value(attention).producer;
+  GraphEditor editor(graph);
+  std::string name;
+  for (NodeId node : match.nodes) {
+    name += (name.empty() ? "" : " + ") + graph.node(node).name;
+    editor.absorb(fused, node);
+  }
+  const Shape shape = graph.value(result_of(graph, last)).shape;
+  editor.set_op(last, bshd ? Op(Transpose{swap_heads}) : Op(ReshapeOp{.shape = shape}));
+  editor.set_inputs(last, {attention});
+  editor.rename_node(last, old_name + "_layout");
+  editor.rename_node(fused, name);
+  for (auto it = match.nodes.rbegin() + 1; it != match.nodes.rend(); ++it) remove_if_unread(graph, *it);
+}
+
+}  // namespace
+
+bool fuse_attention(Graph& graph, PassContext& context) {
+  bool changed = false;
+  for (NodeId id : std::vector<NodeId>(graph.order())) {
+    if (graph.node(id).removed) continue;
+    const auto match = match_attention(graph, id);
+    if (!match || !context.may_change()) continue;
+    fuse(graph, context, *match);
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace lathe

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All passes. Each stands in the file of its name, which says what it does and when it must not fire; stages.cpp says in
+// which order they run and why.
+#pragma once
+
+#include "passes/pass.h"
+
+namespace lathe {
+
+// Clean up.
+bool remove_dead(Graph& graph, PassContext& context);
+bool remove_noop(Graph& graph, PassContext& context);
+bool merge_common_subexpressions(Graph& graph, PassContext& context);
+bool fold_constants(Graph& graph, PassContext& context);
+bool erase_pooling(Graph& graph, PassContext& context);
+
+// Reshape, Transpose, Concat, Split, Slice.
+bool simplify_shuffles(Graph& graph, PassContext& context);
+bool move_shuffles_down(Graph& graph, PassContext& context);
+bool simplify_gathers(Graph& graph, PassContext& context);
+bool simplify_concats(Graph& graph, PassContext& context);
+bool split_matmuls(Graph& graph, PassContext& context);
+
+// Into the weights.
+bool fold_batchnorm(Graph& graph, PassContext& context);
+bool fold_conv_bias(Graph& graph, PassContext& context);
+bool lower_batchnorm(Graph& graph, PassContext& context);
+
+// Functions that exporters write out in parts.
+bool fuse_gelu_erf(Graph& graph, PassContext& context);
+bool fuse_gelu_tanh(Graph& graph, PassContext& context);
+bool fuse_silu(Graph& graph, PassContext& context);
+bool fuse_hard_swish(Graph& graph, PassContext& context);
+bool fuse_clip(Graph& graph, PassContext& context);
+bool fuse_softmax(Graph& graph, PassContext& context);
+bool fuse_layer_norm(Graph& graph, PassContext& context);
+bool fuse_rms_norm(Graph& graph, PassContext& context);
+bool fuse_norm_scale(Graph& graph, PassContext& context);
+bool fuse_attention(Graph& graph, PassContext& context);
+
+// Layers with their tails.
+bool fuse_conv_activation(Graph& graph, PassContext& context);
+bool fuse_conv_residual(Graph& graph, PassContext& context);
+bool fuse_matmul_epilogue(Graph& graph, PassContext& context);
+bool fuse_pointwise(Graph& graph, PassContext& context);
+
+// Types.
+bool mark_precisions(Graph& graph, PassContext& context);
+
+}  // namespace lathe

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A Gather of one known index is a Slice, and the Slice moves above Reshapes and Transposes:
+//   Gather(Transpose(Reshape(x, [B, S, 3, E]), [2, 0, 1, 3]), 1, axis 0)  ->  Slice(x, [..., E:2E]) reshaped
+// That is how exporters take q, k and v out of one product; as slices of the product they can become products of their own
+// (split_matmuls). Must not fire when the index is negative and the dim is not known, nor when the part that is read is not
+// contiguous along one dim of the source (Shuffle::select says so).
+#include <algorithm>
+
+#include "passes/match.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+#include "passes/shuffle.h"
+
+namespace lathe {
+namespace {
+
+bool is_shuffle(const Graph& graph, NodeId node) {
+  return node != kNoNode && (plain_op<ReshapeOp>(graph, node) || plain_op<Transpose>(graph, node));
+}
+
+std::optional<int64_t> known_index(const Graph& graph, const Node& node, const Gather& op) {
+  const Value& indices = graph.value(node.inputs[1]);
+  if (!indices.is_constant() || !indices.constant.has_bytes() || indices.constant.size() != 1)
+    return std::nullopt;
+  const int64_t index = indices.constant.to_int64s()[0];
+  const Shape& shape = graph.value(node.inputs[0]).shape;
+  const Dim& dim =
+      shape[static_cast<size_t>(op.axis < 0 ? op.axis + static_cast<int64_t>(shape.size()) : op.axis)];
+  if (!dim.is_constant()) return std::nullopt;  // a slice out of range would not be the Gather's error
+  const int64_t resolved = index < 0 ? index + dim.value() : index;
+  if (resolved < 0 || resolved >= dim.value()) return std::nullopt;
+  return resolved;
+}
+
+bool simplify(Graph& graph, PassContext& context, NodeId id) {
+  const Node node = graph.node(id);
+  const auto* op = plain_op<Gather>(graph, id);
+  if (!op) return false;
+  const auto index = known_index(graph, node, *op);
+  const size_t index_rank = graph.value(node.inputs[1]).shape.size();
+  if (!index || index_rank > 1 || graph.value(node.inputs[0]).is_constant()) return false;
+
+  std::vector<NodeId> chain;
+  ValueId source = node.inputs[0];
+  while (is_shuffle(graph, graph.value(source).producer)) {
+    chain.insert(chain.begin(), graph.value(source).producer);
+    source = graph.node(chain.front()).inputs[0];
+  }
+  // From the longest chain to none: the higher the slice, the better.
+  for (size_t first = 0; first <= chain.size(); ++first) {
+    const ValueId from = first < chain.size() ? graph.node(chain[first]).inputs[0] : node.inputs[0];
+    Shuffle shuffle(graph.value(from).shape);
+    bool ok = true;
+    for (size_t i = first; i < chain.size() && ok; ++i) ok = shuffle.apply(graph, chain[i]);
+    if (!ok) continue;
+    const auto rank = static_cast<int64_t>(shuffle.output().size());
+    const auto part = shuffle.select(op->axis < 0 ? op->axis + rank : op->axis, *index, index_rank == 0);
+    if (!part) continue;
+    if (!context.may_change()) return false;
+    Slice slice{.starts = Shape{part->start},
+                .ends = Shape{part->start + part->length},
+                .axes = {part->axis},
+                .steps = {1}};
+    const std::vector<Op> ops = shuffle.shortest();
+    GraphEditor editor(graph);
+    context.report_removal(graph, id);
+    const NodeId old_producer = graph.value(node.inputs[0]).producer;
+    ValueId value = from;
+    if (ops.empty()) {
+      editor.set_op(id, std::move(slice));
+    } else {
+      value = insert_like(graph, id, "_slice", std::move(slice), {from});
+      for (size_t i = 0; i + 1 < ops.size(); ++i) value = insert_like(graph, id, "_shuffle", ops[i], {value});
+      editor.set_op(id, ops.back());
+    }
+    editor.set_inputs(id, {value});
+    remove_if_unread(graph, old_producer);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool simplify_gathers(Graph& graph, PassContext& context) {
+  bool changed = false;
+  for (NodeId id : std::vector<NodeId>(graph.order())) {
+    if (!graph.node(id).removed) changed |= simplify(graph, context, id);
+  }
+  return changed;
+}
+
+}  // namespace lathe

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replaces a chain of reshapes and transposes by the shortest chain that moves elements in the same way.
+//
+//   reshape(transpose(reshape(x)))  ->  x, one reshape, one transpose, or at most reshape + transpose + reshape
+//
+// Right because a chain is determined by its map of atoms (shuffle_map.h). It must not fire when the result would be as long
+// as the chain, nor remove values that somebody else reads.
+#include "passes/passes.h"
+#include "passes/shuffle_map.h"
+
+namespace lathe {
+namespace {
+
+bool ends_chain(const Graph& graph, NodeId id) {
+  if (!is_shuffle(graph.node(id))) return false;
+  const ValueId output = graph.node(id).outputs[0];
+  const std::vector<NodeId> users = graph.users(output);
+  return graph.is_output(output) || users.size() != 1 || !is_shuffle(graph.node(users[0]));
+}
+
+// A transpose that only moves dims of size 1 is a reshape: a view.
+bool improves(const Graph& graph, const std::vector<NodeId>& chain, const ShuffleMap::Chain& shorter) {
+  if (shorter.length() < static_cast<int>(chain.size())) return true;
+  int transposes = 0;
+  for (const NodeId id : chain) transposes += std::holds_alternative<Transpose>(graph.node(id).op);
+  return shorter.length() == static_cast<int>(chain.size()) && transposes > (shorter.perm ? 1 : 0);
+}
+
+bool simplify(Graph& graph, NodeId last, PassContext& context) {
+  const Node& end = graph.node(last);
+  const std::vector<NodeId> chain = shuffle_chain(graph, end.outputs[0]);
+  const ValueId source = graph.node(chain.front()).inputs[0];
+  ShuffleMap map(graph.value(source).shape);
+  for (const NodeId id : chain)
+    if (!map.apply(graph, id)) return false;
+  if (!improves(graph, chain, map.shortest()) || !context.may_change()) return false;
+
+  GraphEditor editor(graph);
+  if (map.shortest().length() == 0 && !editor.can_replace_uses(end.outputs[0], source)) return false;
+  std::vector<Origin> origins;
+  for (const NodeId id : chain)
+    origins.insert(origins.end(), graph.node(id).origins.begin(), graph.node(id).origins.end());
+  context.observer.on(FusionApplied{"ShuffleShuffleFusion", graph.node(chain.front()).name, end.name});
+  const ValueId old = end.outputs[0];
+  const ValueId moved = map.emit(editor, source, end.name, origins, last);
+  editor.replace_uses(old, moved);
+  return true;
+}
+
+}  // namespace
+
+bool simplify_shuffles(Graph& graph, PassContext& context) {
+  bool changed = false;
+  for (const NodeId id : std::vector<NodeId>(graph.order()))
+    if (!graph.node(id).removed && ends_chain(graph, id)) changed |= simplify(graph, id, context);
+  return changed;
+}
+
+}  // namespace lathe

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The order of the passes, and why. A stage repeats until none of its passes changes anything, so order within a stage only
+// says who looks first.
+#include "passes/passes.h"
+
+namespace lathe {
+
+std::vector<Stage> default_stages() {
+  return {
+      // What nobody reads should not be looked at by anybody.
+      {"dead-layer removal", {{"remove_dead", "DeadLayerRemoval", remove_dead}}},
+
+      // Constants first: patterns ask for numbers, and exporters write them as little computations. Equal nodes are merged
+      // here too, because a pattern must see "read once" where an exporter wrote the same thing twice.
+      {"constant folding",
+       {{"fold_constants", "ConstantFolding", fold_constants},
+        {"remove_noop", "NoopRemoval", remove_noop},
+        {"merge_common_subexpressions", "DupeLayerRemoval", merge_common_subexpressions},
+        {"erase_pooling", "PoolingErasure", erase_pooling}}},
+
+      // Into the weights, before activations and sums can stand between a convolution and its scale.
+      {"scale fusion",
+       {{"fold_batchnorm", "ConvScaleFusion", fold_batchnorm},
+        {"fold_conv_bias", "ConvScaleFusion", fold_conv_bias}}},
+
+      // Shuffles out of the way of everything that looks for neighbours: down behind products until they cancel. Slices of
+      // a product become products (split_matmuls) only after the shuffles between them are gone.
+      {"shuffle fusion",
+       {{"simplify_shuffles", "ShuffleShuffleFusion", simplify_shuffles},
+        {"move_shuffles_down", "ShuffleMatMulSwap", move_shuffles_down},
+        {"simplify_gathers", "GatherToSlice", simplify_gathers},
+        {"simplify_concats", "ConcatSplitErasure", simplify_concats},
+        {"split_matmuls", "MatMulSplit", split_matmuls},
+        {"fold_constants", "ConstantFolding", fold_constants},
+        {"remove_noop", "NoopRemoval", remove_noop},
+        {"merge_common_subexpressions", "DupeLayerRemoval", merge_common_subexpressions}}},
+
+      // Functions that exporters write out in parts. Before the epilogues, which would take the parts one by one.
+      {"function fusion",
+       {{"fuse_gelu_erf", "GeluErfFusion", fuse_gelu_erf},
+        {"fuse_gelu_tanh", "GeluTanhFusion", fuse_gelu_tanh},
+        {"fuse_silu", "SwishFusion", fuse_silu},
+        {"fuse_hard_swish", "HardSwishFusion", fuse_hard_swish},
+        {"fuse_clip", "ClipFusion", fuse_clip},
+        {"fuse_softmax", "SoftmaxFusion", fuse_softmax},
+        {"fuse_layer_norm", "LayerNormFusion", fuse_layer_norm},
+        {"fuse_rms_norm", "RmsNormFusion", fuse_rms_norm},
+        {"fuse_norm_scale", "NormScaleFusion", fuse_norm_scale}}},
+
+      // Attention needs its softmax whole; the Transposes it puts around itself cancel against those that split the heads.
+      {"attention fusion",
+       {{"fuse_attention", "AttentionFusion", fuse_attention},
+        {"simplify_shuffles", "ShuffleShuffleFusion", simplify_shuffles},
+        {"move_shuffles_down", "ShuffleMatMulSwap", move_shuffles_down},
+        {"remove_noop", "NoopRemoval", remove_noop}}},
+
+      // A BatchNorm that is still there has no convolution in front.
+      {"batchnorm lowering", {{"lower_batchnorm", "ScaleLowering", lower_batchnorm}}},
+
+      // Tails into their layers. Activations before sums: of conv, relu, add the relu belongs to the convolution.
+      {"vertical fusions",
+       {{"fuse_conv_activation", "ConvReluFusion", fuse_conv_activation},
+        {"fuse_conv_residual", "ConvEltwiseSumFusion", fuse_conv_residual},
+        {"fuse_matmul_epilogue", "MatMulEpilogueFusion", fuse_matmul_epilogue}}},
+
+      // What no layer took.
+      {"pointwise fusion", {{"fuse_pointwise", "PointWiseFusion", fuse_pointwise}}},
+
+      {"dupe layer removal",
+       {{"merge_common_subexpressions", "DupeLayerRemoval", merge_common_subexpressions}}},
+      {"final dead-layer removal", {{"remove_dead", "DeadLayerRemoval", remove_dead}}},
+
+      // Last: it marks the layers that there are.
+      {"precision marking", {{"mark_precisions", "PrecisionMarking", mark_precisions}}},
+  };
+}
+
+}  // namespace lathe
