@@ -28,11 +28,9 @@ class FakeBackend final : public Backend {
     target_ = {.backend = "fake", .description = "a fake device", .key = std::move(key), .threads = 1};
   }
 
-  std::map<std::string, double, std::less<>> times_ms = {{"fake_linear", 1.0},
-                                                         {"fake_fast", 0.4},
-                                                         {"fake_copy", 0.05},
-                                                         {"fake_winograd", 0.2},
-                                                         {"fake_move", 0.5}};
+  std::map<std::string, double, std::less<>> times_ms = {{"fake_linear", 1.0}, {"fake_fast", 0.4},
+                                                         {"fake_copy", 0.05},  {"fake_winograd", 0.2},
+                                                         {"fake_move", 0.5},   {"fake_reference", 50}};
   bool fast_tactics = true;
   mutable int timings = 0;        // calls of prepare_timing
   mutable int packed_blocks = 0;  // blocks that compile() had to pack
@@ -245,7 +243,7 @@ inline std::vector<Tactic> FakeBackend::tactics(const LayerQuery& query) const {
     for (Tactic& t : list) t.in_place_inputs = {0};
   list.push_back(make("fake_huge", false));
   list.back().support = Support::no("needs more memory than there is");
-  list.push_back(make("fake_linear", false));
+  list.push_back(make("fake_reference", false));
   list.back().runner = "FakeReference";
   list.back().last_resort = true;
   return list;

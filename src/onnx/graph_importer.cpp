@@ -113,6 +113,12 @@ void GraphImporter::add_inputs(Scope& scope) {
                         "' is not a tensor (sequences, maps and optionals are not supported)");
     }
     const DType dtype = dtype_from_onnx(input.type.elem_type, "input '" + name + "'");
+    if (const auto it = options_.constant_inputs.find(name); it != options_.constant_inputs.end()) {
+      if (it->second.dtype() != dtype)
+        throw_input_error("the constant for input '" + name + "' has another type");
+      scope.values[input.name] = builder_.add_constant(name, it->second);
+      continue;
+    }
     scope.values[input.name] = builder_.editor().add_input(name, dtype, input_shape(input));
   }
 }

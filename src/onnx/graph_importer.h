@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/observer.h"
+#include "onnx/import.h"
 #include "onnx/import_node.h"
 #include "onnx/model.h"
 
@@ -12,8 +13,8 @@ namespace lathe::onnx {
 
 class GraphImporter {
  public:
-  GraphImporter(const ModelProto& model, TensorSource& tensors, Graph& graph)
-      : model_(model), tensors_(tensors), builder_(graph) {}
+  GraphImporter(const ModelProto& model, TensorSource& tensors, const ImportOptions& options, Graph& graph)
+      : model_(model), tensors_(tensors), options_(options), builder_(graph) {}
 
   // Fills the graph. Throws UnsupportedError that lists all nodes that cannot be imported, Input errors for
   // wrong models.
@@ -55,6 +56,7 @@ class GraphImporter {
 
   const ModelProto& model_;
   TensorSource& tensors_;
+  const ImportOptions& options_;
   GraphBuilder builder_;
   std::vector<Problem> problems_;
   std::map<std::string, int, std::less<>> unnamed_;  // running numbers of unnamed nodes, by operator

@@ -53,7 +53,8 @@ void tell(const ImportedModel& imported, Observer& observer) {
 }
 
 ImportedModel import_bytes(std::span<const std::byte> bytes, const std::filesystem::path& folder,
-                           const std::string& file, Observer& observer, std::shared_ptr<const void> owner) {
+                           const std::string& file, Observer& observer, std::shared_ptr<const void> owner,
+                           const ImportOptions& options) {
   const ModelProto model = parse_model(bytes);
   ImportedModel imported;
   imported.info = model_info(model, file);
@@ -61,19 +62,20 @@ ImportedModel import_bytes(std::span<const std::byte> bytes, const std::filesyst
   count_nodes(model, imported);
   tell(imported, observer);
   TensorSource tensors(std::move(owner), folder);
-  GraphImporter(model, tensors, imported.graph).run();
+  GraphImporter(model, tensors, options, imported.graph).run();
   verify_graph(imported.graph);
   return imported;
 }
 
 }  // namespace
 
-ImportedModel import_onnx(const std::filesystem::path& path, Observer& observer) {
+ImportedModel import_onnx(const std::filesystem::path& path, Observer& observer,
+                          const ImportOptions& options) {
   const auto file = MappedFile::open(path);
   try {
     const std::filesystem::path folder =
         path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-    return import_bytes(file->bytes(), folder, path.string(), observer, file);
+    return import_bytes(file->bytes(), folder, path.string(), observer, file, options);
   } catch (Error& error) {
     error.add_context(path.string());
     throw;
@@ -81,8 +83,9 @@ ImportedModel import_onnx(const std::filesystem::path& path, Observer& observer)
 }
 
 ImportedModel import_onnx(std::span<const std::byte> bytes, const std::filesystem::path& folder,
-                          Observer& observer, std::shared_ptr<const void> owner) {
-  return import_bytes(bytes, folder, "", observer, std::move(owner));
+                          Observer& observer, std::shared_ptr<const void> owner,
+                          const ImportOptions& options) {
+  return import_bytes(bytes, folder, "", observer, std::move(owner), options);
 }
 
 }  // namespace lathe

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,12 +28,20 @@ struct ImportedModel {
   int64_t dequantize_count = 0;  // DequantizeLinear
 };
 
+struct ImportOptions {
+  // Inputs that become constants: the graph has no such input any more. Lets a model in whose shapes or axes
+  // are inputs, when they are known beforehand.
+  std::map<std::string, Tensor, std::less<>> constant_inputs;
+};
+
 // Emits ModelParsed, and one line that counts Q/DQ nodes when there are any. Throws Input for damaged or
 // unsupported models (all unsupported nodes are listed at once), System when a file cannot be read.
-ImportedModel import_onnx(const std::filesystem::path& path, Observer& observer);
+ImportedModel import_onnx(const std::filesystem::path& path, Observer& observer,
+                          const ImportOptions& options = {});
 // A model in memory. `owner` keeps `bytes` alive as long as weights point into them (null: weights are
 // copied); external data is looked for in `folder` (empty: there may be none).
 ImportedModel import_onnx(std::span<const std::byte> bytes, const std::filesystem::path& folder,
-                          Observer& observer, std::shared_ptr<const void> owner = nullptr);
+                          Observer& observer, std::shared_ptr<const void> owner = nullptr,
+                          const ImportOptions& options = {});
 
 }  // namespace lathe

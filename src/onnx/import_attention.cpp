@@ -56,7 +56,7 @@ class AttentionImport {
     q_ = to_heads(0, node_.integer("q_num_heads", 0), "q");
     k_ = to_heads(1, kv_heads, "k");
     v_ = to_heads(2, kv_heads, "v");
-    const Shape& q = node_.shape_of(q_);
+    const Shape q = node_.shape_of(q_);
     if (!q[3].is_constant()) throw_unsupported("the size of its heads is not constant");
     scale_ = node_.real("scale", 1 / std::sqrt(static_cast<float>(q[3].value())));
   }

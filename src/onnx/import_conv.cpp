@@ -8,7 +8,7 @@ namespace {
 
 // The weight's spatial dims; kernel_shape, when given, must say the same.
 Ints read_kernel(const NodeImport& node, size_t dims) {
-  const Shape& w = node.shape(1);
+  const Shape w = node.shape(1);
   if (w.size() != dims + 2) node.fail("input and weight must have the same number of dimensions");
   Ints kernel;
   for (size_t i = 0; i < dims; ++i) {

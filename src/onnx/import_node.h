@@ -47,16 +47,15 @@ class NodeImport {
   const Values& inputs() const { return setup_.inputs; }
   const Value& value(size_t i) const { return builder().value(in(i)); }
   const Value& value_of(ValueId id) const { return builder().value(id); }
-  const Shape& shape(size_t i) const { return value(i).shape; }
-  const Shape& shape_of(ValueId id) const { return value_of(id).shape; }
+  Shape shape(size_t i) const { return value(i).shape; }
+  Shape shape_of(ValueId id) const { return value_of(id).shape; }
   int64_t rank(size_t i) const { return static_cast<int64_t>(shape(i).size()); }
   DType dtype(size_t i) const { return value(i).dtype; }
   DType dtype_of(ValueId id) const { return value_of(id).dtype; }
 
   // --- what is known of an input before anything runs
-  const Tensor* constant(size_t i) const {
-    return has(i) && value(i).is_constant() ? &value(i).constant : nullptr;
-  }
+  // (By value, like shapes above: adding a node moves the graph's values.)
+  Tensor constant(size_t i) const { return has(i) ? value(i).constant : Tensor(); }
   // Elements as dims: from a constant integer tensor or a shape computation.
   std::optional<Shape> contents(size_t i) const;
   // Elements of an integer constant (all dims constant).

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pad: pads and value as attributes (opset 2), as inputs (11), for some axes only (18).
+#include <cstdlib>
+
 #include "onnx/importers.h"
 
 namespace lathe::onnx {
@@ -50,10 +52,36 @@ Values import_pad(NodeImport& node) {
   return {node.add(known, {node.in(0), kNoValue, node.in_or_none(2)})};
 }
 
+// Each axis is cropped or padded around its middle; an odd remainder goes to the end.
+Values import_center_crop_pad(NodeImport& node) {
+  const auto target = node.known_ints(1);
+  if (!target) throw_unsupported("its target shape is computed while the model runs; it must be constant");
+  Ints axes = node.ints("axes").value_or(Ints());
+  for (int64_t i = 0; !node.has_attribute("axes") && i < node.rank(0); ++i) axes.push_back(i);
+  if (axes.size() != target->size()) node.fail("the target shape needs one entry per axis");
+  Shape pads(2 * node.shape(0).size(), Dim(0));
+  ValueId x = node.in(0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t axis = normalize_axis(axes[i], node.rank(0), "axes");
+    const Dim dim = node.shape(0)[static_cast<size_t>(axis)];
+    if (!dim.is_constant())
+      throw_unsupported("dimension " + std::to_string(axis) + " of its input is not constant");
+    const int64_t have = dim.value(), want = (*target)[i], begin = std::abs(have - want) / 2;
+    if (want < have) x = node.slice(x, axis, begin, begin + want, "crop" + std::to_string(axis));
+    if (want > have) {
+      pads[static_cast<size_t>(axis)] = begin;
+      pads[node.shape(0).size() + static_cast<size_t>(axis)] = want - have - begin;
+    }
+  }
+  return {node.add(Pad{.pads = pads}, {x})};
+}
+
 }  // namespace
 
 std::vector<Importer> pad_importers() {
-  return {{"Pad", 2, 10, import_pad_attributes}, {"Pad", 11, kLatestOpset, import_pad}};
+  return {{"CenterCropPad", 18, kLatestOpset, import_center_crop_pad},
+          {"Pad", 2, 10, import_pad_attributes},
+          {"Pad", 11, kLatestOpset, import_pad}};
 }
 
 }  // namespace lathe::onnx

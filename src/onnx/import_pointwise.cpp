@@ -82,6 +82,12 @@ Values import_swish(NodeImport& node) {
   return import_activation(node, PointwiseCode::Silu, {"alpha", 1, "", 0});
 }
 
+// swish(a) * b
+Values import_swiglu(NodeImport& node) {
+  const ValueId gate = node.pointwise(PointwiseCode::Silu, {node.in(0)}, node.real("alpha", 1), 0, "gate");
+  return {node.pointwise(PointwiseCode::Mul, {gate, node.in(1)})};
+}
+
 Values import_is_inf(NodeImport& node) {
   const auto negative = static_cast<float>(node.integer("detect_negative", 1) != 0);
   const auto positive = static_cast<float>(node.integer("detect_positive", 1) != 0);
@@ -126,10 +132,10 @@ Values import_clip_attributes(NodeImport& node) {
 
 // Constant float bounds become parameters; others are Max and Min with the bound as operand.
 Values import_clip(NodeImport& node) {
-  const Tensor *low = node.constant(1), *high = node.constant(2);
-  if (node.dtype(0) == DType::Float32 && low && high && low->size() == 1 && high->size() == 1) {
-    return {node.pointwise(PointwiseCode::Clip, {node.in(0)}, static_cast<float>(low->to_doubles()[0]),
-                           static_cast<float>(high->to_doubles()[0]))};
+  const Tensor low = node.constant(1), high = node.constant(2);
+  if (node.dtype(0) == DType::Float32 && low && high && low.size() == 1 && high.size() == 1) {
+    return {node.pointwise(PointwiseCode::Clip, {node.in(0)}, static_cast<float>(low.to_doubles()[0]),
+                           static_cast<float>(high.to_doubles()[0]))};
   }
   ValueId result = node.in(0);
   if (node.has(1))
@@ -145,8 +151,8 @@ Values import_where(NodeImport& node) {
 // Dropout does nothing at inference; its mask is true everywhere.
 Values import_dropout(NodeImport& node) {
   const auto training = node.known_ints(2);
-  const Tensor* ratio = node.constant(1);
-  const bool keeps_all = ratio && ratio->size() == 1 && ratio->to_doubles()[0] == 0;
+  const Tensor ratio = node.constant(1);
+  const bool keeps_all = ratio && ratio.size() == 1 && ratio.to_doubles()[0] == 0;
   if (node.has(2) && !keeps_all && (!training || training->size() != 1 || training->front())) {
     throw_unsupported("training mode drops random elements; export the model for inference");
   }
@@ -232,6 +238,7 @@ std::vector<Importer> other_importers() {
           {"Selu", 6, kLatestOpset, import_selu},
           {"Shrink", 9, kLatestOpset, import_shrink},
           {"Sum", 6, kLatestOpset, import_variadic<C::Add>},
+          {"SwiGLU", 28, kLatestOpset, import_swiglu},
           {"Swish", 24, kLatestOpset, import_swish},
           {"ThresholdedRelu", 10, kLatestOpset, import_thresholded_relu},
           {"Where", 9, kLatestOpset, import_where}};

@@ -106,20 +106,19 @@ Values import_conv_integer(NodeImport& node) {
 }
 
 ValueId dequantized(NodeImport& node, size_t x, int64_t axis, const std::string& name) {
-  return node.add(DequantizeLinear{.axis = axis, .to = DType::Float32},
-                  {node.in(x), node.in(x + 1), node.in(x + 2)}, name);
+  const ValueId scale = node.cast(node.in(x + 1), DType::Float32, name + "_scale");
+  return node.add(DequantizeLinear{.axis = axis, .to = DType::Float32}, {node.in(x), scale, node.in(x + 2)},
+                  name);
 }
 
 ValueId quantized(NodeImport& node, ValueId y, size_t scale) {
   const QuantizeLinear op{.axis = 1, .to = node.dtype(scale + 1)};
-  return node.add(op, {y, node.in(scale), node.in(scale + 1)}, "quantize");
+  return node.add(op, {y, node.cast(node.in(scale), DType::Float32, "y_scale"), node.in(scale + 1)},
+                  "quantize");
 }
 
 // inputs: a, scale, zero point, b, scale, zero point, scale and zero point of y
 Values import_qlinear_matmul(NodeImport& node) {
-  for (const size_t i : {1, 4, 6}) {
-    if (node.dtype(i) != DType::Float32) throw_unsupported("its scales are not float32");
-  }
   const ValueId a = dequantized(node, 0, node.rank(0) - 2, "a"),
                 b = dequantized(node, 3, node.rank(3) - 1, "b");
   return {quantized(node, node.add(MatMul{}, {a, b}), 6)};

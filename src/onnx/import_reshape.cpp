@@ -73,7 +73,7 @@ std::set<int64_t> normalized(const NodeImport& node, const Ints& axes, int64_t r
 }
 
 Values import_squeeze(NodeImport& node) {
-  const Shape& shape = node.shape(0);
+  const Shape shape = node.shape(0);
   const auto axes = node.ints_or_input("axes", 1);
   const std::set<int64_t> chosen = normalized(node, axes.value_or(Ints()), node.rank(0));
   Shape to;
@@ -111,15 +111,19 @@ Values import_transpose(NodeImport& node) {
   return {node.add(Transpose{.perm = perm}, {node.in(0)})};
 }
 
-Values import_depth_to_space(NodeImport& node) {
+Values add_block_move(NodeImport& node, bool inverse) {
   const std::string mode = node.text("mode", "DCR");
   if (mode != "DCR" && mode != "CRD") node.fail("mode is '" + mode + "', not 'DCR' or 'CRD'");
-  return {node.add(DepthToSpace{.block = node.required_integer("blocksize"), .crd = mode == "CRD"},
-                   {node.in(0)})};
+  const DepthToSpace op{
+      .block = node.required_integer("blocksize"), .crd = mode == "CRD", .inverse = inverse};
+  return {node.add(op, {node.in(0)})};
 }
 
+Values import_depth_to_space(NodeImport& node) {
+  return add_block_move(node, false);
+}
 Values import_space_to_depth(NodeImport& node) {
-  return {node.add(DepthToSpace{.block = node.required_integer("blocksize"), .inverse = true}, {node.in(0)})};
+  return add_block_move(node, true);
 }
 
 }  // namespace

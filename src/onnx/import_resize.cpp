@@ -47,8 +47,8 @@ Resize old_resize(const NodeImport& node) {
 }
 
 Values with_scales(NodeImport& node, Resize op, size_t input) {
-  if (const Tensor* scales = node.constant(input)) {
-    op.scales = to_floats(scales->to_doubles());
+  if (const Tensor scales = node.constant(input)) {
+    op.scales = to_floats(scales.to_doubles());
     check_scales(node, op);
     return {node.add(op, {node.in(0)})};
   }
@@ -98,7 +98,7 @@ Resize read_resize(const NodeImport& node) {
 // An empty tensor in the place of roi, scales or sizes means that it is absent.
 ValueId present(const NodeImport& node, size_t i) {
   if (!node.has(i)) return kNoValue;
-  const Shape& shape = node.shape(i);
+  const Shape shape = node.shape(i);
   return shape.size() == 1 && shape[0].is_constant(0) ? kNoValue : node.in(i);
 }
 
@@ -108,7 +108,7 @@ Values import_resize(NodeImport& node) {
   if (op.coordinates != CoordinateMode::TfCropAndResize) roi = kNoValue;
   if ((scales == kNoValue) == (sizes == kNoValue)) node.fail("it needs scales or sizes, and not both");
   if (scales != kNoValue && node.constant(2)) {
-    op.scales = to_floats(node.constant(2)->to_doubles());
+    op.scales = to_floats(node.constant(2).to_doubles());
     scales = kNoValue;
   }
   if (sizes != kNoValue && node.contents(3)) {

@@ -34,7 +34,7 @@ Values import_shape(NodeImport& node) {
   const auto clamp = [rank](int64_t a) { return std::clamp<int64_t>(a < 0 ? a + rank : a, 0, rank); };
   const int64_t start = clamp(node.integer("start", 0));
   const int64_t end = std::max(start, clamp(node.integer("end", rank)));
-  const Shape& shape = node.shape(0);
+  const Shape shape = node.shape(0);
   return {add_shape(node, Shape(shape.begin() + start, shape.begin() + end), start, end)};
 }
 

@@ -40,7 +40,7 @@ struct Bounds {
 };
 
 Values add_slice(NodeImport& node, Bounds b) {
-  const Shape& shape = node.shape(0);
+  const Shape shape = node.shape(0);
   for (size_t i = 0; i < b.axes.size(); ++i) {
     b.axes[i] = normalize_axis(b.axes[i], node.rank(0), "axes");
     const Dim& dim = shape[static_cast<size_t>(b.axes[i])];

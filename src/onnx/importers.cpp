@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The list that answers "which ONNX operators exist?". If, Constant, Identity and the like, which leave no
-// node behind, are in graph_importer.cpp.
+// The list that answers "which ONNX operators exist?". If and Identity, which leave no node behind, are in
+// graph_importer.cpp.
 #include "onnx/importers.h"
 
 #include <algorithm>
@@ -24,24 +24,11 @@ std::vector<Importer> join(std::vector<std::vector<Importer>> families) {
 
 const std::vector<Importer>& all_importers() {
   static const std::vector<Importer> importers = join({
-      attention_importers(),
-      cast_importers(),
-      concat_importers(),
-      conv_importers(),
-      gather_importers(),
-      matmul_importers(),
-      norm_importers(),
-      pad_importers(),
-      pointwise_importers(),
-      pool_importers(),
-      quantize_importers(),
-      reduce_importers(),
-      reshape_importers(),
-      resize_importers(),
-      selection_importers(),
-      shape_importers(),
-      slice_importers(),
-      softmax_importers(),
+      attention_importers(), cast_importers(),   concat_importers(),   conv_importers(),
+      gather_importers(),    matmul_importers(), norm_importers(),     pad_importers(),
+      pointwise_importers(), pool_importers(),   quantize_importers(), reduce_importers(),
+      reshape_importers(),   resize_importers(), rotary_importers(),   selection_importers(),
+      shape_importers(),     slice_importers(),  softmax_importers(),
   });
   return importers;
 }

@@ -27,12 +27,6 @@ struct Case {
   std::vector<std::string> passes;
 };
 
-std::string trimmed(std::string text) {
-  text.erase(0, text.find_first_not_of(" \n"));
-  text.erase(text.find_last_not_of(" \n") + 1);
-  return text;
-}
-
 std::vector<Case> read_cases(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::vector<Case> cases;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Interpreter, random inputs, comparison and layer diff.
+// Interpreter, random inputs and comparison.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,6 @@
 #include "ops/evaluate_op.h"
 #include "reference/compare.h"
 #include "reference/interpreter.h"
-#include "reference/layer_diff.h"
 #include "reference/random_input.h"
 
 namespace lathe {
@@ -174,25 +173,6 @@ TEST(Tolerance, ReductionLengthOfOperators) {
   EXPECT_EQ(length(Reduce{ReduceKind::Sum, Ints{0, -1}}, {{2, 3, 7}}), 14);
   EXPECT_EQ(length(LayerNorm{-2}, {{2, 3, 7}}), 21);
   EXPECT_EQ(length(Pointwise{}, {{2, 3}}), 1);
-}
-
-TEST(LayerDiff, FindsTheFirstBadLayer) {
-  TwoNodes g;
-  const std::vector<Tensor> inputs = {Tensor::from<float>({1, 2}, {-1, 3})};
-  const auto actual = [&](ValueId id) -> std::optional<Tensor> {
-    // The first layer is wrong, the second right for what it got.
-    if (id == g.y) return Tensor::from<float>({1, 2}, {0, 3.5f});
-    return Tensor::from<float>({1, 2}, {-1, 6.5f});
-  };
-  const auto differences = diff_layers(g.graph, inputs, actual);
-  ASSERT_EQ(differences.size(), 2u);
-  EXPECT_TRUE(differences[0].bad());
-  EXPECT_FALSE(differences[1].bad());
-  EXPECT_GT(differences[1].accumulated.relative_l2, 0.05);
-  EXPECT_EQ(differences[1].local->max_absolute, 0);
-  EXPECT_EQ(first_bad(differences), &differences[0]);
-  const auto right = diff_layers(g.graph, inputs, [](ValueId) { return std::nullopt; });
-  EXPECT_EQ(first_bad(right), nullptr);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ Effort effort_of(const TuneOptions& options) {
       {.max_tactics = 8, .repetitions = 5, .budget_seconds = 15},
       {.max_tactics = 24, .repetitions = 8, .budget_seconds = 28},
       {.max_tactics = 64, .repetitions = 12, .budget_seconds = 180},
-      {.max_tactics = kAll, .repetitions = 24, .budget_seconds = kUnlimited},
+      {.max_tactics = kAll, .repetitions = 24, .budget_seconds = kUnlimited, .last_resorts = true},
   }};
   Effort effort = levels[static_cast<size_t>(std::clamp(options.level, 0, 5))];
   if (options.max_tactics > 0) effort.max_tactics = options.max_tactics;

@@ -38,12 +38,14 @@ struct CaseInfo {
 };
 
 struct DataSet {
-  std::map<int, Tensor> inputs, outputs;
+  std::map<std::string, Tensor, std::less<>> inputs;  // by name
+  std::map<size_t, Tensor> outputs;                   // by position
 };
 
 // input_3.pb -> 3
-int file_number(const fs::path& path) {
-  return std::stoi(path.stem().string().substr(path.stem().string().find('_') + 1));
+size_t file_number(const fs::path& path) {
+  const std::string stem = path.stem().string();
+  return std::stoul(stem.substr(stem.find('_') + 1));
 }
 
 Tensor load_tensor(const fs::path& path) {
@@ -52,15 +54,29 @@ Tensor load_tensor(const fs::path& path) {
   return source.load(onnx::parse_tensor(file->bytes()));
 }
 
-DataSet load_data_set(const fs::path& folder) {
+DataSet load_data_set(const fs::path& folder, const std::vector<std::string>& input_names) {
   DataSet data;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     if (entry.path().extension() != ".pb") continue;
-    if (name.starts_with("input_")) data.inputs[file_number(entry.path())] = load_tensor(entry.path());
-    if (name.starts_with("output_")) data.outputs[file_number(entry.path())] = load_tensor(entry.path());
+    const size_t number = file_number(entry.path());
+    if (name.starts_with("input_") && number < input_names.size()) {
+      data.inputs[input_names[number]] = load_tensor(entry.path());
+    }
+    if (name.starts_with("output_")) data.outputs[number] = load_tensor(entry.path());
   }
   return data;
+}
+
+std::vector<DataSet> load_data_sets(const fs::path& folder) {
+  const auto file = MappedFile::open(folder / "model.onnx");
+  std::vector<std::string> names;
+  for (const onnx::ValueInfo& v : onnx::parse_model(file->bytes()).graph.inputs) names.emplace_back(v.name);
+  std::vector<DataSet> sets;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_directory()) sets.push_back(load_data_set(entry.path(), names));
+  }
+  return sets;
 }
 
 // ONNX's own bound for these tests is rtol 1e-3, atol 1e-7 on float32; ours is tighter on the whole tensor
@@ -95,33 +111,52 @@ std::string check_output(const Tensor& actual, const Tensor& expected) {
   return c.to_string();
 }
 
-Verdict run_case(const fs::path& folder, Runner& runner) {
+std::vector<Tensor> run_model(const ImportedModel& model, const DataSet& data, Runner& runner) {
+  std::vector<Tensor> inputs;
+  for (const ValueId id : model.graph.inputs()) inputs.push_back(data.inputs.at(model.graph.value(id).name));
+  return runner.run(model.graph, inputs);
+}
+
+Verdict run_case(const fs::path& folder, Runner& runner, bool fix_integers) {
   NullObserver observer;
-  const ImportedModel model = import_onnx(folder / "model.onnx", observer);
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (!entry.is_directory()) continue;
-    const DataSet data = load_data_set(entry.path());
-    std::vector<Tensor> inputs;
-    for (const auto& [number, tensor] : data.inputs) inputs.push_back(tensor);
-    const std::vector<Tensor> outputs = runner.run(model.graph, inputs);
+  const fs::path file = folder / "model.onnx";
+  if (!fix_integers) import_onnx(file, observer);  // what is not supported may have data that cannot be read
+  for (const DataSet& data : load_data_sets(folder)) {
+    ImportOptions options;
+    if (fix_integers) {
+      for (const auto& [name, tensor] : data.inputs) {
+        if (is_integer(tensor.dtype()) || tensor.dtype() == DType::Bool)
+          options.constant_inputs[name] = tensor;
+      }
+    }
+    const ImportedModel model = import_onnx(file, observer, options);
+    const std::vector<Tensor> outputs = run_model(model, data, runner);
     for (const auto& [number, expected] : data.outputs) {
-      if (static_cast<size_t>(number) >= outputs.size())
-        return {"failed", "output " + std::to_string(number) + " is missing"};
-      const std::string problem = check_output(outputs[static_cast<size_t>(number)], expected);
+      if (number >= outputs.size()) return {"failed", "output " + std::to_string(number) + " is missing"};
+      const std::string problem = check_output(outputs[number], expected);
       if (!problem.empty()) return {"failed", "output " + std::to_string(number) + ": " + problem};
     }
   }
   return {"passed", ""};
 }
 
-Verdict judge(const fs::path& folder, Runner& runner) {
+Verdict judge(const fs::path& folder, Runner& runner, bool fix_integers) {
   try {
-    return run_case(folder, runner);
+    return run_case(folder, runner, fix_integers);
   } catch (const onnx::UnsupportedError& error) {
     return {"unsupported", error.what()};
   } catch (const std::exception& error) {
     return {"failed", error.what()};
   }
+}
+
+// Cases have shapes and axes as inputs even where the operator only works with constants. Such a case runs a
+// second time with its integer inputs as constants, and its verdict says so.
+Verdict judge(const fs::path& folder, Runner& runner) {
+  const Verdict verdict = judge(folder, runner, false);
+  if (verdict.result == "passed") return verdict;
+  const Verdict fixed = judge(folder, runner, true);
+  return fixed.result == "passed" ? Verdict{"passed", "with constant integer inputs"} : verdict;
 }
 
 void collect_operators(const onnx::GraphProto& graph, std::set<std::string>& operators) {

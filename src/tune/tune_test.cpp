@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/tune.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backend/fake_backend.h"
+#include "ir/text.h"
+#include "memory/memory_plan.h"
+#include "tune/choose.h"
+#include "tune/signature.h"
+
+namespace lathe {
+namespace {
+
+// Remembers the events in the order of their telling, as short lines.
+class Recorder final : public Observer {
+ public:
+  void on(const Event& event) override { std::visit(*this, event); }
+  template <class Other>
+  void operator()(const Other&) {}
+  void operator()(const Message& e) { lines.push_back("message " + e.text); }
+  void operator()(const CostsStarted& e) { lines.push_back("costs " + e.layer); }
+  void operator()(const FormatsStarted& e) {
+    lines.push_back("formats " + e.inputs[0] + " -> " + e.outputs[0]);
+  }
+  void operator()(const RunnerStarted& e) { lines.push_back("runner " + e.runner); }
+  void operator()(const RunnerSkipped& e) { lines.push_back("skipped " + e.runner + " " + e.reason); }
+  void operator()(const TacticTimed& e) {
+    lines.push_back("tactic " + e.tactic + (e.from_cache ? " cached" : ""));
+    cached += e.from_cache;
+  }
+  void operator()(const RunnerFinished& e) { lines.push_back("finished " + e.runner); }
+  void operator()(const TacticChosen& e) { lines.push_back("chosen " + e.tactic); }
+  void operator()(const ReformatAdded& e) {
+    lines.push_back("reformat " + e.layer + " " + e.from + " -> " + e.to);
+  }
+  void operator()(const Progress& e) { done = e.done, total = e.total; }
+  bool told(const std::string& line) const {
+    return std::find(lines.begin(), lines.end(), line) != lines.end();
+  }
+  std::vector<std::string> lines;
+  int cached = 0;
+  int64_t done = 0, total = 0;
+};
+
+struct Tuned {
+  TunedGraph graph;
+  Recorder log;
+};
+
+Tuned tune(const std::string& text, const FakeBackend& backend, const TuneOptions& options = {},
+           TimingCache* cache = nullptr, const SymbolRanges& ranges = {}) {
+  Tuned result;
+  TimingCache own;
+  result.graph = tune_graph(parse_graph(text), ranges, backend, options, cache ? *cache : own, result.log);
+  const MemoryPlan plan = plan_memory(result.graph.graph, result.graph.choices, ranges);
+  SymbolValues most;
+  for (const auto& [symbol, range] : ranges) most[symbol] = range.max;
+  check_memory_plan(result.graph.graph, result.graph.choices, plan, most);
+  return result;
+}
+
+std::vector<std::string> layers(const Tuned& tuned) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < tuned.graph.choices.size(); ++i)
+    names.push_back(tuned.graph.graph.node(tuned.graph.graph.order()[i]).name + ": " +
+                    tuned.graph.choices[i].tactic.name);
+  return names;
+}
+
+constexpr const char* kChain = R"(graph "chain" {
+  input %x: float32[1, 8, 4, 4]
+  %a: float32[1, 8, 4, 4] = Pointwise "a" (%x) {code=Relu}
+  %b: float32[1, 8, 4, 4] = Pointwise "b" (%a) {code=Relu}
+  output %b
+})";
+
+TEST(Tune, FastFormatsWithReformatsAtTheBorders) {
+  FakeBackend backend;
+  const Tuned tuned = tune(kChain, backend);
+  EXPECT_EQ(layers(tuned), (std::vector<std::string>{
+                               "Reformatting CopyNode for Input Tensor 0 to a: fake_copy", "a: fake_fast",
+                               "b: fake_fast", "Reformatting CopyNode for Output Tensor 0 to b: fake_copy"}));
+  const Graph& graph = tuned.graph.graph;
+  EXPECT_EQ(graph.value(graph.outputs()[0]).name, "b");
+  EXPECT_TRUE(graph.value(graph.outputs()[0]).format.is_linear());
+  EXPECT_TRUE(graph.find_value("Reformatted Output Tensor 0 to b").has_value());
+  EXPECT_NEAR(tuned.graph.layers_ms, 0.4 + 0.4 + 0.05 + 0.05, 1e-6);
+  EXPECT_TRUE(
+      tuned.log.told("reformat Reformatted Input Tensor 0 to a (x) Float(128,16,4,1) -> Float(128,1,32,8)"));
+  EXPECT_EQ(tuned.log.done, 2);
+  EXPECT_EQ(tuned.log.total, 2);
+}
+
+TEST(Tune, DearReformatsKeepLayersWhereTheyAre) {
+  FakeBackend backend;
+  backend.times_ms["fake_copy"] = 0.7;
+  EXPECT_EQ(layers(tune(kChain, backend)), (std::vector<std::string>{"a: fake_linear", "b: fake_linear"}));
+}
+
+TEST(Tune, EventsComeInTheOrderOfALog) {
+  FakeBackend backend;
+  const auto& lines = tune(kChain, backend).log.lines;
+  const std::vector<std::string> first(lines.begin(), lines.begin() + 13);
+  EXPECT_EQ(first,
+            (std::vector<std::string>{"skipped Fake fake_huge: needs more memory than there is",
+                                      "skipped Fake fake_huge: needs more memory than there is", "costs a",
+                                      "formats Float(128,16,4,1) -> Float(128,16,4,1)", "runner Fake",
+                                      "tactic fake_linear", "finished Fake", "chosen fake_linear",
+                                      "formats Float(128,1,32,8) -> Float(128,1,32,8)", "runner FakeFast",
+                                      "tactic fake_fast", "finished FakeFast", "chosen fake_fast"}));
+}
+
+TEST(Tune, IdenticalLayersAreTimedOnce) {
+  FakeBackend backend;
+  const Tuned tuned = tune(kChain, backend);
+  EXPECT_EQ(tuned.log.cached, 2);     // both tactics of b
+  EXPECT_EQ(backend.timings, 2 + 2);  // two tactics, two directions of the reformat
+}
+
+TEST(Tune, SameCacheSameResultWithoutTiming) {
+  FakeBackend backend;
+  TimingCache cache;
+  const Tuned cold = tune(kChain, backend, {}, &cache);
+  TimingCache read;
+  read.merge_text(cache.to_text());
+  const int timings = backend.timings;
+  const Tuned warm = tune(kChain, backend, {.error_on_cache_miss = true}, &read);
+  EXPECT_EQ(backend.timings, timings);
+  EXPECT_EQ(to_text(warm.graph.graph), to_text(cold.graph.graph));
+  for (size_t i = 0; i < cold.graph.choices.size(); ++i)
+    EXPECT_EQ(warm.graph.choices[i].time_ms, cold.graph.choices[i].time_ms);
+}
+
+TEST(Tune, CacheMissCanBeAnError) {
+  FakeBackend backend;
+  try {
+    tune(kChain, backend, {.error_on_cache_miss = true});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("no entry for layer 'a'"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Tune, LevelZeroTimesNothing) {
+  FakeBackend backend;
+  TimingCache cache;
+  const Tuned tuned = tune(kChain, backend, {.level = 0}, &cache);
+  EXPECT_EQ(backend.timings, 0);
+  EXPECT_EQ(cache.size(), 0u);
+  EXPECT_FALSE(tuned.graph.timed);
+  EXPECT_EQ(layers(tuned), (std::vector<std::string>{"a: fake_linear", "b: fake_linear"}));  // the first
+}
+
+TEST(Tune, NoTimeLeftStillGivesAnEngine) {
+  FakeBackend backend;
+  const Tuned tuned = tune(kChain, backend, {.budget_seconds = 0});
+  EXPECT_EQ(backend.timings, 0);
+  EXPECT_EQ(layers(tuned).size(), 2u);
+  EXPECT_NE(tuned.log.lines.back().find("budget for tuning ended before 2 of 2 layers"), std::string::npos);
+}
+
+TEST(Tune, MaxTacticsAndLevels) {
+  FakeBackend backend;
+  tune(kChain, backend, {.max_tactics = 1});
+  EXPECT_EQ(backend.timings, 1);
+  backend.timings = 0;
+  tune(kChain, backend, {.level = 5});
+  EXPECT_EQ(backend.timings, 3 + 2);  // the last resort is a rival at this level
+}
+
+TEST(Tune, RunnersCanBeSwitchedOff) {
+  FakeBackend backend;
+  const Tuned tuned = tune(kChain, backend, {.disabled_runners = {"FakeFast"}});
+  EXPECT_EQ(layers(tuned)[0], "a: fake_linear");
+  EXPECT_TRUE(tuned.log.told("skipped FakeFast fake_fast: switched off by tactic sources"));
+  // Last resorts step in when nothing else is left; without them the error lists every reason.
+  EXPECT_EQ(tune(kChain, backend, {.disabled_runners = {"FakeFast", "Fake"}}).graph.choices[0].tactic.runner,
+            "FakeReference");
+  try {
+    tune(kChain, backend, {.disabled_runners = {"FakeFast", "Fake", "FakeReference"}});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    EXPECT_NE(what.find("could not find any implementation for layer 'a' (Relu) on a fake device"), what.npos)
+        << what;
+    EXPECT_NE(what.find("fake_huge: needs more memory than there is"), what.npos) << what;
+  }
+}
+
+TEST(Tune, ViewsThatCannotBePlacedGetCopies) {
+  FakeBackend backend;
+  const Tuned tuned = tune(R"(graph "views" {
+    input %x: float32[2, 4]
+    %a: float32[2, 4] = Pointwise "a" (%x) {code=Relu}
+    %y: float32[4, 4] = Concat "y" (%x, %a) {axis=0}
+    %r: float32[8, 2] = Reshape "r" (%y) {shape=[8, 2]}
+    output %y
+    output %r
+  })",
+                           backend);
+  EXPECT_EQ(layers(tuned),
+            (std::vector<std::string>{"a: fake_fast", "Copy of Input Tensor 0 to y: fake_copy",
+                                      "y: fake_view", "r: fake_view", "Copy of Output Tensor r: fake_copy"}));
+  EXPECT_EQ(tuned.graph.graph.value(tuned.graph.graph.outputs()[1]).name, "r");
+}
+
+TEST(Tune, OutputsThatAreInputs) {
+  FakeBackend backend;
+  const Tuned tuned = tune(R"(graph "through" {
+    input %x: float32[n, 4]
+    %a: float32[n, 4] = Pointwise "a" (%x) {code=Relu}
+    output %a
+    output %x
+  })",
+                           backend, {}, nullptr, {{"n", {1, 2, 4}}});
+  EXPECT_EQ(layers(tuned).size(), 2u);
+  EXPECT_EQ(tuned.graph.graph.inputs().size(), 1u);
+}
+
+std::string convs(int count) {
+  std::string text =
+      "graph \"convs\" {\n  input %x0: float32[1, 1, 2, 2]\n  const %w: float32[1, 1, 1, 1] = [2]\n";
+  for (int i = 0; i < count; ++i)
+    text += "  %x" + std::to_string(i + 1) + ": float32[1, 1, 2, 2] = Conv \"c" + std::to_string(i) +
+            "\" (%x" + std::to_string(i) +
+            ", %w) {kernel=[1, 1], strides=[1, 1], dilations=[1, 1], pads_begin=[0, 0], pads_end=[0, 0]}\n";
+  return text + "  output %x" + std::to_string(count) + "\n}";
+}
+
+TEST(Tune, InexactTacticsStayInsideTheErrorBudget) {
+  FakeBackend backend;
+  const auto count = [&](int layers, const TuneOptions& options) {
+    int inexact = 0;
+    for (const Choice& c : tune(convs(layers), backend, options).graph.choices)
+      inexact += c.tactic.error_factor > 1;
+    return inexact;
+  };
+  EXPECT_EQ(count(4, {}), 4);
+  // (7e-6 / (10 * 1.2e-7))^2 = 34.03
+  EXPECT_EQ(count(40, {}), 34);
+  EXPECT_EQ(count(4, {.winograd = false}), 0);
+}
+
+TEST(Signature, SaysWhatTheTimeDependsOn) {
+  const Graph graph = parse_graph(convs(1));
+  const SymbolRanges ranges;
+  const LayerQuery query{graph, graph.order()[0], ranges};
+  EXPECT_EQ(layer_signature(query),
+            "Conv{kernel=[1,1],strides=[1,1],dilations=[1,1],pads_begin=[0,0],pads_end=[0,0],groups=1,auto_"
+            "pad=NotSet} "
+            "(float32[1,1,2,2], const float32[1,1,1,1]) -> (float32[1,1,2,2])");
+  FakeBackend backend;
+  EXPECT_EQ(types_signature(backend.tactics(query)[1]), "float32:channels_last, - -> float32:channels_last");
+}
+
+TEST(Signature, DynamicShapesAreThoseOfTheOptPoint) {
+  const Graph graph = parse_graph(R"(graph "dynamic" {
+    input %x: float32[n, 4]
+    %a: float32[2*n, 2] = Reshape "a" (%x) {shape=[2*n, 2]}
+    output %a
+  })");
+  const SymbolRanges small = {{"n", {1, 2, 8}}}, same = {{"n", {2, 2, 4}}}, large = {{"n", {1, 8, 8}}};
+  const NodeId node = graph.order()[0];
+  EXPECT_NE(layer_signature({graph, node, small}).find("Reshape{shape=[4,2],"), std::string::npos)
+      << layer_signature({graph, node, small});
+  EXPECT_EQ(layer_signature({graph, node, small}), layer_signature({graph, node, same}));
+  EXPECT_NE(layer_signature({graph, node, small}), layer_signature({graph, node, large}));
+}
+
+}  // namespace
+}  // namespace lathe

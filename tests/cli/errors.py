@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command line says when something is wrong, and that old files survive it."""
+import os
+import subprocess
+
+FAILED = "re:&&&& FAILED TensorRT.trtexec \\[Lathe v\\d{6}\\] # .*"
+NO_ENGINE = ["[E] Failed to create engine from model or file.", "[E] Engine set up failed"]
+NO_NETWORK = ["[E] Network And Config setup failed", "[E] Building engine failed", *NO_ENGINE]
+QUICK = ["--iterations=2", "--warmUp=0", "--duration=0"]
+
+
+def arguments(t):
+    help_start = ["re:&&&& RUNNING TensorRT.trtexec .*", "=== Model Options ==="]
+    r = t.run()
+    t.expect(r, 0, [*help_start, "re:&&&& PASSED TensorRT.trtexec .*"])
+    for flag in ("--help", "-h"):
+        r = t.run(flag, "--nonsense")
+        t.expect(r, 0, help_start)
+        t.check(not any("PASSED" in line for line in r.out), "--help prints PASSED", r)
+    t.expect(t.run("--onnx=m.onnx", "--foo=bar", "--baz"), 1, [*help_start, FAILED],
+             ["[E] Unknown option: --foo bar", "[E] Unknown option: --baz "])
+    t.expect(t.run("--onnx", "m.onnx"), 1, [FAILED], ["[E] Model missing or format not recognized"])
+    t.expect(t.run("--onnx=m.onnx", "--iterations=x"), 1, [FAILED], ["re:\\[E\\] stoi.*--iterations=x.*"])
+    t.expect(t.run("--onnx=m.onnx", "--percentile=101"), 1, [FAILED], ["[E] Percentile 101.000000is not in [0,100]"])
+    t.expect(t.run("--loadEngine=a", "--saveEngine=b"), 1, [FAILED], ["[E] Incompatible load and save engine options selected"])
+    for flag, needs in (("--useDLACore=0", "DLA"), ("--calib=c", "calibration"), ("--fp8", "FP8"), ("--refit", "refit"),
+                        ("--batch=4", "--shapes"), ("--plugins=p.so", "plugin")):
+        t.expect(t.run("--onnx=m.onnx", flag), 1, [FAILED], [f"re:\\[E\\] {flag.split('=')[0]}.* .*{needs}.*"])
+
+
+def models(t):
+    finished = "re:\\[I\\] Finished parsing network model. Parse time: .*"
+    t.expect(t.run("--onnx=no_such.onnx"), 1, ["[I] Start parsing network model.", finished, FAILED],
+             ["re:\\[E\\] \\[TRT\\] .*no_such.onnx.*", "[E] Failed to parse onnx file", "[E] Parsing model failed", *NO_ENGINE])
+    (t.folder / "garbage.onnx").write_bytes(b"\x08\x07garbage" * 10)
+    t.expect(t.run("--onnx=garbage.onnx"), 1, [FAILED], ["re:\\[E\\] \\[TRT\\] .*garbage.onnx.*", "[E] Failed to parse onnx file"])
+    t.expect(t.run("--onnx=static.onnx", "--shapes=input:1x3x64x64"), 1, [FAILED],
+             ["[E] Static model does not take explicit shapes since the shape of inference tensors will be determined by the model "
+              "itself", *NO_NETWORK])
+    t.expect(t.run("--onnx=tiny.onnx", "--shapes=wrong:1x3x224x224"), 1, [FAILED],
+             ["re:\\[E\\] Cannot find input tensor with name \"wrong\" in the network inputs! Please make sure the input tensor "
+              "names are correct\\..*", *NO_NETWORK])
+    t.expect(t.run("--onnx=tiny.onnx", "--minShapes=input:8x3x224x224", "--maxShapes=input:1x3x224x224"), 1, [FAILED],
+             ["re:\\[E\\] \\[TRT\\] .*input.*", "[E] Required optimization profile is invalid", *NO_NETWORK])
+    t.expect(t.run("--onnx=tiny.onnx", "--shapes=input:1x3"), 1, [FAILED], ["re:\\[E\\] \\[TRT\\] .*input.*"])
+    t.expect(t.run("--onnx=tiny.onnx", "--int8"), 1, [FAILED], ["re:\\[E\\] --int8 needs .*QuantizeLinear.*", *NO_NETWORK])
+    t.expect(t.run("--onnx=tiny.onnx", "--inputIOFormats=fp16:chw"), 1, [FAILED], ["re:\\[E\\] --inputIOFormats: input input is fp32.*"])
+    r = t.run("--onnx=tiny.onnx", "--device=0")
+    t.expect(r, 1, [], ["re:Cannot find any available devices \\(GPUs\\)!.*"])
+    t.check(not any("FAILED" in line for line in r.out), "a missing device prints FAILED", r)
+
+
+def engines(t):
+    t.expect(t.run("--loadEngine=no_such.engine"), 1, [FAILED], ["[E] Error opening engine file: no_such.engine", *NO_ENGINE])
+    good = (t.folder / "tiny.engine").read_bytes()
+    unusable = ["re:\\[E\\] \\[TRT\\] .*broken.engine.*", "[E] Engine deserialization failed", "[E] Got invalid engine!",
+                "[E] Inference set up failed"]
+    broken = t.folder / "broken.engine"
+    for damage in (b"", good[:100], good[: len(good) // 2], b"x" * 4096, good[:-1]):
+        broken.write_bytes(damage)
+        t.expect(t.run("--loadEngine=broken.engine", *QUICK), 1, [FAILED], unusable)
+    run = ["--loadEngine=tiny.engine", *QUICK]
+    t.expect(t.run(*run, "--shapes=input:9x3x64x64"), 1, [FAILED], ["re:\\[E\\] \\[TRT\\] .*input.*", "[E] Inference set up failed"])
+    t.expect(t.run(*run, "--shapes=x:1x3x64x64"), 1, [FAILED],
+             ["re:\\[E\\] Cannot find input tensor with name \"x\" in the engine bindings! .*",
+              "[E] Invalid tensor names found in --shapes flag.", "[E] Inference set up failed"])
+    t.expect(t.run(*run, "--loadInputs=x:file"), 1, [FAILED], ["[E] Invalid tensor names found in --loadInputs flag."])
+    t.expect(t.run(*run, "--useProfile=3"), 1, [FAILED],
+             ["[E] Selected profile index 3 exceeds the number of profiles that the engine holds. "])
+    t.expect(t.run("--loadEngine=static.engine", "--shapes=input:2x3x64x64", *QUICK), 1, [FAILED],
+             ["re:\\[E\\] The engine was built with static shapes for input tensor input but the provided shapes do not match the "
+              "static shapes!.*"])
+    t.expect(t.run("--loadEngine=static.engine", "--shapes=input:1x3x64x64", *QUICK), 0)
+    t.expect(t.run(*run, "--batch=77"), 1, [FAILED], ["re:\\[E\\] --batch=77 .*"])
+
+
+def files(t):
+    run = ["--loadEngine=tiny.engine", "--shapes=input:1x3x64x64", *QUICK]
+    t.expect(t.run(*run, "--loadInputs=input:missing.bin"), 1, [FAILED],
+             ["[E] Uncaught exception detected: Cannot open file missing.bin!"])
+    (t.folder / "short.bin").write_bytes(b"1234")
+    t.expect(t.run(*run, "--loadInputs=input:short.bin"), 1, [FAILED],
+             ["[E] Uncaught exception detected: Unexpected file size for input file: short.bin. Note: Input binding size is: 49152 "
+              "bytes but the file size is 4 bytes. Double check the size and datatype of the provided data."])
+    (t.folder / "bad.npy").write_bytes(b"\x93NUMPY\x01\x00\xff\xff{")
+    t.expect(t.run(*run, "--loadInputs=input:bad.npy"), 1, [FAILED], ["re:.*bad.npy: not a usable .npy array.*"])
+    for flag in ("--exportTimes", "--exportOutput", "--exportProfile", "--exportLayerInfo"):
+        t.expect(t.run(*run, "--separateProfileRun", f"{flag}=no_such_folder/x.json"), 1, [FAILED], ["re:\\[E\\] .*no_such_folder/x.json.*"])
+    t.expect(t.run("--onnx=tiny.onnx", "--saveEngine=no_such_folder/x.engine", "--skipInference"), 1, [FAILED],
+             ["re:\\[E\\] \\[TRT\\] .*no_such_folder/x.engine.*", "[E] Saving engine to file failed."])
+    old = t.folder / "old.engine"
+    old.write_bytes(b"an old engine")
+    t.expect(t.run("--onnx=tiny.onnx", "--saveEngine=old.engine", "--skipInference", limit=4096), 1, [FAILED],
+             ["re:\\[E\\] \\[TRT\\] .*old.engine.*", "[E] Saving engine to file failed."])
+    t.check(old.read_bytes() == b"an old engine", "a failed save changed the old file")
+    t.check(not [f for f in os.listdir(t.folder) if f.startswith("old.engine") and f != "old.engine"], "a temporary file is left")
+    with open("/dev/full", "wb") as full:
+        r = t.run("--help", stdout=full)
+    t.check(r.code == 1 and any("standard output" in line for line in r.err), "a full standard output is not reported", r)
+
+
+def commands(t):
+    def lathe(*words):
+        return t.run(*words, program="lathe")
+
+    for words, text in ((["nonsense"], "no command nonsense"), (["zoo", "nonsense", "-o", "x.onnx"], "nonsense"),
+                        (["inspect", "missing.onnx"], "missing.onnx"), (["inspect", "broken.engine"], "broken.engine"),
+                        (["inspect"], "inspect takes one file"), (["diff", "tiny.onnx"], "diff takes a model and an engine"),
+                        (["diff", "missing.onnx", "tiny.engine"], "missing.onnx"),
+                        (["diff", "tiny.onnx", "missing.engine"], "missing.engine"),
+                        (["retune", "tiny.engine"], "-o"), (["zoo", "--nonsense"], "--nonsense")):
+        r = lathe(*words)
+        t.check(r.code == 1 and any(text in line and line.startswith("lathe: ") for line in r.err), f"lathe {words}", r)
+    for words in ([], ["help"], ["help", "diff"], ["help", "trtexec"], ["zoo", "--help"], ["--version"]):
+        r = lathe(*words)
+        t.check(r.code == 0 and r.out and not r.err, f"lathe {words}", r)
+    version = t.run("--version")
+    t.check(version.code == 0 and subprocess.run([t.bin / "lathe", "--version"], capture_output=True).returncode == 0, "--version", version)
+
+
+def run_all(t):
+    for group in (arguments, models, engines, files, commands):
+        group(t)

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Output of runs that work: order of lines, banners, JSON files, the engine explorer's rules, the commands of lathe."""
+import json
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).parent
+QUICK = ["--iterations=5", "--warmUp=0", "--duration=0"]
+NUMBER = r"[\d.e+-]+"
+
+
+def load(t, name):
+    return json.loads((t.folder / name).read_text())
+
+
+def banner(t):
+    """The option banner, line by line; what varies with the build is replaced."""
+    for name, words in (("build", ["--onnx=tiny.onnx", "--skipInference", "--minShapes=input:1x3x64x64", "--optShapes=input:2x3x64x64",
+                                   "--maxShapes=input:4x3x64x64", "--memPoolSize=workspace:512MiB", "--best"]),
+                        ("load", ["--loadEngine=tiny.engine", "--shapes=input:1x3x64x64", *QUICK, "--idleTime=1", "--avgRuns=2"])):
+        r = t.run(*words)
+        lines = r.lines()
+        end = next((i for i, line in enumerate(lines) if "=== Device Information" in line), 0)
+        found = "\n".join(re.sub(r"Lathe v\d{6}", "Lathe vMMmmpp", line).replace(str(t.bin) + "/", "") for line in lines[:end]) + "\n"
+        golden = HERE / "golden" / f"banner_{name}.txt"
+        if "--update" in sys.argv:
+            golden.parent.mkdir(exist_ok=True)
+            golden.write_text(found)
+        t.check(golden.read_text() == found, f"the banner differs from {golden.name}:\n{found}")
+
+
+def build(t):
+    r = t.run("--onnx=tiny.onnx", "--saveEngine=tiny.engine", "--minShapes=input:1x3x64x64", "--optShapes=input:2x3x64x64",
+              "--maxShapes=input:4x3x64x64", "--profilingVerbosity=detailed", "--verbose", *QUICK)
+    t.expect(r, 0, ["re:&&&& RUNNING TensorRT.trtexec \\[Lathe v\\d{6}\\] # .*trtexec --onnx=tiny.onnx .*", "[I] === Model Options ===",
+                    "[I] Format: ONNX", "[I] === Build Options ===", "[I] === System Options ===", "[I] === Inference Options ===",
+                    "[I] === Reporting Options ===", "[I] === Device Information ===", "re:\\[I\\] Selected Device: .+",
+                    "[I] Start parsing network model.", "re:\\[I\\] \\[TRT\\] Input filename:   tiny.onnx",
+                    "[I] [TRT] ONNX IR version:  0.0.8", "[I] [TRT] Opset version:    17",
+                    "re:\\[I\\] Finished parsing network model. Parse time: " + NUMBER,
+                    "[I] Set shape of input tensor input for optimization profile 0 to: MIN=1x3x64x64 OPT=2x3x64x64 MAX=4x3x64x64",
+                    "re:\\[V\\] \\[TRT\\] =+ Computing costs for .*",
+                    "re:\\[V\\] \\[TRT\\] \\*+ Autotuning format combination: Float\\(.*\\) -> Float\\(.*\\) \\*+",
+                    "re:\\[V\\] \\[TRT\\] -+ Timing Runner: .* \\(.*\\)",
+                    "re:\\[V\\] \\[TRT\\] Tactic Name: .* Tactic: 0x[0-9a-f]{16} Time: .*",
+                    "re:\\[V\\] \\[TRT\\] .* profiling completed in .* seconds. Fastest Tactic: 0x.* Time: .*",
+                    "re:\\[V\\] \\[TRT\\] >+ Chose Runner Type: .* Tactic: 0x.*",
+                    "re:\\[I\\] \\[TRT\\] Engine generation completed in .* seconds.", "re:\\[I\\] Engine built in .* sec.",
+                    "re:\\[I\\] Created engine with size: .* MiB", "[I] Set shape of input tensor input to: 2x3x64x64",
+                    "re:\\[I\\] Created execution context with device memory size: .* MiB", "[I] Using random values for input input",
+                    "[I] Input binding for input with dimensions 2x3x64x64 is created.",
+                    "[I] Output binding for output with dimensions 2x10 is created.", "[I] Starting inference",
+                    "re:\\[I\\] Warmup completed 0 queries over 0 ms", "re:\\[I\\] Timing trace has \\d+ queries over .* s",
+                    "[I] === Trace details ===", "[I] === Performance summary ===", "re:\\[I\\] Throughput: " + NUMBER + " qps",
+                    "re:\\[I\\] GPU Compute Time: min = .* ms, max = .* ms, mean = .* ms, median = .* ms, percentile\\(90%\\) = .* ms, "
+                    "percentile\\(95%\\) = .* ms, percentile\\(99%\\) = .* ms",
+                    "[I] Explanations of the performance metrics are printed in the verbose logs.",
+                    "[V] === Explanations of the performance metrics ===", "re:&&&& PASSED TensorRT.trtexec .*"])
+    t.check(not [line for line in r.out if re.search(r"\] \[[WEF]\] ", line)], "warnings or errors on stdout", r)
+    t.check(not [line for line in r.err if re.search(r"\] \[[IV]\] ", line)], "information on stderr", r)
+    t.expect(t.run("--onnx=static.onnx", "--saveEngine=static.engine", "--skipInference"), 0,
+             ["[I] Skipped inference phase since --skipInference is added.", "re:&&&& PASSED .*"])
+    t.expect(t.run("--onnx=tiny.onnx", "--skipInference"), 0,
+             ["re:\\[I\\] Set shape of input tensor input for optimization profile 0 to: MIN=1x3x1x1 OPT=1x3x1x1 MAX=1x3x1x1"],
+             ["[W] Dynamic dimensions required for input: input, but no shapes were provided. Automatically overriding shape to: 1x3x1x1"])
+
+
+def exports(t):
+    r = t.run("--loadEngine=tiny.engine", "--shapes=input:1x3x64x64", *QUICK, "--dumpProfile", "--separateProfileRun", "--dumpLayerInfo",
+              "--dumpOutput", "--dumpOptimizationProfile", "--exportTimes=t.json", "--exportProfile=p.json", "--exportLayerInfo=l.json",
+              "--exportOutput=o.json", "--profilingVerbosity=detailed")
+    t.expect(r, 0, ["re:\\[I\\] Engine deserialized in .* sec.", "[I] Layer Information:", "[I] Layers:",
+                    "re:Name: Conv_0.*, LayerType: .*, Inputs: \\[ \\{ Name: .*, Location: Device, Dimensions: .*, Format/Datatype: .* \\}\\], "
+                    "Outputs: .*, TacticName: .*, TacticValue: 0x.*, StreamId: 0, Metadata: .*",
+                    "[I] Optimization Profile Information:", "[I] Model input input (profile 0): min=1x3x64x64, opt=2x3x64x64, max=4x3x64x64",
+                    "[I] Starting inference", "[I] === Performance summary ===", "[I] output: (1x10)", "re:\\[I\\] (" + NUMBER + " ?){10}",
+                    "re:\\[I\\] === Profile \\(\\d+ iterations \\) ===", "[I]    Time(ms)     Avg.(ms)   Median(ms)   Time(%)   Layer",
+                    "re:\\[I\\] .* 100.0   Total"])
+    (t.folder / "run.log").write_text("\n".join(r.out) + "\n")
+    times = load(t, "t.json")
+    t.check(len(times) >= 5 and list(times[0]) == ["startEnqMs", "endEnqMs", "startH2dMs", "endH2dMs", "startComputeMs", "endComputeMs",
+                                                   "startD2hMs", "endD2hMs", "h2dMs", "computeMs", "d2hMs", "latencyMs"], f"times: {times[:1]}")
+    output = load(t, "o.json")
+    t.check(len(output) == 1 and output[0]["name"] == "output" and output[0]["dimensions"] == "1x10" and len(output[0]["values"]) == 10,
+            f"outputs: {output}")
+    rules = subprocess.run([sys.executable, HERE / "trex_rules.py", "--layers", t.folder / "l.json", "--profile", t.folder / "p.json",
+                            "--times", t.folder / "t.json", "--log", t.folder / "run.log"], capture_output=True, text=True)
+    t.check(rules.returncode == 0, f"the engine explorer's rules:\n{rules.stdout}{rules.stderr}")
+
+
+def names_only(t):
+    t.expect(t.run("--onnx=static.onnx", "--skipInference", "--exportLayerInfo=n.json"), 0)
+    text = (t.folder / "n.json").read_text()
+    t.check(re.match(r'\{"Layers": \["[^"]+"\n(,"[^"]+"\n)*\],\n"Bindings": \["input"\n,"output"\n\]', text), f"names only:\n{text}")
+    json.loads(text)
+
+
+def profile_without_separate_run(t):
+    r = t.run("--loadEngine=tiny.engine", *QUICK, "--dumpProfile", "--exportTimes=none.json")
+    t.expect(r, 0, ["[I] The e2e network timing is not reported since it is inaccurate due to the extra synchronizations when the profiler "
+                    "is enabled.", "re:\\[I\\] To show e2e network timing report, add --separateProfileRun .*", "re:\\[I\\] === Profile .*"])
+    t.check(not (t.folder / "none.json").exists(), "times were exported with the profiler on")
+
+
+def inputs(t):
+    values = [i / 1000 for i in range(3 * 64 * 64)]
+    data = struct.pack(f"<{len(values)}f", *values)
+    (t.folder / "x.bin").write_bytes(data)
+    header = str({"descr": "<f4", "fortran_order": False, "shape": (1, 3, 64, 64)}).encode().ljust(117) + b"\n"
+    (t.folder / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data)
+    import zipfile
+    with zipfile.ZipFile(t.folder / "x.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(t.folder / "x.npy", "input.npy")
+    results = []
+    for name in ("x.bin", "x.npy", "x.npz"):
+        r = t.run("--loadEngine=tiny.engine", "--shapes=input:1x3x64x64", *QUICK, f"--loadInputs=input:{name}", "--exportOutput=x.json")
+        t.expect(r, 0, [f"[I] Using values loaded from {name} for input input"])
+        results.append(load(t, "x.json"))
+    t.check(results[0] == results[1] == results[2], f"inputs from files give different outputs: {results}")
+    r = t.run("--loadEngine=tiny.engine", "--shapes=input:1x3x64x64", *QUICK, "--dumpRawBindingsToFile", "--loadInputs=input:x.bin")
+    t.expect(r, 0, ["[I] Dumping I/O Bindings to RAW Files:"])
+    t.check((t.folder / "input.input.1.3.64.64.fp32.raw").read_bytes() == data, "the raw input differs")
+    t.check((t.folder / "output.output.1.10.fp32.raw").stat().st_size == 40, "the raw output has another size")
+
+
+def loops(t):
+    r = t.run("--loadEngine=tiny.engine", "--infStreams=2", "--threads", "--iterations=20", "--warmUp=5", "--duration=0.05", "--useSpinWait",
+              "--noDataTransfers", "--useCudaGraph", "--percentile=50,99.9", "--exportTimes=t2.json")
+    t.expect(r, 0, ["re:\\[I\\] Latency: .*, percentile\\(50%\\) = .* ms, percentile\\(99.9%\\) = .* ms"],
+             ["re:\\[W\\] .*CUDA.*|\\[W\\] --useCudaGraph .*", "re:\\[W\\] \\* Multiple inference streams are used\\. .*"])
+    times = load(t, "t2.json")
+    t.check(len(times) >= 40 and all(q["startComputeMs"] >= 5 for q in times[:1]), f"{len(times)} queries", r)
+    t.check(times == sorted(times, key=lambda q: q["startH2dMs"]), "queries are not sorted")
+
+
+def cache(t):
+    """The same timing cache gives the same bytes."""
+    words = ["--onnx=static.onnx", "--timingCacheFile=c.cache", "--skipInference"]
+    for name in ("a", "b", "c"):
+        t.expect(t.run(*words, f"--saveEngine={name}.engine"), 0)
+    t.check((t.folder / "b.engine").read_bytes() == (t.folder / "c.engine").read_bytes(), "the same cache gave other bytes")
+    t.expect(t.run("--onnx=static.onnx", "--skipInference", "--errorOnTimingCacheMiss"), 1)
+
+
+def commands(t):
+    def lathe(*words):
+        return t.run(*words, program="lathe")
+
+    t.expect(lathe("zoo"), 0, ["re:  resnet50 .*"])
+    r = lathe("inspect", "tiny.onnx")
+    t.expect(r, 0, ["re:  input .*float32.*\\[batch, 3, height, width\\]", "re:  Conv +2 .*"])
+    model = json.loads("\n".join(lathe("inspect", "tiny.onnx", "--json").out))
+    t.check(model["nodes"] == 8 and model["inputs"][0]["name"] == "input", f"inspect --json: {model}")
+    t.expect(lathe("inspect", "tiny.engine"), 0, ["re:target cpu: .*", "re:.*Conv_0.*"])
+    engine = json.loads("\n".join(lathe("inspect", "tiny.engine", "--json").out))
+    t.check(engine["kind"] == "engine" and engine["targets"][0]["variants"][0]["layers"], f"inspect --json: {engine}")
+    r = lathe("diff", "tiny.onnx", "tiny.engine")
+    t.expect(r, 0, ["re:.*Conv_0.*", "re:output output: .*", "re:PASSED: .*"])
+    difference = json.loads("\n".join(lathe("diff", "tiny.onnx", "tiny.engine", "--shapes=input:1x3x64x64", "--json").out))
+    t.check(difference["passed"] and any(layer["local"] for layer in difference["layers"]), f"diff --json: {difference}")
+    t.expect(lathe("retune", "tiny.engine", "-o", "tuned.engine", "--builderOptimizationLevel=1"), 0, ["re:\\[I\\] Wrote tuned.engine, .*"])
+    t.expect(t.run("--loadEngine=tuned.engine", *QUICK), 0)
+    t.expect(lathe("trtexec", "--loadEngine=tuned.engine", *QUICK), 0, ["re:&&&& PASSED TensorRT.trtexec .* # lathe trtexec .*"])
+    t.expect(t.run("--loadEngine=tiny.engine", "--getPlanVersionOnly"), 0, ["re:\\[I\\] Plan was created with .* version .*"])
+    t.expect(t.run("--loadEngine=tiny.engine", "--timeDeserialize"), 0, ["re:\\[I\\] First deserialization time = .* milliseconds"])
+
+
+def run_all(t):
+    for group in (build, banner, exports, names_only, profile_without_separate_run, inputs, loops, cache, commands):
+        group(t)

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the command line: reports, errors, JSON files, public command lines. usage: run.py --build build [--all]
+
+--all also runs the public command lines as they are written, on a model of the zoo (minutes). --update rewrites the golden
+banners.
+"""
+import argparse
+import pathlib
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import errors
+import reports
+import seeds
+import tiny_model
+from harness import Tests, quiet_environment
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--update", action="store_true")
+    parser.add_argument("--only", help="reports, errors or seeds")
+    parser.add_argument("--zoo-model", default="mobilenet_v2")
+    arguments = parser.parse_args()
+    quiet_environment()
+    with tempfile.TemporaryDirectory() as folder:
+        t = Tests(arguments.build, folder)
+        tiny_model.write(t.folder / "tiny.onnx", batch="batch", size=None)
+        tiny_model.write(t.folder / "static.onnx", batch=1, size=64)
+        tiny_model.write(t.folder / "images.onnx", batch="batch", size=224)
+        if arguments.only in (None, "reports", "errors"):
+            reports.run_all(t)
+        if arguments.only in (None, "errors"):
+            errors.run_all(t)
+        if arguments.only in (None, "seeds"):
+            seeds.run_all(t, t.folder / "images.onnx", quick=True)
+        if arguments.all:
+            t.expect(t.run("zoo", arguments.zoo_model, "-o", "zoo.onnx", program="lathe"), 0)
+            seeds.run_all(t, t.folder / "zoo.onnx", quick=False)
+        return t.finish("command line")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
