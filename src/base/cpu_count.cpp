@@ -96,21 +96,37 @@ int physical_cores(const fs::path& root, const std::vector<int>& cpus) {
   return static_cast<int>(cores.size());
 }
 
-std::vector<int> affinity_cpus() {
-  // The kernel refuses a set smaller than its own; grow until it fits.
-  for (int capacity = 1024; capacity <= 1 << 20; capacity *= 2) {
-    cpu_set_t* set = CPU_ALLOC(static_cast<size_t>(capacity));
-    if (set == nullptr) break;
-    const size_t bytes = CPU_ALLOC_SIZE(static_cast<size_t>(capacity));
-    std::vector<int> cpus;
-    const bool ok = sched_getaffinity(0, bytes, set) == 0;
-    for (int cpu = 0; ok && cpu < capacity; ++cpu) {
-      if (CPU_ISSET_S(static_cast<size_t>(cpu), bytes, set)) cpus.push_back(cpu);
+// The affinity mask of the calling thread. The kernel refuses a buffer smaller than its own masks, so it grows until it
+// fits. Empty when even that fails.
+class AffinityMask {
+ public:
+  AffinityMask() {
+    for (size_t count = 1; count <= 1024; count *= 2) {
+      sets_.resize(count);  // a cpu_set_t has 1024 CPUs; an array of them has more
+      if (sched_getaffinity(0, bytes(), sets_.data()) == 0) return;
     }
-    CPU_FREE(set);
-    if (ok) return cpus;
+    sets_.clear();
   }
-  return {0};
+  int capacity() const { return static_cast<int>(bytes() * 8); }
+  bool has(int cpu) const { return CPU_ISSET_S(static_cast<size_t>(cpu), bytes(), sets_.data()); }
+  void remove(int cpu) {
+    if (cpu >= 0 && cpu < capacity()) CPU_CLR_S(static_cast<size_t>(cpu), bytes(), sets_.data());
+  }
+  bool empty() const { return sets_.empty() || CPU_COUNT_S(bytes(), sets_.data()) == 0; }
+  bool apply() const { return sched_setaffinity(0, bytes(), sets_.data()) == 0; }
+
+ private:
+  size_t bytes() const { return sets_.size() * sizeof(cpu_set_t); }
+  std::vector<cpu_set_t> sets_;
+};
+
+std::vector<int> affinity_cpus() {
+  const AffinityMask mask;
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < mask.capacity(); ++cpu) {
+    if (mask.has(cpu)) cpus.push_back(cpu);
+  }
+  return cpus;
 }
 
 }  // namespace
@@ -119,6 +135,17 @@ int usable_cpu_count_below(const fs::path& root, const std::vector<int>& cpus) {
   const int cores = physical_cores(root, cpus);
   const double quota = std::ceil(group_quota(root));
   return std::max(1, quota < cores ? static_cast<int>(quota) : cores);
+}
+
+int current_cpu() {
+  return sched_getcpu();
+}
+
+void leave_cpus(const std::vector<int>& taken) {
+  const AffinityMask before;
+  AffinityMask rest = before;
+  for (const int cpu : taken) rest.remove(cpu);
+  if (!rest.empty() && rest.apply()) before.apply();
 }
 
 int usable_cpu_count() {

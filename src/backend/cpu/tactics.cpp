@@ -18,12 +18,18 @@ TacticFamily layer_norm_tactics();
 TacticFamily softmax_tactics();
 TacticFamily movement_tactics();
 TacticFamily gather_tactics();
+TacticFamily resize_tactics();
+TacticFamily pool_tactics();
+TacticFamily reduce_tactics();
+TacticFamily attention_tactics();
+TacticFamily depthwise_tactics();
 TacticFamily reference_tactics();
 // clang-format on
 
 std::vector<TacticFamily> tactic_families() {
   return {
       view_tactics(),
+      depthwise_tactics(),
       onednn_conv_tactics(),
       onednn_matmul_tactics(),
       onednn_pool_tactics(),
@@ -33,6 +39,10 @@ std::vector<TacticFamily> tactic_families() {
       softmax_tactics(),
       movement_tactics(),
       gather_tactics(),
+      resize_tactics(),
+      pool_tactics(),
+      reduce_tactics(),
+      attention_tactics(),
       reference_tactics(),
   };
 }

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attention, FP32 inside for FP32, BF16 and FP16 tensors: tiles of queries against the packed keys and values of a head
+// (kernels/attention.inc). Work is shared out by heads, and by groups of queries when heads are few.
+#include <cmath>
+#include <limits>
+
+#include "backend/cpu/kernels/attention_table.h"
+#include "backend/cpu/kernels/transpose_tile.h"
+#include "backend/cpu/operand_strides.h"
+#include "backend/cpu/own_tactic.h"
+#include "backend/cpu/pointwise_eval.h"
+#include "base/floats.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr std::string_view kRunner = "Attention";
+
+const AttentionTable& attention_table(Isa isa) {
+  return isa == Isa::Avx2 ? attention_table_avx2() : attention_table_avx512();
+}
+
+int64_t round_up(int64_t n, int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+// Where head (b, h) starts and how far its rows are apart, in elements.
+struct HeadRows {
+  int64_t batch = 0, head = 0, row = 0;
+  int64_t start(int64_t b, int64_t h) const { return b * batch + h * head; }
+};
+
+struct MaskLayout {
+  DType type = DType::Undefined;  // Undefined: no mask
+  int64_t batch = 0, head = 0, row = 0, key = 0;
+};
+
+class PreparedAttention final : public PreparedLayer {
+ public:
+  Attention op;
+  DType type = DType::Float32;
+  int64_t batch = 1, heads = 1, queries = 1, keys = 1, width = 1, value_width = 1;
+  HeadRows q_rows, k_rows, v_rows, out_rows;
+  MaskLayout mask;
+  Isa isa = Isa::Avx2;
+  int threads = 1;
+  std::shared_ptr<const PreparedEpilogue> epilogue;
+
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(member_floats() * threads) * sizeof(float);
+  }
+  int members(int available) const override {
+    const double operations =
+        2.0 * static_cast<double>(batch * heads * queries * keys * (width + value_width));
+    return members_for(operations / 60, available);
+  }
+  void run(const LayerArgs& args, const Worker& worker) const override {
+    const AttentionTable& table = attention_table(isa);
+    Memory m = memory(reinterpret_cast<float*>(args.scratch) + worker.index * member_floats());
+    const int64_t tiles = (queries + table.tile_rows - 1) / table.tile_rows;
+    // Whole heads when they divide well; packing keys and values is then done once.
+    const int64_t all_heads = batch * heads;
+    const bool whole = all_heads % worker.count == 0 || all_heads >= 6 * worker.count;
+    const int64_t groups = whole ? 1 : tiles;
+    const Worker::Range part = worker.slice(all_heads * groups);
+    int64_t packed_head = -1;
+    for (int64_t i = part.begin; i < part.end; ++i) {
+      const int64_t head = i / groups;
+      if (head != packed_head) pack(args, head, m);
+      packed_head = head;
+      for (int64_t t = whole ? 0 : i % groups; t < (whole ? tiles : i % groups + 1); ++t)
+        run_tile(args, head, t, tiles, m);
+    }
+  }
+
+ private:
+  struct Memory {
+    float *keys, *values, *work, *q, *rows, *result, *mask;
+  };
+  int64_t padded_keys() const { return round_up(keys, attention_table(isa).panel); }
+  int64_t padded_values() const { return round_up(value_width, attention_table(isa).panel); }
+  int64_t member_floats() const {
+    const AttentionTable& t = attention_table(isa);
+    const int64_t total = padded_keys() * width + padded_values() * keys + t.work_floats(value_width) +
+                          t.tile_rows * (width + value_width) + t.panel * std::max(width, value_width) +
+                          (mask.type == DType::Undefined ? 0 : t.tile_rows * padded_keys());
+    return round_up(total + 16 * 8, 16);
+  }
+  Memory memory(float* base) const {
+    const AttentionTable& t = attention_table(isa);
+    Memory m;
+    const auto take = [&](int64_t floats) {
+      float* p = base;
+      base += round_up(floats, 16);
+      return p;
+    };
+    m.keys = take(padded_keys() * width);
+    m.values = take(padded_values() * keys);
+    m.work = take(t.work_floats(value_width));
+    m.q = take(t.tile_rows * width);
+    m.result = take(t.tile_rows * value_width);
+    m.rows = take(t.panel * std::max(width, value_width));
+    m.mask = take(mask.type == DType::Undefined ? 0 : t.tile_rows * padded_keys());
+    return m;
+  }
+
+  // `count` rows as FP32: in place or widened into `buffer`; `stride` becomes that of the result.
+  const float* rows_as_f32(const void* base, int64_t first, int64_t& stride, int64_t count, int64_t n,
+                           float* buffer) const {
+    if (type == DType::Float32) return static_cast<const float*>(base) + first;
+    const PointwiseTable& convert = pointwise_table(isa);
+    const auto* halves = static_cast<const uint16_t*>(base) + first;
+    for (int64_t r = 0; r < count; ++r)
+      (type == DType::BFloat16 ? convert.load_bf16 : convert.load_f16)(halves + r * stride, buffer + r * n,
+                                                                       n);
+    stride = n;
+    return buffer;
+  }
+
+  void pack(const LayerArgs& args, int64_t head, const Memory& m) const {
+    const int64_t panel = attention_table(isa).panel, b = head / heads, h = head % heads;
+    for (int64_t k0 = 0; k0 < keys; k0 += panel) {
+      const int64_t n = std::min(panel, keys - k0);
+      int64_t stride = k_rows.row;
+      const float* rows =
+          rows_as_f32(args.inputs[1], k_rows.start(b, h) + k0 * stride, stride, n, width, m.rows);
+      float* out = m.keys + k0 * width;
+      transpose_4byte_avx2(rows, stride, out, panel, n, width);
+      for (int64_t d = 0; d < width && n < panel; ++d)
+        std::fill(out + d * panel + n, out + (d + 1) * panel, 0.0f);
+      stride = v_rows.row;
+      rows = rows_as_f32(args.inputs[2], v_rows.start(b, h) + k0 * stride, stride, n, value_width, m.rows);
+      for (int64_t c = 0; c < value_width; c += panel) {
+        const int64_t columns = std::min(panel, value_width - c);
+        float* to = m.values + c * keys + k0 * panel;
+        for (int64_t k = 0; k < n; ++k, to += panel) {
+          std::copy_n(rows + k * stride + c, columns, to);
+          std::fill(to + columns, to + panel, 0.0f);
+        }
+      }
+    }
+  }
+
+  // Rows of the mask as numbers to add. Returns the stride between them (0: one row serves all).
+  int64_t load_mask(const LayerArgs& args, int64_t b, int64_t h, int64_t first, int64_t rows,
+                    float* out) const {
+    const int64_t stride = padded_keys(), count = mask.row == 0 ? 1 : rows;
+    const int64_t base = b * mask.batch + h * mask.head + first * mask.row;
+    for (int64_t r = 0; r < count; ++r) {
+      float* to = out + r * stride;
+      for (int64_t k = 0; k < keys; ++k) {
+        const int64_t at = base + r * mask.row + k * mask.key;
+        switch (mask.type) {
+          case DType::Float32:
+            to[k] = static_cast<const float*>(args.inputs[3])[at];
+            break;
+          case DType::BFloat16:
+            to[k] = bf16_to_float(static_cast<const uint16_t*>(args.inputs[3])[at]);
+            break;
+          case DType::Float16:
+            to[k] = fp16_to_float(static_cast<const uint16_t*>(args.inputs[3])[at]);
+            break;
+          default:
+            to[k] = static_cast<const uint8_t*>(args.inputs[3])[at] != 0
+                        ? 0.0f
+                        : -std::numeric_limits<float>::infinity();
+        }
+      }
+    }
+    return mask.row == 0 ? 0 : stride;
+  }
+
+  void run_tile(const LayerArgs& args, int64_t head, int64_t tile, int64_t tiles, const Memory& m) const {
+    const AttentionTable& table = attention_table(isa);
+    const int64_t b = head / heads, h = head % heads;
+    // Tiles of nearly equal height.
+    const int64_t first = queries * tile / tiles, rows = queries * (tile + 1) / tiles - first;
+    AttentionHead a;
+    a.q_stride = q_rows.row;
+    a.q = rows_as_f32(args.inputs[0], q_rows.start(b, h) + first * q_rows.row, a.q_stride, rows, width, m.q);
+    a.keys = m.keys;
+    a.values = m.values;
+    a.key_count = keys;
+    a.width = width;
+    a.value_width = value_width;
+    a.scale = op.scale;
+    a.causal = op.causal;
+    if (mask.type != DType::Undefined) {
+      a.mask = m.mask;
+      a.mask_stride = load_mask(args, b, h, first, rows, m.mask);
+    }
+    const int64_t out = out_rows.start(b, h) + first * out_rows.row;
+    if (epilogue->is_identity()) {
+      table.queries(a, first, rows, m.work, static_cast<float*>(args.outputs[0]) + out, out_rows.row);
+      return;
+    }
+    table.queries(a, first, rows, m.work, m.result, value_width);
+    epilogue->apply(args, m.result, value_width, out, rows, out_rows.row, value_width);
+  }
+};
+
+class AttentionKernel final : public LayerKernel {
+ public:
+  AttentionKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
+      : op_(std::get<Attention>(query.layer().op)),
+        tactic_(tactic),
+        isa_(machine.isa),
+        epilogue_(query, tactic, machine),
+        has_mask_(query.layer().op_input_count() > 3 && query.layer().inputs[3] != kNoValue) {}
+
+  std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
+    auto p = std::make_unique<PreparedAttention>();
+    const size_t h = op_.layout == AttentionLayout::BHSD ? 1 : 2, s = 3 - h;
+    const auto rows = [&](const Extents& e) {
+      const Extents strides = row_major_strides(e);
+      return HeadRows{strides[0], strides[h], strides[s]};
+    };
+    const Extents &q = context.inputs[0], &k = context.inputs[1], &v = context.inputs[2];
+    p->op = op_;
+    p->type = tactic_.inputs[0].dtype;
+    p->batch = q[0];
+    p->heads = q[h];
+    p->queries = q[s];
+    p->keys = k[s];
+    p->width = q[3];
+    p->value_width = v[3];
+    p->q_rows = rows(q);
+    p->k_rows = rows(k);
+    p->v_rows = rows(v);
+    p->out_rows = rows(context.outputs[0]);
+    if (has_mask_) {
+      const Extents strides =
+          operand_strides(context.inputs[3], kLinear, {p->batch, p->heads, p->queries, p->keys}, kLinear);
+      p->mask = {tactic_.inputs[3].dtype, strides[0], strides[1], strides[2], strides[3]};
+    }
+    p->isa = isa_;
+    p->threads = context.threads;
+    p->epilogue = epilogue_.prepare(context);
+    return p;
+  }
+
+ private:
+  Attention op_;
+  Tactic tactic_;
+  Isa isa_;
+  Epilogue epilogue_;
+  bool has_mask_;
+};
+
+std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+  const Node& node = query.layer();
+  if (!std::holds_alternative<Attention>(node.op)) return {};
+  std::vector<Tactic> tactics;
+  for (const DType type : layer_types(query)) {
+    const TensorType linear{type, kLinear};
+    Tactic t =
+        typed_tactic(query, kRunner, "flash_attention_" + std::string(isa_suffix(machine)), linear, linear);
+    t.inputs[1] = t.inputs[2] = linear;
+    if (!is_vector_float(type))
+      t.support = Support::no("no vector kernel for " + std::string(dtype_name(type)));
+    for (size_t i = 0; i < 3; ++i)
+      if (query.graph.value(node.inputs[i]).is_constant() && query.graph.value(node.inputs[i]).dtype != type)
+        t.support = Support::no("a constant operand is read as it is stored");
+    if (node.op_input_count() > 3 && node.inputs[3] != kNoValue) {
+      const DType mask = t.inputs[3].dtype;
+      if (!is_vector_float(mask) && mask != DType::Bool)
+        t.support = Support::no("no vector kernel for a mask of " + std::string(dtype_name(mask)));
+    }
+    tactics.push_back(std::move(t));
+  }
+  return tactics;
+}
+
+std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                  const PackContext&) {
+  return std::make_unique<AttentionKernel>(query, tactic, machine);
+}
+
+}  // namespace
+
+TacticFamily attention_tactics() {
+  return {kRunner, list, make};
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Depthwise convolution (one filter per channel) where channels are contiguous, any window; 3, 5 and 7 columns with stride
+// 1 or 2 have their own loops (kernels/depthwise.inc). Clamps (ReLU, ReLU6) are applied in registers, any other epilogue to
+// an output row while it is in L1 or L2.
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "backend/cpu/kernels/depthwise_table.h"
+#include "backend/cpu/own_tactic.h"
+#include "backend/cpu/pointwise_eval.h"
+#include "ops/window.h"
+
+namespace lathe::cpu {
+
+Stored stored_as(DType type);  // reduce.cpp
+
+namespace {
+
+constexpr std::string_view kRunner = "DepthwiseConvolution";
+
+const DepthwiseTable& depthwise_table(Isa isa) {
+  return isa == Isa::Avx2 ? depthwise_table_avx2() : depthwise_table_avx512();
+}
+
+struct Clamp {
+  float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
+};
+
+// The epilogue as a range that the result is clamped to.
+std::optional<Clamp> as_clamp(const PointwiseProgram& program) {
+  if (program.empty()) return Clamp{};
+  if (program.steps.size() != 1 || program.steps[0].operands != std::vector<int>{0}) return std::nullopt;
+  const PointwiseStep& step = program.steps[0];
+  if (step.code == PointwiseCode::Relu) return Clamp{.low = 0};
+  if (step.code == PointwiseCode::Clip) return Clamp{step.alpha, step.beta};
+  return std::nullopt;
+}
+
+WindowSpec window_spec(const Conv& op) {
+  return {op.kernel, op.strides, op.dilations, op.pads_begin, op.pads_end, op.auto_pad};
+}
+
+class PreparedDepthwise final : public PreparedLayer {
+ public:
+  int64_t batch = 1, channels = 1;
+  WindowAxis y, x;
+  TensorType type;
+  Clamp clamp;
+  bool direct = false;  // results go straight to the output
+  Isa isa = Isa::Avx2;
+  int threads = 1;
+  std::span<const std::byte> weights;  // [vector of channels][row][col][vector], then [bias]
+  std::shared_ptr<const PreparedEpilogue> epilogue;
+
+  int64_t vector() const { return depthwise_table(isa).vector; }
+  int64_t vectors() const { return (channels + vector() - 1) / vector(); }
+  int64_t row_floats() const { return x.output * vectors() * vector(); }
+  size_t scratch_bytes() const override {
+    return direct ? 0 : static_cast<size_t>(row_floats() * threads) * sizeof(float);
+  }
+  int members(int available) const override {
+    const double taps = static_cast<double>(batch * channels * y.output * x.output * y.kernel * x.kernel);
+    return members_for(0.025 * taps, available);
+  }
+  void run(const LayerArgs& args, const Worker& worker) const override {
+    if (type.format.kind == Format::Kind::ChannelBlocked)
+      run_blocked(args, worker);
+    else
+      run_channels_last(args, worker);
+  }
+
+ private:
+  // The window's rows inside the data for output row `o`.
+  void vertical(int64_t o, int64_t& first_tap, int64_t& first_row, int64_t& count) const {
+    const int64_t start = o * y.stride - y.pad_begin;
+    first_tap = start < 0 ? (-start + y.dilation - 1) / y.dilation : 0;
+    first_row = start + first_tap * y.dilation;
+    count = 0;
+    while (first_tap + count < y.kernel && first_row + count * y.dilation < y.input) ++count;
+  }
+  // All but the addresses of output row `o`.
+  DepthwiseRow row_problem(int64_t o, int64_t pixel, int64_t& first_tap, int64_t& first_row) const {
+    DepthwiseRow d;
+    d.stored = stored_as(type.dtype);
+    vertical(o, first_tap, first_row, d.rows);
+    d.row_stride = y.dilation * x.input * pixel;
+    d.pixel_stride = pixel;
+    d.in_width = x.input;
+    d.cols = x.kernel;
+    d.stride = x.stride;
+    d.dilation = x.dilation;
+    d.pad = x.pad_begin;
+    d.out_width = x.output;
+    d.out_stride = pixel;
+    d.low = clamp.low;
+    d.high = clamp.high;
+    return d;
+  }
+  void set_weights(DepthwiseRow& d, int64_t v, int64_t first_tap) const {
+    const auto* all = reinterpret_cast<const float*>(weights.data());
+    const int64_t taps = y.kernel * x.kernel;
+    d.weights = all + (v * taps + first_tap * x.kernel) * vector();
+    d.bias = all + (vectors() * taps + v) * vector();
+    d.channels = std::min(vector(), channels - v * vector());
+  }
+  const std::byte* input(const LayerArgs& args, int64_t element) const {
+    return static_cast<const std::byte*>(args.inputs[0]) + dtype_bytes(type.dtype, element);
+  }
+
+  void run_blocked(const LayerArgs& args, const Worker& worker) const {
+    const int64_t lanes = vector(), width = x.output * lanes;
+    float* buffer = reinterpret_cast<float*>(args.scratch) + worker.index * row_floats();
+    const Worker::Range part = worker.slice(batch * vectors() * y.output);
+    for (int64_t i = part.begin; i < part.end; ++i) {
+      const int64_t plane = i / y.output;  // (image, vector of channels)
+      int64_t first_tap = 0, first_row = 0;
+      DepthwiseRow d = row_problem(i % y.output, lanes, first_tap, first_row);
+      set_weights(d, plane % vectors(), first_tap);
+      d.channels = lanes;  // the padding is there, and stays zero
+      d.in = input(args, (plane * y.input + first_row) * x.input * lanes);
+      d.out = direct ? static_cast<float*>(args.outputs[0]) + i * width : buffer;
+      depthwise_table(isa).row(d);
+      if (!direct) epilogue->apply(args, buffer, width, i * width, 1, width, width);
+    }
+  }
+
+  void run_channels_last(const LayerArgs& args, const Worker& worker) const {
+    const int64_t lanes = vector(), rows = batch * y.output;
+    float* buffer = reinterpret_cast<float*>(args.scratch) + worker.index * row_floats();
+    // Few rows: the channels of a row are shared out as well.
+    int64_t pieces = 1;
+    while (rows * pieces < 8 * worker.count && pieces * 8 <= vectors()) pieces *= 2;
+    const Worker::Range part = worker.slice(rows * pieces);
+    for (int64_t i = part.begin; i < part.end; ++i) {
+      const int64_t row = i / pieces, piece = i % pieces;
+      const int64_t v0 = vectors() * piece / pieces, v1 = vectors() * (piece + 1) / pieces;
+      const int64_t c0 = v0 * lanes, count = std::min(channels, v1 * lanes) - c0;
+      int64_t first_tap = 0, first_row = 0;
+      DepthwiseRow d = row_problem(row % y.output, channels, first_tap, first_row);
+      const int64_t from = (row / y.output * y.input + first_row) * x.input * channels;
+      const int64_t to = row * x.output * channels + c0;
+      if (!direct) d.out_stride = count;
+      for (int64_t v = v0; v < v1; ++v) {
+        set_weights(d, v, first_tap);
+        d.in = input(args, from + v * lanes);
+        d.out =
+            direct ? static_cast<float*>(args.outputs[0]) + to + (v - v0) * lanes : buffer + (v - v0) * lanes;
+        depthwise_table(isa).row(d);
+      }
+      if (!direct) epilogue->apply(args, buffer, count, to, x.output, channels, count);
+    }
+  }
+};
+
+class DepthwiseKernel final : public LayerKernel {
+ public:
+  DepthwiseKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                  const PackContext& pack)
+      : op_(std::get<Conv>(query.layer().op)),
+        type_(tactic.inputs[0]),
+        result_(tactic.outputs[0]),
+        isa_(machine.isa),
+        clamp_(as_clamp(query.layer().epilogue)),
+        epilogue_(query, tactic, machine) {
+    const Node& node = query.layer();
+    weights_ = pack.packed("weights", [&] {
+      const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
+      const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
+      return pack_weights(query.graph.value(node.inputs[1]).constant, bias);
+    });
+  }
+
+  std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
+    auto p = std::make_unique<PreparedDepthwise>();
+    const Extents& e = context.inputs[0];
+    const std::vector<WindowAxis> axes = resolve_window(window_spec(op_), Extents(e.begin() + 2, e.end()));
+    p->batch = e[0];
+    p->channels = e[1];
+    p->y = axes.size() == 2 ? axes[0] : WindowAxis{.input = 1, .output = 1};
+    p->x = axes.back();
+    p->type = type_;
+    p->direct = clamp_.has_value() && result_.dtype == DType::Float32;
+    if (p->direct) p->clamp = *clamp_;
+    p->isa = isa_;
+    p->threads = context.threads;
+    p->weights = weights_;
+    p->epilogue = epilogue_.prepare(context);
+    return p;
+  }
+
+ private:
+  std::vector<std::byte> pack_weights(const Tensor& weights, const Tensor& bias) const {
+    const std::vector<double> w = weights.to_doubles(), b = bias ? bias.to_doubles() : std::vector<double>();
+    const int64_t lanes = depthwise_table(isa_).vector, channels = weights.extents()[0];
+    const int64_t taps = weights.size() / std::max<int64_t>(channels, 1),
+                  vectors = (channels + lanes - 1) / lanes;
+    std::vector<float> packed(static_cast<size_t>(vectors * (taps + 1) * lanes), 0.0f);
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t t = 0; t < taps; ++t)
+        packed[static_cast<size_t>((c / lanes * taps + t) * lanes + c % lanes)] =
+            static_cast<float>(w[static_cast<size_t>(c * taps + t)]);
+      if (!b.empty())
+        packed[static_cast<size_t>((vectors * taps + c / lanes) * lanes + c % lanes)] =
+            static_cast<float>(b[static_cast<size_t>(c)]);
+    }
+    std::vector<std::byte> bytes(packed.size() * sizeof(float));
+    std::memcpy(bytes.data(), packed.data(), bytes.size());
+    return bytes;
+  }
+
+  Conv op_;
+  TensorType type_, result_;
+  Isa isa_;
+  std::optional<Clamp> clamp_;
+  Epilogue epilogue_;
+  std::span<const std::byte> weights_;
+};
+
+Support supports(const LayerQuery& query, const Conv& op, DType type) {
+  const Node& node = query.layer();
+  const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
+  if (type != DType::Float32 && type != DType::BFloat16)
+    return Support::no("no vector kernel for " + std::string(dtype_name(type)));
+  if (!w.is_constant()) return Support::no("the weights are not constant");
+  if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
+      !query.graph.value(node.inputs[2]).is_constant())
+    return Support::no("the bias is not constant");
+  if (!x.shape[1].is_constant(op.groups) || !w.shape[0].is_constant(op.groups))
+    return Support::no("not one filter per channel");
+  if (x.shape.size() > 4) return Support::no("three or more spatial dims");
+  return {};
+}
+
+std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+  const Node& node = query.layer();
+  const auto* op = std::get_if<Conv>(&node.op);
+  if (!op || op->groups == 1) return {};
+  std::vector<Tactic> tactics;
+  const Format blocked{Format::Kind::ChannelBlocked, vector_block(machine)};
+  for (const DType type : layer_types(query))
+    for (const Format& format : {blocked, kChannelsLast}) {
+      Tactic t = typed_tactic(query, kRunner, "depthwise_" + std::string(isa_suffix(machine)), {type, format},
+                              {type, format});
+      for (size_t i = 1; i < node.op_input_count(); ++i) t.inputs[i] = {};
+      if (const Support s = supports(query, *op, type); !s.ok) t.support = s;
+      tactics.push_back(std::move(t));
+    }
+  return tactics;
+}
+
+std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                  const PackContext& pack) {
+  return std::make_unique<DepthwiseKernel>(query, tactic, machine, pack);
+}
+
+}  // namespace
+
+TacticFamily depthwise_tactics() {
+  return {kRunner, list, make};
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Depthwise convolution for AVX2.
+#include "backend/cpu/kernels/vec_avx2.h"
+//
+#include "backend/cpu/kernels/depthwise_table.h"
+#include "backend/cpu/kernels/loads.inc"
+//
+#include "backend/cpu/kernels/depthwise.inc"
+
+namespace lathe::cpu {
+const DepthwiseTable& depthwise_table_avx2() {
+  return kTable;
+}
+}  // namespace lathe::cpu

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels that fold many elements into one: reductions and pooling. One table per instruction set.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cpu/kernels/stored.h"
+
+namespace lathe::cpu {
+
+enum class Fold : uint8_t { Sum, Max, Min, SumAbs, SumSquare };
+
+// A window of taps over an image whose channels are contiguous. Strides in elements.
+struct WindowTaps {
+  int64_t rows = 1, cols = 1;
+  int64_t row_stride = 0, col_stride = 0;
+};
+
+struct ReduceTable {
+  // The fold of n contiguous elements.
+  float (*row)(const void* x, Stored stored, int64_t n, Fold fold);
+  // out[c] = scale * fold of the taps at x + c, for c < channels.
+  void (*window)(const void* x, Stored stored, const WindowTaps& taps, int64_t channels, Fold fold,
+                 float scale, float* out);
+};
+
+const ReduceTable& reduce_table_avx2();
+const ReduceTable& reduce_table_avx512();
+
+}  // namespace lathe::cpu

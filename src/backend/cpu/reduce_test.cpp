@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "backend/cpu/layer_check.h"
+
+namespace lathe::cpu {
+TacticFamily reduce_tactics();
+TacticFamily pool_tactics();
+namespace {
+
+TEST(ReduceTactics, KindsAndAxes) {
+  for (const auto kind : {ReduceKind::Sum, ReduceKind::Mean, ReduceKind::Max, ReduceKind::Min, ReduceKind::L1,
+                          ReduceKind::L2, ReduceKind::SumSquare})
+    for (const Ints& axes : std::vector<Ints>{{3}, {2, 3}, {1}, {1, 2}, {0}, {0, 1, 2, 3}, {-1, -2}})
+      for (const bool keepdims : {true, false}) {
+        SCOPED_TRACE(std::string(enum_name(kind)) + " " + to_string(axes));
+        LayerCase layer{.op = Reduce{.kind = kind, .axes = axes, .keepdims = keepdims},
+                        .inputs = {{.extents = {2, 35, 6, 7}}},
+                        .allowed_types = {DType::BFloat16}};
+        layer.tolerance = 1e-5;
+        EXPECT_GE(check_layer(reduce_tactics(), layer), 2);
+      }
+}
+
+TEST(ReduceTactics, GlobalAverageWithEpilogueInEveryFormat) {
+  LayerCase layer{.op = Reduce{.kind = ReduceKind::Mean, .axes = Ints{2, 3}},
+                  .inputs = {{.extents = {2, 300, 7, 7}}},
+                  .epilogue = PointwiseProgram::parse("Mul(0,1) Sigmoid(2)", 2),
+                  .operands = {{.extents = {300, 1, 1}, .constant = true}}};
+  layer.tolerance = 1e-5;
+  EXPECT_GE(check_layer(reduce_tactics(), layer), 3);
+}
+
+TEST(ReduceTactics, SaysWhyNot) {
+  const auto reasons = refusals(reduce_tactics(), {.op = Reduce{.kind = ReduceKind::Prod, .axes = Ints{1}},
+                                                   .inputs = {{.extents = {2, 3}}}});
+  ASSERT_FALSE(reasons.empty());
+  EXPECT_NE(reasons[0].find("no vector kernel for Prod"), std::string::npos) << reasons[0];
+}
+
+TEST(PoolTactics, WindowsInEveryFormat) {
+  for (const auto kind : {PoolKind::Max, PoolKind::Average})
+    for (const int64_t channels : {3, 16, 70, 96})
+      for (const bool ceil_mode : {false, true})
+        for (const bool include_pad : {false, true}) {
+          const Pool op{.kind = kind,
+                        .kernel = {3, 3},
+                        .strides = {2, 2},
+                        .pads_begin = {1, 1},
+                        .pads_end = {1, 1},
+                        .ceil_mode = ceil_mode,
+                        .count_include_pad = include_pad};
+          LayerCase layer{
+              .op = op, .inputs = {{.extents = {2, channels, 12, 9}}}, .allowed_types = {DType::BFloat16}};
+          EXPECT_GE(check_layer(pool_tactics(), layer), 4);
+          layer.epilogue = PointwiseProgram::parse("Add(0,1)", 2);
+          layer.operands = {{.extents = {2, channels, ceil_mode ? 7 : 6, 5}}};
+          if (!ceil_mode) {
+            EXPECT_GE(check_layer(pool_tactics(), layer), 4);
+          }
+        }
+}
+
+TEST(PoolTactics, DilationGlobalAndOneDim) {
+  EXPECT_GE(check_layer(pool_tactics(), {.op = Pool{.kernel = {2, 3}, .dilations = {2, 2}},
+                                         .inputs = {{.extents = {1, 20, 9, 9}}}}),
+            2);
+  LayerCase global{.op = Pool{.kind = PoolKind::Average, .kernel = {7, 7}},
+                   .inputs = {{.extents = {2, 40, 7, 7}}},
+                   .allowed_types = {DType::BFloat16}};
+  global.tolerance = 1e-5;
+  EXPECT_GE(check_layer(pool_tactics(), global), 6);
+  EXPECT_GE(check_layer(pool_tactics(),
+                        {.op = Pool{.kernel = {3}, .strides = {2}}, .inputs = {{.extents = {2, 20, 15}}}}),
+            2);
+}
+
+TEST(PoolTactics, SaysWhyNot) {
+  const auto reasons = refusals(pool_tactics(), {.op = Pool{.kind = PoolKind::Lp, .kernel = {2, 2}},
+                                                 .inputs = {{.extents = {1, 3, 4, 4}}}});
+  ASSERT_FALSE(reasons.empty());
+  EXPECT_NE(reasons[0].find("Lp pooling"), std::string::npos) << reasons[0];
+}
+
+TEST(PoolTactics, DISABLED_Speed) {
+  const Pool op{.kernel = {3, 3}, .strides = {2, 2}, .pads_begin = {1, 1}, .pads_end = {1, 1}};
+  for (const std::string& line :
+       time_layer(pool_tactics(), {.op = op, .inputs = {{.extents = {1, 64, 112, 112}}}}, 1))
+    puts(line.c_str());
+  for (const std::string& line : time_layer(reduce_tactics(),
+                                            {.op = Reduce{.kind = ReduceKind::Mean, .axes = Ints{2, 3}},
+                                            .inputs = {{.extents = {1, 2048, 7, 7}}}},
+                                            1))
+    puts(line.c_str());
+}
+
+}  // namespace
+}  // namespace lathe::cpu
