@@ -178,6 +178,72 @@ TEST(CpuProgram, ProfiledAndObservedRunsGiveTheSameResult) {
   for (const double v : relu.to_doubles()) EXPECT_GE(v, 0.0);
 }
 
+// Positions of the non-zero elements, and a cast behind them whose shape depends on the data.
+TEST(CpuProgram, DataDependentShapesGrowAndShrink) {
+  Fixture f;
+  auto graph = std::make_shared<Graph>();
+  GraphEditor editor(*graph);
+  const ValueId x = editor.add_input("x", DType::Float32, {Dim::symbol("n"), 4});
+  const ValueId positions = append_node(editor, "where", NonZero{}, {x}, {})[0];
+  const ValueId floats = append_node(editor, "floats", Cast{DType::Float32}, {positions}, {})[0];
+  const ValueId y = append_node(editor, "y", Pointwise{PointwiseCode::Neg}, {floats}, {})[0];
+  editor.mark_output(y);
+  const auto program = f.backend->compile(plain_spec(graph, *f.backend, {{"n", {1, 4, 8}}}));
+  const auto execution = program->create_execution();
+  const auto stream = f.backend->create_stream();
+  for (const auto& [n, every] :
+       std::vector<std::pair<int64_t, size_t>>{{4, 3}, {8, 1}, {4, 3}, {1, 100}, {4, 2}}) {
+    std::vector<float> values(static_cast<size_t>(n * 4));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = i % every == every - 1 ? 1.0f : 0.0f;
+    const Tensor input = Tensor::from<float>({n, 4}, values);
+    Tensor room = Tensor::allocate(DType::Float32, {2, n * 4});
+    execution->set_shapes({{"n", n}});
+    EXPECT_EQ(execution->extents(y), (Extents{2, n * 4}));  // the upper bound, before the run
+    void* bindings[] = {const_cast<std::byte*>(input.bytes().data()), room.mutable_bytes().data()};
+    execution->run(bindings, *stream);
+    const Tensor wanted = interpret(*graph, {input}, {{"n", n}})[0];
+    ASSERT_EQ(execution->extents(y), wanted.extents());
+    const auto bytes = room.bytes().first(wanted.bytes().size());
+    expect_near(Tensor::wrap(DType::Float32, wanted.extents(), bytes, nullptr), wanted);
+  }
+}
+
+TEST(CpuProgram, ErrorsAtRunTimeNameTheLayer) {
+  Fixture f;
+  auto graph = std::make_shared<Graph>();
+  GraphEditor editor(*graph);
+  const ValueId x = editor.add_input("x", DType::Float32, {4, 4});
+  const ValueId i = editor.add_input("i", DType::Int64, {2, 1});
+  editor.mark_output(append_node(editor, "pick", GatherND{}, {x, i}, {})[0]);
+  const auto program = f.backend->compile(plain_spec(graph, *f.backend, {}));
+  const auto execution = program->create_execution();
+  const auto stream = f.backend->create_stream();
+  execution->set_shapes({});
+  const Tensor input = ramp({4, 4}, 0, 1);
+  const Tensor indices = Tensor::from<int64_t>({2, 1}, {1, 99});
+  Tensor out = Tensor::allocate(DType::Float32, {2, 4});
+  void* bindings[] = {const_cast<std::byte*>(input.bytes().data()),
+                      const_cast<std::byte*>(indices.bytes().data()), out.mutable_bytes().data()};
+  try {
+    execution->run(bindings, *stream);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("in layer 'pick'"), std::string::npos) << error.what();
+  }
+}
+
+TEST(CpuBackend, TimesALayer) {
+  Fixture f;
+  const auto graph = small_graph();
+  const SymbolRanges ranges = {{"n", {1, 64, 64}}};
+  const LayerQuery query{*graph, graph->order()[0], ranges};
+  for (const Tactic& tactic : f.backend->tactics(query)) {
+    if (!tactic.support.ok || tactic.is_view) continue;
+    const auto timed = f.backend->prepare_timing(query, tactic);
+    for (int i = 0; i < 3; ++i) EXPECT_GT(timed->run_ms(), 0.0) << tactic.name;
+  }
+}
+
 TEST(CpuProgram, WrongUseIsAnInternalError) {
   Fixture f;
   const auto graph = small_graph();
