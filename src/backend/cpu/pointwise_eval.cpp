@@ -394,6 +394,12 @@ void PointwiseEvaluator::run_tile(const void* first, int64_t first_stride,
     walk(source, inputs, target, tile.offset, tile.offset + tile.rows * tile.cols);
     return;
   }
+  const bool inside = dims_ == 1 || (dims_ == 2 && tile.row_stride % inner_ == 0 &&
+                                     tile.offset % inner_ + tile.cols <= inner_);
+  if (inside && tail_ == 0 && tile.rows > 1 && tile.cols <= kPointwisePiece / 4) {
+    run_narrow_tile(source, first_stride, inputs, target, tile);
+    return;
+  }
   const int64_t step = first_stride * dtype_bytes(inputs_[0].dtype, 1);
   for (int64_t r = 0; r < tile.rows; ++r) {
     const int64_t begin = tile.offset + r * tile.row_stride;
@@ -433,27 +439,94 @@ void PointwiseEvaluator::walk(const std::byte* first, std::span<const void* cons
 void PointwiseEvaluator::execute(const Run& run) const {
   alignas(64) float slots[kMaxSlots][kPointwisePiece];
   const float* values[kMaxInputs + kMaxSteps];
-  const size_t input_count = inputs_.size();
   for (int64_t done = 0; done < run.count; done += piece_) {
     const int64_t count = std::min(piece_, run.count - done);
-    for (size_t i = 0; i < input_count; ++i)
+    for (size_t i = 0; i < inputs_.size(); ++i)
       if (inputs_[i].used) values[i] = load(run, i, done, count, slots[inputs_[i].slot]);
     std::byte* out = run.output + done * output_size_;
-    for (size_t s = 0; s < steps_.size(); ++s) {
-      const Step& current = steps_[s];
-      const float* operands[3];
-      for (int i = 0; i < current.arity; ++i) operands[i] = values[current.operands[i]];
-      const bool last = s + 1 == steps_.size();
-      float* target =
-          last && output_type_ == DType::Float32 ? reinterpret_cast<float*>(out) : slots[current.slot];
-      step(current, operands, target, count);
-      values[input_count + s] = target;
-    }
-    const float* result = values[input_count + steps_.size() - 1];
-    if (output_type_ == DType::BFloat16) table_->store_bf16(result, reinterpret_cast<uint16_t*>(out), count);
-    if (output_type_ == DType::Float16) table_->store_f16(result, reinterpret_cast<uint16_t*>(out), count);
-    if (output_type_ == DType::Bool)
+    float* direct = output_type_ == DType::Float32 ? reinterpret_cast<float*>(out) : nullptr;
+    const float* result = run_steps(values, slots, count, direct);
+    if (direct == nullptr) store(result, out, count);
+  }
+}
+
+// Runs all steps; the last one writes to `target` when there is one, else to its slot. Returns where the result is.
+const float* PointwiseEvaluator::run_steps(const float** values, float (*slots)[kPointwisePiece],
+                                           int64_t count, float* target) const {
+  const size_t input_count = inputs_.size();
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    const Step& current = steps_[s];
+    const float* operands[3];
+    for (int i = 0; i < current.arity; ++i) operands[i] = values[current.operands[i]];
+    const bool last = s + 1 == steps_.size();
+    float* to = last && target != nullptr ? target : slots[current.slot];
+    step(current, operands, to, count);
+    values[input_count + s] = to;
+  }
+  return values[input_count + steps_.size() - 1];
+}
+
+void PointwiseEvaluator::store(const float* result, std::byte* out, int64_t count) const {
+  switch (output_type_) {
+    case DType::Float32:
+      std::memcpy(out, result, static_cast<size_t>(count) * sizeof(float));
+      return;
+    case DType::BFloat16:
+      table_->store_bf16(result, reinterpret_cast<uint16_t*>(out), count);
+      return;
+    case DType::Float16:
+      table_->store_f16(result, reinterpret_cast<uint16_t*>(out), count);
+      return;
+    default:
       for (int64_t i = 0; i < count; ++i) out[i] = result[i] != 0 ? std::byte{1} : std::byte{0};
+  }
+}
+
+// A tile whose rows stay inside the innermost walk dim: several rows per piece, gathered and scattered row by row, so that
+// the steps still run over long pieces. Products produce such tiles, 16 or 32 columns wide.
+void PointwiseEvaluator::run_narrow_tile(const std::byte* first, int64_t first_stride,
+                                         std::span<const void* const> inputs, std::byte* output,
+                                         const Tile& tile) const {
+  alignas(64) float slots[kMaxSlots][kPointwisePiece];
+  const float* values[kMaxInputs + kMaxSteps];
+  const int64_t piece_rows = kPointwisePiece / tile.cols;
+  const bool two = dims_ == 2;
+  for (int64_t r0 = 0; r0 < tile.rows; r0 += piece_rows) {
+    const int64_t rows = std::min(piece_rows, tile.rows - r0), count = rows * tile.cols;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const Input& input = inputs_[i];
+      if (!input.used) continue;
+      float* slot = slots[input.slot];
+      values[i] = slot;
+      const int64_t size = dtype_bytes(input.dtype, 1);
+      int64_t inner = input.strides[dims_ - 1], step = first_stride;
+      const std::byte* base = first + r0 * first_stride * size;
+      if (i > 0) {
+        const int64_t outer = two ? input.strides[0] : inner * inner_;
+        step = two ? tile.row_stride / inner_ * outer : tile.row_stride * inner;
+        const int64_t start =
+            two ? tile.offset / inner_ * outer + tile.offset % inner_ * inner : tile.offset * inner;
+        base = static_cast<const std::byte*>(inputs[i]) + (start + r0 * step) * size;
+      } else {
+        inner = 1;
+      }
+      if (input.dtype == DType::Float32 && inner == 1 && step == tile.cols) {
+        values[i] = reinterpret_cast<const float*>(base);
+        continue;
+      }
+      if (step == 0 && r0 > 0) continue;  // the same for all rows
+      if (i > 0 && input.access == Access::Scalar) {
+        slot[0] = load_element(input.dtype, base, 0);
+        continue;
+      }
+      for (int64_t r = 0; r < rows; ++r, base += step * size)
+        load_run(input, base, inner, tile.cols, slot + r * tile.cols);
+    }
+    std::byte* out = output + (tile.offset + r0 * tile.row_stride) * output_size_;
+    const bool dense = tile.row_stride == tile.cols && output_type_ == DType::Float32;
+    const float* result = run_steps(values, slots, count, dense ? reinterpret_cast<float*>(out) : nullptr);
+    for (int64_t r = 0; r < rows && !dense; ++r)
+      store(result + r * tile.cols, out + r * tile.row_stride * output_size_, tile.cols);
   }
 }
 
@@ -514,15 +587,22 @@ const float* PointwiseEvaluator::load(const Run& run, size_t index, int64_t done
   for (int64_t i = 0; i < count; ++row, col = 0) {
     const int64_t n = std::min(count - i, inner_ - col);
     const std::byte* at = base + (row * outer + col * inner) * size;
-    if (inner == 0)
-      table_->splat(load_element(input.dtype, at, 0), slot + i, n);
-    else if (inner == 1)
-      gather(input, at, 0, n, slot + i);
-    else
-      for (int64_t k = 0; k < n; ++k) slot[i + k] = load_element(input.dtype, at, k * inner);
+    load_run(input, at, inner, n, slot + i);
     i += n;
   }
   return slot;
+}
+
+// `count` elements that lie `stride` apart, as FP32.
+void PointwiseEvaluator::load_run(const Input& input, const std::byte* base, int64_t stride, int64_t count,
+                                  float* out) const {
+  if (stride == 0) {
+    table_->splat(load_element(input.dtype, base, 0), out, count);
+  } else if (stride == 1) {
+    gather(input, base, 0, count, out);
+  } else {
+    for (int64_t i = 0; i < count; ++i) out[i] = load_element(input.dtype, base, i * stride);
+  }
 }
 
 void PointwiseEvaluator::gather(const Input& input, const std::byte* base, int64_t position, int64_t count,

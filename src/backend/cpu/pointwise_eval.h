@@ -113,6 +113,12 @@ class PointwiseEvaluator {
             int64_t end) const;
   void execute(const Run& run) const;
   const float* load(const Run& run, size_t input, int64_t done, int64_t count, float* slot) const;
+  const float* run_steps(const float** values, float (*slots)[kPointwisePiece], int64_t count,
+                         float* target) const;
+  void store(const float* result, std::byte* out, int64_t count) const;
+  void run_narrow_tile(const std::byte* first, int64_t first_stride, std::span<const void* const> inputs,
+                       std::byte* output, const Tile& tile) const;
+  void load_run(const Input& input, const std::byte* base, int64_t stride, int64_t count, float* out) const;
   void gather(const Input& input, const std::byte* base, int64_t position, int64_t count, float* out) const;
   void step(const Step& step, const float* const* operands, float* out, int64_t count) const;
   void clear_padding(std::byte* output, int64_t begin, int64_t end) const;

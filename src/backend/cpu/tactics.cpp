@@ -23,6 +23,7 @@ TacticFamily pool_tactics();
 TacticFamily reduce_tactics();
 TacticFamily attention_tactics();
 TacticFamily depthwise_tactics();
+TacticFamily matmul_tactics();
 TacticFamily reference_tactics();
 // clang-format on
 
@@ -32,6 +33,7 @@ std::vector<TacticFamily> tactic_families() {
       depthwise_tactics(),
       onednn_conv_tactics(),
       onednn_matmul_tactics(),
+      matmul_tactics(),
       pool_tactics(),
       onednn_pool_tactics(),
       reformat_tactics(),

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "backend/cpu/layer_check.h"
+
+namespace lathe::cpu {
+TacticFamily matmul_tactics();
+TacticFamily onednn_matmul_tactics();
+namespace {
+
+LayerCase product(Extents a, Extents b, bool constant, bool transpose_b = false) {
+  LayerCase layer{.op = MatMul{.transpose_b = transpose_b},
+                  .inputs = {{.extents = std::move(a)}, {.extents = std::move(b), .constant = constant}}};
+  layer.tolerance = 5e-6;
+  return layer;
+}
+
+TEST(MatMulTactics, SizesAndTails) {
+  for (const bool constant : {true, false})
+    for (const int64_t m : {1, 2, 13, 14, 15, 29, 141})
+      for (const int64_t n : {1, 16, 33, 64})
+        for (const int64_t k : {1, 7, 512, 700}) {
+          if (m * n * k > 141 * 33 * 512) continue;
+          SCOPED_TRACE(std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k));
+          EXPECT_GE(check_layer(matmul_tactics(), product({m, k}, {k, n}, constant)), 1);
+          EXPECT_GE(check_layer(matmul_tactics(), product({m, k}, {n, k}, constant, true)), 1);
+        }
+}
+
+TEST(MatMulTactics, Batches) {
+  for (const bool constant : {true, false}) {
+    EXPECT_GE(check_layer(matmul_tactics(), product({2, 3, 17, 20}, {20, 40}, constant)), 1);
+    EXPECT_GE(check_layer(matmul_tactics(), product({2, 3, 17, 20}, {2, 3, 20, 40}, constant)), 1);
+    EXPECT_GE(check_layer(matmul_tactics(), product({2, 3, 17, 20}, {3, 20, 40}, constant)), 1);
+    EXPECT_GE(check_layer(matmul_tactics(), product({2, 1, 17, 20}, {3, 40, 20}, constant, true)), 1);
+    EXPECT_GE(check_layer(matmul_tactics(), product({5, 12}, {4, 12, 9}, constant)), 1);
+  }
+}
+
+TEST(MatMulTactics, TypesAndEpilogue) {
+  for (const bool constant : {true, false}) {
+    LayerCase layer = product({2, 30, 512}, {512, 50}, constant);
+    layer.allowed_types = {DType::BFloat16, DType::Float16};
+    EXPECT_GE(check_layer(matmul_tactics(), layer), 3);
+    layer.epilogue = PointwiseProgram::parse("Add(0,1) GeluErf(3) Add(4,2)", 3);
+    layer.operands = {{.extents = {50}, .constant = true}, {.extents = {2, 30, 50}}};
+    EXPECT_GE(check_layer(matmul_tactics(), layer), 3);
+  }
+}
+
+TEST(MatMulTactics, SaysWhyNot) {
+  LayerCase layer = product({6, 4}, {6, 5}, true);
+  layer.op = MatMul{.transpose_a = true};
+  const auto reasons = refusals(matmul_tactics(), layer);
+  ASSERT_FALSE(reasons.empty());
+  EXPECT_NE(reasons[0].find("left operand is transposed"), std::string::npos) << reasons[0];
+}
+
+TEST(MatMulTactics, DISABLED_Speed) {
+  struct Shape {
+    int64_t m, n, k;
+  };
+  for (const Shape& s :
+       {Shape{128, 768, 768}, Shape{128, 3072, 768}, Shape{128, 768, 3072}, Shape{197, 768, 768},
+        Shape{12, 4096, 1024}, Shape{1, 4096, 4096}, Shape{784, 128, 512}, Shape{16, 16, 16}}) {
+    LayerCase layer = product({s.m, s.k}, {s.k, s.n}, true);
+    layer.epilogue = PointwiseProgram::parse("Add(0,1) Relu(2)", 2);
+    layer.operands = {{.extents = {s.n}, .constant = true}};
+    for (const TacticFamily& family : {matmul_tactics(), onednn_matmul_tactics()})
+      for (const std::string& line : time_layer(family, layer, 1))
+        printf("%dx%dx%d %.4f GFLOP %s\n", int(s.m), int(s.n), int(s.k), 2e-9 * double(s.m * s.n * s.k),
+               line.c_str());
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cpu
