@@ -6,8 +6,8 @@
 //   pointwise(shuffle(x), c)   ->  shuffle(pointwise(x, c)) c a scalar, or along a last dim that the shuffle leaves alone
 //
 // Exporters compute self-attention sequence first, (S, B, E), or flatten to (B*S, E) for Gemm; both are only orders of the
-// rows of a product, which does not depend on them. It must not fire when x' would need more shuffles than before and the
-// order of its rows is already the source's.
+// rows of a product, which does not depend on them. It must not fire when the order and grouping of the rows is the source's
+// already (so it ends), nor when x' would need more shuffles than before without a change of order.
 #include <algorithm>
 
 #include "ops/build.h"
@@ -93,7 +93,7 @@ Rows rows_in_source_order(const ShuffleMap& map) {
 bool move_below_matmul(Graph& graph, NodeId id, PassContext& context) {
   const Node& node = graph.node(id);
   const auto* op = std::get_if<MatMul>(&node.op);
-  if (op == nullptr || op->transpose_a || op->transpose_b || !node.epilogue.empty()) return false;
+  if (op == nullptr || op->transpose_a || !node.epilogue.empty()) return false;
   const Value& weights = graph.value(node.inputs[1]);
   if (!weights.is_constant() || weights.shape.size() != 2 || graph.value(node.inputs[0]).shape.size() < 2)
     return false;
@@ -133,11 +133,13 @@ bool move_below_matmul(Graph& graph, NodeId id, PassContext& context) {
   permute(above, order, wanted);
   if (!above.reshape(operand)) return false;
   const bool reordered = order != wanted;
-  if (!reordered && above.shortest().length() >= static_cast<int>(chain.size())) return false;
+  const int above_length = above.shortest().length();
+  // Rows that are in order already are only grouped as in the source, so that a later reshape can undo this one.
+  if (!reordered && (operand == map.result() || above_length > static_cast<int>(chain.size()))) return false;
 
   // The way back, for the product's result.
   Shape product = operand;
-  product.back() = weights.shape[1];
+  product.back() = weights.shape[op->transpose_b ? 0 : 1];
   ShuffleMap below(product);
   Shape split_product;
   for (const int atom : wanted) split_product.push_back(map.sizes()[static_cast<size_t>(atom)]);

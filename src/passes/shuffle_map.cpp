@@ -171,8 +171,8 @@ ShuffleMap::Chain ShuffleMap::shortest() const {
   return best;
 }
 
-ValueId ShuffleMap::emit(GraphEditor& editor, ValueId source, const std::string& name,
-                         const std::vector<Origin>& origins, NodeId before) const {
+ValueId ShuffleMap::emit(GraphEditor& editor, ValueId source, std::string name, std::vector<Origin> origins,
+                         NodeId before) const {
   const Chain chain = shortest();
   ValueId value = source;
   const auto append = [&](Op op, const std::string& suffix) {
@@ -182,6 +182,35 @@ ValueId ShuffleMap::emit(GraphEditor& editor, ValueId source, const std::string&
   if (chain.perm) append(Transpose{.perm = *chain.perm}, "");
   if (chain.after) append(ReshapeOp{.shape = result_shape_}, chain.perm ? "/reshape_after" : "");
   return value;
+}
+
+std::optional<ShuffleMap::Part> ShuffleMap::select(int64_t axis, int64_t index, bool drop) {
+  auto& taken = result_[static_cast<size_t>(axis)];
+  if (taken.size() != 1) return std::nullopt;
+  const int atom = taken[0];
+  // Only an outermost factor of a source dim selects a contiguous part of it.
+  const auto from = std::find_if(source_.begin(), source_.end(),
+                                 [&](const auto& d) { return !d.empty() && d.front() == atom; });
+  if (from == source_.end()) return std::nullopt;
+  from->erase(from->begin());
+  taken.clear();
+  Part part{.axis = from - source_.begin(), .length = atoms_size(*from, sizes_)};
+  part.start = part.length * Dim(index);
+  source_shape_[static_cast<size_t>(part.axis)] = part.length;
+  // Atoms are numbers into sizes_: the last one takes the free place.
+  const int last = static_cast<int>(sizes_.size()) - 1;
+  sizes_[static_cast<size_t>(atom)] = sizes_.back();
+  sizes_.pop_back();
+  for (auto* dims : {&source_, &result_}) {
+    for (auto& dim : *dims) std::replace(dim.begin(), dim.end(), last, atom);
+  }
+  if (drop) {
+    result_.erase(result_.begin() + axis);
+    result_shape_.erase(result_shape_.begin() + axis);
+  } else {
+    result_shape_[static_cast<size_t>(axis)] = 1;
+  }
+  return part;
 }
 
 bool is_shuffle(const Node& node) {

@@ -42,8 +42,16 @@ class ShuffleMap {
   };
   Chain shortest() const;
   // Appends the shortest chain; returns `source` itself when nothing is to be done.
-  ValueId emit(GraphEditor& editor, ValueId source, const std::string& name, const std::vector<Origin>& origins,
-               NodeId before) const;
+  // Name and origins by value: what they were read from may move while nodes are added.
+  ValueId emit(GraphEditor& editor, ValueId source, std::string name, std::vector<Origin> origins, NodeId before) const;
+
+  // The result's dim `axis` takes only index `index` (and goes away when `drop`). Gives the part of one source dim that is
+  // then read, nullopt when that is no contiguous part; afterwards this is the map of that part.
+  struct Part {
+    int64_t axis = 0;
+    Dim start, length;
+  };
+  std::optional<Part> select(int64_t axis, int64_t index, bool drop);
 
  private:
   void split_atom(int atom, const Dim& outer, const Dim& inner);

@@ -4,20 +4,16 @@
 //   Gather(Transpose(Reshape(x, [B, S, 3, E]), [2, 0, 1, 3]), 1, axis 0)  ->  Slice(x, [..., E:2E]) reshaped
 // That is how exporters take q, k and v out of one product; as slices of the product they can become products of their own
 // (split_matmuls). Must not fire when the index is negative and the dim is not known, nor when the part that is read is not
-// contiguous along one dim of the source (Shuffle::select says so).
+// contiguous along one dim of the source (ShuffleMap::select says so).
 #include <algorithm>
 
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
-#include "passes/shuffle.h"
+#include "passes/shuffle_map.h"
 
 namespace lathe {
 namespace {
-
-bool is_shuffle(const Graph& graph, NodeId node) {
-  return node != kNoNode && (plain_op<ReshapeOp>(graph, node) || plain_op<Transpose>(graph, node));
-}
 
 std::optional<int64_t> known_index(const Graph& graph, const Node& node, const Gather& op) {
   const Value& indices = graph.value(node.inputs[1]);
@@ -43,38 +39,33 @@ bool simplify(Graph& graph, PassContext& context, NodeId id) {
 
   std::vector<NodeId> chain;
   ValueId source = node.inputs[0];
-  while (is_shuffle(graph, graph.value(source).producer)) {
+  while (graph.value(source).producer != kNoNode && is_shuffle(graph.node(graph.value(source).producer))) {
     chain.insert(chain.begin(), graph.value(source).producer);
     source = graph.node(chain.front()).inputs[0];
   }
   // From the longest chain to none: the higher the slice, the better.
   for (size_t first = 0; first <= chain.size(); ++first) {
     const ValueId from = first < chain.size() ? graph.node(chain[first]).inputs[0] : node.inputs[0];
-    Shuffle shuffle(graph.value(from).shape);
+    ShuffleMap map(graph.value(from).shape);
     bool ok = true;
-    for (size_t i = first; i < chain.size() && ok; ++i) ok = shuffle.apply(graph, chain[i]);
+    for (size_t i = first; i < chain.size() && ok; ++i) ok = map.apply(graph, chain[i]);
     if (!ok) continue;
-    const auto rank = static_cast<int64_t>(shuffle.output().size());
-    const auto part = shuffle.select(op->axis < 0 ? op->axis + rank : op->axis, *index, index_rank == 0);
+    const auto rank = static_cast<int64_t>(map.result().size());
+    const auto part = map.select(op->axis < 0 ? op->axis + rank : op->axis, *index, index_rank == 0);
     if (!part) continue;
     if (!context.may_change()) return false;
-    Slice slice{.starts = Shape{part->start},
-                .ends = Shape{part->start + part->length},
-                .axes = {part->axis},
-                .steps = {1}};
-    const std::vector<Op> ops = shuffle.shortest();
-    GraphEditor editor(graph);
     context.report_removal(graph, id);
+    GraphEditor editor(graph);
+    const Slice slice{.starts = Shape{part->start},
+                      .ends = Shape{part->start + part->length},
+                      .axes = {part->axis},
+                      .steps = {1}};
     const NodeId old_producer = graph.value(node.inputs[0]).producer;
-    ValueId value = from;
-    if (ops.empty()) {
-      editor.set_op(id, std::move(slice));
-    } else {
-      value = insert_like(graph, id, "_slice", std::move(slice), {from});
-      for (size_t i = 0; i + 1 < ops.size(); ++i) value = insert_like(graph, id, "_shuffle", ops[i], {value});
-      editor.set_op(id, ops.back());
-    }
-    editor.set_inputs(id, {value});
+    const ValueId sliced = insert_like(graph, id, "/slice", slice, {from});
+    const ValueId moved = map.emit(editor, sliced, node.name, node.origins, id);
+    editor.replace_uses(node.outputs[0], moved);
+    remove_if_unread(graph, id);
+    editor.rename_node(graph.value(moved).producer, node.name);
     remove_if_unread(graph, old_producer);
     return true;
   }

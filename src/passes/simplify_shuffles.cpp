@@ -7,6 +7,7 @@
 // Right because a chain is determined by its map of atoms (shuffle_map.h). It must not fire when the result would be as long
 // as the chain, nor remove values that somebody else reads.
 #include "passes/passes.h"
+#include "passes/rewrite.h"
 #include "passes/shuffle_map.h"
 
 namespace lathe {
@@ -43,8 +44,13 @@ bool simplify(Graph& graph, NodeId last, PassContext& context) {
     origins.insert(origins.end(), graph.node(id).origins.begin(), graph.node(id).origins.end());
   context.observer.on(FusionApplied{"ShuffleShuffleFusion", graph.node(chain.front()).name, end.name});
   const ValueId old = end.outputs[0];
-  const ValueId moved = map.emit(editor, source, end.name, origins, last);
+  std::string name;
+  for (const NodeId id : chain) name += (name.empty() ? "" : " + ") + graph.node(id).name;
+  const std::string last_name = end.name;
+  const ValueId moved = map.emit(editor, source, last_name, origins, last);
   editor.replace_uses(old, moved);
+  remove_if_unread(graph, last);
+  if (moved != source) editor.rename_node(graph.value(moved).producer, name);
   return true;
 }
 
