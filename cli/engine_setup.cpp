@@ -42,6 +42,19 @@ Network parse_model(Builder& builder, const std::string& file, Log& log) {
   }
 }
 
+class WarningsOnly final : public Observer {
+ public:
+  explicit WarningsOnly(Log& log) : log_(log) {}
+  void on(const Event& event) override {
+    const auto* message = std::get_if<Message>(&event);
+    if (message != nullptr && message->severity <= Severity::Warning)
+      log_.library(message->severity, message->text);
+  }
+
+ private:
+  Log& log_;
+};
+
 void check_types(const Options& options, const Network& network) {
   const auto& flags = options.build;
   bool has_quantization = false;
@@ -100,9 +113,8 @@ std::shared_ptr<const Engine> build_engine(const Options& options, std::shared_p
   if (!options.build.save_engine.empty()) save_engine(*engine, options.build.save_engine);
   log.info(fmt::format("Engine built in {} sec.", format_number(seconds_since(start))));
   constexpr double kMebibyte = 1048576;
-  log.info(fmt::format(
-      "Created engine with size: {} MiB",
-      format_number(static_cast<double>(engine_bytes(*engine, options.build.save_engine)) / kMebibyte)));
+  log.info(fmt::format("Created engine with size: {} MiB",
+                       format_number(static_cast<double>(engine->plan()->serialized_bytes()) / kMebibyte)));
   return engine;
 }
 
@@ -162,7 +174,7 @@ std::shared_ptr<const Engine> load_engine(const std::string& file, std::shared_p
     if (fit.section >= 0) {
       engine = Engine::load(plan, backend);
     } else {
-      BuildLog observer(log);
+      WarningsOnly observer(log);  // the line below says what happened
       engine = Builder(backend, observer).retarget(*plan);
       log.library(
           Severity::Warning,

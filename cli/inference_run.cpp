@@ -219,7 +219,9 @@ void report_engine(const Options& options, const Engine& engine, Context* contex
                         context != nullptr ? std::optional(run_symbols(*context)) : std::nullopt);
     if (reporting.dump_layer_info) {
       log.info("Layer Information:");
-      log.info("Layers:\n" + layer_info_text(report));
+      std::string text = layer_info_text(report);
+      text.pop_back();  // the log ends the last line
+      log.info("Layers:\n" + text);
     }
     export_text(reporting.export_layer_info, layer_info_json(report));
   }

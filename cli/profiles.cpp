@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "ir/text.h"
 
@@ -134,32 +133,58 @@ void check_input_names(const std::vector<std::string>& names, const std::vector<
   }
 }
 
+namespace {
+
+// Sets what --shapes says of an input; the sizes that its symbols get are added to `known`.
+void set_given_shape(Context& context, const TensorInfo& input, const Extents& extents, SymbolValues& known) {
+  if (!is_dynamic(input)) {
+    if (extents == to_extents(input.shape)) return;
+    fail({fmt::format("The engine was built with static shapes for input tensor {} but the provided shapes "
+                      "do not match the "
+                      "static shapes! (built: {}, given: {})",
+                      input.name, dims_text(to_extents(input.shape)), dims_text(extents)),
+          "Inference set up failed"});
+  }
+  if (input.contents) return context.set_input_values(input.name, extents);
+  context.set_input_shape(input.name, extents);
+  for (size_t d = 0; d < extents.size(); ++d) {
+    if (const auto symbol = input.shape[d].as_symbol()) known[*symbol] = extents[d];
+  }
+}
+
+// The profile's opt shape, with the sizes that other inputs' shapes decide.
+void set_missing_shape(Context& context, const TensorInfo& input, const SymbolValues& known) {
+  const auto& shapes = context.engine().profile(context.profile()).shapes;
+  const auto found = shapes.find(input.name);
+  if (input.contents || found == shapes.end()) return;
+  Extents extents = found->second.opt;
+  for (size_t d = 0; d < extents.size(); ++d) {
+    const auto symbol = input.shape[d].as_symbol();
+    if (const auto value = symbol ? known.find(*symbol) : known.end(); value != known.end())
+      extents[d] = value->second;
+  }
+  context.set_input_shape(input.name, extents);
+}
+
+}  // namespace
+
 void set_run_shapes(Context& context, const InferenceFlags& flags, Log& log) {
-  for (const auto& input : context.engine().inputs()) {
-    const Extents* extents = find_named(flags.shapes, input.name);
-    if (extents == nullptr) continue;
-    if (!is_dynamic(input)) {
-      if (*extents == to_extents(input.shape)) continue;
-      fail({fmt::format("The engine was built with static shapes for input tensor {} but the provided shapes "
-                        "do not match the "
-                        "static shapes! (built: {}, given: {})",
-                        input.name, dims_text(to_extents(input.shape)), dims_text(*extents)),
-            "Inference set up failed"});
-    }
-    if (input.contents) {
-      context.set_input_values(input.name, *extents);
-    } else {
-      context.set_input_shape(input.name, *extents);
-    }
+  const auto& inputs = context.engine().inputs();
+  SymbolValues known;
+  for (const auto& input : inputs) {
+    if (const Extents* given = find_named(flags.shapes, input.name))
+      set_given_shape(context, input, *given, known);
+  }
+  for (const auto& input : inputs) {
+    if (find_named(flags.shapes, input.name) == nullptr && is_dynamic(input))
+      set_missing_shape(context, input, known);
   }
   context.use_opt_shapes();
   context.resolve_shapes();
-  for (size_t i = 0; i < context.engine().inputs().size(); ++i) {
-    const auto& input = context.engine().inputs()[i];
-    if (is_dynamic(input)) {
-      log.info(fmt::format("Set shape of input tensor {} to: {}", input.name,
-                           dims_text(context.input_extents(i))));
-    }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!is_dynamic(inputs[i])) continue;
+    log.info(fmt::format("Set shape of input tensor {} to: {}", inputs[i].name,
+                         dims_text(context.input_extents(i))));
   }
 }
 
@@ -190,15 +215,6 @@ std::function<void(std::string_view, const Graph&)> dump_graph(Log& log) {
   return [&log](std::string_view pass, const Graph& graph) {
     log.plain(fmt::format("# after pass {}\n{}", pass, to_text(graph)));
   };
-}
-
-size_t engine_bytes(const Engine& engine, const std::string& saved_as) {
-  std::error_code error;
-  if (!saved_as.empty()) {
-    const auto bytes = std::filesystem::file_size(saved_as, error);
-    if (!error) return bytes;
-  }
-  return engine.plan()->to_bytes().size();
 }
 
 }  // namespace lathe::cli

@@ -33,7 +33,4 @@ void check_io_formats(std::string_view flag, const std::vector<IoFormat>& format
 // Prints a graph for --dumpAfter.
 std::function<void(std::string_view, const Graph&)> dump_graph(Log& log);
 
-// Size of the engine file; of what it would be when it was not saved.
-size_t engine_bytes(const Engine& engine, const std::string& saved_as);
-
 }  // namespace lathe::cli

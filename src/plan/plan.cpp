@@ -24,6 +24,12 @@ class VectorWriter final : public FileWriter {
   std::vector<std::byte> result;
 };
 
+class CountingWriter final : public FileWriter {
+ public:
+  void write(std::span<const std::byte> bytes) override { result += bytes.size(); }
+  size_t result = 0;
+};
+
 }  // namespace
 
 // A section that is in memory, or parsed from the file on first use.
@@ -165,6 +171,12 @@ std::vector<std::byte> Plan::to_bytes() const {
   VectorWriter writer;
   write_to(writer);
   return std::move(writer.result);
+}
+
+size_t Plan::serialized_bytes() const {
+  CountingWriter writer;
+  write_to(writer);
+  return writer.result;
 }
 
 }  // namespace lathe

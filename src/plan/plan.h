@@ -89,6 +89,8 @@ class Plan {
   // Same content, same bytes. The old file stays when writing fails.
   void write(const std::filesystem::path& path) const;
   std::vector<std::byte> to_bytes() const;
+  // How large the file is or would be.
+  size_t serialized_bytes() const;
   // Bytes of the file that this plan was read from, 0 when it is only in memory.
   size_t file_bytes() const { return file_bytes_; }
 
