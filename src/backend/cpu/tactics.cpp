@@ -12,6 +12,7 @@ TacticFamily view_tactics();
 TacticFamily onednn_conv_tactics();
 TacticFamily onednn_matmul_tactics();
 TacticFamily onednn_pool_tactics();
+TacticFamily onednn_deconv_tactics();
 TacticFamily reformat_tactics();
 TacticFamily pointwise_tactics();
 TacticFamily layer_norm_tactics();
@@ -36,6 +37,7 @@ std::vector<TacticFamily> tactic_families() {
       matmul_tactics(),
       pool_tactics(),
       onednn_pool_tactics(),
+      onednn_deconv_tactics(),
       reformat_tactics(),
       pointwise_tactics(),
       layer_norm_tactics(),
