@@ -16,6 +16,7 @@ struct TacticCheck {
   std::string_view runner;  // only this family; empty: all
   SymbolRanges ranges;      // the check runs at `opt`, after preparing for `min` and `max` too
   int threads = 2;
+  std::string isa_cap;      // as --cpuIsa; one per process
   double tolerance = 1e-5;  // relative L2 error allowed for FP32, times the tactic's error factor
   double bf16_tolerance = 1.5e-2;
 };

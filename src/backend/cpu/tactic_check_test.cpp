@@ -83,7 +83,10 @@ class Checker {
  public:
   Checker(const Graph& graph, NodeId node, const TacticCheck& check)
       : graph_(graph), node_(node), check_(check), pool_(check.threads), random_(7) {
-    machine_ = make_machine(read_cpu_info(), {}, check.threads);
+    std::optional<Isa> cap;
+    if (!check.isa_cap.empty()) cap = isa_from_name(check.isa_cap);
+    machine_ = make_machine(read_cpu_info(), cap, check.threads);
+    cap_onednn_isa(machine_.isa);
     for (const auto& [name, range] : check.ranges) symbols_.emplace(name, range.opt);
     for (const ValueId id : layer().inputs) {
       if (id == kNoValue)
