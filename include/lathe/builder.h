@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Builds engines from ONNX models.
+//
+//   Builder builder(logger);
+//   Network network = builder.parse_onnx("resnet50.onnx");
+//   BuilderConfig config;
+//   config.profiles.emplace_back().set_dims("input", {1, 3, 224, 224}, {8, 3, 224, 224}, {32, 3, 224, 224});
+//   Engine engine = builder.build(network, config);
+//   engine.save("resnet50.engine");
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lathe/network.h"
+#include "lathe/runtime.h"
+#include "lathe/types.h"
+
+namespace lathe::v1 {
+
+// The shapes that an engine accepts. Every dynamic input has a range; min <= opt <= max in each dim, and it is tuned for opt.
+class OptimizationProfile {
+ public:
+  OptimizationProfile& set_dims(std::string input, Dims min, Dims opt, Dims max);
+  // The elements of a shape tensor.
+  OptimizationProfile& set_values(std::string input, std::vector<int64_t> min, std::vector<int64_t> opt,
+                                  std::vector<int64_t> max);
+
+  struct Range {
+    std::string input;
+    bool values = false;
+    Dims min, opt, max;
+  };
+  const std::vector<Range>& ranges() const { return ranges_; }
+
+ private:
+  std::vector<Range> ranges_;
+};
+
+// Measured times, kept between builds. Text; files of several machines merge. Cheap to copy: copies share the cache.
+class TimingCache {
+ public:
+  TimingCache();
+  // Adds the entries of a file. False when there is none; throws when it is something else.
+  bool load(const std::string& path);
+  // Merges into the file, under a lock.
+  void save(const std::string& path) const;
+  void merge(const TimingCache& other);
+  size_t size() const;
+
+  struct Impl;
+  const std::shared_ptr<Impl>& impl() const { return impl_; }
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+struct BuilderConfig {
+  std::vector<OptimizationProfile> profiles;  // empty: one; its unknown dims are 1
+
+  // Types that layers may compute in besides the model's own. The faster engine of with and without is kept.
+  bool bf16 = false;
+  bool fp16 = false;
+  bool best = false;            // all that the device has
+  bool strongly_typed = false;  // types come from the model alone
+
+  int optimization_level = 3;       // 0 (nothing is timed) to 5
+  int max_tactics = -1;             // timed per layer; -1: by level
+  int avg_timing = 8;               // repetitions per tactic
+  double time_budget_seconds = -1;  // for tuning; -1: by level
+  bool winograd = true;             // faster, less exact tactics, within the error budget
+  std::vector<std::string> disabled_runners;
+
+  // Read and filled by the build. Same model and same complete cache: same engine bytes.
+  TimingCache timing_cache;
+  bool error_on_timing_cache_miss = false;
+  bool detailed_layer_information = false;
+};
+
+class Builder {
+ public:
+  // The logger must outlive the builder. Throws when the device is not there.
+  explicit Builder(Logger& logger, const DeviceConfig& device = {});
+  ~Builder();
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+
+  Network parse_onnx(const std::string& path);
+  // `directory`: where external weights lie; empty: there are none.
+  Network parse_onnx(std::span<const std::byte> model, const std::string& directory = {});
+
+  Engine build(const Network& network, const BuilderConfig& config = {});
+  // An engine for this builder's device from the file of another, in seconds: untimed, or timed with `config`.
+  Engine retarget(const std::string& path);
+  Engine retune(const std::string& path, const BuilderConfig& config = {});
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lathe::v1

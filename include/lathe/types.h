@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What all parts of the public API share: element types, tensors, errors, devices and the logger.
+//
+// The API lives in the namespace of its version, lathe::v1; `using namespace lathe::v1;` is the usual start. Its headers
+// include nothing but the standard library. All functions throw Error; none of them leaves an object half changed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lathe::v1 {
+
+// Numbers are ONNX's TensorProto.DataType.
+enum class DataType : uint8_t {
+  Float = 1,
+  UInt8 = 2,
+  Int8 = 3,
+  UInt16 = 4,
+  Int16 = 5,
+  Int32 = 6,
+  Int64 = 7,
+  Bool = 9,  // one byte, 0 or 1
+  Half = 10,
+  Double = 11,
+  UInt32 = 12,
+  UInt64 = 13,
+  BFloat16 = 16,
+  Float8E4M3FN = 17,
+  Float8E4M3FNUZ = 18,
+  Float8E5M2 = 19,
+  Float8E5M2FNUZ = 20,
+  UInt4 = 21,  // two to a byte, low nibble first
+  Int4 = 22,
+};
+std::string_view data_type_name(DataType type);  // "float32", "int64", ...
+
+// Extents of a tensor, outermost first; -1 where a dim is dynamic.
+using Dims = std::vector<int64_t>;
+// Elements of a tensor without dynamic dims; 1 for a scalar.
+int64_t volume(const Dims& dims);
+// Bytes of that many elements.
+size_t data_bytes(DataType type, int64_t elements);
+
+// An input or output of a network or engine.
+struct TensorInfo {
+  std::string name;
+  DataType type = DataType::Float;
+  Dims dims;                           // -1: dynamic
+  std::vector<std::string> dim_names;  // "batch" for a dynamic dim, "3" for a static one
+  bool is_shape_tensor = false;        // its elements decide shapes; the profile gives their range
+};
+
+// A tensor in host memory: row-major, contiguous.
+class HostTensor {
+ public:
+  HostTensor() = default;
+  HostTensor(DataType type, Dims dims)
+      : type(type), dims(std::move(dims)), bytes(data_bytes(type, volume(this->dims))) {}
+  template <class T>
+  HostTensor(DataType type, Dims dims, const std::vector<T>& values) : HostTensor(type, std::move(dims)) {
+    for (size_t i = 0; i < values.size() && (i + 1) * sizeof(T) <= bytes.size(); ++i)
+      data<T>()[i] = values[i];
+  }
+  // The elements as T, whose size must be the element type's.
+  template <class T>
+  T* data() {
+    return reinterpret_cast<T*>(bytes.data());
+  }
+  template <class T>
+  const T* data() const {
+    return reinterpret_cast<const T*>(bytes.data());
+  }
+
+  DataType type = DataType::Float;
+  Dims dims;
+  std::vector<std::byte> bytes;
+};
+
+enum class ErrorKind {
+  Input,     // the model, file, shape or option is wrong or not supported
+  Internal,  // a bug in Lathe
+  System,    // a file, the device or memory failed
+};
+
+// what() says what is wrong, with the names of the things, and what to do.
+class Error : public std::exception {
+ public:
+  Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {}
+  ErrorKind kind() const { return kind_; }
+  const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  ErrorKind kind_;
+  std::string message_;
+};
+
+enum class Severity { InternalError, Error, Warning, Info, Verbose };
+
+// Receives what a build or a load has to say. Called on the calling thread; must not throw.
+class Logger {
+ public:
+  virtual ~Logger() = default;
+  virtual void log(Severity severity, std::string_view text) = 0;
+};
+
+// Which device to use.
+struct DeviceConfig {
+  std::string device = "cpu";  // "cpu", or the number of a GPU
+  int threads = 0;             // of the CPU; 0: all that this process may use
+  std::string
+      cpu_isa;  // highest instruction set: "avx2", "avx512", "avx512_bf16", "amx"; empty: what there is
+};
+
+// "0.1.0"
+std::string_view version();
+
+}  // namespace lathe::v1

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "builder/builder.h"
+#include "lathe/builder.h"
+#include "runtime/api_bridge.h"
+
+namespace lathe::v1 {
+
+struct Network::Impl {
+  lathe::Network network;
+};
+
+struct TimingCache::Impl {
+  std::shared_ptr<lathe::TimingCache> cache = std::make_shared<lathe::TimingCache>();
+};
+
+namespace {
+
+// The events that a person follows, as lines; trtexec's full log is the command line's.
+class LogObserver final : public Observer {
+ public:
+  explicit LogObserver(Logger& logger) : logger_(logger) {}
+  void on(const Event& event) override { std::visit(*this, event); }
+
+  template <class Other>
+  void operator()(const Other&) {}
+  void operator()(const Message& e) { logger_.log(static_cast<Severity>(e.severity), e.text); }
+  void operator()(const TacticTimed& e) {
+    verbose(e.layer + ": " + e.tactic + " takes " + std::to_string(e.time_ms) + " ms");
+  }
+  void operator()(const FusionApplied& e) { verbose(e.fusion + ": " + e.first + " + " + e.second); }
+  void operator()(const ReformatAdded& e) { verbose("Reformat " + e.layer + ": " + e.from + " -> " + e.to); }
+  void operator()(const EngineGenerated& e) {
+    logger_.log(Severity::Info, "Engine generation completed in " + std::to_string(e.seconds) + " seconds.");
+  }
+
+ private:
+  void verbose(const std::string& text) { logger_.log(Severity::Verbose, text); }
+  Logger& logger_;
+};
+
+lathe::OptimizationProfile to_profile(const OptimizationProfile& profile) {
+  lathe::OptimizationProfile result;
+  for (const auto& r : profile.ranges())
+    (r.values ? result.values : result.shapes)[r.input] = {.min = r.min, .opt = r.opt, .max = r.max};
+  return result;
+}
+
+BuildOptions to_options(const BuilderConfig& config) {
+  BuildOptions options{.bf16 = config.bf16,
+                       .fp16 = config.fp16,
+                       .best = config.best,
+                       .strongly_typed = config.strongly_typed,
+                       .winograd = config.winograd,
+                       .optimization_level = config.optimization_level,
+                       .max_tactics = config.max_tactics,
+                       .avg_timing = config.avg_timing,
+                       .time_budget_seconds = config.time_budget_seconds};
+  for (const OptimizationProfile& p : config.profiles) options.profiles.push_back(to_profile(p));
+  options.disabled_runners.insert(config.disabled_runners.begin(), config.disabled_runners.end());
+  options.timing_cache = config.timing_cache.impl()->cache;
+  options.error_on_timing_cache_miss = config.error_on_timing_cache_miss;
+  options.verbosity =
+      config.detailed_layer_information ? ProfilingVerbosity::Detailed : ProfilingVerbosity::LayerNamesOnly;
+  return options;
+}
+
+Engine to_public(std::shared_ptr<const lathe::Engine> engine) {
+  return Engine(std::make_shared<Engine::Impl>(Engine::Impl{std::move(engine)}));
+}
+
+}  // namespace
+
+struct Builder::Impl {
+  explicit Impl(Logger& logger, const DeviceConfig& device)
+      : observer(logger), builder(open_backend(to_device_options(device)), observer) {}
+  LogObserver observer;
+  lathe::Builder builder;
+};
+
+// --- Network
+
+std::vector<TensorInfo> Network::inputs() const {
+  return lathe::to_public(impl_->network.inputs());
+}
+std::vector<TensorInfo> Network::outputs() const {
+  return lathe::to_public(impl_->network.outputs());
+}
+std::string Network::name() const {
+  return impl_->network.graph->name();
+}
+int Network::layer_count() const {
+  return static_cast<int>(impl_->network.graph->order().size());
+}
+
+// --- OptimizationProfile
+
+OptimizationProfile& OptimizationProfile::set_dims(std::string input, Dims min, Dims opt, Dims max) {
+  ranges_.push_back({std::move(input), false, std::move(min), std::move(opt), std::move(max)});
+  return *this;
+}
+OptimizationProfile& OptimizationProfile::set_values(std::string input, std::vector<int64_t> min,
+                                                     std::vector<int64_t> opt, std::vector<int64_t> max) {
+  ranges_.push_back({std::move(input), true, std::move(min), std::move(opt), std::move(max)});
+  return *this;
+}
+
+// --- TimingCache
+
+TimingCache::TimingCache() : impl_(std::make_shared<Impl>()) {}
+bool TimingCache::load(const std::string& path) {
+  return translate_errors([&] { return impl_->cache->load(path); });
+}
+void TimingCache::save(const std::string& path) const {
+  translate_errors([&] { impl_->cache->save(path); });
+}
+void TimingCache::merge(const TimingCache& other) {
+  impl_->cache->merge(*other.impl_->cache);
+}
+size_t TimingCache::size() const {
+  return impl_->cache->size();
+}
+
+// --- Builder
+
+Builder::Builder(Logger& logger, const DeviceConfig& device) {
+  translate_errors([&] { impl_ = std::make_unique<Impl>(logger, device); });
+}
+Builder::~Builder() = default;
+
+Network Builder::parse_onnx(const std::string& path) {
+  return translate_errors([&] {
+    return Network(std::make_shared<Network::Impl>(Network::Impl{impl_->builder.parse_onnx(path)}));
+  });
+}
+Network Builder::parse_onnx(std::span<const std::byte> model, const std::string& directory) {
+  return translate_errors([&] {
+    return Network(
+        std::make_shared<Network::Impl>(Network::Impl{impl_->builder.parse_onnx(model, directory)}));
+  });
+}
+Engine Builder::build(const Network& network, const BuilderConfig& config) {
+  return translate_errors(
+      [&] { return to_public(impl_->builder.build(network.impl().network, to_options(config))); });
+}
+Engine Builder::retarget(const std::string& path) {
+  return translate_errors([&] { return to_public(impl_->builder.retarget(*Plan::read(path))); });
+}
+Engine Builder::retune(const std::string& path, const BuilderConfig& config) {
+  return translate_errors(
+      [&] { return to_public(impl_->builder.retune(*Plan::read(path), to_options(config))); });
+}
+
+}  // namespace lathe::v1
