@@ -37,8 +37,8 @@ Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vec
   fix_symbols(graph, ranges);
   PassContext context(pipeline.observer, pipeline.pool);
   context.allowed_types = types;
-  verify_graph(graph);
   run_passes(graph, default_stages(), options.passes, context);
+  verify_graph(graph);
   return graph;
 }
 

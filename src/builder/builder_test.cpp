@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The whole way on the CPU: graph, passes, tuner, memory, program, file and back.
+#include "builder/builder.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <random>
+#include <thread>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "ir/text.h"
+#include "reference/interpreter.h"
+#include "reference/random_input.h"
+
+namespace lathe {
+namespace {
+
+class Recorder final : public Observer {
+ public:
+  void on(const Event& event) override {
+    if (const auto* m = std::get_if<Message>(&event)) text += m->text + "\n";
+    if (const auto* t = std::get_if<TacticTimed>(&event)) (t->from_cache ? cached : timed) += 1;
+  }
+  bool said(const std::string& part) const { return text.find(part) != text.npos; }
+  std::string text;
+  int timed = 0, cached = 0;
+};
+
+// conv + relu, pooling, a residual, flatten, matmul, softmax: dynamic in the batch.
+constexpr const char* kModel = R"(graph "small" {
+  input %x: float32[n, 3, 16, 16]
+  const %w1: float32[16, 3, 3, 3] = ref 0
+  const %b1: float32[16] = ref 1
+  const %w2: float32[16, 16, 3, 3] = ref 2
+  const %w3: float32[1024, 10] = ref 3
+  %c1: float32[n, 16, 16, 16] = Conv "conv1" (%x, %w1, %b1) {kernel=[3, 3], strides=[1, 1], dilations=[1, 1], pads_begin=[1, 1], pads_end=[1, 1]} from ["conv1" Conv]
+  %r1: float32[n, 16, 16, 16] = Pointwise "relu1" (%c1) {code=Relu} from ["relu1" Relu]
+  %c2: float32[n, 16, 16, 16] = Conv "conv2" (%r1, %w2) {kernel=[3, 3], strides=[1, 1], dilations=[1, 1], pads_begin=[1, 1], pads_end=[1, 1]} from ["conv2" Conv]
+  %s: float32[n, 16, 16, 16] = Pointwise "add" (%c2, %r1) {code=Add} from ["add" Add]
+  %p: float32[n, 16, 8, 8] = Pool "pool" (%s) {kernel=[2, 2], strides=[2, 2], dilations=[1, 1], pads_begin=[0, 0], pads_end=[0, 0]} from ["pool" MaxPool]
+  %f: float32[n, 1024] = Reshape "flatten" (%p) {shape=[n, 1024]} from ["flatten" Flatten]
+  %m: float32[n, 10] = MatMul "fc" (%f, %w3) from ["fc" MatMul]
+  %y: float32[n, 10] = Softmax "softmax" (%m) {axis=1} from ["softmax" Softmax]
+  output %y
+})";
+
+Network small_network() {
+  const std::vector<Extents> extents = {{16, 3, 3, 3}, {16}, {16, 16, 3, 3}, {1024, 10}};
+  const auto constant = [&](int64_t index) {
+    const Extents& e = extents[static_cast<size_t>(index)];
+    std::vector<double> values(static_cast<size_t>(element_count(e)));
+    RandomStream random(static_cast<uint64_t>(index) + 1);
+    for (double& v : values) v = random.normal() * 0.05;
+    return Tensor::from_doubles(DType::Float32, e, values);
+  };
+  return {.graph = std::make_shared<Graph>(parse_graph(kModel, constant)), .model = {.name = "small"}};
+}
+
+BuildOptions quick(std::shared_ptr<TimingCache> cache = nullptr) {
+  BuildOptions options{.optimization_level = 1};
+  options.profiles = {{.shapes = {{"x", {{1, 3, 16, 16}, {2, 3, 16, 16}, {4, 3, 16, 16}}}}, .values = {}}};
+  options.timing_cache = std::move(cache);
+  return options;
+}
+
+double relative_error(const Tensor& got, const Tensor& expected) {
+  double difference = 0, norm = 0;
+  const auto a = got.to_doubles(), b = expected.to_doubles();
+  for (size_t i = 0; i < b.size(); ++i) difference += (a[i] - b[i]) * (a[i] - b[i]), norm += b[i] * b[i];
+  return std::sqrt(difference / norm);
+}
+
+class BuilderTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { backend = open_backend({.threads = 2}); }
+  static void TearDownTestSuite() { backend.reset(); }
+
+  void expect_right(Context& context, const Network& network, int64_t n) {
+    const auto inputs = random_inputs(*network.graph, {{"n", n}}, static_cast<uint64_t>(n));
+    const auto outputs = context.run(inputs);
+    const auto expected = interpret(*network.graph, inputs);
+    ASSERT_EQ(outputs[0].extents(), (Extents{n, 10}));
+    EXPECT_LE(relative_error(outputs[0], expected[0]), 1e-5);
+  }
+
+  inline static std::shared_ptr<const Backend> backend;
+  Recorder log;
+};
+
+TEST_F(BuilderTest, BuildSaveLoadRun) {
+  const Network network = small_network();
+  const auto engine = Builder(backend, log).build(network, quick());
+  EXPECT_GT(log.timed, 0);
+  const auto loaded = Engine::load(Plan::from_bytes(engine->plan()->to_bytes(), "small.engine"), backend);
+  for (const auto& e : {engine, loaded}) {
+    const auto context = e->create_context();
+    for (const int64_t n : {2, 4, 1}) expect_right(*context, network, n);
+  }
+}
+
+TEST_F(BuilderTest, SameCacheSameBytes) {
+  const Network network = small_network();
+  const auto cache = std::make_shared<TimingCache>();
+  const auto first = Builder(backend, log).build(network, quick(cache))->plan()->to_bytes();
+  const auto copy = std::make_shared<TimingCache>();
+  copy->merge_text(cache->to_text());
+  Recorder second_log;
+  const auto second = Builder(backend, second_log).build(network, quick(copy))->plan()->to_bytes();
+  EXPECT_EQ(second_log.timed, 0);
+  EXPECT_TRUE(first == second);
+  EXPECT_EQ(*cache, *copy);
+}
+
+TEST_F(BuilderTest, RetargetIsUntimedAndRetuneKeepsOtherSections) {
+  const Network network = small_network();
+  const auto built = Builder(backend, log).build(network, quick());
+  const auto plan = Plan::from_bytes(built->plan()->to_bytes(), "small.engine");
+  Recorder retarget_log;
+  const auto engine = Builder(backend, retarget_log).retarget(*plan);
+  EXPECT_EQ(retarget_log.timed + retarget_log.cached, 0);
+  EXPECT_EQ(engine->plan()->section_count(), 1u);  // the same target: replaced
+  EXPECT_EQ(engine->plan()->settings(0), "level 0, fp32");
+  expect_right(*engine->create_context(), network, 3);
+  Recorder retune_log;
+  const auto retuned = Builder(backend, retune_log).retune(*engine->plan(), quick());
+  EXPECT_GT(retune_log.timed, 0);
+  EXPECT_EQ(retuned->plan()->settings(0), "level 1, fp32");
+  expect_right(*retuned->create_context(), network, 3);
+}
+
+TEST_F(BuilderTest, FixedShapesAndSeveralProfiles) {
+  const Network network = small_network();
+  BuildOptions options = quick();
+  options.optimization_level = 0;
+  options.profiles.push_back(
+      {.shapes = {{"x", {{8, 3, 16, 16}, {8, 3, 16, 16}, {8, 3, 16, 16}}}}, .values = {}});
+  const auto engine = Builder(backend, log).build(network, options);
+  EXPECT_EQ(engine->profile_count(), 2);
+  expect_right(*engine->create_context(0), network, 2);
+  expect_right(*engine->create_context(1), network, 8);
+  EXPECT_TRUE(is_static(engine->graph(1).value(engine->graph(1).outputs()[0]).shape));
+  EXPECT_THROW(engine->create_context(1)->run(random_inputs(*network.graph, {{"n", 4}}, 1)), Error);
+  // No profile at all: unknown dims are 1.
+  options.profiles.clear();
+  expect_right(*Builder(backend, log).build(network, options)->create_context(), network, 1);
+}
+
+TEST_F(BuilderTest, PrecisionFlagsSayWhatTheyDid) {
+  const Network network = small_network();
+  BuildOptions options = quick();
+  options.fp16 = true;
+  const auto engine = Builder(backend, log).build(network, options);
+  expect_right(*engine->create_context(), network, 2);
+  if (!backend->supports_compute_type(DType::Float16).ok) {
+    EXPECT_TRUE(log.said("--fp16 has no effect: ")) << log.text;
+  }
+  options = quick();
+  options.bf16 = options.strongly_typed = true;
+  Builder(backend, log).build(network, options);
+  EXPECT_TRUE(log.said("--bf16 has no effect: the network is strongly typed")) << log.text;
+}
+
+TEST_F(BuilderTest, TimingCacheFile) {
+  const auto path =
+      std::filesystem::temp_directory_path() / ("lathe_builder_test_" + std::to_string(::getpid()));
+  BuildOptions options = quick();
+  options.timing_cache_mode = TimingCacheMode::Global;
+  options.timing_cache_file = path;
+  Builder(backend, log).build(small_network(), options);
+  EXPECT_TRUE(log.said("Could not read timing cache from: " + path.string())) << log.text;
+  Recorder second;
+  Builder(backend, second).build(small_network(), options);
+  EXPECT_TRUE(second.said("bytes of timing cache from " + path.string())) << second.text;
+  EXPECT_EQ(second.timed, 0);
+  std::filesystem::remove(path);
+  std::filesystem::remove(path.string() + ".lock");
+}
+
+TEST_F(BuilderTest, FourContextsOnFourThreads) {
+  const Network network = small_network();
+  const auto engine = Builder(backend, log).build(network, quick());
+  std::vector<std::vector<Tensor>> expected;
+  std::vector<std::vector<Tensor>> inputs;
+  for (int64_t n = 1; n <= 4; ++n) {
+    inputs.push_back(random_inputs(*network.graph, {{"n", n}}, static_cast<uint64_t>(n)));
+    expected.push_back(interpret(*network.graph, inputs.back()));
+  }
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      const auto context = engine->create_context();
+      for (size_t i = 0; i < 20; ++i) {
+        const size_t n = (t + i) % 4;
+        EXPECT_LE(relative_error(context->run(inputs[n])[0], expected[n][0]), 1e-5);
+      }
+    });
+  for (std::thread& t : threads) t.join();
+}
+
+int64_t resident_pages() {
+  int64_t size = 0, resident = 0;
+  std::sscanf(read_file("/proc/self/statm").c_str(), "%ld %ld", &size, &resident);
+  return resident;
+}
+
+TEST_F(BuilderTest, RandomShapesKeepMemoryFlat) {
+  const Network network = small_network();
+  BuildOptions options = quick();
+  options.optimization_level = 0;
+  options.profiles = {{.shapes = {{"x", {{1, 3, 16, 16}, {8, 3, 16, 16}, {64, 3, 16, 16}}}}, .values = {}}};
+  const auto engine = Builder(backend, log).build(network, options);
+  const auto context = engine->create_context();
+  std::mt19937 random(1);
+  const auto run = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      const auto n = static_cast<int64_t>(1 + random() % 64);
+      context->run(std::vector{Tensor::allocate(DType::Float32, {n, 3, 16, 16})});
+    }
+  };
+  run(300);
+  const int64_t before = resident_pages(), device_bytes = context->device_bytes();
+  run(700);
+  EXPECT_LE(resident_pages() - before, 1024);  // 4 MiB
+  EXPECT_LE(context->device_bytes(), device_bytes * 11 / 10);
+}
+
+TEST_F(BuilderTest, LimitOnFileSizeKeepsTheOldFile) {
+  const auto path =
+      std::filesystem::temp_directory_path() / ("lathe_limit_test_" + std::to_string(::getpid()));
+  write_file_atomically(path, "old");
+  BuildOptions options = quick();
+  options.optimization_level = 0;
+  const auto engine = Builder(backend, log).build(small_network(), options);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{4096, 4096};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    ::signal(SIGXFSZ, SIG_IGN);
+    try {
+      engine->save(path);
+    } catch (const Error& error) {
+      ::_exit(error.kind() == ErrorKind::System ? 7 : 8);
+    }
+    ::_exit(9);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  EXPECT_EQ(read_file(path), "old");
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace lathe
