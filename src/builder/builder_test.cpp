@@ -26,7 +26,9 @@ class Recorder final : public Observer {
  public:
   void on(const Event& event) override {
     if (const auto* m = std::get_if<Message>(&event)) text += m->text + "\n";
-    if (const auto* t = std::get_if<TacticTimed>(&event)) (t->from_cache ? cached : timed) += 1;
+    // Views take no time and are never measured.
+    if (const auto* t = std::get_if<TacticTimed>(&event); t && t->time_ms > 0)
+      (t->from_cache ? cached : timed) += 1;
   }
   bool said(const std::string& part) const { return text.find(part) != text.npos; }
   std::string text;

@@ -14,10 +14,10 @@ Effort effort_of(const TuneOptions& options) {
   const std::array<Effort, 6> levels = {{
       {.timed = false, .max_tactics = 1, .repetitions = 0, .budget_seconds = 0},
       {.max_tactics = 3, .repetitions = 3, .budget_seconds = 6},
-      {.max_tactics = 8, .repetitions = 5, .budget_seconds = 15},
-      {.max_tactics = 24, .repetitions = 8, .budget_seconds = 28},
-      {.max_tactics = 64, .repetitions = 12, .budget_seconds = 180},
-      {.max_tactics = kAll, .repetitions = 24, .budget_seconds = kUnlimited, .last_resorts = true},
+      {.max_tactics = 8, .repetitions = 8, .budget_seconds = 15},
+      {.max_tactics = 24, .repetitions = 20, .budget_seconds = 26},
+      {.max_tactics = 64, .repetitions = 32, .budget_seconds = 180},
+      {.max_tactics = kAll, .repetitions = 64, .budget_seconds = kUnlimited, .last_resorts = true},
   }};
   Effort effort = levels[static_cast<size_t>(std::clamp(options.level, 0, 5))];
   if (options.max_tactics > 0) effort.max_tactics = options.max_tactics;

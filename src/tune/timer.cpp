@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Successive halving: after the first runs only rivals within 2x of the leader's best go on, then
-// within 1.3x, then 1.1x. The factors are wide compared with the noise of a minimum of few runs (a few
-// percent on a quiet machine, 20 % on a busy one), so a rival that could win is not lost.
+// Successive halving: rivals leave when their best run so far is behind the leader's by a factor that shrinks with the
+// number of runs. The factors are wide compared with the noise of a minimum of few runs (a few percent on a quiet machine;
+// up to 2x for single runs where other processes hold the cores), so a rival that could win is not lost.
 #include "tune/timer.h"
 
 #include <algorithm>
@@ -15,6 +15,9 @@ namespace lathe {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// Before that a leader is not believed.
+constexpr int kLeastRounds = 5;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -36,8 +39,8 @@ class Race {
     for (int round = 1; round <= rounds && !out_of_time(); ++round) {
       for (size_t i = 0; i < rivals_.size(); ++i)
         if (running_[i] && !(out_of_time() && round > 1)) times_[i].push_back(run_once(i));
-      drop_rivals(round == 1 ? 2.0 : round == 2 ? 1.3 : 1.1);
-      if (round >= 3 && is_decided()) break;
+      drop_rivals(round < 3 ? 3.0 : round < 5 ? 1.6 : round < 8 ? 1.25 : 1.1);
+      if (round >= kLeastRounds && is_decided()) break;
     }
     for (size_t i = 0; i < rivals_.size(); ++i) {
       if (times_[i].empty()) times_[i].push_back(warm_up_[i]);  // dropped at once: its only figure
@@ -84,7 +87,7 @@ class Race {
       const double score = percentile_ms(times_[i], 0.2);
       if (score < leading) leader = i, leading = score;
     }
-    // Alone on the track, or ahead of everybody's best. A score of few runs is still shaky: three at least.
+    // Alone on the track, or ahead of everybody's best.
     for (size_t i = 0; i < rivals_.size(); ++i)
       if (i != leader && running_[i] && best(i) < leading * options_.clearly_ahead) return false;
     return true;
