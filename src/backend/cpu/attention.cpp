@@ -142,33 +142,38 @@ class PreparedAttention final : public PreparedLayer {
     }
   }
 
-  // Rows of the mask as numbers to add. Returns the stride between them (0: one row serves all).
-  int64_t load_mask(const LayerArgs& args, int64_t b, int64_t h, int64_t first, int64_t rows,
-                    float* out) const {
-    const int64_t stride = padded_keys(), count = mask.row == 0 ? 1 : rows;
+  // Rows of the mask as numbers to add: in place, or converted into `out`. `stride`: between rows (0: one serves all).
+  const float* load_mask(const LayerArgs& args, int64_t b, int64_t h, int64_t first, int64_t rows, float* out,
+                         int64_t& stride) const {
     const int64_t base = b * mask.batch + h * mask.head + first * mask.row;
-    for (int64_t r = 0; r < count; ++r) {
-      float* to = out + r * stride;
-      for (int64_t k = 0; k < keys; ++k) {
-        const int64_t at = base + r * mask.row + k * mask.key;
-        switch (mask.type) {
-          case DType::Float32:
-            to[k] = static_cast<const float*>(args.inputs[3])[at];
-            break;
-          case DType::BFloat16:
-            to[k] = bf16_to_float(static_cast<const uint16_t*>(args.inputs[3])[at]);
-            break;
-          case DType::Float16:
-            to[k] = fp16_to_float(static_cast<const uint16_t*>(args.inputs[3])[at]);
-            break;
-          default:
-            to[k] = static_cast<const uint8_t*>(args.inputs[3])[at] != 0
-                        ? 0.0f
-                        : -std::numeric_limits<float>::infinity();
-        }
-      }
+    if (mask.type == DType::Float32 && mask.key == 1) {
+      stride = mask.row;
+      return static_cast<const float*>(args.inputs[3]) + base;
     }
-    return mask.row == 0 ? 0 : stride;
+    stride = mask.row == 0 ? 0 : padded_keys();
+    for (int64_t r = 0; r < (mask.row == 0 ? 1 : rows); ++r)
+      load_mask_row(args.inputs[3], base + r * mask.row, out + r * padded_keys());
+    return out;
+  }
+  void load_mask_row(const void* values, int64_t at, float* to) const {
+    const auto* bytes = static_cast<const uint8_t*>(values) + at;
+    const auto* halves = static_cast<const uint16_t*>(values) + at;
+    const auto* floats = static_cast<const float*>(values) + at;
+    constexpr float kForbidden = -std::numeric_limits<float>::infinity();
+    const int64_t step = mask.key;
+    switch (mask.type) {
+      case DType::Bool:
+        for (int64_t k = 0; k < keys; ++k) to[k] = bytes[k * step] != 0 ? 0.0f : kForbidden;
+        break;
+      case DType::BFloat16:
+        for (int64_t k = 0; k < keys; ++k) to[k] = bf16_to_float(halves[k * step]);
+        break;
+      case DType::Float16:
+        for (int64_t k = 0; k < keys; ++k) to[k] = fp16_to_float(halves[k * step]);
+        break;
+      default:
+        for (int64_t k = 0; k < keys; ++k) to[k] = floats[k * step];
+    }
   }
 
   void run_tile(const LayerArgs& args, int64_t head, int64_t tile, int64_t tiles, const Memory& m) const {
@@ -187,8 +192,7 @@ class PreparedAttention final : public PreparedLayer {
     a.scale = op.scale;
     a.causal = op.causal;
     if (mask.type != DType::Undefined) {
-      a.mask = m.mask;
-      a.mask_stride = load_mask(args, b, h, first, rows, m.mask);
+      a.mask = load_mask(args, b, h, first, rows, m.mask, a.mask_stride);
     }
     const int64_t out = out_rows.start(b, h) + first * out_rows.row;
     if (epilogue->is_identity()) {

@@ -63,25 +63,37 @@ class PreparedPool final : public PreparedLayer {
       const Span& r = rows[static_cast<size_t>(i % y.output)];
       const auto* image = static_cast<const std::byte*>(args.inputs[0]) +
                           i / y.output * y.input * x.input * channels * element;
-      for (int64_t o = 0; o < x.output; ++o) {
+      for (int64_t o = 0, n = 0; o < x.output; o += n) {
         const Span& c = cols[static_cast<size_t>(o)];
+        n = equal_windows(o);
+        float* out = row + o * channels;
+        if (r.count <= 0 || c.count <= 0) {
+          empty_windows(out, n);
+          continue;
+        }
         const int64_t count = include_pad ? r.padded * c.padded : r.count * c.count;
         const WindowTaps taps{r.count, c.count, y.dilation * x.input * channels, x.dilation * channels};
         const auto* at = image + (r.first * x.input + c.first) * channels * element;
-        if (r.count <= 0 || c.count <= 0)
-          empty_window(row + o * channels);
-        else
-          table.window(at, stored_as(type.dtype), taps, channels, max ? Fold::Max : Fold::Sum,
-                       max ? 1.0f : 1.0f / static_cast<float>(count), row + o * channels);
+        table.windows(at, stored_as(type.dtype), taps, channels, n, x.stride * channels,
+                      max ? Fold::Max : Fold::Sum, max ? 1.0f : 1.0f / static_cast<float>(count), out);
       }
       epilogue->apply(args, row, width, i * width, 1, width, width);
     }
   }
 
  private:
-  void empty_window(float* out) const {
-    const float value = max ? -std::numeric_limits<float>::infinity() : 0.0f;
-    for (int64_t c = 0; c < channels; ++c) out[c] = value;
+  // How many windows from column `o` on are alike: same taps inside the data, one stride apart.
+  int64_t equal_windows(int64_t o) const {
+    const Span& c = cols[static_cast<size_t>(o)];
+    int64_t n = 1;
+    for (; o + n < x.output; ++n) {
+      const Span& next = cols[static_cast<size_t>(o + n)];
+      if (next.count != c.count || next.padded != c.padded || next.first != c.first + n * x.stride) break;
+    }
+    return n;
+  }
+  void empty_windows(float* out, int64_t n) const {
+    std::fill_n(out, n * channels, max ? -std::numeric_limits<float>::infinity() : 0.0f);
   }
 };
 

@@ -120,8 +120,8 @@ class PreparedReduce final : public PreparedLayer {
     const WindowTaps taps{shape.reduced, 1, shape.inner, 0};
     for (int64_t i = part.begin; i < part.end; ++i) {
       const int64_t o = i / chunks(), c = i % chunks() * kChunk, n = std::min(kChunk, shape.inner - c);
-      table.window(input(args, o * shape.reduced * shape.inner + c), stored_as(type), taps, n, fold, scale,
-                   results);
+      table.windows(input(args, o * shape.reduced * shape.inner + c), stored_as(type), taps, n, 1, 0, fold,
+                    scale, results);
       if (root)
         for (int64_t k = 0; k < n; ++k) results[k] = std::sqrt(results[k]);
       epilogue->apply(args, results, n, o * shape.inner + c, 1, n, n);

@@ -6,6 +6,7 @@
 namespace lathe::cpu {
 TacticFamily reduce_tactics();
 TacticFamily pool_tactics();
+TacticFamily onednn_pool_tactics();
 namespace {
 
 TEST(ReduceTactics, KindsAndAxes) {
@@ -84,14 +85,12 @@ TEST(PoolTactics, SaysWhyNot) {
 
 TEST(PoolTactics, DISABLED_Speed) {
   const Pool op{.kernel = {3, 3}, .strides = {2, 2}, .pads_begin = {1, 1}, .pads_end = {1, 1}};
-  for (const std::string& line :
-       time_layer(pool_tactics(), {.op = op, .inputs = {{.extents = {1, 64, 112, 112}}}}, 1))
-    puts(line.c_str());
-  for (const std::string& line : time_layer(reduce_tactics(),
-                                            {.op = Reduce{.kind = ReduceKind::Mean, .axes = Ints{2, 3}},
-                                            .inputs = {{.extents = {1, 2048, 7, 7}}}},
-                                            1))
-    puts(line.c_str());
+  const LayerCase pool{.op = op, .inputs = {{.extents = {1, 64, 112, 112}}}};
+  const LayerCase mean{.op = Reduce{.kind = ReduceKind::Mean, .axes = Ints{2, 3}},
+                       .inputs = {{.extents = {1, 2048, 7, 7}}}};
+  for (const TacticFamily& family : {pool_tactics(), onednn_pool_tactics()})
+    for (const std::string& line : time_layer(family, pool, 1)) puts(line.c_str());
+  for (const std::string& line : time_layer(reduce_tactics(), mean, 1)) puts(line.c_str());
 }
 
 }  // namespace

@@ -20,9 +20,9 @@ struct WindowTaps {
 struct ReduceTable {
   // The fold of n contiguous elements.
   float (*row)(const void* x, Stored stored, int64_t n, Fold fold);
-  // out[c] = scale * fold of the taps at x + c, for c < channels.
-  void (*window)(const void* x, Stored stored, const WindowTaps& taps, int64_t channels, Fold fold,
-                 float scale, float* out);
+  // out[i * channels + c] = scale * fold of the taps at x + i * step + c, for c < channels, i < count.
+  void (*windows)(const void* x, Stored stored, const WindowTaps& taps, int64_t channels, int64_t count,
+                  int64_t step, Fold fold, float scale, float* out);
 };
 
 const ReduceTable& reduce_table_avx2();
