@@ -262,6 +262,15 @@ Tactic make_tactic(const LayerQuery& query, const ConvVariant& variant, std::str
   return tactic;
 }
 
+// Channels that do not divide evenly leave a smaller last part, for which oneDNN may have no implementation.
+bool last_part_has_plan(const ConvProblem& problem, const ConvVariant& variant, const ConvPart& first,
+                        bool bias, const PostOpChain* chain) {
+  if (variant.split != ConvSplit::Channels) return true;
+  ConvPart last = channel_part(problem, variant, variant.parts - 1);
+  last.images = 1;
+  return last.channels == first.channels || plan_conv(problem, variant, last, bias, chain).has_value();
+}
+
 std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Conv>(node.op)) return {};
@@ -284,7 +293,9 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) 
       if (winograd && (source.dtype != DType::Float32 || !winograd_possible(query, problem))) continue;
       for (const ConvVariant& variant : splits_of(problem, {source, result, winograd}, machine.threads)) {
         const ConvPart part = conv_parts(problem, variant, machine.threads)[0][0];
-        const auto plan = plan_conv(problem, variant, part, bias, chain ? &*chain : nullptr);
+        auto plan = plan_conv(problem, variant, part, bias, chain ? &*chain : nullptr);
+        if (plan && !last_part_has_plan(problem, variant, part, bias, chain ? &*chain : nullptr))
+          plan.reset();
         const std::string base = winograd ? "onednn_conv_winograd" : "onednn_conv";
         if (plan) {
           tactics.push_back(
