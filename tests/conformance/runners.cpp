@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runners.h"
 
+#include "backend/all.h"
 #include "base/error.h"
+#include "builder/builder.h"
 #include "reference/interpreter.h"
+#include "runtime/context.h"
 
 namespace lathe::conformance {
 
@@ -15,11 +18,54 @@ class OracleRunner final : public Runner {
   }
 };
 
+// Through the whole pipeline: passes, untimed choices (the tactics that the heuristic puts first), program,
+// runtime.
+class EngineRunner final : public Runner {
+ public:
+  explicit EngineRunner(const DeviceOptions& device) : builder_(open_backend(device), observer_) {}
+
+  std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> inputs) override {
+    check_bounded(graph);
+    Network network;
+    network.graph = std::make_shared<Graph>(graph);
+    BuildOptions options{.optimization_level = 0};
+    OptimizationProfile profile;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Extents& extents = inputs[i].extents();
+      profile.shapes[graph.value(graph.inputs()[i]).name] = {extents, extents, extents};
+    }
+    options.profiles = {profile};
+    return builder_.build(network, options)->create_context()->run(inputs);
+  }
+
+ private:
+  // An engine has room for the largest results; where nothing bounds a size there is no such room.
+  static void check_bounded(const Graph& graph) {
+    SymbolRanges ranges;
+    for (const std::string& symbol : graph.symbols()) ranges[symbol] = {1, 1, 1};
+    for (const NodeId node : graph.order()) {
+      for (const ValueId id : graph.node(node).outputs) {
+        if (id == kNoValue) continue;
+        for (const Dim& d : graph.value(id).shape) {
+          if (d.data_dependent_names().empty() || d.bounds(ranges).high < (int64_t{1} << 30)) continue;
+          throw_input_error("nothing bounds dimension " + d.to_string() + " of '" + graph.value(id).name +
+                            "'");
+        }
+      }
+    }
+  }
+
+  NullObserver observer_;
+  Builder builder_;
+};
+
 }  // namespace
 
-std::unique_ptr<Runner> make_runner(std::string_view backend) {
+std::unique_ptr<Runner> make_runner(std::string_view backend, const std::string& cpu_isa) {
   if (backend == "oracle") return std::make_unique<OracleRunner>();
-  throw_input_error("there is no runner '" + std::string(backend) + "'; there is: oracle");
+  if (backend == "cpu")
+    return std::make_unique<EngineRunner>(DeviceOptions{.cpu_isa = cpu_isa, .threads = 1});
+  throw_input_error("there is no runner '" + std::string(backend) + "'; there are: oracle, cpu");
 }
 
 }  // namespace lathe::conformance

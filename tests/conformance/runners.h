@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,7 +20,8 @@ class Runner {
   virtual std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> inputs) = 0;
 };
 
-// "oracle" (the reference interpreter). Throws Input for an unknown name.
-std::unique_ptr<Runner> make_runner(std::string_view backend);
+// "oracle" (the reference interpreter) or "cpu" (engines of the CPU backend, its instruction sets capped when
+// `cpu_isa` is not empty). Throws Input for an unknown name.
+std::unique_ptr<Runner> make_runner(std::string_view backend, const std::string& cpu_isa = {});
 
 }  // namespace lathe::conformance

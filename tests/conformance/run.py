@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX's node tests on every backend; checks (or writes) docs/operators.md.
+
+usage: run.py --build build [--all] [--update]
+Without --all: the cases of 1.23 and 1.19 on the oracle and the CPU backend. --all: the CPU backend at every instruction set
+that this machine has, too. --update writes docs/operators.md; otherwise a page that is not up to date is a failure.
+"""
+import argparse, collections, json, pathlib, re, subprocess, sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+RELEASES = ("1.23", "1.19")
+LEVELS = ("avx2", "avx512", "avx512_bf16", "amx")
+
+
+def read_exceptions():
+    rules = []
+    for line in (HERE / "exceptions.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            head, reason = line.split(": ", 1)
+            release, backend, case = head.split()
+            pattern = re.compile(re.escape(case).replace(r"\*", ".*"))
+            rules.append({"release": release, "backend": backend, "pattern": pattern, "text": line, "reason": reason, "used": False})
+    return rules
+
+
+def excepted(rules, release, backend, case):
+    for rule in rules:
+        if rule["release"] in ("*", release) and rule["backend"] in ("*", backend) and rule["pattern"].fullmatch(case):
+            rule["used"] = True
+            return True
+    return False
+
+
+def run(build, release, backend, isa=None):
+    out = build / "conformance" / f"{release}-{isa or backend}.json"
+    command = [build / "bin" / "conformance", build / "conformance" / release, "--backend", backend, "--json", out]
+    done = subprocess.run([*command, *(["--cpuIsa", isa] if isa else [])], capture_output=True, text=True)
+    if done.returncode != 0:
+        return None, done.stderr
+    return json.loads(out.read_text()), done.stdout
+
+
+def judge(rules, release, backend, cases):
+    bad = [c for c in cases if c["result"] == "failed" and not excepted(rules, release, backend, c["name"])]
+    counts = collections.Counter(c["result"] for c in cases)
+    print(f"{backend} {release}: {counts['passed']} passed, {counts['unsupported']} not supported, "
+          f"{counts['failed'] - len(bad)} excepted, {len(bad)} failed")
+    for c in bad:
+        print(f"  {c['name']}: {c['reason'][:300]}")
+    return not bad
+
+
+def main_operator(case):
+    """The operator that a case is about: its only one, or nothing for expanded function bodies."""
+    return case["operators"][0] if len(case["operators"]) == 1 else None
+
+
+def operator_rows(results):
+    rows = collections.defaultdict(lambda: collections.defaultdict(collections.Counter))
+    opsets, reasons = collections.defaultdict(set), collections.defaultdict(set)
+    for (release, backend), cases in results.items():
+        for case in cases:
+            operator = main_operator(case)
+            if operator is None:
+                continue
+            rows[operator][backend][case["result"]] += 1
+            opsets[operator].add(case["opset"])
+            if case["result"] == "unsupported":
+                reasons[operator].add("other element types" if "element type" in case["reason"] else
+                                      case["reason"].split("): ")[-1])
+    return rows, opsets, reasons
+
+
+def cell(counter):
+    total = sum(counter.values())
+    return f"{counter['passed']} of {total}" if total else ""
+
+
+def operators_page(results):
+    rows, opsets, reasons = operator_rows(results)
+    supported = sorted(o for o in rows if rows[o]["oracle"]["passed"])
+    missing = sorted(o for o in rows if not rows[o]["oracle"]["passed"])
+    text = ["# ONNX operators", "",
+            "Made by `tests/conformance/run.py --update` from ONNX's own node tests (releases 1.23 and 1.19): how many cases of each operator",
+            "pass. Opsets 7 to 28 are read; the column says which ones the cases use. Where shapes, axes or scales are inputs, some operators need them",
+            "to be constants. Cases that differ for a reason are listed in `tests/conformance/exceptions.txt`.", "",
+            "| operator | opsets of the cases | oracle | cpu | notes |", "|---|---|---|---|---|"]
+    for o in supported:
+        versions = ", ".join(str(v) for v in sorted(opsets[o]) if v)
+        notes = "; ".join(sorted(r for r in reasons[o] if len(r) < 90))
+        text.append(f"| {o} | {versions} | {cell(rows[o]['oracle'])} | {cell(rows[o]['cpu'])} | {notes} |")
+    text += ["", "Also read: Identity, If with a condition that is known at import, and functions of the model.", "",
+             "Not supported: " + ", ".join(missing) + ".", ""]
+    return "\n".join(text)
+
+
+def check_page(page, update):
+    path = ROOT / "docs" / "operators.md"
+    if update:
+        path.write_text(page)
+        print(f"wrote {path.relative_to(ROOT)}")
+        return True
+    if path.exists() and path.read_text() == page:
+        return True
+    print("docs/operators.md is not up to date: run tests/conformance/run.py --build build --update")
+    return False
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--update", action="store_true")
+    args = parser.parse_args()
+    build = args.build.resolve()
+    (build / "conformance").mkdir(exist_ok=True)
+    subprocess.run([sys.executable, "-W", "ignore", HERE / "dump_cases.py", build / "conformance"], check=True)
+    rules, results, good = read_exceptions(), {}, True
+    for release in RELEASES:
+        for backend in ("oracle", "cpu"):
+            cases, output = run(build, release, backend)
+            if cases is None:
+                sys.exit(f"{backend} on {release}: {output}")
+            results[release, backend] = cases
+            good &= judge(rules, release, backend, cases)
+    for isa in LEVELS if args.all else ():
+        for release in RELEASES:
+            cases, output = run(build, release, "cpu", isa)
+            if cases is None:
+                print(f"cpu {isa}: {output.strip()}")
+                break
+            print(f"{isa}: ", end="")
+            good &= judge(rules, release, "cpu", cases)
+    for rule in rules:
+        if not rule["used"]:
+            print(f"this exception is not needed: {rule['text']}")
+            good = False
+    good &= check_page(operators_page(results), args.update)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
