@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/build.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -155,12 +156,20 @@ ValueId mask_of(Graph& graph, const Match& match, NodeId last) {
                      {match.where_condition, keep, fill});
 }
 
+// A node before `like` that implements no ONNX node: it only brings an operand into the layout that Attention wants.
+ValueId insert_layout(Graph& graph, NodeId like, std::string_view suffix, Op op,
+                      std::vector<ValueId> inputs) {
+  GraphEditor editor(graph);
+  const std::string name = graph.node(like).name + std::string(suffix);
+  return append_node(editor, name, std::move(op), std::move(inputs), {}, {}, 1, like)[0];
+}
+
 // (BH, S, D) as (BH, 1, S, D); masks of rank 3 likewise.
 ValueId with_one_head(Graph& graph, NodeId like, ValueId value) {
   Shape shape = graph.value(value).shape;
   if (shape.size() != 3) return value;
   shape.insert(shape.begin() + 1, 1);
-  return insert_like(graph, like, "_heads", ReshapeOp{.shape = shape}, {value});
+  return insert_layout(graph, like, "_heads", ReshapeOp{.shape = shape}, {value});
 }
 
 void fuse(Graph& graph, PassContext& context, const Match& match) {
@@ -178,12 +187,12 @@ void fuse(Graph& graph, PassContext& context, const Match& match) {
   std::vector<ValueId> inputs = {match.q, match.k_transposed, match.v};
   if (match.k_is_transposed) {
     const Ints perm = rank_4 ? Ints{0, 1, 3, 2} : Ints{0, 2, 1};
-    inputs[1] = insert_like(graph, last, "_k", Transpose{perm}, {inputs[1]});
+    inputs[1] = insert_layout(graph, last, "_k", Transpose{perm}, {inputs[1]});
   }
   const ValueId mask = mask_of(graph, match, last);
   for (ValueId& input : inputs) {
     input = rank_4 ? input : with_one_head(graph, last, input);
-    if (bshd) input = insert_like(graph, last, "_bshd", Transpose{swap_heads}, {input});
+    if (bshd) input = insert_layout(graph, last, "_bshd", Transpose{swap_heads}, {input});
   }
   if (mask != kNoValue) inputs.push_back(rank_4 ? mask : with_one_head(graph, last, mask));
   const Attention op{.scale = static_cast<float>(match.scale),
@@ -192,10 +201,13 @@ void fuse(Graph& graph, PassContext& context, const Match& match) {
     replace_nodes(graph, context, match.nodes, op, inputs);
     return;
   }
-  // The node gives another shape: the old last node becomes the Reshape or Transpose behind it.
+  // The node gives another shape: a Reshape or Transpose behind it gives the old one.
   context.report_fusion(graph, match.nodes.front(), last);
-  const std::string old_name = graph.node(last).name;
-  const ValueId attention = insert_like(graph, last, "_attention", op, inputs);
+  const ValueId old_result = result_of(graph, last);
+  const Shape shape = graph.value(old_result).shape;
+  const ValueId attention = insert_layout(graph, last, "_attention", op, inputs);
+  const ValueId result = insert_layout(
+      graph, last, "_layout", bshd ? Op(Transpose{swap_heads}) : Op(ReshapeOp{.shape = shape}), {attention});
   const NodeId fused = graph.value(attention).producer;
   GraphEditor editor(graph);
   std::string name;
@@ -203,12 +215,9 @@ void fuse(Graph& graph, PassContext& context, const Match& match) {
     name += (name.empty() ? "" : " + ") + graph.node(node).name;
     editor.absorb(fused, node);
   }
-  const Shape shape = graph.value(result_of(graph, last)).shape;
-  editor.set_op(last, bshd ? Op(Transpose{swap_heads}) : Op(ReshapeOp{.shape = shape}));
-  editor.set_inputs(last, {attention});
-  editor.rename_node(last, old_name + "_layout");
+  editor.replace_uses(old_result, result);
+  for (auto it = match.nodes.rbegin(); it != match.nodes.rend(); ++it) remove_if_unread(graph, *it);
   editor.rename_node(fused, name);
-  for (auto it = match.nodes.rbegin() + 1; it != match.nodes.rend(); ++it) remove_if_unread(graph, *it);
 }
 
 }  // namespace

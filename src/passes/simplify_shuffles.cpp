@@ -6,6 +6,8 @@
 //
 // Right because a chain is determined by its map of atoms (shuffle_map.h). It must not fire when the result would be as long
 // as the chain, nor remove values that somebody else reads.
+#include <algorithm>
+
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/shuffle_map.h"
@@ -41,11 +43,15 @@ bool simplify(Graph& graph, NodeId last, PassContext& context) {
   if (map.shortest().length() == 0 && !editor.can_replace_uses(end.outputs[0], source)) return false;
   std::vector<Origin> origins;
   for (const NodeId id : chain)
-    origins.insert(origins.end(), graph.node(id).origins.begin(), graph.node(id).origins.end());
+    for (const Origin& origin : graph.node(id).origins)
+      if (std::find(origins.begin(), origins.end(), origin) == origins.end()) origins.push_back(origin);
   context.observer.on(FusionApplied{"ShuffleShuffleFusion", graph.node(chain.front()).name, end.name});
   const ValueId old = end.outputs[0];
+  // Nodes that implement no ONNX node (what other passes put in) lend their name only when there is no other.
   std::string name;
-  for (const NodeId id : chain) name += (name.empty() ? "" : " + ") + graph.node(id).name;
+  for (const NodeId id : chain)
+    if (origins.empty() || !graph.node(id).origins.empty())
+      name += (name.empty() ? "" : " + ") + graph.node(id).name;
   const std::string last_name = end.name;
   const ValueId moved = map.emit(editor, source, last_name, origins, last);
   editor.replace_uses(old, moved);
