@@ -70,19 +70,19 @@ Json difference_json(const EngineDifference& difference) {
 }
 
 void print_difference(const EngineDifference& difference) {
-  Table table({{"layer"},
-               {"tactic"},
-               {"local", Table::Align::Right},
+  // Numbers first: names of fused layers are long.
+  Table table({{"local", Table::Align::Right},
                {"limit", Table::Align::Right},
                {"accumulated", Table::Align::Right},
+               {""},
                {"worst element: engine (oracle)"},
-               {"ONNX nodes"},
-               {""}});
+               {"tactic"},
+               {"ONNX nodes (or the layer that was added)"}});
   for (const auto& layer : difference.layers) {
-    table.add({layer.layer, layer.tactic, error_text(layer.local),
-               layer.local ? fmt::format("{:.2e}", layer.limit) : "-", error_text(layer.accumulated),
-               worst_text(layer.accumulated), nodes_text(layer.origins),
-               layer.bad() ? "<-- out of tolerance" : ""});
+    const auto& shown = layer.accumulated ? layer.accumulated : layer.local;
+    table.add({error_text(layer.local), layer.local ? fmt::format("{:.2e}", layer.limit) : "-",
+               error_text(layer.accumulated), layer.bad() ? "BAD" : "", worst_text(shown), layer.tactic,
+               layer.origins.empty() ? layer.layer : nodes_text(layer.origins)});
   }
   fmt::print(
       "Relative L2 errors. local: the layer's own work on the operands it had; accumulated: against the "

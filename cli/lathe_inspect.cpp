@@ -193,13 +193,14 @@ void print_variant(const Json& variant) {
   fmt::print("\n  profile {}: {} of activations per context ({} without reuse)\n",
              variant.at("profile").get<int64_t>(), bytes_text(variant.at("arena_bytes")),
              bytes_text(variant.at("arena_bytes_without_reuse")));
+  // Names of fused layers are long: last.
   Table table(
-      {{"#", Align::Right}, {"layer"}, {"type"}, {"tactic"}, {"ms", Align::Right}, {"reads"}, {"writes"}});
+      {{"#", Align::Right}, {"ms", Align::Right}, {"type"}, {"reads"}, {"writes"}, {"tactic"}, {"layer"}});
   int number = 0;
   for (const auto& layer : variant.at("layers")) {
     const double ms = layer.at("time_ms");
-    table.add({std::to_string(number++), layer.at("name"), layer.at("type"), layer.at("tactic"),
-               ms > 0 ? fmt::format("{:.4f}", ms) : "-", layer.at("inputs"), layer.at("outputs")});
+    table.add({std::to_string(number++), ms > 0 ? fmt::format("{:.4f}", ms) : "-", layer.at("type"),
+               layer.at("inputs"), layer.at("outputs"), layer.at("tactic"), layer.at("name")});
   }
   fmt::print("{}", table.text());
 }

@@ -106,51 +106,67 @@ class NameMap {
   std::map<ValueId, ValueId> ids_;
 };
 
+// True when one shape is the other with neighbouring dims merged: then both order their elements alike. (Equal counts do
+// not suffice: a transposed value has them, too.)
+bool same_order(const Extents& a, const Extents& b) {
+  if (element_count(a) != element_count(b)) return false;
+  size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    int64_t left = a[i++], right = b[j++];
+    const bool merges_a = left < right;
+    while (left != right) {
+      if (left < right && merges_a && i < a.size()) {
+        left *= a[i++];
+      } else if (right < left && !merges_a && j < b.size()) {
+        right *= b[j++];
+      } else {
+        return false;  // both sides would have to merge: no plain merge
+      }
+    }
+    if (left == 0) return a == b;
+  }
+  return true;
+}
+
 class LayerObserver {
  public:
-  LayerObserver(const Oracle& oracle, Context& context)
+  LayerObserver(const Oracle& oracle, Context& context, std::span<const Tensor> inputs, ThreadPool* pool)
       : oracle_(oracle),
         context_(context),
+        pool_(pool),
         graph_(context.engine().graph(context.profile())),
-        names_(graph_, oracle.graph()) {}
+        names_(graph_, oracle.graph()),
+        symbols_(bind_symbols(graph_, inputs)) {}
 
   // Before the layer runs: it may overwrite its operands.
   void before(size_t layer) {
     operands_.clear();
+    own_operands_.clear();
     known_operands_ = true;
-    const Node& node = graph_.node(graph_.order()[layer]);
-    for (const ValueId input : node.inputs) {
-      if (input == kNoValue || graph_.value(input).is_constant()) continue;
-      const auto id = names_.find(input);
-      if (!id) {
-        known_operands_ = false;
-        continue;
-      }
-      Tensor tensor = context_.execution().read(input);
-      const Tensor* own = oracle_.value(*id);
-      if (own == nullptr || own->extents() != tensor.extents()) {
-        known_operands_ = false;
+    for (const ValueId input : graph_.node(graph_.order()[layer]).inputs) {
+      if (input == kNoValue || graph_.value(input).is_constant()) {
+        own_operands_.push_back(input == kNoValue ? Tensor() : graph_.value(input).constant);
       } else {
-        operands_[*id] = own->dtype() == tensor.dtype()
-                             ? std::move(tensor)
-                             : Tensor::from_doubles(own->dtype(), tensor.extents(), tensor.to_doubles());
+        own_operands_.push_back(context_.execution().read(input));
+        add_operand(input, own_operands_.back());
       }
     }
   }
 
   void after(size_t layer) {
-    const Node& node = graph_.node(graph_.order()[layer]);
+    const NodeId id = graph_.order()[layer];
+    const Node& node = graph_.node(id);
     const auto& tactic = context_.engine().choices(context_.profile())[layer].tactic;
-    std::set<std::string> origins;
-    for (const auto& origin : node.origins) origins.insert(origin.name);
-    for (const ValueId output : node.outputs) {
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId output = node.outputs[i];
       if (output == kNoValue) continue;
       EngineLayerDifference difference{node.name, std::string(op_display_name(node.op)), tactic.name,
                                        graph_.value(output).name, node.origins};
-      const auto id = names_.find(output);
-      const Tensor* expected = id ? oracle_.value(*id) : nullptr;
-      if (expected != nullptr)
-        compare_value(difference, *id, *expected, output, origins, tactic.error_factor);
+      const Tensor actual = context_.execution().read(output);
+      compare_with_model(difference, node, output, actual);
+      if (!difference.local) compare_with_layer(difference, id, i, actual);
+      difference.limit =
+          std::max(difference.limit, tolerance(compute_type(node, output), 1)) * tactic.error_factor;
       result.layers.push_back(std::move(difference));
     }
   }
@@ -158,23 +174,55 @@ class LayerObserver {
   EngineDifference result;
 
  private:
-  void compare_value(EngineLayerDifference& difference, ValueId id, const Tensor& expected, ValueId output,
-                     const std::set<std::string>& origins, double error_factor) {
-    const Tensor actual = context_.execution().read(output);
-    if (actual.extents() != expected.extents()) return;  // another layout of the same name
-    difference.accumulated = compare(actual, expected);
+  void add_operand(ValueId input, const Tensor& tensor) {
+    const auto id = names_.find(input);
+    const Tensor* own = id ? oracle_.value(*id) : nullptr;
+    if (own == nullptr || !same_order(own->extents(), tensor.extents())) {
+      known_operands_ = false;
+      return;
+    }
+    const Tensor typed = own->dtype() == tensor.dtype()
+                             ? tensor
+                             : Tensor::from_doubles(own->dtype(), tensor.extents(), tensor.to_doubles());
+    operands_[*id] = typed.reshaped(own->extents());
+  }
+
+  // The value has a name in the model: against the oracle's run, and against the ONNX nodes on the layer's operands.
+  void compare_with_model(EngineLayerDifference& difference, const Node& node, ValueId output,
+                          const Tensor& actual) {
+    const auto id = names_.find(output);
+    const Tensor* expected = id ? oracle_.value(*id) : nullptr;
+    if (expected == nullptr || !same_order(actual.extents(), expected->extents())) return;
+    const Tensor shaped = actual.reshaped(expected->extents());
+    difference.accumulated = compare(shaped, *expected);
     if (!known_operands_) return;
-    const DType type = is_float(graph_.value(output).dtype) ? narrowest_type(output) : actual.dtype();
+    std::set<std::string> origins;
+    for (const auto& origin : node.origins) origins.insert(origin.name);
     Values operands = operands_;
-    const Tensor own = oracle_.evaluate(id, origins, operands, type, difference.limit);
-    difference.limit = std::max(difference.limit, tolerance(type, 1)) * error_factor;
-    difference.local = compare(actual, own);
+    const Tensor own = oracle_.evaluate(*id, origins, operands, compute_type(node, output), difference.limit);
+    difference.local = compare(shaped, own);
+  }
+
+  // A value that only the engine has: against the layer itself, evaluated by reference. Weights that were packed are not
+  // there any more; such layers have no local error of this kind.
+  void compare_with_layer(EngineLayerDifference& difference, NodeId id, size_t output, const Tensor& actual) {
+    const Node& node = graph_.node(id);
+    std::vector<Extents> extents;
+    for (const auto& operand : own_operands_) {
+      if (operand && operand.size() > 0 && !operand.has_bytes()) return;
+      extents.push_back(operand.extents());
+    }
+    const auto results = interpret_node(graph_, id, own_operands_, symbols_, pool_);
+    if (results[output].extents() != actual.extents()) return;
+    difference.limit = tolerance(compute_type(node, node.outputs[output]), reduction_length(node, extents));
+    difference.local = compare(actual, results[output]);
   }
 
   // The type that limits a layer's accuracy: the narrowest float of its operands and result.
-  DType narrowest_type(ValueId output) const {
+  DType compute_type(const Node& node, ValueId output) const {
     DType narrowest = graph_.value(output).dtype;
-    for (const ValueId input : graph_.node(graph_.value(output).producer).inputs) {
+    if (!is_float(narrowest)) return narrowest;
+    for (const ValueId input : node.inputs) {
       if (input == kNoValue || !is_float(graph_.value(input).dtype)) continue;
       if (dtype_info(graph_.value(input).dtype).bits < dtype_info(narrowest).bits)
         narrowest = graph_.value(input).dtype;
@@ -184,9 +232,12 @@ class LayerObserver {
 
   const Oracle& oracle_;
   Context& context_;
+  ThreadPool* pool_;
   const Graph& graph_;
   NameMap names_;
-  Values operands_;
+  SymbolValues symbols_;
+  Values operands_;                   // of the model's graph
+  std::vector<Tensor> own_operands_;  // of the layer, in order
   bool known_operands_ = true;
 };
 
@@ -231,7 +282,7 @@ EngineDifference diff_engine(const Graph& model, Context& context, std::span<con
   context.resolve_shapes();
   const auto stream = engine.backend()->create_stream();
   const Bindings bindings = make_bindings(context, inputs, *stream);
-  LayerObserver observer(oracle, context);
+  LayerObserver observer(oracle, context, inputs, pool);
   context.enqueue_observed(bindings.addresses, *stream,
                            {.before = [&](size_t layer) { observer.before(layer); },
                             .after = [&](size_t layer) { observer.after(layer); }});
