@@ -42,10 +42,25 @@ WindowSpec window_spec(const Conv& op) {
   return {op.kernel, op.strides, op.dilations, op.pads_begin, op.pads_end, op.auto_pad};
 }
 
+// The window's rows that lie inside the data, for an output row.
+struct WindowRows {
+  int64_t first_tap = 0, first_row = 0, count = 0;
+};
+
+WindowRows rows_inside(const WindowAxis& y, int64_t o) {
+  WindowRows w;
+  const int64_t start = o * y.stride - y.pad_begin;
+  w.first_tap = start < 0 ? (-start + y.dilation - 1) / y.dilation : 0;
+  w.first_row = start + w.first_tap * y.dilation;
+  while (w.first_tap + w.count < y.kernel && w.first_row + w.count * y.dilation < y.input) ++w.count;
+  return w;
+}
+
 class PreparedDepthwise final : public PreparedLayer {
  public:
   int64_t batch = 1, channels = 1;
   WindowAxis y, x;
+  std::vector<WindowRows> window_rows;  // per output row
   TensorType type;
   Clamp clamp;
   bool direct = false;  // results go straight to the output
@@ -56,9 +71,14 @@ class PreparedDepthwise final : public PreparedLayer {
 
   int64_t vector() const { return depthwise_table(isa).vector; }
   int64_t vectors() const { return (channels + vector() - 1) / vector(); }
-  int64_t row_floats() const { return x.output * vectors() * vector(); }
+  // Blocked: output rows that are computed before the epilogue is applied to them; at most about 16 KB.
+  int64_t group_rows() const { return std::max<int64_t>(1, 4096 / (x.output * vector() + 1)); }
+  int64_t member_floats() const {
+    const bool blocked = type.format.kind == Format::Kind::ChannelBlocked;
+    return x.output * vector() * (blocked ? group_rows() : vectors());
+  }
   size_t scratch_bytes() const override {
-    return direct ? 0 : static_cast<size_t>(row_floats() * threads) * sizeof(float);
+    return direct ? 0 : static_cast<size_t>(member_floats() * threads) * sizeof(float);
   }
   int members(int available) const override {
     const double taps = static_cast<double>(batch * channels * y.output * x.output * y.kernel * x.kernel);
@@ -72,19 +92,10 @@ class PreparedDepthwise final : public PreparedLayer {
   }
 
  private:
-  // The window's rows inside the data for output row `o`.
-  void vertical(int64_t o, int64_t& first_tap, int64_t& first_row, int64_t& count) const {
-    const int64_t start = o * y.stride - y.pad_begin;
-    first_tap = start < 0 ? (-start + y.dilation - 1) / y.dilation : 0;
-    first_row = start + first_tap * y.dilation;
-    count = 0;
-    while (first_tap + count < y.kernel && first_row + count * y.dilation < y.input) ++count;
-  }
-  // All but the addresses of output row `o`.
-  DepthwiseRow row_problem(int64_t o, int64_t pixel, int64_t& first_tap, int64_t& first_row) const {
+  // All but the addresses and the window's rows.
+  DepthwiseRow row_problem(int64_t pixel) const {
     DepthwiseRow d;
     d.stored = stored_as(type.dtype);
-    vertical(o, first_tap, first_row, d.rows);
     d.row_stride = y.dilation * x.input * pixel;
     d.pixel_stride = pixel;
     d.in_width = x.input;
@@ -94,56 +105,74 @@ class PreparedDepthwise final : public PreparedLayer {
     d.pad = x.pad_begin;
     d.out_width = x.output;
     d.out_stride = pixel;
+    d.channels = vector();
     d.low = clamp.low;
     d.high = clamp.high;
+    const int64_t last_start = x.input + x.pad_begin - (x.kernel - 1) * x.dilation - 1;
+    d.inside_begin = (x.pad_begin + x.stride - 1) / x.stride;
+    d.inside_end = last_start >= 0 ? last_start / x.stride + 1 : 0;
     return d;
   }
-  void set_weights(DepthwiseRow& d, int64_t v, int64_t first_tap) const {
-    const auto* all = reinterpret_cast<const float*>(weights.data());
-    const int64_t taps = y.kernel * x.kernel;
-    d.weights = all + (v * taps + first_tap * x.kernel) * vector();
-    d.bias = all + (vectors() * taps + v) * vector();
-    d.channels = std::min(vector(), channels - v * vector());
+  const float* weights_of(int64_t v) const {
+    return reinterpret_cast<const float*>(weights.data()) + v * y.kernel * x.kernel * vector();
+  }
+  const float* bias_of(int64_t v) const {
+    return reinterpret_cast<const float*>(weights.data()) + (vectors() * y.kernel * x.kernel + v) * vector();
   }
   const std::byte* input(const LayerArgs& args, int64_t element) const {
     return static_cast<const std::byte*>(args.inputs[0]) + dtype_bytes(type.dtype, element);
   }
 
+  // Blocked: rows of a plane (image, vector of channels) in groups, so that the epilogue is called once per group.
   void run_blocked(const LayerArgs& args, const Worker& worker) const {
-    const int64_t lanes = vector(), width = x.output * lanes;
-    float* buffer = reinterpret_cast<float*>(args.scratch) + worker.index * row_floats();
+    const DepthwiseTable& table = depthwise_table(isa);
+    const int64_t lanes = vector(), width = x.output * lanes, tap_row = x.kernel * lanes;
+    float* buffer = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats();
     const Worker::Range part = worker.slice(batch * vectors() * y.output);
-    for (int64_t i = part.begin; i < part.end; ++i) {
-      const int64_t plane = i / y.output;  // (image, vector of channels)
-      int64_t first_tap = 0, first_row = 0;
-      DepthwiseRow d = row_problem(i % y.output, lanes, first_tap, first_row);
-      set_weights(d, plane % vectors(), first_tap);
-      d.channels = lanes;  // the padding is there, and stays zero
-      d.in = input(args, (plane * y.input + first_row) * x.input * lanes);
+    DepthwiseRow d = row_problem(lanes);  // a whole vector: the padding is there, and stays zero
+    int64_t plane = part.begin / y.output, o = part.begin % y.output;
+    for (int64_t i = part.begin, n = 0; i < part.end; i += n) {
+      n = std::min({part.end - i, y.output - o, group_rows()});
+      const int64_t v = plane % vectors();
+      d.bias = bias_of(v);
       d.out = direct ? static_cast<float*>(args.outputs[0]) + i * width : buffer;
-      depthwise_table(isa).row(d);
-      if (!direct) epilogue->apply(args, buffer, width, i * width, 1, width, width);
+      for (int64_t r = o; r < o + n; ++r, d.out += width) {
+        const WindowRows& window = window_rows[static_cast<size_t>(r)];
+        d.rows = window.count;
+        d.weights = weights_of(v) + window.first_tap * tap_row;
+        d.in = input(args, (plane * y.input + window.first_row) * x.input * lanes);
+        table.row(d);
+      }
+      if (!direct) epilogue->apply(args, buffer, n * width, i * width, 1, n * width, n * width);
+      o += n;
+      if (o == y.output) {
+        o = 0;
+        ++plane;
+      }
     }
   }
 
   void run_channels_last(const LayerArgs& args, const Worker& worker) const {
     const int64_t lanes = vector(), rows = batch * y.output;
-    float* buffer = reinterpret_cast<float*>(args.scratch) + worker.index * row_floats();
+    float* buffer = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats();
     // Few rows: the channels of a row are shared out as well.
     int64_t pieces = 1;
     while (rows * pieces < 8 * worker.count && pieces * 8 <= vectors()) pieces *= 2;
     const Worker::Range part = worker.slice(rows * pieces);
+    DepthwiseRow d = row_problem(channels);
     for (int64_t i = part.begin; i < part.end; ++i) {
       const int64_t row = i / pieces, piece = i % pieces;
       const int64_t v0 = vectors() * piece / pieces, v1 = vectors() * (piece + 1) / pieces;
       const int64_t c0 = v0 * lanes, count = std::min(channels, v1 * lanes) - c0;
-      int64_t first_tap = 0, first_row = 0;
-      DepthwiseRow d = row_problem(row % y.output, channels, first_tap, first_row);
-      const int64_t from = (row / y.output * y.input + first_row) * x.input * channels;
+      const WindowRows& window = window_rows[static_cast<size_t>(row % y.output)];
+      const int64_t from = (row / y.output * y.input + window.first_row) * x.input * channels;
       const int64_t to = row * x.output * channels + c0;
+      d.rows = window.count;
       if (!direct) d.out_stride = count;
       for (int64_t v = v0; v < v1; ++v) {
-        set_weights(d, v, first_tap);
+        d.weights = weights_of(v) + window.first_tap * x.kernel * lanes;
+        d.bias = bias_of(v);
+        d.channels = std::min(lanes, channels - v * lanes);
         d.in = input(args, from + v * lanes);
         d.out =
             direct ? static_cast<float*>(args.outputs[0]) + to + (v - v0) * lanes : buffer + (v - v0) * lanes;
@@ -180,6 +209,7 @@ class DepthwiseKernel final : public LayerKernel {
     p->channels = e[1];
     p->y = axes.size() == 2 ? axes[0] : WindowAxis{.input = 1, .output = 1};
     p->x = axes.back();
+    for (int64_t o = 0; o < p->y.output; ++o) p->window_rows.push_back(rows_inside(p->y, o));
     p->type = type_;
     p->direct = clamp_.has_value() && result_.dtype == DType::Float32;
     if (p->direct) p->clamp = *clamp_;

@@ -20,6 +20,7 @@ struct DepthwiseRow {
   const float* weights = nullptr;  // [row][col][vector], from the first row inside the data on
   const float* bias = nullptr;     // one vector
   int64_t cols = 0, stride = 1, dilation = 1, pad = 0;  // of the window, horizontally
+  int64_t inside_begin = 0, inside_end = 0;             // output columns whose windows lie inside the data
   float* out = nullptr;
   int64_t out_stride = 0, out_width = 0;
   int64_t channels = 0;     // in this vector: lanes beyond are neither read nor written
