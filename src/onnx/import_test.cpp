@@ -265,6 +265,43 @@ TEST(Importers, AreSortedAndDoNotOverlap) {
   EXPECT_TRUE(known);
 }
 
+// A sparse file, so it takes no disk: lengths and offsets beyond 32 bits.
+TEST(Import, FilesOverTwoGigabytes) {
+  constexpr int64_t kElements = 1200 * 1000 * 1000;  // 4.8 GB
+  std::string front, graph_front, model_front;
+  put_int(front, 1, kElements);
+  put_int(front, 2, kFloat);
+  put_bytes(front, 8, "w");
+  put_key(front, 9, WireType::Bytes);
+  put_varint(front, 4 * kElements);
+  TestModel small;
+  small.input("x", kFloat, {"1"}).output("y").node("Add", {"x", "w"}, {"y"});
+  graph_front = small.graph();
+  put_key(graph_front, 5, WireType::Bytes);
+  put_varint(graph_front, front.size() + 4 * kElements);
+  graph_front += front;
+  std::string opset;
+  put_int(opset, 2, 17);
+  put_bytes(model_front, 8, opset);
+  put_key(model_front, 7, WireType::Bytes);
+  put_varint(model_front, graph_front.size() + 4 * kElements);
+  std::string head = model_front + graph_front;
+  // A field that readers skip, in front, puts the data on a multiple of four.
+  std::string pad;
+  put_bytes(pad, 6, std::string((6 - head.size() % 4) % 4, ' '));
+  ASSERT_EQ((pad.size() + head.size()) % 4, 0u);
+  const auto path =
+      std::filesystem::temp_directory_path() / ("lathe_big_" + std::to_string(::getpid()) + ".onnx");
+  std::ofstream(path, std::ios::binary) << pad << head;
+  std::filesystem::resize_file(path, pad.size() + head.size() + 4 * kElements);
+  NullObserver observer;
+  const ImportedModel model = import_onnx(path, observer);
+  EXPECT_EQ(output_shape(model), "[1200000000]");
+  std::filesystem::resize_file(path, pad.size() + head.size() + 4 * kElements - 1);
+  EXPECT_THROW(import_onnx(path, observer), Error);
+  std::filesystem::remove(path);
+}
+
 // --- slices of symbolic dims
 
 std::string sliced(const TestModel::Names& dims, int64_t start, int64_t end, int64_t step) {
