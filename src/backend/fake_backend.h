@@ -32,14 +32,15 @@ class FakeBackend final : public Backend {
                                                          {"fake_copy", 0.05},  {"fake_winograd", 0.2},
                                                          {"fake_move", 0.5},   {"fake_reference", 50}};
   bool fast_tactics = true;
-  mutable int timings = 0;        // calls of prepare_timing
-  mutable int packed_blocks = 0;  // blocks that compile() had to pack
+  bool throws_when_timed = false;  // as an operator does whose indices random data cannot give
+  mutable int timings = 0;         // calls of prepare_timing
+  mutable int packed_blocks = 0;   // blocks that compile() had to pack
 
   const Target& target() const override { return target_; }
   std::vector<Tactic> tactics(const LayerQuery& query) const override;
   std::unique_ptr<TimedLayer> prepare_timing(const LayerQuery&, const Tactic& tactic) const override {
     ++timings;
-    return std::make_unique<Timed>(times_ms.find(tactic.name)->second);
+    return std::make_unique<Timed>(times_ms.find(tactic.name)->second, throws_when_timed);
   }
   std::unique_ptr<Program> compile(const ProgramSpec& spec) const override;
   Support supports_compute_type(DType) const override {
@@ -65,9 +66,13 @@ class FakeBackend final : public Backend {
 
  private:
   struct Timed final : TimedLayer {
-    explicit Timed(double ms) : ms(ms) {}
-    double run_ms() override { return ms; }
+    Timed(double ms, bool throws) : ms(ms), throws(throws) {}
+    double run_ms() override {
+      if (throws) throw_input_error("an index is out of range");
+      return ms;
+    }
     double ms;
+    bool throws;
   };
   struct FakeStream final : Stream {
     void synchronize() override {}

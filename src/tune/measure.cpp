@@ -5,8 +5,10 @@
 #include "tune/measure.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/hash.h"
+#include "tune/candidates.h"
 #include "tune/pbqp.h"
 #include "tune/signature.h"
 #include "tune/timer.h"
@@ -117,11 +119,20 @@ void Measurer::race(const LayerQuery& query, const std::vector<Tactic>& tactics,
   std::vector<std::unique_ptr<TimedLayer>> layers;
   std::vector<std::function<double()>> runs;
   std::vector<size_t> running;
+  std::set<size_t> refuses;
   for (const size_t i : rivals) {
     try {
       layers.push_back(backend_.prepare_timing(query, tactics[i]));
-      runs.push_back([layer = layers.back().get()] { return layer->run_ms(); });
       running.push_back(i);
+      // Random data may be no input that the operator allows (indices): then the expectation has to do.
+      runs.push_back([&refuses, i, layer = layers.back().get()] {
+        try {
+          return refuses.contains(i) ? kImpossible : layer->run_ms();
+        } catch (const Error&) {
+          refuses.insert(i);
+          return kImpossible;
+        }
+      });
     } catch (const Error& error) {  // a library that promised and then refuses: the rivals go on
       results[i].failure = error.what();
       results[i].known = true;
@@ -135,7 +146,9 @@ void Measurer::race(const LayerQuery& query, const std::vector<Tactic>& tactics,
     Result& result = results[running[k]];
     if (result.known) continue;  // the leader of the group before keeps its figure
     const Tactic& tactic = tactics[running[k]];
-    const double ms = std::max(timings[k].score_ms, 1e-6);
+    const bool measured = !refuses.contains(running[k]);
+    const double ms =
+        measured ? std::max(timings[k].score_ms, 1e-6) : estimated_ms(query, tactic, running[k]);
     result.ms = cache_.insert(cache_key(target_, layer, tactic), ms,
                               tactic.name + " | " + layer + " | " + types_signature(tactic));
     result.seconds = timings[k].seconds;

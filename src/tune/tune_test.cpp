@@ -162,6 +162,15 @@ TEST(Tune, NoTimeLeftStillGivesAnEngine) {
   EXPECT_NE(tuned.log.lines.back().find("budget for tuning ended before 2 of 2 layers"), std::string::npos);
 }
 
+TEST(Tune, LayersThatRefuseRandomDataAreEstimated) {
+  FakeBackend backend;
+  backend.throws_when_timed = true;
+  TimingCache cache;
+  const auto cold = layers(tune(kChain, backend, {}, &cache));
+  EXPECT_EQ(cold.size(), 2u);
+  EXPECT_EQ(layers(tune(kChain, backend, {.error_on_cache_miss = true}, &cache)), cold);
+}
+
 TEST(Tune, MaxTacticsAndLevels) {
   FakeBackend backend;
   tune(kChain, backend, {.max_tactics = 1});
