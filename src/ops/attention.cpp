@@ -9,6 +9,7 @@
 #include "ops/broadcast.h"
 #include "ops/families.h"
 #include "ops/gemm.h"
+#include "ops/movement.h"
 
 namespace lathe {
 
@@ -134,7 +135,7 @@ std::vector<Tensor> evaluate_attention(const Attention& op, const EvaluateContex
   }
   Extents extents = q.extents();
   extents[3] = value_width;
-  Tensor result = Tensor::allocate(q.dtype(), extents);
+  Tensor result = allocate_result(q.dtype(), extents);
   const ElementWriter writer(result);
   const Rows q_rows = rows_of(q, op.layout), k_rows = rows_of(k, op.layout), v_rows = rows_of(v, op.layout);
   const Rows out_rows = rows_of(result, op.layout);

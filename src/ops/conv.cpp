@@ -8,6 +8,7 @@
 
 #include "ops/families.h"
 #include "ops/gemm.h"
+#include "ops/movement.h"
 #include "ops/window.h"
 
 namespace lathe {
@@ -249,7 +250,7 @@ Tensor evaluate_layout(const ConvLayout& layout, const EvaluateContext& context)
   }
   Extents extents = {layout.batch, layout.groups * layout.out_channels};
   for (const WindowAxis& axis : layout.axes) extents.push_back(axis.output);
-  Tensor result = Tensor::allocate(x.dtype(), std::move(extents));
+  Tensor result = allocate_result(x.dtype(), std::move(extents));
   const ElementWriter writer(result);
   with_real_arrays(x, w, [&](const auto* x_data, const auto* w_data) {
     convolve(layout, x_data, w_data, bias, writer, context);

@@ -135,7 +135,7 @@ TEST(Conv, ErrorsNameWhatIsWrong) {
       [&] {
         evaluate_op(bad, {ramp({1, 3, 5, 5}), ramp({2, 3, 3, 3})});
       },
-      "strides of Conv holds 0");
+      "strides of Conv holds 0, expected 1 to");
   bad = conv;
   bad.groups = 0;
   expect_input_error([&] { evaluate_op(bad, {ramp({1, 3, 5, 5}), ramp({2, 3, 3, 3})}); }, "groups is 0");

@@ -8,13 +8,6 @@ namespace lathe {
 
 namespace {
 
-int64_t truncate_to_int64(double value) {
-  if (std::isnan(value)) return 0;
-  if (value >= 0x1p63) return std::numeric_limits<int64_t>::max();
-  if (value <= -0x1p63) return std::numeric_limits<int64_t>::min();
-  return static_cast<int64_t>(value);
-}
-
 // ONNX leaves out-of-range conversions to integers open; saturation is the only choice that cannot surprise
 // twice.
 template <class Codec>
@@ -36,6 +29,13 @@ constexpr bool kIsFp8 = requires(std::byte* data, float value) {
 };
 
 }  // namespace
+
+int64_t truncate_to_int64(double value) {
+  if (std::isnan(value)) return 0;
+  if (value >= 0x1p63) return std::numeric_limits<int64_t>::max();
+  if (value <= -0x1p63) return std::numeric_limits<int64_t>::min();
+  return static_cast<int64_t>(value);
+}
 
 void load_doubles(const Tensor& tensor, int64_t begin, int64_t count, double* out) {
   const std::byte* data = tensor.bytes().data();

@@ -171,6 +171,8 @@ class ElementWriter {
   std::byte* data_;
 };
 
+// Toward zero; NaN gives 0, what is out of range the nearest.
+int64_t truncate_to_int64(double value);
 // Bits of an integer type are kept, the rest is thrown away: what arithmetic in that type does on overflow.
 int64_t wrap_integer(int64_t value, DType dtype);
 

@@ -9,6 +9,7 @@
 #include "ops/broadcast.h"
 #include "ops/families.h"
 #include "ops/gemm.h"
+#include "ops/movement.h"
 
 namespace lathe {
 
@@ -150,7 +151,7 @@ std::vector<Tensor> evaluate_matmul(const MatMul& op, const EvaluateContext& con
   const Extents batch = broadcast(left.batch, right.batch);
   const Layout left_layout = layout_of(left, batch, op.transpose_a);
   const Layout right_layout = layout_of(right, batch, op.transpose_b);
-  Tensor result = Tensor::allocate(a.dtype(), result_dims(left, right));
+  Tensor result = allocate_result(a.dtype(), result_dims(left, right));
   const ElementWriter writer(result);
   GemmSize size{element_count(batch), left.rows, right.columns, left.columns};
   if (element_count(right.batch) == 1 && left_layout.column_stride == 1) {

@@ -11,6 +11,7 @@
 #include "ops/contents.h"
 #include "ops/elements.h"
 #include "ops/families.h"
+#include "ops/movement.h"
 #include "ops/scalar.h"
 
 namespace lathe {
@@ -141,7 +142,8 @@ void run_real_step(const PointwiseStep& step, const Slot& a_slot, const Slot* b_
     }
   } else if (!result.real()) {  // an integer raised to a float power
     for (int64_t i = 0; i < count; ++i) {
-      result.integers[i] = static_cast<int64_t>(pointwise_float(step.code, a[i], b[i], alpha, beta));
+      result.integers[i] =
+          wrap_integer(truncate_to_int64(pointwise_float(step.code, a[i], b[i], alpha, beta)), result.dtype);
     }
   } else if (result.dtype == DType::Float64) {
     for (int64_t i = 0; i < count; ++i) result.reals[i] = pointwise_float(step.code, a[i], b[i], alpha, beta);
@@ -353,7 +355,7 @@ Tensor evaluate_program(const PointwiseProgram& program, std::span<const Tensor>
   std::vector<BroadcastRuns> runs;
   for (const Tensor& input : inputs) runs.emplace_back(input.extents(), extents);
 
-  Tensor result = Tensor::allocate(output_dtype, extents);
+  Tensor result = allocate_result(output_dtype, extents);
   const ElementWriter writer(result);
   const int64_t total = result.size();
   const int64_t pieces = (total + kPiece - 1) / kPiece;

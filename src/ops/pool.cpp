@@ -9,6 +9,7 @@
 
 #include "ops/elements.h"
 #include "ops/families.h"
+#include "ops/movement.h"
 #include "ops/window.h"
 
 namespace lathe {
@@ -33,27 +34,22 @@ std::vector<ResultInfo> infer_pool(const Pool& op, const InferContext& context) 
   return results;
 }
 
-// A tap of one output position along one axis: positions inside the data, and whether padding counts.
+// The taps of one output position along one axis: which meet data, and how many count when padding does.
 struct AxisTaps {
   int64_t begin = 0, end = 0;  // taps that meet data
   int64_t padded = 0;          // taps that meet data or declared padding
   int64_t start = 0;           // input position of tap 0
 };
 
+// Computed, not counted: a kernel in a damaged model may claim billions of taps.
 AxisTaps taps_at(const WindowAxis& axis, int64_t output) {
-  AxisTaps taps;
-  taps.start = output * axis.stride - axis.pad_begin;
-  taps.end = 0;
-  bool any = false;
-  for (int64_t k = 0; k < axis.kernel; ++k) {
-    const int64_t position = taps.start + k * axis.dilation;
-    if (position >= -axis.pad_begin && position < axis.input + axis.pad_end) ++taps.padded;
-    if (position < 0 || position >= axis.input) continue;
-    if (!any) taps.begin = k;
-    any = true;
-    taps.end = k + 1;
-  }
-  return taps;
+  const int64_t start = output * axis.stride - axis.pad_begin;
+  // How many taps lie before `position`.
+  const auto taps_before = [&](int64_t position) {
+    const int64_t distance = position - start;
+    return distance <= 0 ? 0 : std::min(axis.kernel, (distance + axis.dilation - 1) / axis.dilation);
+  };
+  return {taps_before(0), taps_before(axis.input), taps_before(axis.input + axis.pad_end), start};
 }
 
 struct Best {
@@ -126,17 +122,14 @@ std::vector<Tensor> evaluate_pool(const Pool& op, const EvaluateContext& context
       resolve_window(spec_of(op), Extents(x.extents().begin() + 2, x.extents().end()));
   Extents extents(x.extents().begin(), x.extents().begin() + 2);
   int64_t in_plane = 1, out_plane = 1;
-  std::vector<std::vector<AxisTaps>> axis_taps;  // per axis and output position
   for (const WindowAxis& axis : axes) {
     extents.push_back(axis.output);
     in_plane *= axis.input;
     out_plane *= axis.output;
-    axis_taps.emplace_back();
-    for (int64_t o = 0; o < axis.output; ++o) axis_taps.back().push_back(taps_at(axis, o));
   }
   const bool want_indices = op.kind == PoolKind::Max && context.output_count > 1;
-  Tensor result = Tensor::allocate(x.dtype(), extents);
-  Tensor indices = want_indices ? Tensor::allocate(DType::Int64, extents) : Tensor();
+  Tensor result = allocate_result(x.dtype(), extents);
+  Tensor indices = want_indices ? allocate_result(DType::Int64, extents) : Tensor();
   const ElementWriter writer(result);
   int64_t* index_data = want_indices ? indices.mutable_data<int64_t>().data() : nullptr;
   context.parallel_for(extents[0] * extents[1], 1, [&](int64_t first, int64_t last) {
@@ -147,7 +140,7 @@ std::vector<Tensor> evaluate_pool(const Pool& op, const EvaluateContext& context
       for (int64_t o = 0; o < out_plane; ++o) {
         for (int64_t d = static_cast<int64_t>(axes.size()) - 1, rest = o; d >= 0; --d) {
           const size_t axis = static_cast<size_t>(d);
-          taps[axis] = axis_taps[axis][static_cast<size_t>(rest % axes[axis].output)];
+          taps[axis] = taps_at(axes[axis], rest % axes[axis].output);
           rest /= axes[axis].output;
         }
         Window window{op.kind, static_cast<double>(op.p)};

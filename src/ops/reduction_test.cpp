@@ -56,6 +56,13 @@ TEST(Pool, DilationAndLp) {
   expect_near(evaluate_op(lp, {Tensor::from<float>({1, 1, 4}, {3, -4, 5, 12})})[0], {5, 13});
 }
 
+TEST(Pool, AbsurdKernelsCostNothing) {
+  // A billion taps, of which three meet data.
+  const int64_t pad = int64_t{1} << 29, kernel = 2 * pad + 3;
+  Pool pool{PoolKind::Max, {kernel}, {1}, {}, {pad}, {pad}};
+  expect_near(evaluate_op(pool, {ramp({1, 1, 3})})[0], {2});
+}
+
 TEST(Pool, ErrorsNameTheKernel) {
   expect_input_error(
       [] {

@@ -21,10 +21,11 @@ void check_list(const Ints& list, size_t rank, int64_t least, std::string_view n
     throw_input_error(std::string(what) + " has " + std::to_string(list.size()) + " " + std::string(name) +
                       " for " + std::to_string(rank) + " spatial dims");
   }
+  constexpr int64_t kMost = int64_t{1} << 31;  // sums of a few such numbers stay far from overflow
   for (int64_t value : list) {
-    if (value < least || value > (int64_t{1} << 31)) {
+    if (value < least || value > kMost) {
       throw_input_error(std::string(name) + " of " + std::string(what) + " holds " + std::to_string(value) +
-                        ", expected " + std::to_string(least) + " or more");
+                        ", expected " + std::to_string(least) + " to " + std::to_string(kMost));
     }
   }
 }
