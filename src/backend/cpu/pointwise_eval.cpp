@@ -57,6 +57,28 @@ bool is_loaded_float(DType dtype) {
   return dtype == DType::Float32 || dtype == DType::BFloat16 || dtype == DType::Float16;
 }
 
+// Where each step's result lives: a slot is free again after the result's last reader. `first_free` slots are taken.
+// Returns how many slots there are in all.
+int assign_step_slots(const PointwiseProgram& program, int first_free, std::vector<int>& slot_of_step) {
+  const auto steps = static_cast<int>(program.steps.size());
+  std::vector<int> last_use(program.steps.size(), steps);
+  for (int s = 0; s < steps; ++s)
+    for (const int operand : program.steps[static_cast<size_t>(s)].operands)
+      if (operand >= program.input_count) last_use[static_cast<size_t>(operand - program.input_count)] = s;
+  std::vector<int> free_slots;
+  int slots = first_free;
+  slot_of_step.assign(program.steps.size(), 0);
+  for (int s = 0; s < steps; ++s) {
+    // A result may take the slot of an operand that ends here: loops read an element before they write it.
+    for (int p = 0; p < s; ++p)
+      if (last_use[static_cast<size_t>(p)] == s) free_slots.push_back(slot_of_step[static_cast<size_t>(p)]);
+    if (free_slots.empty()) free_slots.push_back(slots++);
+    slot_of_step[static_cast<size_t>(s)] = free_slots.back();
+    free_slots.pop_back();
+  }
+  return slots;
+}
+
 }  // namespace
 
 Support PointwiseEvaluator::supports(const PointwiseProgram& program, std::span<const DType> inputs,
@@ -74,6 +96,9 @@ Support PointwiseEvaluator::supports(const PointwiseProgram& program, std::span<
   }
   for (const PointwiseStep& step : program.steps)
     if (is_bitwise(step.code)) return Support::no("no vector loop for " + std::string(enum_name(step.code)));
+  std::vector<int> slots;
+  if (assign_step_slots(program, program.input_count, slots) > kMaxSlots)
+    return Support::no("the program keeps more than 24 values alive at once");
   return {};
 }
 
@@ -84,7 +109,6 @@ PointwiseEvaluator::PointwiseEvaluator(const PointwiseProgram& program, std::vec
   for (size_t i = 0; i < inputs.size(); ++i) inputs_[i].dtype = inputs[i].type.dtype;
   compile(program, isa);
   set_walk(inputs, output);
-  assign_slots();
 }
 
 void PointwiseEvaluator::compile(const PointwiseProgram& program, Isa isa) {
@@ -118,6 +142,14 @@ void PointwiseEvaluator::compile(const PointwiseProgram& program, Isa isa) {
     }
     steps_.push_back(step);
   }
+  // Input copies keep their slots for a whole run.
+  int slots = 0;
+  for (Input& input : inputs_)
+    if (input.used) input.slot = slots++;
+  std::vector<int> slot_of_step;
+  slots = assign_step_slots(program, slots, slot_of_step);
+  check(slots <= kMaxSlots, "pointwise program keeps too many values alive");
+  for (size_t s = 0; s < steps_.size(); ++s) steps_[s].slot = slot_of_step[s];
 }
 
 void PointwiseEvaluator::set_walk(const std::vector<PointwiseOperand>& inputs,
@@ -170,28 +202,6 @@ void PointwiseEvaluator::set_walk(const std::vector<PointwiseOperand>& inputs,
     spatial_ = 1;
     for (size_t d = 2; d < output.extents.size(); ++d) spatial_ *= output.extents[d];
   }
-}
-
-// Input copies keep their slots for a whole run; a step's slot is free again after its last reader.
-void PointwiseEvaluator::assign_slots() {
-  const int input_count = static_cast<int>(inputs_.size());
-  for (Input& input : inputs_)
-    if (input.used) input.slot = slots_++;
-  std::vector<int> last_use(steps_.size(), static_cast<int>(steps_.size()));
-  for (size_t s = 0; s < steps_.size(); ++s)
-    for (int i = 0; i < steps_[s].arity; ++i)
-      if (steps_[s].operands[i] >= input_count)
-        last_use[static_cast<size_t>(steps_[s].operands[i] - input_count)] = static_cast<int>(s);
-  std::vector<int> free_slots;
-  for (size_t s = 0; s < steps_.size(); ++s) {
-    // A result may take the slot of an operand that ends here: loops read an element before they write it.
-    for (size_t p = 0; p < s; ++p)
-      if (last_use[p] == static_cast<int>(s)) free_slots.push_back(steps_[p].slot);
-    if (free_slots.empty()) free_slots.push_back(slots_++);
-    steps_[s].slot = free_slots.back();
-    free_slots.pop_back();
-  }
-  check(slots_ <= kMaxSlots, "pointwise program keeps too many values alive");
 }
 
 void PointwiseEvaluator::run(std::span<const void* const> inputs, void* output, int64_t begin,

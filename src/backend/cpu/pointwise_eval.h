@@ -107,7 +107,6 @@ class PointwiseEvaluator {
   };
 
   void compile(const PointwiseProgram& program, Isa isa);
-  void assign_slots();
   void set_walk(const std::vector<PointwiseOperand>& inputs, const PointwiseOperand& output);
   void walk(const std::byte* first, std::span<const void* const> inputs, std::byte* output, int64_t begin,
             int64_t end) const;
@@ -134,7 +133,6 @@ class PointwiseEvaluator {
   int64_t group_ = 1, inner_ = 1;  // elements of the group, of its last dim
   int64_t piece_ = kPointwisePiece;
   int64_t storage_elements_ = 0;
-  int slots_ = 0;
   // Blocked formats: channels in the last block (0 when it is full), and the geometry to find it.
   int64_t tail_ = 0, block_ = 1, channel_blocks_ = 1, spatial_ = 1;
 };

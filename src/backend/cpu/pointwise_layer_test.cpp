@@ -131,6 +131,26 @@ TEST(PointwiseLayer, ChainWithEpilogueOperands) {
   EXPECT_GE(check_layer(pointwise_tactics(), layer), 5);
 }
 
+// Step i squares the input; all squares are added up at the end, so that every one of them stays alive.
+PointwiseProgram squares_kept_alive(int count) {
+  PointwiseProgram program;
+  program.input_count = 1;
+  for (int i = 0; i < count; ++i) program.steps.push_back({PointwiseCode::Square, 0, 0, {0}});
+  for (int i = 1; i < count; ++i)
+    program.steps.push_back({PointwiseCode::Add, 0, 0, {i == 1 ? 1 : count + i - 1, i + 1}});
+  return program;
+}
+
+TEST(PointwiseLayer, LongProgramsRunOrAreRefused) {
+  const auto layer = [](int count) {
+    return LayerCase{.op = PointwiseChain{squares_kept_alive(count)}, .inputs = {{.extents = {7, 100}}}};
+  };
+  EXPECT_GE(check_layer(pointwise_tactics(), layer(20)), 1);
+  const auto reasons = refusals(pointwise_tactics(), layer(30));
+  ASSERT_FALSE(reasons.empty());
+  EXPECT_NE(reasons[0].find("more than 24 values alive"), std::string::npos) << reasons[0];
+}
+
 TEST(PointwiseLayer, Casts) {
   for (const DType from :
        {DType::Float32, DType::BFloat16, DType::Float16, DType::Bool, DType::Int32, DType::UInt8})
