@@ -107,7 +107,7 @@ class Run:
         files = ",".join(f"{n}:{self.work / f'{self.name}.{n}.bin'}" for n in inputs)
         report = json.loads(shell([self.bin / "lathe", "diff", self.model, self.engine, "--json",
                                    shape_flag("shapes", self.spec, batch), f"--loadInputs={files}"]))
-        return {o["name"]: o["relative_l2"] for o in report["outputs"]}
+        return {o["name"]: o["error"]["relative_l2"] for o in report["outputs"]}
 
 
 def onnx_runtime(model, inputs):
