@@ -214,9 +214,10 @@ void report_engine(const Options& options, const Engine& engine, Context* contex
   const auto& reporting = options.reporting;
   if (reporting.dump_layer_info || !reporting.export_layer_info.empty()) {
     const int profile = context != nullptr ? context->profile() : 0;
-    const auto report =
-        describe_layers(*engine.plan(), engine.variant(profile),
-                        context != nullptr ? std::optional(run_symbols(*context)) : std::nullopt);
+    auto report = describe_layers(*engine.plan(), engine.variant(profile),
+                                  context != nullptr ? std::optional(run_symbols(*context)) : std::nullopt);
+    // A plan always knows its layers, so asking for details when it is loaded gives them, whatever it was built with.
+    if (options.build.profiling_verbosity == 2) report.verbosity = ProfilingVerbosity::Detailed;
     if (reporting.dump_layer_info) {
       log.info("Layer Information:");
       std::string text = layer_info_text(report);
