@@ -5,6 +5,7 @@
 #pragma once
 
 #include <exception>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,7 +31,8 @@ class Failure : public std::exception {
 
 // The library's error and the phrases that follow it.
 [[noreturn]] inline void fail(const std::exception& cause, const std::vector<std::string>& phrases) {
-  std::vector<FailureLine> lines{{cause.what(), true}};
+  const bool no_memory = dynamic_cast<const std::bad_alloc*>(&cause) != nullptr;
+  std::vector<FailureLine> lines{{no_memory ? "out of memory" : cause.what(), true}};
   for (const auto& phrase : phrases) lines.push_back({phrase});
   throw Failure(std::move(lines));
 }

@@ -2,7 +2,9 @@
 //
 // trtexec: options, engine, run, reports, in the order and with the lines of TensorRT 10.4.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <iostream>
 
 #include "banner.h"
@@ -46,10 +48,41 @@ void print_plan_version(Log& log, const std::string& file) {
   }
 }
 
+// Files that will be written need a folder; better said before the build than after it.
+void check_folder(const std::string& file, const std::vector<std::string>& phrases) {
+  if (file.empty()) return;
+  std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  if (folder.empty()) folder = ".";
+  std::error_code ignored;
+  std::string problem;
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    problem = "there is no folder " + folder.string();
+  } else if (access(folder.c_str(), W_OK) != 0 && access(file.c_str(), W_OK) != 0) {
+    problem = "the folder " + folder.string() + " is not writable";
+  } else if (std::filesystem::is_directory(file, ignored)) {
+    problem = "it is a folder";
+  }
+  if (problem.empty()) return;
+  std::vector<std::string> lines{fmt::format("{} cannot be written: {}", file, problem)};
+  lines.insert(lines.end(), phrases.begin(), phrases.end());
+  fail(lines);
+}
+
+void check_output_files(const Options& options) {
+  check_folder(options.build.save_engine, {"Saving engine to file failed."});
+  if (options.build.load_engine.empty()) check_folder(options.build.timing_cache_file, {});
+  const auto& reporting = options.reporting;
+  for (const auto& file : {reporting.export_times, reporting.export_output, reporting.export_profile,
+                           reporting.export_layer_info}) {
+    check_folder(file, {});
+  }
+}
+
 void run(Options& options, std::shared_ptr<const Backend> backend, Log& log) {
   if (options.build.plan_version_only && !options.build.load_engine.empty()) {
     return print_plan_version(log, options.build.load_engine);
   }
+  check_output_files(options);
   if (options.inference.time_deserialize) return time_deserialization(options, std::move(backend), log);
   const auto engine = set_up_engine(options, std::move(backend), log);
   if (options.build.skip_inference) {

@@ -142,6 +142,9 @@ std::string TimingCache::to_text() const {
 bool TimingCache::load(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return false;
+  if (!std::filesystem::is_regular_file(path, ignored))  // a device may never end
+    throw_input_error("'" + path.string() +
+                      "' is not a regular file: a timing cache is read, locked and replaced");
   const std::string text = read_file(path);
   if (!text.empty() && !text.starts_with(kMagic))
     throw_input_error(

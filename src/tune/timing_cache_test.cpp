@@ -116,6 +116,17 @@ TEST_F(TimingCacheFile, ForeignFilesAreNotOverwritten) {
   EXPECT_EQ(read_file(path_), "a diary");
 }
 
+TEST_F(TimingCacheFile, DevicesAreNotRead) {
+  TimingCache cache;
+  try {
+    cache.load("/dev/zero");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "'/dev/zero' is not a regular file: a timing cache is read, locked and replaced");
+  }
+}
+
 TEST_F(TimingCacheFile, SystemErrorsNameTheFile) {
   TimingCache cache;
   try {

@@ -85,9 +85,12 @@ def files(t):
     (t.folder / "bad.npy").write_bytes(b"\x93NUMPY\x01\x00\xff\xff{")
     t.expect(t.run(*run, "--loadInputs=input:bad.npy"), 1, [FAILED], ["re:.*bad.npy: not a usable .npy array.*"])
     for flag in ("--exportTimes", "--exportOutput", "--exportProfile", "--exportLayerInfo"):
-        t.expect(t.run(*run, "--separateProfileRun", f"{flag}=no_such_folder/x.json"), 1, [FAILED], ["re:\\[E\\] .*no_such_folder/x.json.*"])
+        t.expect(t.run(*run, "--separateProfileRun", f"{flag}=no_such_folder/x.json"), 1, [FAILED],
+                 ["[E] no_such_folder/x.json cannot be written: there is no folder no_such_folder"])
     t.expect(t.run("--onnx=tiny.onnx", "--saveEngine=no_such_folder/x.engine", "--skipInference"), 1, [FAILED],
-             ["re:\\[E\\] \\[TRT\\] .*no_such_folder/x.engine.*", "[E] Saving engine to file failed."])
+             ["[E] no_such_folder/x.engine cannot be written: there is no folder no_such_folder", "[E] Saving engine to file failed."])
+    for cache, text in (("no_such_folder/c", "there is no folder"), ("/dev/zero", "not a regular file"), ("short.bin", "not a timing cache")):
+        t.expect(t.run("--onnx=tiny.onnx", f"--timingCacheFile={cache}", "--skipInference"), 1, [FAILED], [f"re:\\[E\\] .*{cache}.*{text}.*"])
     old = t.folder / "old.engine"
     old.write_bytes(b"an old engine")
     t.expect(t.run("--onnx=tiny.onnx", "--saveEngine=old.engine", "--skipInference", limit=4096), 1, [FAILED],
