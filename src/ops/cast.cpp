@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "ops/elements.h"
+#include "ir/elements.h"
 #include "ops/families.h"
 
 namespace lathe {
@@ -37,14 +37,16 @@ std::vector<Tensor> evaluate_cast(const Cast& op, const EvaluateContext& context
   if (x.dtype() == op.to) return {x};
   Tensor result = Tensor::allocate(op.to, x.extents());
   const ElementWriter writer(result);
-  const bool from_float = is_float(x.dtype()), from_unsigned = x.dtype() == DType::UInt64;
+  // To 4 bits even floats keep their low bits, as ONNX's node tests have it; to other integers they saturate.
+  const bool through_reals = is_float(x.dtype()) && (dtype_info(op.to).bits >= 8);
+  const bool from_unsigned = x.dtype() == DType::UInt64;
   const int64_t total = x.size(), pieces = (total + kPiece - 1) / kPiece;
   context.parallel_for(pieces, 8, [&](int64_t first, int64_t last) {
     std::vector<double> reals(kPiece);
     std::vector<int64_t> integers(kPiece);
     for (int64_t piece = first; piece < last; ++piece) {
       const int64_t begin = piece * kPiece, count = std::min(kPiece, total - begin);
-      if (from_float) {
+      if (through_reals) {
         load_doubles(x, begin, count, reals.data());
         writer.store_doubles(begin, count, reals.data(), op.saturate);
       } else {

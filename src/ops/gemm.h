@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/elements.h"
+#include "ir/elements.h"
 #include "ops/op_def.h"
 
 namespace lathe {

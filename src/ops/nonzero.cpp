@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // NonZero: the positions of the elements that are not zero, one column each, in row-major order.
-#include "ops/elements.h"
+#include "ir/elements.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
+#include "ir/elements.h"
 #include "ops/broadcast.h"
-#include "ops/elements.h"
 #include "ops/families.h"
 
 namespace lathe {

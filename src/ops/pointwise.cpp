@@ -7,9 +7,9 @@
 
 #include "ops/pointwise.h"
 
+#include "ir/elements.h"
 #include "ops/broadcast.h"
 #include "ops/contents.h"
-#include "ops/elements.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 #include "ops/scalar.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/elements.h"
+#include "ir/elements.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 #include "ops/window.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/elements.h"
+#include "ir/elements.h"
 #include "ops/families.h"
 
 namespace lathe {
@@ -107,7 +107,6 @@ std::vector<Tensor> evaluate_quantize(const QuantizeLinear& op, const EvaluateCo
   const ScaleIndex index = scale_index(x.extents(), context.input(1).extents(), op.axis, op.block_size);
   const std::vector<double> scale = parameters(context, 1, index), zero = parameters(context, 2, index);
   const bool rounds = !is_float(op.to);
-  const IntegerRange range = rounds ? integer_range(op.to) : IntegerRange{};
   Tensor result = Tensor::allocate(op.to, x.extents());
   const ElementWriter writer(result);
   for_pieces(x.size(), context, [&](int64_t begin, int64_t count) {
@@ -117,10 +116,9 @@ std::vector<Tensor> evaluate_quantize(const QuantizeLinear& op, const EvaluateCo
       const size_t at = static_cast<size_t>(index(begin + i));
       const float quotient = static_cast<float>(values[i]) / static_cast<float>(scale[at]);
       const double offset = zero.empty() ? 0 : zero[zero.size() == 1 ? 0 : at];
-      // Half to even, then the zero point, then saturation.
+      // Half to even, then the zero point; the writer saturates.
       values[i] =
-          rounds ? std::clamp(std::nearbyint(static_cast<double>(quotient)) + offset, range.low, range.high)
-                 : static_cast<double>(quotient) + offset;
+          (rounds ? std::nearbyint(static_cast<double>(quotient)) : static_cast<double>(quotient)) + offset;
     }
     writer.store_doubles(begin, count, values.data(), op.saturate);
   });

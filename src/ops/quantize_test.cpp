@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "ops/elements.h"
+#include "ir/elements.h"
 #include "ops/evaluate_op.h"
 
 namespace lathe {

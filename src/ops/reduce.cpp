@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/elements.h"
+#include "ir/elements.h"
 #include "ops/families.h"
 
 namespace lathe {

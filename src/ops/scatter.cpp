@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "ops/elements.h"
+#include "ir/elements.h"
 #include "ops/families.h"
 #include "ops/index.h"
 #include "ops/movement.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/elements.h"
+#include "ir/elements.h"
 #include "ops/families.h"
 
 namespace lathe {

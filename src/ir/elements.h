@@ -137,20 +137,6 @@ decltype(auto) with_codec(DType dtype, F&& f) {
   throw_input_error("a tensor has no element type");
 }
 
-// The values of an integer type or bool; of 64-bit types as near as doubles come.
-struct IntegerRange {
-  double low = 0, high = 0;
-};
-inline IntegerRange integer_range(DType dtype) {
-  return with_codec(dtype, []<class Codec>() -> IntegerRange {
-    if constexpr (Codec::kFloat) {
-      throw_input_error("a floating-point type has no integer range");
-    } else {
-      return {Codec::kLow, Codec::kHigh};
-    }
-  });
-}
-
 // --- runs of elements [begin, begin + count)
 void load_doubles(const Tensor& tensor, int64_t begin, int64_t count, double* out);
 void load_int64s(const Tensor& tensor, int64_t begin, int64_t count, int64_t* out);  // floats are truncated
@@ -160,8 +146,7 @@ void load_int64s(const Tensor& tensor, int64_t begin, int64_t count, int64_t* ou
 class ElementWriter {
  public:
   explicit ElementWriter(Tensor& tensor) : dtype_(tensor.dtype()), data_(tensor.mutable_bytes().data()) {}
-  // Cast's rules: integers truncate toward zero and saturate (4-bit ones keep their low bits), bool is "not
-  // zero", fp8 saturates when asked to.
+  // Integers truncate toward zero and saturate, bool is "not zero", fp8 saturates when asked to.
   void store_doubles(int64_t begin, int64_t count, const double* values, bool saturate = true) const;
   // Integers keep their low bits. `from_unsigned`: the values are uint64 bits (matters for float types).
   void store_int64s(int64_t begin, int64_t count, const int64_t* values, bool from_unsigned = false) const;

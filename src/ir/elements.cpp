@@ -2,7 +2,7 @@
 //
 // Runs of elements as double or int64, see elements.h.
 
-#include "ops/elements.h"
+#include "ir/elements.h"
 
 namespace lathe {
 
@@ -66,8 +66,6 @@ void ElementWriter::store_doubles(int64_t begin, int64_t count, const double* va
         Codec::put(data_, begin + i, static_cast<typename Codec::Wide>(values[i]));
       } else if constexpr (std::is_same_v<Codec, BoolCodec>) {
         Codec::put(data_, begin + i, values[i] != 0);  // NaN is true, as in numpy
-      } else if constexpr (Codec::kHigh < 16) {        // ONNX's tests want 4-bit integers to wrap
-        Codec::put(data_, begin + i, truncate_to_int64(values[i]));
       } else {
         Codec::put(data_, begin + i, truncate_to<Codec>(values[i]));
       }
