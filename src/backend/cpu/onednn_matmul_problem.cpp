@@ -164,6 +164,8 @@ ResultPart result_part(const MatMulProblem& problem, const MatMulVariant& varian
 std::optional<MatMulPlan> plan_matmul(const MatMulProblem& problem, const MatMulVariant& variant,
                                       const MatMulPart& part, const PostOpChain* chain,
                                       const dnnl::memory::desc* weights) {
+  // oneDNN 2.6 divides by zero when a dimension is empty (SIGFPE while it lists implementations).
+  if (part.rows == 0 || part.columns == 0 || part.batches == 0 || problem.k == 0) return std::nullopt;
   const bool t = problem.transpose_a;
   const dnnl::memory::desc a(
       with_batch(problem.batch_a, part, part.rows, problem.k), onednn_type(variant.source),

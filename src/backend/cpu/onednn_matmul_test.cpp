@@ -5,6 +5,7 @@
 #include <random>
 
 #include "backend/cpu/machine.h"
+#include "backend/cpu/onednn_matmul_problem.h"
 #include "backend/cpu/tactic_check.h"
 #include "ir/edit.h"
 #include "ops/build.h"
@@ -152,6 +153,17 @@ TEST(OnednnMatMul, SaysWhyItRefuses) {
   const auto result = check_tactics(graph, graph.value(y).producer, {.runner = "OnednnMatMul"});
   ASSERT_EQ(result.refused.size(), 1u);
   EXPECT_NE(result.refused[0].find("int32 input"), std::string::npos);
+}
+
+// The library would divide by zero.
+TEST(OnednnMatMul, EmptyMatricesHaveNoPlan) {
+  for (const auto& [a, b] :
+       {std::pair<Extents, Extents>{{0, 4}, {4, 3}}, {{2, 0}, {0, 3}}, {{2, 4}, {4, 0}}}) {
+    const MatMulProblem problem = MatMulProblem::at(MatMul{}, a, b);
+    const MatMulVariant variant{.source = DType::Float32, .result = DType::Float32};
+    EXPECT_FALSE(plan_matmul(problem, variant, matmul_parts(problem, variant, 1)[0], nullptr))
+        << to_string(a);
+  }
 }
 
 }  // namespace
