@@ -69,7 +69,8 @@ class PreparedMatMul final : public PreparedLayer {
     const double operations =
         2.0 * static_cast<double>(size.batch * size.m * size.n) * static_cast<double>(size.k);
     const double weights = packed ? 4.0 * static_cast<double>(size.n * size.k) : 0;
-    return members_for(operations / 80 + weights / 20, available);
+    const int wanted = members_for(operations / 80 + weights / 20, available);
+    return wanted > 1 && copies_rows() ? available : wanted;  // the copy needs a meeting of the whole team
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
     float* shared = reinterpret_cast<float*>(args.scratch);

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <map>
+#include <thread>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
@@ -143,6 +144,28 @@ TEST(CpuProgram, RunsAtSeveralShapesAndKeepsThem) {
     expect_near(y, interpret(*graph, {x}, {{"n", n}})[0]);
     EXPECT_EQ(execution->extents(graph->outputs()[0]), (Extents{n, 32}));
   }
+}
+
+TEST(CpuProgram, ContextsRunOnTheirOwnThreads) {
+  Fixture f;
+  const auto graph = small_graph();
+  const auto program = f.backend->compile(plain_spec(graph, *f.backend, {{"n", {1, 64, 64}}}));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      const auto execution = program->create_execution();
+      const auto stream = f.backend->create_stream();
+      for (int i = 0; i < 20; ++i) {
+        const int64_t n = 1 + (i * 7 + t * 13) % 64;
+        const Tensor x = ramp({n, 24}, -1.0 + t, 0.125);
+        Tensor y = Tensor::allocate(DType::Float32, {n, 32});
+        execution->set_shapes({{"n", n}});
+        void* bindings[] = {const_cast<std::byte*>(x.bytes().data()), y.mutable_bytes().data()};
+        execution->run(bindings, *stream);
+        expect_near(y, interpret(*graph, {x}, {{"n", n}})[0]);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(CpuProgram, ProfiledAndObservedRunsGiveTheSameResult) {
