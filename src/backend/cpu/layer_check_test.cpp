@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <new>
 #include <random>
 
 #include "backend/cpu/machine.h"
@@ -110,13 +112,23 @@ void write_element(DType type, std::byte* base, int64_t i, const Tensor& from, i
 }
 
 constexpr size_t kGuard = 128;
-using Memory = std::vector<std::byte>;
 
-// 64-byte aligned start inside a vector with room on both sides.
-std::byte* aligned(Memory& memory) {
-  const auto address = reinterpret_cast<uintptr_t>(memory.data());
-  return memory.data() + (64 - address % 64) % 64;
-}
+// 64-byte aligned, and exactly as long as asked for: a sanitizer sees the first byte too many.
+class Memory {
+ public:
+  Memory() = default;
+  Memory(int64_t bytes, int fill)
+      : bytes_(static_cast<std::byte*>(::operator new(static_cast<size_t>(bytes), std::align_val_t(64)))) {
+    std::memset(bytes_.get(), fill, static_cast<size_t>(bytes));
+  }
+  std::byte* data() const { return bytes_.get(); }
+
+ private:
+  struct Delete {
+    void operator()(std::byte* p) const { ::operator delete(p, std::align_val_t(64)); }
+  };
+  std::unique_ptr<std::byte, Delete> bytes_;
+};
 
 struct Buffers {
   std::vector<Memory> inputs, outputs;
@@ -133,10 +145,8 @@ void fill_buffers(const Problem& p, const Tactic& t, const Graph& graph, Buffers
     b.in.push_back(nullptr);
     if (t.inputs[i].dtype == DType::Undefined) continue;
     const Tensor& x = p.inputs[i];
-    b.inputs[i].assign(
-        static_cast<size_t>(storage_bytes(t.inputs[i].dtype, x.extents(), t.inputs[i].format)) + 64,
-        std::byte{0});
-    std::byte* base = aligned(b.inputs[i]);
+    b.inputs[i] = Memory(storage_bytes(t.inputs[i].dtype, x.extents(), t.inputs[i].format), 0);
+    std::byte* base = b.inputs[i].data();
     for (int64_t k = 0; k < x.size(); ++k)
       write_element(t.inputs[i].dtype, base, storage_offset(x.extents(), t.inputs[i].format, k), x, k);
     b.in.back() = base;
@@ -145,8 +155,8 @@ void fill_buffers(const Problem& p, const Tactic& t, const Graph& graph, Buffers
     b.out.push_back(nullptr);
     if (node.outputs[i] == kNoValue) continue;
     const auto bytes = storage_bytes(t.outputs[i].dtype, p.expected[i].extents(), t.outputs[i].format);
-    b.outputs[i].assign(static_cast<size_t>(bytes) + 64 + kGuard, std::byte{0xcd});
-    b.out.back() = aligned(b.outputs[i]);
+    b.outputs[i] = Memory(bytes + static_cast<int64_t>(kGuard), 0xcd);
+    b.out.back() = b.outputs[i].data();
   }
 }
 
@@ -245,8 +255,8 @@ int check_layer(const TacticFamily& family, const LayerCase& layer) {
         const auto prepared = kernel->prepare(shape_context(p, symbols, threads));
         Buffers buffers;
         fill_buffers(p, tactic, p.graph, buffers);
-        buffers.scratch.resize(prepared->scratch_bytes() + 64, std::byte{0xff});
-        const LayerArgs args{buffers.in, buffers.out, aligned(buffers.scratch)};
+        buffers.scratch = Memory(static_cast<int64_t>(prepared->scratch_bytes()), 0xff);
+        const LayerArgs args{buffers.in, buffers.out, buffers.scratch.data()};
         pools[static_cast<size_t>(threads) - 1]->run(
             prepared->members(threads), [&](const Worker& worker) { prepared->run(args, worker); });
         compare(layer, p, tactic, buffers, describe(tactic, isa, threads));
@@ -281,8 +291,8 @@ std::vector<std::string> time_layer(const TacticFamily& family, const LayerCase&
     const auto prepared = kernel->prepare(shape_context(p, symbols, threads));
     Buffers buffers;
     fill_buffers(p, tactic, p.graph, buffers);
-    buffers.scratch.resize(prepared->scratch_bytes() + 64);
-    const LayerArgs args{buffers.in, buffers.out, aligned(buffers.scratch)};
+    buffers.scratch = Memory(static_cast<int64_t>(prepared->scratch_bytes()), 0);
+    const LayerArgs args{buffers.in, buffers.out, buffers.scratch.data()};
     ThreadPool pool(threads);
     double best = 1e30;
     using Clock = std::chrono::steady_clock;
