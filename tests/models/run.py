@@ -32,7 +32,10 @@ MODELS = {
     "vit_b_16": IMAGE,
     "bert_base": {"input_ids": ((SEQUENCE,), 30000), "attention_mask": ((SEQUENCE,), "ones")},
     "gpt2": {"input_ids": ((SEQUENCE,), 50000), "attention_mask": ((SEQUENCE,), "ones")},
+    "detector": {"images": ((3, 320, 320), "normal")},
 }
+# Which boxes are left is a matter of comparisons: in lower precision other boxes win, and no error says how good they are.
+FP32_ONLY = {"detector"}
 
 
 def make_inputs(spec, batch, seed=7):
@@ -177,7 +180,7 @@ def main():
         start = time.time()
         run = Run(args.build, work, name, max(batches))
         check_fp32(run, batches, report)
-        if args.all or args.bf16:
+        if (args.all or args.bf16) and name not in FP32_ONLY:
             check_bf16(run, report)
         print(f"  {name}: {time.time() - start:.0f} s", flush=True)
         if not args.all:
