@@ -25,6 +25,7 @@ bool split_matmuls(Graph& graph, PassContext& context);
 // Into the weights.
 bool fold_batchnorm(Graph& graph, PassContext& context);
 bool fold_conv_bias(Graph& graph, PassContext& context);
+bool fold_pad(Graph& graph, PassContext& context);
 bool lower_batchnorm(Graph& graph, PassContext& context);
 
 // Functions that exporters write out in parts.

@@ -21,7 +21,8 @@ std::vector<Stage> default_stages() {
 
       // Into the weights, before activations and sums can stand between a convolution and its scale.
       {"scale fusion",
-       {{"fold_batchnorm", "ConvScaleFusion", fold_batchnorm},
+       {{"fold_pad", "ConvPadFusion", fold_pad},
+        {"fold_batchnorm", "ConvScaleFusion", fold_batchnorm},
         {"fold_conv_bias", "ConvScaleFusion", fold_conv_bias}}},
 
       // Shuffles out of the way of everything that looks for neighbours: down behind products until they cancel. Slices of
