@@ -32,7 +32,7 @@ struct MemoryWriter final : FileWriter {
 
 const std::map<std::string, uint32_t> kChecksums = {
     {"alexnet", 0x5a77a3cd},         {"bert_base", 0x4ede248e}, {"detector", 0xee5ae496},
-    {"efficientnet_b0", 0x4477ab38}, {"gpt2", 0x613f67e2},      {"mobilenet_v2", 0x63c4669e},
+    {"efficientnet_b0", 0x30078825}, {"gpt2", 0x613f67e2},      {"mobilenet_v2", 0x63c4669e},
     {"resnet50", 0x1a5ecb6f},        {"vgg16", 0xdee1efd9},     {"vit_b_16", 0x2b97e2b4},
 };
 
