@@ -163,6 +163,7 @@ class PreparedAttention final : public PreparedLayer {
     const int64_t step = mask.key;
     switch (mask.type) {
       case DType::Bool:
+        if (step == 1) return pointwise_table(isa).load_mask(bytes, to, keys);
         for (int64_t k = 0; k < keys; ++k) to[k] = bytes[k * step] != 0 ? 0.0f : kForbidden;
         break;
       case DType::BFloat16:

@@ -301,7 +301,7 @@ void PointwiseEvaluator::store(const float* result, std::byte* out, int64_t coun
       table_->store_f16(result, reinterpret_cast<uint16_t*>(out), count);
       return;
     default:
-      for (int64_t i = 0; i < count; ++i) out[i] = result[i] != 0 ? std::byte{1} : std::byte{0};
+      table_->store_bool(result, reinterpret_cast<uint8_t*>(out), count);
   }
 }
 
@@ -446,6 +446,9 @@ void PointwiseEvaluator::gather(const Input& input, const std::byte* base, int64
       return;
     case DType::Float16:
       table_->load_f16(reinterpret_cast<const uint16_t*>(at), out, count);
+      return;
+    case DType::Bool:
+      table_->load_bool(reinterpret_cast<const uint8_t*>(at), out, count);
       return;
     default:
       for (int64_t i = 0; i < count; ++i) out[i] = load_element(input.dtype, at, i);

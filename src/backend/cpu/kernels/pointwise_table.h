@@ -28,6 +28,10 @@ struct PointwiseTable {
   void (*load_f16)(const uint16_t* in, float* out, int64_t n);
   void (*store_bf16)(const float* in, uint16_t* out, int64_t n);
   void (*store_f16)(const float* in, uint16_t* out, int64_t n);
+  // Bool as 1 and 0, and back; as what a mask adds to scores: 0 and minus infinity.
+  void (*load_bool)(const uint8_t* in, float* out, int64_t n);
+  void (*store_bool)(const float* in, uint8_t* out, int64_t n);
+  void (*load_mask)(const uint8_t* in, float* out, int64_t n);
   void (*splat)(float value, float* out, int64_t n);
 };
 
