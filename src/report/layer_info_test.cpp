@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/layer_info.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "ir/text.h"
+
+namespace lathe {
+namespace {
+
+constexpr std::string_view kGraph = R"(graph "g" {
+  input %x: float32[batch, 3, 8, 8]
+  const %w: float32[4, 3, 3, 3] = ref 0
+  const %b: float32[4] = ref 1
+  %y: float32[batch, 4, 8, 8]:channels_last = Conv "conv + relu" (%x, %w, %b) {kernel=[3, 3], strides=[1, 1], dilations=[1, 1], pads_begin=[1, 1], pads_end=[1, 1]} epilogue {Relu(0)} from ["conv" "Conv", "relu" "Relu"]
+  %z: float32[batch, 4, 8, 8]:channels_last = Pointwise "exp" (%y) {code=Exp} from ["exp" "Exp"]
+  %r: float32[batch, 4, 8, 8] = Reformat "copy" (%z)
+  output %r
+})";
+
+Tensor constant(int64_t index) {
+  return Tensor::allocate(DType::Float32, index == 0 ? Extents{4, 3, 3, 3} : Extents{4});
+}
+
+struct Fixture {
+  Fixture() {
+    variant.graph = std::make_shared<const Graph>(parse_graph(kGraph, constant));
+    for (size_t i = 0; i < variant.graph->order().size(); ++i) {
+      Choice choice;
+      choice.tactic.runner = "SomeRunner";
+      choice.tactic.name = "some_tactic";
+      choice.tactic.id = 0x1a;
+      choice.time_ms = 0.5;
+      variant.choices.push_back(choice);
+    }
+    plan.inputs = input_infos(*variant.graph);
+    plan.outputs = output_infos(*variant.graph);
+    OptimizationProfile profile;
+    profile.shapes["x"] = {{1, 3, 8, 8}, {2, 3, 8, 8}, {4, 3, 8, 8}};
+    plan.profiles.push_back(profile);
+  }
+  Plan plan;
+  PlanVariant variant;
+};
+
+TEST(LayerInfo, DetailsAreTheInspectors) {
+  Fixture f;
+  f.plan.verbosity = ProfilingVerbosity::Detailed;
+  const auto report = describe_layers(f.plan, f.variant, SymbolValues{{"batch", 2}});
+  const std::string text = layer_info_json(report);
+  EXPECT_TRUE(text.starts_with(
+      "{\"Layers\": [{\n  \"Name\": \"conv + relu\",\n  \"LayerType\": \"SomeRunner\",\n  \"Inputs\": [\n"
+      "  {\n    \"Name\": \"x\",\n    \"Location\": \"Device\",\n    \"Dimensions\": [2,3,8,8],\n"
+      "    \"Format/Datatype\": \"Row major linear FP32\","))
+      << text;
+  EXPECT_NE(text.find("\n},{\n  \"Name\": \"exp\""), std::string::npos);
+  EXPECT_NE(text.find("],\n\"Bindings\": [\"x\"\n,\"r\"\n],\n\"I/O Tensors\": ["), std::string::npos);
+  const Json json = parse_json(text, "layers");
+  const Json& conv = json["Layers"][0];
+  EXPECT_EQ(conv["ParameterType"], "Convolution");
+  EXPECT_EQ(conv["Kernel"], Json::array({3, 3}));
+  EXPECT_EQ(conv["OutMaps"], 4);
+  EXPECT_EQ(conv["HasReLU"], 1);
+  EXPECT_EQ(conv["Activation"], "RELU");
+  EXPECT_EQ(conv["Weights"], Json({{"Type", "Float"}, {"Count", 108}}));
+  EXPECT_EQ(conv["Inputs"].size(), 1u);  // constants are not inputs
+  EXPECT_EQ(conv["Outputs"][0]["Format/Datatype"], "Channel major FP32 format");
+  EXPECT_EQ(conv["TacticValue"], "0x000000000000001a");
+  EXPECT_EQ(conv["Metadata"], "[ONNX Layer: conv]\x1e[ONNX Layer: relu]");
+  EXPECT_EQ(json["Layers"][1]["LayerType"], "PointWiseV2");
+  EXPECT_EQ(json["Layers"][1]["Operations"][0], "auto const var0 = Exp(arg0);");
+  EXPECT_EQ(json["Layers"][2]["Origin"], "REFORMAT");
+  EXPECT_EQ(json["I/O Tensors"][0]["ProfileInfo"][0]["MaxShape"], Json::array({4, 3, 8, 8}));
+}
+
+TEST(LayerInfo, DimsThatNoRunFixedAreMinusOne) {
+  Fixture f;
+  f.plan.verbosity = ProfilingVerbosity::Detailed;
+  const auto report = describe_layers(f.plan, f.variant, std::nullopt);
+  EXPECT_EQ(report.layers[0].inputs[0].dims, (Extents{-1, 3, 8, 8}));
+}
+
+TEST(LayerInfo, NamesOnlyAndNothing) {
+  Fixture f;
+  const auto names = describe_layers(f.plan, f.variant, std::nullopt);
+  EXPECT_TRUE(layer_info_json(names).starts_with(
+      "{\"Layers\": [\"conv + relu\"\n,\"exp\"\n,\"copy\"\n],\n\"Bindings\": [\"x\"\n,\"r\"\n],\n"));
+  EXPECT_EQ(layer_info_text(names), "conv + relu\nexp\ncopy\n\nBindings:\nx\nr\n");
+  f.plan.verbosity = ProfilingVerbosity::None;
+  EXPECT_TRUE(
+      layer_info_json(describe_layers(f.plan, f.variant, std::nullopt)).starts_with("{\"Layers\": [],\n"));
+}
+
+TEST(LayerInfo, TheLogHasOneLinePerLayer) {
+  Fixture f;
+  f.plan.verbosity = ProfilingVerbosity::Detailed;
+  const std::string text = layer_info_text(describe_layers(f.plan, f.variant, SymbolValues{{"batch", 1}}));
+  EXPECT_TRUE(
+      text.starts_with("Name: conv + relu, LayerType: SomeRunner, Inputs: [ { Name: x, Location: Device, "
+                       "Dimensions: [1,3,8,8], "
+                       "Format/Datatype: Row major linear FP32 }], Outputs: [ { Name: y, "))
+      << text;
+  EXPECT_NE(text.find("Weights: {\"Type\": \"Float\", \"Count\": 108}, Bias: {\"Type\": \"Float\", "
+                      "\"Count\": 4}, HasBias: 1"),
+            std::string::npos);
+}
+
+TEST(FormatText, KnowsOnlyTheExplorersWords) {
+  EXPECT_EQ(format_text({DType::Float16, kLinear}), "Row major linear FP16 format");
+  EXPECT_EQ(format_text({DType::BFloat16, kLinear}), "BFloat16");
+  EXPECT_EQ(format_text({DType::Float32, kBlocked16}), "Float");
+  EXPECT_EQ(format_text({DType::Float16, kBlocked16}),
+            "Sixteen wide channel vectorized row major FP16 format");
+  EXPECT_EQ(format_text({DType::Bool, kLinear}), "Bool");
+}
+
+}  // namespace
+}  // namespace lathe
