@@ -15,6 +15,14 @@ namespace lathe::cpu {
 const dnnl::engine& onednn_engine();
 dnnl::memory::data_type onednn_type(DType dtype);
 dnnl::memory::desc onednn_desc(const TensorType& type, const Extents& extents);
+// desc.dims() in oneDNN 2.x, desc.get_dims() in 3.x.
+template <class Desc>
+dnnl::memory::dims onednn_dims(const Desc& desc) {
+  if constexpr (requires { desc.get_dims(); })
+    return desc.get_dims();
+  else
+    return desc.dims();
+}
 // "brgconv_1x1_avx512_core" from oneDNN's "brgconv_1x1:avx512_core".
 std::string onednn_impl_name(const char* impl_info);
 // oneDNN's unoptimised fallbacks: our own reference is no worse, so no tactic is made of them.

@@ -104,7 +104,7 @@ std::optional<Plan> plan_deconv(const Problem& problem, const Tactic& tactic, bo
                           (problem.kernel[i] - 1) * (problem.dilations[i] + 1) + 1;
     pads_end.push_back(reach - problem.pads_begin[i] - problem.output[i + 1]);
   }
-  const dnnl::memory::desc any(plain_weights(problem).dims(), onednn_type(tactic.inputs[0].dtype),
+  const dnnl::memory::desc any(onednn_dims(plain_weights(problem)), onednn_type(tactic.inputs[0].dtype),
                                dnnl::memory::format_tag::any);
   const dnnl::memory::desc bias =
       has_bias ? onednn_desc({DType::Float32, kLinear}, {problem.output[0]}) : dnnl::memory::desc();

@@ -171,7 +171,7 @@ std::optional<MatMulPlan> plan_matmul(const MatMulProblem& problem, const MatMul
       with_batch(problem.batch_a, part, part.rows, problem.k), onednn_type(variant.source),
       matrix_strides(problem.batch_a, t ? problem.k : problem.m, t ? problem.m : problem.k, t));
   dnnl::memory::desc b = plain_b(problem, part, variant.source);
-  if (variant.constant_b) b = {b.dims(), onednn_type(variant.source), dnnl::memory::format_tag::any};
+  if (variant.constant_b) b = {onednn_dims(b), onednn_type(variant.source), dnnl::memory::format_tag::any};
   if (weights != nullptr) b = *weights;
   const ResultPart result = result_part(problem, variant, part);
   const bool may_fuse = chain != nullptr && !through_scratch(problem, part);

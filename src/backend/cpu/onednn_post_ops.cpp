@@ -155,7 +155,7 @@ void PostOpChain::pack_constants(const LayerQuery& query, const PackContext& pac
 
 dnnl::memory::desc PostOpChain::operand_desc(const Step& step, const ResultPart& part) const {
   if (step.shape == Shape::Full) return part.desc;
-  const auto whole = part.desc.dims();
+  const auto whole = onednn_dims(part.desc);
   Extents extents(whole.size(), 1);
   if (step.shape == Shape::Channel) extents[part.channel_axis] = whole[part.channel_axis];
   return onednn_desc({step.dtype, kLinear}, extents);
