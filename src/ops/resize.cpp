@@ -294,11 +294,18 @@ std::vector<Tensor> moved(const std::vector<AxisPlan>& plans, const std::vector<
 std::vector<Tensor> evaluate_resize(const Resize& op, const EvaluateContext& context) {
   const Tensor& x = context.input(0);
   const std::vector<AxisPlan> plans = axis_plans(op, context, x.extents());
-  Extents extents = x.extents();
-  std::vector<AxisTable> tables;
+  Extents extents = x.extents(), result_extents = x.extents();
   for (const AxisPlan& plan : plans) {
     if (plan.in == 0 && plan.out > 0)
       throw_input_error("cannot resize a dim of 0 to " + std::to_string(plan.out));
+    result_extents[plan.axis] = plan.out;
+  }
+  // Before the tables: another dim of 0 must not hide that a table would be absurdly long.
+  check_result_size(x.dtype(), result_extents);
+  if (element_count(result_extents) == 0) return {allocate_result(x.dtype(), result_extents)};
+  std::vector<AxisTable> tables;
+  for (const AxisPlan& plan : plans) {
+    check_result_size(DType::Float64, {plan.out, 16});
     tables.push_back(is_identity(plan) ? AxisTable{} : axis_table(op, plan));
   }
   if (is_pure_movement(op)) {

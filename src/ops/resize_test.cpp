@@ -125,6 +125,9 @@ TEST(ResizeOp, Errors) {
   expect_says(error(Resize{.antialias = true, .scales = {1, 1}}), "antialias needs");
   expect_says(input_error([&] { run_op(Resize{.sizes = Shape{2}}, {f32s({0}, {})}); }),
               "cannot resize a dim of 0");
+  expect_says(input_error([&] { run_op(Resize{.scales = {1e12f, 1}}, {x}); }), "does not fit");
+  EXPECT_EQ(run_op(Resize{.scales = {1e12f, 0.25f}}, {x})[0].size(),
+            0);  // and without walking 2e12 positions
   Resize aspect{.aspect = AspectPolicy::NotLarger, .sizes = Shape{2}};
   expect_says(input_error([&] { run_op(aspect, {f32s({0}, {})}); }), "no aspect ratio");
 }

@@ -177,6 +177,7 @@ TEST(RangeOp, Errors) {
               }),
               "not supported");
   expect_says(input_error([&] { run_op(Range{}, {zero, i64s({1, 2}), one}); }), "one element each");
+  expect_says(input_error([&] { run_op(Range{}, {zero, one, Tensor::scalar_i64(INT64_MIN)}); }), "too large");
   const Tensor nothing = Tensor::scalar_f32(0);
   expect_says(input_error([&] { run_op(Range{}, {nothing, nothing, nothing}); }), "0 or not a number");
 }

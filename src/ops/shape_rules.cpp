@@ -94,6 +94,7 @@ Dim slice_length(const Dim& start, const Dim& end, int64_t step) {
 }
 
 SliceBounds clamp_slice(const Dim& start, const Dim& end, int64_t step, const Dim& dim) {
+  if (step == 0 || step == INT64_MIN) throw_input_error("the step of a slice is 0 or too large");
   const auto from_end = [&](const Dim& bound) {
     return bound.is_constant() && bound.value() < 0 ? bound + dim : bound;
   };
@@ -176,6 +177,7 @@ int64_t shape_input_length(const InferContext& context, size_t input) {
 
 Dim range_length(const Dim& start, const Dim& limit, int64_t delta) {
   if (delta == 0) throw_input_error("the step of a range is 0");
+  if (delta == INT64_MIN) throw_input_error("the step of a range is too large");  // it has no negative
   const Dim span = sign_of(delta) > 0 ? limit - start : start - limit;
   return max(ceil_div(span, Dim(delta > 0 ? delta : -delta)), Dim(0));
 }
