@@ -130,6 +130,7 @@ void Plan::set_portable_graph(std::shared_ptr<const Graph> graph) {
 }
 
 void Plan::set_section(std::shared_ptr<const PlanSection> section) {
+  written_bytes_ = std::make_shared<std::atomic<size_t>>(0);
   const Fit fit = find_section(section->target);
   auto lazy = std::make_shared<LazySection>(std::move(section));
   if (fit.section >= 0)
@@ -141,6 +142,7 @@ void Plan::set_section(std::shared_ptr<const PlanSection> section) {
 std::shared_ptr<Plan> Plan::clone() const {
   auto copy = std::make_shared<Plan>(*this);
   copy->file_bytes_ = 0;
+  copy->written_bytes_ = std::make_shared<std::atomic<size_t>>(0);
   copy->lathe_version = version();
   return copy;
 }
@@ -165,6 +167,9 @@ void Plan::write_to(FileWriter& file) const {
 
 void Plan::write(const std::filesystem::path& path) const {
   write_file_atomically(path, [&](FileWriter& file) { write_to(file); });
+  std::error_code unknown;
+  const auto bytes = std::filesystem::file_size(path, unknown);
+  if (!unknown) *written_bytes_ = bytes;
 }
 
 std::vector<std::byte> Plan::to_bytes() const {
@@ -174,9 +179,10 @@ std::vector<std::byte> Plan::to_bytes() const {
 }
 
 size_t Plan::serialized_bytes() const {
+  if (const size_t known = *written_bytes_; known != 0) return known;
   CountingWriter writer;
   write_to(writer);
-  return writer.result;
+  return *written_bytes_ = writer.result;
 }
 
 }  // namespace lathe

@@ -7,6 +7,7 @@
 // reads blocks in place; nothing is copied at load.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <filesystem>
 #include <map>
@@ -105,6 +106,8 @@ class Plan {
   struct LazyGraph;
   std::shared_ptr<LazyGraph> portable_;
   size_t file_bytes_ = 0;
+  // What serialized_bytes() found; 0: not asked yet.
+  std::shared_ptr<std::atomic<size_t>> written_bytes_ = std::make_shared<std::atomic<size_t>>(0);
 };
 
 }  // namespace lathe
