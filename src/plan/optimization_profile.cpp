@@ -92,6 +92,16 @@ Extents fill_in(const Shape& shape, SymbolValues known, bool& guessed) {
   return extents;
 }
 
+// A profile can ask for more than any machine has; said here it is one line about the user's shapes.
+void check_sizes(const OptimizationProfile& profile) {
+  constexpr int64_t kMostElements = int64_t{1} << 40;
+  for (const auto& [input, range] : profile.shapes) {
+    if (element_count(range.max) > kMostElements)
+      throw_input_error("input '" + input + "': the profile's max shape " + to_string(range.max) +
+                        " has more than 2^40 elements");
+  }
+}
+
 }  // namespace
 
 std::vector<TensorInfo> input_infos(const Graph& graph) {
@@ -185,6 +195,7 @@ OptimizationProfile complete_profile(const std::vector<TensorInfo>& inputs,
 }
 
 SymbolRanges symbol_ranges(const std::vector<TensorInfo>& inputs, const OptimizationProfile& profile) {
+  check_sizes(profile);
   std::array<SymbolValues, 3> values;
   for (size_t b = 0; b < 3; ++b) {
     SymbolBinder binder;

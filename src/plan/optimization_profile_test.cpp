@@ -52,6 +52,8 @@ TEST(Profile, ErrorsNameWhatIsWrong) {
             "input 'fixed' has shape [3]: dim 0 is 3, but its profile's max shape is 4");
   EXPECT_EQ(with("ids", {{1, 9}, {2, 8}, {4, 32}}),
             "input 'ids': the profile needs min <= opt <= max in every dim, but dim 1 has 9, 8, 32");
+  EXPECT_EQ(with("ids", {{1, 1}, {1, 1}, {int64_t{1} << 31, 1 << 30}}),
+            "input 'ids': the profile's max shape 2147483648x1073741824 has more than 2^40 elements");
   const std::string conflict = error_of([&] {
     symbol_ranges(kInputs, complete_profile(kInputs, {.shapes = {{"ids", {{1, 8}, {1, 8}, {1, 8}}},
                                                                  {"mask", {{2, 1, 9}, {2, 1, 9}, {2, 1, 9}}}},

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "backend/cpu/onednn_conv_problem.h"
 #include "backend/cpu/pointwise_eval.h"
@@ -239,6 +240,12 @@ std::string reason_to_refuse(const LayerQuery& query) {
   if (shape.size() < 3 || shape.size() > 5) return fmt::format("rank {} (3 to 5 supported)", shape.size());
   const DType dtype = graph.value(node.inputs[0]).dtype;
   if (dtype != DType::Float32 && dtype != DType::BFloat16) return fmt::format("{} input", dtype_name(dtype));
+  // oneDNN counts pixels and rows in 32 bits and divides by what overflowed.
+  for (const ValueId value : {node.inputs[0], node.outputs[0]}) {
+    const Extents largest = upper_extents(graph.value(value).shape, query.max_values());
+    if (element_count(largest) > std::numeric_limits<int32_t>::max())
+      return "a tensor of more than 2^31 elements";
+  }
   return {};
 }
 
