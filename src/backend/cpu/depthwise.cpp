@@ -14,8 +14,6 @@
 
 namespace lathe::cpu {
 
-Stored stored_as(DType type);  // reduce.cpp
-
 namespace {
 
 constexpr std::string_view kRunner = "DepthwiseConvolution";

@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "backend/cpu/kernel.h"
+#include "backend/cpu/kernels/reduce_table.h"
+#include "backend/cpu/kernels/stored.h"
 #include "base/hash.h"
 
 namespace lathe::cpu {
 
-// Bytes of one channel block for the machine's vectors.
+// Channels per block that fill one vector of the machine.
 inline int vector_block(const Machine& machine) {
   return machine.isa == Isa::Avx2 ? 8 : 16;
 }
@@ -32,6 +34,17 @@ inline std::vector<DType> layer_types(const LayerQuery& query) {
 
 inline bool is_vector_float(DType t) {
   return t == DType::Float32 || t == DType::BFloat16 || t == DType::Float16;
+}
+
+// The 16 and 32 bit floats as kernels name them; only for is_vector_float() types.
+inline Stored stored_as(DType t) {
+  if (t == DType::BFloat16) return Stored::BF16;
+  return t == DType::Float16 ? Stored::F16 : Stored::F32;
+}
+
+// Reductions and pooling share their kernels.
+inline const ReduceTable& reduce_table(Isa isa) {
+  return isa == Isa::Avx2 ? reduce_table_avx2() : reduce_table_avx512();
 }
 
 // A tactic with all operands in their own type and linear, absent ones Undefined; the family then changes entries.

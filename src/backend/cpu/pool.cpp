@@ -11,9 +11,6 @@
 
 namespace lathe::cpu {
 
-const ReduceTable& reduce_table(Isa isa);  // reduce.cpp
-Stored stored_as(DType type);
-
 namespace {
 
 constexpr std::string_view kRunner = "Pooling";

@@ -11,15 +11,6 @@
 
 namespace lathe::cpu {
 
-const ReduceTable& reduce_table(Isa isa) {
-  return isa == Isa::Avx2 ? reduce_table_avx2() : reduce_table_avx512();
-}
-
-Stored stored_as(DType type) {
-  if (type == DType::BFloat16) return Stored::BF16;
-  return type == DType::Float16 ? Stored::F16 : Stored::F32;
-}
-
 namespace {
 
 constexpr std::string_view kRunner = "Reduce";
