@@ -321,6 +321,35 @@ TEST(ImportSlice, ResolvesBounds) {
   EXPECT_EQ(sliced({"seq"}, -1, INT64_MIN, -1), "[seq]");
 }
 
+// --- einsum
+
+TestModel einsum(const std::string& equation, const TestModel::Names& a, const TestModel::Names& b) {
+  std::string attribute;
+  put_bytes(attribute, 1, "equation");
+  put_bytes(attribute, 4, equation);
+  put_int(attribute, 20, 3);
+  TestModel m;
+  m.input("a", kFloat, a).input("b", kFloat, b).output("y").node("Einsum", {"a", "b"}, {"y"}, {attribute});
+  return m;
+}
+
+TEST(ImportEinsum, ContractsBatchesAndSums) {
+  const auto shape = [](const TestModel& m) { return output_shape(import_model(m)); };
+  EXPECT_EQ(shape(einsum("bhsd,bhtd->bhst", {"b", "12", "s", "64"}, {"b", "12", "t", "64"})),
+            "[b, 12, s, t]");
+  EXPECT_EQ(shape(einsum("ij,jk", {"2", "3"}, {"3", "4"})), "[2, 4]");
+  EXPECT_EQ(shape(einsum("ij,jk->ki", {"2", "3"}, {"3", "4"})), "[4, 2]");
+  EXPECT_EQ(shape(einsum("...ij,jk", {"5", "6", "2", "3"}, {"3", "4"})), "[5, 6, 2, 4]");
+  EXPECT_EQ(shape(einsum("ij,kl->", {"2", "3"}, {"3", "4"})), "[]");
+}
+
+TEST(ImportEinsum, RefusesWhatItCannotSay) {
+  EXPECT_CONTAINS(import_error(einsum("ii,i->i", {"2", "2"}, {"2"})), "(a diagonal) is not supported");
+  EXPECT_CONTAINS(import_error(einsum("ij->i", {"2", "3"}, {"3"})), "has 1 terms for 2 operands");
+  EXPECT_CONTAINS(import_error(einsum("ij,jk->z", {"2", "3"}, {"3", "4"})), "label 'z' of the output");
+  EXPECT_CONTAINS(import_error(einsum("ijk,jk", {"2", "3"}, {"3", "4"})), "does not fit its operand");
+}
+
 // --- external data
 
 class ExternalData : public testing::Test {

@@ -15,6 +15,7 @@ std::vector<Importer> attention_importers();
 std::vector<Importer> cast_importers();
 std::vector<Importer> concat_importers();
 std::vector<Importer> conv_importers();
+std::vector<Importer> einsum_importers();
 std::vector<Importer> gather_importers();
 std::vector<Importer> matmul_importers();
 std::vector<Importer> norm_importers();
