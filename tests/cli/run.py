@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the command line: reports, errors, JSON files, public command lines. usage: run.py --build build [--all]
+"""Tests of the command line: reports, errors, JSON files, public command lines, damage. usage: run.py --build build [--all]
 
---all also runs the public command lines as they are written, on a model of the zoo (minutes). --update rewrites the golden
+--all also runs the public command lines as they are written, on a model of the zoo (minutes), and 2,000 damaged files. --update rewrites the golden
 banners.
 """
 import argparse
@@ -12,6 +12,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import errors
+import fuzz
 import reports
 import seeds
 import tiny_model
@@ -23,7 +24,7 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--update", action="store_true")
-    parser.add_argument("--only", help="reports, errors or seeds")
+    parser.add_argument("--only", help="reports, errors, seeds or fuzz")
     parser.add_argument("--zoo-model", default="mobilenet_v2")
     arguments = parser.parse_args()
     quiet_environment()
@@ -38,6 +39,9 @@ def main():
             errors.run_all(t)
         if arguments.only in (None, "seeds"):
             seeds.run_all(t, t.folder / "images.onnx", quick=True)
+        if arguments.only in (None, "fuzz"):
+            t.run("--onnx=tiny.onnx", "--saveEngine=tiny.engine", "--optShapes=input:2x3x64x64", "--skipInference")
+            fuzz.run_all(t, 2000 if arguments.all else 60)
         if arguments.all:
             t.expect(t.run("zoo", arguments.zoo_model, "-o", "zoo.onnx", program="lathe"), 0)
             seeds.run_all(t, t.folder / "zoo.onnx", quick=False)
