@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
     std::sort(layers.begin(), layers.end(),
               [](const auto& a, const auto& b) { return a.total_ms > b.total_ms; });
     for (size_t i = 0; i < std::min<size_t>(5, layers.size()); ++i)
-      std::cout << layers[i].median_ms << " ms  " << layers[i].name << "\n";
+      std::cout << layers[i].average_ms << " ms  " << layers[i].name << "\n";
   } catch (const Error& error) {
     std::cerr << error.what() << "\n";
     return 1;

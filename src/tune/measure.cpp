@@ -57,6 +57,9 @@ Measurer::Measurer(const Backend& backend, const TuneOptions& options, const Eff
 double Measurer::seconds_spent() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
+double Measurer::left_of(const Request& request) const {
+  return std::min(layer_start_ + request.limit_seconds - seconds_spent(), seconds_left());
+}
 double Measurer::seconds_left() const {
   return effort_.budget_seconds - seconds_spent();
 }
@@ -64,6 +67,7 @@ double Measurer::seconds_left() const {
 std::vector<double> Measurer::times(const LayerQuery& query, const std::vector<Tactic>& tactics,
                                     const Request& request) {
   std::vector<Result> results(tactics.size());
+  layer_start_ = seconds_spent();
   look_up(query, tactics, results);
   const bool complete = std::all_of(results.begin(), results.end(), [](const Result& r) { return r.known; });
   if (!complete) {
@@ -121,6 +125,12 @@ void Measurer::race(const LayerQuery& query, const std::vector<Tactic>& tactics,
   std::vector<size_t> running;
   std::set<size_t> refuses;
   for (const size_t i : rivals) {
+    // The leader so far is prepared again, and one rival of the first group has to run; the rest only in time.
+    if (!running.empty() && !results[i].known && left_of(request) <= 0) {
+      results[i].failure = "not timed: the layer's share of the time budget is used up";
+      results[i].known = true;
+      continue;
+    }
     try {
       layers.push_back(backend_.prepare_timing(query, tactics[i]));
       running.push_back(i);
@@ -139,8 +149,7 @@ void Measurer::race(const LayerQuery& query, const std::vector<Tactic>& tactics,
     }
   }
   const auto timings = time_interleaved(
-      runs, {.repetitions = request.repetitions,
-             .limit_seconds = std::min(request.limit_seconds, std::max(0.0, seconds_left()))});
+      runs, {.repetitions = request.repetitions, .limit_seconds = std::max(0.0, left_of(request) * 0.7)});
   const std::string layer = layer_signature(query);
   for (size_t k = 0; k < running.size(); ++k) {
     Result& result = results[running[k]];

@@ -21,7 +21,8 @@ class Measurer {
 
   struct Request {
     int repetitions = 8;
-    double limit_seconds = 1;
+    double limit_seconds =
+        1;                 // for the layer, preparing included; the first tactics are measured all the same
     bool announce = true;  // tell the observer
   };
   // Milliseconds per tactic (0 for views); kImpossible where the tactic could not be prepared. Empty when there is no time left and
@@ -48,6 +49,8 @@ class Measurer {
   void announce(const LayerQuery& query, const std::vector<Tactic>& tactics,
                 const std::vector<Result>& results);
 
+  double left_of(const Request& request) const;
+
   const Backend& backend_;
   const TuneOptions& options_;
   const Effort& effort_;
@@ -55,6 +58,7 @@ class Measurer {
   Observer& observer_;
   const uint64_t target_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double layer_start_ = 0;  // seconds_spent() when the layer's turn came
 };
 
 }  // namespace lathe

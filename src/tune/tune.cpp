@@ -62,7 +62,7 @@ class Tuner {
       const bool is_new = effort_.timed && first.emplace(layer_signature(query(i)), i).second;
       const bool worth =
           std::any_of(tactics_[i].begin(), tactics_[i].end(), [](const Tactic& t) { return !t.is_view; });
-      shares_.push_back(is_new && worth ? 1 + estimated_ms(query(i), tactics_[i][0], 0) : 0);
+      shares_.push_back(is_new && worth ? 0.3 + estimated_ms(query(i), tactics_[i][0], 0) : 0);
     }
   }
 
@@ -71,11 +71,10 @@ class Tuner {
     if (effort_.timed) {
       double ahead = 0;
       for (size_t k = i; k < shares_.size(); ++k) ahead += shares_[k];
-      // Preparing tactics and reformats takes about half of the time.
-      const double share = ahead > 0 ? measurer_.seconds_left() * 0.5 * shares_[i] / ahead : 0;
-      result =
-          measurer_.times(query(i), tactics_[i],
-                          {.repetitions = effort_.repetitions, .limit_seconds = std::max(0.02, 2 * share)});
+      // A part is left for the reformats.
+      const double share = ahead > 0 ? measurer_.seconds_left() * 0.85 * shares_[i] / ahead : 0;
+      result = measurer_.times(query(i), tactics_[i],
+                               {.repetitions = effort_.repetitions, .limit_seconds = std::max(0.05, share)});
     }
     if (!result.empty()) return result;
     if (effort_.timed) ++skipped_;
