@@ -16,8 +16,10 @@ using Values = std::map<ValueId, Tensor>;  // of the model's graph
 // The oracle's run of the model, with every value kept, and evaluation of a part of it on other operands.
 class Oracle {
  public:
-  Oracle(const Graph& graph, std::span<const Tensor> inputs, ThreadPool* pool)
+  Oracle(const Graph& graph, const Graph& engine, std::span<const Tensor> inputs, ThreadPool* pool)
       : graph_(graph), pool_(pool), symbols_(bind_symbols(graph, inputs)) {
+    for (const NodeId id : engine.order())
+      for (const Origin& origin : engine.node(id).origins) kept_.insert(origin.name);
     for (size_t i = 0; i < inputs.size(); ++i) values_[graph.inputs()[i]] = inputs[i];
     outputs_ = interpret(graph, inputs, {.pool = pool, .on_value = [&](ValueId id, const Tensor& tensor) {
                                            values_[id] = tensor;
@@ -33,7 +35,8 @@ class Oracle {
     return found == values_.end() ? nullptr : &found->second;
   }
 
-  // `target` from `operands` through the nodes that implement one of `origins`; other values are the oracle's own.
+  // `target` from `operands` through the nodes that implement one of `origins`, and through those that no layer of the
+  // engine implements (they were removed as doing nothing); other values are the oracle's own.
   // Adds the tolerance of every node on the way to `limit`.
   Tensor evaluate(ValueId target, const std::set<std::string>& origins, Values& operands, DType compute_type,
                   double& limit) const {
@@ -59,9 +62,12 @@ class Oracle {
   }
 
  private:
-  static bool implements(const Node& node, const std::set<std::string>& origins) {
-    return std::any_of(node.origins.begin(), node.origins.end(),
-                       [&](const Origin& origin) { return origins.contains(origin.name); });
+  bool implements(const Node& node, const std::set<std::string>& origins) const {
+    const auto in = [&](const std::set<std::string>& names) {
+      return std::any_of(node.origins.begin(), node.origins.end(),
+                         [&](const Origin& origin) { return names.contains(origin.name); });
+    };
+    return in(origins) || (!node.origins.empty() && !in(kept_));
   }
 
   void learn_symbols(const Shape& shape, const Extents& extents) {
@@ -73,6 +79,7 @@ class Oracle {
   const Graph& graph_;
   ThreadPool* pool_;
   SymbolValues symbols_;
+  std::set<std::string> kept_;  // the model's nodes that the engine's layers implement
   Values values_;
   std::vector<Tensor> outputs_;
 };
@@ -276,7 +283,7 @@ const EngineLayerDifference* EngineDifference::first_bad() const {
 EngineDifference diff_engine(const Graph& model, Context& context, std::span<const Tensor> inputs,
                              ThreadPool* pool) {
   const Engine& engine = context.engine();
-  const Oracle oracle(model, inputs, pool);
+  const Oracle oracle(model, engine.graph(context.profile()), inputs, pool);
   for (size_t i = 0; i < inputs.size(); ++i)
     context.set_input_shape(engine.inputs()[i].name, inputs[i].extents());
   context.resolve_shapes();
