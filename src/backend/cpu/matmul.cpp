@@ -7,6 +7,7 @@
 // A member takes (block of rows, panel) pairs. For a pair the K loop runs in chunks, so that a chunk of the panel stays in
 // L2 while all tiles of rows pass over it; the block's results (at most 140 x 32) stay in L1 or L2 until the epilogue has
 // been applied.
+// A 1x1 convolution in channels-last is such a product: pixels are rows, and its weights are the transposed right operand.
 // Rows that lie a multiple of 1 KB apart fall into the same few cache sets (87 instead of 113 GFLOP/s at K = 768): they are first copied to a padded stride
 // by the whole team. BF16 and FP16 rows are widened there.
 #include <cstring>
@@ -57,6 +58,7 @@ class PreparedMatMul final : public PreparedLayer {
   DType type = DType::Float32;  // of a
   DType b_type = DType::Float32;
   bool transpose_b = false;
+  const float* bias = nullptr;    // one value per column of the panels; null: none
   const float* packed = nullptr;  // constant b: panels of all its matrices; null: packed on the way
   Isa isa = Isa::Avx2;
   int threads = 1;
@@ -157,11 +159,14 @@ class PreparedMatMul final : public PreparedLayer {
     float* c = direct ? static_cast<float*>(args.outputs[0]) + out : results;
     const int64_t ldc = direct ? size.n : panel_width();
     const int64_t tiles = (rows + table.tile_rows - 1) / table.tile_rows;
+    if (bias != nullptr)
+      for (int64_t r = 0; r < rows; ++r) std::copy_n(bias + column, panel_width(), c + r * ldc);
     for (int64_t k = 0; k < size.k || k == 0; k += kChunk) {
       const int64_t count = std::min(kChunk, size.k - k);
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t r = rows * t / tiles, height = rows * (t + 1) / tiles - r;
-        table.multiply(height, a + r * lda + k, lda, b + k * panel_width(), count, c + r * ldc, ldc, k > 0);
+        table.multiply(height, a + r * lda + k, lda, b + k * panel_width(), count, c + r * ldc, ldc,
+                       k > 0 || bias != nullptr);
       }
     }
     if (!direct) epilogue->apply(args, results, panel_width(), out, rows, size.n, cols);
@@ -181,6 +186,22 @@ std::vector<int64_t> batch_offsets(const Extents& operand, const Extents& batch,
     offsets.push_back(offset * matrix);
   }
   return offsets;
+}
+
+// The matrices of a constant right operand, panel by panel.
+std::vector<std::byte> pack_matrices(const Tensor& weights, bool transposed, int64_t matrices, int64_t k,
+                                     int64_t n, int64_t panel, int64_t extra_floats = 0) {
+  const Tensor wide = weights.dtype() == DType::Float32
+                          ? weights
+                          : Tensor::from_doubles(DType::Float32, weights.extents(), weights.to_doubles());
+  const int64_t panels = (n + panel - 1) / panel;
+  std::vector<std::byte> bytes(static_cast<size_t>(matrices * panels * k * panel + extra_floats) *
+                               sizeof(float));
+  auto* out = reinterpret_cast<float*>(bytes.data());
+  for (int64_t i = 0; i < matrices; ++i)
+    for (int64_t p = 0; p < panels; ++p, out += k * panel)
+      pack_panel(wide.data<float>().data() + i * k * n, transposed, k, n, p * panel, panel, out);
+  return bytes;
 }
 
 class MatMulKernel final : public LayerKernel {
@@ -227,19 +248,11 @@ class MatMulKernel final : public LayerKernel {
  private:
   // All matrices of the constant, panel by panel.
   std::vector<std::byte> pack_weights(const Tensor& weights) const {
-    const Tensor wide = weights.dtype() == DType::Float32
-                            ? weights
-                            : Tensor::from_doubles(DType::Float32, weights.extents(), weights.to_doubles());
-    const Extents& e = wide.extents();
-    const int64_t rows = e[e.size() - 2], columns = e[e.size() - 1], panel = gemm_table(isa_).panel;
-    const int64_t k = op_.transpose_b ? columns : rows, n = op_.transpose_b ? rows : columns;
-    const int64_t panels = (n + panel - 1) / panel, matrices = element_count(Extents(e.begin(), e.end() - 2));
-    std::vector<std::byte> bytes(static_cast<size_t>(matrices * panels * k * panel) * sizeof(float));
-    auto* out = reinterpret_cast<float*>(bytes.data());
-    for (int64_t i = 0; i < matrices; ++i)
-      for (int64_t p = 0; p < panels; ++p, out += k * panel)
-        pack_panel(wide.data<float>().data() + i * k * n, op_.transpose_b, k, n, p * panel, panel, out);
-    return bytes;
+    const Extents& e = weights.extents();
+    const int64_t rows = e[e.size() - 2], columns = e[e.size() - 1];
+    const int64_t matrices = element_count(Extents(e.begin(), e.end() - 2));
+    return pack_matrices(weights, op_.transpose_b, matrices, op_.transpose_b ? columns : rows,
+                         op_.transpose_b ? rows : columns, gemm_table(isa_).panel);
   }
 
   MatMul op_;
@@ -281,15 +294,94 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
-  return std::make_unique<MatMulKernel>(query, tactic, machine, pack);
+// --- 1x1 convolution ---------------------------------------------------------------------------------------------
+class PixelConvKernel final : public LayerKernel {
+ public:
+  PixelConvKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                  const PackContext& pack)
+      : tactic_(tactic), isa_(machine.isa), epilogue_(query, tactic, machine) {
+    const Node& node = query.layer();
+    has_bias_ = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
+    packed_ = pack.packed("weights", [&] {
+      const Tensor& w = query.graph.value(node.inputs[1]).constant;
+      const int64_t n = w.extents()[0], k = w.extents()[1], panel = gemm_table(isa_).panel;
+      const int64_t columns = round_up(n, panel);
+      std::vector<std::byte> bytes = pack_matrices(w, true, 1, k, n, panel, columns);
+      if (has_bias_) {
+        const std::vector<double> values = query.graph.value(node.inputs[2]).constant.to_doubles();
+        auto* bias = reinterpret_cast<float*>(bytes.data()) + columns * k;
+        for (size_t i = 0; i < values.size(); ++i) bias[i] = static_cast<float>(values[i]);
+      }
+      return bytes;
+    });
+  }
+
+  std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
+    auto p = std::make_unique<PreparedMatMul>();
+    Problem& s = p->size;
+    s.n = context.outputs[0][1];
+    s.k = context.inputs[0][1];
+    s.m = s.n == 0 ? 0 : element_count(context.outputs[0]) / s.n;
+    s.a_offset = s.b_offset = {0};
+    p->type = tactic_.inputs[0].dtype;
+    p->packed = reinterpret_cast<const float*>(packed_.data());
+    if (has_bias_) p->bias = p->packed + round_up(s.n, gemm_table(isa_).panel) * s.k;
+    p->isa = isa_;
+    p->threads = context.threads;
+    p->epilogue = epilogue_.prepare(context);
+    return p;
+  }
+
+ private:
+  Tactic tactic_;
+  Isa isa_;
+  Epilogue epilogue_;
+  bool has_bias_ = false;
+  std::span<const std::byte> packed_;
+};
+
+bool is_pixel_conv(const Conv& op) {
+  const auto all = [](const Ints& values, int64_t wanted) {
+    return std::all_of(values.begin(), values.end(), [wanted](int64_t v) { return v == wanted; });
+  };
+  return op.groups == 1 && all(op.kernel, 1) && all(op.strides, 1) && all(op.pads_begin, 0) &&
+         all(op.pads_end, 0);
+}
+
+std::vector<Tactic> list_pixel_conv(const LayerQuery& query, const Machine& machine) {
+  const Node& node = query.layer();
+  const auto* op = std::get_if<Conv>(&node.op);
+  if (!op || !is_pixel_conv(*op)) return {};
+  std::vector<Tactic> tactics;
+  for (const DType type : layer_types(query)) {
+    const TensorType pixels{type, kChannelsLast};
+    Tactic t = typed_tactic(query, "PixelConvolution",
+                            "conv_1x1_gemm_f32_" + std::string(isa_suffix(machine)), pixels, pixels);
+    for (size_t i = 1; i < node.op_input_count(); ++i) {
+      t.inputs[i] = {};
+      if (node.inputs[i] != kNoValue && !query.graph.value(node.inputs[i]).is_constant())
+        t.support = Support::no(i == 1 ? "the weights are not constant" : "the bias is not constant");
+    }
+    if (!is_vector_float(type))
+      t.support = Support::no("no vector kernel for " + std::string(dtype_name(type)));
+    tactics.push_back(std::move(t));
+  }
+  return tactics;
+}
+
+template <class Kernel>
+std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic,
+                                         const Machine& machine, const PackContext& pack) {
+  return std::make_unique<Kernel>(query, tactic, machine, pack);
 }
 
 }  // namespace
 
 TacticFamily matmul_tactics() {
-  return {kRunner, list, make};
+  return {kRunner, list, make_kernel<MatMulKernel>};
+}
+TacticFamily pixel_conv_tactics() {
+  return {"PixelConvolution", list_pixel_conv, make_kernel<PixelConvKernel>};
 }
 
 }  // namespace lathe::cpu

@@ -5,6 +5,8 @@
 
 namespace lathe::cpu {
 TacticFamily matmul_tactics();
+TacticFamily pixel_conv_tactics();
+TacticFamily onednn_conv_tactics();
 TacticFamily onednn_matmul_tactics();
 namespace {
 
@@ -54,6 +56,55 @@ TEST(MatMulTactics, SaysWhyNot) {
   const auto reasons = refusals(matmul_tactics(), layer);
   ASSERT_FALSE(reasons.empty());
   EXPECT_NE(reasons[0].find("left operand is transposed"), std::string::npos) << reasons[0];
+}
+
+LayerCase pixel_conv(Extents x, int64_t out, bool bias) {
+  const int64_t in = x[1];
+  const Ints ones(x.size() - 2, 1);
+  Extents w = {out, in};
+  w.insert(w.end(), ones.begin(), ones.end());
+  LayerCase layer{.op = Conv{.kernel = ones}, .inputs = {{.extents = x}, {.extents = w, .constant = true}}};
+  if (bias) layer.inputs.push_back({.extents = {out}, .constant = true});
+  layer.tolerance = 5e-6;
+  return layer;
+}
+
+TEST(PixelConvTactics, SizesBiasAndEpilogue) {
+  for (const bool bias : {false, true})
+    for (const int64_t out : {5, 32, 70})
+      for (const int64_t in : {3, 16, 256}) {
+        LayerCase layer = pixel_conv({2, in, 9, 5}, out, bias);
+        layer.allowed_types = {DType::BFloat16};
+        EXPECT_GE(check_layer(pixel_conv_tactics(), layer), 2);
+        layer.epilogue = PointwiseProgram::parse("Silu[1](0) Add(2,1)", 2);
+        layer.operands = {{.extents = {2, out, 9, 5}}};
+        EXPECT_GE(check_layer(pixel_conv_tactics(), layer), 2);
+      }
+  EXPECT_GE(check_layer(pixel_conv_tactics(), pixel_conv({3, 24, 17}, 40, true)), 1);
+}
+
+TEST(PixelConvTactics, OnlyWhereItIsAProduct) {
+  LayerCase layer = pixel_conv({1, 8, 6, 6}, 8, false);
+  layer.op = Conv{.kernel = {1, 1}, .strides = {2, 2}};
+  EXPECT_EQ(check_layer(pixel_conv_tactics(), layer), 0);
+  layer = pixel_conv({1, 8, 6, 6}, 8, false);
+  layer.inputs[1].constant = false;
+  const auto reasons = refusals(pixel_conv_tactics(), layer);
+  ASSERT_FALSE(reasons.empty());
+  EXPECT_NE(reasons[0].find("weights are not constant"), std::string::npos) << reasons[0];
+}
+
+TEST(PixelConvTactics, DISABLED_Speed) {
+  struct Shape {
+    int64_t in, out, size;
+  };
+  for (const Shape& s : {Shape{16, 96, 112}, Shape{24, 144, 56}, Shape{80, 480, 14}, Shape{192, 1152, 7}}) {
+    LayerCase layer = pixel_conv({1, s.in, s.size, s.size}, s.out, true);
+    layer.epilogue = PointwiseProgram::parse("Silu[1](0)", 1);
+    for (const TacticFamily& family : {pixel_conv_tactics(), onednn_conv_tactics()})
+      for (const std::string& line : time_layer(family, layer, 1))
+        printf("%d-%d@%d %s\n", int(s.in), int(s.out), int(s.size), line.c_str());
+  }
 }
 
 TEST(MatMulTactics, DISABLED_Speed) {

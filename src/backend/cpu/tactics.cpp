@@ -25,6 +25,7 @@ TacticFamily reduce_tactics();
 TacticFamily attention_tactics();
 TacticFamily depthwise_tactics();
 TacticFamily matmul_tactics();
+TacticFamily pixel_conv_tactics();
 TacticFamily reference_tactics();
 // clang-format on
 
@@ -33,6 +34,7 @@ std::vector<TacticFamily> tactic_families() {
       view_tactics(),
       depthwise_tactics(),
       onednn_conv_tactics(),
+      pixel_conv_tactics(),
       onednn_matmul_tactics(),
       matmul_tactics(),
       onednn_pool_tactics(),
