@@ -159,14 +159,15 @@ class PreparedMatMul final : public PreparedLayer {
     float* c = direct ? static_cast<float*>(args.outputs[0]) + out : results;
     const int64_t ldc = direct ? size.n : panel_width();
     const int64_t tiles = (rows + table.tile_rows - 1) / table.tile_rows;
-    if (bias != nullptr)
-      for (int64_t r = 0; r < rows; ++r) std::copy_n(bias + column, panel_width(), c + r * ldc);
     for (int64_t k = 0; k < size.k || k == 0; k += kChunk) {
       const int64_t count = std::min(kChunk, size.k - k);
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t r = rows * t / tiles, height = rows * (t + 1) / tiles - r;
         table.multiply(height, a + r * lda + k, lda, b + k * panel_width(), count, c + r * ldc, ldc,
-                       k > 0 || bias != nullptr);
+                       k > 0             ? c + r * ldc
+                       : bias != nullptr ? bias + column
+                                         : nullptr,
+                       k > 0 ? ldc : 0);
       }
     }
     if (!direct) epilogue->apply(args, results, panel_width(), out, rows, size.n, cols);

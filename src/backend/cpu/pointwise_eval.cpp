@@ -342,13 +342,22 @@ void PointwiseEvaluator::run_narrow_tile(const std::byte* first, int64_t first_s
         slot[0] = load_element(input.dtype, base, 0);
         continue;
       }
+      if (input.dtype == DType::Float32 && inner == 1) {
+        table_->copy_rows(reinterpret_cast<const float*>(base), step, slot, tile.cols, rows, tile.cols);
+        continue;
+      }
       for (int64_t r = 0; r < rows; ++r, base += step * size)
         load_run(input, base, inner, tile.cols, slot + r * tile.cols);
     }
     std::byte* out = output + (tile.offset + r0 * tile.row_stride) * output_size_;
     const bool dense = tile.row_stride == tile.cols && output_type_ == DType::Float32;
     const float* result = run_steps(values, slots, count, dense ? reinterpret_cast<float*>(out) : nullptr);
-    for (int64_t r = 0; r < rows && !dense; ++r)
+    if (dense) continue;
+    if (output_type_ == DType::Float32) {
+      table_->copy_rows(result, tile.cols, reinterpret_cast<float*>(out), tile.row_stride, rows, tile.cols);
+      continue;
+    }
+    for (int64_t r = 0; r < rows; ++r)
       store(result + r * tile.cols, out + r * tile.row_stride * output_size_, tile.cols);
   }
 }

@@ -11,8 +11,8 @@ namespace lathe::cpu {
 namespace {
 
 void multiply_panel(int64_t rows, const float* a, int64_t lda, const float* b, int64_t k, float* c,
-                    int64_t ldc, bool accumulate) {
-  multiply(rows, a, lda, b, kPanel, k, c, ldc, accumulate);
+                    int64_t ldc, const float* start, int64_t start_stride) {
+  multiply(rows, a, lda, b, kPanel, k, c, ldc, start, start_stride);
 }
 constexpr GemmTable kTable = {.tile_rows = kTileRows, .panel = kPanel, .multiply = multiply_panel};
 

@@ -32,6 +32,9 @@ struct PointwiseTable {
   void (*load_bool)(const uint8_t* in, float* out, int64_t n);
   void (*store_bool)(const float* in, uint8_t* out, int64_t n);
   void (*load_mask)(const uint8_t* in, float* out, int64_t n);
+  // `rows` rows of `cols` elements.
+  void (*copy_rows)(const float* in, int64_t in_stride, float* out, int64_t out_stride, int64_t rows,
+                    int64_t cols);
   void (*splat)(float value, float* out, int64_t n);
 };
 
