@@ -24,7 +24,7 @@ LayerCase depthwise(int64_t channels, int64_t height, int64_t width, int64_t ker
 }
 
 TEST(DepthwiseTactics, WindowsStridesAndTails) {
-  for (const int64_t channels : {16, 20, 64})
+  for (const int64_t channels : {20, 64})
     for (const int64_t kernel : {1, 3, 5, 7})
       for (const int64_t stride : {1, 2, 3}) {
         SCOPED_TRACE(std::to_string(channels) + " " + std::to_string(kernel) + " " + std::to_string(stride));

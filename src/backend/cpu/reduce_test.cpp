@@ -41,7 +41,7 @@ TEST(ReduceTactics, SaysWhyNot) {
 
 TEST(PoolTactics, WindowsInEveryFormat) {
   for (const auto kind : {PoolKind::Max, PoolKind::Average})
-    for (const int64_t channels : {3, 16, 70, 96})
+    for (const int64_t channels : {3, 80})
       for (const bool ceil_mode : {false, true})
         for (const bool include_pad : {false, true}) {
           const Pool op{.kind = kind,
