@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// trtexec's lexical rules: "--flag" or "--flag=value", split at the first '='; numbers are read leniently (a leading number
-// counts, "12abc" is 12), as the original does. What no option takes is reported as unknown.
+// trtexec's lexical rules: "--flag" or "--flag=value", split at the first '='; numbers are read leniently (a
+// leading number counts, "12abc" is 12), as the original does. What no option takes is reported as unknown.
 #pragma once
 
 #include <optional>
@@ -33,7 +33,8 @@ class Arguments {
   std::vector<Argument> arguments_;
 };
 
-// `option` names the flag in the message. They throw Input; the text starts with stoi or stof, as scripts expect.
+// `option` names the flag in the message. They throw Input; the text starts with stoi or stof, as scripts
+// expect.
 int parse_int(std::string_view option, const std::string& text);
 float parse_float(std::string_view option, const std::string& text);
 

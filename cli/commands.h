@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The programs of this binary. Each gets the words after its name and returns the exit code; what they throw ends in main.
+// The programs of this binary. Each gets the words after its name and returns the exit code; what they throw
+// ends in main.
 #pragma once
 
 #include <string>

@@ -21,7 +21,8 @@ BuildOptions make_build_options(const Options& options, std::vector<Optimization
 std::shared_ptr<const Engine> set_up_engine(const Options& options, std::shared_ptr<const Backend> backend,
                                             Log& log);
 
-// Loads an engine file for a backend. When no section of the file fits, an untimed one is made, which `log` says.
+// Loads an engine file for a backend. When no section of the file fits, an untimed one is made, which `log`
+// says.
 std::shared_ptr<const Engine> load_engine(const std::string& file, std::shared_ptr<const Backend> backend,
                                           Log& log);
 

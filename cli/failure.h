@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a command ends early: error lines that say what happened, from the cause to the phase that it stopped. Scripts match
-// the fixed phrases of trtexec among them.
+// How a command ends early: error lines that say what happened, from the cause to the phase that it stopped.
+// Scripts match the fixed phrases of trtexec among them.
 #pragma once
 
 #include <exception>

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The flag table: every name that trtexec 8.0 to 11.4 knows, and our own. One row gives the parser, the help text and the
-// documentation. Rows are applied section by section, in order, which decides what is complained about first.
+// The flag table: every name that trtexec 8.0 to 11.4 knows, and our own. One row gives the parser, the help
+// text and the documentation. Rows are applied section by section, in order, which decides what is complained
+// about first.
 //
-// A known flag that cannot be honoured is refused when it would change numbers or files, and only warned about when it
-// affects speed alone; it is never "unknown".
+// A known flag that cannot be honoured is refused when it would change numbers or files, and only warned
+// about when it affects speed alone; it is never "unknown".
 #pragma once
 
 #include <string>
@@ -41,7 +42,8 @@ std::string help_text();
 
 // A range check with the flag's name in the message.
 int bounded_int(std::string_view flag, const std::string& text, int low, int high);
-// One of the allowed words; `what` is the word of the message ("profilingVerbosity"). Throws "Unknown <what>: X".
+// One of the allowed words; `what` is the word of the message ("profilingVerbosity"). Throws "Unknown <what>:
+// X".
 std::string one_of(std::string_view what, const std::string& text, const std::vector<std::string>& words);
 
 }  // namespace lathe::cli

@@ -159,7 +159,8 @@ namespace {
 
 using Streams = std::vector<InferenceStream*>;
 
-// One thread's loop over its streams. At least `iterations` queries per stream and `duration` after the warm-up.
+// One thread's loop over its streams. At least `iterations` queries per stream and `duration` after the
+// warm-up.
 void run_loop(const Streams& streams, const InferenceFlags& flags, const InferenceStream::Clock& clock,
               LayerProfiler* profiler, std::vector<QueryTimes>& trace) {
   const bool endless = flags.duration_s < 0;

@@ -2,8 +2,9 @@
 //
 // trtexec's measured loop: contexts with their bindings, queries in flight, and the times of each.
 //
-// A query is: copy inputs, run the layers, copy outputs, with events around each. On a device two queries are in flight per
-// stream (the host runs one ahead); on a backend that computes on the host a query is finished when the call returns.
+// A query is: copy inputs, run the layers, copy outputs, with events around each. On a device two queries are
+// in flight per stream (the host runs one ahead); on a backend that computes on the host a query is finished
+// when the call returns.
 #pragma once
 
 #include <memory>
@@ -44,8 +45,8 @@ class InferenceStream {
   };
   // Starts a query; `profiler` (may be null) gets the layers' times.
   void query(const Clock& clock, bool transfers, LayerProfiler* profiler);
-  // Waits for the oldest query that is due and appends its times. Returns its start on the device, in milliseconds;
-  // negative: none was due yet. `all`: for everything in flight.
+  // Waits for the oldest query that is due and appends its times. Returns its start on the device, in
+  // milliseconds; negative: none was due yet. `all`: for everything in flight.
   double sync(const Clock& clock, bool all, std::vector<QueryTimes>& trace);
   std::unique_ptr<TimeEvent> record_now();
 
@@ -64,7 +65,8 @@ class InferenceStream {
 
 double host_now_ms();
 
-// The loop of `flags` over all streams; returns all records. `profiler` (may be null) listens to the first stream.
+// The loop of `flags` over all streams; returns all records. `profiler` (may be null) listens to the first
+// stream.
 std::vector<QueryTimes> run_queries(std::vector<std::unique_ptr<InferenceStream>>& streams,
                                     const InferenceFlags& flags, LayerProfiler* profiler);
 

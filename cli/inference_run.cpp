@@ -216,7 +216,8 @@ void report_engine(const Options& options, const Engine& engine, Context* contex
     const int profile = context != nullptr ? context->profile() : 0;
     auto report = describe_layers(*engine.plan(), engine.variant(profile),
                                   context != nullptr ? std::optional(run_symbols(*context)) : std::nullopt);
-    // A plan always knows its layers, so asking for details when it is loaded gives them, whatever it was built with.
+    // A plan always knows its layers, so asking for details when it is loaded gives them, whatever it was
+    // built with.
     if (options.build.profiling_verbosity == 2) report.verbosity = ProfilingVerbosity::Detailed;
     if (reporting.dump_layer_info) {
       log.info("Layer Information:");

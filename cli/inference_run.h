@@ -14,7 +14,8 @@ namespace lathe::cli {
 
 void run_inference(const Options& options, std::shared_ptr<const Engine> engine, Log& log);
 
-// Layer information and optimization profiles, as far as asked for. `context` gives run-time dims; null: none.
+// Layer information and optimization profiles, as far as asked for. `context` gives run-time dims; null:
+// none.
 void report_engine(const Options& options, const Engine& engine, Context* context, Log& log);
 
 // --timeDeserialize.

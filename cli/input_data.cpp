@@ -19,8 +19,8 @@
 namespace lathe::cli {
 namespace {
 
-// x <- 16807 x mod (2^31 - 1), as std::minstd_rand0; the maps to numbers are those of the standard library that trtexec is
-// built with, so that its inputs and ours are equal.
+// x <- 16807 x mod (2^31 - 1), as std::minstd_rand0; the maps to numbers are those of the standard library
+// that trtexec is built with, so that its inputs and ours are equal.
 class Generator {
  public:
   double unit() { return static_cast<double>(next() - 1) / 2147483646.0; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `lathe inspect`: what a model or an engine file holds, as aligned tables or JSON. Both are views of the same JSON value.
+// `lathe inspect`: what a model or an engine file holds, as aligned tables or JSON. Both are views of the
+// same JSON value.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One binary, two names: called trtexec it takes TensorRT's command line, called lathe it has commands of its own
-// (`lathe trtexec ...` is the same as trtexec). The one place that turns exceptions into messages and exit codes.
+// One binary, two names: called trtexec it takes TensorRT's command line, called lathe it has commands of its
+// own (`lathe trtexec ...` is the same as trtexec). The one place that turns exceptions into messages and
+// exit codes.
 #include <fmt/format.h>
 
 #include <csignal>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that a trtexec command line says, as plain structs with trtexec's defaults. flags_*.cpp fill them, banner.cpp
-// prints them, trtexec.cpp does what they say.
+// Everything that a trtexec command line says, as plain structs with trtexec's defaults. flags_*.cpp fill
+// them, banner.cpp prints them, trtexec.cpp does what they say.
 #pragma once
 
 #include <map>

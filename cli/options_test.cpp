@@ -137,7 +137,8 @@ TEST(Options, WhatOnlyAffectsSpeedWarns) {
   }
 }
 
-// All names of trtexec 8.0 to 11.4 but --onnx and --help; written out, so that a row lost from the table is missed.
+// All names of trtexec 8.0 to 11.4 but --onnx and --help; written out, so that a row lost from the table is
+// missed.
 constexpr std::string_view kNames =
     "--accuracyAlgorithm --accuracyThreshold --adjustForDLA --allocationStrategy --allowGPUFallback "
     "--allowWeightStreaming --asyncFileReader --atol --avgRuns --avgTiming --batch --best --bf16 "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between the command line's shapes and the engine's: optimization profiles for a build, input shapes for a run.
+// Between the command line's shapes and the engine's: optimization profiles for a build, input shapes for a
+// run.
 #pragma once
 
 #include <functional>
@@ -15,7 +16,8 @@
 
 namespace lathe::cli {
 
-// Complete profiles, one per --profile. Throws Failure with trtexec's phrases for unknown inputs and static models.
+// Complete profiles, one per --profile. Throws Failure with trtexec's phrases for unknown inputs and static
+// models.
 std::vector<OptimizationProfile> make_profiles(const Options& options, const std::vector<TensorInfo>& inputs,
                                                const std::vector<TensorInfo>& outputs, Log& log);
 

@@ -14,10 +14,12 @@
 
 namespace lathe::cli {
 
-// "name:value", split at the last colon; the name may stand in single quotes. Without a colon the token is both.
+// "name:value", split at the last colon; the name may stand in single quotes. Without a colon the token is
+// both.
 std::pair<std::string, std::string> parse_named_value(const std::string& item);
 
-// "a:1x3x4,b:scalar". Numbers of a shape tensor are its elements. In the order given; a repeated name: the last counts.
+// "a:1x3x4,b:scalar". Numbers of a shape tensor are its elements. In the order given; a repeated name: the
+// last counts.
 using NamedShapes = std::vector<std::pair<std::string, Extents>>;
 NamedShapes parse_shapes(std::string_view option, const std::string& text);
 // "1x3x4"; "scalar" and "" are rank 0.

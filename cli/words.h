@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arguments of lathe's own commands: positional words, options with a value ("-o file" or "--output=file"), switches.
+// The arguments of lathe's own commands: positional words, options with a value ("-o file" or
+// "--output=file"), switches.
 #pragma once
 
 #include <map>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Renders what a build says (base/observer.h) as the lines that TensorRT's verbose log has for the same facts, and its
-// progress as a bar with an estimate on a terminal. Tools that read TensorRT's logs read these.
+// Renders what a build says (base/observer.h) as the lines that TensorRT's verbose log has for the same
+// facts, and its progress as a bar with an estimate on a terminal. Tools that read TensorRT's logs read
+// these.
 #pragma once
 
 #include "base/observer.h"

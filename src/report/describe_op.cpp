@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operator-specific facts in the inspector's words. Convolution, pooling, softmax, shuffles and pointwise programs have
-// fixed keys; every other operator lists its own attributes under their names.
+// Operator-specific facts in the inspector's words. Convolution, pooling, softmax, shuffles and pointwise
+// programs have fixed keys; every other operator lists its own attributes under their names.
 #include <fmt/format.h>
 
 #include <cctype>

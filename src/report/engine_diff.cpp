@@ -35,8 +35,8 @@ class Oracle {
     return found == values_.end() ? nullptr : &found->second;
   }
 
-  // `target` from `operands` through the nodes that implement one of `origins`, and through those that no layer of the
-  // engine implements (they were removed as doing nothing); other values are the oracle's own.
+  // `target` from `operands` through the nodes that implement one of `origins`, and through those that no
+  // layer of the engine implements (they were removed as doing nothing); other values are the oracle's own.
   // Adds the tolerance of every node on the way to `limit`.
   Tensor evaluate(ValueId target, const std::set<std::string>& origins, Values& operands, DType compute_type,
                   double& limit) const {
@@ -84,7 +84,8 @@ class Oracle {
   std::vector<Tensor> outputs_;
 };
 
-// Which value of the model an engine's value is: the one of that name; copies that the tuner inserted are their source.
+// Which value of the model an engine's value is: the one of that name; copies that the tuner inserted are
+// their source.
 class NameMap {
  public:
   NameMap(const Graph& engine, const Graph& model) {
@@ -113,8 +114,8 @@ class NameMap {
   std::map<ValueId, ValueId> ids_;
 };
 
-// True when one shape is the other with neighbouring dims merged: then both order their elements alike. (Equal counts do
-// not suffice: a transposed value has them, too.)
+// True when one shape is the other with neighbouring dims merged: then both order their elements alike.
+// (Equal counts do not suffice: a transposed value has them, too.)
 bool same_order(const Extents& a, const Extents& b) {
   if (element_count(a) != element_count(b)) return false;
   size_t i = 0, j = 0;
@@ -194,7 +195,8 @@ class LayerObserver {
     operands_[*id] = typed.reshaped(own->extents());
   }
 
-  // The value has a name in the model: against the oracle's run, and against the ONNX nodes on the layer's operands.
+  // The value has a name in the model: against the oracle's run, and against the ONNX nodes on the layer's
+  // operands.
   void compare_with_model(EngineLayerDifference& difference, const Node& node, ValueId output,
                           const Tensor& actual) {
     const auto id = names_.find(output);
@@ -210,8 +212,8 @@ class LayerObserver {
     difference.local = compare(shaped, own);
   }
 
-  // A value that only the engine has: against the layer itself, evaluated by reference. Weights that were packed are not
-  // there any more; such layers have no local error of this kind.
+  // A value that only the engine has: against the layer itself, evaluated by reference. Weights that were
+  // packed are not there any more; such layers have no local error of this kind.
   void compare_with_layer(EngineLayerDifference& difference, NodeId id, size_t output, const Tensor& actual) {
     const Node& node = graph_.node(id);
     std::vector<Extents> extents;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// trtexec's JSON files have a fixed layout that line-based scripts rely on, so they are written as text; only strings need
-// care. (Our own JSON goes through base/json.)
+// trtexec's JSON files have a fixed layout that line-based scripts rely on, so they are written as text; only
+// strings need care. (Our own JSON goes through base/json.)
 #pragma once
 
 #include <string>

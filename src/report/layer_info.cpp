@@ -78,8 +78,8 @@ struct FormatWords {
   DType dtype;
   std::string_view linear, channels_last;
 };
-// Only phrases of TensorRT's own table; where it has none for a type, the short token says at least the type. Its phrases
-// for BF16 and bool are known to tools with a size of 0 bytes, so those use the token, too.
+// Only phrases of TensorRT's own table; where it has none for a type, the short token says at least the type.
+// Its phrases for BF16 and bool are known to tools with a size of 0 bytes, so those use the token, too.
 constexpr std::array<FormatWords, 6> kFormatWords = {{
     {DType::Float32, "Row major linear FP32", "Channel major FP32 format"},
     {DType::Float16, "Row major linear FP16 format", "Channel major FP16 format"},

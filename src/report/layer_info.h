@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of an engine's layers, as data. --dumpLayerInfo, --exportLayerInfo and `lathe inspect` are views of it. Key
-// names and value formats are those of TensorRT's engine inspector, so that the tools made for it read ours.
+// What is known of an engine's layers, as data. --dumpLayerInfo, --exportLayerInfo and `lathe inspect` are
+// views of it. Key names and value formats are those of TensorRT's engine inspector, so that the tools made
+// for it read ours.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +54,8 @@ struct LayerReport {
   std::vector<BindingReport> bindings;
 };
 
-// What runs for one optimization profile on one target. `symbols`: the shapes of a run; without them dims that are not
-// constant are -1.
+// What runs for one optimization profile on one target. `symbols`: the shapes of a run; without them dims
+// that are not constant are -1.
 LayerReport describe_layers(const Plan& plan, const PlanVariant& variant,
                             const std::optional<SymbolValues>& symbols);
 

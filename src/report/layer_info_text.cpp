@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layer information as the inspector writes it: JSON with its line breaks, and one line per layer for the log. Both walk the
-// same list of keys; only the punctuation differs.
+// Layer information as the inspector writes it: JSON with its line breaks, and one line per layer for the
+// log. Both walk the same list of keys; only the punctuation differs.
 #include <fmt/format.h>
 
 #include "report/json_text.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Log lines in trtexec's layout: "[MM/DD/YYYY-HH:MM:SS] [I] text". Information and verbose lines go to stdout, warnings
-// and errors to stderr, flushed one by one, because scripts read both and merge them with 2>&1.
+// Log lines in trtexec's layout: "[MM/DD/YYYY-HH:MM:SS] [I] text". Information and verbose lines go to
+// stdout, warnings and errors to stderr, flushed one by one, because scripts read both and merge them with
+// 2>&1.
 #pragma once
 
 #include <cstdio>
@@ -14,8 +15,8 @@ namespace lathe {
 
 class Log {
  public:
-  // Streams are arguments so that tests can read what was written. A status line (progress bar) is shown only when
-  // `status` is a terminal; null: never.
+  // Streams are arguments so that tests can read what was written. A status line (progress bar) is shown only
+  // when `status` is a terminal; null: never.
   Log(std::FILE* out, std::FILE* err, std::FILE* status = nullptr);
   ~Log();
   Log(const Log&) = delete;
@@ -51,7 +52,8 @@ class Log {
 
 // C++'s default stream format: six significant digits, no trailing zeros. All numbers of the reports use it.
 std::string format_number(double value);
-// The same as a JSON token: NaN becomes null and infinity 1e999, which strict readers accept and read as infinity.
+// The same as a JSON token: NaN becomes null and infinity 1e999, which strict readers accept and read as
+// infinity.
 std::string format_json_number(double value);
 
 }  // namespace lathe

@@ -21,7 +21,8 @@ void print_outputs(Log& log, const std::vector<NamedTensor>& outputs);
 // The text of --exportOutput. NaN is null, infinities are 1e999: strict JSON has neither.
 std::string outputs_json(const std::vector<NamedTensor>& outputs);
 
-// "<name>.<input|output>.<dims joined by .>.<type>.raw", with unusual characters replaced and long names shortened.
+// "<name>.<input|output>.<dims joined by .>.<type>.raw", with unusual characters replaced and long names
+// shortened.
 std::string raw_file_name(const NamedTensor& tensor, bool is_input);
 // Writes the tensor's bytes into `folder` and says so.
 void write_raw_file(Log& log, const NamedTensor& tensor, bool is_input, const std::filesystem::path& folder);

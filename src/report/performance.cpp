@@ -17,7 +17,8 @@ float median_of_sorted(const std::vector<float>& sorted) {
   return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
-// The original multiplies in 32 bits, so that p99 of exactly 100 values is the largest: (1 - 0.99f) * 100 is just below 1.
+// The original multiplies in 32 bits, so that p99 of exactly 100 values is the largest: (1 - 0.99f) * 100 is
+// just below 1.
 float percentile_of_sorted(const std::vector<float>& sorted, float percentage) {
   const auto n = static_cast<int64_t>(sorted.size());
   const float above = (1 - percentage / 100) * static_cast<float>(n);

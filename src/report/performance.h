@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the measured queries of a run say: times per query, and the summary computed from them by trtexec's definitions
-// (32-bit arithmetic, milliseconds). The text report and --exportTimes are views of it.
+// What the measured queries of a run say: times per query, and the summary computed from them by trtexec's
+// definitions (32-bit arithmetic, milliseconds). The text report and --exportTimes are views of it.
 //
-// The keys speak of a GPU because scripts match them. On a backend that computes on the host they mean: compute = the time
-// in which the layers run; H2D and D2H = 0, nothing is copied; enqueue = what the call costs the host besides the layers.
+// The keys speak of a GPU because scripts match them. On a backend that computes on the host they mean:
+// compute = the time in which the layers run; H2D and D2H = 0, nothing is copied; enqueue = what the call
+// costs the host besides the layers.
 #pragma once
 
 #include <string>
