@@ -96,7 +96,9 @@ class Cursor {
       if (depth < 0) break;
       if (c == '"') skip_quoted();
     }
-    return {text_, begin, std::min(position_, end_)};
+    // A quoted text that does not end, or ends in a backslash, leads beyond the end.
+    position_ = std::min(position_, end_);
+    return {text_, begin, position_};
   }
   std::string_view rest() {
     skip_space();

@@ -183,6 +183,8 @@ TEST(Text, ErrorsOfNodes) {
             std::string::npos);
   EXPECT_NE(statement_error("_ = Cast \"n\" (%x) epilogue {Relu(0)}").find("needs its first output"),
             std::string::npos);
+  EXPECT_NE(error_of("graph \"g\" { %y: float32[] = Cast \"n\" () {to=\"\\").find("expected '}'"),
+            std::string::npos);
   EXPECT_NE(statement_error("%y: float32[2] = Cast \"\\xg\" (%x)").find("hexadecimal"), std::string::npos);
 }
 
