@@ -43,6 +43,8 @@ std::vector<ResultInfo> infer_attention(const Attention& op, const InferContext&
   const auto q = heads_of(context.input(0).shape, op.layout), k = heads_of(context.input(1).shape, op.layout);
   const auto v = heads_of(context.input(2).shape, op.layout);
   require_same(q.width, k.width, "head sizes of q and k");
+  require_same(q.batch, k.batch, "batches of q and k");
+  require_same(q.batch, v.batch, "batches of q and v");
   require_same(k.length, v.length, "lengths of k and v");
   require_same(q.heads, k.heads, "head counts of q and k");
   require_same(q.heads, v.heads, "head counts of q and v");
@@ -128,8 +130,10 @@ void softmax_row(double* row, int64_t count) {
 std::vector<Tensor> evaluate_attention(const Attention& op, const EvaluateContext& context) {
   const Tensor &q = context.input(0), &k = context.input(1), &v = context.input(2);
   const auto sizes = heads_of(q.extents(), op.layout);
-  const int64_t keys = heads_of(k.extents(), op.layout).length, value_width = v.extents()[3];
-  if (keys != heads_of(v.extents(), op.layout).length || sizes.width != k.extents()[3]) {
+  const auto of_k = heads_of(k.extents(), op.layout), of_v = heads_of(v.extents(), op.layout);
+  const int64_t keys = of_k.length, value_width = of_v.width;
+  if (keys != of_v.length || sizes.width != of_k.width || sizes.batch != of_k.batch ||
+      sizes.batch != of_v.batch || sizes.heads != of_k.heads || sizes.heads != of_v.heads) {
     throw_input_error("k of " + to_string(k.extents()) + " does not fit q of " + to_string(q.extents()) +
                       " and v of " + to_string(v.extents()));
   }

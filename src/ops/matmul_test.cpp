@@ -120,6 +120,11 @@ TEST(Attention, ErrorsNameTheMismatch) {
   const Tensor q = ramp({1, 1, 2, 4});
   expect_input_error(
       [&] {
+        evaluate_op(Attention{}, {ramp({2, 1, 2, 4}), ramp({1, 1, 3, 4}), ramp({1, 1, 3, 2})});
+      },
+      "batches of q and k");
+  expect_input_error(
+      [&] {
         evaluate_op(Attention{}, {q, ramp({1, 1, 3, 5}), ramp({1, 1, 3, 2})});
       },
       "head sizes of q and k");
