@@ -49,7 +49,7 @@ case "${1:-}" in
     programs build-asan asan/
     ;;
   tsan)
-    export TSAN_OPTIONS=halt_on_error=1
+    export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tests/tsan.supp"
     programs build-tsan tsan/ base_test runtime_test
     ;;
   slow)
