@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The oracle's verdict on a rewrite (--verify-passes): both graphs run on the same seeded input and their outputs agree.
+// The oracle's verdict on a rewrite (--verifyPasses): both graphs run on the same seeded input and their outputs agree.
 #pragma once
 
 #include "base/thread_pool.h"

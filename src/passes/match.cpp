@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/match.h"
 
-#include <cmath>
-
 namespace lathe {
 
 std::optional<NodeId> sole_user(const Graph& graph, ValueId value) {
@@ -28,11 +26,6 @@ std::optional<double> scalar_constant(const Graph& graph, ValueId value) {
   const Tensor& tensor = graph.value(value).constant;
   if (!tensor || tensor.size() != 1 || !tensor.has_bytes()) return std::nullopt;
   return tensor.to_doubles()[0];
-}
-
-bool is_scalar(const Graph& graph, ValueId value, double expected) {
-  const auto scalar = scalar_constant(graph, value);
-  return scalar && std::abs(*scalar - expected) <= 1e-3 * std::abs(expected);
 }
 
 std::optional<WithScalar> operand_with_scalar(const Graph& graph, NodeId node) {

@@ -31,8 +31,6 @@ NodeId pointwise_producer(const Graph& graph, ValueId value, PointwiseCode code)
 
 // The number in a constant of one element.
 std::optional<double> scalar_constant(const Graph& graph, ValueId value);
-// Is it a constant of one element with (nearly, 1e-3 relative) this number?
-bool is_scalar(const Graph& graph, ValueId value, double expected);
 
 // A binary node seen as (x, constant of one element), either way round.
 struct WithScalar {

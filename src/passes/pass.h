@@ -52,7 +52,7 @@ struct PassOptions {
   std::set<std::string, std::less<>> dump_after;     // by name, "all"
   std::function<void(std::string_view pass, const Graph&)> dump;
   int stop_after = -1;                               // number of rewrites in all
-  bool verify_with_oracle = false;                   // --verify-passes
+  bool verify_with_oracle = false;                   // --verifyPasses
 };
 
 // The passes of a normal build in their order (stages.cpp).

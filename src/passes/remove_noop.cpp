@@ -76,8 +76,7 @@ struct IsNoop {
   // Exactly the neutral element; nearly would change results.
   bool neutral(double element, bool commutes) const {
     const auto operand = operand_with_scalar(graph, node_id());
-    return operand && operand->scalar == element && (commutes || !operand->scalar_first) &&
-           operand->value == kept();
+    return operand && operand->scalar == element && (commutes || !operand->scalar_first);
   }
   NodeId node_id() const { return graph.value(node.outputs[0]).producer; }
   ValueId kept() const {

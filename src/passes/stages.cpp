@@ -26,7 +26,8 @@ std::vector<Stage> default_stages() {
         {"fold_conv_bias", "ConvScaleFusion", fold_conv_bias}}},
 
       // Shuffles out of the way of everything that looks for neighbours: down behind products until they cancel. Slices of
-      // a product become products (split_matmuls) only after the shuffles between them are gone.
+      // a product become products (split_matmuls) only after the shuffles between them are gone. On CPU q, k and v stay
+      // three products: as one, their results would be strided, or the weights a stack that oneDNN reads unpacked.
       {"shuffle fusion",
        {{"simplify_shuffles", "ShuffleShuffleFusion", simplify_shuffles},
         {"move_shuffles_down", "ShuffleMatMulSwap", move_shuffles_down},
