@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 
-MODEL = "tests/models/small_cnn.onnx"
+MODEL = "tests/models/small/tiny.onnx"
 
 
 def run(command):
@@ -40,7 +40,7 @@ def main():
     common = [f"--onnx={MODEL}", "--builderOptimizationLevel=0", "--warmUp=0", "--duration=0", "--iterations=1"]
     run([trtexec, *common, f"--exportOutput={work / 'real.json'}"])
     log = run([emulator, "-cpu", "Haswell", trtexec, *common, f"--exportOutput={work / 'avx2.json'}"])
-    if "AVX-512" in log or "AVX512" in log:
+    if "avx512" in log.lower():
         raise SystemExit("the emulated CPU has no AVX-512, but the log speaks of it")
     real, emulated = outputs(work / "real.json"), outputs(work / "avx2.json")
     worst = 0.0
