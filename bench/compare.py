@@ -97,6 +97,12 @@ def quartiles(times):
     return {"median": q[1], "low": q[0], "high": q[2], "best": min(times)}
 
 
+# The threads of the side before go on spinning for a while; until they sleep they would take a core from the next one.
+PAUSE_SECONDS = 0.1
+# A turn begins with runs that do not count: they wake the side's threads and let the kernel spread them over the cores.
+SETTLE_MS = 60
+
+
 def measure(sides, rounds):
     times = {name: [] for name in sides}
     for side in sides.values():
@@ -105,7 +111,9 @@ def measure(sides, rounds):
     repeat = max(1, min(10, int(10 / once)))
     for _ in range(rounds):
         for name, side in sides.items():
-            times[name] += side.run(repeat)
+            time.sleep(PAUSE_SECONDS)
+            settle = max(1, int(SETTLE_MS / once))
+            times[name] += side.run(settle + repeat)[settle:]
     return {name: quartiles(t) for name, t in times.items()}
 
 
