@@ -8,8 +8,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-build=(g++ cmake ninja-build pkg-config libdnnl-dev ocl-icd-opencl-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libzip-dev)
 # libdnnl-dev only recommends ocl-icd-opencl-dev, but its CMake package looks for OpenCL.
+build=(g++ cmake ninja-build pkg-config libdnnl-dev ocl-icd-opencl-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libzip-dev)
 test=(libgtest-dev python3 python3-venv)
 dev=(clang-format-14 clang-tidy-14 ccache)
 slow=(qemu-user)  # an AVX2-only CPU under emulation
