@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs what a target needs from Debian's packages and, for tests, the pinned Python peers into .venv.
+# Installs what a target needs from Debian's packages, the explorer page's parts from npm and, for tests, the pinned Python
+# peers into .venv.
 # usage: tools/setup.sh build|test|dev
 # As root or with sudo it installs (asking first when a person is at the terminal); otherwise it prints the exact line to
 # run and exits with 1.
@@ -9,8 +10,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # libdnnl-dev only recommends ocl-icd-opencl-dev, but its CMake package looks for OpenCL.
-build=(g++ cmake ninja-build pkg-config libdnnl-dev ocl-icd-opencl-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libzip-dev)
-test=(libgtest-dev python3 python3-venv)
+build=(g++ cmake ninja-build pkg-config libdnnl-dev ocl-icd-opencl-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libzip-dev
+  python3 python3-venv)  # npm, where the machine has none (setup-web.sh)
+# The browser opens the explorer's page; without a font its texts have no width.
+test=(libgtest-dev chromium fonts-liberation)
 dev=(clang-format-14 clang-tidy-14 ccache)
 slow=(qemu-user)  # an AVX2-only CPU under emulation
 
@@ -19,7 +22,7 @@ case "${1:-build}" in
   test) wanted=("${build[@]}" "${test[@]}") ;;
   test-all) wanted=("${build[@]}" "${test[@]}" "${slow[@]}") ;;
   dev) wanted=("${build[@]}" "${test[@]}" "${slow[@]}" "${dev[@]}") ;;
-  *) sed -n '3,8p' "$0"; exit 2 ;;
+  *) sed -n '4,8p' "$0"; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null; then
@@ -57,6 +60,10 @@ if [ ${#missing[@]} -gt 0 ]; then
   rm -f /tmp/lathe-apt.$$
 fi
 
-case "$1" in
-  test | test-all | dev) tools/setup-python.sh ;;
+case "${1:-build}" in
+  build) tools/setup-web.sh page ;;
+  *)
+    tools/setup-python.sh
+    tools/setup-web.sh test
+    ;;
 esac

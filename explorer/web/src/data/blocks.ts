@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Folding of the graph. ONNX exporters name nodes by module path ("/encoder/layer.3/attention/query/MatMul"); a block
+// is the part up to the first segment that carries a number, which is what models repeat. A layer belongs to the block
+// of its first ONNX node; a reformat to that of the layer that it serves. Where names have no such path there are no
+// blocks.
+import type { EngineModel } from "./engine_model";
+import type { Layer } from "./schema";
+
+const kNumbered = /(?:^|[._[])\d+\]?$/;
+
+export function blockOf(layer: Layer): string {
+  const serves = /^Reformatting CopyNode for (?:Input|Output) Tensor \d+ (?:to|of|from) (.*)$/s.exec(layer.name)?.[1];
+  const path = layer.origins[0]?.name ?? (serves ?? layer.name).split(" + ")[0]!;
+  const segments = path.split("/");
+  const numbered = segments.findIndex((segment) => kNumbered.test(segment));
+  return numbered <= 0 || numbered + 1 >= segments.length ? "" : segments.slice(0, numbered + 1).join("/");
+}
+
+export interface GraphNode {
+  id: string;           // "l12" or "b/encoder/layer.3"
+  layers: number[];     // one for a layer, more for a folded block
+  block: string;        // the block it belongs to or stands for, '' for none
+  folded: boolean;
+}
+export interface GraphEdge { from: string; to: string; tensors: number[] }
+export interface DisplayGraph { nodes: GraphNode[]; edges: GraphEdge[]; nodeOf: Map<number, string> }
+
+export function blocks(model: EngineModel): Map<string, number[]> {
+  const result = new Map<string, number[]>();
+  model.layers.forEach((layer, i) => {
+    const block = blockOf(layer);
+    if (block === "") return;
+    const members = result.get(block);
+    if (members) members.push(i);
+    else result.set(block, [i]);
+  });
+  for (const [block, members] of result) if (members.length < 3) result.delete(block);
+  return result;
+}
+
+// The graph with every block outside `open` drawn as one node, limited to `visible` layers (null: all).
+export function foldGraph(model: EngineModel, folded: ReadonlyMap<string, number[]>, open: ReadonlySet<string>,
+                          visible: ReadonlySet<number> | null): DisplayGraph {
+  const blockOfLayer = new Map<number, string>();
+  for (const [block, members] of folded) for (const member of members) blockOfLayer.set(member, block);
+  const nodes = new Map<string, GraphNode>();
+  const nodeOf = new Map<number, string>();
+  model.layers.forEach((_, i) => {
+    if (visible && !visible.has(i)) return;
+    const block = blockOfLayer.get(i) ?? "";
+    const id = block !== "" && !open.has(block) ? `b${block}` : `l${i}`;
+    nodeOf.set(i, id);
+    const node = nodes.get(id);
+    if (node) node.layers.push(i);
+    else nodes.set(id, { id, layers: [i], block, folded: id.startsWith("b") });
+  });
+  const edges = new Map<string, GraphEdge>();
+  for (const { from, to, tensor } of model.engine.edges) {
+    const [a, b] = [from === null ? undefined : nodeOf.get(from), to === null ? undefined : nodeOf.get(to)];
+    if (a === undefined || b === undefined || a === b) continue;
+    const key = `${a}\n${b}`;
+    const edge = edges.get(key);
+    if (!edge) edges.set(key, { from: a, to: b, tensors: [tensor] });
+    else if (!edge.tensors.includes(tensor)) edge.tensors.push(tensor);
+  }
+  return { nodes: [...nodes.values()], edges: [...edges.values()], nodeOf };
+}
+
+// Layers within `radius` steps of one layer, both ways.
+export function neighbourhood(model: EngineModel, centre: number, radius: number): Set<number> {
+  const found = new Set([centre]);
+  let frontier = [centre];
+  for (let step = 0; step < radius; step += 1) {
+    frontier = frontier.flatMap((layer) => [...model.previous[layer]!, ...model.next[layer]!]).filter((layer) => !found.has(layer));
+    frontier.forEach((layer) => found.add(layer));
+  }
+  return found;
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One engine with what every view needs at hand: times as plain arrays, names folded to lower case for searching,
+// neighbours in the graph, findings by layer. Derived once, when the page opens.
+import { colour, heatKey, precisionKey, typeFamily, verdictKey, type Colour } from "./palette";
+import type { Engine, Finding, Layer } from "./schema";
+
+export type ColourMode = "type" | "precision" | "time" | "verdict";
+
+export interface EngineModel {
+  readonly engine: Engine;
+  readonly layers: readonly Layer[];
+  readonly timeMs: Float64Array; // NaN: not timed
+  readonly sumMs: number;        // as the file states it
+  readonly maxMs: number;
+  readonly searchText: readonly string[];
+  readonly shortNames: readonly string[];
+  readonly previous: readonly (readonly number[])[];
+  readonly next: readonly (readonly number[])[];
+  readonly findingsOf: ReadonlyMap<number, Finding[]>;
+  readonly indexOfName: ReadonlyMap<string, number>;
+}
+
+export function isOverhead(layer: Layer): boolean {
+  return layer.kind === "reformat" || layer.kind === "copy" || layer.kind === "cast";
+}
+
+// The last parts of the first node's path: "layer.0/attention/self/query/MatMul +2".
+export function shortName(layer: Layer): string {
+  const copy = /^Reformatting CopyNode for (Input|Output) Tensor (\d+) (?:to|of|from) (.*)$/s.exec(layer.name);
+  if (copy) return `${copy[1] === "Input" ? "→" : "←"} ${lastSegments(copy[3]!.split(" + ")[0]!)}`;
+  const parts = layer.name.split(" + ");
+  const more = parts.length > 1 ? ` +${parts.length - 1}` : "";
+  return lastSegments(parts[0]!) + more;
+}
+
+function lastSegments(path: string): string {
+  const segments = path.split("/").filter((segment) => segment !== "");
+  return segments.length <= 2 ? path.replace(/^\//, "") : segments.slice(-2).join("/");
+}
+
+function neighbours(engine: Engine): [number[][], number[][]] {
+  const previous: Set<number>[] = engine.layers.map(() => new Set<number>());
+  const next: Set<number>[] = engine.layers.map(() => new Set<number>());
+  for (const edge of engine.edges) {
+    if (edge.from === null || edge.to === null || edge.from === edge.to) continue;
+    previous[edge.to]!.add(edge.from);
+    next[edge.from]!.add(edge.to);
+  }
+  return [previous.map((set) => [...set]), next.map((set) => [...set])];
+}
+
+export function makeEngineModel(engine: Engine): EngineModel {
+  const layers = engine.layers;
+  const timeMs = Float64Array.from(layers, (layer) => layer.time?.average_ms ?? NaN);
+  const findingsOf = new Map<number, Finding[]>();
+  for (const finding of engine.findings) {
+    for (const index of finding.layers) {
+      const found = findingsOf.get(index);
+      if (found) found.push(finding);
+      else findingsOf.set(index, [finding]);
+    }
+  }
+  const [previous, next] = neighbours(engine);
+  const sum = timeMs.reduce((total, time) => total + (Number.isNaN(time) ? 0 : time), 0);
+  return {
+    engine, layers, timeMs, findingsOf, previous, next,
+    sumMs: engine.statistics.layer_sum_ms ?? sum,
+    maxMs: timeMs.reduce((most, time) => (time > most ? time : most), 0),
+    searchText: layers.map((layer) =>
+      [layer.name, layer.type, layer.runner, layer.tactic, ...layer.origins.map((origin) => `${origin.name} ${origin.op_type}`)]
+        .join("\n").toLowerCase()),
+    shortNames: layers.map(shortName),
+    indexOfName: new Map(layers.map((layer, i) => [layer.name, i])),
+  };
+}
+
+export function share(model: EngineModel, index: number): number {
+  const time = model.timeMs[index]!;
+  return model.sumMs > 0 && !Number.isNaN(time) ? (100 * time) / model.sumMs : NaN;
+}
+
+export function layerColour(model: EngineModel, index: number, mode: ColourMode): Colour {
+  const layer = model.layers[index]!;
+  if (mode === "precision") return colour(precisionKey(layer.precision));
+  if (mode === "verdict") return colour(verdictKey(layer.roofline.verdict));
+  if (mode === "time") {
+    const time = model.timeMs[index]!;
+    return colour(heatKey(Number.isNaN(time) || model.maxMs === 0 ? 0 : time / model.maxMs));
+  }
+  return colour(typeFamily(layer.type, layer.kind)[0]);
+}
+
+// What the colours of a mode mean in this engine: only what occurs.
+export function legend(model: EngineModel, mode: ColourMode): { label: string; colour: Colour }[] {
+  if (mode === "time") {
+    return [0, 1, 2, 3, 4].map((step) => ({
+      label: step === 0 ? `≤ ${(100 * (1 / 5) ** 2).toFixed(0)} % of the slowest` : `> ${(100 * (step / 5) ** 2).toFixed(0)} %`,
+      colour: colour(`heat${step}`),
+    }));
+  }
+  const entries = new Map<string, { key: string; timeMs: number }>();
+  model.layers.forEach((layer, i) => {
+    const [key, label] = mode === "type" ? typeFamily(layer.type, layer.kind)
+      : mode === "precision" ? [precisionKey(layer.precision), layer.precision || "unknown"]
+        : [verdictKey(layer.roofline.verdict), layer.roofline.verdict];
+    const entry = entries.get(label) ?? { key, timeMs: 0 };
+    entry.timeMs += Number.isNaN(model.timeMs[i]!) ? 0 : model.timeMs[i]!;
+    entries.set(label, entry);
+  });
+  return [...entries].sort((a, b) => b[1].timeMs - a[1].timeMs).map(([label, { key }]) => ({ label, colour: colour(key) }));
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Entry: data from the page, or a message that says what is wrong with it.
+import { DataError, parseAnalysis } from "./data/load";
+import { makeEngineModel } from "./data/engine_model";
+import { h } from "./ui/dom";
+import { Store } from "./ui/store";
+import { makeShell } from "./views/shell";
+
+function start(): void {
+  const source = document.getElementById("analysis")?.textContent ?? "";
+  try {
+    const analysis = parseAnalysis(source);
+    document.body.append(makeShell(new Store(analysis, analysis.engines.map(makeEngineModel))));
+  } catch (error) {
+    const known = error instanceof DataError;
+    document.body.append(h("div", { class: "fatal", role: "alert" }, h("h1", {}, "This report cannot be shown"),
+      h("p", {}, known ? error.message : `The page failed on this data: ${String(error)}`),
+      h("p", {}, "Write it again with ", h("code", {}, "lathe explore FILES -o report.html"),
+        ". If it came by mail, the file may have been cut or changed on its way.")));
+    if (!known) throw error;
+  }
+}
+
+start();

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A table of any length: only the rows in sight exist. Rows have one height, so their place is arithmetic. Head, body
+// and foot share one grid template and scroll sideways together. Selection: click, with Ctrl/Cmd one more, with Shift a
+// range; keys: arrows, Page, Home, End, Space, Ctrl+A.
+import { h, type Child } from "./dom";
+
+export const kRowHeight = 26;
+
+export interface GridColumn { id: string; title: string; tip: string; width: number; numeric: boolean; grow?: boolean }
+
+export interface GridOptions {
+  label: string;
+  columns: () => readonly GridColumn[];
+  cell: (row: number, column: GridColumn) => Child | readonly Child[];
+  rowTip?: (row: number) => string;
+  sort: (column: GridColumn) => void;
+  sortedBy: () => { id: string; descending: boolean } | null;
+  select: (rows: ReadonlySet<number>, focus: number | null) => void;
+  selected: () => ReadonlySet<number>;
+  open?: (row: number) => void;
+}
+
+export class Grid {
+  readonly root: HTMLElement;
+  readonly foot = h("div", { class: "grid-foot" });
+  private rows_: readonly number[] = [];
+  private readonly head_ = h("div", { class: "grid-head", role: "row" });
+  private readonly body_ = h("div", { class: "grid-body", role: "rowgroup" });
+  private readonly scroller_: HTMLElement;
+  private cursor_ = 0; // position in rows_
+  private anchor_ = 0;
+
+  constructor(private readonly options: GridOptions) {
+    this.scroller_ = h("div", { class: "grid-scroll", tabindex: 0, role: "grid", "aria-label": options.label, "aria-multiselectable": "true" },
+      this.head_, this.body_);
+    this.root = h("div", { class: "grid" }, this.scroller_, this.foot);
+    this.scroller_.addEventListener("scroll", () => {
+      this.foot.scrollLeft = this.scroller_.scrollLeft;
+      this.draw_();
+    }, { passive: true });
+    this.body_.addEventListener("click", (event) => this.click_(event));
+    this.body_.addEventListener("dblclick", () => { const row = this.rows_[this.cursor_]; if (row !== undefined) options.open?.(row); });
+    this.scroller_.addEventListener("keydown", (event) => this.key_(event));
+    new ResizeObserver(() => this.draw_()).observe(this.scroller_);
+  }
+
+  get rows(): readonly number[] { return this.rows_; }
+
+  template(): string {
+    return this.options.columns().map((column) => (column.grow ? `minmax(${column.width}px, 1fr)` : `${column.width}px`)).join(" ");
+  }
+
+  setRows(rows: readonly number[]): void {
+    this.rows_ = rows;
+    this.cursor_ = Math.min(this.cursor_, Math.max(0, rows.length - 1));
+    this.scroller_.setAttribute("aria-rowcount", String(rows.length + 1));
+    this.refresh();
+  }
+
+  refresh(): void {
+    const columns = this.options.columns();
+    this.root.style.setProperty("--grid-columns", this.template());
+    const width = columns.reduce((sum, column) => sum + column.width, 0);
+    this.body_.style.height = `${this.rows_.length * kRowHeight}px`;
+    this.body_.style.minWidth = this.head_.style.minWidth = `${width}px`;
+    const sorted = this.options.sortedBy();
+    this.head_.replaceChildren(...columns.map((column) => {
+      const direction = sorted?.id === column.id ? (sorted.descending ? "descending" : "ascending") : "none";
+      return h("div", { role: "columnheader", "aria-sort": direction, class: column.numeric ? "number" : null },
+        h("button", { type: "button", "data-tip": column.tip, "data-column": column.id, click: () => this.options.sort(column) },
+          column.title, direction === "none" ? "" : direction === "descending" ? " ▾" : " ▴"));
+    }));
+    this.draw_();
+  }
+
+  // Brings a row into sight if it is not.
+  reveal(row: number): void {
+    const position = this.rows_.indexOf(row);
+    if (position < 0) return;
+    this.cursor_ = this.anchor_ = position;
+    this.revealPosition_(position, true);
+    this.draw_();
+  }
+
+  focus(): void { this.scroller_.focus({ preventScroll: true }); }
+
+  private revealPosition_(position: number, centre: boolean): void {
+    const view = this.scroller_.clientHeight - this.head_.offsetHeight;
+    const top = position * kRowHeight;
+    const above = top < this.scroller_.scrollTop;
+    const below = top + kRowHeight > this.scroller_.scrollTop + view;
+    if (!above && !below) return;
+    this.scroller_.scrollTop = centre ? top - view / 2 : above ? top : top + kRowHeight - view;
+  }
+
+  private draw_(): void {
+    const columns = this.options.columns();
+    const first = Math.max(0, Math.floor(this.scroller_.scrollTop / kRowHeight) - 8);
+    const last = Math.min(this.rows_.length, first + Math.ceil(this.scroller_.clientHeight / kRowHeight) + 16);
+    const selected = this.options.selected();
+    const elements: HTMLElement[] = [];
+    for (let position = first; position < last; position += 1) {
+      const row = this.rows_[position]!;
+      elements.push(h("div", {
+        class: position === this.cursor_ ? "grid-row cursor" : "grid-row", role: "row", "aria-rowindex": position + 2,
+        "aria-selected": String(selected.has(row)), "data-row": row, "data-position": position,
+        style: `transform:translateY(${position * kRowHeight}px)`,
+      }, columns.map((column) => h("div", { role: "gridcell", class: column.numeric ? "number" : null }, this.options.cell(row, column)))));
+    }
+    this.body_.replaceChildren(...elements);
+  }
+
+  private click_(event: MouseEvent): void {
+    const element = (event.target as Element).closest<HTMLElement>("[data-position]");
+    if (!element) return;
+    const position = Number(element.dataset.position);
+    this.moveTo_(position, event.shiftKey, event.ctrlKey || event.metaKey);
+  }
+
+  private moveTo_(position: number, range: boolean, toggle: boolean): void {
+    const row = this.rows_[position];
+    if (row === undefined) return;
+    this.cursor_ = position;
+    if (range) {
+      const [from, to] = [Math.min(this.anchor_, position), Math.max(this.anchor_, position)];
+      this.options.select(new Set(this.rows_.slice(from, to + 1)), row);
+    } else if (toggle) {
+      const rows = new Set(this.options.selected());
+      if (!rows.delete(row)) rows.add(row);
+      this.anchor_ = position;
+      this.options.select(rows, rows.has(row) ? row : null);
+    } else {
+      this.anchor_ = position;
+      this.options.select(new Set([row]), row);
+    }
+    this.revealPosition_(position, false);
+    this.draw_();
+  }
+
+  private key_(event: KeyboardEvent): void {
+    const page = Math.max(1, Math.floor(this.scroller_.clientHeight / kRowHeight) - 3);
+    const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -this.rows_.length, End: this.rows_.length };
+    const step = steps[event.key];
+    if (step !== undefined) {
+      const last = this.rows_.length - 1;
+      this.moveTo_(Math.min(last, Math.max(0, this.cursor_ + step)), event.shiftKey, false);
+    } else if (event.key === " ") {
+      this.moveTo_(this.cursor_, false, true);
+    } else if (event.key === "a" && (event.ctrlKey || event.metaKey)) {
+      this.options.select(new Set(this.rows_), this.rows_[this.cursor_] ?? null);
+      this.draw_();
+    } else if (event.key === "Enter") {
+      const row = this.rows_[this.cursor_];
+      if (row !== undefined) this.options.open?.(row);
+    } else {
+      return;
+    }
+    event.preventDefault();
+  }
+}

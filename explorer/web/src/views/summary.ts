@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The first page: what was measured, how far to trust it, where the time goes, what to do first.
+import { precisionKey, typeFamily } from "../data/palette";
+import * as numbers from "../data/numbers";
+import { isOverhead, share } from "../data/engine_model";
+import type { Engine, Series } from "../data/schema";
+import { facts, h, section, simpleTable, type Child } from "../ui/dom";
+import type { Store } from "../ui/store";
+import { barList, type Bar } from "./bars";
+import { findingCard } from "./findings";
+import type { View } from "./view";
+
+const kSlowest = 10;
+const kFindings = 3;
+
+function tile(title: string, value: string, note: string, tip = ""): HTMLElement {
+  return h("div", { class: "tile", "data-tip": tip || null }, h("span", { class: "tile-title" }, title), h("strong", {}, value), h("span", { class: "tile-note" }, note));
+}
+
+function tiles(engine: Engine): HTMLElement {
+  const { statistics: stats, memory } = engine;
+  const latency = stats.compute ?? stats.latency;
+  return h("div", { class: "tiles" },
+    tile("Engine latency", `${numbers.milliseconds(stats.engine_latency_ms)} ms`, latency ? `median of ${latency.count} runs` : "not measured",
+      stats.engine_latency_source),
+    tile("Throughput", stats.throughput_qps === null ? numbers.kUnknown : `${numbers.plain(stats.throughput_qps, 4)} /s`, "as the run printed it"),
+    tile("Sum of layers", `${numbers.milliseconds(stats.layer_sum_ms)} ms`,
+      stats.profile_iterations === null ? "layer profile" : `mean of ${stats.profile_iterations} runs`, "Average times of all layers added up"),
+    tile("Layers", String(stats.layer_count), overheadNote(engine)),
+    tile("Operations", numbers.flops(stats.flops), stats.engine_latency_ms && stats.flops
+      ? `${numbers.flopsPerSecond((stats.flops / stats.engine_latency_ms) * 1000)} reached` : "of one run", "A multiply-add counts as two"),
+    tile("Weights", numbers.bytes(stats.weights_bytes), "each once"),
+    tile("Peak activations", numbers.bytes(memory.peak_bytes), memory.peak_layer === null ? "" : `at layer ${memory.peak_layer}`));
+}
+
+function overheadNote(engine: Engine): string {
+  const overhead = engine.layers.filter(isOverhead).length;
+  return overhead === 0 ? "no reformats or copies" : `${overhead} reformats, copies, casts: ${numbers.milliseconds(engine.statistics.overhead_ms)} ms`;
+}
+
+// Engine latency and layer sum as two bars to one scale, and what the difference is made of.
+function honestTiming(engine: Engine): HTMLElement {
+  const stats = engine.statistics;
+  const { engine_latency_ms: latency, gap_ms: gap } = stats;
+  if (stats.layer_sum_ms === null) return section("Timing", h("p", {}, "There is no layer profile: times per layer are not known."));
+  if (latency === null || gap === null) {
+    return section("Timing", h("p", {}, "Only the layer profile is known. Measured layer by layer an engine is usually slower than it runs alone; a times file (--exportTimes) would tell."));
+  }
+  const sum = latency - gap;
+  const bars: Bar[] = [
+    { label: "Engine, alone", value: latency, text: `${numbers.milliseconds(latency)} ms`, key: "blue", tip: stats.engine_latency_source },
+    { label: "Sum of layers", value: sum, text: `${numbers.milliseconds(sum)} ms`, key: "grey", tip: "Measured with a timer around every layer" },
+  ];
+  const rows = stats.gap_parts.map((part): Child[] => [part.name.replaceAll("_", " "), `${numbers.signedMilliseconds(part.ms)} ms`, part.text]);
+  return section("Timing: engine against its layers", barList(bars, "Engine latency and layer sum"),
+    h("p", { class: "gap" }, "Gap ", h("b", {}, `${numbers.signedMilliseconds(gap)} ms`),
+      latency > 0 ? ` (${numbers.percent((100 * gap) / latency)} % of the engine's latency), explained as:` : ", explained as:"),
+    simpleTable(["part", "ms", "why"], rows, [1]));
+}
+
+function seriesTable(engine: Engine): HTMLElement | null {
+  const stats = engine.statistics;
+  const rows: [string, Series | null][] = [["Latency", stats.latency], ["Compute", stats.compute], ["Host to device", stats.h2d],
+    ["Device to host", stats.d2h], ["Enqueue", stats.enqueue]];
+  const known = rows.filter((row): row is [string, Series] => row[1] !== null);
+  if (known.length === 0) return null;
+  const ms = numbers.milliseconds;
+  return section("Measured times, ms", simpleTable(["", "runs", "min", "mean", "median", "p90", "p95", "p99", "max", "spread %"],
+    known.map(([name, s]) => [name, s.count, ms(s.min_ms), ms(s.mean_ms), ms(s.median_ms), ms(s.p90_ms), ms(s.p95_ms), ms(s.p99_ms), ms(s.max_ms),
+      numbers.percent(s.variation_percent)]), [1, 2, 3, 4, 5, 6, 7, 8, 9]));
+}
+
+export function groupBars(store: Store, groups: Engine["groups"]["by_type"], key: (group: Engine["groups"]["by_type"][number]) => string, what = "time"): Bar[] {
+  return groups.map((group) => ({
+    label: group.key || "unknown", key: key(group),
+    value: what === "time" ? group.time_ms ?? 0 : group.count,
+    text: what === "time" ? `${numbers.milliseconds(group.time_ms)} ms  ${numbers.percent(group.percent)} %` : String(group.count),
+    tip: `${group.key || "unknown"}\n${group.count} layers, ${numbers.milliseconds(group.time_ms)} ms, ${numbers.flops(group.flops)}, ${numbers.bytes(group.bytes)}`,
+    click: () => store.update({ view: "layers", selected: new Set(group.layers), focus: null }),
+  }));
+}
+
+export function typeKey(store: Store): (group: Engine["groups"]["by_type"][number]) => string {
+  return (group) => typeFamily(group.key, store.model.layers[group.layers[0] ?? 0]?.kind)[0];
+}
+
+function slowest(store: Store): HTMLElement {
+  const { model } = store;
+  const order = model.layers.map((_, i) => i).filter((i) => !Number.isNaN(model.timeMs[i]!))
+    .sort((a, b) => model.timeMs[b]! - model.timeMs[a]! || a - b).slice(0, kSlowest);
+  return section(`Slowest ${order.length} layers`, barList(order.map((i) => {
+    const layer = model.layers[i]!;
+    return {
+      label: model.shortNames[i]!, value: model.timeMs[i]!, key: typeFamily(layer.type, layer.kind)[0],
+      text: `${numbers.milliseconds(model.timeMs[i])} ms  ${numbers.percent(share(model, i))} %`, tip: `${layer.name}\n${layer.type} ${layer.precision}`,
+      click: () => store.focus(i),
+    };
+  }), "Slowest layers"));
+}
+
+function notes(engine: Engine): HTMLElement | null {
+  if (engine.notes.length === 0) return null;
+  return section("Notes on the data", h("ul", { class: "notes" }, engine.notes.map((note) =>
+    h("li", { class: `note-${note.severity}` }, h("b", {}, note.severity), " ", note.text))));
+}
+
+function bindings(engine: Engine): HTMLElement {
+  return section("Inputs and outputs", simpleTable(["", "name", "shape", "type", "format", "size", "profiles (min … opt … max)"],
+    engine.bindings.map((binding) => [binding.io, binding.name, numbers.shape(binding.shape), binding.type, binding.format, numbers.bytes(binding.bytes),
+      binding.profiles.map((p) => `${numbers.shape(p.min)} … ${numbers.shape(p.opt)} … ${numbers.shape(p.max)}`).join("; ")]), [5]));
+}
+
+function hardware(engine: Engine): HTMLElement {
+  const state = engine.hardware_state;
+  const range = (pick: (sample: (typeof state.samples)[number]) => number | null, unit: string) => {
+    const values = state.samples.map(pick).filter((value): value is number => value !== null);
+    return values.length === 0 ? "" : `${Math.min(...values)} … ${Math.max(...values)} ${unit}`;
+  };
+  const throttled = state.samples.filter((sample) => sample.throttled).length;
+  return section("Device and its state", facts([["Device", engine.device.name], ["Kind", engine.device.kind]]), h("p", {}, state.text),
+    facts([["Core clock", range((s) => s.core_mhz, "MHz")], ["Memory clock", range((s) => s.memory_mhz, "MHz")],
+      ["Temperature", range((s) => s.temperature_c, "°C")], ["Power", range((s) => s.power_w, "W")],
+      ["Throttled", state.samples.length === 0 ? "" : `${throttled} of ${state.samples.length} readings`]]));
+}
+
+function options(title: string, values: Record<string, string>): HTMLElement | null {
+  const entries = Object.entries(values);
+  return entries.length === 0 ? null : h("details", { class: "panel" }, h("summary", {}, `${title} (${entries.length})`), facts(entries));
+}
+
+export function makeSummary(store: Store): View {
+  const { engine } = store.model;
+  const findings = engine.findings.slice(0, kFindings);
+  const root = h("div", { class: "view summary" },
+    tiles(engine), notes(engine),
+    h("div", { class: "columns" },
+      h("div", {}, honestTiming(engine), seriesTable(engine),
+        section("Time by type", barList(groupBars(store, engine.groups.by_type, typeKey(store)), "Time by type")),
+        section("Time by precision", barList(groupBars(store, engine.groups.by_precision, (group) => precisionKey(group.key)), "Time by precision"))),
+      h("div", {}, slowest(store),
+        findings.length > 0 && section("What to do first", findings.map((finding) => findingCard(store, finding)),
+          engine.findings.length > kFindings && h("button", { type: "button", class: "more", click: () => store.show("findings") }, `All ${engine.findings.length} findings`)),
+        hardware(engine))),
+    bindings(engine),
+    options("Device properties", engine.device.properties), options("Model options", engine.model.options), options("Build options", engine.build_options),
+    options("Inference options", engine.inference_options), options("Performance summary", engine.statistics.summary),
+    h("details", { class: "panel" }, h("summary", {}, `Files read (${engine.sources.length})`),
+      simpleTable(["role", "file", "dialect"], engine.sources.map((source) => [source.role.replace("_", " "), source.file, source.dialect]))));
+  return { root };
+}
