@@ -21,6 +21,7 @@ bool move_shuffles_down(Graph& graph, PassContext& context);
 bool simplify_gathers(Graph& graph, PassContext& context);
 bool simplify_concats(Graph& graph, PassContext& context);
 bool split_matmuls(Graph& graph, PassContext& context);
+bool merge_matmuls(Graph& graph, PassContext& context);
 
 // Into the weights.
 bool fold_batchnorm(Graph& graph, PassContext& context);

@@ -3,7 +3,8 @@
 // A product with constant weights whose columns go separate ways becomes one product for each:
 //   y = MatMul(x, W) [+ b];  q, k, v = columns of y       ->       q = MatMul(x, Wq) [+ bq]; k = ...; v = ...
 // The columns of y are strided, so reading them apart would be a copy; three products write three dense results at the same
-// number of operations. The parts are Slices or one Split along the last dim.
+// number of operations, and merge_matmuls makes one of them where their shapes agree. The parts are Slices or one Split along
+// the last dim, of y or of a Reshape that regroups its rows (a Gemm on flattened rows).
 //
 // Must not fire when anybody reads y as a whole, when parts overlap (work would grow), or when the weights are not constant.
 #include <algorithm>
@@ -78,6 +79,7 @@ ValueId slice_constant(Graph& graph, ValueId constant, int64_t axis, const Part&
 struct Product {
   NodeId matmul = kNoNode, bias = kNoNode;  // bias: an Add of a constant row, may be absent
   ValueId bias_row = kNoValue;
+  NodeId regroup = kNoNode;  // a Reshape that keeps the last dim, may be absent
   std::vector<Part> parts;
 };
 
@@ -98,6 +100,15 @@ std::optional<Product> match(const Graph& graph, NodeId id) {
     product.bias = *user;
     product.bias_row = row;
     whole = result_of(graph, *user);
+  }
+  if (const auto reader = sole_user(graph, whole)) {
+    const auto* reshape = plain_op<ReshapeOp>(graph, *reader);
+    const ValueId regrouped = graph.node(*reader).outputs[0];
+    if (reshape && reshape->shape && !reshape->shape->empty() &&
+        reshape->shape->back() == graph.value(whole).shape.back()) {
+      product.regroup = *reader;
+      whole = regrouped;
+    }
   }
   product.parts = column_parts(graph, whole);
   if (product.parts.size() < 2) return std::nullopt;
@@ -120,6 +131,13 @@ void split(Graph& graph, const Product& product) {
       const Node bias = graph.node(product.bias);
       value = append_node(editor, bias.name + suffix, bias.op, {value, row}, bias.origins, {}, 1,
                           product.matmul)[0];
+    }
+    if (product.regroup != kNoNode) {
+      const Node regroup = graph.node(product.regroup);
+      Shape shape = graph.value(result_of(graph, product.regroup)).shape;
+      shape.back() = part.length;
+      value = append_node(editor, regroup.name + suffix, ReshapeOp{.shape = shape}, {value}, regroup.origins,
+                          {}, 1, product.matmul)[0];
     }
     if (editor.can_replace_uses(part.value, value)) editor.replace_uses(part.value, value);
     remove_if_unread(graph, reader);

@@ -26,8 +26,7 @@ std::vector<Stage> default_stages() {
         {"fold_conv_bias", "ConvScaleFusion", fold_conv_bias}}},
 
       // Shuffles out of the way of everything that looks for neighbours: down behind products until they cancel. Slices of
-      // a product become products (split_matmuls) only after the shuffles between them are gone. On CPU q, k and v stay
-      // three products: as one, their results would be strided, or the weights a stack that oneDNN reads unpacked.
+      // a product become products (split_matmuls) only after the shuffles between them are gone.
       {"shuffle fusion",
        {{"simplify_shuffles", "ShuffleShuffleFusion", simplify_shuffles},
         {"move_shuffles_down", "ShuffleMatMulSwap", move_shuffles_down},
@@ -72,6 +71,13 @@ std::vector<Stage> default_stages() {
       {"dupe layer removal",
        {{"merge_common_subexpressions", "DupeLayerRemoval", merge_common_subexpressions}}},
       {"final dead-layer removal", {{"remove_dead", "DeadLayerRemoval", remove_dead}}},
+
+      // q, k and v as one product: when they have their biases, which are stacked like the weights. Their Reshapes then meet
+      // those that split heads.
+      {"tensor merging",
+       {{"merge_matmuls", "MatMulMerging", merge_matmuls},
+        {"simplify_shuffles", "ShuffleShuffleFusion", simplify_shuffles},
+        {"remove_noop", "NoopRemoval", remove_noop}}},
 
       // Last: it marks the layers that there are.
       {"precision marking", {{"mark_precisions", "PrecisionMarking", mark_precisions}}},

@@ -36,6 +36,10 @@ TEST(MatMulTactics, Batches) {
     EXPECT_GE(check_layer(matmul_tactics(), product({2, 3, 17, 20}, {3, 20, 40}, constant)), 1);
     EXPECT_GE(check_layer(matmul_tactics(), product({2, 1, 17, 20}, {3, 40, 20}, constant, true)), 1);
     EXPECT_GE(check_layer(matmul_tactics(), product({5, 12}, {4, 12, 9}, constant)), 1);
+    LayerCase stack = product({150, 256}, {3, 256, 40}, constant);
+    stack.epilogue = PointwiseProgram::parse("Add(0,1)", 2);
+    stack.operands = {{.extents = {3, 1, 40}, .constant = true}};
+    EXPECT_GE(check_layer(matmul_tactics(), stack), 1);
   }
 }
 

@@ -33,14 +33,14 @@ class PreparedMatMul final : public PreparedLayer {
     int64_t rows = 1, columns = 0, row_stride = 0;
     bool in_scratch = false;  // the result lies at the start of the scratch, dense
   };
-  size_t scratch_bytes() const override { return scratch_each * parts.size(); }
-  int members(int available) const override { return std::min(available, static_cast<int>(parts.size())); }
+  size_t scratch_bytes() const override { return scratch_each * static_cast<size_t>(team); }
+  int members(int available) const override { return std::min(available, team); }
 
   void run(const LayerArgs& args, const Worker& worker) const override {
     for (size_t i = static_cast<size_t>(worker.index); i < parts.size();
          i += static_cast<size_t>(worker.count)) {
       const Part& part = parts[i];
-      std::byte* scratch = args.scratch + scratch_each * i;
+      std::byte* scratch = args.scratch + scratch_each * static_cast<size_t>(worker.index);
       if (part.in_scratch) {
         void* tile = scratch;
         part.call.run({args.inputs, {&tile, 1}, nullptr}, scratch + tile_bytes);
@@ -52,6 +52,7 @@ class PreparedMatMul final : public PreparedLayer {
   }
 
   std::vector<Part> parts;
+  int team = 1;  // as many as a matrix has parts
   std::shared_ptr<const PreparedEpilogue> epilogue;
   std::vector<std::vector<std::byte>> own_weights;  // repacked for these shapes
   size_t scratch_each = 0, tile_bytes = 0;
@@ -78,19 +79,29 @@ class MatMulKernel final : public LayerKernel {
                const Machine& machine, const PackContext& pack)
       : op_(std::get<MatMul>(query.layer().op)),
         variant_(variant),
-        chain_(PostOpChain::from_epilogue(query, {variant.result, kLinear}, result_rank(query) - 1)),
+        stack_(stack_count(query)),
+        chain_(chain_for(query, variant.result)),
         epilogue_(query, tactic, machine),
         has_epilogue_(!query.layer().epilogue.empty()) {
     if (chain_) chain_->pack_constants(query, pack);
     if (variant.constant_b) pack_b(query, pack);
   }
 
-  static size_t result_rank(const LayerQuery& query) {
-    return std::max<size_t>(1, query.graph.value(query.layer().outputs[0]).shape.size());
+  static std::optional<PostOpChain> chain_for(const LayerQuery& query, DType result) {
+    const size_t rank = query.graph.value(query.layer().outputs[0]).shape.size();
+    return PostOpChain::from_epilogue(query, {result, kLinear}, std::max<size_t>(1, rank) - 1,
+                                      stack_count(query) > 0);
+  }
+  // 0: b is no stack of constants.
+  static int64_t stack_count(const LayerQuery& query) {
+    const auto& inputs = query.layer().inputs;
+    const Value &a = query.graph.value(inputs[0]), &b = query.graph.value(inputs[1]);
+    return is_stack_product(a, b) ? b.shape[0].value() : 0;
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
-    const MatMulProblem problem = MatMulProblem::at(op_, context.inputs[0], context.inputs[1]);
+    MatMulProblem problem = MatMulProblem::at(op_, context.inputs[0], context.inputs[1]);
+    if (stack_ > 0) problem = problem.without_batch();
     auto prepared = std::make_unique<PreparedMatMul>();
     prepared->element_bytes = dtype_bytes(variant_.result, 1);
     const auto parts = matmul_parts(problem, variant_, context.threads);
@@ -101,8 +112,14 @@ class MatMulKernel final : public LayerKernel {
       for (const MatMulPart& part : parts)
         prepared->tile_bytes =
             std::max(prepared->tile_bytes, rounded(result_part(problem, variant_, part).desc.get_size()));
-    for (size_t i = 0; i < parts.size(); ++i)
-      add_part(problem, parts[i], variant_.split == MatMulSplit::Columns ? i : 0, *prepared);
+    prepared->team = static_cast<int>(parts.size());
+    const size_t packed_each = variant_.split == MatMulSplit::Columns ? parts.size() : 1;
+    for (int64_t matrix = 0; matrix < std::max<int64_t>(1, stack_); ++matrix)
+      for (size_t i = 0; i < parts.size(); ++i) {
+        MatMulPart part = parts[i];
+        part.matrix = matrix;
+        add_part(problem, part, static_cast<size_t>(matrix) * packed_each + i % packed_each, *prepared);
+      }
     return prepared;
   }
 
@@ -114,23 +131,33 @@ class MatMulKernel final : public LayerKernel {
     const Value& b = query.graph.value(query.layer().inputs[1]);
     MatMulProblem problem = MatMulProblem::at(
         op_, upper_extents(query.graph.value(query.layer().inputs[0]).shape, opt), to_extents(b.shape));
+    if (stack_ > 0) problem = problem.without_batch();
     const int count = variant_.split == MatMulSplit::Columns ? variant_.parts : 1;
-    for (int i = 0; i < count; ++i) {
-      const MatMulPart part = column_part(problem, i, count);
-      const auto plan = plan_matmul(problem, variant_, part, chain());
-      check(plan.has_value(), "oneDNN no longer offers the implementation that this tactic was made of");
-      const auto desc = plan->desc.weights_desc();
-      const auto bytes = pack.packed(fmt::format("b{}of{}", i, count), [&] {
-        const auto plain = plain_b(problem, part, DType::Float32);
-        const int64_t begin = b_offset(problem, part);
-        if (b.dtype == DType::Float32)
-          return onednn_reorder(plain, b.constant.data<float>().data() + begin, desc);
-        const std::vector<double> values = b.constant.to_doubles();
-        return onednn_reorder(plain, std::vector<float>(values.begin(), values.end()).data() + begin, desc);
-      });
-      check(bytes.size() == desc.get_size(), "packed weights have another size");
-      packed_.push_back({desc, bytes});
-    }
+    for (int64_t matrix = 0; matrix < std::max<int64_t>(1, stack_); ++matrix)
+      for (int i = 0; i < count; ++i) {
+        MatMulPart part = column_part(problem, i, count);
+        part.matrix = matrix;
+        std::string name = fmt::format("b{}of{}", i, count);
+        if (stack_ > 0) name += fmt::format("_m{}", matrix);
+        pack_part(problem, part, b, name, pack);
+      }
+  }
+
+  void pack_part(const MatMulProblem& problem, const MatMulPart& part, const Value& b,
+                 const std::string& name, const PackContext& pack) {
+    const auto plan = plan_matmul(problem, variant_, part, chain());
+    check(plan.has_value(), "oneDNN no longer offers the implementation that this tactic was made of");
+    const auto desc = plan->desc.weights_desc();
+    const auto bytes = pack.packed(name, [&] {
+      const auto plain = plain_b(problem, part, DType::Float32);
+      const int64_t begin = b_offset(problem, part);
+      if (b.dtype == DType::Float32)
+        return onednn_reorder(plain, b.constant.data<float>().data() + begin, desc);
+      const std::vector<double> values = b.constant.to_doubles();
+      return onednn_reorder(plain, std::vector<float>(values.begin(), values.end()).data() + begin, desc);
+    });
+    check(bytes.size() == desc.get_size(), "packed weights have another size");
+    packed_.push_back({desc, bytes});
   }
 
   void add_part(const MatMulProblem& problem, const MatMulPart& part, size_t index,
@@ -172,6 +199,7 @@ class MatMulKernel final : public LayerKernel {
 
   const MatMul op_;
   const MatMulVariant variant_;
+  const int64_t stack_;
   std::optional<PostOpChain> chain_;
   Epilogue epilogue_;
   bool has_epilogue_ = false;
@@ -194,18 +222,17 @@ std::string suffix_of(const MatMulVariant& variant) {
   return "";
 }
 
-std::vector<MatMulVariant> variants_of(const MatMulProblem& problem, const MatMulVariant& base, int threads) {
+std::vector<MatMulVariant> variants_of(const MatMulProblem& problem, double flops, const MatMulVariant& base,
+                                       int threads) {
   std::vector<MatMulVariant> variants;
   const auto add = [&](MatMulSplit split, int parts = 1) {
     variants.push_back(base);
     variants.back().split = split;
     variants.back().parts = parts;
   };
-  const double flops = problem.flops();
   if (threads == 1 || flops < kSmallFlops) add(MatMulSplit::Whole);
   if (threads == 1) return variants;
-  const int64_t batches = problem.batch.empty() ? 1 : problem.batch[0];
-  if (batches > 1) add(MatMulSplit::Batch);
+  if (!problem.batch.empty() && problem.batch[0] > 1) add(MatMulSplit::Batch);
   const int parts = static_cast<int>(std::clamp<int64_t>(problem.n / 64, 1, threads));
   // Few rows: the time goes into reading b, so each member should read its own piece.
   const bool columns_first = problem.m < 16 * threads;
@@ -269,17 +296,18 @@ std::vector<Tactic> list_matmuls(const LayerQuery& query, const Machine& machine
   const Extents b = upper_extents(query.graph.value(node.inputs[1]).shape, opt);
   const MatMulProblem problem = MatMulProblem::at(std::get<MatMul>(node.op), a, b);
   const Value& b_value = query.graph.value(node.inputs[1]);
-  // A stack of constant matrices is read as it is: its parts differ in their batch, which packing would fix.
-  const bool constant_b = b_value.is_constant() && problem.batch_b.empty();
+  // Constants that take part in broadcasting are read as they are: packing would fix the batch of a part.
+  const bool stack = is_stack_product(query.graph.value(node.inputs[0]), b_value);
+  const bool constant_b = b_value.is_constant() && (stack || problem.batch_b.empty());
+  const MatMulProblem one = stack ? problem.without_batch() : problem;
   std::vector<Tactic> tactics;
   for (const auto& [source, result] : type_pairs(query, machine)) {
     if (b_value.is_constant() && !constant_b && b_value.dtype != source) continue;
-    const auto chain =
-        PostOpChain::from_epilogue(query, {result, kLinear}, MatMulKernel::result_rank(query) - 1);
+    const auto chain = MatMulKernel::chain_for(query, result);
     const MatMulVariant base{.source = source, .result = result, .constant_b = constant_b};
-    for (const MatMulVariant& variant : variants_of(problem, base, machine.threads)) {
-      const MatMulPart part = matmul_parts(problem, variant, machine.threads)[0];
-      const auto plan = plan_matmul(problem, variant, part, chain ? &*chain : nullptr);
+    for (const MatMulVariant& variant : variants_of(one, problem.flops(), base, machine.threads)) {
+      const MatMulPart part = matmul_parts(one, variant, machine.threads)[0];
+      const auto plan = plan_matmul(one, variant, part, chain ? &*chain : nullptr);
       const std::string impl = plan ? "_" + onednn_impl_name(plan->desc.impl_info_str()) : "";
       tactics.push_back(
           make_tactic(query, variant, fmt::format("onednn_matmul{}{}", impl, suffix_of(variant))));

@@ -85,6 +85,16 @@ MatMulProblem MatMulProblem::at(const MatMul& op, const Extents& a, const Extent
   return problem;
 }
 
+MatMulProblem MatMulProblem::without_batch() const {
+  MatMulProblem one = *this;
+  one.batch = one.batch_a = one.batch_b = {};
+  return one;
+}
+
+bool is_stack_product(const Value& a, const Value& b) {
+  return b.is_constant() && a.shape.size() == 2 && b.shape.size() == 3 && b.constant.size() > 0;
+}
+
 MatMulPart column_part(const MatMulProblem& problem, int index, int parts) {
   const auto range = Worker{index, parts}.slice(problem.n, 64);
   return {.rows = problem.m,
@@ -136,11 +146,12 @@ int64_t a_offset(const MatMulProblem& problem, const MatMulPart& part) {
 
 int64_t b_offset(const MatMulProblem& problem, const MatMulPart& part) {
   return batch_offset(problem.batch_b, part.batch, problem.k * problem.n) +
-         part.column * (problem.transpose_b ? problem.k : 1);
+         part.matrix * problem.k * problem.n + part.column * (problem.transpose_b ? problem.k : 1);
 }
 
 int64_t result_offset(const MatMulProblem& problem, const MatMulPart& part) {
-  return batch_offset(problem.batch, part.batch, problem.m * problem.n) + part.row * problem.n + part.column;
+  return batch_offset(problem.batch, part.batch, problem.m * problem.n) +
+         part.matrix * problem.m * problem.n + part.row * problem.n + part.column;
 }
 
 dnnl::memory::desc plain_b(const MatMulProblem& problem, const MatMulPart& part, DType dtype) {
@@ -158,7 +169,8 @@ ResultPart result_part(const MatMulProblem& problem, const MatMulVariant& varian
             : matrix_strides(problem.batch, problem.m, part.rows == 1 ? part.columns : problem.n, false);
   const DType dtype = dense ? DType::Float32 : variant.result;
   return {dnnl::memory::desc(dims, onednn_type(dtype), strides),
-          dtype_bytes(variant.result, result_offset(problem, part)), part.column, dims.size() - 1};
+          dtype_bytes(variant.result, result_offset(problem, part)), part.column, part.matrix,
+          dims.size() - 1};
 }
 
 std::optional<MatMulPlan> plan_matmul(const MatMulProblem& problem, const MatMulVariant& variant,

@@ -7,6 +7,8 @@
 //   Columns  columns of the result, each with its own packed piece of a constant b. oneDNN's fast kernels want a dense
 //            result, so with more than one row a part is computed into scratch and put into place by the epilogue
 //   Batch    along the first batch dim
+// One matrix times a stack of constant ones (q, k and v of attention) is a product for each matrix, split alike: the parts of
+// a member follow each other, so that it reads its rows again while they are in cache.
 #pragma once
 
 #include <dnnl.hpp>
@@ -34,13 +36,18 @@ struct MatMulProblem {
   bool transpose_a = false, transpose_b = false;
 
   static MatMulProblem at(const MatMul& op, const Extents& a, const Extents& b);
+  MatMulProblem without_batch() const;
   double flops() const { return 2.0 * static_cast<double>(element_count(batch) * m * n * k); }
 };
 
 struct MatMulPart {
   int64_t row = 0, rows = 0, column = 0, columns = 0;
   int64_t batch = 0, batches = 1;  // along the first batch dim
+  int64_t matrix = 0;              // of a stack; the problem is then that of one matrix
 };
+
+// One matrix times a stack of constant ones, which are packed one by one.
+bool is_stack_product(const Value& a, const Value& b);
 
 MatMulPart column_part(const MatMulProblem& problem, int index, int parts);
 std::vector<MatMulPart> matmul_parts(const MatMulProblem& problem, const MatMulVariant& variant, int threads);

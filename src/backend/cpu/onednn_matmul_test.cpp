@@ -111,6 +111,30 @@ TEST(OnednnMatMul, DynamicRows) {
                 .ranges = {{"n", {1, 40, 70}}}});
 }
 
+TEST(OnednnMatMul, StackOfWeights) {
+  const auto result = expect_right({.a = {128, 96}, .b = {3, 96, 192}});
+  EXPECT_TRUE(ran(result, "_rows"));
+  EXPECT_TRUE(ran(result, "_cols2"));
+  EXPECT_TRUE(std::none_of(result.ran.begin(), result.ran.end(),
+                           [](const std::string& name) { return name.find("_batch") != std::string::npos; }));
+  expect_right({.a = {1, 300}, .b = {2, 300, 130}});
+  for (const bool bf16 : {false, true}) {
+    expect_right({.a = {40, 64},
+                  .b = {3, 200, 64},
+                  .op = {.transpose_b = true},
+                  .epilogue = "Add(0,1) GeluErf(2)",
+                  .operands = {{{3, 1, 200}, true}},
+                  .bf16 = bf16});
+    expect_right({.a = {Dim::symbol("n"), 64},
+                  .b = {2, 64, 128},
+                  .epilogue = "Mul(0,1) Add(3,2)",
+                  .operands = {{{2, 1, 1}, true}, {{128}, true}},
+                  .bf16 = bf16,
+                  .ranges = {{"n", {1, 40, 70}}}});
+  }
+  expect_right({.a = {20, 64}, .b = {2, 64, 64}, .epilogue = "Add(0,1)", .operands = {{{2, 20, 64}}}});
+}
+
 TEST(OnednnMatMul, Epilogues) {
   for (const char* text :
        {"Relu(0)", "GeluErf(0)", "GeluTanh(0)", "Silu[1](0)", "Sigmoid(0) Mul(0,1)", "HardSwish(0)"})

@@ -91,6 +91,10 @@ bool PostOpChain::describe_operand(const LayerQuery& query, Step& step, const Te
     if (value.shape[i].is_constant(1) && !whole[i + missing].is_constant(1)) continue;
     if (!(value.shape[i] == whole[i + missing])) return false;
     if (whole[i + missing].is_constant(1)) continue;
+    if (stacked_ && step.constant && i + missing == 0) {
+      step.matrix_elements = value.constant.size() / value.constant.extents()[0];
+      continue;
+    }
     ++differing;
     channels_match = channels_match || i + missing == channel_axis_;
   }
@@ -109,10 +113,11 @@ bool PostOpChain::describe_operand(const LayerQuery& query, Step& step, const Te
 }
 
 std::optional<PostOpChain> PostOpChain::from_epilogue(const LayerQuery& query, const TensorType& result,
-                                                      size_t channel_axis) {
+                                                      size_t channel_axis, bool stacked) {
   const Node& node = query.layer();
   PostOpChain chain;
   chain.channel_axis_ = channel_axis;
+  chain.stacked_ = stacked;
   int current = 0;  // the operand number of the value so far
   for (size_t i = 0; i < node.epilogue.steps.size(); ++i) {
     const PointwiseStep& step = node.epilogue.steps[i];
@@ -183,8 +188,8 @@ void PostOpChain::add_operands(OnednnCall& call, const ResultPart& part) const {
       continue;
     }
     const int64_t skip =
-        step.shape == Shape::Channel ? part.channel * static_cast<int64_t>(sizeof(float)) : 0;
-    call.add_constant(argument, desc, step.packed.data() + skip);
+        (step.shape == Shape::Channel ? part.channel : 0) + part.matrix * step.matrix_elements;
+    call.add_constant(argument, desc, step.packed.data() + skip * static_cast<int64_t>(sizeof(float)));
   }
 }
 

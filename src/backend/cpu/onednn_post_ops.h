@@ -18,15 +18,16 @@ struct ResultPart {
   dnnl::memory::desc desc;   // of the part
   int64_t offset_bytes = 0;  // of the part in the result's storage
   int64_t channel = 0;       // first channel of the part
+  int64_t matrix = 0;        // which of a stack (axis 0 of the result) it belongs to
   size_t channel_axis = 1;   // in `desc`, which may have fewer dims than the result
 };
 
 class PostOpChain {
  public:
   // nullopt: the epilogue is no such chain. `channel_axis` is the result's axis of per-channel operands (1 for
-  // convolution, the last for matmul).
+  // convolution, the last for matmul). `stacked`: a part never spans axis 0, so that constants may differ along it.
   static std::optional<PostOpChain> from_epilogue(const LayerQuery& query, const TensorType& result,
-                                                  size_t channel_axis);
+                                                  size_t channel_axis, bool stacked = false);
 
   bool empty() const { return steps_.empty(); }
   // Packs constant operands. The store keeps them, because a loaded engine has no large constants.
@@ -46,6 +47,7 @@ class PostOpChain {
     size_t input = 0;  // of the node
     bool constant = false;
     Shape shape = Shape::Full;
+    int64_t matrix_elements = 0;  // between the values for two matrices of a stack; 0: the same for all
     DType dtype = DType::Float32;
     std::span<const std::byte> packed;
   };
@@ -55,6 +57,7 @@ class PostOpChain {
   dnnl::memory::desc operand_desc(const Step& step, const ResultPart& part) const;
 
   size_t channel_axis_ = 1;
+  bool stacked_ = false;
   std::vector<Step> steps_;
 };
 

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Products of one left operand with constant matrices of one shape become one product with the stack of them:
+//   q = MatMul(x, Wq) [+ bq]; k = MatMul(x, Wk) [+ bk]; ...   ->   y = MatMul(rows of x, [Wq, Wk, ...]) [+ [bq, bk, ...]]
+//                                                                  q, k, ... = Split(y) along the stack
+// with x as (rows, K), the stack as (count, K, N) and y as (count, rows, N). The stack is the outermost dim of y, so each part
+// is dense and Split and Reshape move nothing; side by side as columns of one matrix the parts would be strided, and every
+// reader (attention above all) would have to copy or take strides. x is read while it is in cache, by one layer in place of
+// several. A tactic of the stack may still run one call per matrix, so nothing is lost where that is the fastest.
+//
+// Must not fire when the products differ in more than the numbers of their constants, when an operand of an epilogue is
+// computed at run time, or when a result is a graph output (its place is the caller's buffer, not a part of y).
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "ops/build.h"
+#include "passes/match.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace lathe {
+namespace {
+
+bool is_stored_float(const Value& value) {
+  return value.is_constant() && value.constant.has_bytes() && is_float(value.dtype);
+}
+
+// A number, or a row along the last dim.
+bool is_row(const Value& value, const Dim& columns) {
+  return value.constant.size() == 1 ||
+         (!value.shape.empty() && value.shape.back() == columns && Dim(value.constant.size()) == columns);
+}
+
+bool may_merge(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const auto* op = std::get_if<MatMul>(&node.op);
+  if (!op || op->transpose_a || graph.value(node.inputs[0]).shape.size() < 2) return false;
+  const Value& weights = graph.value(node.inputs[1]);
+  if (!is_stored_float(weights) || weights.shape.size() != 2 || graph.is_output(node.outputs[0]))
+    return false;
+  const Dim& columns = weights.shape[op->transpose_b ? 0 : 1];
+  return std::all_of(node.inputs.begin() + 2, node.inputs.end(), [&](ValueId input) {
+    return is_stored_float(graph.value(input)) && is_row(graph.value(input), columns);
+  });
+}
+
+bool same_type(const Value& a, const Value& b) {
+  return a.dtype == b.dtype && a.shape == b.shape;
+}
+
+bool alike(const Graph& graph, const Node& a, const Node& b) {
+  if (!(a.op == b.op) || !(a.epilogue == b.epilogue) || a.allowed_types != b.allowed_types ||
+      a.inputs.size() != b.inputs.size() || a.inputs[0] != b.inputs[0])
+    return false;
+  for (size_t i = 1; i < a.inputs.size(); ++i)
+    if (!same_type(graph.value(a.inputs[i]), graph.value(b.inputs[i]))) return false;
+  return same_type(graph.value(a.outputs[0]), graph.value(b.outputs[0]));
+}
+
+// Input `index` of all nodes, one behind the other, as (count, rows, columns).
+ValueId stack(Graph& graph, const std::vector<NodeId>& nodes, size_t index, const Extents& matrix) {
+  const Value& first = graph.value(graph.node(nodes[0]).inputs[index]);
+  Tensor whole = Tensor::allocate(first.dtype, {static_cast<int64_t>(nodes.size()), matrix[0], matrix[1]});
+  std::byte* to = whole.mutable_bytes().data();
+  for (const NodeId node : nodes) {
+    const auto bytes = graph.value(graph.node(node).inputs[index]).constant.bytes();
+    std::memcpy(to, bytes.data(), bytes.size());
+    to += bytes.size();
+  }
+  return GraphEditor(graph).add_constant(first.name + "_stack", std::move(whole));
+}
+
+ValueId as_rows(GraphEditor& editor, const std::string& name, ValueId x, NodeId before) {
+  const Shape shape = editor.graph().value(x).shape;
+  if (shape.size() == 2) return x;
+  Dim rows = 1;
+  for (size_t i = 0; i + 1 < shape.size(); ++i) rows = rows * shape[i];
+  return append_node(editor, name + "/rows", ReshapeOp{.shape = Shape{rows, shape.back()}}, {x}, {}, {}, 1,
+                     before)[0];
+}
+
+void merge(Graph& graph, const std::vector<NodeId>& nodes) {
+  GraphEditor editor(graph);
+  const Node first = graph.node(nodes[0]);
+  const auto count = static_cast<int64_t>(nodes.size());
+  std::vector<ValueId> inputs = {as_rows(editor, first.name, first.inputs[0], nodes[0])};
+  inputs.push_back(stack(graph, nodes, 1, graph.value(first.inputs[1]).constant.extents()));
+  const std::string name = first.name;
+  const ValueId product =
+      append_node(editor, name + "/stack", first.op, std::move(inputs), first.origins, {}, 1, nodes[0])[0];
+  const NodeId merged = graph.value(product).producer;
+  std::vector<ValueId> operands;
+  for (size_t i = 2; i < first.inputs.size(); ++i)
+    operands.push_back(stack(graph, nodes, i, {1, graph.value(first.inputs[i]).constant.size()}));
+  editor.set_epilogue(merged, first.epilogue, std::move(operands));
+
+  const auto parts = append_node(editor, name + "/split", Split{.axis = 0, .sizes = Shape(nodes.size(), 1)},
+                                 {product}, {}, {}, static_cast<size_t>(count), nodes[0]);
+  std::vector<ValueId> results;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Node& node = graph.node(nodes[i]);
+    const ReshapeOp regroup{.shape = graph.value(node.outputs[0]).shape};
+    results.push_back(append_node(editor, node.name + "/part", regroup, {parts[i]}, {}, {}, 1, nodes[0])[0]);
+  }
+  std::string merged_name;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Node node = graph.node(nodes[i]);
+    const std::string result = graph.value(node.outputs[0]).name;
+    merged_name += (merged_name.empty() ? "" : " || ") + node.name;
+    editor.absorb(merged, nodes[i]);
+    editor.replace_uses(node.outputs[0], results[i]);
+    editor.remove_node(nodes[i]);
+    editor.rename_value(results[i], result);
+  }
+  editor.rename_node(merged, merged_name);
+}
+
+}  // namespace
+
+bool merge_matmuls(Graph& graph, PassContext& context) {
+  // Candidates by the operand that they share, in execution order.
+  std::map<ValueId, std::vector<NodeId>> readers;
+  for (const NodeId id : graph.order())
+    if (may_merge(graph, id)) readers[graph.node(id).inputs[0]].push_back(id);
+  bool changed = false;
+  for (auto& [x, rest] : readers) {
+    while (rest.size() > 1) {
+      std::vector<NodeId> same, others;
+      for (const NodeId id : rest)
+        (alike(graph, graph.node(rest[0]), graph.node(id)) ? same : others).push_back(id);
+      rest = std::move(others);
+      if (same.size() < 2 || !context.may_change()) continue;
+      context.report_fusion(graph, same.front(), same.back());
+      merge(graph, same);
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+}  // namespace lathe
