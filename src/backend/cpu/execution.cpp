@@ -10,7 +10,7 @@
 
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/reformat.h"
-#include "backend/cpu/symbol_extents.h"
+#include "backend/symbol_extents.h"
 #include "base/error.h"
 
 namespace lathe::cpu {

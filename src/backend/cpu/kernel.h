@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/packing.h"
 #include "backend/program.h"
 #include "backend/tactic.h"
 #include "base/thread_pool.h"
@@ -57,15 +58,6 @@ class LayerKernel {
  public:
   virtual ~LayerKernel() = default;
   virtual std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const = 0;
-};
-
-// Packs constants once: at build into the store, at load found there. `key` is unique per layer; add a suffix per block.
-struct PackContext {
-  BlobStore& blobs;
-  std::string key;
-  // The block if it is stored; else calls pack() and stores what it returns.
-  std::span<const std::byte> packed(std::string_view suffix,
-                                    const std::function<std::vector<std::byte>()>& pack) const;
 };
 
 struct TacticFamily {

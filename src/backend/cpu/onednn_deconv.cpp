@@ -9,7 +9,7 @@
 
 #include "backend/cpu/onednn_call.h"
 #include "backend/cpu/pointwise_eval.h"
-#include "backend/cpu/symbol_extents.h"
+#include "backend/symbol_extents.h"
 #include "base/error.h"
 #include "base/hash.h"
 

@@ -8,7 +8,7 @@
 
 #include "backend/cpu/onednn_conv_problem.h"
 #include "backend/cpu/pointwise_eval.h"
-#include "backend/cpu/symbol_extents.h"
+#include "backend/symbol_extents.h"
 #include "base/error.h"
 #include "base/hash.h"
 

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <mutex>
 #include <set>
 
 #include "backend/cpu/execution.h"
@@ -16,35 +15,6 @@
 #include "base/error.h"
 
 namespace lathe::cpu {
-namespace {
-
-// Several layers pack at once. Also counts what was packed or found.
-class LockedBlobStore final : public BlobStore {
- public:
-  explicit LockedBlobStore(BlobStore& store) : store_(store) {}
-  std::span<const std::byte> find(const std::string& key) const override {
-    const std::lock_guard lock(mutex_);
-    return note(key, store_.find(key));
-  }
-  std::span<const std::byte> put(const std::string& key, std::vector<std::byte> bytes) override {
-    const std::lock_guard lock(mutex_);
-    return note(key, store_.put(key, std::move(bytes)));
-  }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  std::span<const std::byte> note(const std::string& key, std::span<const std::byte> block) const {
-    if (!block.empty() && seen_.insert(key).second) bytes_ += static_cast<int64_t>(block.size());
-    return block;
-  }
-
-  BlobStore& store_;
-  mutable std::mutex mutex_;
-  mutable std::set<std::string> seen_;
-  mutable int64_t bytes_ = 0;
-};
-
-}  // namespace
 
 std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic,
                                          const Machine& machine, const PackContext& pack) {

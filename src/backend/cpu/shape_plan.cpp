@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "backend/cpu/symbol_extents.h"
+#include "backend/symbol_extents.h"
 #include "base/error.h"
 
 namespace lathe::cpu {

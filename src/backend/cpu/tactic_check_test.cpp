@@ -16,7 +16,7 @@
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/program.h"
 #include "backend/cpu/reformat.h"
-#include "backend/cpu/symbol_extents.h"
+#include "backend/symbol_extents.h"
 #include "base/error.h"
 #include "ops/op_def.h"
 

@@ -17,39 +17,17 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <map>
 #include <random>
 
 #include "backend/cpu/host_memory.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/program.h"
-#include "backend/cpu/symbol_extents.h"
+#include "backend/symbol_extents.h"
 #include "base/error.h"
 #include "base/floats.h"
 
 namespace lathe::cpu {
 namespace {
-
-class MemoryBlobStore final : public BlobStore {
- public:
-  std::span<const std::byte> find(const std::string& key) const override {
-    const auto found = blocks_.find(key);
-    return found == blocks_.end() ? std::span<const std::byte>{} : span(found->second);
-  }
-  std::span<const std::byte> put(const std::string& key, std::vector<std::byte> bytes) override {
-    Block block{HostBuffer(bytes.size()), bytes.size()};
-    if (!bytes.empty()) std::memcpy(block.buffer.data(), bytes.data(), bytes.size());
-    return span(blocks_.insert_or_assign(key, std::move(block)).first->second);
-  }
-
- private:
-  struct Block {
-    HostBuffer buffer;
-    size_t size = 0;
-  };
-  static std::span<const std::byte> span(const Block& block) { return {block.buffer.begin(), block.size}; }
-  std::map<std::string, Block> blocks_;
-};
 
 void fill_floats(DType dtype, int64_t count, std::byte* data, std::mt19937& random) {
   // A period that is no power of two; generating every element would take longer than the timing.

@@ -6,7 +6,7 @@
 
 #include "ir/shape.h"
 
-namespace lathe::cpu {
+namespace lathe {
 
 inline int64_t upper_extent(const Dim& dim, const SymbolValues& values) {
   if (dim.is_constant()) return dim.value();
@@ -32,4 +32,4 @@ inline Extents upper_extents(const Shape& shape, const SymbolValues& values) {
   return extents;
 }
 
-}  // namespace lathe::cpu
+}  // namespace lathe

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks that a program keeps in the engine file: packed weights, GPU binaries. Made once at build, found again when an
+// engine is loaded.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "backend/program.h"
+
+namespace lathe {
+
+// Packs constants once: at build into the store, at load found there. `key` is unique per layer; add a suffix per block.
+struct PackContext {
+  BlobStore& blobs;
+  std::string key;
+  // The block if it is stored; else calls pack() and stores what it returns.
+  std::span<const std::byte> packed(std::string_view suffix,
+                                    const std::function<std::vector<std::byte>()>& pack) const;
+};
+
+// Several layers pack at once. Also counts what was packed or found.
+class LockedBlobStore final : public BlobStore {
+ public:
+  explicit LockedBlobStore(BlobStore& store) : store_(store) {}
+  std::span<const std::byte> find(const std::string& key) const override;
+  std::span<const std::byte> put(const std::string& key, std::vector<std::byte> bytes) override;
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  std::span<const std::byte> note(const std::string& key, std::span<const std::byte> block) const;
+
+  BlobStore& store_;
+  mutable std::mutex mutex_;
+  mutable std::set<std::string> seen_;
+  mutable int64_t bytes_ = 0;
+};
+
+// A store in ordinary memory: for timing a tactic, and for tests.
+class MemoryBlobStore final : public BlobStore {
+ public:
+  std::span<const std::byte> find(const std::string& key) const override;
+  std::span<const std::byte> put(const std::string& key, std::vector<std::byte> bytes) override;
+
+ private:
+  struct Release {
+    void operator()(std::byte* data) const;
+  };
+  struct Block {
+    std::unique_ptr<std::byte, Release> data;
+    size_t bytes = 0;
+  };
+  std::map<std::string, Block> blocks_;
+};
+
+}  // namespace lathe
