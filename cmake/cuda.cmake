@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The CUDA backend, built when the headers are there: from
+# .venv-cuda (make cuda) or the system's toolkit. Plain C++: kernels are source text that NVRTC compiles.
+file(GLOB LATHE_CUDA_WHEELS ${CMAKE_SOURCE_DIR}/.venv-cuda/lib/python3*/site-packages/nvidia)
+find_path(LATHE_CUDA_INCLUDE nvrtc.h HINTS ${LATHE_CUDA_WHEELS}/cu13/include PATHS /usr/local/cuda/include)
+find_path(LATHE_CUBLASLT_INCLUDE cublasLt.h HINTS ${LATHE_CUDA_WHEELS}/cu13/include PATHS /usr/local/cuda/include)
+find_path(LATHE_CUDNN_INCLUDE cudnn_graph.h HINTS ${LATHE_CUDA_WHEELS}/cudnn/include PATHS /usr/local/cuda/include)
+
+if(LATHE_CUDA_INCLUDE AND LATHE_CUBLASLT_INCLUDE AND LATHE_CUDNN_INCLUDE)
+  add_library(lathe_cuda_headers INTERFACE)
+  target_include_directories(lathe_cuda_headers SYSTEM INTERFACE ${LATHE_CUDA_INCLUDE} ${LATHE_CUBLASLT_INCLUDE}
+                                                                 ${LATHE_CUDNN_INCLUDE})
+  lathe_library(backend/cuda DEPENDS lathe_backend lathe_ops lathe_cuda_headers ${CMAKE_DL_LIBS})
+  set(cuda_libraries ${LATHE_CUDA_WHEELS}/cu13/lib ${LATHE_CUDA_WHEELS}/cudnn/lib)
+  if(TARGET backend_cuda_test)
+    set_target_properties(backend_cuda_test PROPERTIES BUILD_RPATH "${cuda_libraries}")
+  endif()
+endif()

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/gpu_kernel.h"
+
+#include <gtest/gtest.h>
+
+#include "backend/cuda/libraries.h"
+#include "base/error.h"
+
+namespace lathe::cuda {
+namespace {
+
+TEST(DeviceProperties, SurviveTheirFile) {
+  DeviceProperties properties;
+  properties.name = "a GPU";
+  properties.multiprocessors = 7;
+  EXPECT_EQ(DeviceProperties::from_json(properties.to_json(), "test"), properties);
+}
+
+TEST(DeviceProperties, NameWhatIsMissing) {
+  try {
+    DeviceProperties::from_json(R"({"name": "a GPU", "major": "nine"})", "gpu.json");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "gpu.json: property 'major' of the GPU is missing or of another type");
+  }
+}
+
+TEST(GpuKernel, CompilesWithoutAGpu) {
+  const auto device = describe_device({});
+  ASSERT_NE(device->libraries->nvrtc, nullptr) << device->libraries->missing.at(0);
+  MemoryBlobStore blobs;
+  const std::string source = "extern \"C\" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }";
+  const auto cubin = device->kernels->compiled(*device, blobs, "twice", source, {});
+  ASSERT_GT(cubin.size(), 100u);
+  EXPECT_EQ(device->kernels->compiled(*device, blobs, "twice", source, {}).data(), cubin.data());
+  const GpuKernel kernel(*device, blobs, "twice", source);
+  EXPECT_THROW(kernel.launch({}, nullptr, nullptr), Error);
+}
+
+TEST(GpuKernel, ShowsTheSourceThatDoesNotCompile) {
+  const auto device = describe_device({});
+  try {
+    compile_source(*device, "broken", "extern \"C\" __global__ void broken() { nonsense(); }");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("nonsense"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("broken.cu"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cuda

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a CUDA tactic is inside: a family lists its tactics for a layer, makes a LayerKernel (constants packed and uploaded,
+// sources compiled), and that prepares a PreparedLayer for concrete extents, which enqueues the layer on a stream.
+//
+// A new family is one file with a `TacticFamily x_tactics()` function and one line in tactics.cpp.
+//
+// Operands are 16-byte aligned in device memory. Constants that a tactic does not pack lie there too, linear, in their own
+// type. list(), make() and prepare() also work for a device that is only described; nothing is uploaded or loaded then.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/cuda/gpu_kernel.h"
+#include "backend/packing.h"
+#include "backend/program.h"
+#include "backend/symbol_extents.h"
+#include "backend/tactic.h"
+
+namespace lathe::cuda {
+
+// Device addresses of one layer's operands, in the node's order; null where absent or where the tactic packed a constant.
+struct LayerArgs {
+  std::span<const void* const> inputs;
+  std::span<void* const> outputs;
+  std::byte* scratch = nullptr;  // scratch_bytes() of device memory, 256-byte aligned, contents undefined
+};
+
+// A layer at concrete extents. Immutable.
+class PreparedLayer {
+ public:
+  virtual ~PreparedLayer() = default;
+  virtual size_t scratch_bytes() const { return 0; }
+  // Enqueues the layer. It must not wait for the stream, allocate, or copy from pageable memory, unless capturable() says
+  // so: the same calls are recorded into a CUDA graph.
+  virtual void enqueue(const LayerArgs& args, CUstream stream) const = 0;
+  // No, with the reason, when the layer works on the host in between.
+  virtual Support capturable() const { return {}; }
+  // After a run of a layer with data-dependent outputs, when the stream is idle: the values of its new symbols.
+  virtual void resolve(const LayerArgs&, SymbolValues&) const {}
+};
+
+struct ShapeContext {
+  const SymbolValues& symbols;
+  std::vector<Extents> inputs, outputs;  // data-dependent dims at their upper bound
+};
+
+class LayerKernel {
+ public:
+  virtual ~LayerKernel() = default;
+  virtual std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const = 0;
+};
+
+struct TacticFamily {
+  std::string_view runner;
+  // Tactics of the layer, supported and refused, best guess first. Nothing for operators that are not the family's.
+  std::vector<Tactic> (*list)(const LayerQuery& query, const Device& device);
+  // `device` outlives the kernel.
+  std::unique_ptr<LayerKernel> (*make)(const LayerQuery& query, const Tactic& tactic, const Device& device,
+                                       const PackContext& pack);
+};
+
+// tactics.cpp: all families, in the order of expectation.
+std::vector<TacticFamily> tactic_families();
+
+// The kernel of a layer; throws Internal when no family knows the tactic.
+std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic, const Device& device,
+                                         const PackContext& pack);
+
+}  // namespace lathe::cuda

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What exists on a GPU: every tactic family, in the order of expectation. The tuner times all of them; without timing
+// (level 0) the first supported tactic wins, so a family stands before those that it usually beats. The reference comes
+// last: it runs everything, on the host, slowly.
+#include <fmt/format.h>
+
+#include "backend/cuda/kernel.h"
+#include "base/error.h"
+
+namespace lathe::cuda {
+
+TacticFamily view_tactics();
+TacticFamily reference_tactics();
+
+std::vector<TacticFamily> tactic_families() {
+  return {
+      view_tactics(),
+      reference_tactics(),
+  };
+}
+
+std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic, const Device& device,
+                                         const PackContext& pack) {
+  static const std::vector<TacticFamily> families = tactic_families();
+  for (const TacticFamily& family : families)
+    if (family.runner == tactic.runner) return family.make(query, tactic, device, pack);
+  check(false, fmt::format("layer '{}': no tactic family '{}'", query.layer().name, tactic.runner));
+  return nullptr;
+}
+
+}  // namespace lathe::cuda

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Layers that move nothing (backend/view.h).
+#include "backend/view.h"
+
+#include "backend/cuda/kernel.h"
+
+namespace lathe::cuda {
+namespace {
+
+std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+  return list_views(query, {.formats = {kLinear, kChannelsLast}, .alignment_bytes = 16});
+}
+
+// Never called for a view: nothing runs.
+std::unique_ptr<LayerKernel> make(const LayerQuery&, const Tactic&, const Device&, const PackContext&) {
+  return nullptr;
+}
+
+}  // namespace
+
+TacticFamily view_tactics() {
+  return {kViewRunner, list, make};
+}
+
+}  // namespace lathe::cuda
