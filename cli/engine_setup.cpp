@@ -179,8 +179,8 @@ std::shared_ptr<const Engine> load_engine(const std::string& file, std::shared_p
       log.library(
           Severity::Warning,
           fmt::format(
-              "{} has no section for this device ({}): made one in {} seconds, untimed. `lathe retune {} -o "
-              "new.engine` times it and keeps it.",
+              "{} has no section for this device ({}): made one in {} seconds, untimed. --saveEngine keeps it; `lathe "
+              "retune {} -o new.engine` times it and keeps it.",
               file, fit.reason, format_number(seconds_since(start)), file));
     }
     log.info(fmt::format("Engine deserialized in {} sec.", format_number(seconds_since(start))));
@@ -192,8 +192,15 @@ std::shared_ptr<const Engine> load_engine(const std::string& file, std::shared_p
 
 std::shared_ptr<const Engine> set_up_engine(const Options& options, std::shared_ptr<const Backend> backend,
                                             Log& log) {
-  if (!options.build.load_engine.empty())
-    return load_engine(options.build.load_engine, std::move(backend), log);
+  const auto& flags = options.build;
+  if (!flags.load_engine.empty()) {
+    auto engine = load_engine(flags.load_engine, std::move(backend), log);
+    if (!flags.save_engine.empty()) {  // with the section that was just made, if one was
+      save_engine(*engine, flags.save_engine);
+      log.info(fmt::format("Saved engine to {}", flags.save_engine));
+    }
+    return engine;
+  }
   return build_engine(options, std::move(backend), log);
 }
 

@@ -120,9 +120,6 @@ void check_together(Options& options) {
   if (options.model.onnx.empty() && options.build.load_engine.empty()) {
     throw_input_error("Model missing or format not recognized");
   }
-  if (!options.build.load_engine.empty() && !options.build.save_engine.empty()) {
-    throw_input_error("Incompatible load and save engine options selected");
-  }
 }
 
 }  // namespace
