@@ -208,14 +208,27 @@ void print_optimization_profiles(const Engine& engine, Log& log) {
   }
 }
 
+LayerReport describe_engine(const Engine& engine, Context* context) {
+  const Plan& plan = *engine.plan();
+  // What runs has the run's shapes, other profiles the ones that they were tuned for; without a run nothing is known.
+  const auto symbols = [&](int profile) -> std::optional<SymbolValues> {
+    if (context == nullptr) return std::nullopt;
+    if (context->profile() == profile) return run_symbols(*context);
+    SymbolValues opt;
+    for (const auto& [name, range] : engine.variant(profile).ranges) opt[name] = range.opt;
+    return opt;
+  };
+  LayerReport report = describe_layers(plan, engine.variant(0), symbols(0));
+  for (int p = 1; p < engine.profile_count(); ++p) add_profile(report, plan, engine.variant(p), symbols(p));
+  return report;
+}
+
 }  // namespace
 
 void report_engine(const Options& options, const Engine& engine, Context* context, Log& log) {
   const auto& reporting = options.reporting;
   if (reporting.dump_layer_info || !reporting.export_layer_info.empty()) {
-    const int profile = context != nullptr ? context->profile() : 0;
-    auto report = describe_layers(*engine.plan(), engine.variant(profile),
-                                  context != nullptr ? std::optional(run_symbols(*context)) : std::nullopt);
+    LayerReport report = describe_engine(engine, context);
     // A plan always knows its layers, so asking for details when it is loaded gives them, whatever it was
     // built with.
     if (options.build.profiling_verbosity == 2) report.verbosity = ProfilingVerbosity::Detailed;

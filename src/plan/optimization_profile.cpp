@@ -104,6 +104,10 @@ void check_sizes(const OptimizationProfile& profile) {
 
 }  // namespace
 
+std::string profile_suffix(int profile) {
+  return profile == 0 ? "" : " [profile " + std::to_string(profile) + "]";
+}
+
 std::vector<TensorInfo> input_infos(const Graph& graph) {
   return infos(graph, graph.inputs());
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/layer_info.h"
 
+#include <algorithm>
 #include <array>
 
 namespace lathe {
@@ -90,6 +91,23 @@ constexpr std::array<FormatWords, 6> kFormatWords = {{
 }};
 
 }  // namespace
+
+void add_profile(LayerReport& report, const Plan& plan, const PlanVariant& variant,
+                 const std::optional<SymbolValues>& symbols) {
+  const std::string suffix = profile_suffix(report.profiles++);
+  const auto rename = [&](std::vector<LayerTensor>& tensors) {
+    for (LayerTensor& tensor : tensors) {
+      const auto same_name = [&](const BindingReport& b) { return b.tensor.name == tensor.name; };
+      if (std::any_of(report.bindings.begin(), report.bindings.end(), same_name)) tensor.name += suffix;
+    }
+  };
+  for (LayerInfo& layer : describe_layers(plan, variant, symbols).layers) {
+    layer.name += suffix;
+    rename(layer.inputs);
+    rename(layer.outputs);
+    report.layers.push_back(std::move(layer));
+  }
+}
 
 LayerReport describe_layers(const Plan& plan, const PlanVariant& variant,
                             const std::optional<SymbolValues>& symbols) {

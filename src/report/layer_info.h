@@ -50,14 +50,20 @@ struct BindingReport {
 
 struct LayerReport {
   ProfilingVerbosity verbosity = ProfilingVerbosity::LayerNamesOnly;
-  std::vector<LayerInfo> layers;  // in execution order
+  std::vector<LayerInfo> layers;  // in execution order, profile by profile
   std::vector<BindingReport> bindings;
+  int profiles = 1;  // how many are in `layers`
 };
 
 // What runs for one optimization profile on one target. `symbols`: the shapes of a run; without them dims
 // that are not constant are -1.
 LayerReport describe_layers(const Plan& plan, const PlanVariant& variant,
                             const std::optional<SymbolValues>& symbols);
+
+// Adds what runs for the next profile. Its layers, and the bindings that they read and write, carry profile_suffix(), so that
+// names stay unique and readers can tell profiles apart.
+void add_profile(LayerReport& report, const Plan& plan, const PlanVariant& variant,
+                 const std::optional<SymbolValues>& symbols);
 
 // Operator-specific facts of a node: ParameterType and fields.
 struct OpDescription {

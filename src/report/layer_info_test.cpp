@@ -81,6 +81,23 @@ TEST(LayerInfo, DimsThatNoRunFixedAreMinusOne) {
   EXPECT_EQ(report.layers[0].inputs[0].dims, (Extents{-1, 3, 8, 8}));
 }
 
+TEST(LayerInfo, LayersAndBindingsOfFurtherProfilesSayWhich) {
+  Fixture f;
+  auto report = describe_layers(f.plan, f.variant, SymbolValues{{"batch", 2}});
+  add_profile(report, f.plan, f.variant, SymbolValues{{"batch", 4}});
+  const Json names = parse_json(layer_info_json(report), "layers");
+  EXPECT_EQ(names["Layers"], Json::array({"conv + relu", "exp", "copy", "conv + relu [profile 1]",
+                                          "exp [profile 1]", "copy [profile 1]"}));
+  EXPECT_EQ(names["Bindings"], Json::array({"x", "r", "x [profile 1]", "r [profile 1]"}));
+  EXPECT_EQ(names["I/O Tensors"].size(), 2u);
+  report.verbosity = ProfilingVerbosity::Detailed;
+  const Json json = parse_json(layer_info_json(report), "layers");
+  EXPECT_EQ(json["Layers"][3]["Inputs"][0]["Name"], "x [profile 1]");
+  EXPECT_EQ(json["Layers"][3]["Inputs"][0]["Dimensions"], Json::array({4, 3, 8, 8}));
+  EXPECT_EQ(json["Layers"][3]["Outputs"][0]["Name"], "y");
+  EXPECT_EQ(json["Layers"][5]["Outputs"][0]["Name"], "r [profile 1]");
+}
+
 TEST(LayerInfo, NamesOnlyAndNothing) {
   Fixture f;
   const auto names = describe_layers(f.plan, f.variant, std::nullopt);

@@ -140,6 +140,15 @@ std::string layer_text(const LayerInfo& layer) {
   return text;
 }
 
+// As engines of several profiles list them: all of the first profile, then all of the next.
+std::vector<std::string> binding_names(const LayerReport& report) {
+  std::vector<std::string> names;
+  for (int profile = 0; profile < report.profiles; ++profile)
+    for (const auto& binding : report.bindings)
+      names.push_back(binding.tensor.name + profile_suffix(profile));
+  return names;
+}
+
 }  // namespace
 
 std::string layer_info_json(const LayerReport& report) {
@@ -152,7 +161,7 @@ std::string layer_info_json(const LayerReport& report) {
   }
   return fmt::format(
       "{{\"Layers\": [{}],\n\"Bindings\": [{}],\n\"I/O Tensors\": [{}]}}\n", layers,
-      lines_of(report.bindings, [](const auto& binding) { return json_string(binding.tensor.name); }),
+      lines_of(binding_names(report), [](const std::string& name) { return json_string(name); }),
       lines_of(report.bindings, binding_json));
 }
 
@@ -164,7 +173,7 @@ std::string layer_info_text(const LayerReport& report) {
     }
   }
   text += "\nBindings:\n";
-  for (const auto& binding : report.bindings) text += binding.tensor.name + "\n";
+  for (const auto& name : binding_names(report)) text += name + "\n";
   return text;
 }
 

@@ -59,7 +59,8 @@ const Program& Engine::program(int profile) const {
 
 std::vector<std::string> Engine::layer_names(int profile) const {
   std::vector<std::string> names;
-  for (const NodeId id : graph(profile).order()) names.push_back(graph(profile).node(id).name);
+  for (const NodeId id : graph(profile).order())
+    names.push_back(graph(profile).node(id).name + profile_suffix(profile));
   return names;
 }
 

@@ -48,6 +48,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   const PlanVariant& variant(int profile = 0) const;
   const Graph& graph(int profile = 0) const { return *variant(profile).graph; }
   const std::vector<Choice>& choices(int profile = 0) const { return variant(profile).choices; }
+  // In execution order; profiles but the first add profile_suffix().
   std::vector<std::string> layer_names(int profile = 0) const;
   const Program& program(int profile = 0) const;
   MemoryInfo memory_info(int profile = 0) const;

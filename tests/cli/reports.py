@@ -92,6 +92,29 @@ def exports(t):
     t.check(rules.returncode == 0, f"the engine explorer's rules:\n{rules.stdout}{rules.stderr}")
 
 
+def several_profiles(t):
+    """Layers and bindings of all profiles but the first say whose they are, in every report."""
+    shapes = [f"--{bound}Shapes=input:{batch}x3x64x64" for bound, batch in (("min", 1), ("opt", 1), ("max", 2))]
+    more = [f"--{bound}Shapes=input:{batch}x3x64x64" for bound, batch in (("min", 2), ("opt", 4), ("max", 4))]
+    t.expect(t.run("--onnx=tiny.onnx", "--saveEngine=two.engine", "--skipInference", "--profile=0", *shapes, "--profile=1", *more), 0)
+    for index in (0, 1):
+        t.expect(t.run("--loadEngine=two.engine", f"--useProfile={index}", "--shapes=input:2x3x64x64", *QUICK, "--separateProfileRun",
+                       "--profilingVerbosity=detailed", "--exportProfile=p.json", "--exportLayerInfo=l.json"), 0)
+        plan, profile = load(t, "l.json"), load(t, "p.json")
+        names = [layer["Name"] for layer in plan["Layers"]]
+        first = [name for name in names if "[profile" not in name]
+        second = names[len(first):]
+        t.check(first and second and all(name.endswith(" [profile 1]") for name in second), f"layers of two profiles: {names}")
+        t.check(len(set(names)) == len(names), f"names of layers repeat: {names}")
+        t.check(plan["Bindings"] == ["input", "output", "input [profile 1]", "output [profile 1]"], f"bindings: {plan['Bindings']}")
+        t.check([record["name"] for record in profile[1:]] == (second if index else first), f"profile {index}: {profile}")
+        batches = [plan["Layers"][at]["Inputs"][0]["Dimensions"][0] for at in (0, len(first))]
+        t.check(batches == [[2, 4], [1, 2]][index], f"the run's shapes in its own profile, opt in the other: {batches}")
+        rules = subprocess.run([sys.executable, HERE / "trex_rules.py", "--layers", t.folder / "l.json", "--shapeProfile", str(index)],
+                               capture_output=True, text=True)
+        t.check(rules.returncode == 0, f"the engine explorer's rules, profile {index}:\n{rules.stdout}{rules.stderr}")
+
+
 def names_only(t):
     t.expect(t.run("--onnx=static.onnx", "--skipInference", "--exportLayerInfo=n.json"), 0)
     text = (t.folder / "n.json").read_text()
@@ -165,10 +188,20 @@ def commands(t):
     t.expect(lathe("retune", "tiny.engine", "-o", "tuned.engine", "--builderOptimizationLevel=1"), 0, ["re:\\[I\\] Wrote tuned.engine, .*"])
     t.expect(t.run("--loadEngine=tuned.engine", *QUICK), 0)
     t.expect(lathe("trtexec", "--loadEngine=tuned.engine", *QUICK), 0, ["re:&&&& PASSED TensorRT.trtexec .* # lathe trtexec .*"])
+    t.expect(t.run("--onnx=tiny.onnx", "--cpuIsa=avx2", "--saveEngine=avx2.engine", "--skipInference"), 0)
+    r = t.run("--loadEngine=avx2.engine", "--saveEngine=both.engine", "--skipInference")
+    t.expect(r, 0, ["[I] Saved engine to both.engine"])
+    foreign = any("has no section for this device" in line for line in r.err)  # this CPU has more than AVX2
+    targets = json.loads("\n".join(lathe("inspect", "both.engine", "--json").out))["targets"]
+    t.check(len(targets) == (2 if foreign else 1), f"targets: {[target['device'] for target in targets]}")
+    for words in ([], ["--cpuIsa=avx2"]):
+        r = t.run("--loadEngine=both.engine", *words, *QUICK)
+        t.expect(r, 0)
+        t.check(not any("has no section" in line for line in r.err), "the section that was made is not in the file", r)
     t.expect(t.run("--loadEngine=tiny.engine", "--getPlanVersionOnly"), 0, ["re:\\[I\\] Plan was created with .* version .*"])
     t.expect(t.run("--loadEngine=tiny.engine", "--timeDeserialize"), 0, ["re:\\[I\\] First deserialization time = .* milliseconds"])
 
 
 def run_all(t):
-    for group in (build, banner, exports, names_only, profile_without_separate_run, inputs, loops, cache, commands):
+    for group in (build, banner, exports, several_profiles, names_only, profile_without_separate_run, inputs, loops, cache, commands):
         group(t)

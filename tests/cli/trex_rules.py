@@ -150,6 +150,21 @@ def check_bindings(report, plan, rows):
         report.require(17, info["Name"] in bindings and info["IOMode"] in ("Input", "Output"), f"I/O tensor {info}")
 
 
+def one_shape_profile(plan, index):
+    """As the explorer does with several optimization profiles: the layers and bindings of one, told by the suffix of their names."""
+    suffix = f" [profile {index}]" if index else ""
+
+    def belongs(name):
+        return name.endswith(suffix) if suffix else "[profile " not in name
+
+    def plain(tensor):
+        return {**tensor, "Name": tensor["Name"].removesuffix(suffix)}
+
+    layers = [{**plain(layer), "Inputs": [plain(t) for t in layer["Inputs"]], "Outputs": [plain(t) for t in layer["Outputs"]]}
+              for layer in plan["Layers"] if belongs(layer["Name"])]
+    return {**plan, "Layers": layers, "Bindings": [b.removesuffix(suffix) for b in plan["Bindings"] if belongs(b)]}
+
+
 def check_layers(plan, report):
     """Rules 1-7 and 11-23; returns the layers that have a row in the explorer's table."""
     if not report.require(1, isinstance(plan, dict) and isinstance(plan.get("Layers"), list) and plan["Layers"], "no Layers"):
@@ -236,10 +251,13 @@ def main():
     parser.add_argument("--layers", required=True)
     parser.add_argument("--profile")
     parser.add_argument("--times")
+    parser.add_argument("--shapeProfile", type=int, help="look at the layers of this optimization profile of several")
     parser.add_argument("--log", action="append", default=[])
     arguments = parser.parse_args()
     report = Report()
     plan = load(arguments.layers, report)
+    if arguments.shapeProfile is not None:
+        plan = one_shape_profile(plan, arguments.shapeProfile)
     rows = check_layers(plan, report) if plan is not None else []
     if arguments.profile and (profile := load(arguments.profile, report)) is not None:
         check_profile(profile, rows, plan["Layers"], report)
