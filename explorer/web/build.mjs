@@ -13,8 +13,18 @@ const here = dirname(fileURLToPath(import.meta.url));
 const common = { bundle: true, logLevel: "warning", target: "es2022", charset: "utf8", legalComments: "none" };
 
 async function bundle(entry) {
-  const result = await build({ ...common, entryPoints: [join(here, entry)], minify: true, write: false, format: "iife" });
-  return result.outputFiles[0].text;
+  const result = await build({ ...common, entryPoints: [join(here, entry)], minify: true, write: false, format: "iife", metafile: true });
+  return { text: result.outputFiles[0].text, inputs: Object.keys(result.metafile.inputs) };
+}
+
+// The libraries inside the page ask for their notices to go with every copy.
+function notices(inputs) {
+  const packages = new Set(inputs.map((input) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(input)?.[1]).filter(Boolean));
+  return [...packages].sort().map((name) => {
+    const folder = join(here, "node_modules", name);
+    const { version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+    return `${name} ${version} (${license})\n\n${readFileSync(join(folder, "LICENSE"), "utf8").trim()}\n`;
+  }).join("\n");
 }
 
 // A function as replacement: '$' in minified code is not a pattern.
@@ -24,11 +34,11 @@ function put(page, marker, text) {
 }
 
 async function buildPage(folder) {
-  const script = (await bundle("src/main.ts")).replaceAll("</script", "<\\/script");
-  const style = (await bundle("src/style.css")).replaceAll("</style", "<\\/style");
+  const [script, style] = [await bundle("src/main.ts"), await bundle("src/style.css")];
   let page = readFileSync(join(here, "src/page.html"), "utf8");
-  page = put(page, "/*STYLE*/", style);
-  page = put(page, "/*SCRIPT*/", script);
+  page = put(page, "/*STYLE*/", style.text.replaceAll("</style", "<\\/style"));
+  page = put(page, "/*NOTICES*/", notices([...script.inputs, ...style.inputs]).replaceAll("<", "&lt;"));
+  page = put(page, "/*SCRIPT*/", script.text.replaceAll("</script", "<\\/script"));
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, "report_template.html"), page);
 }

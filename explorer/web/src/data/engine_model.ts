@@ -25,7 +25,8 @@ export function isOverhead(layer: Layer): boolean {
   return layer.kind === "reformat" || layer.kind === "copy" || layer.kind === "cast";
 }
 
-// The last parts of the first node's path: "layer.0/attention/self/query/MatMul +2".
+// The first node's path without its middle: "layer.0/…/query/MatMul +2". The numbered part stays, as it alone tells
+// repeated blocks apart.
 export function shortName(layer: Layer): string {
   const copy = /^Reformatting CopyNode for (Input|Output) Tensor (\d+) (?:to|of|from) (.*)$/s.exec(layer.name);
   if (copy) return `${copy[1] === "Input" ? "→" : "←"} ${lastSegments(copy[3]!.split(" + ")[0]!)}`;
@@ -36,7 +37,11 @@ export function shortName(layer: Layer): string {
 
 function lastSegments(path: string): string {
   const segments = path.split("/").filter((segment) => segment !== "");
-  return segments.length <= 2 ? path.replace(/^\//, "") : segments.slice(-2).join("/");
+  if (segments.length <= 2) return path.replace(/^\//, "");
+  const tail = segments.slice(-2);
+  const numbered = segments.slice(0, -2).findIndex((segment) => /\d$/.test(segment));
+  if (numbered < 0) return tail.join("/");
+  return `${segments[numbered]}/${numbered < segments.length - 3 ? "…/" : ""}${tail.join("/")}`;
 }
 
 function neighbours(engine: Engine): [number[][], number[][]] {

@@ -19,7 +19,8 @@ function significant(value: number, digits: number): string {
 
 export function milliseconds(value: Maybe): string {
   if (!known(value)) return kUnknown;
-  if (value !== 0 && Math.abs(value) < 0.0001) return value.toExponential(1);
+  if (value === 0) return "0";
+  if ( Math.abs(value) < 0.0001) return value.toExponential(1);
   return Math.abs(value) >= 1 ? significant(value, 4) : value.toFixed(4);
 }
 
@@ -84,4 +85,10 @@ export function ticks(from: number, to: number, most: number): number[] {
   const result: number[] = [];
   for (let i = Math.ceil(from / step - 1e-9); i * step <= to + step * 1e-9; i += 1) result.push(i * step);
   return result;
+}
+
+// The same for sizes: whole KiB, MiB or GiB.
+export function byteTicks(to: number, most: number): number[] {
+  const unit = 1024 ** Math.max(0, Math.floor(Math.log(Math.max(1, to)) / Math.log(1024)));
+  return ticks(0, to / unit, most).map((tick) => tick * unit);
 }

@@ -37,6 +37,11 @@ export function swatch(colour: { key: string }, label: string): HTMLElement {
   return h("span", { class: "legend-item" }, h("i", { class: `swatch k-${colour.key}` }), label);
 }
 
+// A name that may break after '/', '_' and '+' rather than anywhere.
+export function breakable(text: string): HTMLElement {
+  return h("span", { class: "breakable" }, text.split(/(?<=[/_+])/).flatMap((part, i) => (i === 0 ? [part] : [h("wbr"), part])));
+}
+
 // A row of buttons of which one is pressed.
 export function choice<T extends string>(label: string, options: readonly (readonly [value: T, title: string])[], current: T,
                                          change: (value: T) => void): HTMLElement {

@@ -5,7 +5,7 @@
 import { layerColour, share, type EngineModel } from "../data/engine_model";
 import * as numbers from "../data/numbers";
 import type { Layer, TensorUse } from "../data/schema";
-import { copyButton, facts, h, simpleTable, type Child } from "../ui/dom";
+import { breakable, copyButton, facts, h, simpleTable, type Child } from "../ui/dom";
 import type { Store } from "../ui/store";
 
 const kNeighboursShown = 12;
@@ -40,7 +40,7 @@ function originsTable(layer: Layer): HTMLElement | null {
   const saved = layer.origins.reduce((sum, origin) => sum + (origin.saved_bytes ?? 0), 0);
   return block(`ONNX nodes inside (${layer.origins.length})`,
     simpleTable(["node", "operator", "flop", "bytes", "saved"], layer.origins.map((origin) => [
-      h("span", { class: "breakable" }, origin.name), origin.op_type, numbers.count(origin.flops), numbers.bytes(origin.bytes),
+      breakable(origin.name), origin.op_type, numbers.count(origin.flops), numbers.bytes(origin.bytes),
       origin.saved_bytes ? numbers.bytes(origin.saved_bytes) : ""]), [2, 3, 4]),
     saved > 0 ? h("p", { class: "dim" }, `Fusion keeps ${numbers.bytes(saved)} of intermediate results out of memory.`) : null);
 }
@@ -49,7 +49,7 @@ function tensors(model: EngineModel, title: string, uses: readonly TensorUse[]):
   if (uses.length === 0) return null;
   return block(title, h("ul", { class: "tensors" }, uses.map((use) => {
     const tensor = model.engine.tensors[use.tensor]!;
-    return h("li", {}, h("span", { class: "breakable" }, tensor.name),
+    return h("li", {}, breakable(tensor.name),
       h("span", { class: "dim" }, `${numbers.shape(use.shape)} ${use.type} · ${numbers.bytes(use.bytes)} · ${use.role === "weights" ? "weights" : use.format}`));
   })));
 }
@@ -89,12 +89,12 @@ export function makeDetail(store: Store, close: () => void): { root: HTMLElement
     const go = (view: "layers" | "timeline" | "graph" | "roofline" | "memory", title: string) =>
       h("button", { type: "button", "aria-pressed": String(store.state.view === view), click: () => store.show(view, index) }, title);
     return [
-      h("header", {}, h("h2", { class: "breakable" }, layer.name), copyButton(() => layer.name), closeButton()),
+      h("header", {}, h("h2", {}, breakable(layer.name)), copyButton(() => layer.name), closeButton()),
       h("p", {}, h("i", { class: `swatch k-${layerColour(model, index, "type").key}` }), `${layer.type} · ${layer.precision || "type unknown"} · layer ${index}`,
         layer.kind !== "compute" && h("span", { class: "badge" }, layer.kind)),
       h("div", { class: "chips" }, go("layers", "Table"), go("timeline", "Timeline"), go("graph", "Graph"), go("roofline", "Roofline"), go("memory", "Memory")),
       timing(model, index),
-      facts([["Tactic", h("span", { class: "breakable" }, layer.tactic)], ["Tactic id", layer.tactic_id], ["Runner", layer.runner], ["Stream", String(layer.stream)],
+      facts([["Tactic", breakable(layer.tactic)], ["Tactic id", layer.tactic_id], ["Runner", layer.runner], ["Stream", String(layer.stream)],
         ["Types", [layer.input_precision, layer.output_precision].filter((type) => type !== "").join(" → ")]]),
       layer.error && block("Accuracy", facts([["Own error", numbers.scientific(layer.error.local)], ["Error so far", numbers.scientific(layer.error.accumulated)],
         ["Limit", numbers.scientific(layer.error.limit)], ["", layer.error.text]])),
@@ -104,7 +104,7 @@ export function makeDetail(store: Store, close: () => void): { root: HTMLElement
       findings.length > 0 && block("Findings", h("ul", {}, findings.map((finding) => h("li", {}, finding.title,
         finding.gain_ms === null ? "" : ` (≈ ${numbers.milliseconds(finding.gain_ms)} ms)`)))),
       attributes.length > 0 && h("details", {}, h("summary", {}, `Other fields of the file (${attributes.length})`),
-        facts(attributes.map(([name, item]) => [name, h("span", { class: "breakable" }, value(item))]))),
+        facts(attributes.map(([name, item]) => [name, breakable(value(item))]))),
     ];
   }
 

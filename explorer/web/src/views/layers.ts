@@ -127,21 +127,21 @@ export function makeLayers(store: Store): View {
   function footCell(column: Column, rows: readonly number[], isSelection: boolean): HTMLElement {
     if (column.id === "index") return h("div", { class: "number" }, h("b", {}, "Σ"));
     if (column.id === "name") {
-      return h("div", { class: "foot-title" }, h("b", {}, isSelection ? `${rows.length} selected layers` : `all ${rows.length} rows`),
-        h("span", { class: "dim" }, "total · mean · least … greatest"), h("span", { class: "dim" }, "texts: most frequent values"));
+      return h("div", { class: "foot-title" }, h("b", {}, isSelection ? `total of ${rows.length} selected layers` : `total of ${rows.length} layers`),
+        ["mean", "least", "greatest"].map((line) => h("span", { class: "dim" }, line)));
     }
     const summary = summarize(model, rows, column);
     if (summary.kind === "text") {
       const tip = summary.values.slice(0, 30).map(([value, count]) => `${count} × ${value || numbers.kUnknown}`).join("\n");
-      return h("div", { "data-aggregate": column.id, "data-tip": tip }, summary.values.slice(0, 3).map(([value, count]) =>
+      return h("div", { "data-aggregate": column.id, "data-tip": tip }, summary.values.slice(0, 4).map(([value, count]) =>
         h("span", {}, `${count}× ${value || numbers.kUnknown}`)));
     }
     if (summary.known === 0) return h("div", { class: "number", "data-aggregate": column.id }, numbers.kUnknown);
     const show = column.show!;
     return h("div", { class: "number", "data-aggregate": column.id, "data-tip": `${column.title}: ${summary.known} known values\n` +
       `${column.total ? `total ${summary.total}\n` : ""}mean ${summary.mean}\nmin ${summary.min}\nmax ${summary.max}` },
-      column.total ? h("b", {}, show(summary.total)) : h("span", { class: "dim" }, "mean"),
-      h("span", {}, show(summary.mean)), h("span", { class: "dim" }, `${show(summary.min)} … ${show(summary.max)}`));
+      h("b", {}, column.total ? show(summary.total) : "\u00a0"),
+      h("span", {}, show(summary.mean)), h("span", {}, show(summary.min)), h("span", {}, show(summary.max)));
   }
 
   fill();

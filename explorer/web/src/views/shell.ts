@@ -17,7 +17,7 @@ export function makeShell(store: Store): HTMLElement {
   const made = new Map<ViewId, View>();
   const stage = h("main", { tabindex: -1 });
   const detail = makeDetail(store, () => store.focus(null));
-  const available = kViews.filter((view) => kMakers[view] !== undefined && (view !== "compare" || store.analysis.comparison !== null));
+  const available = kViews.filter((view) => view !== "compare" || store.analysis.comparison !== null);
 
   const tabs = new Map(available.map((view, i) => [view, h("a", {
     href: `#${view}`, role: "tab", "data-view": view, "data-tip": `Key ${i + 1}`,
@@ -58,7 +58,7 @@ export function makeShell(store: Store): HTMLElement {
   function viewOf(id: ViewId): View {
     let view = made.get(id);
     if (!view) {
-      view = kMakers[id]!(store);
+      view = kMakers[id](store);
       made.set(id, view);
     }
     return view;

@@ -63,7 +63,7 @@ function seriesTable(engine: Engine): HTMLElement | null {
   const stats = engine.statistics;
   const rows: [string, Series | null][] = [["Latency", stats.latency], ["Compute", stats.compute], ["Host to device", stats.h2d],
     ["Device to host", stats.d2h], ["Enqueue", stats.enqueue]];
-  const known = rows.filter((row): row is [string, Series] => row[1] !== null);
+  const known = rows.filter((row): row is [string, Series] => row[1] !== null && row[1].max_ms > 0);
   if (known.length === 0) return null;
   const ms = numbers.milliseconds;
   return section("Measured times, ms", simpleTable(["", "runs", "min", "mean", "median", "p90", "p95", "p99", "max", "spread %"],

@@ -2,9 +2,15 @@
 //
 // The list of views.
 import type { ViewId } from "../data/link";
+import { makeCharts } from "./charts";
+import { makeCompare } from "./compare";
 import { makeFindings } from "./findings";
+import { makeGraph } from "./graph";
 import { makeLayers } from "./layers";
+import { makeMemory } from "./memory";
+import { makeRoofline } from "./roofline";
 import { makeSummary } from "./summary";
+import { makeTimeline } from "./timeline";
 import type { MakeView } from "./view";
 
 export const kTitles: Readonly<Record<ViewId, string>> = {
@@ -12,6 +18,7 @@ export const kTitles: Readonly<Record<ViewId, string>> = {
   memory: "Memory", findings: "Findings", compare: "Compare",
 };
 
-export const kMakers: Readonly<Partial<Record<ViewId, MakeView>>> = {
-  summary: makeSummary, layers: makeLayers, findings: makeFindings,
+export const kMakers: Readonly<Record<ViewId, MakeView>> = {
+  summary: makeSummary, layers: makeLayers, timeline: makeTimeline, graph: makeGraph, charts: makeCharts, roofline: makeRoofline,
+  memory: makeMemory, findings: makeFindings, compare: makeCompare,
 };

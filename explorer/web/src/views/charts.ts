@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Time and counts by type, precision and tactic in several forms, single runs over time, and dots over any two quantities.
+import uPlot from "uplot";
+import { groupBy } from "../data/aggregate";
+import { legend } from "../data/engine_model";
+import { kMetrics } from "../data/metrics";
+import * as numbers from "../data/numbers";
+import { precisionKey, typeFamily } from "../data/palette";
+import { choice, h, section, simpleTable, swatch } from "../ui/dom";
+import type { State, Store } from "../ui/store";
+import { drawDonut, drawSunburst, drawTreemap, type Slice } from "./area_charts";
+import { barList } from "./bars";
+import { kColourModes } from "./graph";
+import { drawScatter } from "./scatter";
+import { groupBars, typeKey } from "./summary";
+import type { View } from "./view";
+
+const kHistogramBins = 40;
+const kTactics = 40;
+
+export function makeCharts(store: Store): View {
+  const { model } = store;
+  const { engine } = model;
+  const pick = (rows: readonly number[]) => store.update({ selected: new Set(rows), focus: rows.length === 1 ? rows[0]! : null });
+  const areas = { treemap: h("div", { class: "chart" }), sunburst: h("div", { class: "chart middle" }), runs: h("div", { class: "chart" }), histogram: h("div", { class: "chart" }), scatter: h("div", { class: "chart" }) };
+  let axes = { x: "intensity", y: "flop_rate" };
+  let runs: uPlot[] = [];
+
+  const byType = h("div", {});
+  const byPrecision = h("div", {});
+  function drawBars(what: "time" | "count"): void {
+    byType.replaceChildren(barList(groupBars(store, engine.groups.by_type, typeKey(store), what), "By type"));
+    byPrecision.replaceChildren(h("h3", {}, "Arithmetic"), barList(groupBars(store, engine.groups.by_precision, (group) => precisionKey(group.key), what), "By precision"),
+      h("h3", {}, "Output"), barList(groupBars(store, engine.groups.by_output_precision, (group) => precisionKey(group.key), what), "By output precision"));
+  }
+  drawBars("time");
+
+  function slices(groups: typeof engine.groups.by_precision, what: "count" | "time"): Slice[] {
+    return groups.map((group) => ({ name: group.key || "unknown", value: what === "count" ? group.count : group.time_ms ?? 0, rows: group.layers,
+      text: what === "count" ? `${group.count} layers` : `${numbers.milliseconds(group.time_ms)} ms`, key: precisionKey(group.key) }));
+  }
+  const donuts = h("div", { class: "donuts" }, drawDonut(slices(engine.groups.by_precision, "count"), 170, "layers", pick), drawDonut(slices(engine.groups.by_precision, "time"), 170, "time", pick),
+    drawDonut(slices(engine.groups.by_output_precision, "count"), 170, "by output", pick));
+
+  // Precision inside each type, as stacked bars.
+  function precisionPerType(): HTMLElement {
+    return barList(groupBy(model, model.layers.map((_, i) => i), (row) => model.layers[row]!.type).map((group) => ({
+      label: group.key, value: group.rows.length, key: typeFamily(group.key)[0], text: String(group.rows.length),
+      parts: groupBy(model, group.rows, (row) => model.layers[row]!.precision || "unknown").map((part) => ({ value: part.rows.length, key: precisionKey(part.key), tip: `${group.key} in ${part.key}: ${part.rows.length} layers` })),
+      click: () => pick(group.rows),
+    })), "Precisions used per layer type");
+  }
+
+  function css(name: string): string { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
+
+  function drawRuns(): void {
+    for (const plot of runs) plot.destroy();
+    runs = [];
+    const times = engine.iterations;
+    if (!times || times.compute_ms.length === 0) {
+      areas.runs.replaceChildren(h("p", { class: "dim" }, "No times file was read: single runs are not known."));
+      return;
+    }
+    areas.runs.replaceChildren();
+    const axis = { stroke: css("--dim"), grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line"), width: 1 }, font: "11px sans-serif" };
+    const dots = (label: string, stroke: string): uPlot.Series => ({ label, stroke, paths: () => null, points: { show: true, size: 4, stroke, fill: stroke }, value: (_, value) => `${numbers.milliseconds(value)} ms` });
+    const same = times.latency_ms.every((value, i) => value === times.compute_ms[i]);
+    const order = times.compute_ms.map((_, i) => i);
+    runs.push(new uPlot({
+      width: areas.runs.clientWidth || 600, height: 260, axes: [{ ...axis, label: "run" }, { ...axis, label: "ms", size: 64 }], scales: { x: { time: false } },
+      series: [{ label: "run", value: (_, value) => String(value) }, dots("compute", css("--k-blue")), ...(same ? [] : [dots("latency", css("--k-orange"))])],
+    }, same ? [order, times.compute_ms] : [order, times.compute_ms, times.latency_ms], areas.runs));
+  }
+
+  function drawHistogram(): void {
+    const known = [...model.timeMs].map((time, i) => [time, i] as const).filter(([time]) => time > 0);
+    if (known.length === 0) {
+      areas.histogram.replaceChildren(h("p", { class: "dim" }, "No layer times."));
+      return;
+    }
+    const low = Math.log10(known.reduce((least, [time]) => Math.min(least, time), Infinity));
+    const high = Math.log10(model.maxMs) + 1e-9;
+    const bins: number[][] = Array.from({ length: kHistogramBins }, () => []);
+    for (const [time, i] of known) bins[Math.min(kHistogramBins - 1, Math.max(0, Math.floor(((Math.log10(time) - low) / (high - low || 1)) * kHistogramBins)))]!.push(i);
+    const most = bins.reduce((max, bin) => Math.max(max, bin.length), 1);
+    const edge = (i: number) => numbers.milliseconds(10 ** (low + ((high - low) * i) / kHistogramBins));
+    areas.histogram.replaceChildren(
+      h("div", { class: "histogram" }, bins.map((bin, i) => h("button", { type: "button", "data-tip": `${edge(i)} … ${edge(i + 1)} ms: ${bin.length} layers`, "aria-label": `${edge(i)} to ${edge(i + 1)} ms: ${bin.length} layers`,
+        disabled: bin.length === 0, click: () => pick(bin) }, h("i", { class: "k-sky", style: `height:${(100 * bin.length) / most}%` })))),
+      h("div", { class: "histogram-axis" }, [0, 10, 20, 30, 40].map((i) => h("span", {}, `${edge(i)} ms`))));
+  }
+
+  function metricChoice(side: "x" | "y"): HTMLElement {
+    const select = h("select", { "aria-label": `${side} axis` }, kMetrics.map((metric) => h("option", { value: metric.id, selected: metric.id === axes[side] }, metric.title)));
+    select.addEventListener("change", () => {
+      axes = { ...axes, [side]: select.value };
+      drawDots();
+    });
+    return h("label", {}, `${side}: `, select);
+  }
+
+  function drawDots(): void {
+    const metric = (id: string) => kMetrics.find((one) => one.id === id)!;
+    const [x, y] = [metric(axes.x), metric(axes.y)];
+    areas.scatter.replaceChildren(drawScatter(model, {
+      width: areas.scatter.clientWidth || 600, height: 380, label: `${y.title} over ${x.title}`, colours: store.state.colours, selected: store.state.selected, pick: (index) => store.focus(index),
+      x: { title: x.title, of: (i) => x.read(model, i), show: x.show }, y: { title: y.title, of: (i) => y.read(model, i), show: y.show },
+    }), h("div", { class: "legend" }, legend(model, store.state.colours).map((entry) => swatch(entry.colour, entry.label))));
+  }
+
+  function drawAll(): void {
+    areas.treemap.replaceChildren(drawTreemap(model, areas.treemap.clientWidth || 600, 380, pick));
+    areas.sunburst.replaceChildren(drawSunburst(model, Math.min(380, areas.sunburst.clientWidth || 380), pick));
+    drawRuns();
+    drawHistogram();
+    drawDots();
+  }
+
+  const tactics = engine.groups.by_tactic;
+  const root = h("div", { class: "view charts" },
+    h("div", { class: "toolbar" }, choice("Bars show", [["time", "Time"], ["count", "Number of layers"]], "time", drawBars)),
+    h("div", { class: "columns" },
+      section("By type", byType), section("By precision", byPrecision),
+      section("Treemap: type, then layer; area is time", areas.treemap), section("Sunburst: type, precision, layer; angle is time", areas.sunburst),
+      section("Shares by precision", donuts), section("Precisions used per layer type (number of layers)", precisionPerType()),
+      section("Every run", areas.runs), section("How long layers take (number of layers per duration)", areas.histogram),
+      section("Any two quantities", h("div", { class: "toolbar" }, metricChoice("x"), metricChoice("y"), choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours }))), areas.scatter),
+      section(`Tactics${tactics.length > kTactics ? ` (the first ${kTactics} of ${tactics.length})` : ""}`, simpleTable(["tactic", "layers", "ms", "%"],
+        tactics.slice(0, kTactics).map((group) => [h("button", { type: "button", class: "link", click: () => store.update({ view: "layers", selected: new Set(group.layers), focus: null }) }, group.key || "not known"),
+          group.count, numbers.milliseconds(group.time_ms), numbers.percent(group.percent)]), [1, 2, 3]))));
+  return {
+    root,
+    shown: drawAll,
+    changed: (state: Readonly<State>, before: Readonly<State>) => {
+      if (state.colours !== before.colours || state.selected !== before.selected) drawDots();
+    },
+  };
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One run of the engine over time, a row per stream, under a row that names the blocks of the model. Layers stand one after
+// another as the profile measured them. Reformats, copies and casts are overhead: they have a colour and a hatching of their
+// own in every mode, and a strip under each row where none is ever too short to be seen. What would be narrower than a
+// pixel is drawn together with its neighbours.
+import { blockOf } from "../data/blocks";
+import { isOverhead, layerColour, legend } from "../data/engine_model";
+import * as numbers from "../data/numbers";
+import { colour } from "../data/palette";
+import { choice, h, s, swatch } from "../ui/dom";
+import { PanZoom } from "../ui/pan_zoom";
+import type { State, Store } from "../ui/store";
+import { kColourModes } from "./graph";
+import type { View } from "./view";
+
+const kLane = 56;   // a stream's layers
+const kStrip = 9;   // its overhead
+const kPitch = kLane + kStrip + 12;
+const kBlocks = 22; // the row of blocks
+const kTop = 30 + kBlocks;
+const kLeft = 86;
+const kCharacter = 6.4;
+
+interface Span { layer: number; start: number; end: number }
+
+export function makeTimeline(store: Store): View {
+  const { model } = store;
+  const streams = [...new Set(model.layers.map((layer) => layer.stream))].sort((a, b) => a - b);
+  const lanes = streams.map((stream): Span[] => model.layers.flatMap((layer, i) =>
+    layer.stream === stream && layer.time ? [{ layer: i, start: layer.time.start_ms, end: layer.time.start_ms + layer.time.average_ms }] : [])
+    .sort((a, b) => a.start - b.start));
+  const bands = blockBands();
+  const end = lanes.flat().reduce((most, span) => Math.max(most, span.end), 0);
+
+  const scene = s("g");
+  const hatch = s("pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { width: 2, height: 6, class: "hatch" }));
+  const svg = s("svg", { class: "timeline-canvas", tabindex: 0, role: "group", "aria-label": "Timeline" }, s("defs", {}, hatch), scene);
+  const zoom = new PanZoom(svg, { least: 1, most: 4000, changed: () => draw() });
+  const key = h("div", { class: "legend" });
+  const range = h("span", { class: "counter", role: "status" });
+
+  const width = () => Math.max(100, svg.clientWidth - kLeft - 8);
+  // Milliseconds to pixels; panning is kept inside the run.
+  const scale = () => {
+    const { k, x } = zoom.transform;
+    const most = width() * (k - 1);
+    return { k: (width() / (end || 1)) * k, x: kLeft + Math.min(0, Math.max(-most, x)) };
+  };
+
+  // Runs of layers of one block on the first stream.
+  function blockBands(): { name: string; start: number; end: number }[] {
+    const result: { name: string; start: number; end: number }[] = [];
+    for (const span of lanes[0] ?? []) {
+      const name = blockOf(model.layers[span.layer]!);
+      const last = result[result.length - 1];
+      if (last && last.name === name) last.end = span.end;
+      else result.push({ name, start: span.start, end: span.end });
+    }
+    return result.filter((band) => band.name !== "");
+  }
+
+  function drawBands(): SVGElement[] {
+    const { k, x } = scale();
+    const right = kLeft + width();
+    return bands.filter((band) => x + band.end * k > kLeft && x + band.start * k < right).map((band) => {
+      const [from, to] = [Math.max(kLeft, x + band.start * k), Math.min(right, x + band.end * k)];
+      const name = band.name.split("/").pop()!;
+      const room = Math.floor((to - from - 6) / kCharacter);
+      const text = band.name.length <= room ? band.name : name.length <= room ? name : "";
+      return s("g", { class: "band", "data-tip": `${band.name}\n${numbers.milliseconds(band.end - band.start)} ms` },
+        s("rect", { x: from.toFixed(1), y: 24, width: Math.max(0.5, to - from - 1).toFixed(1), height: kBlocks - 4 }),
+        text !== "" && s("text", { x: ((from + to) / 2).toFixed(1), y: 37, class: "centred" }, text));
+    });
+  }
+
+  function drawStrip(spans: readonly Span[], y: number): SVGElement[] {
+    const { k, x } = scale();
+    const right = kLeft + width();
+    return spans.filter((span) => isOverhead(model.layers[span.layer]!) && x + span.end * k >= kLeft && x + span.start * k <= right).map((span) => {
+      const from = Math.max(kLeft, x + span.start * k);
+      return s("rect", { x: from.toFixed(1), y, width: Math.max(2, Math.min(right, x + span.end * k) - from).toFixed(1), height: kStrip, class: "k-vermillion overhead-mark",
+        "data-layer": span.layer, "data-layer-tip": span.layer });
+    });
+  }
+
+  function drawLane(spans: readonly Span[], y: number): SVGElement[] {
+    const { k, x } = scale();
+    const right = kLeft + width();
+    const elements: SVGElement[] = [];
+    let first = 0;
+    let last = spans.length;
+    // The first span that ends in sight, by bisection; the last one ends the loop.
+    while (first < last) {
+      const middle = (first + last) >> 1;
+      if (x + spans[middle]!.end * k < kLeft) first = middle + 1;
+      else last = middle;
+    }
+    for (let i = first; i < spans.length; i += 1) {
+      const span = spans[i]!;
+      const from = Math.max(kLeft, x + span.start * k);
+      if (from > right) break;
+      const to = Math.min(right, x + span.end * k);
+      if (to - from >= 1.5) {
+        elements.push(drawSpan(span.layer, from, to, y));
+        continue;
+      }
+      // Narrow ones up to two pixels on: one bar in the colour of the longest.
+      let until = i;
+      let longest = i;
+      while (until + 1 < spans.length && x + spans[until + 1]!.end * k < from + 2) {
+        until += 1;
+        if (spans[until]!.end - spans[until]!.start > spans[longest]!.end - spans[longest]!.start) longest = until;
+      }
+      elements.push(until === i ? drawSpan(span.layer, from, Math.max(to, from + 1), y) : drawMany(spans[longest]!.layer, until - i + 1, from, y));
+      i = until;
+    }
+    return elements;
+  }
+
+  function drawMany(longest: number, count: number, from: number, y: number): SVGElement {
+    const element = drawSpan(longest, from, from + 2, y);
+    element.removeAttribute("data-layer-tip");
+    element.setAttribute("data-tip", `${count} layers narrower than a pixel; the longest: ${model.layers[longest]!.name}`);
+    return element;
+  }
+
+  function drawSpan(index: number, from: number, to: number, y: number): SVGElement {
+    const layer = model.layers[index]!;
+    const overhead = isOverhead(layer);
+    const tint = overhead ? colour("vermillion") : layerColour(model, index, store.state.colours);
+    const chosen = store.state.selected.has(index);
+    const group = s("g", { class: `span${chosen ? " selected" : ""}${overhead ? " overhead" : ""}`, "data-layer": index, "data-layer-tip": index });
+    const box = { x: from.toFixed(1), y, width: (to - from).toFixed(1), height: kLane };
+    group.append(s("rect", { ...box, class: `k-${tint.key}` }));
+    if (overhead) group.append(s("rect", { ...box, class: "hatched" }));
+    const characters = Math.floor((to - from - 8) / kCharacter);
+    if (characters >= 5 && !overhead) {
+      const name = model.shortNames[index]!;
+      const text = (value: string, dy: number) => s("text", { x: (from + 4).toFixed(1), y: y + dy, class: `k-${tint.key}` }, value.length <= characters ? value : `${value.slice(0, characters - 1)}…`);
+      group.append(text(name, 17), text(`${numbers.milliseconds(model.timeMs[index])} ms`, 33), text(layer.type, 49));
+    }
+    return group;
+  }
+
+  function draw(): void {
+    if (svg.clientWidth === 0) return;
+    const { k, x } = scale();
+    const right = kLeft + width();
+    const height = kTop + lanes.length * kPitch;
+    svg.style.height = `${height}px`;
+    const [from, to] = [(kLeft - x) / k, (right - x) / k];
+    const steps = numbers.ticks(from, Math.min(to, end), Math.max(2, Math.floor(width() / 110)));
+    scene.replaceChildren(
+      s("g", { class: "axis" }, steps.map((step) => s("g", {}, s("line", { x1: x + step * k, x2: x + step * k, y1: 18, y2: height }),
+        s("text", { x: x + step * k, y: 14, class: x + step * k > right - 40 ? "end" : "" }, `${Number(step.toPrecision(6))} ms`)))),
+      s("text", { x: 4, y: 37, class: "lane-name" }, bands.length > 0 ? "Blocks" : ""), ...drawBands(),
+      ...lanes.flatMap((spans, lane) => [
+        s("text", { x: 4, y: kTop + lane * kPitch + kLane / 2 + 4, class: "lane-name" }, `Stream ${streams[lane]}`),
+        s("text", { x: 4, y: kTop + lane * kPitch + kLane + kStrip + 3, class: "lane-name" }, "Overhead"),
+        ...drawLane(spans, kTop + lane * kPitch), ...drawStrip(spans, kTop + lane * kPitch + kLane + 4),
+      ]));
+    range.textContent = `${numbers.milliseconds(from)} … ${numbers.milliseconds(Math.min(to, end))} of ${numbers.milliseconds(end)} ms`;
+    key.replaceChildren(...legend(model, store.state.colours).filter((entry) => entry.colour.key !== "vermillion").map((entry) => swatch(entry.colour, entry.label)),
+      ...(model.layers.some(isOverhead) ? [swatch(colour("vermillion"), "reformat, copy, cast (hatched)")] : []));
+  }
+
+  function reveal(layer: number): void {
+    const time = model.layers[layer]!.time;
+    if (!time) return;
+    const { k, x } = scale();
+    const [from, to] = [x + time.start_ms * k, x + (time.start_ms + time.average_ms) * k];
+    if (from >= kLeft && to <= kLeft + width() && to - from >= 3) draw();
+    else showRange(time.start_ms - time.average_ms * 8, time.start_ms + time.average_ms * 9);
+  }
+
+  function showRange(from: number, to: number): void {
+    const start = Math.max(0, from);
+    const k = Math.max(1, end / Math.max(1e-9, Math.min(end, to) - start));
+    zoom.set({ k, x: -start * (width() / end) * k, y: 0 });
+  }
+
+  svg.addEventListener("click", (event) => {
+    if (zoom.dragged) return;
+    const target = (event.target as Element).closest<SVGGElement>("[data-layer]");
+    if (!target) return;
+    const layer = Number(target.dataset.layer);
+    if (!event.ctrlKey && !event.metaKey) {
+      store.focus(layer);
+      return;
+    }
+    const selected = new Set(store.state.selected);
+    if (!selected.delete(layer)) selected.add(layer);
+    store.update({ selected, focus: layer });
+  });
+  new ResizeObserver(draw).observe(svg);
+
+  const note = end === 0 ? "There is no layer profile, so there is no timeline." :
+    "Average times of the layer profile, one layer after another on each stream. Wheel zooms, dragging moves.";
+  const bar = h("div", { class: "toolbar" }, choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours })),
+    h("button", { type: "button", click: () => zoom.zoom(1.6) }, "+"), h("button", { type: "button", click: () => zoom.zoom(1 / 1.6) }, "−"),
+    h("button", { type: "button", "data-tip": "All of it (0)", click: () => zoom.set({ k: 1, x: 0, y: 0 }) }, "Fit"), range);
+  return {
+    root: h("div", { class: "view timeline" }, bar, key, svg, h("p", { class: "dim" }, note)),
+    shown: () => { if (store.state.focus !== null && end > 0) reveal(store.state.focus); else draw(); },
+    changed: (state: Readonly<State>, before: Readonly<State>) => {
+      if (state.focus !== before.focus && state.focus !== null && end > 0) reveal(state.focus);
+      else if (state.selected !== before.selected || state.colours !== before.colours) draw();
+    },
+    keys: (event) => {
+      if (event.key !== "0") return false;
+      zoom.set({ k: 1, x: 0, y: 0 });
+      return true;
+    },
+  };
+}
