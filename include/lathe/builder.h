@@ -75,7 +75,7 @@ struct BuilderConfig {
   bool winograd = true;             // faster, less exact tactics, within the error budget
   std::vector<std::string> disabled_runners;
 
-  // Read and filled by the build. Same model and same complete cache: same engine bytes.
+  // Read and filled by the build. Same model, same cache: same engine bytes.
   TimingCache timing_cache;
   bool error_on_timing_cache_miss = false;
   bool detailed_layer_information = false;

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backend/backend.h"
@@ -32,6 +33,7 @@ class FakeBackend final : public Backend {
                                                          {"fake_copy", 0.05},  {"fake_winograd", 0.2},
                                                          {"fake_move", 0.5},   {"fake_reference", 50}};
   bool fast_tactics = true;
+  double prepare_seconds = 0;  // what preparing a tactic for timing takes, to reach the end of a budget
   bool throws_when_timed = false;  // as an operator does whose indices random data cannot give
   mutable int timings = 0;         // calls of prepare_timing
   mutable int packed_blocks = 0;   // blocks that compile() had to pack
@@ -40,6 +42,7 @@ class FakeBackend final : public Backend {
   std::vector<Tactic> tactics(const LayerQuery& query) const override;
   std::unique_ptr<TimedLayer> prepare_timing(const LayerQuery&, const Tactic& tactic) const override {
     ++timings;
+    std::this_thread::sleep_for(std::chrono::duration<double>(prepare_seconds));
     return std::make_unique<Timed>(times_ms.find(tactic.name)->second, throws_when_timed);
   }
   std::unique_ptr<Program> compile(const ProgramSpec& spec) const override;

@@ -18,6 +18,7 @@ namespace {
 
 constexpr double kGroupBytes = 96e6;
 constexpr size_t kLargestGroup = 8;
+constexpr const char* kNoTime = "not timed: the time budget is used up";
 
 double operand_bytes(const LayerQuery& query) {
   const SymbolValues opt = query.opt_values();
@@ -75,9 +76,16 @@ std::vector<double> Measurer::times(const LayerQuery& query, const std::vector<T
       throw_input_error(
           "the timing cache has no entry for layer '" + query.layer().name +
           "' and timing is not allowed (--errorOnTimingCacheMiss); its key is: " + layer_signature(query));
-    if (out_of_time()) return {};
-    measure(query, tactics, request, results);
+    if (!out_of_time()) measure(query, tactics, request, results);
+    for (size_t i = 0; i < tactics.size(); ++i)
+      if (!results[i].known) leave_untimed(query, tactics[i], results[i]);
   }
+  bool any_timed = false, any_untimed = false;
+  for (size_t i = 0; i < tactics.size(); ++i) {
+    any_timed |= !tactics[i].is_view && results[i].failure.empty();
+    any_untimed |= results[i].untimed;
+  }
+  if (any_untimed && !any_timed) return {};
   if (request.announce) announce(query, tactics, results);
   std::vector<double> times;
   for (const Result& r : results) times.push_back(r.failure.empty() ? r.ms : kImpossible);
@@ -92,6 +100,8 @@ void Measurer::look_up(const LayerQuery& query, const std::vector<Tactic>& tacti
       results[i].known = true;
     } else if (const auto ms = cache_.find(cache_key(target_, layer, tactics[i]))) {
       results[i] = {.ms = *ms, .known = true, .from_cache = true};
+    } else if (cache_.is_untimed(cache_key(target_, layer, tactics[i]), effort_.budget_seconds)) {
+      results[i] = {.known = true, .untimed = true, .failure = kNoTime};
     }
   }
 }
@@ -127,8 +137,7 @@ void Measurer::race(const LayerQuery& query, const std::vector<Tactic>& tactics,
   for (const size_t i : rivals) {
     // The leader so far is prepared again, and one rival of the first group has to run; the rest only in time.
     if (!running.empty() && !results[i].known && left_of(request) <= 0) {
-      results[i].failure = "not timed: the layer's share of the time budget is used up";
-      results[i].known = true;
+      leave_untimed(query, tactics[i], results[i]);
       continue;
     }
     try {
@@ -163,6 +172,14 @@ void Measurer::race(const LayerQuery& query, const std::vector<Tactic>& tactics,
     result.seconds = timings[k].seconds;
     result.known = true;
   }
+}
+
+void Measurer::leave_untimed(const LayerQuery& query, const Tactic& tactic, Result& result) {
+  const std::string layer = layer_signature(query);
+  cache_.insert_untimed(cache_key(target_, layer, tactic), effort_.budget_seconds,
+                        tactic.name + " | " + layer + " | " + types_signature(tactic));
+  result.known = result.untimed = true;
+  result.failure = kNoTime;
 }
 
 void Measurer::announce(const LayerQuery& query, const std::vector<Tactic>& tactics,

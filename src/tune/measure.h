@@ -25,8 +25,9 @@ class Measurer {
         1;                 // for the layer, preparing included; the first tactics are measured all the same
     bool announce = true;  // tell the observer
   };
-  // Milliseconds per tactic (0 for views); kImpossible where the tactic could not be prepared. Empty when there is no time left and
-  // not everything is in the cache.
+  // Milliseconds per tactic (0 for views); kImpossible where the tactic could not be prepared or there was no time for it.
+  // Empty when there was no time for any. What there was no time for is in the cache as such, so that the answer only
+  // depends on the cache once the layer is through.
   std::vector<double> times(const LayerQuery& query, const std::vector<Tactic>& tactics,
                             const Request& request);
 
@@ -37,7 +38,7 @@ class Measurer {
  private:
   struct Result {
     double ms = 0, seconds = 0;
-    bool known = false, from_cache = false;
+    bool known = false, from_cache = false, untimed = false;
     std::string failure;
   };
   void look_up(const LayerQuery& query, const std::vector<Tactic>& tactics, std::vector<Result>& results);
@@ -46,6 +47,7 @@ class Measurer {
   // Races `rivals` and stores what comes out.
   void race(const LayerQuery& query, const std::vector<Tactic>& tactics, const std::vector<size_t>& rivals,
             const Request& request, std::vector<Result>& results);
+  void leave_untimed(const LayerQuery& query, const Tactic& tactic, Result& result);
   void announce(const LayerQuery& query, const std::vector<Tactic>& tactics,
                 const std::vector<Result>& results);
 

@@ -21,11 +21,12 @@ namespace {
 
 constexpr std::string_view kMagic = "lathe timing cache ";
 constexpr std::string_view kHeader = "lathe timing cache 1";
+constexpr std::string_view kUntimed = "untimed:";
 
-std::string time_text(double milliseconds) {
+std::string number_text(double number) {
   std::array<char, 32> text;
   const auto end =
-      std::to_chars(text.data(), text.data() + text.size(), milliseconds, std::chars_format::general, 6);
+      std::to_chars(text.data(), text.data() + text.size(), number, std::chars_format::general, 6);
   return {text.data(), end.ptr};
 }
 
@@ -47,6 +48,22 @@ template <class Number, class... Format>
 bool parse(std::string_view text, Number& number, Format... format) {
   const auto result = std::from_chars(text.data(), text.data() + text.size(), number, format...);
   return result.ec == std::errc() && result.ptr == text.data() + text.size() && !text.empty();
+}
+
+std::string one_line(std::string_view comment) {
+  std::string line(comment);
+  for (char& c : line)
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  return line;
+}
+
+// "0.25" or "untimed:26". Every time is more than 0, so that 0 can stand for untimed.
+bool parse_time(std::string_view word, double& milliseconds, double& budget_seconds) {
+  const bool untimed = word.starts_with(kUntimed);
+  if (untimed) word.remove_prefix(kUntimed.size());
+  double& number = untimed ? budget_seconds : milliseconds;
+  return parse(word, number, std::chars_format::general) && std::isfinite(number) &&
+         (untimed ? number >= 0 : number > 0);
 }
 
 // Holds `path`.lock as long as it lives, so that two builds that end together lose no entries.
@@ -71,23 +88,38 @@ class FileLock {
 
 double round_time_ms(double milliseconds) {
   double rounded = 0;
-  parse(time_text(milliseconds), rounded, std::chars_format::general);
+  parse(number_text(milliseconds), rounded, std::chars_format::general);
   return rounded;
 }
 
 double TimingCache::insert(const Key& key, double milliseconds, std::string_view comment) {
-  Entry& entry = entries_[key];
-  entry.milliseconds = round_time_ms(milliseconds);
-  entry.comment = comment;
-  for (char& c : entry.comment)
-    if (static_cast<unsigned char>(c) < ' ') c = ' ';
-  return entry.milliseconds;
+  const double rounded = round_time_ms(milliseconds);
+  entries_[key] = {.milliseconds = rounded, .comment = one_line(comment)};
+  return rounded;
+}
+
+void TimingCache::insert_untimed(const Key& key, double budget_seconds, std::string_view comment) {
+  add(key, {.budget_seconds = round_time_ms(budget_seconds), .comment = one_line(comment)});
+}
+
+bool TimingCache::is_untimed(const Key& key, double budget_seconds) const {
+  const auto it = entries_.find(key);
+  return it != entries_.end() && it->second.milliseconds == 0 &&
+         it->second.budget_seconds >= round_time_ms(budget_seconds);
+}
+
+void TimingCache::add(const Key& key, const Entry& entry) {
+  const auto [it, is_new] = entries_.emplace(key, entry);
+  Entry& old = it->second;
+  if (is_new || old.milliseconds > 0) return;
+  if (entry.milliseconds > 0 || entry.budget_seconds > old.budget_seconds) old = entry;
 }
 
 std::optional<double> TimingCache::find(const Key& key) const {
   const auto it = entries_.find(key);
-  ++(it == entries_.end() ? misses_ : hits_);
-  return it == entries_.end() ? std::nullopt : std::optional(it->second.milliseconds);
+  const bool timed = it != entries_.end() && it->second.milliseconds > 0;
+  ++(timed ? hits_ : misses_);
+  return timed ? std::optional(it->second.milliseconds) : std::nullopt;
 }
 
 int TimingCache::merge_text(std::string_view text) {
@@ -110,21 +142,20 @@ int TimingCache::merge_text(std::string_view text) {
     const std::string_view target = take_word(line);
     if (target.empty()) continue;
     Key key;
-    double milliseconds = 0;
-    const bool good = current && target.size() == 16 && parse(target, key.target, 16) &&
-                      parse(take_word(line), key.signature, 16) && parse(take_word(line), key.tactic, 16) &&
-                      parse(take_word(line), milliseconds, std::chars_format::general) &&
-                      take_word(line).empty() && std::isfinite(milliseconds) && milliseconds > 0;
-    if (!good)
+    const bool has_key = current && target.size() == 16 && parse(target, key.target, 16) &&
+                         parse(take_word(line), key.signature, 16) && parse(take_word(line), key.tactic, 16);
+    Entry entry{.comment = one_line(comment)};
+    if (!has_key || !parse_time(take_word(line), entry.milliseconds, entry.budget_seconds) ||
+        !take_word(line).empty())
       ++skipped;
-    else if (!entries_.contains(key))
-      insert(key, milliseconds, comment);
+    else
+      add(key, entry);
   }
   return skipped;
 }
 
 void TimingCache::merge(const TimingCache& other) {
-  entries_.insert(other.entries_.begin(), other.entries_.end());
+  for (const auto& [key, entry] : other.entries_) add(key, entry);
 }
 
 std::string TimingCache::to_text() const {
@@ -132,7 +163,8 @@ std::string TimingCache::to_text() const {
   text += "\n";
   for (const auto& [key, entry] : entries_) {
     text += hex(key.target) + " " + hex(key.signature) + " " + hex(key.tactic) + " " +
-            time_text(entry.milliseconds);
+            (entry.milliseconds > 0 ? number_text(entry.milliseconds)
+                                    : std::string(kUntimed) + number_text(entry.budget_seconds));
     if (!entry.comment.empty()) text += "  # " + entry.comment;
     text += "\n";
   }

@@ -4,7 +4,9 @@
 //
 //   lathe timing cache 1
 //   <target key hash> <signature hash> <tactic id> <milliseconds>  # <signature, for people>
+//   <target key hash> <signature hash> <tactic id> untimed:<seconds>  # a budget of so many seconds ended before its turn
 //
+// What a budget did not reach is in the cache too, so that a build from it decides the same; a larger budget times it.
 // The key is everything that the time depends on, so an entry is either right or never looked up: lines that
 // cannot be read are skipped and counted. Times are rounded to the text's digits before anybody uses them: a
 // build from the cache sees the same numbers as the build that measured.
@@ -32,7 +34,13 @@ class TimingCache {
   double insert(const Key& key, double milliseconds, std::string_view comment = {});
   std::optional<double> find(const Key& key) const;
 
-  // Adds the entries of a text; entries that are there already stay. Returns how many lines were skipped.
+  // A budget of `budget_seconds` ended before the tactic was timed.
+  void insert_untimed(const Key& key, double budget_seconds, std::string_view comment = {});
+  // Was it not timed within this budget or a larger one?
+  bool is_untimed(const Key& key, double budget_seconds) const;
+
+  // Adds the entries of a text. A time that is there already stays; it takes the place of an untimed entry, and of two
+  // untimed ones the larger budget counts. Returns how many lines were skipped.
   int merge_text(std::string_view text);
   void merge(const TimingCache& other);
   std::string to_text() const;  // sorted by key
@@ -51,9 +59,11 @@ class TimingCache {
 
  private:
   struct Entry {
-    double milliseconds = 0;
+    double milliseconds = 0;  // 0: untimed
+    double budget_seconds = 0;
     std::string comment;
   };
+  void add(const Key& key, const Entry& entry);
   std::map<Key, Entry> entries_;
   mutable int64_t hits_ = 0, misses_ = 0;
 };

@@ -68,6 +68,35 @@ TEST(TimingCache, MergeKeepsWhatIsThere) {
   EXPECT_EQ(a.find({1, 1, 1}), 1);
 }
 
+TEST(TimingCache, WhatABudgetDidNotReachIsKeptUntilSomebodyTimesIt) {
+  TimingCache cache;
+  cache.insert_untimed({1, 1, 1}, 26, "Conv");
+  EXPECT_EQ(cache.find({1, 1, 1}), std::nullopt);
+  EXPECT_TRUE(cache.is_untimed({1, 1, 1}, 26));
+  EXPECT_TRUE(cache.is_untimed({1, 1, 1}, 6));
+  EXPECT_FALSE(cache.is_untimed({1, 1, 1}, 180));
+  EXPECT_FALSE(cache.is_untimed({1, 1, 2}, 6));
+  EXPECT_EQ(cache.to_text(),
+            "lathe timing cache 1\n0000000000000001 0000000000000001 0000000000000001 untimed:26  # Conv\n");
+
+  TimingCache read;
+  EXPECT_EQ(read.merge_text(cache.to_text()), 0);
+  EXPECT_EQ(read, cache);
+  read.insert_untimed({1, 1, 1}, 180);  // the larger budget counts
+  read.insert_untimed({1, 1, 1}, 6);
+  EXPECT_TRUE(read.is_untimed({1, 1, 1}, 180));
+  TimingCache timed;
+  timed.insert({1, 1, 1}, 0.5);
+  read.merge(timed);  // a time takes its place, and stays
+  read.merge(cache);
+  EXPECT_EQ(read.find({1, 1, 1}), 0.5);
+  EXPECT_FALSE(read.is_untimed({1, 1, 1}, 6));
+  EXPECT_EQ(read.merge_text("lathe timing cache 1\n"
+                            "0000000000000001 0000000000000001 0000000000000002 untimed:\n"
+                            "0000000000000001 0000000000000001 0000000000000003 untimed:-1\n"),
+            2);
+}
+
 TEST(TimingCache, NoiseIsNeverFatal) {
   std::mt19937 random(7);
   for (int i = 0; i < 300; ++i) {

@@ -134,6 +134,40 @@ TEST(Tune, SameCacheSameResultWithoutTiming) {
     EXPECT_EQ(warm.graph.choices[i].time_ms, cold.graph.choices[i].time_ms);
 }
 
+TEST(Tune, SameCacheSameResultWhenTheBudgetEndedEarly) {
+  std::string text = "graph \"many\" {\n", outputs;
+  for (int i = 1; i <= 16; ++i) {  // all different, so that each has to be timed
+    const std::string n = std::to_string(i);
+    text += "  input %x" + n + ": float32[1, 8, 4, " + n + "]\n";
+    outputs +=
+        "  %y" + n + ": float32[1, 8, 4, " + n + "] = Pointwise \"r" + n + "\" (%x" + n + ") {code=Relu}\n";
+  }
+  for (int i = 1; i <= 16; ++i) outputs += "  output %y" + std::to_string(i) + "\n";
+  text += outputs + "}";
+  FakeBackend slow;
+  slow.prepare_seconds = 0.02;
+  TimingCache cache;
+  const TuneOptions hasty = {.budget_seconds = 0.15};
+  const Tuned cold = tune(text, slow, hasty, &cache);
+  EXPECT_NE(cold.log.lines.back().find("budget for tuning ended"), std::string::npos)
+      << cold.log.lines.back();
+  EXPECT_NE(cache.to_text().find(" untimed:0.15  # fake_"), std::string::npos) << cache.to_text();
+
+  FakeBackend other;  // would choose otherwise
+  other.times_ms["fake_linear"] = 0.1;
+  TimingCache read;
+  read.merge_text(cache.to_text());
+  const Tuned warm = tune(text, other, {.budget_seconds = 0.15, .error_on_cache_miss = true}, &read);
+  EXPECT_EQ(other.timings, 0);
+  EXPECT_EQ(layers(warm), layers(cold));
+  EXPECT_EQ(to_text(warm.graph.graph), to_text(cold.graph.graph));
+  EXPECT_EQ(read, cache);
+
+  tune(text, other, {.budget_seconds = 100}, &read);  // a larger budget times the rest
+  EXPECT_GT(other.timings, 0);
+  EXPECT_EQ(read.to_text().find("untimed"), std::string::npos);
+}
+
 TEST(Tune, CacheMissCanBeAnError) {
   FakeBackend backend;
   try {

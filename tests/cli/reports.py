@@ -167,6 +167,14 @@ def cache(t):
         t.expect(t.run(*words, f"--saveEngine={name}.engine"), 0)
     t.check((t.folder / "b.engine").read_bytes() == (t.folder / "c.engine").read_bytes(), "the same cache gave other bytes")
     t.expect(t.run("--onnx=static.onnx", "--skipInference", "--errorOnTimingCacheMiss"), 1)
+    for seconds in (0.001, 0.3):  # the end of the budget is in the cache, too
+        words = ["--onnx=images.onnx", "--shapes=input:4x3x224x224", f"--timingCacheFile=c{seconds}.cache",
+                 f"--buildTime={seconds}", "--skipInference"]
+        t.expect(t.run(*words, "--saveEngine=a.engine"), 0)
+        t.expect(t.run(*words, "--saveEngine=b.engine", "--errorOnTimingCacheMiss"), 0)
+        t.check((t.folder / "a.engine").read_bytes() == (t.folder / "b.engine").read_bytes(),
+                f"a budget of {seconds} s: the same cache gave other bytes")
+    t.check("untimed:0.001" in (t.folder / "c0.001.cache").read_text(), "what there was no time for is not in the cache")
 
 
 def commands(t):
