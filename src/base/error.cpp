@@ -4,24 +4,50 @@
 #include <utility>
 
 namespace lathe {
+namespace {
 
-Error::Error(ErrorKind kind, std::string message) : kind_(kind), text_(std::move(message)) {}
+// Control characters, which the names in a damaged file may hold, as \n or \x1b, so that an error is one line; only a list
+// begins lines of its own, each with two spaces.
+std::string printable(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool list_entry = c == '\n' && text.substr(i + 1).starts_with("  ");
+    if ((c >= ' ' && c != 0x7f) || list_entry)
+      result += text[i];
+    else if (c == '\n')
+      result += "\\n";
+    else
+      result += {'\\', 'x', kDigits[c / 16], kDigits[c % 16]};
+  }
+  return result;
+}
+
+}  // namespace
+
+Error::Error(ErrorKind kind, std::string message) : kind_(kind), text_(printable(message)) {}
 
 Error& Error::add_context(std::string_view context) {
-  text_ = std::string(context) + ": " + text_;
+  text_ = printable(context) + ": " + text_;
   return *this;
 }
 
-void throw_input_error(std::string message) { throw Error(ErrorKind::Input, std::move(message)); }
+void throw_input_error(std::string message) {
+  throw Error(ErrorKind::Input, std::move(message));
+}
 
-void throw_system_error(std::string message) { throw Error(ErrorKind::System, std::move(message)); }
+void throw_system_error(std::string message) {
+  throw Error(ErrorKind::System, std::move(message));
+}
 
 void check(bool condition, std::string_view message, std::source_location where) {
   if (condition) return;
   std::string_view file = where.file_name();
   if (const auto src = file.rfind("src/"); src != std::string_view::npos) file.remove_prefix(src);
-  throw Error(ErrorKind::Internal, "internal error at " + std::string(file) + ":" + std::to_string(where.line()) +
-                                       ": " + std::string(message) + " (this is a bug in Lathe, please report it)");
+  throw Error(ErrorKind::Internal, "internal error at " + std::string(file) + ":" +
+                                       std::to_string(where.line()) + ": " + std::string(message) +
+                                       " (this is a bug in Lathe, please report it)");
 }
 
 }  // namespace lathe

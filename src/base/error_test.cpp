@@ -20,6 +20,12 @@ TEST(Error, ContextComesFirst) {
   }
 }
 
+TEST(Error, NamesWithControlCharactersStayOnOneLine) {
+  const Error error(ErrorKind::Input, "node 'a\nb\x1b[31m' \xc3\xa9:\n  a list entry");
+  EXPECT_STREQ(error.what(), "node 'a\\nb\\x1b[31m' \xc3\xa9:\n  a list entry");
+  EXPECT_STREQ(Error(ErrorKind::Input, "x").add_context("file 'a\n'").what(), "file 'a\\n': x");
+}
+
 TEST(Error, CheckNamesThePlace) {
   check(true, "fine");
   try {
