@@ -97,11 +97,35 @@ std::string Plan::settings(size_t section) const {
 std::shared_ptr<const PlanSection> Plan::section(size_t index) const {
   check(index < sections_.size(), "a plan has no such section");
   auto section = sections_[index]->get();
-  if (section->variants.size() != profiles.size())
-    throw_input_error("the engine's section for " + section->target.description + " has " +
-                      std::to_string(section->variants.size()) + " variants for " +
-                      std::to_string(profiles.size()) + " optimization profiles");
+  if (file_) check_fits(*section);
   return section;
+}
+
+// Manifest and sections of a file are checked one by one when they are read; here, that they speak of the same tensors.
+void Plan::check_fits(const PlanSection& section) const {
+  const std::string who = "is damaged: its section for " + section.target.description + " ";
+  if (section.variants.size() != profiles.size())
+    file_->fail(who + "has " + std::to_string(section.variants.size()) + " variants for " +
+                std::to_string(profiles.size()) + " optimization profiles");
+  const auto check_tensors = [&](const Graph& graph, const std::vector<ValueId>& values,
+                                 const std::vector<TensorInfo>& infos, const std::string& what) {
+    if (values.size() != infos.size())
+      file_->fail(who + "has " + std::to_string(values.size()) + " " + what + ", the model has " +
+                  std::to_string(infos.size()));
+    for (size_t i = 0; i < infos.size(); ++i) {
+      const Value& value = graph.value(values[i]);
+      if (value.dtype != infos[i].dtype || value.shape.size() != infos[i].shape.size())
+        file_->fail(who + "has another type or rank for '" + infos[i].name + "'");
+    }
+  };
+  for (const PlanVariant& variant : section.variants) {
+    check_tensors(*variant.graph, variant.graph->inputs(), inputs, "inputs");
+    check_tensors(*variant.graph, variant.graph->outputs(), outputs, "outputs");
+  }
+}
+
+std::string Plan::source() const {
+  return file_ ? file_->source() : "";
 }
 
 std::shared_ptr<const Graph> Plan::portable_graph() const {

@@ -92,12 +92,15 @@ class Plan {
   std::vector<std::byte> to_bytes() const;
   // How large the file is or would be.
   size_t serialized_bytes() const;
+  // The file that this plan was read from, "" when it is only in memory.
+  std::string source() const;
   // Bytes of the file that this plan was read from, 0 when it is only in memory.
   size_t file_bytes() const { return file_bytes_; }
 
  private:
   class LazySection;
   static std::shared_ptr<const Plan> open(std::shared_ptr<const ContainerReader> file);
+  void check_fits(const PlanSection& section) const;
   void write_to(FileWriter& file) const;
 
   std::vector<std::shared_ptr<LazySection>> sections_;

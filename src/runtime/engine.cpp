@@ -12,8 +12,14 @@ std::shared_ptr<const Engine> Engine::load(std::shared_ptr<const Plan> plan,
   const auto index = static_cast<size_t>(fit.section);
   const auto section = plan->section(index);
   std::vector<std::shared_ptr<const Program>> programs;
-  for (const PlanVariant& v : section->variants)
-    programs.push_back(backend->compile({v.graph, v.choices, v.memory, v.ranges, v.blobs}));
+  try {
+    for (const PlanVariant& v : section->variants)
+      programs.push_back(backend->compile({v.graph, v.choices, v.memory, v.ranges, v.blobs}));
+  } catch (const Error& error) {
+    // What a file asks for and no backend can do is a fault of the file, not a bug here.
+    if (plan->source().empty() || error.kind() == ErrorKind::System) throw;
+    throw_input_error("engine file '" + plan->source() + "' is damaged: " + error.what());
+  }
   return assemble(std::move(plan), std::move(backend), index, std::move(programs));
 }
 
