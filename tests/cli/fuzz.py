@@ -1,59 +1,80 @@
 # SPDX-License-Identifier: Apache-2.0
 """Damaged models and engines, and random flags: never a signal, never a hang, always an error line. Seeded."""
 import collections
+import pathlib
 import random
 import re
+import shutil
 import subprocess
 
+import damage
+import tiny_model
+
 QUICK = ["--iterations=1", "--warmUp=0", "--duration=0"]
-HUGE = [b"\xff" * 8, b"\0" * 8, b"\x7f" + b"\xff" * 7, (2**63 - 1).to_bytes(8, "little"), (2**31).to_bytes(8, "little")]
+SMALL = pathlib.Path(__file__).resolve().parents[1] / "models" / "small"
 VALUES = ["", "0", "1", "-1", "3", "abc", "1e99", "99999999999", "none", "x:1", "input:1x3x64x64", "input:2x3x64x64", "input:0x3x64x64",
           "input:-1x3x64x64", "input:2147483647x3x2147483647x2147483647", "input:1x3", "input:", "*:1x3x64x64", "in*:1x3x32x32",
           "'input':1x3x64x64", "'input:1x3", "a,b,c", ",,,", ":::", "workspace:1G", "workspace:1Q", "+CUDNN", "+x", "fp32:chw", "fp16:chw",
           "detailed", "lean", "cpu", "avx2", "force", "50,90", "101", "input:scalar", "x" * 5000, "\u00ff", "%s%n"]
 FILES = ["out.tmp", "no/such", "/", ""]
+STAMPED = re.compile(r"^\[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\] \[[EWIV]\] .")
+NAMED = re.compile(r"['\"][^'\"]+['\"]|input \w+|tensor \w+|node \w+")  # an error that speaks of an input, a tensor, a node
 SLOW = {"--duration", "--sleepTime", "--idleTime", "--warmUp", "--iterations", "--help", "--infStreams", "--streams", "--verifyPasses"}
 
 
-def damaged(data, rng):
-    """Bit flips, truncation, absurd lengths, inserted bytes."""
-    data, kind = bytearray(data), rng.random()
-    if kind < 0.5:
-        for _ in range(rng.choice([1, 1, 2, 8])):
-            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    elif kind < 0.65:
-        del data[rng.randrange(len(data)):]
-    elif kind < 0.85:
-        at = rng.randrange(len(data) - 8)
-        data[at:at + 8] = rng.choice(HUGE)
-    else:
-        at = rng.randrange(len(data))
-        data[at:at] = bytes(rng.randrange(256) for _ in range(rng.choice([1, 4, 100])))
-    return bytes(data)
+def verdict(t, what, *words, keep=None):
+    """Runs and checks that it ended by itself, and when it failed with lines that say so and name a thing.
 
-
-def verdict(t, what, *words):
-    """Runs and checks that it ended by itself, with an error line when it failed."""
+    `keep`: a file that is copied beside the build when something is wrong with it, to look at."""
+    before = len(t.failures)
     try:
         r = t.run(*words, timeout=120)
     except subprocess.TimeoutExpired:
         t.check(False, f"{what} hangs: {words}")
-        return None
-    errors = [line for line in r.err if "[E]" in line or line.startswith("Cannot find any")]
+        return keep_file(t, keep, before, None)
+    errors = [line for line in r.lines("err") if line.startswith(("[E]", "Cannot find any"))]
     t.check(r.code == 0 or (r.code == 1 and errors), f"{what}: exit {r.code}", r)
-    t.check(not any("internal error" in line or "runtime error" in line for line in r.err), f"{what}: our own bug", r)
-    return r.code
+    t.check(not any(bug in line for line in r.err for bug in ("internal error", "runtime error", "Sanitizer", "bad_alloc", "std::")),
+            f"{what}: our own bug", r)
+    loose = [line for line in r.err if not STAMPED.match(line) and not line.startswith(("Cannot find any", "  "))]  # "  ": a list's entry
+    t.check(not loose, f"{what}: an error of more than one line", r)
+    if keep and r.code == 1:
+        t.check(any(keep in line or NAMED.search(line) for line in errors), f"{what}: no error names a thing", r)
+    return keep_file(t, keep, before, r.code)
+
+
+def keep_file(t, name, before, code):
+    if name and len(t.failures) > before:
+        kept = t.bin.parent / "kept"
+        kept.mkdir(exist_ok=True)
+        shutil.copy(t.folder / name, kept / f"{len(t.failures)}.bin")
+        t.failures[-1] += f"\nthe file: {kept / f'{len(t.failures)}.bin'}"
+    return code
+
+
+def sources(t):
+    """What gets damaged: (flag, kind of damage, bytes, more flags)."""
+    level0 = ["--builderOptimizationLevel=0"]
+    tiny, engine = (t.folder / "tiny.onnx").read_bytes(), (t.folder / "tiny.engine").read_bytes()
+    tiny_model.write(t.folder / "external.onnx", size=64, external="weights.bin")
+    found = [("--loadEngine", kind, engine, []) for kind in (damage.damaged_bytes, damage.damaged_engine) * 3]
+    models = [(tiny, ["--optShapes=input:1x3x32x32"]), ((t.folder / "external.onnx").read_bytes(), [])]
+    models += [((SMALL / f"{name}.onnx").read_bytes(), []) for name in ("opset7", "opset9", "opset11", "opset13")]
+    for kind in (damage.damaged_bytes, damage.damaged_message, damage.damaged_message):
+        found += [("--onnx", kind, data, level0 + more) for data, more in models]
+    return found
 
 
 def files(t, count, rng):
-    sources = {"--onnx": (t.folder / "tiny.onnx").read_bytes(), "--loadEngine": (t.folder / "tiny.engine").read_bytes()}
-    codes = collections.Counter()
+    codes, every = collections.Counter(), sources(t)
     for i in range(count):
-        flag = rng.choice(sorted(sources))
-        (t.folder / "damaged.bin").write_bytes(damaged(sources[flag], rng))
-        more = ["--optShapes=input:1x3x32x32", "--builderOptimizationLevel=0"] if flag == "--onnx" else []
-        codes[flag, verdict(t, f"damaged file {i}", f"{flag}=damaged.bin", *QUICK, *more)] += 1
-    t.check(codes["--onnx", 1] > 0 and codes["--loadEngine", 1] > 0, f"no damaged file was refused: {codes}")
+        flag, kind, data, more = rng.choice(every)
+        (t.folder / "damaged.bin").write_bytes(kind(data, rng))
+        code = verdict(t, f"damaged file {i} ({kind.__name__})", f"{flag}=damaged.bin", *QUICK, *more, keep="damaged.bin")
+        codes[kind.__name__, flag, code] += 1
+    for kind in ("damaged_bytes", "damaged_message", "damaged_engine"):
+        t.check(any(codes[kind, flag, 1] for flag in ("--onnx", "--loadEngine")), f"{kind}: no file was refused: {codes}")
+    print("files:", ", ".join(f"{kind} {flag} exit {code}: {n}" for (kind, flag, code), n in sorted(codes.items(), key=str)))
 
 
 def flags(t, count, rng):

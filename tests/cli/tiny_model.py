@@ -58,8 +58,17 @@ def weights(name, dims, seed):
     return tensor(name, dims, values)
 
 
-def write(path, batch="batch", size=224, input_name="input"):
-    """`batch`: a number, or a name for a dynamic dimension. `size`: a number; None: height and width are dynamic."""
+def outside(initializer, location, offset, length):
+    """The same initializer with its data in another file."""
+    data = initializer[-length:]
+    entries = [("location", location), ("offset", str(offset)), ("length", str(length))]
+    kept = initializer[: -length - len(field(9, data)) + length]
+    return kept + b"".join(field(13, field(1, k) + field(2, v)) for k, v in entries) + field(14, 1), data
+
+
+def write(path, batch="batch", size=224, input_name="input", external=None):
+    """`batch`: a number, or a name for a dynamic dimension. `size`: a number; None: height and width are dynamic.
+    `external`: a file beside the model that takes the convolutions' weights."""
     spatial = ["height", "width"] if size is None else [size, size]
     nodes = [
         node("Conv", "Conv_0", [input_name, "w0", "b0"], ["c0"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[4, 4]),
@@ -73,6 +82,10 @@ def write(path, batch="batch", size=224, input_name="input"):
     ]
     initializers = [weights("w0", [8, 3, 3, 3], 1), weights("b0", [8], 2), weights("w1", [8, 8, 3, 3], 3),
                     weights("b1", [8], 4), weights("w2", [10, 8], 5), weights("b2", [10], 6)]
+    if external:
+        initializers[0], first = outside(initializers[0], external, 0, 8 * 3 * 9 * 4)
+        initializers[2], second = outside(initializers[2], external, len(first), 8 * 8 * 9 * 4)
+        path.with_name(external).write_bytes(first + second)
     graph = b"".join(field(1, n) for n in nodes) + field(2, "tiny") + b"".join(field(5, t) for t in initializers)
     graph += field(11, value_info(input_name, [batch, 3, *spatial])) + field(12, value_info("output", [batch, 10]))
     model = field(1, 8) + field(2, "lathe-tests") + field(3, "1.0") + field(7, graph) + field(8, field(2, 17))
