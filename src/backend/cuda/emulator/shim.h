@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For tests: enough of CUDA's execution model to run a generated kernel on the host, so that its arithmetic and indexing are
+// checked where there is no GPU. Threads of a block are fibers that run until they meet a barrier; the primitives of the
+// hardware (codegen_prelude.cpp) are replaced by what they mean. Asynchronous copies arrive only when they are waited for,
+// shared memory starts as garbage, and a barrier that not all threads reach is an error.
+//
+// Included in front of kernel sources by the emulator's driver; not part of the library.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+struct uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+struct Index3 {
+  unsigned x = 0, y = 0, z = 0;
+};
+static Index3 threadIdx, blockIdx, blockDim, gridDim;
+
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __shared__ static
+#define DEV inline
+
+typedef unsigned short u16;
+typedef unsigned int u32;
+
+namespace emulator {
+
+struct Copy {
+  void* to;
+  const void* from;
+  int bytes;
+};
+struct Fiber {
+  ucontext_t context;
+  std::vector<char> stack;
+  bool done = false;
+  std::vector<std::vector<Copy>> groups;
+};
+struct Warp {
+  alignas(16) unsigned char slots[32][64];
+  int arrived = 0;
+  unsigned generation = 0;
+};
+
+static ucontext_t scheduler;
+static std::vector<Fiber> fibers(1024);
+static std::vector<Warp> warps(32);
+static unsigned current, thread_count, arrived, generation, progress;
+static std::function<void()> kernel;
+alignas(1024) static char shared[232448];
+
+inline void yield() {
+  swapcontext(&fibers[current].context, &scheduler);
+}
+inline void fiber_main() {
+  kernel();
+  fibers[current].done = true;
+  ++progress;
+  yield();
+}
+inline void meet(int& count, unsigned& gen, int all) {
+  const unsigned mine = gen;
+  if (++count == all) {
+    count = 0;
+    ++gen;
+    ++progress;
+  } else {
+    while (gen == mine) yield();
+  }
+}
+inline Warp& warp() {
+  return warps[current / 32];
+}
+inline void warp_meet() {
+  const int lanes = thread_count < 32 ? static_cast<int>(thread_count) : 32;
+  meet(warp().arrived, warp().generation, lanes);
+}
+inline int lane() {
+  return static_cast<int>(current % 32);
+}
+template <class T>
+inline void put(const T& x) {
+  static_assert(sizeof(T) <= 64);
+  memcpy(warp().slots[lane()], &x, sizeof(T));
+  warp_meet();
+}
+template <class T>
+inline T get(int from) {
+  T x;
+  memcpy(&x, warp().slots[from], sizeof(T));
+  return x;
+}
+
+inline int run_block(unsigned threads) {
+  memset(shared, 0xcd, sizeof shared);
+  thread_count = threads;
+  arrived = 0;
+  for (Warp& w : warps) w.arrived = 0;
+  for (unsigned t = 0; t < threads; ++t) {
+    Fiber& f = fibers[t];
+    f.stack.resize(128 << 10);
+    f.done = false;
+    f.groups.assign(1, {});
+    getcontext(&f.context);
+    f.context.uc_stack = {.ss_sp = f.stack.data(), .ss_flags = 0, .ss_size = f.stack.size()};
+    f.context.uc_link = nullptr;
+    makecontext(&f.context, fiber_main, 0);
+  }
+  for (;;) {
+    const unsigned before = progress;
+    bool all_done = true;
+    for (unsigned t = 0; t < threads; ++t) {
+      if (fibers[t].done) continue;
+      current = t;
+      threadIdx = {t, 0, 0};
+      swapcontext(&scheduler, &fibers[t].context);
+      all_done = all_done && fibers[t].done;
+    }
+    if (all_done) return 0;
+    if (progress == before) return 1;  // threads wait for others that have left
+  }
+}
+
+template <class... A, size_t... I>
+void call(void (*f)(A...), void** args, std::index_sequence<I...>) {
+  f(*static_cast<std::remove_const_t<A>*>(args[I])...);
+}
+
+// 0, or 1 when threads of a block never meet at a barrier.
+template <class... A>
+int launch(void (*f)(A...), void** args, const unsigned* grid, unsigned threads) {
+  kernel = [=] { call(f, args, std::index_sequence_for<A...>()); };
+  blockDim = {threads, 1, 1};
+  gridDim = {grid[0], grid[1], grid[2]};
+  for (unsigned z = 0; z < grid[2]; ++z)
+    for (unsigned y = 0; y < grid[1]; ++y)
+      for (unsigned x = 0; x < grid[0]; ++x) {
+        blockIdx = {x, y, z};
+        if (run_block(threads)) return 1;
+      }
+  return 0;
+}
+
+}  // namespace emulator
+
+inline void __syncthreads() {
+  static int& count = reinterpret_cast<int&>(emulator::arrived);
+  emulator::meet(count, emulator::generation, static_cast<int>(emulator::thread_count));
+}
+inline void __syncwarp() {
+  emulator::warp_meet();
+}
+inline void __threadfence() {}
+
+inline float __uint_as_float(u32 x) {
+  float f;
+  memcpy(&f, &x, 4);
+  return f;
+}
+inline u32 __float_as_uint(float x) {
+  u32 u;
+  memcpy(&u, &x, 4);
+  return u;
+}
+inline float __expf(float x) {
+  return expf(x);
+}
+inline float __fdividef(float a, float b) {
+  return a / b;
+}
+inline float rsqrtf(float x) {
+  return 1.f / sqrtf(x);
+}
+inline float __fmaf_rn(float a, float b, float c) {
+  return fmaf(a, b, c);
+}
+template <class T>
+inline T min(T a, T b) {
+  return b < a ? b : a;
+}
+template <class T>
+inline T max(T a, T b) {
+  return a < b ? b : a;
+}
+
+inline float f16_to_f32(u16 x) {
+  _Float16 h;
+  memcpy(&h, &x, 2);
+  return static_cast<float>(h);
+}
+inline u16 f32_to_f16(float x) {
+  const _Float16 h = static_cast<_Float16>(x);
+  u16 u;
+  memcpy(&u, &h, 2);
+  return u;
+}
+inline u16 f32_to_bf16(float x) {
+  const u32 u = __float_as_uint(x);
+  if (x != x) return 0x7fff;
+  return static_cast<u16>((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+inline u32 f32_to_f16x2(float lo, float hi) {
+  return f32_to_f16(lo) | static_cast<u32>(f32_to_f16(hi)) << 16;
+}
+inline u32 f32_to_bf16x2(float lo, float hi) {
+  return f32_to_bf16(lo) | static_cast<u32>(f32_to_bf16(hi)) << 16;
+}
+
+template <class T>
+inline T shuffle_xor(T x, int mask) {
+  emulator::put(x);
+  const T y = emulator::get<T>(emulator::lane() ^ mask);
+  emulator::warp_meet();
+  return y;
+}
+inline char* shared_memory() {
+  return emulator::shared;
+}
+inline void copy_async(void* to, const void* from, int bytes) {
+  emulator::fibers[emulator::current].groups.back().push_back({to, from, bytes});
+}
+inline void copy_commit() {
+  emulator::fibers[emulator::current].groups.emplace_back();
+}
+template <int N>
+inline void copy_wait() {
+  auto& groups = emulator::fibers[emulator::current].groups;
+  while (groups.size() > N + 1) {
+    for (const emulator::Copy& c : groups.front()) {
+      memset(c.to, 0, 16);
+      memcpy(c.to, c.from, static_cast<size_t>(c.bytes));
+    }
+    groups.erase(groups.begin());
+  }
+}
+inline void load_matrix(u32 (&r)[4], const void* row) {
+  emulator::put(row);
+  const int l = emulator::lane();
+  for (int m = 0; m < 4; ++m) memcpy(&r[m], emulator::get<const char*>(m * 8 + l / 4) + (l % 4) * 4, 4);
+  emulator::warp_meet();
+}
+inline void load_matrix_transposed(u32 (&r)[4], const void* row) {
+  emulator::put(row);
+  const int l = emulator::lane();
+  for (int m = 0; m < 4; ++m) {
+    u16 e[2];
+    for (int i = 0; i < 2; ++i)
+      memcpy(&e[i], emulator::get<const char*>(m * 8 + (l % 4) * 2 + i) + (l / 4) * 2, 2);
+    memcpy(&r[m], e, 4);
+  }
+  emulator::warp_meet();
+}
+template <class Widen>
+inline void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, Widen widen16) {
+  struct Both {
+    u32 a[4], b[2];
+  } mine = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
+  emulator::put(mine);
+  const int l = emulator::lane(), g = l / 4, t = l % 4;
+  const auto half = [&](u32 x, int i) { return widen16(static_cast<u16>(x >> 16 * i)); };
+  for (int i = 0; i < 4; ++i) {
+    const int row = g, column = t * 2 + i % 2;
+    float sum = d[i];
+    for (int k = 0; k < 16; ++k) {
+      const Both left = emulator::get<Both>(row * 4 + k % 8 / 2);
+      const Both right = emulator::get<Both>(column * 4 + k % 8 / 2);
+      sum += half(left.a[(k / 8) * 2 + i / 2], k % 2) * half(right.b[k / 8], k % 2);
+    }
+    d[i] = sum;
+  }
+  emulator::warp_meet();
+}
+inline void multiply_f16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  multiply(d, a, b0, b1, [](u16 x) { return f16_to_f32(x); });
+}
+inline void multiply_bf16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  multiply(d, a, b0, b1, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); });
+}
+inline void wait_for_previous_kernel() {}
+inline void allow_next_kernel() {}

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The comparison of generated kernels with the oracle; see generated_check.h. (Named _test so that it belongs to the test
+// program.) Kernels of a layer are compiled together by the host's compiler, each in a namespace of its own.
+#include "backend/cuda/generated_check.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <new>
+#include <random>
+
+#include "base/floats.h"
+#include "ops/build.h"
+
+namespace lathe::cuda {
+namespace {
+
+Tensor random_tensor(const CheckedInput& input, std::mt19937& random) {
+  std::vector<double> values(static_cast<size_t>(element_count(input.extents)));
+  std::uniform_real_distribution<double> uniform(input.low, input.high);
+  for (double& v : values) v = bf16_to_float(float_to_bf16(static_cast<float>(uniform(random))));
+  if (!is_float(input.dtype))
+    for (double& v : values) v = std::floor(v);
+  return Tensor::from_doubles(input.dtype, input.extents, values);
+}
+
+struct Problem {
+  Graph graph;
+  NodeId node = kNoNode;
+  std::vector<Tensor> inputs, expected;
+  SymbolRanges ranges;
+  SymbolValues symbols;
+};
+
+Problem make_problem(const LayerCase& layer) {
+  Problem p;
+  GraphEditor editor(p.graph);
+  std::mt19937 random(7);
+  std::vector<ValueId> ids, operand_ids;
+  const auto add = [&](const CheckedInput& input) {
+    if (input.absent) {
+      p.inputs.emplace_back();
+      return kNoValue;
+    }
+    Tensor t = random_tensor(input, random);
+    p.inputs.push_back(t);
+    const std::string name = "x" + std::to_string(p.inputs.size());
+    if (input.constant) return editor.add_constant(name, t);
+    Shape shape = to_shape(input.extents);
+    if (layer.dynamic_batch && shape.size() == layer.inputs[0].extents.size() &&
+        input.extents[0] == layer.inputs[0].extents[0]) {
+      shape[0] = Dim::symbol("batch");
+      p.symbols["batch"] = input.extents[0];
+      p.ranges["batch"] = {1, input.extents[0], input.extents[0] * 2};
+    }
+    return editor.add_input(name, input.dtype, shape);
+  };
+  for (const CheckedInput& input : layer.inputs) ids.push_back(add(input));
+  const std::vector<ValueId> outputs = append_node(editor, "layer", layer.op, ids, {}, {}, layer.outputs);
+  p.node = p.graph.order().back();
+  for (const CheckedInput& input : layer.operands) operand_ids.push_back(add(input));
+  if (!layer.epilogue.empty()) editor.set_epilogue(p.node, layer.epilogue, operand_ids);
+  editor.set_allowed_types(p.node, layer.allowed_types);
+  for (const ValueId v : outputs) editor.mark_output(v);
+  EvaluateContext context{.inputs = p.inputs, .output_count = outputs.size(), .symbols = &p.symbols};
+  p.expected = evaluate_node(p.graph.node(p.node), context, p.graph.value(outputs[0]).dtype);
+  p.expected.resize(outputs.size());
+  return p;
+}
+
+// Where a logical index lies in storage.
+int64_t storage_offset(const Extents& extents, const Format& format, int64_t linear) {
+  if (format.is_linear()) return linear;
+  Extents index(extents.size());
+  for (size_t d = extents.size(); d-- > 0; linear /= extents[d]) index[d] = linear % extents[d];
+  int64_t o = 0;
+  for (const size_t d : storage_order(extents.size(), format)) o = o * extents[d] + index[d];
+  return o;
+}
+
+void write_element(DType type, std::byte* base, int64_t i, const Tensor& from, int64_t k) {
+  const int64_t bytes = dtype_bytes(type, 1);
+  if (type == from.dtype()) {
+    std::memcpy(base + i * bytes, from.bytes().data() + k * bytes, static_cast<size_t>(bytes));
+    return;
+  }
+  const float value = from.data<float>()[static_cast<size_t>(k)];
+  const uint16_t bits = type == DType::BFloat16 ? float_to_bf16(value) : float_to_fp16(value);
+  std::memcpy(base + i * 2, &bits, 2);
+}
+
+constexpr size_t kGuard = 128;
+using Bytes = std::vector<std::byte>;
+
+// Exactly as long as asked for, and aligned.
+struct Aligned {
+  explicit Aligned(const Bytes& content)
+      : data(static_cast<std::byte*>(::operator new(content.size() + 1, std::align_val_t(256)))) {
+    std::memcpy(data, content.data(), content.size());
+  }
+  Aligned(const Aligned&) = delete;
+  ~Aligned() { ::operator delete(data, std::align_val_t(256)); }
+  std::byte* data;
+};
+
+struct Buffers {
+  std::vector<Bytes> inputs, outputs;  // empty: absent
+};
+
+Buffers make_buffers(const Problem& p, const Tactic& t) {
+  Buffers b;
+  const Node& node = p.graph.node(p.node);
+  for (size_t i = 0; i < p.inputs.size(); ++i) {
+    b.inputs.emplace_back();
+    if (t.inputs[i].dtype == DType::Undefined) continue;
+    const Tensor& x = p.inputs[i];
+    b.inputs[i].resize(
+        static_cast<size_t>(storage_bytes(t.inputs[i].dtype, x.extents(), t.inputs[i].format)));
+    for (int64_t k = 0; k < x.size(); ++k)
+      write_element(t.inputs[i].dtype, b.inputs[i].data(), storage_offset(x.extents(), t.inputs[i].format, k),
+                    x, k);
+  }
+  for (size_t i = 0; i < p.expected.size(); ++i) {
+    b.outputs.emplace_back();
+    if (node.outputs[i] == kNoValue) continue;
+    const auto bytes = storage_bytes(t.outputs[i].dtype, p.expected[i].extents(), t.outputs[i].format);
+    b.outputs[i].assign(static_cast<size_t>(bytes) + kGuard, std::byte{0xcd});
+  }
+  return b;
+}
+
+std::string describe(const Tactic& t) {
+  std::string text = t.name;
+  for (const TensorType& type : t.inputs) text += " " + to_string(type);
+  text += " ->";
+  for (const TensorType& type : t.outputs) text += " " + to_string(type);
+  return text;
+}
+
+double rounding_of(DType type) {
+  if (type == DType::BFloat16) return 1.0 / 256;
+  if (type == DType::Float16) return 1.0 / 2048;
+  return 0;
+}
+
+void compare(const LayerCase& layer, const Problem& p, const Tactic& t, const Buffers& b) {
+  for (size_t o = 0; o < p.expected.size(); ++o) {
+    if (b.outputs[o].empty()) continue;
+    const Tensor& want = p.expected[o];
+    const DType type = t.outputs[o].dtype;
+    const std::vector<double> values = want.to_doubles();
+    const std::span<const std::byte> stored(b.outputs[o].data(), b.outputs[o].size() - kGuard);
+    const std::vector<double> got_values =
+        Tensor::wrap(type, {static_cast<int64_t>(stored.size()) / dtype_bytes(type, 1)}, stored, nullptr)
+            .to_doubles();
+    double largest = 0;
+    for (const double v : values)
+      if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
+    const double limit =
+        is_float(type) ? (layer.tolerance + rounding_of(type) / 64) * t.error_factor * largest : 0;
+    for (int64_t k = 0; k < want.size(); ++k) {
+      const double expected = values[static_cast<size_t>(k)];
+      const double got =
+          got_values[static_cast<size_t>(storage_offset(want.extents(), t.outputs[o].format, k))];
+      if (got == expected || (std::isnan(got) && std::isnan(expected))) continue;
+      if (std::abs(got - expected) <= limit + rounding_of(type) * std::abs(expected)) continue;
+      ADD_FAILURE() << describe(t) << "\n  output " << o << " element " << k << " of "
+                    << to_string(want.extents()) << ": " << got << ", expected " << expected << " (largest "
+                    << largest << ")";
+      return;
+    }
+    for (size_t g = 0; g < kGuard; ++g)
+      if (b.outputs[o][stored.size() + g] != std::byte{0xcd}) {
+        ADD_FAILURE() << describe(t) << "\n  writes behind output " << o;
+        return;
+      }
+  }
+}
+
+// --- the emulator ------------------------------------------------------------------------------------------------
+class Emulator {
+ public:
+  Emulator()
+      : folder_(std::filesystem::path(testing::TempDir()) / ("lathe_emulator_" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+    std::filesystem::copy_file("src/backend/cuda/emulator/shim.h", folder_ / "shim.h",
+                               std::filesystem::copy_options::overwrite_existing);
+    // Precompiled: most of the time would go into the standard headers.
+    const std::string command = compiler() + " -x c++-header " + (folder_ / "shim.h").string();
+    EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  }
+  ~Emulator() {
+    std::error_code ignored;
+    if (!getenv("KEEP")) std::filesystem::remove_all(folder_, ignored);
+  }
+
+  // launch_0, launch_1, ... of the given kernels.
+  void* build(const std::vector<const KernelSource*>& kernels) {
+    const std::string stem = (folder_ / ("k" + std::to_string(++count_))).string();
+    std::ofstream file(stem + ".cpp");
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      std::string text = kernels[i]->source.substr(device_primitives().size());
+      const std::string linkage = "extern \"C\" __global__";
+      text.replace(text.find(linkage), linkage.size(), "__global__");
+      file << "namespace k" << i << " {\n" << text << "}\n";
+      file << "extern \"C\" int launch_" << i
+           << "(void** args, const unsigned* grid, unsigned threads) { return "
+           << "emulator::launch(k" << i << "::" << kernels[i]->entry << ", args, grid, threads); }\n";
+    }
+    file.close();
+    const std::string command = compiler() + " -shared -o " + stem + ".so -include " +
+                                (folder_ / "shim.h").string() + " " + stem + ".cpp";
+    if (std::system(command.c_str()) != 0) {
+      std::filesystem::copy_file(stem + ".cpp", "build/emulator_failed.cpp",
+                                 std::filesystem::copy_options::overwrite_existing);
+      return nullptr;
+    }
+    return dlopen((stem + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+
+ private:
+  static std::string compiler() { return "c++ -std=c++20 -O1 -w -fPIC -ffp-contract=off"; }
+  std::filesystem::path folder_;
+  int count_ = 0;
+};
+
+using Launch = int (*)(void** args, const unsigned* grid, unsigned threads);
+
+void run_emulated(const Problem& p, const Tactic& tactic, const LayerSource& layer, void* library,
+                  size_t first, Buffers& b) {
+  std::vector<std::unique_ptr<Aligned>> inputs, outputs;
+  for (const Bytes& x : b.inputs) inputs.push_back(std::make_unique<Aligned>(x));
+  for (const Bytes& x : b.outputs) outputs.push_back(std::make_unique<Aligned>(x));
+  std::map<std::string, std::unique_ptr<Aligned>> blocks;
+  for (const auto& [name, make] : layer.blocks) blocks[name] = std::make_unique<Aligned>(make());
+  const Aligned scratch(Bytes(static_cast<size_t>(layer.scratch_bytes.evaluate(p.symbols)), std::byte{0xff}));
+  for (size_t k = 0; k < layer.kernels.size(); ++k) {
+    const KernelSource& kernel = layer.kernels[k];
+    std::vector<int64_t> storage;
+    for (const KernelArg& arg : kernel.args) {
+      switch (arg.kind) {
+        case KernelArg::Kind::Input:
+          storage.push_back(reinterpret_cast<int64_t>(inputs.at(arg.index)->data));
+          break;
+        case KernelArg::Kind::Output:
+          storage.push_back(reinterpret_cast<int64_t>(outputs.at(arg.index)->data));
+          break;
+        case KernelArg::Kind::Scratch:
+          storage.push_back(reinterpret_cast<int64_t>(scratch.data + arg.value.evaluate(p.symbols)));
+          break;
+        case KernelArg::Kind::Packed:
+          storage.push_back(reinterpret_cast<int64_t>(blocks.at(arg.block)->data));
+          break;
+        case KernelArg::Kind::Number:
+          storage.push_back(arg.value.evaluate(p.symbols));
+          break;
+      }
+    }
+    std::vector<void*> args;
+    for (int64_t& s : storage) args.push_back(&s);
+    unsigned grid[3];
+    for (size_t d = 0; d < 3; ++d) grid[d] = static_cast<unsigned>(kernel.grid[d].evaluate(p.symbols));
+    const auto launch =
+        reinterpret_cast<Launch>(dlsym(library, ("launch_" + std::to_string(first + k)).c_str()));
+    ASSERT_NE(launch, nullptr);
+    EXPECT_EQ(launch(args.data(), grid, static_cast<unsigned>(kernel.threads)), 0)
+        << describe(tactic) << ": " << kernel.entry
+        << ": threads wait at a barrier for others that have left";
+  }
+  for (size_t i = 0; i < b.outputs.size(); ++i)
+    if (!b.outputs[i].empty()) std::memcpy(b.outputs[i].data(), outputs[i]->data, b.outputs[i].size());
+}
+
+}  // namespace
+
+int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>& layers) {
+  static Emulator emulator;
+  struct Run {
+    size_t layer = 0;
+    Tactic tactic;
+    LayerSource source;
+  };
+  std::vector<Problem> problems;
+  std::vector<Run> runs;
+  for (const LayerCase& layer : layers) {
+    problems.push_back(make_problem(layer));
+    const Problem& p = problems.back();
+    const LayerQuery query{p.graph, p.node, p.ranges};
+    for (const Tactic& tactic : family.list(query))
+      if (tactic.support.ok) runs.push_back({problems.size() - 1, tactic, family.generate(query, tactic)});
+  }
+  std::vector<const KernelSource*> kernels;
+  for (const Run& run : runs)
+    for (const KernelSource& k : run.source.kernels) kernels.push_back(&k);
+  if (kernels.empty()) return 0;
+  void* library = emulator.build(kernels);
+  if (library == nullptr) {
+    ADD_FAILURE() << "the sources do not compile: build/emulator_failed.cpp";
+    return 0;
+  }
+  size_t first = 0;
+  for (const Run& run : runs) {
+    const Problem& p = problems[run.layer];
+    SCOPED_TRACE("case " + std::to_string(run.layer) + ": " +
+                 std::string(op_display_name(layers[run.layer].op)));
+    Buffers buffers = make_buffers(p, run.tactic);
+    run_emulated(p, run.tactic, run.source, library, first, buffers);
+    compare(layers[run.layer], p, run.tactic, buffers);
+    first += run.source.kernels.size();
+  }
+  return static_cast<int>(runs.size());
+}
+
+std::vector<std::string> generated_refusals(const GeneratedFamily& family, const LayerCase& layer) {
+  const Problem p = make_problem(layer);
+  std::vector<std::string> out;
+  for (const Tactic& t : family.list({p.graph, p.node, p.ranges}))
+    if (!t.support.ok) out.push_back(describe(t) + ": " + t.support.reason);
+  return out;
+}
+
+}  // namespace lathe::cuda

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A generated CUDA kernel as data: source text, the operands and numbers that it takes, and its launch geometry.
+//
+// Constant dims become literals in the source; symbolic dims become 64-bit parameters, and grids are dims, so that one binary
+// serves every shape of a profile. Sources include nothing: NVRTC needs no headers, and the emulator of the tests can stand in
+// for the few primitives of the hardware.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/tactic.h"
+#include "ir/dim.h"
+
+namespace lathe::cuda {
+
+struct KernelArg {
+  enum class Kind : uint8_t {
+    Input,    // address of the node's input `index`
+    Output,   // address of the node's output `index`
+    Scratch,  // address of the layer's scratch memory + `value` bytes
+    Packed,   // address of the packed block `block`
+    Number,   // `value`, as int64
+  };
+  Kind kind = Kind::Number;
+  size_t index = 0;
+  Dim value;
+  std::string block;
+};
+
+// One launch. Nothing is launched when a grid dim is 0.
+struct KernelSource {
+  std::string entry;   // name of the __global__ function
+  std::string source;  // complete
+  std::vector<KernelArg> args;
+  std::array<Dim, 3> grid = {1, 1, 1};
+  int threads = 256;
+  int shared_bytes = 0;  // dynamic
+};
+
+// What a layer is made of with one tactic: launches in order, and memory that they share.
+struct LayerSource {
+  std::vector<KernelSource> kernels;
+  Dim scratch_bytes = 0;
+  // Blocks that the kernels take as Packed, by name: made from constants at build.
+  std::map<std::string, std::function<std::vector<std::byte>()>> blocks = {};
+};
+
+// The text that goes before every kernel: hardware primitives (PTX), which the emulator replaces, and what is built on them.
+std::string_view device_primitives();
+std::string_view device_prelude();
+
+// "float", "f16", ... as the prelude names storage types; empty: no kernel stores it.
+std::string_view storage_name(DType dtype);
+// float for floating point, long long for integers and bool.
+std::string_view compute_name(DType dtype);
+
+// Collects arguments and text of one kernel.
+class KernelBuilder {
+ public:
+  explicit KernelBuilder(std::string entry) { kernel_.entry = std::move(entry); }
+
+  // Expressions of pointers, typed as stored.
+  std::string input(size_t i, DType dtype);
+  std::string output(size_t i, DType dtype);
+  std::string scratch(const Dim& bytes, std::string_view type);
+  std::string packed(std::string_view block, std::string_view type);
+  // An expression of type idx.
+  std::string number(const Dim& dim);
+
+  void line(std::string_view text) { (body_ += text) += '\n'; }
+  // Device functions before the kernel.
+  void global(std::string_view text) { (globals_ += text) += '\n'; }
+  // Index type: 64 bits when an operand may have 2^31 elements or more.
+  void set_wide(bool wide) { wide_ = wide; }
+  // Results in 16 bits do not need the last bits of exp and division.
+  void set_fast_math(bool fast) { fast_ = fast; }
+  KernelSource& kernel() { return kernel_; }
+  // The whole source.
+  KernelSource finish();
+
+ private:
+  std::string argument(KernelArg arg, const std::string& name, const std::string& type);
+
+  KernelSource kernel_;
+  std::vector<std::string> parameters_, casts_;
+  std::map<std::string, std::string, std::less<>> known_;  // what was asked for -> its name
+  std::string globals_, body_;
+  bool wide_ = false, fast_ = false;
+};
+
+}  // namespace lathe::cuda
