@@ -33,6 +33,7 @@ struct LayerCase {
   double tolerance = 2e-6;
   // The first dim of inputs that have the rank and batch of input 0 is a symbol: a kernel made for all batches.
   bool dynamic_batch = false;
+  TensorType from, to;  // of a Reformat
 };
 
 // How many tactics were run. Differences are test failures that name all of it. Cases that come together are compiled

@@ -5,17 +5,22 @@
 // last: it runs everything, on the host, slowly.
 #include <fmt/format.h>
 
-#include "backend/cuda/kernel.h"
+#include "backend/cuda/generated_layer.h"
 #include "base/error.h"
 
 namespace lathe::cuda {
 
 TacticFamily view_tactics();
 TacticFamily reference_tactics();
+// Kernels of ours, generated:
+GeneratedFamily copy_family();
+GeneratedFamily pointwise_family();
 
 std::vector<TacticFamily> tactic_families() {
   return {
       view_tactics(),
+      generated_tactics<copy_family>(),
+      generated_tactics<pointwise_family>(),
       reference_tactics(),
   };
 }

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From generated sources to what the backend runs: one LayerKernel for all families that are described by a GeneratedFamily.
+#pragma once
+
+#include "backend/cuda/kernel.h"
+#include "backend/cuda/own_tactic.h"
+
+namespace lathe::cuda {
+
+std::unique_ptr<LayerKernel> make_generated_layer(LayerSource source, const Device& device,
+                                                  const PackContext& pack);
+
+// The family as the backend knows it: `return generated_tactics<pointwise_family>();`
+template <GeneratedFamily (*family)()>
+TacticFamily generated_tactics() {
+  return {family().runner, [](const LayerQuery& query, const Device&) { return family().list(query); },
+          [](const LayerQuery& query, const Tactic& tactic, const Device& device, const PackContext& pack) {
+            return make_generated_layer(family().generate(query, tactic), device, pack);
+          }};
+}
+
+// A launch of one generated kernel at concrete extents.
+class GeneratedLaunch {
+ public:
+  GeneratedLaunch(const KernelSource& source, const GpuKernel& kernel, const SymbolValues& symbols);
+  // `blocks`: addresses of packed blocks by name.
+  void enqueue(const LayerArgs& args, const std::map<std::string, DeviceMemory>& blocks,
+               CUstream stream) const;
+
+ private:
+  const KernelSource& source_;
+  const GpuKernel& kernel_;
+  LaunchShape shape_;
+  std::vector<int64_t> numbers_;  // per argument: its number, or offset in scratch
+};
+
+}  // namespace lathe::cuda
