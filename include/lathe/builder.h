@@ -74,6 +74,7 @@ struct BuilderConfig {
   double time_budget_seconds = -1;  // for tuning; -1: by level
   bool winograd = true;             // faster, less exact tactics, within the error budget
   std::vector<std::string> disabled_runners;
+  int64_t workspace_limit_bytes = -1;  // of one layer's scratch memory; tactics that need more are refused; -1: none
 
   // Read and filled by the build. Same model, same cache: same engine bytes.
   TimingCache timing_cache;

@@ -39,6 +39,8 @@ class Backend {
   // fastest: level 0 takes the first supported one without timing.
   virtual std::vector<Tactic> tactics(const LayerQuery& query) const = 0;
   virtual std::unique_ptr<TimedLayer> prepare_timing(const LayerQuery& query, const Tactic& tactic) const = 0;
+  // Scratch memory of the layer with this tactic at the largest shapes; -1: this device does not say. As dear as making the layer.
+  virtual int64_t scratch_bytes(const LayerQuery&, const Tactic&) const { return -1; }
   virtual std::unique_ptr<Program> compile(const ProgramSpec& spec) const = 0;
 
   // Types that --fp16, --bf16 ... can use here; `reason` says why not.

@@ -33,6 +33,7 @@ class FakeBackend final : public Backend {
                                                          {"fake_copy", 0.05},  {"fake_winograd", 0.2},
                                                          {"fake_move", 0.5},   {"fake_reference", 50}};
   bool fast_tactics = true;
+  std::map<std::string, int64_t, std::less<>> scratch;  // bytes by tactic
   double prepare_seconds = 0;  // what preparing a tactic for timing takes, to reach the end of a budget
   bool throws_when_timed = false;  // as an operator does whose indices random data cannot give
   mutable int timings = 0;         // calls of prepare_timing
@@ -44,6 +45,10 @@ class FakeBackend final : public Backend {
     ++timings;
     std::this_thread::sleep_for(std::chrono::duration<double>(prepare_seconds));
     return std::make_unique<Timed>(times_ms.find(tactic.name)->second, throws_when_timed);
+  }
+  int64_t scratch_bytes(const LayerQuery&, const Tactic& tactic) const override {
+    const auto found = scratch.find(tactic.name);
+    return found == scratch.end() ? 0 : found->second;
   }
   std::unique_ptr<Program> compile(const ProgramSpec& spec) const override;
   Support supports_compute_type(DType) const override {

@@ -59,6 +59,7 @@ BuildOptions to_options(const BuilderConfig& config) {
                        .time_budget_seconds = config.time_budget_seconds};
   for (const OptimizationProfile& p : config.profiles) options.profiles.push_back(to_profile(p));
   options.disabled_runners.insert(config.disabled_runners.begin(), config.disabled_runners.end());
+  options.workspace_limit_bytes = config.workspace_limit_bytes;
   options.timing_cache = config.timing_cache.impl()->cache;
   options.error_on_timing_cache_miss = config.error_on_timing_cache_miss;
   options.verbosity =

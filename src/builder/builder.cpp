@@ -141,11 +141,6 @@ std::shared_ptr<const Engine> Builder::build_section(std::shared_ptr<Plan> plan,
   const auto portable = plan->portable_graph();
   observer_.log(Severity::Info, "Detected " + std::to_string(plan->inputs.size()) + " inputs and " +
                                     std::to_string(plan->outputs.size()) + " output network tensors.");
-  if (options.workspace_limit_bytes >= 0)
-    observer_.log(
-        Severity::Warning,
-        "The workspace limit has no effect: tactics of this device do not say how much scratch memory they "
-        "need before they are compiled; the log shows what the engine needs in the end.");
   const std::vector<DType> types = allowed_types(options, *backend_, observer_);
   CacheOfBuild cache(options, observer_);
   const Pipeline pipeline{*backend_, *pool_, cache.cache(), observer_};

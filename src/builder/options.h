@@ -48,7 +48,7 @@ struct BuildOptions {
   bool error_on_timing_cache_miss = false;
 
   // --- the rest
-  int64_t workspace_limit_bytes = -1;  // of one layer's scratch; -1: none
+  int64_t workspace_limit_bytes = -1;  // of one layer's scratch; tactics that need more are refused; -1: none
   ProfilingVerbosity verbosity = ProfilingVerbosity::LayerNamesOnly;
   PassOptions passes;
 };

@@ -49,7 +49,17 @@ TuneOptions tune_options(const BuildOptions& options) {
           .budget_seconds = options.time_budget_seconds,
           .winograd = options.winograd,
           .error_on_cache_miss = options.error_on_timing_cache_miss,
+          .workspace_limit_bytes = options.workspace_limit_bytes,
           .disabled_runners = options.disabled_runners};
+}
+
+// Arena and scratch of one context at the profile's largest shapes.
+int64_t largest_device_bytes(const Program& program, const SymbolRanges& ranges) {
+  SymbolValues most;
+  for (const auto& [symbol, range] : ranges) most[symbol] = range.max;
+  const auto execution = program.create_execution();
+  execution->set_shapes(most);
+  return execution->device_bytes();
 }
 
 std::string seconds_text(double seconds) {
@@ -81,7 +91,7 @@ BuiltVariant build_variant(const Graph& portable, const SymbolRanges& ranges, co
   variant.blobs = std::make_shared<PackedBlocks>();
   result.program = pipeline.backend.compile(
       {variant.graph, variant.choices, variant.memory, variant.ranges, variant.blobs});
-  const int64_t device_bytes = result.program->create_execution()->device_bytes();
+  const int64_t device_bytes = largest_device_bytes(*result.program, ranges);
   observer.on(
       MemoryPlanned{.arena_bytes = variant.memory.arena_bytes,
                     .weight_bytes = result.program->weight_bytes(),

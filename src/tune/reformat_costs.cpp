@@ -30,13 +30,15 @@ Graph reformat_graph(const std::string& name, const Shape& shape, const TensorTy
 }
 
 ReformatCosts::ReformatCosts(const Graph& graph, const SymbolRanges& ranges, const Backend& backend,
-                             const TuneOptions& options, const Effort& effort, Measurer& measurer)
+                             const TuneOptions& options, const Effort& effort, Measurer& measurer,
+                             WorkspaceLimit& workspace)
     : graph_(graph),
       ranges_(ranges),
       backend_(backend),
       options_(options),
       effort_(effort),
-      measurer_(measurer) {}
+      measurer_(measurer),
+      workspace_(workspace) {}
 
 const ReformatCosts::Answer& ReformatCosts::find(ValueId value, const TensorType& from,
                                                  const TensorType& to) {
@@ -66,6 +68,7 @@ ReformatCosts::Answer ReformatCosts::ask(const Value& value, const TensorType& f
     (t.last_resort ? last_resorts : tactics).push_back(std::move(t));
   }
   if (tactics.empty()) tactics = std::move(last_resorts);
+  std::erase_if(tactics, [&](const Tactic& t) { return !workspace_.refusal(query, t).empty(); });
   if (tactics.empty()) return {.ms = kImpossible};
   if (tactics.size() > kTactics) tactics.resize(kTactics);
 

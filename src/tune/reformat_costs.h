@@ -9,13 +9,15 @@
 #include <string>
 
 #include "tune/measure.h"
+#include "tune/workspace.h"
 
 namespace lathe {
 
 class ReformatCosts {
  public:
   ReformatCosts(const Graph& graph, const SymbolRanges& ranges, const Backend& backend,
-                const TuneOptions& options, const Effort& effort, Measurer& measurer);
+                const TuneOptions& options, const Effort& effort, Measurer& measurer,
+                WorkspaceLimit& workspace);
 
   struct Answer {
     double ms = 0;  // kImpossible: the backend has no such reformat
@@ -36,6 +38,7 @@ class ReformatCosts {
   const TuneOptions& options_;
   const Effort& effort_;
   Measurer& measurer_;
+  WorkspaceLimit& workspace_;
   std::map<std::string, Answer> answers_;  // by shape and types
   const Answer none_;
 };

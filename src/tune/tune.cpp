@@ -27,21 +27,21 @@ class Tuner {
         observer_(observer),
         effort_(effort_of(options)),
         measurer_(backend, options, effort_, cache, observer),
-        reformats_(graph, ranges, backend, options, effort_, measurer_) {}
+        workspace_(backend, options.workspace_limit_bytes),
+        reformats_(graph, ranges, backend, options, effort_, measurer_, workspace_) {}
 
   TunedGraph run() {
     list_tactics();
-    std::vector<std::vector<LayerState>> states;
     for (size_t i = 0; i < tactics_.size(); ++i) {
-      states.push_back(undominated(tactics_[i], times(i)));
-      if (states.back().empty())
-        throw_input_error("no tactic of layer '" + graph_.node(graph_.order()[i]).name +
-                          "' could be prepared on " + backend_.target().description);
+      times_.push_back(times(i));
       report_progress(i + 1);
     }
-    const std::vector<size_t> choice = choose_states(graph_, states, reformats_);
-    std::vector<LayerState> chosen;
-    for (size_t i = 0; i < choice.size(); ++i) chosen.push_back(states[i][choice[i]]);
+    std::vector<LayerState> chosen = choose();
+    while (refuse_over_limit(chosen)) chosen = choose();
+    if (workspace_.unknown())
+      observer_.log(Severity::Warning,
+                    "The workspace limit has no effect: tactics of this device do not say how much scratch "
+                    "memory they need.");
     TunedGraph result = insert_reformats(graph_, chosen, reformats_, ranges_, observer_);
     result.timed = effort_.timed;
     if (skipped_ > 0)
@@ -83,6 +83,39 @@ class Tuner {
     return result;
   }
 
+  std::vector<LayerState> choose() {
+    std::vector<std::vector<LayerState>> states;
+    for (size_t i = 0; i < tactics_.size(); ++i) {
+      states.push_back(undominated(tactics_[i], times_[i]));
+      if (states.back().empty())
+        throw_input_error("no tactic of layer '" + graph_.node(graph_.order()[i]).name +
+                          "' could be prepared on " + backend_.target().description);
+    }
+    const std::vector<size_t> choice = choose_states(graph_, states, reformats_);
+    std::vector<LayerState> chosen;
+    for (size_t i = 0; i < choice.size(); ++i) chosen.push_back(states[i][choice[i]]);
+    return chosen;
+  }
+
+  // Takes chosen tactics that need too much scratch memory out of the race; true when there was one.
+  bool refuse_over_limit(const std::vector<LayerState>& chosen) {
+    bool refused = false;
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      const Tactic& tactic = chosen[i].tactic;
+      const std::string reason = workspace_.refusal(query(i), tactic);
+      if (reason.empty()) continue;
+      const std::string& layer = query(i).layer().name;
+      observer_.on(RunnerSkipped{layer, tactic.runner, tactic.name + ": " + reason});
+      for (size_t k = 0; k < tactics_[i].size(); ++k)
+        if (tactics_[i][k].id == tactic.id && tactics_[i][k].same_types(tactic)) times_[i][k] = kImpossible;
+      if (std::all_of(times_[i].begin(), times_[i].end(), [](double ms) { return ms >= kImpossible; }))
+        throw_input_error("no tactic of layer '" + layer + "' is left within the workspace limit: " +
+                          tactic.name + " was the last, and " + reason + ". Raise --memPoolSize=workspace");
+      refused = true;
+    }
+    return refused;
+  }
+
   void report_progress(size_t done) {
     double before = 0, all = 0;
     for (size_t k = 0; k < shares_.size(); ++k) {
@@ -103,8 +136,10 @@ class Tuner {
   Observer& observer_;
   const Effort effort_;
   Measurer measurer_;
+  WorkspaceLimit workspace_;
   ReformatCosts reformats_;
   std::vector<std::vector<Tactic>> tactics_;  // by layer
+  std::vector<std::vector<double>> times_;
   std::vector<double> shares_;
   int skipped_ = 0;
 };

@@ -214,6 +214,34 @@ TEST(Tune, MaxTacticsAndLevels) {
   EXPECT_EQ(backend.timings, 3 + 2);  // the last resort is a rival at this level
 }
 
+TEST(Tune, TacticsBeyondTheWorkspaceLimitAreRefused) {
+  FakeBackend backend;
+  backend.scratch = {{"fake_fast", 1000}, {"fake_linear", 100}};
+  EXPECT_EQ(layers(tune(kChain, backend, {.workspace_limit_bytes = 1000}))[1], "a: fake_fast");
+  for (const int level : {0, 3}) {
+    const Tuned tuned = tune(kChain, backend, {.level = level, .workspace_limit_bytes = 999});
+    EXPECT_EQ(layers(tuned), (std::vector<std::string>{"a: fake_linear", "b: fake_linear"}));
+    EXPECT_EQ(level == 3,
+              tuned.log.told("skipped FakeFast fake_fast: it needs 1000 bytes of scratch memory, and the "
+                             "workspace limit is 999 bytes"));
+  }
+  try {
+    tune(kChain, backend, {.workspace_limit_bytes = 99});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "no tactic of layer 'a' is left within the workspace limit: fake_linear was the last, and it needs "
+        "100 "
+        "bytes of scratch memory, and the workspace limit is 99 bytes. Raise --memPoolSize=workspace");
+  }
+  backend.scratch = {{"fake_fast", -1}};
+  EXPECT_TRUE(
+      tune(kChain, backend, {.workspace_limit_bytes = 0})
+          .log.told("message The workspace limit has no effect: tactics of this device do not say how much "
+                    "scratch memory they need."));
+}
+
 TEST(Tune, RunnersCanBeSwitchedOff) {
   FakeBackend backend;
   const Tuned tuned = tune(kChain, backend, {.disabled_runners = {"FakeFast"}});

@@ -177,6 +177,23 @@ def cache(t):
     t.check("untimed:0.001" in (t.folder / "c0.001.cache").read_text(), "what there was no time for is not in the cache")
 
 
+def workspace(t):
+    """Tactics that need more scratch memory than the limit are refused, with the reason; the answer stays right."""
+    words = ["--onnx=images.onnx", "--shapes=input:4x3x224x224", "--skipInference", "--verbose"]
+
+    def scratch(result):
+        return next(int(line.split()[-2]) for line in result.lines() if "Max Scratch Memory: " in line)
+
+    free = t.run(*words)
+    t.expect(free, 0)
+    limit = scratch(free) - 1
+    t.check(limit > 0, "no layer of this model needs scratch memory here: the limit is not tested", free)
+    r = t.run(*words, f"--memPoolSize=workspace:{limit}B", "--saveEngine=lean.engine")
+    t.expect(r, 0, [f"re:.*\\(\\w+: it needs {limit + 1} bytes of scratch memory, and the workspace limit is {limit} bytes\\)"])
+    t.check(scratch(r) <= limit, f"{scratch(r)} bytes of scratch memory within a limit of {limit}")
+    t.expect(t.run("diff", "images.onnx", "lean.engine", "--shapes=input:4x3x224x224", program="lathe"), 0, ["re:PASSED: .*"])
+
+
 def commands(t):
     def lathe(*words):
         return t.run(*words, program="lathe")
@@ -211,5 +228,5 @@ def commands(t):
 
 
 def run_all(t):
-    for group in (build, banner, exports, several_profiles, names_only, profile_without_separate_run, inputs, loops, cache, commands):
+    for group in (build, banner, exports, several_profiles, names_only, profile_without_separate_run, inputs, loops, cache, workspace, commands):
         group(t)

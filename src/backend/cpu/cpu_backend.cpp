@@ -44,6 +44,10 @@ class CpuBackend final : public Backend {
     return prepare_timed_layer(query, tactic, machine_, pool_);
   }
 
+  int64_t scratch_bytes(const LayerQuery& query, const Tactic& tactic) const override {
+    return layer_scratch_bytes(query, tactic, machine_);
+  }
+
   std::unique_ptr<Program> compile(const ProgramSpec& spec) const override {
     return std::make_unique<ProgramHandle>(std::make_shared<CpuProgram>(spec, machine_, pool_));
   }

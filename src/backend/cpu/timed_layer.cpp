@@ -204,6 +204,20 @@ class CpuTimedLayer final : public TimedLayer {
 
 }  // namespace
 
+int64_t layer_scratch_bytes(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
+  const SingleThreadedOneDnn single;
+  MemoryBlobStore blobs;
+  const SymbolValues most = query.max_values();
+  ShapeContext context{.symbols = most, .threads = machine.threads};
+  const auto extents = [&](ValueId id) {
+    return id == kNoValue ? Extents{} : upper_extents(query.graph.value(id).shape, most);
+  };
+  for (const ValueId id : query.layer().inputs) context.inputs.push_back(extents(id));
+  for (const ValueId id : query.layer().outputs) context.outputs.push_back(extents(id));
+  const auto kernel = make_kernel(query, tactic, machine, PackContext{blobs, "probed"});
+  return static_cast<int64_t>(kernel->prepare(context)->scratch_bytes());
+}
+
 std::unique_ptr<TimedLayer> prepare_timed_layer(const LayerQuery& query, const Tactic& tactic,
                                                 const Machine& machine, std::shared_ptr<ThreadPool> pool) {
   return std::make_unique<CpuTimedLayer>(query, tactic, machine, std::move(pool));

@@ -14,4 +14,7 @@ namespace lathe::cpu {
 std::unique_ptr<TimedLayer> prepare_timed_layer(const LayerQuery& query, const Tactic& tactic,
                                                 const Machine& machine, std::shared_ptr<ThreadPool> pool);
 
+// What the layer needs besides its operands at the largest shapes.
+int64_t layer_scratch_bytes(const LayerQuery& query, const Tactic& tactic, const Machine& machine);
+
 }  // namespace lathe::cpu
