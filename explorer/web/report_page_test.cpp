@@ -21,6 +21,16 @@ TEST(ReportPage, DataIsOneLine) {
   EXPECT_EQ(fill_template("@ANALYSIS_JSON@", "{\n  \"a\": 1\r\n}"), "{   \"a\": 1  }");
 }
 
+// The page's own test unpacks it; here: small, and nothing that markup could mistake.
+TEST(ReportPage, LargeDataIsCompressed) {
+  std::string json = "{\"layers\": [";
+  while (json.size() < size_t{5} << 20) json += "\"<layer>\", ";
+  const std::string page = fill_template("[@ANALYSIS_JSON@]", json + "0]}");
+  EXPECT_LT(page.size(), size_t{100'000});
+  EXPECT_EQ(page.substr(0, 5), "[H4sI");  // base64 of gzip's first bytes
+  EXPECT_EQ(page.find_first_of("<>\"&"), std::string::npos);
+}
+
 TEST(ReportPage, ATemplateHasOnePlaceholder) {
   EXPECT_THROW(fill_template("none", "{}"), Error);
   EXPECT_THROW(fill_template("@ANALYSIS_JSON@ @ANALYSIS_JSON@", "{}"), Error);

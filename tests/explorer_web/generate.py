@@ -3,6 +3,8 @@
 
 Times are whole multiples of 0.0001 ms, so sums are exact when made with integers; that is how the page's sums are judged.
 """
+import base64
+import gzip
 import json
 import random
 
@@ -207,8 +209,9 @@ def analysis(*engines):
     return {"schema": "lathe-analysis", "schema_version": "1.0", "generator": "tests/explorer_web/generate.py", "engines": list(engines), "comparison": comparison}
 
 
-def fill(template, data):
-    """The page as `lathe explore` writes it (docs/schema/README.md)."""
+def fill(template, data, compress=False):
+    """The page as `lathe explore` writes it (docs/schema/README.md); it compresses what is larger than 4 MB."""
     text = data if isinstance(data, str) else json.dumps(data, separators=(",", ":"))
+    text = base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode() if compress else text.replace("<", "\\u003c")
     assert template.count("@ANALYSIS_JSON@") == 1
-    return template.replace("@ANALYSIS_JSON@", text.replace("<", "\\u003c"))
+    return template.replace("@ANALYSIS_JSON@", text)

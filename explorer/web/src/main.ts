@@ -3,14 +3,14 @@
 // Entry: data from the page, or a message that says what is wrong with it.
 import { DataError, parseAnalysis } from "./data/load";
 import { makeEngineModel } from "./data/engine_model";
+import { unpack } from "./data/unpack";
 import { h } from "./ui/dom";
 import { Store } from "./ui/store";
 import { makeShell } from "./views/shell";
 
-function start(): void {
-  const source = document.getElementById("analysis")?.textContent ?? "";
+async function start(): Promise<void> {
   try {
-    const analysis = parseAnalysis(source);
+    const analysis = parseAnalysis(await unpack(document.getElementById("analysis")?.textContent ?? ""));
     document.body.append(makeShell(new Store(analysis, analysis.engines.map(makeEngineModel))));
   } catch (error) {
     const known = error instanceof DataError;
@@ -22,4 +22,4 @@ function start(): void {
   }
 }
 
-start();
+void start();

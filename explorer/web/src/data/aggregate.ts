@@ -2,7 +2,7 @@
 //
 // What a set of layers has in common, column by column: numbers give least, greatest, mean and total; texts give their
 // values by frequency.
-import type { Column } from "./columns";
+import { numbersOf, textsOf, type Column } from "./columns";
 import type { EngineModel } from "./engine_model";
 
 export interface NumberSummary { kind: "number"; known: number; min: number; max: number; mean: number; total: number }
@@ -10,14 +10,16 @@ export interface TextSummary { kind: "text"; values: [value: string, count: numb
 
 export function summarize(model: EngineModel, rows: readonly number[], column: Column): NumberSummary | TextSummary {
   if (!column.number) {
+    const texts = textsOf(model, column);
     const counts = new Map<string, number>();
     for (const row of rows) {
-      const value = column.text!(model, row);
+      const value = texts[row]!;
       counts.set(value, (counts.get(value) ?? 0) + 1);
     }
     return { kind: "text", values: [...counts].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)) };
   }
-  const values = rows.map((row) => column.number!(model, row)).filter((value): value is number => value != null && !Number.isNaN(value));
+  const all = numbersOf(model, column);
+  const values = rows.map((row) => all[row]!).filter((value) => !Number.isNaN(value));
   const total = exactSum(values);
   return {
     kind: "number", known: values.length, total,

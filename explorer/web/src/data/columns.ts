@@ -72,6 +72,26 @@ export function columnById(id: string): Column | undefined {
   return kColumns.find((column) => column.id === id);
 }
 
+// A column's values for all layers, read once: filtering and summing ten thousand layers at every key press would build
+// the same texts again.
+const kValues = new WeakMap<EngineModel, Map<string, unknown>>();
+
+function cached<T>(model: EngineModel, key: string, make: () => T): T {
+  const columns = kValues.get(model) ?? new Map<string, unknown>();
+  kValues.set(model, columns);
+  if (!columns.has(key)) columns.set(key, make());
+  return columns.get(key) as T;
+}
+
+// NaN: not known.
+export function numbersOf(model: EngineModel, column: Column): Float64Array {
+  return cached(model, column.id, () => Float64Array.from(model.layers, (_, i) => column.number!(model, i) ?? NaN));
+}
+
+export function textsOf(model: EngineModel, column: Column): readonly string[] {
+  return cached(model, column.id, () => model.layers.map((_, i) => column.text!(model, i)));
+}
+
 // Columns that say nothing about this engine are not shown at first; error columns are when there is an error.
 export function initialColumns(model: EngineModel): string[] {
   const hasError = model.layers.some((layer) => layer.error !== null);
@@ -91,19 +111,16 @@ export function cellText(model: EngineModel, column: Column, index: number): str
 export function sortLayers(model: EngineModel, rows: readonly number[], column: Column, descending: boolean): number[] {
   const sign = descending ? -1 : 1;
   if (column.number) {
-    const keys = new Map(rows.map((row) => {
-      const key = column.number!(model, row);
-      return [row, key === null || key === undefined ? NaN : key];
-    }));
+    const keys = numbersOf(model, column);
     return [...rows].sort((a, b) => {
-      const [x, y] = [keys.get(a)!, keys.get(b)!];
+      const [x, y] = [keys[a]!, keys[b]!];
       if (Number.isNaN(x) || Number.isNaN(y)) return Number(Number.isNaN(x)) - Number(Number.isNaN(y)) || a - b;
       return sign * (x - y) || a - b;
     });
   }
-  const keys = new Map(rows.map((row) => [row, column.text!(model, row)]));
+  const keys = textsOf(model, column);
   return [...rows].sort((a, b) => {
-    const [x, y] = [keys.get(a)!, keys.get(b)!];
+    const [x, y] = [keys[a]!, keys[b]!];
     if (x === "" || y === "") return Number(x === "") - Number(y === "") || a - b;
     return sign * (x < y ? -1 : x > y ? 1 : 0) || a - b;
   });

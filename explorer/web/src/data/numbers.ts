@@ -83,7 +83,7 @@ export function ticks(from: number, to: number, most: number): number[] {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= rough) ?? 10 * power;
   const result: number[] = [];
-  for (let i = Math.ceil(from / step - 1e-9); i * step <= to + step * 1e-9; i += 1) result.push(i * step);
+  for (let i = Math.ceil(from / step - 1e-9); i * step <= to + step * 1e-9; i += 1) result.push(i * step + 0);  // + 0: no -0
   return result;
 }
 

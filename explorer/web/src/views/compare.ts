@@ -39,6 +39,7 @@ export function makeCompare(store: Store): View {
   const names = store.models.map((model) => model.engine.name);
   const stage = h("div", { class: "compare-pair" });
   let draw = () => {};
+  let printed = () => h("div");
 
   function pairView(pair: Pair): void {
     const [a, b] = [store.models[pair.baseline]!, store.models[pair.candidate]!];
@@ -154,6 +155,8 @@ export function makeCompare(store: Store): View {
       if (pair.baseline_sum_ms === null || pair.candidate_sum_ms === null) area.replaceChildren(h("p", { class: "dim" }, "One of the engines has no layer profile, so there is no waterfall."));
       else area.replaceChildren(drawWaterfall(pair.baseline_sum_ms, pair.candidate_sum_ms, pair[fall], Math.max(620, area.clientWidth || 900), title, selectRows));
     };
+    printed = () => simpleTable(columns.map((column) => column.title), grid.rows.map((row) => columns.map((column) => h("span", {}, column.show(pair.rows[row]!)))),
+      columns.flatMap((column, i) => (column.numeric ? [i] : [])));
     const { latency } = pair;
     const speed = pair.baseline_sum_ms && pair.candidate_sum_ms ? `${(pair.baseline_sum_ms / pair.candidate_sum_ms).toFixed(3)}×` : numbers.kUnknown;
     stage.replaceChildren(
@@ -209,5 +212,5 @@ export function makeCompare(store: Store): View {
   const chooser = h("select", { "aria-label": "Pair" }, comparison.pairs.map((pair, i) => h("option", { value: i }, `${names[pair.baseline]} → ${names[pair.candidate]}`)));
   chooser.addEventListener("change", () => pairView(comparison.pairs[Number(chooser.value)]!));
   if (comparison.pairs.length > 0) pairView(comparison.pairs[0]!);
-  return { root: h("div", { class: "view compare" }, comparison.pairs.length > 1 && h("div", { class: "toolbar" }, h("label", {}, "Pair ", chooser)), stage, overview()), shown: () => draw() };
+  return { root: h("div", { class: "view compare" }, comparison.pairs.length > 1 && h("div", { class: "toolbar" }, h("label", {}, "Pair ", chooser)), stage, overview()), shown: () => draw(), printed: () => printed() };
 }

@@ -7,13 +7,14 @@ import { cellText, columnById, initialColumns, kColumns, sortLayers, tableText, 
 import { layerColour } from "../data/engine_model";
 import { facetCounts, filterLayers, kFacets, kNoFacets, type Facet } from "../data/filter";
 import * as numbers from "../data/numbers";
-import { copyButton, download, h, type Child } from "../ui/dom";
+import { copyButton, download, h, simpleTable, type Child } from "../ui/dom";
 import { Grid, type GridColumn } from "../ui/grid";
 import type { State, Store } from "../ui/store";
 import type { View } from "./view";
 
 const kFilterHelp = "Words must all occur in name, type, tactic or ONNX nodes. Also: type: precision: verdict: kind: tactic: runner: " +
   "onnx: tensor: and time>0.1 share>1 roof<50 nodes>2 flops>1e9 error>1e-3. A leading - excludes. kind:overhead finds reformats and copies.";
+const kPrinted = 2000;
 const kFacetTitles: Record<Facet, string> = { type: "Type", precision: "Precision", verdict: "Bound by", kind: "Kind" };
 
 export function makeLayers(store: Store): View {
@@ -144,10 +145,20 @@ export function makeLayers(store: Store): View {
       h("span", {}, show(summary.mean)), h("span", {}, show(summary.min)), h("span", {}, show(summary.max)));
   }
 
+  // All rows shown, as an ordinary table.
+  function printed(): HTMLElement {
+    const shownColumns = columns();
+    const rows = grid.rows.slice(0, kPrinted);
+    return h("div", {}, h("p", {}, `${rows.length} of ${model.layers.length} layers${store.state.filter === "" ? "" : `, filter: ${store.state.filter}`}`),
+      simpleTable(shownColumns.map((column) => column.title), rows.map((row) => shownColumns.map((column) => cellText(model, column, row))),
+        shownColumns.flatMap((column, i) => (column.number ? [i] : []))));
+  }
+
   fill();
   const root = h("div", { class: "view layers" }, bar, grid.root);
   return {
     root,
+    printed,
     shown: () => {
       search.value = store.state.filter;
       fill();

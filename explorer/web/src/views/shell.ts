@@ -125,6 +125,13 @@ export function makeShell(store: Store): HTMLElement {
     if (next >= 0 && next < store.model.layers.length) store.focus(next);
   }
 
+  let paper: HTMLElement | undefined;
+  addEventListener("beforeprint", () => {
+    paper = made.get(store.state.view)?.printed?.();
+    if (paper) stage.append(h("div", { class: "paper" }, h("h2", {}, `${store.model.engine.name}: ${kTitles[store.state.view]}`), paper));
+  });
+  addEventListener("afterprint", () => paper?.parentElement?.remove());
+
   installTooltip((index) => {
     const { model } = store;
     const layer = model.layers[index];

@@ -8,6 +8,7 @@ export interface View {
   readonly root: HTMLElement;
   shown?(): void;                                    // came into sight, or its size changed
   changed?(state: Readonly<State>, before: Readonly<State>): void; // while in sight
+  printed?(): HTMLElement;                           // stands in on paper for what scrolls on screen
   keys?(event: KeyboardEvent): boolean;              // true: handled
 }
 

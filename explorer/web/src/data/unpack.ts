@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The data of a large report stands in the page as gzip in base64 (report_page.cpp); every JSON text begins otherwise.
+import { DataError } from "./load";
+
+export async function unpack(source: string): Promise<string> {
+  const text = source.trim();
+  if (!text.startsWith("H4sI")) return text;
+  if (typeof DecompressionStream === "undefined") {
+    throw new DataError("This report is compressed, and this browser is too old to unpack it; one of 2023 or newer can.");
+  }
+  try {
+    const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+    return await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  } catch (error) {
+    throw new DataError(`The data in this page is damaged (not gzip): ${(error as Error).message}`);
+  }
+}
