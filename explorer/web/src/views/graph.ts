@@ -16,7 +16,7 @@ import type { View } from "./view";
 const kMostNodes = 1200;
 const kFoldFrom = 60;
 const kRadius = 4;
-const kWidth = 214;
+const kWidth = 252;
 const kCharacters = 33;
 
 export const kColourModes: readonly (readonly [ColourMode, string])[] = [["type", "Type"], ["precision", "Precision"], ["time", "Time"], ["verdict", "Bound by"]];

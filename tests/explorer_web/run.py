@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the explorer's page: types, logic, and the page itself in a headless browser. usage: run.py --build build [--all]
+
+Pages are made from generated analyses (generate.py) and from the schema's example; where the build has `lathe explore`, one from
+a model of the zoo too. Screenshots and a printed report stay in build/test-artifacts/explorer. The browser is Debian's chromium.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+import generate
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WEB = ROOT / "explorer/web"
+HOSTILE = "</script><img src=x onerror=alert(1)>&amp;\"'`${alert(2)}\u001e\u202e"
+
+
+def node():
+    pinned = ROOT / ".venv-node/bin/node"
+    return str(pinned) if pinned.exists() else shutil.which("node") or sys.exit("node is missing: run tools/setup-web.sh test")
+
+
+def step(name, *command, **variables):
+    start = time.monotonic()
+    result = subprocess.run([str(part) for part in command], cwd=WEB, env={**os.environ, **variables}, capture_output=True, text=True)
+    print(f"{name}: {'ok' if result.returncode == 0 else 'FAILED'}, {time.monotonic() - start:.1f} s", flush=True)
+    if result.returncode != 0:
+        print(result.stdout[-12000:], result.stderr[-4000:], sep="\n")
+    return result.returncode == 0
+
+
+def write_pages(template, folder):
+    two = generate.analysis(generate.engine(166, errors=True), generate.engine(166, "bert-bf16", 2, "BF16", 0.5))
+    untimed = generate.analysis(generate.engine(40, times=False))
+    text = json.dumps(two)
+    pages = {
+        "two": two, "untimed": untimed, "hostile": generate.analysis(generate.engine(60, "<b>bold</b>", hostile=HOSTILE)),
+        "example": (ROOT / "explorer/core/testdata/two_engines.analysis.json").read_text(), "cut": text[: len(text) // 2], "other": '{"schema": "other"}',
+        "version": text.replace('"schema_version": "1.0"', '"schema_version": "3.1"'), "empty": "",
+    }
+    for name, data in pages.items():
+        (folder / f"{name}.html").write_text(generate.fill(template, data))
+    (folder / "two.json").write_text(text)
+    big = generate.fill(template, generate.analysis(generate.engine(10000)), compress=True)
+    (folder / "big.html").write_text(big)
+    (folder / "broken.html").write_text(big.replace("H4sI", "H4sIAAAA", 1))
+
+
+def write_real_page(build, folder, model):
+    """A report of a real engine, written by the binary itself."""
+    lathe = build / "bin/lathe"
+    engine = folder / f"{model}.engine"
+    for command in ([lathe, "zoo", model, "-o", folder / f"{model}.onnx"],
+                    [build / "bin/trtexec", f"--onnx={folder / model}.onnx", f"--saveEngine={engine}", "--skipInference", "--builderOptimizationLevel=1"],
+                    [lathe, "explore", engine, "-o", folder / "real.html", "--json", folder / "real.json"]):
+        result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+        if result.returncode != 0:
+            print(f"{command}:\n{result.stdout[-3000:]}{result.stderr[-3000:]}")
+            return False
+    for file in (engine, folder / f"{model}.onnx"):
+        file.unlink()
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build", type=pathlib.Path)
+    parser.add_argument("--all", action="store_true", help="the real page is BERT-base instead of the small detector")
+    arguments = parser.parse_args()
+    build = arguments.build.resolve()
+    template = build / "explorer/report_template.html"
+    if not template.exists():
+        sys.exit(f"{template} is missing: run tools/setup-web.sh test and build again")
+    folder = build / "test-artifacts/explorer"
+    folder.mkdir(parents=True, exist_ok=True)
+    tests = build / "explorer/tests"
+    good = step("types of the schema", node(), "build.mjs", "types")
+    good &= step("type check", node(), "node_modules/typescript/bin/tsc")
+    good &= step("bundle of the unit tests", node(), "build.mjs", "tests", tests)
+    good &= step("unit tests", node(), "--test", tests / "data.test.mjs", LATHE_ROOT=str(ROOT))
+    write_pages(template.read_text(), folder)
+    good &= step("page in the browser", node(), "--test", ROOT / "tests/explorer_web/page.test.mjs", LATHE_PAGES=str(folder), LATHE_WEB=str(WEB))
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
