@@ -9,6 +9,7 @@ import type { EngineModel } from "../data/engine_model";
 import * as numbers from "../data/numbers";
 import { precisionKey, typeFamily } from "../data/palette";
 import { s } from "../ui/dom";
+import { fitText, textWidth } from "../ui/text_width";
 
 interface Part { name: string; key: string; value: number; rows: number[]; children?: Part[] }
 
@@ -62,12 +63,8 @@ export function drawTreemap(model: EngineModel, width: number, height: number, p
     const isGroup = node.depth === 1;
     const group = s("g", { class: isGroup ? "cell group" : "cell", "data-tip": tip(model, node.data, node.data.name), click: () => pick(node.data.rows) },
       s("rect", { x: node.x0.toFixed(1), y: node.y0.toFixed(1), width: w.toFixed(1), height: t.toFixed(1), class: isGroup ? "cell-group" : `k-${node.data.key}` }));
-    const characters = Math.floor((w - 6) / 6.4);
-    if (characters >= 4 && t >= 15) {
-      const text = isGroup ? `${node.data.name} ${numbers.percent((100 * (node.value ?? 0)) / (root.value || 1))} %` : node.data.name;
-      group.append(s("text", { x: (node.x0 + 4).toFixed(1), y: (node.y0 + 13).toFixed(1), class: isGroup ? "cell-title" : `k-${node.data.key}` },
-        text.length <= characters ? text : `${text.slice(0, characters - 1)}…`));
-    }
+    const text = t < 15 ? "" : fitText(isGroup ? `${node.data.name} ${numbers.percent((100 * (node.value ?? 0)) / (root.value || 1))} %` : node.data.name, w - 7, { bold: isGroup });
+    if (text !== "") group.append(s("text", { x: (node.x0 + 4).toFixed(1), y: (node.y0 + 13).toFixed(1), class: isGroup ? "cell-title" : `k-${node.data.key}` }, text));
     return group;
   });
   return s("svg", { class: "treemap", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Treemap of time by type and layer" }, cells);
@@ -79,13 +76,12 @@ function sunburstLabel(node: HierarchyRectangularNode<Part>, inner: number, oute
   const middle = (node.x0 + node.x1) / 2;
   const at = (inner + outer) / 2;
   const arcLength = (node.x1 - node.x0) * at;
-  const along = arcLength > name.length * 6.6 + 8 && outer - inner > 15;
-  const room = Math.floor((outer - inner - 6) / 6);
-  if (!along && (arcLength < 15 || room < 4)) return null;
+  const along = arcLength > textWidth(name) + 8 && outer - inner > 15;
+  const text = along ? name : arcLength < 15 ? "" : fitText(name, outer - inner - 6);
+  if (text === "") return null;
   const turn = (middle * 180) / Math.PI - 90;
   const flip = along ? (Math.cos(middle) < 0 ? -90 : 90) : middle > Math.PI ? 180 : 0;
-  return s("text", { transform: `rotate(${turn.toFixed(2)}) translate(${at.toFixed(1)},0) rotate(${flip})`, class: `k-${key} centred`, dy: "0.35em" },
-    along || name.length <= room ? name : `${name.slice(0, room - 1)}…`);
+  return s("text", { transform: `rotate(${turn.toFixed(2)}) translate(${at.toFixed(1)},0) rotate(${flip})`, class: `k-${key} centred`, dy: "0.35em" }, text);
 }
 
 // Type, then precision, then layer, from the middle outwards.

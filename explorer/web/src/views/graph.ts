@@ -11,19 +11,16 @@ import * as numbers from "../data/numbers";
 import { choice, download, h, s, swatch } from "../ui/dom";
 import { PanZoom } from "../ui/pan_zoom";
 import type { State, Store } from "../ui/store";
+import { fitText } from "../ui/text_width";
 import type { View } from "./view";
 
 const kMostNodes = 1200;
 const kFoldFrom = 60;
 const kRadius = 4;
-const kWidth = 252;
-const kCharacters = 33;
+const kWidth = 240;
+const kText = kWidth - 22; // beside the stripe
 
 export const kColourModes: readonly (readonly [ColourMode, string])[] = [["type", "Type"], ["precision", "Precision"], ["time", "Time"], ["verdict", "Bound by"]];
-
-function shorten(text: string, length: number): string {
-  return text.length <= length ? text : `…${text.slice(text.length - length + 1)}`;
-}
 
 export function makeGraph(store: Store): View {
   const { model } = store;
@@ -105,7 +102,7 @@ export function makeGraph(store: Store): View {
       group.setAttribute("data-block", node.block);
       group.setAttribute("data-tip", `${node.block}\n${node.layers.length} layers, ${numbers.milliseconds(time)} ms\nDouble click opens the block`);
       group.append(s("rect", { width, height, rx: 4, class: "node-back" }), ...stripe(node, height),
-        s("text", { x: 14, y: 20, class: "node-name" }, shorten(node.block, kCharacters)),
+        s("text", { x: 14, y: 20, class: "node-name" }, fitText(node.block, kText - 16, { bold: true, keepEnd: true })),
         s("text", { x: 14, y: 39, class: "node-fact" }, `${node.layers.length} layers · ${numbers.milliseconds(time)} ms · ${percent}`),
         s("text", { x: width - 18, y: 21, class: "node-plus" }, "+"));
     } else {
@@ -114,12 +111,12 @@ export function makeGraph(store: Store): View {
       group.setAttribute("data-layer", String(index));
       group.setAttribute("data-layer-tip", String(index));
       group.append(s("rect", { width, height, rx: 4, class: "node-back" }), ...stripe(node, height),
-        s("text", { x: 14, y: 16, class: "node-name" }, shorten(model.shortNames[index]!, kCharacters)),
-        s("text", { x: 14, y: 32, class: "node-fact" }, shorten(`${layer.type} ${layer.precision} · ${numbers.milliseconds(layer.time?.average_ms)} ms`, kCharacters + 2)));
+        s("text", { x: 14, y: 16, class: "node-name" }, fitText(model.shortNames[index]!, kText, { bold: true, keepEnd: true })),
+        s("text", { x: 14, y: 32, class: "node-fact" }, fitText(`${numbers.milliseconds(layer.time?.average_ms)} ms · ${layer.type} ${layer.precision}`, kText)));
       if (details) {
         const out = layer.outputs[0];
-        group.append(s("text", { x: 14, y: 46, class: "node-fact" }, shorten(out ? `→ ${numbers.shape(out.shape)} ${out.type}` : "no output", kCharacters)),
-          s("text", { x: 14, y: 60, class: "node-fact" }, shorten(layer.tactic, kCharacters)));
+        group.append(s("text", { x: 14, y: 46, class: "node-fact" }, fitText(out ? `→ ${numbers.shape(out.shape)} ${out.type}` : "no output", kText)),
+          s("text", { x: 14, y: 60, class: "node-fact" }, fitText(layer.tactic, kText)));
       }
     }
     boxOf.set(node.id, group);

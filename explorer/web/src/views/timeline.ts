@@ -11,6 +11,7 @@ import { colour } from "../data/palette";
 import { choice, h, s, swatch } from "../ui/dom";
 import { PanZoom } from "../ui/pan_zoom";
 import type { State, Store } from "../ui/store";
+import { fitText, textWidth } from "../ui/text_width";
 import { kColourModes } from "./graph";
 import type { View } from "./view";
 
@@ -20,7 +21,6 @@ const kPitch = kLane + kStrip + 12;
 const kBlocks = 22; // the row of blocks
 const kTop = 30 + kBlocks;
 const kLeft = 86;
-const kCharacter = 6.4;
 
 interface Span { layer: number; start: number; end: number }
 
@@ -65,9 +65,7 @@ export function makeTimeline(store: Store): View {
     const right = kLeft + width();
     return bands.filter((band) => x + band.end * k > kLeft && x + band.start * k < right).map((band) => {
       const [from, to] = [Math.max(kLeft, x + band.start * k), Math.min(right, x + band.end * k)];
-      const name = band.name.split("/").pop()!;
-      const room = Math.floor((to - from - 6) / kCharacter);
-      const text = band.name.length <= room ? band.name : name.length <= room ? name : "";
+      const text = [band.name, band.name.split("/").pop()!].find((name) => textWidth(name) <= to - from - 6) ?? "";
       return s("g", { class: "band", "data-tip": `${band.name}\n${numbers.milliseconds(band.end - band.start)} ms` },
         s("rect", { x: from.toFixed(1), y: 24, width: Math.max(0.5, to - from - 1).toFixed(1), height: kBlocks - 4 }),
         text !== "" && s("text", { x: ((from + to) / 2).toFixed(1), y: 37, class: "centred" }, text));
@@ -134,11 +132,10 @@ export function makeTimeline(store: Store): View {
     const box = { x: from.toFixed(1), y, width: (to - from).toFixed(1), height: kLane };
     group.append(s("rect", { ...box, class: `k-${tint.key}` }));
     if (overhead) group.append(s("rect", { ...box, class: "hatched" }));
-    const characters = Math.floor((to - from - 8) / kCharacter);
-    if (characters >= 5 && !overhead) {
-      const name = model.shortNames[index]!;
-      const text = (value: string, dy: number) => s("text", { x: (from + 4).toFixed(1), y: y + dy, class: `k-${tint.key}` }, value.length <= characters ? value : `${value.slice(0, characters - 1)}…`);
-      group.append(text(name, 17), text(`${numbers.milliseconds(model.timeMs[index])} ms`, 33), text(layer.type, 49));
+    const room = to - from - 8;
+    if (room > 30 && !overhead) {
+      const line = (value: string, dy: number) => s("text", { x: (from + 4).toFixed(1), y: y + dy, class: `k-${tint.key}` }, fitText(value, room));
+      group.append(line(model.shortNames[index]!, 17), line(`${numbers.milliseconds(model.timeMs[index])} ms`, 33), line(layer.type, 49));
     }
     return group;
   }

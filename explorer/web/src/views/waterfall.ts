@@ -5,6 +5,7 @@
 import * as numbers from "../data/numbers";
 import type { WaterfallItem } from "../data/schema";
 import { s } from "../ui/dom";
+import { fitText } from "../ui/text_width";
 
 const kRow = 24;
 const kLabel = 260;
@@ -26,9 +27,8 @@ export function drawWaterfall(from: number, to: number, items: readonly Waterfal
   const base = least - low > (high - least) * 2 ? least - (high - least) * 0.3 : low;
   const right = width - kValue;
   const x = (value: number) => kLabel + ((right - kLabel) * (value - base)) / (high - base || 1);
-  const shorten = (text: string) => (text.length <= 40 ? text : `…${text.slice(-39)}`);
   const line = (i: number, label: string, a: number, b: number, value: string, kind: string, tip: string, click?: () => void) => s("g", { class: `fall ${kind}`, "data-tip": tip, click },
-    s("text", { x: 0, y: i * kRow + 16 }, shorten(label)),
+    s("text", { x: 0, y: i * kRow + 16 }, fitText(label, kLabel - 12, { keepEnd: true })),
     s("rect", { x: Math.min(x(a), x(b)).toFixed(1), width: Math.max(1, Math.abs(x(b) - x(a))).toFixed(1), y: i * kRow + 3, height: kRow - 7 }),
     s("text", { x: width, y: i * kRow + 16, class: "end" }, value));
   const height = (items.length + 2) * kRow;
