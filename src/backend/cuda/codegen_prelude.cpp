@@ -124,7 +124,7 @@ template <class T, class C, int V> DEV void load(const T* p, C (&x)[V]) {
     u32 w[sizeof(T) * V / 4];
     load_words(p, w);
     T t[V];
-    __builtin_memcpy(t, w, sizeof(t));
+    memcpy(t, w, sizeof(t));
 #pragma unroll
     for (int i = 0; i < V; ++i) x[i] = (C)widen(t[i]);
   } else {
@@ -138,7 +138,7 @@ template <class T, class C, int V> DEV void store(T* p, const C (&x)[V]) {
     T t[V];
 #pragma unroll
     for (int i = 0; i < V; ++i) t[i] = Narrow<T>::from(x[i]);
-    __builtin_memcpy(w, t, sizeof(t));
+    memcpy(w, t, sizeof(t));
     store_words(p, w);
   } else {
 #pragma unroll

@@ -5,6 +5,7 @@
 #include "backend/cuda/generated_check.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +15,11 @@
 #include <memory>
 #include <new>
 #include <random>
+#include <set>
 
+#include "backend/cuda/generated_layer.h"
+#include "backend/cuda/libraries.h"
+#include "base/error.h"
 #include "base/floats.h"
 #include "ops/build.h"
 
@@ -286,10 +291,98 @@ void run_emulated(const Problem& p, const Tactic& tactic, const LayerSource& lay
     if (!b.outputs[i].empty()) std::memcpy(b.outputs[i].data(), outputs[i]->data, b.outputs[i].size());
 }
 
+// --- the GPU -----------------------------------------------------------------------------------------------------
+// Null where there is none.
+std::shared_ptr<const Device> gpu() {
+  static const std::shared_ptr<const Device> device = []() -> std::shared_ptr<const Device> {
+    try {
+      return open_device(0, false);
+    } catch (const Error&) {
+      return nullptr;
+    }
+  }();
+  return device;
+}
+
+// The fastest of several replays of a graph of `repetitions` launches, per launch.
+double time_on_gpu(const Driver& driver, const PreparedLayer& layer, const LayerArgs& args, CUstream stream,
+                   int repetitions) {
+  CUgraph graph = nullptr;
+  CUgraphExec replay = nullptr;
+  driver.require(driver.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "capture");
+  for (int i = 0; i < repetitions; ++i) layer.enqueue(args, stream);
+  driver.require(driver.cuStreamEndCapture(stream, &graph), "capture");
+  driver.require(driver.cuGraphInstantiateWithFlags(&replay, graph, 0), "instantiate");
+  CUevent begin = nullptr, end = nullptr;
+  driver.require(driver.cuEventCreate(&begin, 0), "event");
+  driver.require(driver.cuEventCreate(&end, 0), "event");
+  double best = 1e30;
+  for (int i = 0; i < 6; ++i) {
+    driver.require(driver.cuEventRecord(begin, stream), "record");
+    driver.require(driver.cuGraphLaunch(replay, stream), "launch");
+    driver.require(driver.cuEventRecord(end, stream), "record");
+    driver.require(driver.cuEventSynchronize(end), "wait");
+    float ms = 0;
+    driver.require(driver.cuEventElapsedTime(&ms, begin, end), "elapsed");
+    best = std::min(best, 1000.0 * ms / repetitions);
+  }
+  driver.cuEventDestroy(begin);
+  driver.cuEventDestroy(end);
+  driver.cuGraphExecDestroy(replay);
+  driver.cuGraphDestroy(graph);
+  return best;
+}
+
+double run_on_gpu(const Problem& p, const LayerSource& source, Buffers& b, int repetitions) {
+  const Device& device = *gpu();
+  device.make_current();
+  MemoryBlobStore blobs;
+  const auto kernel = make_generated_layer(source, device, {blobs, "k"});
+  ShapeContext context{p.symbols, {}, {}};
+  for (const Tensor& t : p.inputs) context.inputs.push_back(t ? t.extents() : Extents{});
+  for (const Tensor& t : p.expected) context.outputs.push_back(t.extents());
+  const auto prepared = kernel->prepare(context);
+  std::vector<DeviceMemory> memory;
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  const auto upload = [&](const Bytes& bytes) -> void* {
+    if (bytes.empty()) return nullptr;
+    memory.emplace_back(device, std::span<const std::byte>(bytes));
+    return memory.back().data();
+  };
+  for (const Bytes& x : b.inputs) in.push_back(upload(x));
+  for (const Bytes& x : b.outputs) out.push_back(upload(x));
+  const DeviceMemory scratch(device, prepared->scratch_bytes() + 256);
+  const LayerArgs args{in, out, static_cast<std::byte*>(scratch.data())};
+  const Driver& driver = *device.driver;
+  CUstream stream = nullptr;
+  driver.require(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "a stream");
+  driver.require(driver.cuMemsetD8Async(scratch.address(), 0xff, scratch.bytes(), stream), "poison");
+  prepared->enqueue(args, stream);
+  driver.require(driver.cuStreamSynchronize(stream), "running a kernel");
+  for (size_t i = 0; i < out.size(); ++i)
+    if (out[i])
+      driver.require(driver.cuMemcpyDtoH(b.outputs[i].data(), reinterpret_cast<CUdeviceptr>(out[i]),
+                                         b.outputs[i].size()),
+                     "copying the result");
+  double best_us = 0;
+  if (repetitions > 0) best_us = time_on_gpu(driver, *prepared, args, stream, repetitions);
+  driver.cuStreamDestroy(stream);
+  return best_us;
+}
+
+// Every kernel compiles for the GPU; kernels of the same tactic and types differ little, so one of them stands for all.
+void compile_once(const Tactic& tactic, const LayerSource& source) {
+  static const auto device = describe_device({});
+  static std::set<std::string> seen;
+  if (device->libraries->nvrtc == nullptr || !seen.insert(describe(tactic)).second) return;
+  for (const KernelSource& kernel : source.kernels) compile_source(*device, kernel.entry, kernel.source);
+}
+
 }  // namespace
 
 int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>& layers) {
-  static Emulator emulator;
+  static const auto emulator = gpu() ? nullptr : std::make_unique<Emulator>();
   struct Run {
     size_t layer = 0;
     Tactic tactic;
@@ -308,8 +401,8 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
   for (const Run& run : runs)
     for (const KernelSource& k : run.source.kernels) kernels.push_back(&k);
   if (kernels.empty()) return 0;
-  void* library = emulator.build(kernels);
-  if (library == nullptr) {
+  void* library = gpu() ? nullptr : emulator->build(kernels);
+  if (library == nullptr && !gpu()) {
     ADD_FAILURE() << "the sources do not compile: build/emulator_failed.cpp";
     return 0;
   }
@@ -319,11 +412,40 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
     SCOPED_TRACE("case " + std::to_string(run.layer) + ": " +
                  std::string(op_display_name(layers[run.layer].op)));
     Buffers buffers = make_buffers(p, run.tactic);
-    run_emulated(p, run.tactic, run.source, library, first, buffers);
+    if (gpu()) {
+      run_on_gpu(p, run.source, buffers, 0);
+    } else {
+      compile_once(run.tactic, run.source);
+      run_emulated(p, run.tactic, run.source, library, first, buffers);
+    }
     compare(layers[run.layer], p, run.tactic, buffers);
     first += run.source.kernels.size();
   }
   return static_cast<int>(runs.size());
+}
+
+void time_generated(const GeneratedFamily& family, const LayerCase& layer, std::string_view what) {
+  if (!gpu()) GTEST_SKIP() << "needs a GPU";
+  const Problem p = make_problem(layer);
+  const LayerQuery query{p.graph, p.node, p.ranges};
+  const double flops = [&] {
+    std::vector<Extents> in, out;
+    for (const Tensor& t : p.inputs) in.push_back(t ? t.extents() : Extents{});
+    for (const Tensor& t : p.expected) out.push_back(t.extents());
+    return node_flops(p.graph.node(p.node), {in, out});
+  }();
+  for (const Tactic& tactic : family.list(query)) {
+    if (!tactic.support.ok) continue;
+    Buffers buffers = make_buffers(p, tactic);
+    double bytes = 0;
+    for (const Bytes& b : buffers.inputs) bytes += static_cast<double>(b.size());
+    for (const Bytes& b : buffers.outputs) bytes += static_cast<double>(b.size());
+    const LayerSource source = family.generate(query, tactic);
+    const double us = run_on_gpu(p, source, buffers, 20);
+    compare(layer, p, tactic, buffers);
+    fmt::print("{}: {}: {:.2f} us, {:.2f} TB/s, {:.1f} TFLOP/s\n", what, describe(tactic), us,
+               bytes / us * 1e-6, flops / us * 1e-6);
+  }
 }
 
 std::vector<std::string> generated_refusals(const GeneratedFamily& family, const LayerCase& layer) {

@@ -15,12 +15,22 @@ TacticFamily reference_tactics();
 // Kernels of ours, generated:
 GeneratedFamily copy_family();
 GeneratedFamily pointwise_family();
+GeneratedFamily layer_norm_family();
+GeneratedFamily softmax_family();
+GeneratedFamily reduce_family();
+GeneratedFamily arg_reduce_family();
+GeneratedFamily group_norm_family();
 
 std::vector<TacticFamily> tactic_families() {
   return {
       view_tactics(),
       generated_tactics<copy_family>(),
       generated_tactics<pointwise_family>(),
+      generated_tactics<layer_norm_family>(),
+      generated_tactics<softmax_family>(),
+      generated_tactics<reduce_family>(),
+      generated_tactics<arg_reduce_family>(),
+      generated_tactics<group_norm_family>(),
       reference_tactics(),
   };
 }
