@@ -312,7 +312,7 @@ double time_on_gpu(const Driver& driver, const PreparedLayer& layer, const Layer
   driver.require(driver.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "capture");
   for (int i = 0; i < repetitions; ++i) layer.enqueue(args, stream);
   driver.require(driver.cuStreamEndCapture(stream, &graph), "capture");
-  driver.require(driver.cuGraphInstantiateWithFlags(&replay, graph, 0), "instantiate");
+  driver.require(driver.cuGraphInstantiate(&replay, graph, 0), "instantiate");
   CUevent begin = nullptr, end = nullptr;
   driver.require(driver.cuEventCreate(&begin, 0), "event");
   driver.require(driver.cuEventCreate(&end, 0), "event");
