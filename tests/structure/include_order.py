@@ -21,11 +21,13 @@ LAYERS = [
     {"backend/all"},
     {"runtime"},
     {"builder"},
-    {"report"},
+    {"report", "explorer/core", "explorer/web"},
     {"cli", "python", "bench", "examples"},
 ]
 # The runtime links no ONNX reader, no pass and no tuner, though they lie below it.
 FORBIDDEN = {"runtime": {"onnx", "passes", "quant", "tune"}}
+# The explorer reads JSON: it stands on base alone.
+ONLY = {"explorer/core": {"base"}, "explorer/web": {"base"}}
 # Tables: long because what they list is long.
 LONG_FILES = {"src/ir/op.h"}
 
@@ -35,7 +37,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 def folder_of(path):
     """'backend/cpu/kernels/x.h' -> 'backend/cpu'; 'backend/all.cpp' -> 'backend/all'; 'ir/dim.h' -> 'ir'."""
     parts = path.split("/")
-    if parts[:2] in (["backend", "cpu"], ["backend", "cuda"]):
+    if parts[:2] in (["backend", "cpu"], ["backend", "cuda"]) or parts[0] == "explorer":
         return "/".join(parts[:2])
     if parts[0] == "backend" and parts[1].startswith("all."):
         return "backend/all"
@@ -65,7 +67,9 @@ def check_includes(file, folder, problems):
             continue
         if other == folder:
             continue
-        if level(other) >= level(folder):
+        if folder in ONLY and other not in ONLY[folder]:
+            problems.append(f"{where}: {folder} stands on {', '.join(sorted(ONLY[folder]))} alone, not on {other}")
+        elif level(other) >= level(folder):
             problems.append(f"{where}: {folder} must not include {other} (\"{target}\"): include order")
         if other in FORBIDDEN.get(folder, set()):
             problems.append(f"{where}: {folder} must not include {other}: the runtime stays free of it")
@@ -87,11 +91,11 @@ def check_form(file, problems):
 
 def main():
     problems = []
-    files = [f for top in ("src", "cli", "examples", "bench", "include") if (ROOT / top).exists()
-             for f in sorted((ROOT / top).rglob("*")) if f.suffix in (".h", ".cpp", ".inc", ".cu", ".cuh")]
+    files = [f for top in ("src", "cli", "explorer", "examples", "bench", "include") if (ROOT / top).exists()
+             for f in sorted((ROOT / top).rglob("*")) if f.suffix in (".h", ".cpp", ".inc", ".cu", ".cuh") and "node_modules" not in f.parts]
     for file in files:
         top = file.relative_to(ROOT).parts[0]
-        folder = folder_of(str(file.relative_to(ROOT / "src"))) if top == "src" else "cli" if top == "cli" else top
+        folder = folder_of(str(file.relative_to(ROOT / "src" if top == "src" else ROOT)))
         if level(folder) is None and top != "include":
             problems.append(f"{file.relative_to(ROOT)}: folder {folder} is not in the include order")
         elif top not in ("include", "examples") and not file.name.endswith("_test.cpp"):

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs every rule and ranks what they found: by what it can win, then by severity. Rules live in rules_*.cpp, one
+// function each, and are listed in findings.h.
+#include "explorer/core/findings.h"
+
+#include <algorithm>
+
+#include "explorer/core/analyse.h"
+
+namespace lathe::explorer {
+namespace {
+
+int severity_rank(const std::string& severity) {
+  return severity == "high" ? 3 : severity == "medium" ? 2 : severity == "low" ? 1 : 0;
+}
+
+// High when it wins 5 % of the time, medium from 1 %.
+void grade(Finding& finding, double total_ms) {
+  if (!finding.gain_ms || total_ms <= 0) return;
+  const double share = *finding.gain_ms / total_ms;
+  finding.severity = share >= 0.05 ? "high" : share >= 0.01 ? "medium" : "low";
+}
+
+}  // namespace
+
+void find_problems(EngineData& engine) {
+  for (const auto& rule : finding_rules()) {
+    for (auto& finding : rule(engine)) {
+      if (finding.severity.empty()) finding.severity = "low";
+      grade(finding, engine.statistics.layer_sum_ms.value_or(0));
+      engine.findings.push_back(std::move(finding));
+    }
+  }
+  std::stable_sort(engine.findings.begin(), engine.findings.end(), [](const Finding& a, const Finding& b) {
+    if (severity_rank(a.severity) != severity_rank(b.severity))
+      return severity_rank(a.severity) > severity_rank(b.severity);
+    return a.gain_ms.value_or(0) > b.gain_ms.value_or(0);
+  });
+}
+
+}  // namespace lathe::explorer

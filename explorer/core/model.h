@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything that is known of an engine, as data: what the readers fill, the analysis extends, and analysis_json.h
+// writes. The fields are those of docs/schema/analysis.schema.json, which says what each means; an empty optional is
+// null there: not known, never 0. Layers, tensors and rows refer to each other by index.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+
+namespace lathe::explorer {
+
+using Shape = std::vector<int64_t>;
+using Texts = std::vector<std::pair<std::string, std::string>>;  // in file order
+
+struct Note {
+  std::string severity;  // "info", "warning", "error"
+  std::string text;
+  std::vector<int> layers;
+};
+
+struct Source {
+  std::string role, file, dialect;
+};
+
+struct TensorUse {
+  std::string name;  // as in the file; `tensor` is set once all layers are known
+  int tensor = -1;
+  Shape shape;
+  std::string type, format;
+  std::optional<int64_t> bytes;
+  bool is_weights = false;
+};
+
+struct LayerOrigin {
+  std::string name, op_type;
+  std::optional<double> flops;
+  std::optional<int64_t> bytes, saved_bytes;
+};
+
+struct LayerTime {
+  double average_ms = 0;
+  std::optional<double> median_ms, total_ms, percent, min_ms, p99_ms, noise_percent;
+  double start_ms = 0;
+};
+
+struct Roofline {
+  std::string verdict = "unknown", precision;
+  std::optional<double> roof_ms, percent_of_roof, flops_per_s, bytes_per_s, recoverable_ms;
+};
+
+struct LayerError {
+  std::optional<double> local, accumulated, limit;
+  std::string text;
+};
+
+struct Layer {
+  int index = 0;
+  std::string name, type, runner, tactic, tactic_id;
+  std::string precision, input_precision, output_precision;
+  std::string kind = "compute";
+  std::vector<LayerOrigin> origins;
+  bool origins_from_name = false;  // taken from the layer's name, not from metadata
+  std::vector<TensorUse> inputs, outputs;
+  std::optional<LayerTime> time;
+  std::optional<double> flops;
+  std::string flops_source = "none";
+  std::optional<int64_t> bytes_read, bytes_written;
+  int64_t weights_bytes = 0;
+  Roofline roofline;
+  int64_t stream = 0;
+  std::optional<LayerError> error;
+  Json attributes = Json::object();
+
+  std::optional<double> bytes() const {
+    if (!bytes_read || !bytes_written) return {};
+    return static_cast<double>(*bytes_read) + static_cast<double>(*bytes_written);
+  }
+  std::optional<double> average_ms() const { return time ? std::optional(time->average_ms) : std::nullopt; }
+  bool is_overhead() const { return kind == "reformat" || kind == "copy" || kind == "cast"; }
+};
+
+struct Tensor {
+  std::string name;
+  Shape shape;
+  std::string type, format, role = "activation";
+  std::optional<int64_t> bytes;
+  std::vector<int> producers, consumers;
+  int first = 0, last = 0;
+  std::optional<int> alias_of;
+};
+
+struct Edge {
+  std::optional<int> from, to;
+  int tensor = 0;
+};
+
+struct ShapeProfile {
+  Shape min, opt, max;
+};
+
+struct Binding {
+  std::string name, io = "unknown";
+  std::optional<int> tensor;
+  Shape shape;
+  std::string type, format;
+  std::optional<int64_t> bytes;
+  std::vector<ShapeProfile> profiles;
+};
+
+struct Series {
+  size_t count = 0;
+  double min_ms = 0, max_ms = 0, mean_ms = 0, median_ms = 0;
+  std::optional<double> p90_ms, p95_ms, p99_ms, variation_percent;
+};
+
+struct GapPart {
+  std::string name;
+  double ms = 0;
+  std::string text;
+};
+
+struct Statistics {
+  int layer_count = 0;
+  std::optional<int64_t> profile_iterations;
+  std::optional<double> layer_sum_ms, layer_median_sum_ms, engine_latency_ms, gap_ms, throughput_qps;
+  std::string engine_latency_source;
+  std::vector<GapPart> gap_parts;
+  std::optional<Series> latency, compute, h2d, d2h, enqueue;
+  std::optional<double> flops, bytes, overhead_ms;
+  int64_t weights_bytes = 0, activation_bytes = 0, peak_memory_bytes = 0;
+  Texts summary;
+};
+
+struct Device {
+  std::string name, kind = "unknown";
+  Texts properties;
+};
+
+struct HardwareSample {
+  double at_ms = 0;
+  std::optional<double> core_mhz, memory_mhz, temperature_c, power_w;
+  std::optional<bool> throttled;
+};
+
+// The roof: peaks by precision ("FP32"), of memory, and the time below which starting a layer is what counts.
+struct Peaks {
+  std::string source = "none";  // "given", "measured", "estimated", "none"
+  std::map<std::string, double> flops_per_s;
+  std::optional<double> bytes_per_s;
+  double launch_ms = 0.005;
+};
+
+struct Group {
+  std::string key;
+  std::optional<double> time_ms, percent, flops, bytes;
+  std::vector<int> layers;
+};
+
+struct Groups {
+  std::vector<Group> by_type, by_precision, by_output_precision, by_tactic, by_stream;
+};
+
+struct Memory {
+  std::vector<int64_t> steps;
+  int64_t peak_bytes = 0, weights_bytes = 0;
+  std::optional<int> peak_layer;
+  std::vector<int> peak_tensors;
+  std::string note;
+};
+
+struct Iterations {
+  std::vector<double> latency_ms, compute_ms, start_ms, h2d_ms, d2h_ms, enqueue_ms;
+};
+
+struct Finding {
+  std::string id, title, severity = "low", confidence = "medium";
+  std::vector<std::string> evidence;
+  std::vector<int> layers;
+  std::optional<double> gain_ms;
+  std::string gain_basis, action, command;
+};
+
+struct EngineData {
+  std::string name;
+  std::vector<Source> sources;
+  std::vector<Note> notes;
+  std::string model_name, model_file;
+  Texts model_options, build_options, inference_options;
+  Device device;
+  std::string hardware_text = "No clocks, temperature or power were recorded.";
+  std::vector<HardwareSample> hardware_samples;
+  Peaks peaks;
+  Statistics statistics;
+  std::vector<Binding> bindings;
+  std::vector<Layer> layers;
+  std::vector<Tensor> tensors;
+  std::vector<Edge> edges;
+  Groups groups;
+  Memory memory;
+  std::optional<Iterations> iterations;
+  std::vector<Finding> findings;
+  bool names_only = false;  // the layer file has names and nothing else
+
+  void note(std::string severity, std::string text, std::vector<int> about = {}) {
+    notes.push_back({std::move(severity), std::move(text), std::move(about)});
+  }
+};
+
+}  // namespace lathe::explorer

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the rules share: words for layers and numbers, sums over layers.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "explorer/core/model.h"
+
+namespace lathe::explorer {
+
+// "Convolution, FP32, tactic x"
+std::string layer_facts(const Layer& layer);
+// "1 layer", "3 layers"
+std::string count_text(size_t count, const std::string& word);
+// Four significant digits: estimates deserve no more.
+double round_ms(double value);
+// Sum of average times.
+double time_of(const EngineData& engine, const std::vector<int>& layers);
+std::vector<int> layers_where(const EngineData& engine, const std::function<bool(const Layer&)>& holds);
+// The slowest of `layers`, one line each with `say`.
+std::vector<std::string> slowest_lines(const EngineData& engine, std::vector<int> layers,
+                                       const std::function<std::string(const Layer&)>& say, size_t count = 3);
+bool is_convolution(const Layer& layer);
+bool is_matmul(const Layer& layer);
+
+}  // namespace lathe::explorer

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "explorer/core/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace lathe::explorer {
+namespace {
+
+constexpr size_t kWidth = 80;
+constexpr size_t kSlowest = 10;
+
+struct Painter {
+  bool colour;
+  std::string bold(const std::string& text) const { return colour ? "\x1b[1m" + text + "\x1b[0m" : text; }
+  std::string severity(const std::string& text, const std::string& severity) const {
+    if (!colour) return text;
+    const char* code = severity == "high" ? "31" : severity == "medium" ? "33" : "36";
+    return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
+  }
+};
+
+// Words of `text` in lines of at most kWidth characters, the first after `first`, the others after `rest`.
+std::string wrapped(const std::string& first, const std::string& rest, const std::string& text) {
+  std::string result, line = first;
+  size_t start = 0;
+  bool empty = true;
+  while (start <= text.size()) {
+    const size_t end = std::min(text.find(' ', start), text.size());
+    std::string word = text.substr(start, end - start);
+    start = end + 1;
+    word = shorten(word, kWidth - rest.size());
+    if (!empty && text_width(line) + 1 + text_width(word) > kWidth) {
+      result += line + "\n";
+      line = rest;
+      empty = true;
+    }
+    line += (empty ? "" : " ") + word;
+    empty = false;
+  }
+  return result + line + "\n";
+}
+
+std::string padded(const std::string& text, size_t width) {
+  const std::string cut = shorten(text, width);
+  return cut + std::string(width - text_width(cut), ' ');
+}
+
+std::string percent_text(const std::optional<double>& value, int digits) {
+  return value ? fmt::format("{:.{}f}", *value, digits) : "-";
+}
+
+void add_head(std::string& text, const EngineData& engine, const Painter& paint) {
+  const Statistics& s = engine.statistics;
+  text += paint.bold(shorten(engine.name, kWidth)) + "\n";
+  std::string what = fmt::format("{} layers", s.layer_count);
+  if (!engine.model_name.empty()) what += " of " + engine.model_name;
+  if (!engine.device.name.empty()) what += " on " + engine.device.name;
+  text += wrapped("  ", "  ", what);
+  if (s.compute) {
+    text += wrapped(
+        "  engine   ", "           ",
+        fmt::format("{:g} ms median{}, min {:g}, p99 {:g}, max {:g}{}", s.compute->median_ms,
+                    s.compute->count > 0 ? fmt::format(" of {} queries", s.compute->count) : "",
+                    s.compute->min_ms, s.compute->p99_ms.value_or(s.compute->max_ms), s.compute->max_ms,
+                    s.throughput_qps ? fmt::format("; {:g} queries/s", *s.throughput_qps) : ""));
+  }
+  if (s.layer_sum_ms) {
+    text += wrapped(
+        "  layers   ", "           ",
+        fmt::format("{} ms, the sum of averages{}", *s.layer_sum_ms,
+                    s.layer_median_sum_ms ? fmt::format("; {} ms, of medians", *s.layer_median_sum_ms) : ""));
+  }
+  for (const auto& part : s.gap_parts)
+    text += wrapped("  gap      ", "           ", fmt::format("{:+g} ms: {}", part.ms, part.text));
+  if (s.flops || s.bytes) {
+    text += wrapped(
+        "  work     ", "           ",
+        fmt::format("{}, {} moved, {} of weights", si_text(s.flops.value_or(0), "FLOP"),
+                    binary_text(s.bytes.value_or(0)), binary_text(static_cast<double>(s.weights_bytes))));
+  }
+  if (s.peak_memory_bytes > 0 && engine.memory.peak_layer) {
+    text +=
+        wrapped("  memory   ", "           ",
+                fmt::format("{} of activations at {}", binary_text(static_cast<double>(s.peak_memory_bytes)),
+                            engine.layers[static_cast<size_t>(*engine.memory.peak_layer)].name));
+  }
+  if (engine.peaks.source != "none") {
+    std::string peaks;
+    for (const auto& [type, rate] : engine.peaks.flops_per_s)
+      peaks += fmt::format("{}{} {}", peaks.empty() ? "" : ", ", type, si_text(rate, "FLOP/s"));
+    if (engine.peaks.bytes_per_s)
+      peaks +=
+          fmt::format("{}memory {}", peaks.empty() ? "" : ", ", si_text(*engine.peaks.bytes_per_s, "B/s"));
+    text += wrapped("  roof     ", "           ", fmt::format("{} ({})", peaks, engine.peaks.source));
+  }
+  for (const auto& note : engine.notes)
+    text += wrapped(fmt::format("  {:<8} ", note.severity), "           ", note.text);
+}
+
+void add_slowest(std::string& text, const EngineData& engine, const Painter& paint) {
+  std::vector<const Layer*> layers;
+  for (const auto& layer : engine.layers) {
+    if (layer.time) layers.push_back(&layer);
+  }
+  if (layers.empty()) return;
+  std::stable_sort(layers.begin(), layers.end(),
+                   [](const Layer* a, const Layer* b) { return a->time->average_ms > b->time->average_ms; });
+  const double total = engine.statistics.layer_sum_ms.value_or(0);
+  text +=
+      "\n" + paint.bold(layers.size() > kSlowest ? "The ten slowest layers" : "Layers, slowest first") + "\n";
+  text += fmt::format("{:>11}{:>7}{:>7}  {:<8}{:<6}{}\n", "ms", "%", "%roof", "bound", "type", "layer");
+  for (size_t i = 0; i < std::min(layers.size(), kSlowest); ++i) {
+    const Layer& layer = *layers[i];
+    text += fmt::format(
+        "{:>11}{:>7.2f}{:>7}  {:<8}{:<6}{}\n", layer.time->average_ms,
+        total > 0 ? 100 * layer.time->average_ms / total : 0, percent_text(layer.roofline.percent_of_roof, 0),
+        layer.roofline.verdict == "unknown" ? "-" : layer.roofline.verdict,
+        layer.precision.empty() ? "-" : shorten(layer.precision, 5), shorten(layer.name, kWidth - 41));
+  }
+}
+
+void add_bars(std::string& text, const std::vector<Group>& groups, const std::string& title,
+              const Painter& paint) {
+  constexpr size_t kName = 22, kBar = 24, kRows = 12;
+  if (groups.empty()) return;
+  const bool timed = groups.front().time_ms.has_value();
+  double most = 0;
+  for (const auto& group : groups)
+    most = std::max(most, timed ? group.time_ms.value_or(0) : static_cast<double>(group.layers.size()));
+  text += "\n" + paint.bold(title) + "\n";
+  for (size_t i = 0; i < std::min(groups.size(), kRows); ++i) {
+    const auto& group = groups[i];
+    const double value = timed ? group.time_ms.value_or(0) : static_cast<double>(group.layers.size());
+    const auto length = static_cast<size_t>(most > 0 ? std::lround(value / most * kBar) : 0);
+    std::string figures =
+        timed ? fmt::format("{:>11.5g} ms {:>6.2f} %", value, group.percent.value_or(0)) : "";
+    std::string line =
+        fmt::format("  {} {:>5}{} {}", padded(group.key.empty() ? "(not known)" : group.key, kName),
+                    group.layers.size(), figures, std::string(length, '#'));
+    while (line.ends_with(' ')) line.pop_back();
+    text += line + "\n";
+  }
+  if (groups.size() > kRows) text += fmt::format("  and {} more\n", groups.size() - kRows);
+}
+
+void add_findings(std::string& text, const EngineData& engine, const Painter& paint) {
+  if (engine.findings.empty()) return;
+  text += "\n" + paint.bold("Findings") + "\n";
+  int number = 0;
+  for (const auto& finding : engine.findings) {
+    std::string title = fmt::format("[{}] {}", finding.severity, finding.title);
+    if (finding.gain_ms && *finding.gain_ms > 0)
+      title += fmt::format(", about {:.3g} ms to win", *finding.gain_ms);
+    const std::string head = fmt::format("{:>3}. ", ++number);
+    text += paint.severity(wrapped(head, "     ", title), finding.severity);
+    for (const auto& line : finding.evidence) text += wrapped("     - ", "       ", line);
+    if (!finding.action.empty()) text += wrapped("     ", "     ", finding.action);
+    if (!finding.command.empty()) text += "     $ " + finding.command + "\n";
+  }
+}
+
+void add_pair(std::string& text, const Analysis& analysis, const EnginePair& pair, const Painter& paint) {
+  const auto& a = analysis.engines[static_cast<size_t>(pair.baseline)];
+  const auto& b = analysis.engines[static_cast<size_t>(pair.candidate)];
+  text += paint.bold(shorten(fmt::format("{} against {}", b.name, a.name), kWidth)) + "\n";
+  text += wrapped("  ", "  ", change_text(pair));
+  for (const auto& note : pair.notes)
+    text += wrapped(fmt::format("  {:<8} ", note.severity), "           ", note.text);
+  if (pair.delta_ms) {
+    text += fmt::format("\n{:>11}  {}\n", *pair.baseline_sum_ms, "baseline, ms");
+    double most = 0;
+    for (const auto& item : pair.waterfall) most = std::max(most, std::fabs(item.delta_ms));
+    for (const auto& item : pair.waterfall) {
+      const auto bar = static_cast<size_t>(most > 0 ? std::lround(std::fabs(item.delta_ms) / most * 16) : 0);
+      text += fmt::format("{:>+11}  {:<17}{}\n", item.delta_ms,
+                          std::string(bar, item.delta_ms < 0 ? '-' : '+'), shorten(item.label, kWidth - 30));
+    }
+    text += fmt::format("{:>11}  {}\n", *pair.candidate_sum_ms, "candidate, ms");
+  }
+  const auto changes = [&](const char* title, const std::vector<FusionChange>& list) {
+    if (list.empty()) return;
+    text += fmt::format("\n{}: {}\n", title, list.size());
+    for (size_t i = 0; i < std::min<size_t>(list.size(), 10); ++i)
+      text += wrapped("  - ", "    ", list[i].text);
+    if (list.size() > 10) text += fmt::format("    and {} more\n", list.size() - 10);
+  };
+  changes("Fusions lost", pair.fusions_lost);
+  changes("New fusions", pair.fusions_new);
+  if (!pair.precision_changes.empty())
+    text += fmt::format("\nPrecision changed in {} of {} rows\n", pair.precision_changes.size(),
+                        pair.rows.size());
+}
+
+}  // namespace
+
+std::string summary_text(const Analysis& analysis, bool colour) {
+  const Painter paint{colour};
+  std::string text;
+  if (analysis.comparison) {
+    for (const auto& pair : analysis.comparison->pairs) {
+      add_pair(text, analysis, pair, paint);
+      text += "\n";
+    }
+    for (const auto& check : analysis.comparison->checks) {
+      text += paint.severity(
+          wrapped(check.failed ? "FAILED " : "passed ", "       ", check.expression + ": " + check.text),
+          check.failed ? "high" : "low");
+    }
+    if (!analysis.comparison->checks.empty()) text += "\n";
+  }
+  for (size_t i = 0; i < analysis.engines.size(); ++i) {
+    const auto& engine = analysis.engines[i];
+    if (i > 0) text += "\n";
+    add_head(text, engine, paint);
+    add_slowest(text, engine, paint);
+    add_bars(text, engine.groups.by_type, "By type: layers, time", paint);
+    add_bars(text, engine.groups.by_precision, "By precision: layers, time", paint);
+    add_findings(text, engine, paint);
+  }
+  return text;
+}
+
+}  // namespace lathe::explorer
