@@ -4,6 +4,7 @@
 // ends in main.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,13 @@ using Words = std::vector<std::string>;
 
 // `program`: argv[0] as typed, for the banner.
 int run_trtexec(const std::string& program, const Words& words);
+// The same with all lines in a file.
+int run_trtexec(const std::string& program, const Words& words, std::FILE* log_file);
 
 int run_zoo(const Words& words);
 int run_inspect(const Words& words);
 int run_diff(const Words& words);
 int run_retune(const Words& words);
+int run_explore(const Words& words);
 
 }  // namespace lathe::cli

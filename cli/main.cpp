@@ -43,6 +43,24 @@ const std::vector<Command>& commands() {
        "  lathe retune resnet50.engine -o here.engine --timingCacheFile=here.cache "
        "--builderOptimizationLevel=4\n",
        run_retune},
+      {"explore", "explore <engine | layers.json ...> [-o report.html] [--json=F] [--text] [--fail-if=...]",
+       "show where the time goes: page, terminal, JSON; compare engines",
+       "  lathe explore resnet50.engine -o resnet50.html\n"
+       "  lathe explore resnet50.engine --text --shapes=input:8x3x224x224 --duration=5\n"
+       "  lathe explore layers.json profile.json times.json trtexec.log -o report.html\n"
+       "  lathe explore a.engine b.engine --fail-if='latency>3% or fusion lost' --junit=d.xml "
+       "--markdown=d.md\n"
+       "  lathe explore resnet50.engine --peaks=FP32=140G,BF16=560G,memory=20G\n\n"
+       "Files are of TensorRT 8 to 11 or of Lathe, told by their content; a layer file begins the next "
+       "engine.\n"
+       "-o, --json, --markdown and --junit take a file, or - for standard output.\n"
+       "--fail-if: latency, layer sum, throughput, memory, weights, layers, any layer with > or < and % or "
+       "ms;\n"
+       "fusion lost, fusion new, precision changed, tactic changed, layer added, layer removed, reformat "
+       "added;\n"
+       "joined by or, and. The exit code is then 3.\n"
+       "--accuracy=F takes the result of `lathe diff --json`; --shape-profile=N chooses among [profile N].\n",
+       run_explore},
   };
   return kCommands;
 }
@@ -59,7 +77,7 @@ std::string general_help() {
       "Start here:\n"
       "  lathe zoo resnet50 -o resnet50.onnx\n"
       "  lathe trtexec --onnx=resnet50.onnx --saveEngine=resnet50.engine\n"
-      "  lathe inspect resnet50.engine\n";
+      "  lathe explore resnet50.engine\n";
   return text;
 }
 

@@ -105,10 +105,7 @@ std::shared_ptr<const Backend> open_or_complain(const SystemFlags& system) {
   }
 }
 
-}  // namespace
-
-int run_trtexec(const std::string& program, const Words& words) {
-  Log log(stdout, stderr, stderr);
+int run_logged(const std::string& program, const Words& words, Log& log) {
   log.plain(banner("RUNNING", program, words));
   const auto passed = [&] {
     log.plain(banner("PASSED", program, words));
@@ -163,6 +160,18 @@ int run_trtexec(const std::string& program, const Words& words) {
     return failed();
   }
   return passed();
+}
+
+}  // namespace
+
+int run_trtexec(const std::string& program, const Words& words) {
+  Log log(stdout, stderr, stderr);
+  return run_logged(program, words, log);
+}
+
+int run_trtexec(const std::string& program, const Words& words, std::FILE* log_file) {
+  Log log(log_file, log_file);
+  return run_logged(program, words, log);
 }
 
 }  // namespace lathe::cli

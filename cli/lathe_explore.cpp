@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `lathe explore`: where the time goes. Files are read as they are; an engine is run first, once without and once with
+// times per layer, and its reports are read like anyone's.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+
+#include "arguments.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "commands.h"
+#include "explorer/core/analyse.h"
+#include "explorer/core/analysis_json.h"
+#include "explorer/core/text.h"
+#include "explorer/web/report_page.h"
+#include "profile_engine.h"
+#include "words.h"
+
+namespace lathe::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using explorer::Analysis;
+using explorer::InputFile;
+using explorer::Peaks;
+
+// "FP32=1.2T,BF16=4e12,memory=40G,launch=3us"
+Peaks parse_peaks(const std::string& text) {
+  Peaks peaks;
+  for (const auto& item : split_list(text)) {
+    const size_t equals = item.find('=');
+    double value = 0;
+    const char* end = item.data() + item.size();
+    const auto parsed = equals == std::string::npos
+                            ? std::from_chars_result{nullptr, std::errc::invalid_argument}
+                            : std::from_chars(item.data() + equals + 1, end, value);
+    std::string unit = parsed.ec == std::errc() ? std::string(parsed.ptr, end) : "";
+    const std::string name = item.substr(0, equals);
+    for (const auto& [prefix, factor] :
+         {std::pair{'k', 1e3}, {'M', 1e6}, {'G', 1e9}, {'T', 1e12}, {'P', 1e15}}) {
+      if (unit.size() == 1 && unit[0] == prefix) value *= factor, unit.clear();
+    }
+    if (unit == "us" && name == "launch") value /= 1e3, unit.clear();
+    if (unit == "ms" && name == "launch") unit.clear();
+    if (parsed.ec != std::errc() || !unit.empty() || value <= 0) {
+      throw_input_error(
+          fmt::format("--peaks: \"{}\" is not <type>=<flops per second>, memory=<bytes per second> or "
+                      "launch=<time>: for example "
+                      "--peaks=FP32=1.2T,BF16=4.1T,memory=40G,launch=2us",
+                      item));
+    }
+    if (name == "memory") {
+      peaks.bytes_per_s = value;
+    } else if (name == "launch") {
+      peaks.launch_ms = value;
+    } else {
+      peaks.flops_per_s[name] = value;
+    }
+  }
+  if (!text.empty()) peaks.source = "given";
+  return peaks;
+}
+
+// The engine's own name tells a plan from text: a plan begins with neither JSON nor a log.
+bool is_engine_file(const std::string& path) {
+  if (!fs::is_regular_file(path)) return false;
+  const auto file = MappedFile::open(path);
+  const auto bytes = file->bytes().first(std::min<size_t>(file->bytes().size(), 64));
+  for (const std::byte b : bytes) {
+    if (b == std::byte{0}) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> files_of(const CommandWords& arguments) {
+  std::vector<std::string> files;
+  for (const char* flag : {"--layers", "--profile", "--times", "--log", "--accuracy"}) {
+    for (const auto& item : split_list(arguments.value(flag))) files.push_back(item);
+  }
+  for (const auto& item : arguments.positional()) files.push_back(item);
+  if (files.empty()) throw_input_error("explore what? An engine, or its JSON files: lathe help explore");
+  return files;
+}
+
+// One list of files per engine: engine files run and give their own, JSON files form groups as they come.
+std::vector<std::vector<InputFile>> gather(const std::vector<std::string>& paths, const Words& run_flags) {
+  std::vector<std::vector<InputFile>> engines;
+  std::vector<InputFile> loose;
+  const auto flush = [&] {
+    if (loose.empty()) return;
+    for (auto& group : explorer::group_by_engine(std::move(loose))) engines.push_back(std::move(group));
+    loose.clear();
+  };
+  for (const auto& path : paths) {
+    if (is_engine_file(path)) {
+      flush();
+      engines.push_back(profile_engine(path, run_flags));
+    } else {
+      loose.push_back(explorer::load_file(path));
+      // An accuracy file or log after an engine belongs to that engine.
+      if (loose.size() == 1 && loose[0].kind != explorer::FileKind::Layers && !engines.empty()) {
+        engines.back().push_back(std::move(loose[0]));
+        loose.clear();
+      }
+    }
+  }
+  flush();
+  return engines;
+}
+
+void make_names_unique(std::vector<explorer::EngineData>& engines) {
+  for (size_t i = 0; i < engines.size(); ++i) {
+    int number = 1;
+    const std::string name = engines[i].name;
+    for (size_t j = 0; j < i; ++j) {
+      if (engines[j].name == engines[i].name)
+        engines[i].name = fmt::format("{} ({})", name, ++number), j = static_cast<size_t>(-1);
+    }
+  }
+}
+
+void write_output(const std::string& file, const std::string& text) {
+  if (file == "-") {
+    std::fputs(text.c_str(), stdout);
+  } else {
+    write_file_atomically(file, text);
+  }
+}
+
+void write_outputs(const CommandWords& arguments, const Analysis& analysis) {
+  const std::string output = arguments.value("-o"), json_file = arguments.value("--json");
+  const bool page = !output.empty();
+  if (page || !json_file.empty()) {
+    const Json json = explorer::analysis_json(analysis);
+    if (!json_file.empty()) write_output(json_file, dump_json(json) + "\n");
+    if (page) write_output(output, explorer::report_page(dump_json(json, -1)));
+  }
+  if (arguments.has("--markdown"))
+    write_output(arguments.value("--markdown"), explorer::summary_markdown(analysis));
+  if (arguments.has("--junit")) write_output(arguments.value("--junit"), explorer::summary_junit(analysis));
+  const bool any = page || !json_file.empty() || arguments.has("--markdown") || arguments.has("--junit");
+  if (arguments.has("--text") || !any) {
+    std::fputs(explorer::summary_text(analysis, isatty(STDOUT_FILENO) != 0).c_str(), stdout);
+  } else if (analysis.comparison) {
+    for (const auto& check : analysis.comparison->checks)
+      std::fprintf(stderr, "%s %s: %s\n", check.failed ? "FAILED" : "passed", check.expression.c_str(),
+                   check.text.c_str());
+  }
+}
+
+}  // namespace
+
+int run_explore(const Words& words) {
+  std::vector<std::string> options = {"-o",      "--json", "--markdown",      "--junit",  "--fail-if",
+                                      "--peaks", "--name", "--shape-profile", "--layers", "--profile",
+                                      "--times", "--log",  "--accuracy"};
+  const std::vector<std::string> run_options = {"--shapes",   "--loadInputs", "--iterations",
+                                                "--duration", "--warmUp",     "--useProfile",
+                                                "--device",   "--cpuThreads", "--cpuIsa"};
+  const std::vector<std::string> run_switches = {"--useCudaGraph", "--noDataTransfers", "--useSpinWait"};
+  options.insert(options.end(), run_options.begin(), run_options.end());
+  std::vector<std::string> switches = {"--text"};
+  switches.insert(switches.end(), run_switches.begin(), run_switches.end());
+  const CommandWords arguments(words, options, switches);
+  Words run_flags;
+  for (const auto& flag : run_options) {
+    if (arguments.has(flag)) run_flags.push_back(flag + "=" + arguments.value(flag));
+  }
+  for (const auto& flag : run_switches) {
+    if (arguments.has(flag)) run_flags.push_back(flag);
+  }
+  explorer::AnalysisOptions settings;
+  settings.peaks = parse_peaks(arguments.value("--peaks"));
+  if (arguments.has("--shape-profile"))
+    settings.shape_profile = parse_int("--shape-profile", arguments.value("--shape-profile"));
+  const auto names =
+      arguments.has("--name") ? split_list(arguments.value("--name")) : std::vector<std::string>{};
+
+  Analysis analysis;
+  const auto groups = gather(files_of(arguments), run_flags);
+  for (const auto& files : groups) {
+    const size_t index = analysis.engines.size();
+    settings.name = index < names.size() ? names[index] : "";
+    analysis.engines.push_back(explorer::analyse_engine(files, settings));
+  }
+  make_names_unique(analysis.engines);
+  if (analysis.engines.size() > 1) analysis.comparison = explorer::compare_engines(analysis.engines);
+  if (arguments.has("--fail-if")) {
+    if (!analysis.comparison) throw_input_error("--fail-if compares: give two engines, the baseline first");
+    explorer::apply_fail_if(*analysis.comparison, analysis.engines, arguments.value("--fail-if"));
+  }
+  write_outputs(arguments, analysis);
+  return analysis.comparison && analysis.comparison->failed ? 3 : 0;
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile_engine.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace lathe::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder that is gone when the object is.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (fs::temp_directory_path() / "lathe-explore-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr)
+      throw_system_error("no temporary folder could be made in " + fs::temp_directory_path().string());
+    path_ = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// The [E] lines of a log without their stamps.
+std::string error_lines(const std::string& log) {
+  std::string text;
+  size_t start = 0;
+  while (start < log.size()) {
+    const size_t end = std::min(log.find('\n', start), log.size());
+    const std::string line = log.substr(start, end - start);
+    if (const size_t mark = line.find("] [E] "); mark != std::string::npos)
+      text += (text.empty() ? "" : "; ") + line.substr(mark + 6);
+    start = end + 1;
+  }
+  return text.empty() ? "the run failed without a message" : text;
+}
+
+bool has_flag(const Words& words, std::string_view name) {
+  for (const auto& word : words) {
+    if (word.substr(0, word.find('=')) == name) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void run_trtexec_logged(const Words& words, const fs::path& log_file) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(log_file.c_str(), "w"), std::fclose);
+  if (file == nullptr) throw_system_error(fmt::format("{} cannot be written", log_file.string()));
+  const int code = run_trtexec("lathe trtexec", words, file.get());
+  std::fflush(file.get());
+  if (code != 0) throw_input_error(error_lines(read_file(log_file)));
+}
+
+std::vector<explorer::InputFile> profile_engine(const std::string& engine, const Words& run_flags) {
+  const TemporaryFolder folder;
+  const auto path = [&](const char* name) { return (folder.path() / name).string(); };
+  Words words = {"--loadEngine=" + engine,
+                 "--profilingVerbosity=detailed",
+                 "--separateProfileRun",
+                 "--exportLayerInfo=" + path("layers.json"),
+                 "--exportProfile=" + path("profile.json"),
+                 "--exportTimes=" + path("times.json")};
+  words.insert(words.end(), run_flags.begin(), run_flags.end());
+  if (!has_flag(run_flags, "--noDataTransfers")) words.emplace_back("--noDataTransfers");
+  try {
+    run_trtexec_logged(words, folder.path() / "run.log");
+  } catch (Error& error) {
+    error.add_context("while profiling " + engine);
+    throw;
+  }
+  std::vector<explorer::InputFile> files;
+  const std::string name = fs::path(engine).filename().string();
+  for (const char* part : {"layers.json", "profile.json", "times.json", "run.log"}) {
+    files.push_back(explorer::recognise_file(fmt::format("{}.{}", name, part), read_file(path(part))));
+  }
+  return files;
+}
+
+}  // namespace lathe::cli
