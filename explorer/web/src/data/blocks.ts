@@ -77,3 +77,28 @@ export function neighbourhood(model: EngineModel, centre: number, radius: number
   }
   return found;
 }
+
+// Edges worth drawing. A mask or a position table feeds every block, and its lines across the whole picture hide the rest
+// and pull the layout apart: of a node with more than `most` readers the line to the first is kept, and those that are
+// some node's only way in; the others become marks at their readers.
+export function splitEdges(graph: DisplayGraph, most: number): { drawn: GraphEdge[]; marks: GraphEdge[] } {
+  const readers = new Map<string, GraphEdge[]>();
+  const ways = new Map<string, number>();
+  for (const edge of graph.edges) {
+    const list = readers.get(edge.from);
+    if (list) list.push(edge);
+    else readers.set(edge.from, [edge]);
+    ways.set(edge.to, (ways.get(edge.to) ?? 0) + 1);
+  }
+  const marks = new Set<GraphEdge>();
+  for (const list of readers.values()) {
+    if (list.length <= most) continue;
+    for (const edge of list.slice(1)) {
+      const left = ways.get(edge.to)!;
+      if (left < 2) continue;
+      ways.set(edge.to, left - 1);
+      marks.add(edge);
+    }
+  }
+  return { drawn: graph.edges.filter((edge) => !marks.has(edge)), marks: [...marks] };
+}

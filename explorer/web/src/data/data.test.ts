@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import Ajv from "ajv/dist/2020.js";
 import { exactSum, summarize } from "./aggregate";
-import { blockOf, blocks, foldGraph, neighbourhood } from "./blocks";
+import { blockOf, blocks, foldGraph, neighbourhood, splitEdges } from "./blocks";
 import { columnById, kColumns, sortLayers, tableText } from "./columns";
 import { makeEngineModel, shortName } from "./engine_model";
 import { facetCounts, filterLayers, kNoFacets, splitWords } from "./filter";
@@ -130,10 +130,22 @@ test("a folded graph keeps every layer once and no inner edge", () => {
   assert.equal(graph.nodes.length, model.layers.length - 1);
   assert.equal(foldGraph(model, folded, new Set(["block"]), null).nodes.length, model.layers.length);
   assert.equal(blocks(model).size, 0);
-  const placed = layoutGraph(graph, () => ({ width: 100, height: 40 }));
+  const placed = layoutGraph(graph, graph.edges, () => ({ width: 100, height: 40 }));
   const boxes = [...placed.boxes.values()];
   assert.equal(boxes.length, graph.nodes.length);
   boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => assert.ok(Math.abs(a.x - b.x) >= 100 || Math.abs(a.y - b.y) >= 40, "boxes overlap")));
+});
+
+test("a tensor that all read becomes marks, and nobody loses the only way in", () => {
+  const ids = ["mask", "a", "b", "c", "d", "lonely"];
+  const edge = (from: string, to: string) => ({ from, to, tensors: [0] });
+  const chain = [edge("a", "b"), edge("b", "c"), edge("c", "d")];
+  const fan = ids.slice(1).map((to) => edge("mask", to));
+  const graph = { nodes: ids.map((id) => ({ id, layers: [], block: "", folded: false })), edges: [...fan, ...chain], nodeOf: new Map<number, string>() };
+  const { drawn, marks } = splitEdges(graph, 3);
+  assert.deepEqual(marks.map((one) => one.to), ["b", "c", "d"]);
+  assert.deepEqual(drawn, [fan[0], fan[4], ...chain]);
+  assert.equal(splitEdges(graph, 5).marks.length, 0);
 });
 
 test("a neighbourhood grows by steps", () => {

@@ -4,8 +4,10 @@
 // and foot share one grid template and scroll sideways together. Selection: click, with Ctrl/Cmd one more, with Shift a
 // range; keys: arrows, Page, Home, End, Space, Ctrl+A.
 import { h, type Child } from "./dom";
+import { textWidth } from "./text_width";
 
 export const kRowHeight = 26;
+const kTitleScale = 13 / 11.5;
 
 export interface GridColumn { id: string; title: string; tip: string; width: number; numeric: boolean; grow?: boolean }
 
@@ -47,8 +49,9 @@ export class Grid {
 
   get rows(): readonly number[] { return this.rows_; }
 
-  template(): string {
-    return this.options.columns().map((column) => (column.grow ? `minmax(${column.width}px, 1fr)` : `${column.width}px`)).join(" ");
+  // Wide enough for the title with its arrow; pictures' text is a little smaller than a table's.
+  private width_(column: GridColumn): number {
+    return Math.max(column.width, Math.ceil(textWidth(`${column.title} ▾`, true) * kTitleScale) + 20);
   }
 
   setRows(rows: readonly number[]): void {
@@ -60,8 +63,9 @@ export class Grid {
 
   refresh(): void {
     const columns = this.options.columns();
-    this.root.style.setProperty("--grid-columns", this.template());
-    const width = columns.reduce((sum, column) => sum + column.width, 0);
+    const widths = columns.map((column) => this.width_(column));
+    this.root.style.setProperty("--grid-columns", widths.map((width, i) => (columns[i]!.grow ? `minmax(${width}px, 1fr)` : `${width}px`)).join(" "));
+    const width = widths.reduce((sum, one) => sum + one, 0);
     this.body_.style.height = `${this.rows_.length * kRowHeight}px`;
     this.body_.style.minWidth = this.head_.style.minWidth = `${width}px`;
     const sorted = this.options.sortedBy();

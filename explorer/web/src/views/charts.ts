@@ -64,12 +64,12 @@ export function makeCharts(store: Store): View {
     }
     areas.runs.replaceChildren();
     const axis = { stroke: css("--dim"), grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line"), width: 1 }, font: "11px sans-serif" };
-    const dots = (label: string, stroke: string): uPlot.Series => ({ label, stroke, paths: () => null, points: { show: true, size: 4, stroke, fill: stroke }, value: (_, value) => `${numbers.milliseconds(value)} ms` });
+    const dots = (label: string, stroke: string): uPlot.Series => ({ label, stroke, paths: () => null, points: { show: true, size: 4, stroke, fill: stroke }, value: (_, value) => (value === null ? numbers.kUnknown : `${numbers.milliseconds(value)} ms`) });
     const same = times.latency_ms.every((value, i) => value === times.compute_ms[i]);
     const order = times.compute_ms.map((_, i) => i);
     runs.push(new uPlot({
       width: areas.runs.clientWidth || 600, height: 260, axes: [{ ...axis, label: "run" }, { ...axis, label: "ms", size: 64 }], scales: { x: { time: false } },
-      series: [{ label: "run", value: (_, value) => String(value) }, dots("compute", css("--k-blue")), ...(same ? [] : [dots("latency", css("--k-orange"))])],
+      series: [{ label: "run", value: (_, value) => (value === null ? numbers.kUnknown : String(value)) }, dots("compute", css("--k-blue")), ...(same ? [] : [dots("latency", css("--k-orange"))])],
     }, same ? [order, times.compute_ms] : [order, times.compute_ms, times.latency_ms], areas.runs));
   }
 

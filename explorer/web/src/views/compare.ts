@@ -2,6 +2,7 @@
 //
 // Two engines: the difference of their layer sums as a waterfall, every row aligned through ONNX nodes, fusions lost and
 // new, precision changes, the checks of --fail-if, and engines side by side.
+import { exactSum } from "../data/aggregate";
 import { splitWords } from "../data/filter";
 import * as numbers from "../data/numbers";
 import { precisionKey, typeFamily } from "../data/palette";
@@ -117,7 +118,7 @@ export function makeCompare(store: Store): View {
     function drawFoot(): void {
       const rows = grid.rows.filter((row) => selected.has(row));
       const counted = rows.length > 1 ? rows : grid.rows;
-      const sum = (read: (row: MatchedRow) => number | null) => counted.reduce((total, row) => total + (read(pair.rows[row]!) ?? 0), 0);
+      const sum = (read: (row: MatchedRow) => number | null) => exactSum(counted.map((row) => read(pair.rows[row]!) ?? 0));
       const cells: Record<string, string> = { label: rows.length > 1 ? `Σ of ${rows.length} selected rows` : `Σ of ${counted.length} rows`, a: numbers.milliseconds(sum((row) => row.baseline_ms)), b: numbers.milliseconds(sum((row) => row.candidate_ms)),
         delta: numbers.signedMilliseconds(sum((row) => row.delta_ms)) };
       grid.foot.replaceChildren(h("div", { class: "grid-foot-row short" }, columns.map((column) => h("div", { class: column.numeric ? "number" : null, "data-aggregate": column.id }, h("b", {}, cells[column.id] ?? "")))));

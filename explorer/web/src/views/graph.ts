@@ -3,7 +3,7 @@
 // The engine as a graph. Repeated blocks (layers of a transformer, stages of a CNN) start folded when there are many
 // layers; a double click opens or folds one. Beyond kMostNodes boxes a picture helps nobody, and only the neighbourhood
 // of the chosen layer is drawn.
-import { blocks, foldGraph, neighbourhood, type DisplayGraph, type GraphNode } from "../data/blocks";
+import { blocks, foldGraph, neighbourhood, splitEdges, type DisplayGraph, type GraphEdge, type GraphNode } from "../data/blocks";
 import { layerColour, legend, type ColourMode } from "../data/engine_model";
 import { filterLayers, kNoFacets } from "../data/filter";
 import { layoutGraph, type Placed } from "../data/layout";
@@ -17,6 +17,7 @@ import type { View } from "./view";
 const kMostNodes = 1200;
 const kFoldFrom = 60;
 const kRadius = 4;
+const kMostReaders = 5;
 const kWidth = 240;
 const kText = kWidth - 22; // beside the stripe
 
@@ -29,6 +30,8 @@ export function makeGraph(store: Store): View {
   if (model.layers.length < kFoldFrom) for (const block of folded.keys()) open.add(block);
   let beam = false;
   let details = false;
+  let allEdges = false;
+  let marks = new Map<string, GraphEdge[]>();
   let graph: DisplayGraph = { nodes: [], edges: [], nodeOf: new Map() };
   let placed: Placed | null = null;
   const boxOf = new Map<string, SVGGElement>();
@@ -72,7 +75,10 @@ export function makeGraph(store: Store): View {
       graph = foldGraph(model, folded, open, around);
     }
     const nodes = new Map(graph.nodes.map((node) => [node.id, node]));
-    placed = layoutGraph(graph, (id) => nodeSize(nodes.get(id)!));
+    const edges = allEdges ? { drawn: graph.edges, marks: [] } : splitEdges(graph, kMostReaders);
+    marks = new Map();
+    for (const edge of edges.marks) marks.set(edge.to, [...(marks.get(edge.to) ?? []), edge]);
+    placed = layoutGraph(graph, edges.drawn, (id) => nodeSize(nodes.get(id)!));
     message.textContent = note || `${graph.nodes.length} boxes, ${model.layers.length} layers${folded.size > 0 ? `, ${folded.size - open.size} of ${folded.size} blocks folded` : ""}`;
     draw();
   }
@@ -119,8 +125,21 @@ export function makeGraph(store: Store): View {
           s("text", { x: 14, y: 60, class: "node-fact" }, fitText(layer.tactic, kText)));
       }
     }
+    (marks.get(node.id) ?? []).forEach((edge, i) => group.append(drawMark(edge, i, nodeSize(node).width)));
     boxOf.set(node.id, group);
     return group;
+  }
+
+  // A line that is not drawn: a dot at the reader's upper edge that names where it comes from.
+  function drawMark(edge: GraphEdge, position: number, width: number): SVGGElement {
+    const names = edge.tensors.map((index) => model.engine.tensors[index]!.name).slice(0, 3).join("\n");
+    const from = graph.nodes.find((node) => node.id === edge.from)!;
+    return s("g", { class: "edge-mark", "data-tip": `Also reads\n${names}\nfrom ${model.layers[from.layers[0]!]!.name}`,
+      click: (event: MouseEvent) => {
+        event.stopPropagation();
+        store.focus(from.layers[0]!);
+      } },
+      s("path", { d: `M${width - 20 - position * 14} -9v6`, class: "edge-line" }), s("circle", { cx: width - 20 - position * 14, cy: 0, r: 4.5 }));
   }
 
   // The colour at a node's left edge; a block shows its layers' shares of time.
@@ -158,7 +177,8 @@ export function makeGraph(store: Store): View {
     if (!placed || svg.clientWidth === 0) return;
     const k = Math.max(0.75, Math.min(1, svg.clientWidth / placed.width));
     const first = placed.boxes.get(graph.nodes[0]?.id ?? "");
-    zoom.set({ k, x: svg.clientWidth / 2 - (first?.x ?? placed.width / 2) * k, y: 8 });
+    const middle = placed.width * k <= svg.clientWidth || !first ? placed.width / 2 : first.x;
+    zoom.set({ k, x: svg.clientWidth / 2 - middle * k, y: 8 });
   }
 
   function centre(layer: number): void {
@@ -222,6 +242,7 @@ export function makeGraph(store: Store): View {
   const bar = h("div", { class: "toolbar" }, search, choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours })),
     folded.size > 0 && button("Fold all", "Every block as one box", () => foldAll(true)), folded.size > 0 && button("Unfold all", "Every layer as a box", () => foldAll(false)),
     box("Shapes and tactics", "More lines in each box", (on) => { details = on; rebuild(); }),
+    box("All lines", `Also those of tensors that more than ${kMostReaders} boxes read, shown as dots otherwise`, (on) => { allEdges = on; rebuild(); home(); }),
     box("Neighbourhood", `Only layers within ${kRadius} steps of the chosen one`, (on) => { beam = on; rebuild(); if (store.state.focus !== null) centre(store.state.focus); else home(); }),
     button("Fit", "All of it (0)", fit), button("Top", "Readable size, from the first layer", home),
     button("SVG", "Save the picture", () => download(`${model.engine.name}.graph.svg`, "image/svg+xml", standalone())), message);

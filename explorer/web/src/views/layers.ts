@@ -7,7 +7,7 @@ import { cellText, columnById, initialColumns, kColumns, sortLayers, tableText, 
 import { layerColour } from "../data/engine_model";
 import { facetCounts, filterLayers, kFacets, kNoFacets, type Facet } from "../data/filter";
 import * as numbers from "../data/numbers";
-import { copyButton, download, h, simpleTable, type Child } from "../ui/dom";
+import { breakable, copyButton, download, h, simpleTable, type Child } from "../ui/dom";
 import { Grid, type GridColumn } from "../ui/grid";
 import type { State, Store } from "../ui/store";
 import type { View } from "./view";
@@ -150,7 +150,7 @@ export function makeLayers(store: Store): View {
     const shownColumns = columns();
     const rows = grid.rows.slice(0, kPrinted);
     return h("div", {}, h("p", {}, `${rows.length} of ${model.layers.length} layers${store.state.filter === "" ? "" : `, filter: ${store.state.filter}`}`),
-      simpleTable(shownColumns.map((column) => column.title), rows.map((row) => shownColumns.map((column) => cellText(model, column, row))),
+      simpleTable(shownColumns.map((column) => column.title), rows.map((row) => shownColumns.map((column) => (column.number ? cellText(model, column, row) : breakable(cellText(model, column, row))))),
         shownColumns.flatMap((column, i) => (column.number ? [i] : []))));
   }
 

@@ -48,10 +48,12 @@ function honestTiming(engine: Engine): HTMLElement {
     return section("Timing", h("p", {}, "Only the layer profile is known. Measured layer by layer an engine is usually slower than it runs alone; a times file (--exportTimes) would tell."));
   }
   const sum = latency - gap;
+  const medians = stats.layer_median_sum_ms !== null;
   const bars: Bar[] = [
-    { label: "Engine, alone", value: latency, text: `${numbers.milliseconds(latency)} ms`, key: "blue", tip: stats.engine_latency_source },
-    { label: "Sum of layers", value: sum, text: `${numbers.milliseconds(sum)} ms`, key: "grey", tip: "Measured with a timer around every layer" },
+    { label: "Engine, alone (median)", value: latency, text: `${numbers.milliseconds(latency)} ms`, key: "blue", tip: stats.engine_latency_source },
+    { label: medians ? "Sum of layers (medians)" : "Sum of layers (averages)", value: sum, text: `${numbers.milliseconds(sum)} ms`, key: "grey", tip: "Measured with a timer around every layer" },
   ];
+  if (medians) bars.push({ label: "Sum of layers (averages)", value: stats.layer_sum_ms, text: `${numbers.milliseconds(stats.layer_sum_ms)} ms`, key: "grey", tip: "What the layer table adds up to; far above the medians, the profile was disturbed" });
   const rows = stats.gap_parts.map((part): Child[] => [part.name.replaceAll("_", " "), `${numbers.signedMilliseconds(part.ms)} ms`, part.text]);
   return section("Timing: engine against its layers", barList(bars, "Engine latency and layer sum"),
     h("p", { class: "gap" }, "Gap ", h("b", {}, `${numbers.signedMilliseconds(gap)} ms`),

@@ -4,11 +4,13 @@
 // another as the profile measured them. Reformats, copies and casts are overhead: they have a colour and a hatching of their
 // own in every mode, and a strip under each row where none is ever too short to be seen. What would be narrower than a
 // pixel is drawn together with its neighbours.
+import { exactSum } from "../data/aggregate";
 import { blockOf } from "../data/blocks";
-import { isOverhead, layerColour, legend } from "../data/engine_model";
+import { isOverhead, layerColour, legend, share } from "../data/engine_model";
 import * as numbers from "../data/numbers";
 import { colour } from "../data/palette";
-import { choice, h, s, swatch } from "../ui/dom";
+import type { Layer, TensorUse } from "../data/schema";
+import { choice, h, s, section, simpleTable, swatch } from "../ui/dom";
 import { PanZoom } from "../ui/pan_zoom";
 import type { State, Store } from "../ui/store";
 import { fitText, textWidth } from "../ui/text_width";
@@ -17,6 +19,7 @@ import type { View } from "./view";
 
 const kLane = 56;   // a stream's layers
 const kStrip = 9;   // its overhead
+const kOverheadRows = 30;
 const kPitch = kLane + kStrip + 12;
 const kBlocks = 22; // the row of blocks
 const kTop = 30 + kBlocks;
@@ -75,7 +78,7 @@ export function makeTimeline(store: Store): View {
   function drawStrip(spans: readonly Span[], y: number): SVGElement[] {
     const { k, x } = scale();
     const right = kLeft + width();
-    return spans.filter((span) => isOverhead(model.layers[span.layer]!) && x + span.end * k >= kLeft && x + span.start * k <= right).map((span) => {
+    return spans.filter((span) => isOverhead(model.layers[span.layer]!) && span.end > span.start && x + span.end * k >= kLeft && x + span.start * k <= right).map((span) => {
       const from = Math.max(kLeft, x + span.start * k);
       return s("rect", { x: from.toFixed(1), y, width: Math.max(2, Math.min(right, x + span.end * k) - from).toFixed(1), height: kStrip, class: "k-vermillion overhead-mark",
         "data-layer": span.layer, "data-layer-tip": span.layer });
@@ -134,7 +137,7 @@ export function makeTimeline(store: Store): View {
     if (overhead) group.append(s("rect", { ...box, class: "hatched" }));
     const room = to - from - 8;
     if (room > 30 && !overhead) {
-      const line = (value: string, dy: number) => s("text", { x: (from + 4).toFixed(1), y: y + dy, class: `k-${tint.key}` }, fitText(value, room));
+      const line = (value: string, dy: number) => s("text", { x: (from + 4).toFixed(1), y: y + dy, class: `k-${tint.key}` }, fitText(value, room, { least: 8 }));
       group.append(line(model.shortNames[index]!, 17), line(`${numbers.milliseconds(model.timeMs[index])} ms`, 33), line(layer.type, 49));
     }
     return group;
@@ -192,13 +195,32 @@ export function makeTimeline(store: Store): View {
   });
   new ResizeObserver(draw).observe(svg);
 
+  // Where time goes that computes nothing, largest first.
+  function overheadTable(): HTMLElement {
+    const rows = model.layers.map((_, i) => i).filter((i) => isOverhead(model.layers[i]!) && model.timeMs[i]! > 0).sort((a, b) => model.timeMs[b]! - model.timeMs[a]! || a - b);
+    const total = exactSum(rows.map((row) => model.timeMs[row]!));
+    const side = (use: TensorUse | undefined) => (use ? `${use.type} ${use.format}` : "");
+    return section(`Overhead: ${rows.length} reformats, copies and casts, ${numbers.milliseconds(total)} ms, ${numbers.percent((100 * total) / (model.sumMs || NaN), 2)} %`,
+      rows.length === 0 ? h("p", { class: "dim" }, "None that takes time.") : simpleTable(["layer", "kind", "from", "to", "size", "ms", "%"], rows.slice(0, kOverheadRows).map((row) => {
+        const layer = model.layers[row]!;
+        return [h("button", { type: "button", class: "link", "data-layer-tip": row, click: () => store.focus(row) }, model.shortNames[row]!), originOf(layer), side(layer.inputs[0]), side(layer.outputs[0]),
+          numbers.bytes(layer.outputs[0]?.bytes), numbers.milliseconds(model.timeMs[row]), numbers.percent(share(model, row), 2)];
+      }), [4, 5, 6]), rows.length > kOverheadRows && h("p", { class: "dim" }, `and ${rows.length - kOverheadRows} more: filter the table by kind:overhead`));
+  }
+
+  // TensorRT says of its reformats where they come from (QDQ or REFORMAT).
+  function originOf(layer: Layer): string {
+    const origin = (layer.attributes as Record<string, unknown>)["Origin"];
+    return typeof origin === "string" ? `${layer.kind} (${origin})` : layer.kind;
+  }
+
   const note = end === 0 ? "There is no layer profile, so there is no timeline." :
     "Average times of the layer profile, one layer after another on each stream. Wheel zooms, dragging moves.";
   const bar = h("div", { class: "toolbar" }, choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours })),
     h("button", { type: "button", click: () => zoom.zoom(1.6) }, "+"), h("button", { type: "button", click: () => zoom.zoom(1 / 1.6) }, "−"),
     h("button", { type: "button", "data-tip": "All of it (0)", click: () => zoom.set({ k: 1, x: 0, y: 0 }) }, "Fit"), range);
   return {
-    root: h("div", { class: "view timeline" }, bar, key, svg, h("p", { class: "dim" }, note)),
+    root: h("div", { class: "view timeline" }, bar, key, svg, h("p", { class: "dim" }, note), overheadTable()),
     shown: () => { if (store.state.focus !== null && end > 0) reveal(store.state.focus); else draw(); },
     changed: (state: Readonly<State>, before: Readonly<State>) => {
       if (state.focus !== before.focus && state.focus !== null && end > 0) reveal(state.focus);
