@@ -133,7 +133,7 @@ void print_build(Log& log, const BuildFlags& build) {
 
 void print_system(Log& log, const SystemFlags& system) {
   log.info("=== System Options ===");
-  log.info("Device: " + (system.device.empty() ? "cpu" : system.device));
+  log.info("Device: " + (system.device.empty() ? "auto" : system.device));
   log.info("DLACore: " + (system.dla_core < 0 ? "" : std::to_string(system.dla_core)));
   log.info("Plugins:");
   log.info("setPluginsToSerialize:");

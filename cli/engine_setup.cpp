@@ -152,9 +152,12 @@ BuildOptions make_build_options(const Options& options, std::vector<Optimization
   return build;
 }
 
-std::shared_ptr<const Backend> open_device(const SystemFlags& system) {
+std::shared_ptr<const Backend> open_device(const SystemFlags& system, bool tf32) {
   DeviceOptions options;
-  if (!system.device.empty()) options.device = system.device;
+  // What is said about the CPU means the CPU.
+  const bool says_cpu = !system.cpu_isa.empty() || system.cpu_threads > 0;
+  options.device = !system.device.empty() ? system.device : says_cpu ? "cpu" : "auto";
+  options.tf32 = tf32;
   options.cpu_isa = system.cpu_isa;
   options.threads = system.cpu_threads;
   return open_backend(options);

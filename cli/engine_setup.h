@@ -12,7 +12,7 @@
 
 namespace lathe::cli {
 
-std::shared_ptr<const Backend> open_device(const SystemFlags& system);
+std::shared_ptr<const Backend> open_device(const SystemFlags& system, bool tf32 = true);
 
 // The library's options of a command line. `log` prints dumped graphs and must outlive the build.
 BuildOptions make_build_options(const Options& options, std::vector<OptimizationProfile> profiles, Log& log);

@@ -110,7 +110,7 @@ std::vector<Flag> precision_flags() {
        }},
       {Section::Build, "--best", "", "the fastest of all types that the device has",
        [](O& o, S&) { o.build.best = true; }},
-      {Section::Build, "--noTF32", "", "no TF32 for FP32 math (a CPU never uses it)",
+      {Section::Build, "--noTF32", "", "no TF32 for FP32 math on a GPU (a CPU never uses it)",
        [](O& o, S&) { o.build.tf32 = false; }},
       {Section::Build, "--stronglyTyped", "", "types come from the model alone",
        [](O& o, S&) {

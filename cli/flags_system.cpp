@@ -31,9 +31,9 @@ std::set<std::string, std::less<>> names(const std::string& list) {
 
 std::vector<Flag> system_flags() {
   return {
-      {Section::System, "--device", "cpu|<n>", "the CPU (default), or GPU number n",
+      {Section::System, "--device", "cpu|auto|<n>", "the CPU, or GPU number n (default: GPU 0 when there is one, else the CPU)",
        [](O& o, S& v) {
-         if (v != "cpu") bounded_int("--device", v, 0, 1 << 20);
+         if (v != "cpu" && v != "auto") bounded_int("--device", v, 0, 1 << 20);
          o.system.device = v;
        }},
       {Section::System, "--cpuOnly", "", "",

@@ -36,7 +36,7 @@ int run_retune(const Words& words) {
   for (const auto& notice : options.notices) log.line(notice.severity, notice.text);
   log.set_verbose(options.reporting.verbose);
   BuildLog observer(log);
-  Builder builder(open_device(options.system), observer);
+  Builder builder(open_device(options.system, options.build.tf32), observer);
   const auto engine = builder.retune(*Plan::read(input), make_build_options(options, {}, log));
   log.set_status("");
   engine->save(output);

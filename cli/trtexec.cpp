@@ -94,11 +94,11 @@ void run(Options& options, std::shared_ptr<const Backend> backend, Log& log) {
 }
 
 // Opens the device, or says in trtexec's words that there is none.
-std::shared_ptr<const Backend> open_or_complain(const SystemFlags& system) {
+std::shared_ptr<const Backend> open_or_complain(const SystemFlags& system, bool tf32) {
   try {
-    return open_device(system);
+    return open_device(system, tf32);
   } catch (const Error& error) {
-    const bool asks_for_gpu = !system.device.empty() && system.device != "cpu";
+    const bool asks_for_gpu = !system.device.empty() && system.device != "cpu" && system.device != "auto";
     if (!asks_for_gpu) throw;
     std::cerr << "Cannot find any available devices (GPUs)! " << error.what() << std::endl;
     return nullptr;
@@ -142,7 +142,7 @@ int run_logged(const std::string& program, const Words& words, Log& log) {
   print_option_banner(log, options);
   log.set_verbose(options.reporting.verbose);
   try {
-    const auto backend = open_or_complain(options.system);
+    const auto backend = open_or_complain(options.system, options.build.tf32);
     if (backend == nullptr) return 1;
     print_device(log, *backend);
     run(options, backend, log);

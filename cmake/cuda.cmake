@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The CUDA backend, built when the headers are there: from
+# The CUDA backend: liblathe_cuda.so, which Lathe opens when a GPU is wanted. Built when the headers are there: from
 # .venv-cuda (make cuda) or the system's toolkit. Plain C++: kernels are source text that NVRTC compiles.
 file(GLOB LATHE_CUDA_WHEELS ${CMAKE_SOURCE_DIR}/.venv-cuda/lib/python3*/site-packages/nvidia)
 find_path(LATHE_CUDA_INCLUDE nvrtc.h HINTS ${LATHE_CUDA_WHEELS}/cu13/include PATHS /usr/local/cuda/include)
@@ -12,8 +12,15 @@ if(LATHE_CUDA_INCLUDE AND LATHE_CUBLASLT_INCLUDE AND LATHE_CUDNN_INCLUDE)
   target_include_directories(lathe_cuda_headers SYSTEM INTERFACE ${LATHE_CUDA_INCLUDE} ${LATHE_CUBLASLT_INCLUDE}
                                                                  ${LATHE_CUDNN_INCLUDE})
   lathe_library(backend/cuda DEPENDS lathe_backend lathe_ops lathe_cuda_headers ${CMAKE_DL_LIBS})
+  add_library(lathe_cuda MODULE src/backend/cuda/api_cuda.cpp)
+  target_link_libraries(lathe_cuda PRIVATE lathe_backend_cuda)
+  # Its copies of lathe's own functions stay its own.
+  target_link_options(lathe_cuda PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined)
   set(cuda_libraries ${LATHE_CUDA_WHEELS}/cu13/lib ${LATHE_CUDA_WHEELS}/cudnn/lib)
+  set_target_properties(lathe_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin
+                                              BUILD_RPATH "${cuda_libraries}")
   if(TARGET backend_cuda_test)
     set_target_properties(backend_cuda_test PROPERTIES BUILD_RPATH "${cuda_libraries}")
   endif()
+  install(TARGETS lathe_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()

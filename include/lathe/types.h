@@ -111,7 +111,7 @@ class Logger {
 
 // Which device to use.
 struct DeviceConfig {
-  std::string device = "cpu";  // "cpu", or the number of a GPU
+  std::string device = "cpu";  // "cpu", the number of a GPU, or "auto": GPU 0 when there is one, else the CPU
   int threads = 0;             // of the CPU; 0: all that this process may use
   std::string
       cpu_isa;  // highest instruction set: "avx2", "avx512", "avx512_bf16", "amx"; empty: what there is

@@ -99,9 +99,11 @@ TEST(Backends, UnknownDevicesAreRefused) {
     }
     return "no error";
   };
-  EXPECT_EQ(error_of("0"),
-            "device 0 is a GPU, and this build of Lathe has no CUDA backend; use --device=cpu");
-  EXPECT_EQ(error_of("tpu"), "unknown device 'tpu'; this build of Lathe has: cpu");
+  // No machine has that many; what is said before depends on what this one lacks.
+  const std::string message = error_of("999");
+  EXPECT_EQ(message.rfind("device 999 is a GPU: ", 0), 0u) << message;
+  EXPECT_NE(message.find("; use --device=cpu"), std::string::npos) << message;
+  EXPECT_EQ(error_of("tpu"), "unknown device 'tpu'; there are: cpu, auto, and the numbers of GPUs");
 }
 
 }  // namespace

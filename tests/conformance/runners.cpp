@@ -65,7 +65,8 @@ std::unique_ptr<Runner> make_runner(std::string_view backend, const std::string&
   if (backend == "oracle") return std::make_unique<OracleRunner>();
   if (backend == "cpu")
     return std::make_unique<EngineRunner>(DeviceOptions{.cpu_isa = cpu_isa, .threads = 1});
-  throw_input_error("there is no runner '" + std::string(backend) + "'; there are: oracle, cpu");
+  if (backend == "cuda") return std::make_unique<EngineRunner>(DeviceOptions{.device = "0", .tf32 = false});
+  throw_input_error("there is no runner '" + std::string(backend) + "'; there are: oracle, cpu, cuda");
 }
 
 }  // namespace lathe::conformance

@@ -23,6 +23,7 @@ namespace lathe::cuda {
   X(cuDeviceGetName)              \
   X(cuDeviceGetAttribute)         \
   X(cuDeviceTotalMem)             \
+  X(cuDeviceGetUuid)              \
   X(cuDevicePrimaryCtxRetain)     \
   X(cuDevicePrimaryCtxRelease)    \
   X(cuDevicePrimaryCtxSetFlags)   \

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The compiled network on the GPU: one kernel with its constants per layer, and the constants that layers read in place.
+// Immutable, shared by all executions.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/kernel.h"
+#include "backend/program.h"
+
+namespace lathe::cuda {
+
+struct ProgramLayer {
+  NodeId node = kNoNode;
+  std::unique_ptr<LayerKernel> kernel;  // null: a view, nothing runs
+  // Data-dependent dims that this layer determines. Layers behind it are prepared when it has run.
+  std::vector<std::string> new_symbols;
+};
+
+class CudaProgram final : public Program, public std::enable_shared_from_this<CudaProgram> {
+ public:
+  CudaProgram(ProgramSpec spec, std::shared_ptr<const Device> device);
+
+  std::unique_ptr<Execution> create_execution() const override;
+  int64_t weight_bytes() const override { return weight_bytes_; }
+
+  const Graph& graph() const { return *spec_.graph; }
+  const ProgramSpec& spec() const { return spec_; }
+  const std::vector<ProgramLayer>& layers() const { return layers_; }
+  const std::shared_ptr<const Device>& device() const { return device_; }
+  // Layers [first, second) whose shapes are known at the same time: all, unless shapes depend on data.
+  const std::vector<std::pair<size_t, size_t>>& segments() const { return segments_; }
+  // Device address of a constant that is read in place; null for others.
+  const std::byte* constant(ValueId id) const {
+    return static_cast<const std::byte*>(constants_[static_cast<size_t>(id)].data());
+  }
+
+ private:
+  void make_kernels();
+  void find_segments();
+  void upload_constants();
+
+  ProgramSpec spec_;
+  std::shared_ptr<const Device> device_;
+  std::vector<ProgramLayer> layers_;
+  std::vector<DeviceMemory> constants_;  // by ValueId
+  std::vector<std::pair<size_t, size_t>> segments_;
+  int64_t weight_bytes_ = 0;
+};
+
+// Calls body(0..count-1) on a few threads of its own, and rethrows the first error: compiling a kernel takes 0.05 to 0.5 s.
+void for_each_parallel(size_t count, const std::function<void(size_t)>& body);
+
+}  // namespace lathe::cuda

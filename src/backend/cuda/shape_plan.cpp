@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/shape_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace lathe::cuda {
+namespace {
+
+// A caller with double buffers has two sets of addresses; more sets than this are run eagerly.
+constexpr size_t kKeptRecordings = 8;
+
+CUdeviceptr device_address(const void* address) {
+  return reinterpret_cast<CUdeviceptr>(address);
+}
+
+}  // namespace
+
+ValueAddress value_address(const CudaProgram& program, ValueId id, const SymbolValues& symbols) {
+  using Space = ValueAddress::Space;
+  const auto& placements = program.spec().memory.placements;
+  const Placement* placement = &placements[static_cast<size_t>(id)];
+  int64_t offset = 0;
+  if (placement->kind == Placement::Kind::View) {
+    offset = placement->view_offset.evaluate(symbols);
+    id = placement->base;
+    placement = &placements[static_cast<size_t>(id)];
+  }
+  switch (placement->kind) {
+    case Placement::Kind::Arena:
+      return {Space::Arena, -1, placement->offset + offset, nullptr};
+    case Placement::Kind::Binding:
+      return {Space::Binding, placement->binding, placement->offset + offset, nullptr};
+    case Placement::Kind::Constant:
+      return {Space::Constant, -1, 0, program.constant(id) + offset};
+    default:
+      return {};
+  }
+}
+
+ShapePlan::ShapePlan(const CudaProgram& program, size_t first, size_t last, const SymbolValues& symbols)
+    : program_(program), first_(first), symbols_(symbols), steps_(last - first) {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    try {
+      prepare_step(i);
+    } catch (Error& error) {
+      error.add_context(fmt::format("preparing layer '{}'",
+                                    program_.graph().node(program_.layers()[first_ + i].node).name));
+      throw;
+    }
+    if (steps_[i].prepared == nullptr) continue;
+    place_operands(i);
+    scratch_bytes_ = std::max(scratch_bytes_, steps_[i].prepared->scratch_bytes());
+  }
+  find_pieces();
+}
+
+void ShapePlan::prepare_step(size_t index) {
+  const ProgramLayer& layer = program_.layers()[first_ + index];
+  if (layer.kernel == nullptr) return;
+  const Graph& graph = program_.graph();
+  const Node& node = graph.node(layer.node);
+  ShapeContext context{.symbols = symbols_};
+  const auto extents = [&](ValueId id) {
+    return id == kNoValue ? Extents{} : upper_extents(graph.value(id).shape, symbols_);
+  };
+  for (const ValueId id : node.inputs) context.inputs.push_back(extents(id));
+  bool has_elements = false;
+  for (const ValueId id : node.outputs) {
+    context.outputs.push_back(extents(id));
+    if (id != kNoValue && element_count(context.outputs.back()) > 0) has_elements = true;
+  }
+  if (!has_elements && layer.new_symbols.empty()) return;
+  steps_[index].prepared = layer.kernel->prepare(context);
+}
+
+void ShapePlan::place_operands(size_t index) {
+  const Node& node = program_.graph().node(program_.layers()[first_ + index].node);
+  Step& step = steps_[index];
+  step.inputs.assign(node.inputs.size(), nullptr);
+  step.outputs.assign(node.outputs.size(), nullptr);
+  const auto place = [&](ValueId id, size_t slot, bool output) {
+    if (id == kNoValue) return;
+    const ValueAddress address = value_address(program_, id, symbols_);
+    switch (address.space) {
+      case ValueAddress::Space::None:
+        return;
+      case ValueAddress::Space::Constant:
+        step.inputs[slot] = address.constant;
+        return;
+      case ValueAddress::Space::Arena:
+        patches_.push_back({index, slot, output, -1, address.offset});
+        return;
+      case ValueAddress::Space::Binding:
+        patches_.push_back({index, slot, output, address.binding, address.offset});
+        return;
+    }
+  };
+  for (size_t i = 0; i < node.inputs.size(); ++i) place(node.inputs[i], i, false);
+  for (size_t i = 0; i < node.outputs.size(); ++i) place(node.outputs[i], i, true);
+}
+
+void ShapePlan::find_pieces() {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    if (step.prepared == nullptr) continue;
+    const Support support = step.prepared->capturable();
+    if (!support.ok && uncapturable_.empty()) uncapturable_ = support.reason;
+    if (pieces_.empty() || !support.ok || !pieces_.back().capturable)
+      pieces_.push_back({i, i + 1, support.ok});
+    else
+      pieces_.back().last = i + 1;
+  }
+}
+
+void ShapePlan::bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings) {
+  std::vector<void*> addresses = {arena, scratch};
+  addresses.insert(addresses.end(), bindings.begin(), bindings.end());
+  if (addresses == bound_) return;
+  for (const Patch& patch : patches_) {
+    std::byte* base =
+        patch.binding < 0 ? arena : static_cast<std::byte*>(bindings[static_cast<size_t>(patch.binding)]);
+    Step& step = steps_[patch.step];
+    if (patch.output)
+      step.outputs[patch.slot] = base + patch.offset;
+    else
+      step.inputs[patch.slot] = base + patch.offset;
+  }
+  scratch_ = scratch;
+  bound_ = std::move(addresses);
+}
+
+void ShapePlan::enqueue_step(size_t index, CUstream stream) const {
+  const Step& step = steps_[index];
+  if (step.prepared == nullptr) return;
+  try {
+    step.prepared->enqueue({step.inputs, step.outputs, scratch_}, stream);
+  } catch (Error& error) {
+    error.add_context(
+        fmt::format("in layer '{}'", program_.graph().node(program_.layers()[first_ + index].node).name));
+    throw;
+  }
+}
+
+void ShapePlan::enqueue_all(CUstream stream) const {
+  for (size_t i = 0; i < steps_.size(); ++i) enqueue_step(i, stream);
+}
+
+void ShapePlan::enqueue_piece(const Piece& piece, CUstream stream) const {
+  for (size_t i = piece.first; i < piece.last; ++i) enqueue_step(i, stream);
+}
+
+void ShapePlan::run(CUstream stream) {
+  const auto found = std::find_if(recordings_.begin(), recordings_.end(),
+                                  [&](const Recording& r) { return r.addresses == bound_; });
+  if (found != recordings_.end()) {
+    recordings_.splice(recordings_.begin(), recordings_, found);
+    note_ = recordings_.front().note;
+    if (recordings_.front().usable) return replay(recordings_.front(), stream);
+    return enqueue_all(stream);
+  }
+  if (std::find(seen_.begin(), seen_.end(), bound_) == seen_.end()) {
+    if (seen_.size() >= kKeptRecordings) seen_.erase(seen_.begin());
+    seen_.push_back(bound_);
+    note_ = "launched layer by layer: the first run of these shapes and buffers";
+    return enqueue_all(stream);
+  }
+  recordings_.push_front(record(stream));
+  if (recordings_.size() > kKeptRecordings) recordings_.pop_back();
+  note_ = recordings_.front().note;
+}
+
+ShapePlan::Recording ShapePlan::record(CUstream stream) const {
+  Recording recording{.addresses = bound_};
+  enqueue_all(stream);
+  const auto eager = output_bytes(stream);
+  try {
+    size_t nodes = 0;
+    for (const Piece& piece : pieces_) {
+      if (!piece.capturable) continue;
+      recording.graphs.emplace_back(*program_.device(), stream, [&](CUstream s) { enqueue_piece(piece, s); });
+      nodes += recording.graphs.back().nodes();
+    }
+    if (recording.graphs.empty()) {
+      recording.note = "launched layer by layer: " + uncapturable_;
+      return recording;
+    }
+    recording.note = recording.graphs.size() == 1 && uncapturable_.empty()
+                         ? fmt::format("launched as one CUDA graph of {} nodes", nodes)
+                         : fmt::format("launched as {} CUDA graphs of {} nodes together: {}",
+                                       recording.graphs.size(), nodes, uncapturable_);
+  } catch (const Error& error) {
+    recording.graphs.clear();
+    recording.note = fmt::format("launched layer by layer: {}", error.what());
+    enqueue_all(stream);
+    return recording;
+  }
+  poison_outputs(stream);
+  replay(recording, stream);
+  recording.usable = output_bytes(stream) == eager;
+  if (!recording.usable) {
+    recording.note =
+        "launched layer by layer: the replay of a CUDA graph gave other bytes than the eager run";
+    enqueue_all(stream);
+  }
+  return recording;
+}
+
+void ShapePlan::replay(const Recording& recording, CUstream stream) const {
+  size_t next = 0;
+  for (const Piece& piece : pieces_) {
+    if (piece.capturable)
+      recording.graphs[next++].launch(stream);
+    else
+      enqueue_piece(piece, stream);
+  }
+}
+
+std::vector<ShapePlan::Result> ShapePlan::results() const {
+  std::vector<Result> found;
+  const Graph& graph = program_.graph();
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i].prepared == nullptr) continue;
+    const Node& node = graph.node(program_.layers()[first_ + i].node);
+    // Data-dependent results are written up to what was found; behind that lies whatever lay there.
+    if (!program_.layers()[first_ + i].new_symbols.empty()) continue;
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      if (node.outputs[k] == kNoValue || !graph.is_output(node.outputs[k])) continue;
+      const Value& value = graph.value(node.outputs[k]);
+      const int64_t bytes = dtype_bytes(value.dtype, element_count(upper_extents(value.shape, symbols_)));
+      found.push_back({device_address(steps_[i].outputs[k]), static_cast<size_t>(bytes)});
+    }
+  }
+  return found;
+}
+
+std::vector<std::vector<std::byte>> ShapePlan::output_bytes(CUstream stream) const {
+  const Driver& driver = *program_.device()->driver;
+  driver.require(driver.cuStreamSynchronize(stream), "running the layers");
+  std::vector<std::vector<std::byte>> all;
+  for (const Result& result : results()) {
+    all.emplace_back(result.bytes);
+    if (result.bytes > 0)
+      driver.require(driver.cuMemcpyDtoH(all.back().data(), result.address, result.bytes),
+                     "reading an output");
+  }
+  return all;
+}
+
+void ShapePlan::poison_outputs(CUstream stream) const {
+  const Driver& driver = *program_.device()->driver;
+  for (const Result& result : results())
+    if (result.bytes > 0)
+      driver.require(driver.cuMemsetD8Async(result.address, 0xFF, result.bytes, stream),
+                     "clearing an output");
+}
+
+}  // namespace lathe::cuda
