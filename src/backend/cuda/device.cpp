@@ -58,6 +58,18 @@ DeviceProperties read_properties(const Driver& driver, CUdevice device) {
   return p;
 }
 
+void open_handles(const Device& device) {
+  const Libraries& libraries = *device.libraries;
+  if (libraries.cublaslt != nullptr)
+    if (const auto status = libraries.cublaslt->cublasLtCreate(&device.handles->cublaslt);
+        status != CUBLAS_STATUS_SUCCESS)
+      throw_system_error(
+          fmt::format("cuBLASLt does not start: {}", libraries.cublaslt->cublasLtGetStatusString(status)));
+  if (libraries.cudnn != nullptr)
+    if (const auto status = libraries.cudnn->cudnnCreate(&device.handles->cudnn); status != CUDNN_STATUS_SUCCESS)
+      throw_system_error(fmt::format("cuDNN does not start: {}", libraries.cudnn->cudnnGetErrorString(status)));
+}
+
 }  // namespace
 
 std::string DeviceProperties::to_json() const {
@@ -117,6 +129,8 @@ std::shared_ptr<const Device> open_device(int ordinal, bool tf32) {
   device->make_current();
   device->libraries = Libraries::open();
   device->kernels = std::make_shared<KernelCache>();
+  device->handles = std::make_shared<LibraryHandles>();
+  open_handles(*device);
   return device;
 }
 
@@ -126,6 +140,7 @@ std::shared_ptr<const Device> describe_device(const DeviceProperties& properties
   device->tf32 = tf32;
   device->libraries = Libraries::open();
   device->kernels = std::make_shared<KernelCache>();
+  device->handles = std::make_shared<LibraryHandles>();
   return device;
 }
 

@@ -15,6 +15,7 @@
 namespace lathe::cuda {
 
 struct Libraries;
+struct LibraryHandles;
 class KernelCache;
 
 struct DeviceProperties {
@@ -41,6 +42,7 @@ struct Device {
   bool tf32 = true;  // FP32 convolutions and products may round their operands to TF32 (--noTF32: false)
   std::shared_ptr<const Libraries> libraries;  // what NVRTC, cuDNN and cuBLASLt offer here; never null
   std::shared_ptr<KernelCache> kernels;        // compiled sources and loaded modules; never null
+  std::shared_ptr<LibraryHandles> handles;     // never null; the handles in it are when there is no GPU
   // The GPU itself; null when the properties came from a file.
   std::shared_ptr<const Driver> driver;
   int ordinal = 0;

@@ -90,4 +90,11 @@ struct Libraries {
   static std::shared_ptr<const Libraries> open();
 };
 
+// The libraries' own state on one device. cuDNN's handle serves one thread at a time: hold `mutex` while using it.
+struct LibraryHandles {
+  std::mutex mutex;
+  cudnnHandle_t cudnn = nullptr;
+  cublasLtHandle_t cublaslt = nullptr;
+};
+
 }  // namespace lathe::cuda

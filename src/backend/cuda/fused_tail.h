@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The epilogue of a layer as libraries know it: + residual, + bias, activation, each at most once. What has another form
+// runs as a pointwise kernel behind the library's (epilogue.h).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "backend/tactic.h"
+
+namespace lathe::cuda {
+
+struct FusedTail {
+  std::optional<size_t> bias;      // input of the node: a constant with one value per channel, or one for all
+  std::optional<size_t> residual;  // input of the node: as large as the result, computed at run time
+  std::optional<PointwiseStep> activation;
+
+  bool is_relu() const { return activation && activation->code == PointwiseCode::Relu; }
+};
+
+// Nothing when the epilogue has another form. `channel_axis` is the result's axis of the bias.
+std::optional<FusedTail> fused_tail(const LayerQuery& query, size_t channel_axis);
+
+// A constant vector over the result's channels in type `dtype`, its single value repeated if it has just one.
+std::vector<std::byte> channel_vector(const Tensor& constant, int64_t channels, DType dtype);
+
+// A constant's elements in type `dtype` (16 or 32 bit float), in the order of `index(i)`.
+std::vector<std::byte> convert_floats(const Tensor& constant, DType dtype,
+                                      const std::function<int64_t(int64_t)>& index = nullptr);
+
+}  // namespace lathe::cuda
