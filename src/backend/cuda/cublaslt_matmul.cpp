@@ -103,14 +103,14 @@ class PreparedGemms final : public PreparedLayer {
  public:
   size_t scratch_bytes() const override { return gemm->scratch_bytes() + values_bytes; }
   void enqueue(const LayerArgs& args, CUstream stream) const override {
-    std::byte* values =
-        epilogue ? args.scratch + values_offset : static_cast<std::byte*>(args.outputs[0]);
+    std::byte* values = epilogue ? args.scratch + values_offset : static_cast<std::byte*>(args.outputs[0]);
     const auto at = [](const void* base, int64_t elements, int64_t size) {
       return static_cast<const std::byte*>(base) + elements * size;
     };
     for (const Products::Offset& offset : products.calls)
-      gemm->enqueue(at(args.inputs[0], offset.a, source_bytes), at(b ? b : args.inputs[1], offset.b, source_bytes),
-                    bias, residual ? at(args.inputs[*residual], offset.result, result_bytes) : nullptr,
+      gemm->enqueue(at(args.inputs[0], offset.a, source_bytes),
+                    at(b ? b : args.inputs[1], offset.b, source_bytes), bias,
+                    residual ? at(args.inputs[*residual], offset.result, result_bytes) : nullptr,
                     values + offset.result * result_bytes, args.scratch, stream);
     if (epilogue) epilogue->enqueue(args, values, stream);
   }
@@ -145,8 +145,9 @@ class GemmKernel final : public LayerKernel {
     if (bias) {
       const Value& value = query.graph.value(node.inputs[*bias]);
       const int64_t channels = axis < out.size() && out[axis].is_constant() ? out[axis].value() : 1;
-      bias_ = DeviceMemory(device,
-                           pack.packed("bias", [&] { return channel_vector(value.constant, channels, result_.dtype); }));
+      bias_ = DeviceMemory(device, pack.packed("bias", [&] {
+        return channel_vector(value.constant, channels, result_.dtype);
+      }));
       has_bias_ = true;
     }
     if (!tail_) epilogue_.emplace(query, tactic, result_, device, pack);
@@ -155,8 +156,8 @@ class GemmKernel final : public LayerKernel {
   // The tail that the library applies; nothing when a pointwise kernel has to.
   static std::optional<FusedTail> usable_tail(const LayerQuery& query, size_t axis) {
     const Node& node = query.layer();
-    const bool conv_bias = std::holds_alternative<Conv>(node.op) && node.op_input_count() > 2 &&
-                           node.inputs[2] != kNoValue;
+    const bool conv_bias =
+        std::holds_alternative<Conv>(node.op) && node.op_input_count() > 2 && node.inputs[2] != kNoValue;
     auto tail = fused_tail(query, axis);
     if (!tail || (tail->bias && conv_bias)) return std::nullopt;
     const Shape& out = query.graph.value(node.outputs[0]).shape;
@@ -242,7 +243,8 @@ std::string reason_to_refuse(const LayerQuery& query, const Device& device) {
   if (const auto* conv = std::get_if<Conv>(&node.op)) {
     if (!is_pointwise_conv(*conv)) return "cuBLASLt computes convolutions with 1x1 windows and stride 1 only";
     if (!b.is_constant()) return "the weights are computed at run time";
-    if (node.op_input_count() > 2 && node.inputs[2] != kNoValue && !query.graph.value(node.inputs[2]).is_constant())
+    if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
+        !query.graph.value(node.inputs[2]).is_constant())
       return "the bias is computed at run time";
   }
   for (const Value* v : {&a, &b})
@@ -261,7 +263,8 @@ std::vector<Tactic> list_gemms(const LayerQuery& query, const Device& device) {
   for (int rank = 0; rank < (reason.empty() ? kRanks : 1); ++rank)
     for (const DType type : types) {
       const bool tf32 = type == DType::Float32 && device.tf32;
-      Tactic tactic{.runner = std::string(kRunner), .name = fmt::format("cublaslt{}_{}", tf32 ? "_tf32" : "", rank)};
+      Tactic tactic{.runner = std::string(kRunner),
+                    .name = fmt::format("cublaslt{}_{}", tf32 ? "_tf32" : "", rank)};
       tactic.id = hash_text(tactic.name);
       const Format format = is_conv ? kChannelsLast : kLinear;
       if (!reason.empty()) {
@@ -279,7 +282,8 @@ std::vector<Tactic> list_gemms(const LayerQuery& query, const Device& device) {
       if (tail) {
         for (size_t i = node.op_input_count(); i < node.inputs.size(); ++i)
           tactic.inputs.push_back(tail->residual == i ? TensorType{type, format} : TensorType{});
-        if (tail->residual && std::count(node.inputs.begin(), node.inputs.end(), node.inputs[*tail->residual]) == 1)
+        if (tail->residual &&
+            std::count(node.inputs.begin(), node.inputs.end(), node.inputs[*tail->residual]) == 1)
           tactic.in_place_inputs = {static_cast<int>(*tail->residual)};
       } else if (const Support s = Epilogue::list(query, tactic.outputs[0], tactic.inputs); !s.ok) {
         tactic.support = s;

@@ -66,8 +66,10 @@ void open_handles(const Device& device) {
       throw_system_error(
           fmt::format("cuBLASLt does not start: {}", libraries.cublaslt->cublasLtGetStatusString(status)));
   if (libraries.cudnn != nullptr)
-    if (const auto status = libraries.cudnn->cudnnCreate(&device.handles->cudnn); status != CUDNN_STATUS_SUCCESS)
-      throw_system_error(fmt::format("cuDNN does not start: {}", libraries.cudnn->cudnnGetErrorString(status)));
+    if (const auto status = libraries.cudnn->cudnnCreate(&device.handles->cudnn);
+        status != CUDNN_STATUS_SUCCESS)
+      throw_system_error(
+          fmt::format("cuDNN does not start: {}", libraries.cudnn->cudnnGetErrorString(status)));
 }
 
 }  // namespace

@@ -59,7 +59,8 @@ std::vector<std::byte> convert_floats(const Tensor& constant, DType dtype,
   const auto size = static_cast<size_t>(dtype_bytes(dtype, 1));
   std::vector<std::byte> bytes(values.size() * size);
   for (size_t i = 0; i < values.size(); ++i) {
-    const auto value = static_cast<float>(values[index ? static_cast<size_t>(index(static_cast<int64_t>(i))) : i]);
+    const auto value =
+        static_cast<float>(values[index ? static_cast<size_t>(index(static_cast<int64_t>(i))) : i]);
     if (dtype == DType::Float32) {
       std::memcpy(bytes.data() + i * size, &value, size);
     } else {

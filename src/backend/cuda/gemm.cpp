@@ -43,17 +43,20 @@ Gemm::~Gemm() {
 
 void Gemm::require(cublasStatus_t status, std::string_view what) const {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw_system_error(fmt::format("cuBLASLt, {} ({}x{}x{}, batch {}): {}", what, problem_.m, problem_.n, problem_.k,
-                                 problem_.batch, device_.libraries->cublaslt->cublasLtGetStatusString(status)));
+  throw_system_error(fmt::format("cuBLASLt, {} ({}x{}x{}, batch {}): {}", what, problem_.m, problem_.n,
+                                 problem_.k, problem_.batch,
+                                 device_.libraries->cublaslt->cublasLtGetStatusString(status)));
 }
 
 void Gemm::make_descriptors(const GemmProblem& p) {
   const CublasLt& lt = *device_.libraries->cublaslt;
   const bool tf32 = p.source == DType::Float32 && device_.tf32;
-  require(lt.cublasLtMatmulDescCreate(&operation_, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+  require(lt.cublasLtMatmulDescCreate(&operation_, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                                      CUDA_R_32F),
           "describing a product");
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
-    require(lt.cublasLtMatmulDescSetAttribute(operation_, attribute, &value, sizeof value), "describing a product");
+    require(lt.cublasLtMatmulDescSetAttribute(operation_, attribute, &value, sizeof value),
+            "describing a product");
   };
   // The first operand is b, the second a.
   set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -63,14 +66,16 @@ void Gemm::make_descriptors(const GemmProblem& p) {
     set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(p.result));
     if (p.batch > 1) set(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, p.stride_bias);
   }
-  const auto layout = [&](cublasLtMatrixLayout_t& made, DType type, int64_t rows, int64_t columns, int64_t stride) {
+  const auto layout = [&](cublasLtMatrixLayout_t& made, DType type, int64_t rows, int64_t columns,
+                          int64_t stride) {
     require(lt.cublasLtMatrixLayoutCreate(&made, data_type(type), static_cast<uint64_t>(rows),
                                           static_cast<uint64_t>(columns), rows),
             "describing a matrix");
     if (p.batch == 1) return;
     const auto count = static_cast<int32_t>(p.batch);
-    require(lt.cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
-            "describing a batch");
+    require(
+        lt.cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
+        "describing a batch");
     require(lt.cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
                                                 sizeof stride),
             "describing a batch");
@@ -100,29 +105,30 @@ void Gemm::choose(int rank) {
   std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(rank) + 1);
   int count = 0;
   const cublasStatus_t status =
-      lt.cublasLtMatmulAlgoGetHeuristic(device_.handles->cublaslt, operation_, b_, a_, result_, result_, preference,
-                                        rank + 1, found.data(), &count);
+      lt.cublasLtMatmulAlgoGetHeuristic(device_.handles->cublaslt, operation_, b_, a_, result_, result_,
+                                        preference, rank + 1, found.data(), &count);
   lt.cublasLtMatmulPreferenceDestroy(preference);
   if (status != CUBLAS_STATUS_SUCCESS || count <= rank)
     throw_input_error(fmt::format("cuBLASLt has {} algorithms for {}x{}x{} (batch {})",
-                                  status == CUBLAS_STATUS_SUCCESS ? count : 0, problem_.m, problem_.n, problem_.k,
-                                  problem_.batch));
+                                  status == CUBLAS_STATUS_SUCCESS ? count : 0, problem_.m, problem_.n,
+                                  problem_.k, problem_.batch));
   algorithm_ = found[static_cast<size_t>(rank)].algo;
   scratch_bytes_ = found[static_cast<size_t>(rank)].workspaceSize;
 }
 
-void Gemm::enqueue(const void* a, const void* b, const void* bias, const void* residual, void* result, void* scratch,
-                   CUstream stream) const {
+void Gemm::enqueue(const void* a, const void* b, const void* bias, const void* residual, void* result,
+                   void* scratch, CUstream stream) const {
   const CublasLt& lt = *device_.libraries->cublaslt;
   const float one = 1, beta = problem_.residual ? 1 : 0;
   cublasLtMatmulDesc_t operation = operation_;
   // The address of the bias is part of the description; it never changes for one layer, so setting it again is harmless.
   if (problem_.bias)
-    require(lt.cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
-            "setting the bias");
+    require(
+        lt.cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
+        "setting the bias");
   require(lt.cublasLtMatmul(device_.handles->cublaslt, operation, &one, b, b_, a, a_, &beta,
-                            problem_.residual ? residual : result, result_, result, result_, &algorithm_, scratch,
-                            scratch_bytes_, stream),
+                            problem_.residual ? residual : result, result_, result, result_, &algorithm_,
+                            scratch, scratch_bytes_, stream),
           "a product");
 }
 

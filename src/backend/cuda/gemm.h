@@ -19,7 +19,8 @@ struct GemmProblem {
   int64_t m = 1, n = 1, k = 1;
   bool transpose_a = false, transpose_b = false;  // a is stored (k, m), b is stored (n, k)
   int64_t batch = 1;
-  int64_t stride_a = 0, stride_b = 0, stride_bias = 0;  // elements from one product of the batch to the next; 0: the same
+  int64_t stride_a = 0, stride_b = 0,
+          stride_bias = 0;  // elements from one product of the batch to the next; 0: the same
   DType source = DType::Float32, result = DType::Float32;
   bool bias = false, residual = false, relu = false, gelu_tanh = false;
 
@@ -38,8 +39,8 @@ class Gemm {
   Gemm& operator=(const Gemm&) = delete;
 
   size_t scratch_bytes() const { return scratch_bytes_; }
-  void enqueue(const void* a, const void* b, const void* bias, const void* residual, void* result, void* scratch,
-               CUstream stream) const;
+  void enqueue(const void* a, const void* b, const void* bias, const void* residual, void* result,
+               void* scratch, CUstream stream) const;
 
  private:
   void make_descriptors(const GemmProblem& problem);
