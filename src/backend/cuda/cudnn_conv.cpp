@@ -274,8 +274,9 @@ class CudnnConvKernel final : public LayerKernel {
 // Heuristics take milliseconds, and a layer is listed several times while an engine is built.
 std::vector<CudnnGraph::Config> configs_of(const Device& device, const ConvProblem& problem) {
   static std::mutex mutex;
-  static std::map<std::pair<const Device*, std::string>, std::vector<CudnnGraph::Config>> known;
-  const auto key = std::make_pair(&device, problem.text());
+  static std::map<std::string, std::vector<CudnnGraph::Config>> known;
+  const std::string key =
+      fmt::format("{} {} {} {}", device.architecture(), device.properties.multiprocessors, device.tf32, problem.text());
   {
     const std::lock_guard lock(mutex);
     if (const auto found = known.find(key); found != known.end()) return found->second;

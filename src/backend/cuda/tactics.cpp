@@ -11,6 +11,8 @@
 namespace lathe::cuda {
 
 TacticFamily view_tactics();
+TacticFamily cudnn_conv_tactics();
+TacticFamily cublaslt_tactics();
 TacticFamily reference_tactics();
 // Kernels of ours, generated:
 GeneratedFamily copy_family();
@@ -24,6 +26,8 @@ GeneratedFamily group_norm_family();
 std::vector<TacticFamily> tactic_families() {
   return {
       view_tactics(),
+      cudnn_conv_tactics(),
+      cublaslt_tactics(),
       generated_tactics<copy_family>(),
       generated_tactics<pointwise_family>(),
       generated_tactics<layer_norm_family>(),
