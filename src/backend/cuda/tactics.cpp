@@ -22,6 +22,12 @@ GeneratedFamily softmax_family();
 GeneratedFamily reduce_family();
 GeneratedFamily arg_reduce_family();
 GeneratedFamily group_norm_family();
+GeneratedFamily pool_family();
+GeneratedFamily depthwise_family();
+GeneratedFamily gather_family();
+GeneratedFamily pad_family();
+GeneratedFamily resize_family();
+GeneratedFamily trilu_family();
 
 std::vector<TacticFamily> tactic_families() {
   return {
@@ -35,6 +41,12 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<reduce_family>(),
       generated_tactics<arg_reduce_family>(),
       generated_tactics<group_norm_family>(),
+      generated_tactics<depthwise_family>(),
+      generated_tactics<pool_family>(),
+      generated_tactics<gather_family>(),
+      generated_tactics<pad_family>(),
+      generated_tactics<resize_family>(),
+      generated_tactics<trilu_family>(),
       reference_tactics(),
   };
 }
