@@ -256,6 +256,26 @@ test("the schema's example opens", () => open("example", async (page) => {
   for (const view of kViews) await tab(page, view);
 }));
 
+// What the binary wrote for two engines of a real model: the page's sums are the JSON's, and so is the way from one to the other.
+test("a report of real engines", () => open("real", async (page) => {
+  const real = JSON.parse(readFileSync(`${folder}/real.json`, "utf8"));
+  for (const [index, one] of real.engines.entries()) {
+    await page.selectOption(".top select", String(index));
+    assert.equal(await text(page, ".layers [data-aggregate=time] b"), ms(one.statistics.layer_sum_ms));
+    assert.match(await text(page, ".counter"), new RegExp(`^${one.layers.length} of ${one.layers.length}`));
+  }
+  for (const view of kViews) {
+    await tab(page, view);
+    await page.waitForTimeout(60);
+    await page.screenshot({ path: `${folder}/real_${view}.png` });
+  }
+  const [pair] = real.comparison.pairs;
+  const bars = await page.locator(".fall").count();
+  assert.equal(bars, pair.waterfall.length + 2);
+  const falls = pair.waterfall.reduce((sum, item) => sum + item.delta_ms, 0);
+  assert.ok(Math.abs(falls - (pair.candidate_sum_ms - pair.baseline_sum_ms)) < 1e-9 * pair.baseline_sum_ms);
+}, { hash: "#layers" }));
+
 // Text against its ground, and data colours against the text on them; WCAG's formula.
 const contrasts = () => {
   const style = getComputedStyle(document.documentElement);

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the explorer's page: types, logic, and the page itself in a headless browser. usage: run.py --build build [--all]
 
-Pages are made from generated analyses (generate.py) and from the schema's example; where the build has `lathe explore`, one from
-a model of the zoo too. Screenshots and a printed report stay in build/test-artifacts/explorer. The browser is Debian's chromium.
+Pages are made from generated analyses (generate.py) and from the schema's example; one is written by `lathe explore` for a
+model of the zoo. Screenshots and a printed report stay in build/test-artifacts/explorer. The browser is Debian's chromium.
 """
 import argparse
 import json
@@ -53,25 +53,28 @@ def write_pages(template, folder):
 
 
 def write_real_page(build, folder, model):
-    """A report of a real engine, written by the binary itself."""
-    lathe = build / "bin/lathe"
-    engine = folder / f"{model}.engine"
-    for command in ([lathe, "zoo", model, "-o", folder / f"{model}.onnx"],
-                    [build / "bin/trtexec", f"--onnx={folder / model}.onnx", f"--saveEngine={engine}", "--skipInference", "--builderOptimizationLevel=1"],
-                    [lathe, "explore", engine, "-o", folder / "real.html", "--json", folder / "real.json"]):
+    """A report of two real engines, written by the binary itself."""
+    lathe, trtexec = build / "bin/lathe", build / "bin/trtexec"
+    onnx, first, second = folder / f"{model}.onnx", folder / "first.engine", folder / "second.engine"
+    start = time.monotonic()
+    quick = [f"--onnx={onnx}", "--skipInference", "--builderOptimizationLevel=0"]
+    commands = ([lathe, "zoo", model, "-o", onnx], [trtexec, *quick, f"--saveEngine={first}"], [trtexec, *quick, "--bf16", f"--saveEngine={second}"],
+                [lathe, "explore", first, second, "-o", folder / "real.html", f"--json={folder / 'real.json'}", "--duration=1"])
+    for command in commands:
         result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
         if result.returncode != 0:
-            print(f"{command}:\n{result.stdout[-3000:]}{result.stderr[-3000:]}")
+            print(f"{' '.join(map(str, command))}:\n{result.stdout[-3000:]}{result.stderr[-3000:]}")
             return False
-    for file in (engine, folder / f"{model}.onnx"):
+    for file in (onnx, first, second):
         file.unlink()
+    print(f"report of {model}: ok, {time.monotonic() - start:.1f} s", flush=True)
     return True
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build", type=pathlib.Path)
-    parser.add_argument("--all", action="store_true", help="the real page is BERT-base instead of the small detector")
+    parser.add_argument("--all", action="store_true", help="the real page is BERT-base instead of MobileNetV2")
     arguments = parser.parse_args()
     build = arguments.build.resolve()
     template = build / "explorer/report_template.html"
@@ -85,6 +88,7 @@ def main():
     good &= step("bundle of the unit tests", node(), "build.mjs", "tests", tests)
     good &= step("unit tests", node(), "--test", tests / "data.test.mjs", LATHE_ROOT=str(ROOT))
     write_pages(template.read_text(), folder)
+    good &= write_real_page(build, folder, "bert_base" if arguments.all else "mobilenet_v2")
     good &= step("page in the browser", node(), "--test", ROOT / "tests/explorer_web/page.test.mjs", LATHE_PAGES=str(folder), LATHE_WEB=str(WEB))
     return 0 if good else 1
 

@@ -32,7 +32,7 @@ function value(id: string, title: string, width: number, initially: boolean, rea
 }
 
 export const kColumns: readonly Column[] = [
-  { id: "index", title: "#", width: 52, initially: true, tip: "Position in execution order", number: (_, index) => index, show: (v) => String(v) },
+  { id: "index", title: "#", width: 52, initially: true, tip: "Position in execution order", number: (_, index) => index, show: String },
   { id: "name", title: "Layer", width: 280, initially: true, tip: "Layer name", text: (model, index) => model.layers[index]!.name },
   text("type", "Type", 128, true, (layer) => layer.type, "Family of the layer"),
   value("time", "Time ms", 84, true, (layer) => layer.time?.average_ms, numbers.milliseconds, true, "Average time of one run"),
@@ -59,7 +59,7 @@ export const kColumns: readonly Column[] = [
   value("stream", "Stream", 60, false, (layer) => layer.stream, (v) => String(v ?? numbers.kUnknown), false, "Stream it runs on"),
   text("inputs", "Inputs", 150, false, (layer) => shapes(layer.inputs), "Shapes of activation inputs"),
   text("outputs", "Outputs", 140, true, (layer) => shapes(layer.outputs), "Shapes of outputs"),
-  value("nodes", "Nodes", 66, true, (layer) => layer.origins.length, (v) => String(v ?? 0), true, "ONNX nodes that it implements"),
+  value("nodes", "Nodes", 66, true, (layer) => layer.origins.length, (v) => (Number.isInteger(v) ? String(v) : numbers.plain(v)), true, "ONNX nodes that it implements"),
   value("error", "Own error", 82, false, (layer) => layer.error?.local, numbers.scientific, false, "Largest relative error that the layer itself adds"),
   value("accumulated", "Error so far", 90, false, (layer) => layer.error?.accumulated, numbers.scientific, false, "Error of its result in the whole run"),
 ];

@@ -9,7 +9,7 @@ import Ajv from "ajv/dist/2020.js";
 import { exactSum, summarize } from "./aggregate";
 import { blockOf, blocks, foldGraph, neighbourhood, splitEdges } from "./blocks";
 import { columnById, kColumns, sortLayers, tableText } from "./columns";
-import { makeEngineModel, shortName } from "./engine_model";
+import { makeEngineModel, shortPath } from "./engine_model";
 import { facetCounts, filterLayers, kNoFacets, splitWords } from "./filter";
 import { layoutGraph } from "./layout";
 import { formatLink, parseLink } from "./link";
@@ -108,10 +108,11 @@ test("exported tables hold every digit and no formula", () => {
 });
 
 test("short names keep what tells repeated blocks apart", () => {
-  const layer = (name: string) => ({ name, origins: [] as unknown }) as Layer;
-  assert.equal(shortName(layer("/m/encoder/layer.11/attention/self/query/MatMul + /m/x/Add")), "layer.11/…/query/MatMul +1");
-  assert.equal(shortName(layer("Conv_0 + Relu_1")), "Conv_0 +1");
-  assert.equal(shortName(layer("Reformatting CopyNode for Input Tensor 0 to /a/b/Conv + /a/b/Relu")), "→ b/Conv");
+  assert.equal(shortPath("/m/encoder/layer.11/attention/self/query/MatMul + /m/x/Add"), "layer.11/…/self/query/MatMul +1");
+  assert.equal(shortPath("/m/encoder/layer.1/output/dense/MatMul"), "layer.1/output/dense/MatMul");
+  assert.equal(shortPath("Conv_0 + Relu_1"), "Conv_0 +1");
+  assert.equal(shortPath("/a/b/c/d/e"), "c/d/e");
+  assert.equal(shortPath("Reformatting CopyNode for Input Tensor 0 to /a/b/Conv + /a/b/Relu"), "→ a/b/Conv");
 });
 
 test("blocks are the first numbered part of a path", () => {

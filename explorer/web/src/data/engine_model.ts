@@ -21,27 +21,39 @@ export interface EngineModel {
   readonly indexOfName: ReadonlyMap<string, number>;
 }
 
+// Moves or converts data without computing. A view of memory (a reshape that became a change of names) is a copy by kind
+// but takes no time, and what takes none is no overhead.
 export function isOverhead(layer: Layer): boolean {
-  return layer.kind === "reformat" || layer.kind === "copy" || layer.kind === "cast";
+  return (layer.kind === "reformat" || layer.kind === "copy" || layer.kind === "cast") && layer.time?.average_ms !== 0;
 }
 
-// The first node's path without its middle: "layer.0/…/query/MatMul +2". The numbered part stays, as it alone tells
+export function familyOf(layer: Layer): [key: string, label: string] {
+  return typeFamily(layer.type, isOverhead(layer) ? layer.kind : "compute");
+}
+
+// Of layers of one type: that of the slowest, as some reshapes move data and others are views.
+export function groupFamily(model: EngineModel, rows: readonly number[]): string {
+  const slowest = rows.reduce((a, b) => ((model.timeMs[b] || 0) > (model.timeMs[a] || 0) ? b : a), rows[0] ?? 0);
+  return familyOf(model.layers[slowest]!)[0];
+}
+
+// The first node's path without its middle: "layer.0/…/self/query/MatMul +2". The numbered part stays, as it alone tells
 // repeated blocks apart.
-export function shortName(layer: Layer): string {
-  const copy = /^Reformatting CopyNode for (Input|Output) Tensor (\d+) (?:to|of|from) (.*)$/s.exec(layer.name);
+export function shortPath(name: string): string {
+  const copy = /^Reformatting CopyNode for (Input|Output) Tensor (\d+) (?:to|of|from) (.*)$/s.exec(name);
   if (copy) return `${copy[1] === "Input" ? "→" : "←"} ${lastSegments(copy[3]!.split(" + ")[0]!)}`;
-  const parts = layer.name.split(" + ");
+  const parts = name.split(" + ");
   const more = parts.length > 1 ? ` +${parts.length - 1}` : "";
   return lastSegments(parts[0]!) + more;
 }
 
 function lastSegments(path: string): string {
   const segments = path.split("/").filter((segment) => segment !== "");
-  if (segments.length <= 2) return path.replace(/^\//, "");
-  const tail = segments.slice(-2);
-  const numbered = segments.slice(0, -2).findIndex((segment) => /\d$/.test(segment));
+  if (segments.length <= 3) return path.replace(/^\//, "");
+  const tail = segments.slice(-3);
+  const numbered = segments.slice(0, -3).findIndex((segment) => /\d$/.test(segment));
   if (numbered < 0) return tail.join("/");
-  return `${segments[numbered]}/${numbered < segments.length - 3 ? "…/" : ""}${tail.join("/")}`;
+  return `${segments[numbered]}/${numbered < segments.length - 4 ? "…/" : ""}${tail.join("/")}`;
 }
 
 function neighbours(engine: Engine): [number[][], number[][]] {
@@ -75,7 +87,7 @@ export function makeEngineModel(engine: Engine): EngineModel {
     searchText: layers.map((layer) =>
       [layer.name, layer.type, layer.runner, layer.tactic, ...layer.origins.map((origin) => `${origin.name} ${origin.op_type}`)]
         .join("\n").toLowerCase()),
-    shortNames: layers.map(shortName),
+    shortNames: layers.map((layer) => shortPath(layer.name)),
     indexOfName: new Map(layers.map((layer, i) => [layer.name, i])),
   };
 }
@@ -93,7 +105,7 @@ export function layerColour(model: EngineModel, index: number, mode: ColourMode)
     const time = model.timeMs[index]!;
     return colour(heatKey(Number.isNaN(time) || model.maxMs === 0 ? 0 : time / model.maxMs));
   }
-  return colour(typeFamily(layer.type, layer.kind)[0]);
+  return colour(familyOf(layer)[0]);
 }
 
 // What the colours of a mode mean in this engine: only what occurs.
@@ -106,7 +118,7 @@ export function legend(model: EngineModel, mode: ColourMode): { label: string; c
   }
   const entries = new Map<string, { key: string; timeMs: number }>();
   model.layers.forEach((layer, i) => {
-    const [key, label] = mode === "type" ? typeFamily(layer.type, layer.kind)
+    const [key, label] = mode === "type" ? familyOf(layer)
       : mode === "precision" ? [precisionKey(layer.precision), layer.precision || "unknown"]
         : [verdictKey(layer.roofline.verdict), layer.roofline.verdict];
     const entry = entries.get(label) ?? { key, timeMs: 0 };

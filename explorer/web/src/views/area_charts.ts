@@ -5,9 +5,9 @@
 import { hierarchy, partition, treemap, treemapSquarify, type HierarchyRectangularNode } from "d3-hierarchy";
 import { arc } from "d3-shape";
 import { groupBy } from "../data/aggregate";
-import type { EngineModel } from "../data/engine_model";
+import { groupFamily, type EngineModel } from "../data/engine_model";
 import * as numbers from "../data/numbers";
-import { precisionKey, typeFamily } from "../data/palette";
+import { precisionKey } from "../data/palette";
 import { s } from "../ui/dom";
 import { fitText, textWidth } from "../ui/text_width";
 
@@ -33,8 +33,7 @@ function leaves(model: EngineModel, rows: readonly number[], key: string): Part[
 function byType(model: EngineModel, inner: "layers" | "precision"): Part {
   const all = model.layers.map((_, i) => i);
   const children = groupBy(model, all, (row) => model.layers[row]!.type).map((group): Part => {
-    const first = model.layers[group.rows[0]!]!;
-    const key = typeFamily(first.type, first.kind)[0];
+    const key = groupFamily(model, group.rows);
     const parts = inner === "layers" ? leaves(model, group.rows, key) :
       groupBy(model, group.rows, (row) => model.layers[row]!.precision || "unknown").map((sub): Part => ({
         name: sub.key, key: precisionKey(sub.key), value: sub.timeMs, rows: sub.rows, children: leaves(model, sub.rows, key),
@@ -63,7 +62,7 @@ export function drawTreemap(model: EngineModel, width: number, height: number, p
     const isGroup = node.depth === 1;
     const group = s("g", { class: isGroup ? "cell group" : "cell", "data-tip": tip(model, node.data, node.data.name), click: () => pick(node.data.rows) },
       s("rect", { x: node.x0.toFixed(1), y: node.y0.toFixed(1), width: w.toFixed(1), height: t.toFixed(1), class: isGroup ? "cell-group" : `k-${node.data.key}` }));
-    const text = t < 15 ? "" : fitText(isGroup ? `${node.data.name} ${numbers.percent((100 * (node.value ?? 0)) / (root.value || 1))} %` : node.data.name, w - 7, { bold: isGroup });
+    const text = t < 15 ? "" : fitText(isGroup ? `${node.data.name} ${numbers.percent((100 * (node.value ?? 0)) / (root.value || 1))} %` : node.data.name, w - 7, { bold: isGroup, least: isGroup ? 3 : 8 });
     if (text !== "") group.append(s("text", { x: (node.x0 + 4).toFixed(1), y: (node.y0 + 13).toFixed(1), class: isGroup ? "cell-title" : `k-${node.data.key}` }, text));
     return group;
   });

@@ -3,10 +3,10 @@
 // Time and counts by type, precision and tactic in several forms, single runs over time, and dots over any two quantities.
 import uPlot from "uplot";
 import { groupBy } from "../data/aggregate";
-import { legend } from "../data/engine_model";
+import { groupFamily, legend } from "../data/engine_model";
 import { kMetrics } from "../data/metrics";
 import * as numbers from "../data/numbers";
-import { precisionKey, typeFamily } from "../data/palette";
+import { precisionKey } from "../data/palette";
 import { choice, h, section, simpleTable, swatch } from "../ui/dom";
 import type { State, Store } from "../ui/store";
 import { drawDonut, drawSunburst, drawTreemap, type Slice } from "./area_charts";
@@ -46,7 +46,7 @@ export function makeCharts(store: Store): View {
   // Precision inside each type, as stacked bars.
   function precisionPerType(): HTMLElement {
     return barList(groupBy(model, model.layers.map((_, i) => i), (row) => model.layers[row]!.type).map((group) => ({
-      label: group.key, value: group.rows.length, key: typeFamily(group.key)[0], text: String(group.rows.length),
+      label: group.key, value: group.rows.length, key: groupFamily(model, group.rows), text: String(group.rows.length),
       parts: groupBy(model, group.rows, (row) => model.layers[row]!.precision || "unknown").map((part) => ({ value: part.rows.length, key: precisionKey(part.key), tip: `${group.key} in ${part.key}: ${part.rows.length} layers` })),
       click: () => pick(group.rows),
     })), "Precisions used per layer type");

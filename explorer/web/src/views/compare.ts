@@ -3,11 +3,12 @@
 // Two engines: the difference of their layer sums as a waterfall, every row aligned through ONNX nodes, fusions lost and
 // new, precision changes, the checks of --fail-if, and engines side by side.
 import { exactSum } from "../data/aggregate";
+import { groupFamily, type EngineModel } from "../data/engine_model";
 import { splitWords } from "../data/filter";
 import * as numbers from "../data/numbers";
-import { precisionKey, typeFamily } from "../data/palette";
-import type { FusionChange, MatchedRow, Pair } from "../data/schema";
-import { choice, facts, h, section, simpleTable, type Child } from "../ui/dom";
+import { precisionKey } from "../data/palette";
+import type { FusionChange, Group, MatchedRow, Pair } from "../data/schema";
+import { breakable, choice, facts, h, section, simpleTable, type Child } from "../ui/dom";
 import { Grid, type GridColumn } from "../ui/grid";
 import type { Store } from "../ui/store";
 import { barList } from "./bars";
@@ -127,7 +128,7 @@ export function makeCompare(store: Store): View {
     function side(model: typeof a, engine: number, layers: readonly number[]): Child[] {
       return [h("h3", {}, names[engine]!), layers.length === 0 ? h("p", { class: "dim" }, "has no such layer") : h("ul", { class: "tensors" }, layers.map((index) => {
         const layer = model.layers[index]!;
-        return h("li", {}, h("button", { type: "button", class: "link", click: () => store.update({ engine, view: "layers", focus: index, selected: new Set([index]) }) }, layer.name),
+        return h("li", {}, h("button", { type: "button", class: "link", click: () => store.update({ engine, view: "layers", focus: index, selected: new Set([index]) }) }, breakable(layer.name)),
           h("span", { class: "dim" }, `${layer.type} ${layer.precision} · ${numbers.milliseconds(layer.time?.average_ms)} ms · ${layer.tactic} · ${layer.inputs.filter((use) => use.role === "activation").map((use) => `${numbers.shape(use.shape)} ${use.type}`).join(", ")} → ${layer.outputs.map((use) => `${numbers.shape(use.shape)} ${use.type} ${use.format}`).join(", ")}`));
       }))];
     }
@@ -194,16 +195,16 @@ export function makeCompare(store: Store): View {
   // All engines, one column each: settings, and stacked bars by type and by precision.
   function overview(): HTMLElement {
     const { models } = store;
-    const stacked = (by: "by_type" | "by_precision", key: (value: string) => string) => barList(models.map((model) => ({
+    const stacked = (by: "by_type" | "by_precision", key: (model: EngineModel, group: Group) => string) => barList(models.map((model) => ({
       label: model.engine.name, value: model.sumMs, key: "grey", text: `${numbers.milliseconds(model.sumMs)} ms`,
-      parts: model.engine.groups[by].map((group) => ({ value: group.time_ms ?? 0, key: key(group.key), tip: `${model.engine.name}, ${group.key}: ${group.count} layers, ${numbers.milliseconds(group.time_ms)} ms` })),
+      parts: model.engine.groups[by].map((group) => ({ value: group.time_ms ?? 0, key: key(model, group), tip: `${model.engine.name}, ${group.key}: ${group.count} layers, ${numbers.milliseconds(group.time_ms)} ms` })),
     })), "Engines");
     const keys = [...new Set(models.flatMap((model) => model.engine.groups.by_type.map((group) => group.key)))];
     const cell = (model: (typeof models)[number], key: string) => model.engine.groups.by_type.find((group) => group.key === key);
     const byType = simpleTable(["ms by type", ...names], keys.map((key) => [key, ...models.map((model) => numbers.milliseconds(cell(model, key)?.time_ms ?? 0))]), models.map((_, i) => i + 1));
     const settings = [...new Set(models.flatMap((model) => Object.keys(model.engine.build_options)))].filter((key) => new Set(models.map((model) => model.engine.build_options[key])).size > 1);
-    return h("div", { class: "columns" }, section("Time by type", stacked("by_type", (value) => typeFamily(value)[0]), byType),
-      section("Time by precision", stacked("by_precision", precisionKey), simpleTable(["", ...names], [
+    return h("div", { class: "columns" }, section("Time by type", stacked("by_type", (model, group) => groupFamily(model, group.layers)), byType),
+      section("Time by precision", stacked("by_precision", (_, group) => precisionKey(group.key)), simpleTable(["", ...names], [
         ["engine latency ms", ...models.map((model) => numbers.milliseconds(model.engine.statistics.engine_latency_ms))], ["layers", ...models.map((model) => String(model.layers.length))],
         ["weights", ...models.map((model) => numbers.bytes(model.engine.statistics.weights_bytes))], ["peak activations", ...models.map((model) => numbers.bytes(model.engine.memory.peak_bytes))],
         ["overhead ms", ...models.map((model) => numbers.milliseconds(model.engine.statistics.overhead_ms))], ["device", ...models.map((model) => model.engine.device.name)],

@@ -2,10 +2,10 @@
 //
 // Memory over execution order: bytes alive while each layer runs, every tensor as a bar over its lifetime, the peak with
 // its layer and tensors by name; weights by layer.
+import { familyOf } from "../data/engine_model";
 import { packLives, type Life } from "../data/packing";
 import * as numbers from "../data/numbers";
-import { typeFamily } from "../data/palette";
-import { h, s, section, simpleTable } from "../ui/dom";
+import { breakable, h, s, section, simpleTable } from "../ui/dom";
 import type { State, Store } from "../ui/store";
 import { barList } from "./bars";
 import type { View } from "./view";
@@ -37,7 +37,7 @@ export function makeMemory(store: Store): View {
     const bars = placed.map((life) => {
       const tensor = tensors[life.id]!;
       const owner = tensor.producers[0];
-      const key = tensor.role === "input" || owner === undefined ? "grey" : typeFamily(layers[owner]!.type, layers[owner]!.kind)[0];
+      const key = tensor.role === "input" || owner === undefined ? "grey" : familyOf(layers[owner]!)[0];
       return s("rect", {
         x: x(life.first).toFixed(1), width: Math.max(0.8, x(life.last + 1) - x(life.first) - 0.3).toFixed(1), y: y(life.offset + life.bytes).toFixed(1), height: Math.max(0.5, y(life.offset) - y(life.offset + life.bytes)).toFixed(1),
         class: `buffer k-${key}${touched.has(life.id) ? " selected" : ""}`, "data-tensor": life.id,
@@ -62,11 +62,11 @@ export function makeMemory(store: Store): View {
   const peakTensors = simpleTable(["tensor", "shape", "type", "size", "alive"], memory.peak_tensors.slice(0, kTop).map((index) => {
     const tensor = tensors[index]!;
     const owner = tensor.producers[0];
-    return [owner === undefined ? tensor.name : h("button", { type: "button", class: "link", click: () => store.focus(owner) }, tensor.name), numbers.shape(tensor.shape), tensor.type, numbers.bytes(tensor.bytes), `${tensor.first} … ${tensor.last}`];
+    return [owner === undefined ? breakable(tensor.name) : h("button", { type: "button", class: "link", click: () => store.focus(owner) }, breakable(tensor.name)), numbers.shape(tensor.shape), tensor.type, numbers.bytes(tensor.bytes), `${tensor.first} … ${tensor.last}`];
   }), [3, 4]);
   const heavy = layers.map((layer, i) => ({ i, bytes: layer.weights_bytes })).filter((one) => one.bytes > 0).sort((a, b) => b.bytes - a.bytes || a.i - b.i);
   const weights = barList(heavy.slice(0, kTop).map(({ i, bytes }) => ({
-    label: model.shortNames[i]!, value: bytes, key: typeFamily(layers[i]!.type, layers[i]!.kind)[0], text: numbers.bytes(bytes), tip: layers[i]!.name, click: () => store.focus(i),
+    label: model.shortNames[i]!, value: bytes, key: familyOf(layers[i]!)[0], text: numbers.bytes(bytes), tip: layers[i]!.name, click: () => store.focus(i),
   })), "Weights by layer");
 
   return {

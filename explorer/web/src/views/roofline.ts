@@ -19,7 +19,7 @@ const kSources: Record<string, string> = {
   none: "No peaks are known, so there is no roof and no verdict.",
 };
 
-// Label of a roof above its flat part, at the right edge.
+// The label of a roof stands where its flat part begins: dots gather at the far end.
 function roofs(peaks: { flops_per_s: Record<string, number>; bytes_per_s: number | null }, used: ReadonlySet<string>, axes: Axes): SVGElement[] {
   const bandwidth = peaks.bytes_per_s;
   if (!bandwidth) return [];
@@ -32,7 +32,7 @@ function roofs(peaks: { flops_per_s: Record<string, number>; bytes_per_s: number
   const flat = drawn.map(([name, peak], i) => {
     const start = Math.max(from, Math.min(to, peak / bandwidth));
     return s("g", {}, s("path", { class: `roof precision-${precisionKey(name)}`, d: `M${axes.x(start)} ${bound(peak)}L${axes.x(to)} ${bound(peak)}` }),
-      s("text", { x: axes.box.right - 4, y: bound(peak) + (i === 0 || bound(peak) - bound(drawn[i - 1]![1]) > 30 ? -5 : 13), class: "end roof-label" }, `${name} ${numbers.flopsPerSecond(peak)}`));
+      s("text", { x: Math.min(axes.x(start) + 10, axes.box.right - 130), y: bound(peak) + (i === 0 || bound(peak) - bound(drawn[i - 1]![1]) > 30 ? -6 : 13), class: "roof-label" }, `${name} ${numbers.flopsPerSecond(peak)}`));
   });
   const middle = Math.sqrt(from * knee);
   const angle = (Math.atan2(axes.y(middle * bandwidth) - axes.y(from * bandwidth), axes.x(middle) - axes.x(from)) * 180) / Math.PI;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The first page: what was measured, how far to trust it, where the time goes, what to do first.
-import { precisionKey, typeFamily } from "../data/palette";
+import { precisionKey } from "../data/palette";
 import * as numbers from "../data/numbers";
-import { isOverhead, share } from "../data/engine_model";
+import { familyOf, groupFamily, isOverhead, share } from "../data/engine_model";
 import type { Engine, Series } from "../data/schema";
 import { facts, h, section, simpleTable, type Child } from "../ui/dom";
 import type { Store } from "../ui/store";
@@ -22,12 +22,12 @@ function tiles(engine: Engine): HTMLElement {
   const { statistics: stats, memory } = engine;
   const latency = stats.compute ?? stats.latency;
   return h("div", { class: "tiles" },
-    tile("Engine latency", `${numbers.milliseconds(stats.engine_latency_ms)} ms`, latency ? `median of ${latency.count} runs` : "not measured",
+    tile("Engine latency", `${numbers.milliseconds(stats.engine_latency_ms)} ms`, latency ? `mean of ${latency.count} runs; median ${numbers.milliseconds(latency.median_ms)} ms` : "not measured",
       stats.engine_latency_source),
-    tile("Throughput", stats.throughput_qps === null ? numbers.kUnknown : `${numbers.plain(stats.throughput_qps, 4)} /s`, "as the run printed it"),
+    tile("Throughput", stats.throughput_qps === null ? numbers.kUnknown : `${numbers.plain(stats.throughput_qps, 4)} /s`, stats.throughput_qps === null ? "not in the files" : "as the run printed it"),
     tile("Sum of layers", `${numbers.milliseconds(stats.layer_sum_ms)} ms`,
       stats.profile_iterations === null ? "layer profile" : `mean of ${stats.profile_iterations} runs`, "Average times of all layers added up"),
-    tile("Layers", String(stats.layer_count), overheadNote(engine)),
+    tile("Layers", String(stats.layer_count), overheadNote(engine), "Overhead: reformats, copies and casts"),
     tile("Operations", numbers.flops(stats.flops), stats.engine_latency_ms && stats.flops
       ? `${numbers.flopsPerSecond((stats.flops / stats.engine_latency_ms) * 1000)} reached` : "of one run", "A multiply-add counts as two"),
     tile("Weights", numbers.bytes(stats.weights_bytes), "each once"),
@@ -36,7 +36,7 @@ function tiles(engine: Engine): HTMLElement {
 
 function overheadNote(engine: Engine): string {
   const overhead = engine.layers.filter(isOverhead).length;
-  return overhead === 0 ? "no reformats or copies" : `${overhead} reformats, copies, casts: ${numbers.milliseconds(engine.statistics.overhead_ms)} ms`;
+  return overhead === 0 ? "no reformats or copies" : `overhead in ${overhead} of them: ${numbers.milliseconds(engine.statistics.overhead_ms)} ms`;
 }
 
 // Engine latency and layer sum as two bars to one scale, and what the difference is made of.
@@ -47,13 +47,10 @@ function honestTiming(engine: Engine): HTMLElement {
   if (latency === null || gap === null) {
     return section("Timing", h("p", {}, "Only the layer profile is known. Measured layer by layer an engine is usually slower than it runs alone; a times file (--exportTimes) would tell."));
   }
-  const sum = latency - gap;
-  const medians = stats.layer_median_sum_ms !== null;
   const bars: Bar[] = [
-    { label: "Engine, alone (median)", value: latency, text: `${numbers.milliseconds(latency)} ms`, key: "blue", tip: stats.engine_latency_source },
-    { label: medians ? "Sum of layers (medians)" : "Sum of layers (averages)", value: sum, text: `${numbers.milliseconds(sum)} ms`, key: "grey", tip: "Measured with a timer around every layer" },
+    { label: "Engine, alone (mean)", value: latency, text: `${numbers.milliseconds(latency)} ms`, key: "blue", tip: stats.engine_latency_source },
+    { label: "Sum of layers (means)", value: stats.layer_sum_ms, text: `${numbers.milliseconds(stats.layer_sum_ms)} ms`, key: "grey", tip: "Measured with a timer around every layer" },
   ];
-  if (medians) bars.push({ label: "Sum of layers (averages)", value: stats.layer_sum_ms, text: `${numbers.milliseconds(stats.layer_sum_ms)} ms`, key: "grey", tip: "What the layer table adds up to; far above the medians, the profile was disturbed" });
   const rows = stats.gap_parts.map((part): Child[] => [part.name.replaceAll("_", " "), `${numbers.signedMilliseconds(part.ms)} ms`, part.text]);
   return section("Timing: engine against its layers", barList(bars, "Engine latency and layer sum"),
     h("p", { class: "gap" }, "Gap ", h("b", {}, `${numbers.signedMilliseconds(gap)} ms`),
@@ -84,7 +81,7 @@ export function groupBars(store: Store, groups: Engine["groups"]["by_type"], key
 }
 
 export function typeKey(store: Store): (group: Engine["groups"]["by_type"][number]) => string {
-  return (group) => typeFamily(group.key, store.model.layers[group.layers[0] ?? 0]?.kind)[0];
+  return (group) => groupFamily(store.model, group.layers);
 }
 
 function slowest(store: Store): HTMLElement {
@@ -94,7 +91,7 @@ function slowest(store: Store): HTMLElement {
   return section(`Slowest ${order.length} layers`, barList(order.map((i) => {
     const layer = model.layers[i]!;
     return {
-      label: model.shortNames[i]!, value: model.timeMs[i]!, key: typeFamily(layer.type, layer.kind)[0],
+      label: model.shortNames[i]!, value: model.timeMs[i]!, key: familyOf(layer)[0],
       text: `${numbers.milliseconds(model.timeMs[i])} ms  ${numbers.percent(share(model, i))} %`, tip: `${layer.name}\n${layer.type} ${layer.precision}`,
       click: () => store.focus(i),
     };
