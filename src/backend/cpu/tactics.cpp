@@ -24,6 +24,8 @@ TacticFamily pool_tactics();
 TacticFamily reduce_tactics();
 TacticFamily attention_tactics();
 TacticFamily depthwise_tactics();
+TacticFamily tile_matmul_tactics();
+TacticFamily tile_conv_tactics();
 TacticFamily matmul_tactics();
 TacticFamily pixel_conv_tactics();
 TacticFamily reference_tactics();
@@ -34,8 +36,10 @@ std::vector<TacticFamily> tactic_families() {
       view_tactics(),
       depthwise_tactics(),
       onednn_conv_tactics(),
+      tile_conv_tactics(),
       pixel_conv_tactics(),
       onednn_matmul_tactics(),
+      tile_matmul_tactics(),
       matmul_tactics(),
       onednn_pool_tactics(),
       onednn_deconv_tactics(),

@@ -57,6 +57,10 @@ inline Vec vabs(Vec x) {
 inline Vec vsqrt(Vec x) {
   return _mm256_sqrt_ps(x);
 }
+// 1 / x for 2^-126 <= |x| <= 2^126.
+inline Vec vreciprocal(Vec x) {
+  return vset(1) / x;
+}
 inline Vec vfloor(Vec x) {
   return _mm256_round_ps(x, 0x09);
 }

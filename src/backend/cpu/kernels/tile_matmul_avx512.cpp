@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tiles of FP32 products for AVX-512.
+#include "backend/cpu/kernels/tile_matmul_table.h"
+#include "backend/cpu/kernels/vec_avx512.h"
+//
+#include "backend/cpu/kernels/math.inc"
+//
+#include "backend/cpu/kernels/activation.inc"
+
+namespace {
+
+struct Step {
+  static Vec multiply(Vec a, Vec b, Vec sum) { return fmadd(a, b, sum); }
+  static void store_bf16(uint16_t* p, Vec x) { ::store_bf16(p, x); }
+  static void storen_bf16(uint16_t* p, Vec x, int64_t lanes) { ::storen_bf16(p, x, lanes); }
+};
+
+}  // namespace
+
+#include "backend/cpu/kernels/tile_matmul.inc"
+
+namespace lathe::cpu {
+const MatMulTileTable& tile_matmul_table_f32_avx512() {
+  return kTable;
+}
+}  // namespace lathe::cpu

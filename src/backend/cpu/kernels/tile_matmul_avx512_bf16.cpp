@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tiles of BF16 products for AVX512-BF16: two neighbours along k per instruction, sums in FP32.
+#include "backend/cpu/kernels/tile_matmul_table.h"
+#include "backend/cpu/kernels/vec_avx512.h"
+//
+#include "backend/cpu/kernels/math.inc"
+//
+#include "backend/cpu/kernels/activation.inc"
+
+namespace {
+
+struct Step {
+  static Vec multiply(Vec a, Vec b, Vec sum) {
+    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+  }
+  static __m256i rounded(Vec x) { return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)); }
+  static void store_bf16(uint16_t* p, Vec x) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), rounded(x));
+  }
+  static void storen_bf16(uint16_t* p, Vec x, int64_t lanes) {
+    _mm256_mask_storeu_epi16(p, first_lanes(lanes), rounded(x));
+  }
+};
+
+}  // namespace
+
+#include "backend/cpu/kernels/tile_matmul.inc"
+
+namespace lathe::cpu {
+const MatMulTileTable& tile_matmul_table_bf16_avx512() {
+  return kTable;
+}
+}  // namespace lathe::cpu

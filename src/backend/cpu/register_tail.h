@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A layer's epilogue as what a kernel can do in registers (kernels/register_tail.h): per-channel constants that join the
+// bias, at most one operand as large as the result, at most one activation. Anything else stays with the evaluator
+// (pointwise_eval.h), which goes over a block of results in L1 or L2.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "backend/cpu/kernel.h"
+#include "backend/cpu/kernels/register_tail.h"
+
+namespace lathe::cpu {
+
+struct TailPlan {
+  RegisterTail tail;
+  int operand = -1;                // the node's input that is added, or none
+  std::vector<int> added_to_bias;  // the node's inputs: constants with one value, or one per channel
+};
+
+// nullopt: not such an epilogue. `channel_axis` is the axis of `result` along which a per-channel constant lies.
+std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t channel_axis);
+
+// The bias of `channels` values: the constant `bias` (may be absent) plus the plan's constants, padded with zeros.
+std::vector<float> bias_of(const LayerQuery& query, const Tensor& bias, const TailPlan& plan,
+                           int64_t channels, int64_t padded);
+
+}  // namespace lathe::cpu

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "backend/cpu/layer_check.h"
+
+namespace lathe::cpu {
+TacticFamily tile_matmul_tactics();
+TacticFamily tile_conv_tactics();
+TacticFamily pixel_conv_tactics();
+TacticFamily matmul_tactics();
+TacticFamily onednn_conv_tactics();
+TacticFamily onednn_matmul_tactics();
+namespace {
+
+LayerCase product(Extents a, Extents b, bool transpose_b = false) {
+  LayerCase layer{.op = MatMul{.transpose_b = transpose_b},
+                  .inputs = {{.extents = std::move(a)}, {.extents = std::move(b), .constant = true}}};
+  layer.allowed_types = {DType::BFloat16};
+  layer.tolerance = 5e-6;
+  return layer;
+}
+
+LayerCase pixel_conv(Extents x, int64_t out, bool bias, int64_t stride = 1) {
+  LayerCase layer{.op = Conv{.kernel = {1, 1}, .strides = {stride, stride}},
+                  .inputs = {{.extents = x}, {.extents = {out, x[1], 1, 1}, .constant = true}}};
+  if (bias) layer.inputs.push_back({.extents = {out}, .constant = true});
+  layer.allowed_types = {DType::BFloat16};
+  layer.tolerance = 5e-6;
+  return layer;
+}
+
+// On a machine without AVX-512 every tactic is refused, with that reason.
+bool has_avx512() {
+  const auto reasons = refusals(tile_matmul_tactics(), product({4, 4}, {4, 4}));
+  return reasons.empty() || reasons[0].find("needs AVX-512") == std::string::npos;
+}
+
+TEST(TileMatMul, SizesAndTails) {
+  if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
+  for (const int64_t m : {1, 13, 14, 15, 197})
+    for (const int64_t n : {1, 16, 17, 33, 64})
+      for (const int64_t k : {1, 2, 30, 512}) {
+        SCOPED_TRACE(std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k));
+        EXPECT_GE(check_layer(tile_matmul_tactics(), product({m, k}, {k, n})), 1);
+        EXPECT_GE(check_layer(tile_matmul_tactics(), product({m, k}, {n, k}, true)), 1);
+      }
+  EXPECT_GE(check_layer(tile_matmul_tactics(), product({2, 3, 17, 20}, {1, 20, 40})), 1);
+}
+
+TEST(TileMatMul, EpiloguesInRegistersAndOutside) {
+  if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
+  for (const char* epilogue : {"Relu(0)", "Clip[0,6](0)", "Silu[1](0)", "Silu[1.702](0)", "GeluErf(0)",
+                               "GeluTanh(0)", "HardSwish(0)", "Add(0,1)", "Add(0,1) Add(3,2)",
+                               "Add(0,1) Add(2,3) Relu(4)", "Add(1,0) GeluErf(3) Add(4,2)",
+                               "Silu[1](0) Add(2,3)", /* not in registers: */ "Add(0,1) Tanh(3) Add(4,2)",
+                               "Mul(0,2)", "Relu(0) Add(3,1)", "Add(0,2) Add(3,2)", "Sub(2,0)"}) {
+    SCOPED_TRACE(epilogue);
+    LayerCase layer = product({2, 30, 64}, {64, 50});
+    layer.epilogue = PointwiseProgram::parse(epilogue, 3);
+    layer.operands = {{.extents = {50}, .constant = true}, {.extents = {2, 30, 50}}};
+    EXPECT_GE(check_layer(tile_matmul_tactics(), layer), 1);
+  }
+}
+
+TEST(TileConv, SizesStridesBiasAndEpilogue) {
+  if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
+  for (const int64_t stride : {1, 2, 3})
+    for (const bool bias : {false, true})
+      for (const int64_t out : {5, 32, 70})
+        for (const int64_t in : {3, 16, 256}) {
+          LayerCase layer = pixel_conv({2, in, 9, 7}, out, bias, stride);
+          EXPECT_GE(check_layer(tile_conv_tactics(), layer), 1);
+          layer.epilogue = PointwiseProgram::parse("Silu[1](0) Add(2,1)", 2);
+          layer.operands = {{.extents = {2, out, (9 + stride - 1) / stride, (7 + stride - 1) / stride}}};
+          EXPECT_GE(check_layer(tile_conv_tactics(), layer), 1);
+        }
+}
+
+TEST(TileMatMul, SaysWhyNot) {
+  LayerCase layer = product({6, 4}, {6, 5});
+  layer.op = MatMul{.transpose_a = true};
+  EXPECT_FALSE(refusals(tile_matmul_tactics(), layer).empty());
+  layer = product({6, 4}, {4, 5});
+  layer.inputs[1].constant = false;
+  const auto reasons = refusals(tile_matmul_tactics(), layer);
+  ASSERT_FALSE(reasons.empty());
+  const std::string wanted = has_avx512() ? "right operand is not constant" : "needs AVX-512";
+  EXPECT_NE(reasons[0].find(wanted), std::string::npos) << reasons[0];
+}
+
+TEST(TileMatMul, DISABLED_Speed) {
+  struct Shape {
+    int64_t m, n, k;
+    const char* epilogue;
+  };
+  for (const Shape& s : {Shape{128, 768, 768, ""}, Shape{128, 3072, 768, "GeluErf(0)"},
+                         Shape{128, 768, 3072, ""}, Shape{197, 768, 768, ""}}) {
+    LayerCase layer = product({s.m, s.k}, {s.k, s.n});
+    layer.epilogue = PointwiseProgram::parse(s.epilogue, 1);
+    const double gflop = 2e-3 * static_cast<double>(s.m * s.n * s.k);
+    printf("%dx%dx%d %s: %.1f MFLOP\n", int(s.m), int(s.n), int(s.k), s.epilogue, gflop / 1e3);
+    for (const TacticFamily& family : {tile_matmul_tactics(), onednn_matmul_tactics(), matmul_tactics()})
+      for (const std::string& line : time_layer(family, layer, 1)) printf("    %s\n", line.c_str());
+  }
+}
+
+TEST(TileConv, DISABLED_Speed) {
+  struct Shape {
+    int64_t in, out, size, stride;
+    const char* epilogue;
+  };
+  for (const Shape& s :
+       {Shape{16, 96, 112, 1, "Silu[1](0)"}, Shape{16, 96, 112, 1, "Relu(0)"}, Shape{24, 144, 56, 1, "Relu(0)"}, Shape{96, 24, 56, 1, ""}, Shape{24, 144, 56, 1, "Silu[1](0)"},
+        Shape{80, 480, 14, 1, "Silu[1](0)"}, Shape{480, 112, 14, 1, ""}, Shape{192, 1152, 7, 1, "Silu[1](0)"},
+        Shape{64, 256, 56, 1, "Relu(0)"}, Shape{256, 64, 56, 1, "Relu(0)"}, Shape{512, 128, 28, 1, "Relu(0)"},
+        Shape{256, 1024, 14, 1, "Relu(0)"}, Shape{1024, 256, 14, 1, "Relu(0)"},
+        Shape{512, 2048, 7, 1, "Relu(0)"}, Shape{2048, 512, 7, 1, "Relu(0)"}, Shape{256, 512, 56, 2, ""}}) {
+    LayerCase layer = pixel_conv({1, s.in, s.size, s.size}, s.out, true, s.stride);
+    layer.epilogue = PointwiseProgram::parse(s.epilogue, 1);
+    const double mflop = 2e-6 * static_cast<double>(s.in * s.out * s.size * s.size / s.stride / s.stride);
+    printf("%d-%d@%d/%d %s: %.1f MFLOP\n", int(s.in), int(s.out), int(s.size), int(s.stride), s.epilogue,
+           mflop);
+    for (const TacticFamily& family : {tile_conv_tactics(), pixel_conv_tactics(), onednn_conv_tactics()})
+      for (const std::string& line : time_layer(family, layer, 1)) printf("    %s\n", line.c_str());
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cpu
