@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Depthwise convolution (one filter per channel) where channels are contiguous, any window; 3, 5 and 7 columns with stride
-// 1 or 2 have their own loops (kernels/depthwise.inc). Clamps (ReLU, ReLU6) are applied in registers, any other epilogue to
-// an output row while it is in L1 or L2.
+// 1 or 2 have their own loops (kernels/depthwise.inc). Activations are applied to a few columns at a time (kernels/activation.inc), any
+// other epilogue to an output row while it is in L1 or L2.
 #include <cstring>
-#include <limits>
 #include <optional>
 
 #include "backend/cpu/kernels/depthwise_table.h"
 #include "backend/cpu/own_tactic.h"
 #include "backend/cpu/pointwise_eval.h"
+#include "backend/cpu/register_tail.h"
 #include "ops/window.h"
 
 namespace lathe::cpu {
@@ -20,20 +20,6 @@ constexpr std::string_view kRunner = "DepthwiseConvolution";
 
 const DepthwiseTable& depthwise_table(Isa isa) {
   return isa == Isa::Avx2 ? depthwise_table_avx2() : depthwise_table_avx512();
-}
-
-struct Clamp {
-  float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
-};
-
-// The epilogue as a range that the result is clamped to.
-std::optional<Clamp> as_clamp(const PointwiseProgram& program) {
-  if (program.empty()) return Clamp{};
-  if (program.steps.size() != 1 || program.steps[0].operands != std::vector<int>{0}) return std::nullopt;
-  const PointwiseStep& step = program.steps[0];
-  if (step.code == PointwiseCode::Relu) return Clamp{.low = 0};
-  if (step.code == PointwiseCode::Clip) return Clamp{step.alpha, step.beta};
-  return std::nullopt;
 }
 
 WindowSpec window_spec(const Conv& op) {
@@ -60,7 +46,7 @@ class PreparedDepthwise final : public PreparedLayer {
   WindowAxis y, x;
   std::vector<WindowRows> window_rows;  // per output row
   TensorType type;
-  Clamp clamp;
+  RegisterTail tail;
   bool direct = false;  // results go straight to the output
   Isa isa = Isa::Avx2;
   int threads = 1;
@@ -104,8 +90,8 @@ class PreparedDepthwise final : public PreparedLayer {
     d.out_width = x.output;
     d.out_stride = pixel;
     d.channels = vector();
-    d.low = clamp.low;
-    d.high = clamp.high;
+    d.tail = tail;
+    d.out_stored = direct ? stored_as(type.dtype) : Stored::F32;
     const int64_t last_start = x.input + x.pad_begin - (x.kernel - 1) * x.dilation - 1;
     d.inside_begin = (x.pad_begin + x.stride - 1) / x.stride;
     d.inside_end = last_start >= 0 ? last_start / x.stride + 1 : 0;
@@ -114,8 +100,11 @@ class PreparedDepthwise final : public PreparedLayer {
   const float* weights_of(int64_t v) const {
     return reinterpret_cast<const float*>(weights.data()) + v * y.kernel * x.kernel * vector();
   }
-  const float* bias_of(int64_t v) const {
+  const float* bias_at(int64_t v) const {
     return reinterpret_cast<const float*>(weights.data()) + (vectors() * y.kernel * x.kernel + v) * vector();
+  }
+  std::byte* output(const LayerArgs& args, int64_t element) const {
+    return static_cast<std::byte*>(args.outputs[0]) + dtype_bytes(type.dtype, element);
   }
   const std::byte* input(const LayerArgs& args, int64_t element) const {
     return static_cast<const std::byte*>(args.inputs[0]) + dtype_bytes(type.dtype, element);
@@ -132,9 +121,10 @@ class PreparedDepthwise final : public PreparedLayer {
     for (int64_t i = part.begin, n = 0; i < part.end; i += n) {
       n = std::min({part.end - i, y.output - o, group_rows()});
       const int64_t v = plane % vectors();
-      d.bias = bias_of(v);
-      d.out = direct ? static_cast<float*>(args.outputs[0]) + i * width : buffer;
-      for (int64_t r = o; r < o + n; ++r, d.out += width) {
+      d.bias = bias_at(v);
+      for (int64_t r = o; r < o + n; ++r) {
+        d.out = direct ? output(args, (i + r - o) * width)
+                       : reinterpret_cast<std::byte*>(buffer + (r - o) * width);
         const WindowRows& window = window_rows[static_cast<size_t>(r)];
         d.rows = window.count;
         d.weights = weights_of(v) + window.first_tap * tap_row;
@@ -169,11 +159,11 @@ class PreparedDepthwise final : public PreparedLayer {
       if (!direct) d.out_stride = count;
       for (int64_t v = v0; v < v1; ++v) {
         d.weights = weights_of(v) + window.first_tap * x.kernel * lanes;
-        d.bias = bias_of(v);
+        d.bias = bias_at(v);
         d.channels = std::min(lanes, channels - v * lanes);
         d.in = input(args, from + v * lanes);
-        d.out =
-            direct ? static_cast<float*>(args.outputs[0]) + to + (v - v0) * lanes : buffer + (v - v0) * lanes;
+        d.out = direct ? output(args, to + (v - v0) * lanes)
+                       : reinterpret_cast<std::byte*>(buffer + (v - v0) * lanes);
         depthwise_table(isa).row(d);
       }
       if (!direct) epilogue->apply(args, buffer, count, to, x.output, channels, count);
@@ -187,15 +177,18 @@ class DepthwiseKernel final : public LayerKernel {
                   const PackContext& pack)
       : op_(std::get<Conv>(query.layer().op)),
         type_(tactic.inputs[0]),
-        result_(tactic.outputs[0]),
         isa_(machine.isa),
-        clamp_(as_clamp(query.layer().epilogue)),
+        plan_(plan_register_tail(query, 1)),
         epilogue_(query, tactic, machine) {
     const Node& node = query.layer();
+    if (plan_ && plan_->operand >= 0) plan_.reset();
     weights_ = pack.packed("weights", [&] {
       const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
       const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
-      return pack_weights(query.graph.value(node.inputs[1]).constant, bias);
+      const int64_t channels = query.graph.value(node.inputs[1]).constant.extents()[0];
+      const int64_t lanes = depthwise_table(isa_).vector, padded = (channels + lanes - 1) / lanes * lanes;
+      return pack_weights(query.graph.value(node.inputs[1]).constant,
+                          bias_of(query, bias, plan_.value_or(TailPlan{}), channels, padded));
     });
   }
 
@@ -209,8 +202,8 @@ class DepthwiseKernel final : public LayerKernel {
     p->x = axes.back();
     for (int64_t o = 0; o < p->y.output; ++o) p->window_rows.push_back(rows_inside(p->y, o));
     p->type = type_;
-    p->direct = clamp_.has_value() && result_.dtype == DType::Float32;
-    if (p->direct) p->clamp = *clamp_;
+    p->direct = plan_.has_value();
+    if (plan_) p->tail = plan_->tail;
     p->isa = isa_;
     p->threads = context.threads;
     p->weights = weights_;
@@ -219,8 +212,8 @@ class DepthwiseKernel final : public LayerKernel {
   }
 
  private:
-  std::vector<std::byte> pack_weights(const Tensor& weights, const Tensor& bias) const {
-    const std::vector<double> w = weights.to_doubles(), b = bias ? bias.to_doubles() : std::vector<double>();
+  std::vector<std::byte> pack_weights(const Tensor& weights, const std::vector<float>& bias) const {
+    const std::vector<double> w = weights.to_doubles();
     const int64_t lanes = depthwise_table(isa_).vector, channels = weights.extents()[0];
     const int64_t taps = weights.size() / std::max<int64_t>(channels, 1),
                   vectors = (channels + lanes - 1) / lanes;
@@ -229,19 +222,17 @@ class DepthwiseKernel final : public LayerKernel {
       for (int64_t t = 0; t < taps; ++t)
         packed[static_cast<size_t>((c / lanes * taps + t) * lanes + c % lanes)] =
             static_cast<float>(w[static_cast<size_t>(c * taps + t)]);
-      if (!b.empty())
-        packed[static_cast<size_t>((vectors * taps + c / lanes) * lanes + c % lanes)] =
-            static_cast<float>(b[static_cast<size_t>(c)]);
     }
+    std::copy(bias.begin(), bias.end(), packed.begin() + vectors * taps * lanes);
     std::vector<std::byte> bytes(packed.size() * sizeof(float));
     std::memcpy(bytes.data(), packed.data(), bytes.size());
     return bytes;
   }
 
   Conv op_;
-  TensorType type_, result_;
+  TensorType type_;
   Isa isa_;
-  std::optional<Clamp> clamp_;
+  std::optional<TailPlan> plan_;
   Epilogue epilogue_;
   std::span<const std::byte> weights_;
 };

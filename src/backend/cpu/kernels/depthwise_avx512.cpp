@@ -5,6 +5,9 @@
 //
 #include "backend/cpu/kernels/depthwise_table.h"
 #include "backend/cpu/kernels/loads.inc"
+#include "backend/cpu/kernels/math.inc"
+//
+#include "backend/cpu/kernels/activation.inc"
 //
 #include "backend/cpu/kernels/depthwise.inc"
 

@@ -3,8 +3,10 @@
 // Depthwise convolution of one output row of one vector of channels, one table per instruction set.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
+#include "backend/cpu/kernels/register_tail.h"
 #include "backend/cpu/kernels/stored.h"
 
 namespace lathe::cpu {
@@ -21,10 +23,11 @@ struct DepthwiseRow {
   const float* bias = nullptr;     // one vector
   int64_t cols = 0, stride = 1, dilation = 1, pad = 0;  // of the window, horizontally
   int64_t inside_begin = 0, inside_end = 0;             // output columns whose windows lie inside the data
-  float* out = nullptr;
+  void* out = nullptr;
+  Stored out_stored = Stored::F32;  // or BF16
   int64_t out_stride = 0, out_width = 0;
-  int64_t channels = 0;     // in this vector: lanes beyond are neither read nor written
-  float low = 0, high = 0;  // the result is clamped to this range
+  int64_t channels = 0;  // in this vector: lanes beyond are neither read nor written
+  RegisterTail tail;
 };
 
 struct DepthwiseTable {
