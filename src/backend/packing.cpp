@@ -57,4 +57,10 @@ std::span<const std::byte> MemoryBlobStore::put(const std::string& key, std::vec
   return find(key);
 }
 
+std::vector<std::span<const std::byte>> MemoryBlobStore::blocks() const {
+  std::vector<std::span<const std::byte>> all;
+  for (const auto& [key, block] : blocks_) all.emplace_back(block.data.get(), block.bytes);
+  return all;
+}
+
 }  // namespace lathe

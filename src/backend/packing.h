@@ -46,6 +46,7 @@ class MemoryBlobStore final : public BlobStore {
  public:
   std::span<const std::byte> find(const std::string& key) const override;
   std::span<const std::byte> put(const std::string& key, std::vector<std::byte> bytes) override;
+  std::vector<std::span<const std::byte>> blocks() const;  // all, in the order of their keys
 
  private:
   struct Release {

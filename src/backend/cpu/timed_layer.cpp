@@ -10,6 +10,10 @@
 // own core wrote must show its advantage. Pieces are contiguous in storage: rows of channels-last tensors, channels of
 // blocked ones.
 //
+// Weights of a network that is larger than the last-level cache come from memory in every inference, so there their packed
+// blocks are flushed from all caches. (BERT-base, BF16, Zen 4, two threads, 128x3072 by 3072x768: 1.39 ms with the weights in
+// L3, 1.6 in the network.)
+//
 // Data is seeded and random for floats. Integers are indices or masks somewhere, so they stay where any operator accepts
 // them: 0 and 1, or positions inside the axis for Gather.
 #include "backend/cpu/timed_layer.h"
@@ -52,6 +56,25 @@ void fill_below(std::byte* data, int64_t count, int64_t limit, std::mt19937& ran
         static_cast<T>(random() % static_cast<uint32_t>(std::max<int64_t>(1, limit)));
 }
 
+inline void flush_cache_line(const std::byte* address) {
+#if defined(__x86_64__) || defined(__i386__)  // an instruction of the target, there is no portable spelling
+  __builtin_ia32_clflush(address);
+#else
+  (void)address;
+#endif
+}
+
+// Whether the network's weights, stored as this tactic stores its input, are more than the last-level cache holds.
+bool weights_exceed_cache(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
+  int64_t elements = 0;
+  for (const NodeId node : query.graph.order())
+    for (const ValueId id : query.graph.node(node).inputs)
+      if (id != kNoValue && query.graph.value(id).is_constant())
+        elements += query.graph.value(id).constant.size();
+  const DType stored = tactic.inputs.empty() ? DType::Undefined : tactic.inputs[0].dtype;
+  return dtype_bytes(is_float(stored) ? stored : DType::Float32, elements) > machine.l3_bytes;
+}
+
 class CpuTimedLayer final : public TimedLayer {
  public:
   CpuTimedLayer(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
@@ -66,6 +89,7 @@ class CpuTimedLayer final : public TimedLayer {
     for (const ValueId id : node.inputs) context.inputs.push_back(extents_of(query.graph, id));
     for (const ValueId id : node.outputs) context.outputs.push_back(extents_of(query.graph, id));
     prepared_ = kernel_->prepare(context);
+    flushes_weights_ = weights_exceed_cache(query, tactic, machine);
     members_ = std::clamp(prepared_->members(machine.threads), 1, machine.threads);
     make_operands(query, tactic, context);
     scratch_ = HostBuffer(prepared_->scratch_bytes());
@@ -80,6 +104,7 @@ class CpuTimedLayer final : public TimedLayer {
     double time_ms = 0;
     pool_->run(members_, [&](const Worker& worker) {
       const SingleThreadedOneDnn single;
+      if (flushes_weights_) flush_weights(worker);
       for (const Operand& result : results_) read(result, worker);
       sweep(worker.index);
       for (const Operand& operand : operands_) own(operand, worker);
@@ -178,6 +203,13 @@ class CpuTimedLayer final : public TimedLayer {
     touch(result.data, part.begin, part.end);
   }
 
+  void flush_weights(const Worker& worker) const {
+    for (const std::span<const std::byte> block : blobs_.blocks()) {
+      const auto part = worker.slice(static_cast<int64_t>(block.size()), 64);
+      for (int64_t i = part.begin; i < part.end; i += 64) flush_cache_line(block.data() + i);
+    }
+  }
+
   void sweep(int member) { touch(sweep_.begin() + sweep_bytes_ * member, 0, sweep_bytes_); }
 
   void touch(const std::byte* data, int64_t begin, int64_t end) {
@@ -196,6 +228,7 @@ class CpuTimedLayer final : public TimedLayer {
   std::vector<HostBuffer> buffers_;
   std::vector<Operand> operands_, results_;  // without constants
   HostBuffer scratch_, sweep_;
+  bool flushes_weights_ = false;
   int64_t sweep_bytes_ = 0;
   std::atomic<unsigned> sums_{0};
   std::vector<const void*> inputs_;
