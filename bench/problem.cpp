@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "problem.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <sstream>
+
+#include "base/error.h"
+#include "ir/edit.h"
+#include "ops/build.h"
+
+namespace lathe::bench {
+namespace {
+
+using Numbers = std::map<char, int64_t>;
+
+// "n1c64h56" as letters with numbers; `known` are the letters that may occur.
+Numbers parse_numbers(const std::string& problem, const std::string& text, const std::string& known) {
+  Numbers numbers;
+  for (size_t at = 0; at < text.size();) {
+    const char letter = text[at++];
+    const size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
+    if (known.find(letter) == std::string::npos || end == at || end - at > 9)
+      throw_input_error(fmt::format("problem '{}': expected one of the letters {} and a number at '{}'",
+                                    problem, known, text.substr(at - 1)));
+    numbers[letter] = std::stoll(text.substr(at, end - at));
+    at = end;
+  }
+  return numbers;
+}
+
+int64_t get(const std::string& problem, const Numbers& numbers, char letter, int64_t otherwise = -1) {
+  const auto found = numbers.find(letter);
+  const int64_t value = found == numbers.end() ? otherwise : found->second;
+  if (value < 0)
+    throw_input_error(fmt::format("problem '{}': '{}' and its number are missing", problem, letter));
+  return value;
+}
+
+Tensor random_constant(const Extents& extents) {
+  std::vector<float> values(static_cast<size_t>(element_count(extents)));
+  uint32_t state = 12345;
+  for (float& v : values) {
+    state = state * 1664525 + 1013904223;
+    v = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31f;
+  }
+  return Tensor::from<float>(extents, values);
+}
+
+lathe::Shape shape_of(const Extents& extents) {
+  return {extents.begin(), extents.end()};
+}
+
+ValueId add_conv(const std::string& text, const Numbers& v, GraphEditor& editor, double& operations) {
+  const auto at = [&](char letter, int64_t otherwise = -1) { return get(text, v, letter, otherwise); };
+  const int64_t r = at('r', 1), s = at('s', r), groups = at('g', 1), in = at('c'), out = at('k');
+  const int64_t stride_y = at('u', 1), stride_x = at('v', stride_y), pad_y = at('p', r / 2),
+                pad_x = at('q', s / 2);
+  if (groups < 1 || in % groups != 0 || out % groups != 0)
+    throw_input_error(fmt::format("problem '{}': the channels do not divide into {} groups", text, groups));
+  const Conv conv{.kernel = {r, s},
+                  .strides = {stride_y, stride_x},
+                  .dilations = {1, 1},
+                  .pads_begin = {pad_y, pad_x},
+                  .pads_end = {pad_y, pad_x},
+                  .groups = groups};
+  const int64_t h = at('h'), w = at('w', h);
+  const ValueId x = editor.add_input("x", DType::Float32, shape_of({at('n', 1), in, h, w}));
+  const ValueId weights = editor.add_constant("w", random_constant({out, in / groups, r, s}));
+  const ValueId bias = editor.add_constant("bias", random_constant({out}));
+  const ValueId y = append_node(editor, "layer", conv, {x, weights, bias}, {})[0];
+  double outputs = 1;
+  for (const Dim& dim : editor.graph().value(y).shape) outputs *= static_cast<double>(dim.value());
+  operations = 2.0 * outputs * static_cast<double>(in / groups * r * s);
+  return y;
+}
+
+ValueId add_matmul(const std::string& text, const Numbers& v, GraphEditor& editor, double& operations) {
+  const int64_t m = get(text, v, 'm'), n = get(text, v, 'n'), k = get(text, v, 'k'), b = get(text, v, 'b', 1);
+  const ValueId x = editor.add_input("x", DType::Float32, shape_of({b, m, k}));
+  const ValueId w = editor.add_constant("w", random_constant({k, n}));
+  operations = 2.0 * static_cast<double>(b * m * n) * static_cast<double>(k);
+  return append_node(editor, "layer", MatMul{}, {x, w}, {})[0];
+}
+
+ValueId add_attention(const std::string& text, const Numbers& v, GraphEditor& editor, double& operations) {
+  const int64_t b = get(text, v, 'b', 1), h = get(text, v, 'h'), s = get(text, v, 's'), d = get(text, v, 'd');
+  std::vector<ValueId> inputs;
+  for (const char* name : {"q", "k", "v"})
+    inputs.push_back(editor.add_input(name, DType::Float32, shape_of({b, s, h, d})));
+  Attention op;
+  op.layout = AttentionLayout::BSHD;
+  op.scale = 1.0f / static_cast<float>(d);
+  operations = 4.0 * static_cast<double>(b * h * s * s) * static_cast<double>(d);
+  return append_node(editor, "layer", op, inputs, {})[0];
+}
+
+}  // namespace
+
+Problem parse_problem(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos)
+    throw_input_error(fmt::format("problem '{}': expected conv:, matmul: or attention:", text));
+  const std::string kind = text.substr(0, colon);
+  std::istringstream rest(text.substr(colon + 1));
+  std::string numbers, word;
+  std::getline(rest, numbers, ',');
+  Problem problem{.text = text};
+  GraphEditor editor(problem.graph);
+  ValueId y = kNoValue;
+  if (kind == "conv")
+    y = add_conv(text, parse_numbers(text, numbers, "nchwkrsuvpqg"), editor, problem.operations);
+  else if (kind == "matmul")
+    y = add_matmul(text, parse_numbers(text, numbers, "bmnk"), editor, problem.operations);
+  else if (kind == "attention")
+    y = add_attention(text, parse_numbers(text, numbers, "bhsd"), editor, problem.operations);
+  else
+    throw_input_error(
+        fmt::format("problem '{}': unknown kind '{}': use conv, matmul or attention", text, kind));
+  problem.node = problem.graph.value(y).producer;
+
+  static const std::map<std::string, std::string> kEpilogues = {
+      {"relu", "Relu(0)"}, {"relu6", "Clip[0,6](0)"}, {"silu", "Silu[1](0)"}, {"gelu", "GeluErf(0)"}};
+  while (std::getline(rest, word, ',')) {
+    if (word == "f32") continue;
+    if (word == "bf16") {
+      problem.bf16 = true;
+      editor.set_allowed_types(problem.node, {DType::BFloat16});
+    } else if (word == "add") {
+      const ValueId other = editor.add_input("other", DType::Float32, problem.graph.value(y).shape);
+      editor.set_epilogue(problem.node, PointwiseProgram::parse("Add(0,1)", 2), {other});
+    } else if (const auto found = kEpilogues.find(word); found != kEpilogues.end()) {
+      editor.set_epilogue(problem.node, PointwiseProgram::parse(found->second, 1), {});
+    } else {
+      throw_input_error(fmt::format(
+          "problem '{}': unknown word '{}': use f32, bf16, relu, relu6, silu, gelu or add", text, word));
+    }
+  }
+  editor.mark_output(y);
+  return problem;
+}
+
+}  // namespace lathe::bench

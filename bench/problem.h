@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One layer as a string, in the manner of oneDNN's benchdnn:
+//
+//   conv:n1c64h56w56k64r3s3,f32,relu       k output channels, r x s window; u2v2: strides, p0q0: padding (default: that
+//                                          which keeps the size), g64: groups
+//   matmul:m128n768k3072,bf16,gelu         with a constant right operand
+//   attention:b1h12s128d64,f32             self-attention: batch, heads, tokens, width of a head
+//
+// Types: f32 (default), bf16 (both are timed then). Epilogues: relu, relu6, silu, gelu, add (of a tensor as large as the result).
+#pragma once
+
+#include <string>
+
+#include "ir/graph.h"
+
+namespace lathe::bench {
+
+struct Problem {
+  std::string text;
+  Graph graph;  // of one layer
+  NodeId node = kNoNode;
+  bool bf16 = false;
+  double operations = 0;  // multiplications and additions of the direct algorithm
+};
+
+// Throws Input: what is wrong, and where.
+Problem parse_problem(const std::string& text);
+
+}  // namespace lathe::bench

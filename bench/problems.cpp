@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Times single layers with all their tactics, as the tuner times them (cold, interleaved), and holds them against the
+// machine's measured ceilings. problem.h says how a problem is written.
+//
+// usage: bench_problems [--threads=N] [--json=FILE] PROBLEM...      @FILE: one problem per line, # begins a comment
+//        bench_problems [--threads=N] --ceilings                    only what the machine can do, as JSON
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "backend/all.h"
+#include "base/error.h"
+#include "ceilings.h"
+#include "problem.h"
+#include "tune/timer.h"
+
+namespace lathe::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Row {
+  std::string name, types, reason;  // a reason: refused
+  double ms = 0, best_ms = 0, gflops = 0, share = 0;
+};
+
+std::string types_of(const Tactic& tactic) {
+  const std::string from = tactic.inputs.empty() ? "" : to_string(tactic.inputs[0]);
+  return from + " -> " + to_string(tactic.outputs[0]);
+}
+
+std::vector<Row> time_problem(const Backend& backend, const Problem& problem, const Ceilings& ceilings) {
+  const SymbolRanges ranges;
+  const LayerQuery query{problem.graph, problem.node, ranges};
+  std::vector<Row> rows;
+  std::vector<std::unique_ptr<TimedLayer>> layers;
+  std::vector<std::function<double()>> rivals;
+  std::vector<size_t> timed;
+  std::vector<bool> in_bf16;
+  for (const Tactic& tactic : backend.tactics(query)) {
+    if (tactic.last_resort) continue;
+    rows.push_back({.name = tactic.name, .types = types_of(tactic), .reason = tactic.support.reason});
+    in_bf16.push_back(!tactic.inputs.empty() && tactic.inputs[0].dtype == DType::BFloat16);
+    if (!tactic.support.ok) continue;
+    layers.push_back(backend.prepare_timing(query, tactic));
+    rivals.emplace_back([layer = layers.back().get()] { return layer->run_ms(); });
+    timed.push_back(rows.size() - 1);
+  }
+  const auto times = time_interleaved(rivals, {.repetitions = 20, .limit_seconds = 5, .clearly_ahead = 1e9});
+  for (size_t i = 0; i < timed.size(); ++i) {
+    Row& row = rows[timed[i]];
+    row.ms = times[i].score_ms;
+    row.best_ms = times[i].best_ms;
+    row.gflops = problem.operations / row.ms / 1e6;
+    const double ceiling =
+        in_bf16[timed[i]] && ceilings.bf16_gflops > 0 ? ceilings.bf16_gflops : ceilings.f32_gflops;
+    row.share = row.gflops / ceiling;
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return std::pair(!a.reason.empty(), a.ms) < std::pair(!b.reason.empty(), b.ms);
+  });
+  return rows;
+}
+
+Json to_json(const Ceilings& c, int threads) {
+  return {{"threads", threads},
+          {"isa", c.isa},
+          {"f32_gflops", c.f32_gflops},
+          {"bf16_gflops", c.bf16_gflops},
+          {"cache_copy_gbs", c.cache_copy_gbs},
+          {"memory_copy_gbs", c.memory_copy_gbs}};
+}
+
+Json report(const Problem& problem, const std::vector<Row>& rows) {
+  fmt::print("\n{}   {:.1f} MFLOP\n{:>10}{:>10}{:>9}  tactic\n", problem.text, problem.operations / 1e6, "ms",
+             "GFLOP/s", "ceiling");
+  Json tactics = Json::array();
+  for (const Row& row : rows) {
+    if (row.reason.empty())
+      fmt::print("{:>10.4f}{:>10.1f}{:>8.0f}%  {}  {}\n", row.ms, row.gflops, 100 * row.share, row.name,
+                 row.types);
+    else
+      fmt::print("{:>29}  {}  {}: {}\n", "-", row.name, row.types, row.reason);
+    tactics.push_back({{"name", row.name},
+                       {"types", row.types},
+                       {"ms", row.ms},
+                       {"best_ms", row.best_ms},
+                       {"gflops", row.gflops},
+                       {"share_of_ceiling", row.share},
+                       {"refused", row.reason}});
+  }
+  return {{"problem", problem.text}, {"operations", problem.operations}, {"tactics", tactics}};
+}
+
+void add_problems(const std::string& argument, std::vector<std::string>& problems) {
+  if (argument.empty() || argument[0] != '@') return problems.push_back(argument);
+  std::ifstream file(argument.substr(1));
+  if (!file) throw_input_error(fmt::format("cannot read the list of problems '{}'", argument.substr(1)));
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    for (std::string word; words >> word;) problems.push_back(word);
+  }
+}
+
+int run(const std::vector<std::string>& arguments) {
+  std::vector<std::string> problems;
+  std::string json_path;
+  int threads = 0;
+  bool only_ceilings = false;
+  for (const std::string& argument : arguments) {
+    if (argument.starts_with("--threads="))
+      threads = std::atoi(argument.c_str() + 10);
+    else if (argument.starts_with("--json="))
+      json_path = argument.substr(7);
+    else if (argument == "--ceilings")
+      only_ceilings = true;
+    else if (argument.starts_with("--"))
+      throw_input_error(
+          fmt::format("unknown flag '{}': there are --threads=N, --json=FILE and --ceilings", argument));
+    else
+      add_problems(argument, problems);
+  }
+  if (problems.empty() && !only_ceilings)
+    throw_input_error("no problem given, such as conv:n1c64h56w56k64r3s3,f32 or @bench/problems.txt");
+  const auto pool = std::make_shared<ThreadPool>(threads);
+  const Ceilings ceilings = measure_ceilings(*pool);
+  Json out = {{"ceilings", to_json(ceilings, pool->size())}, {"problems", Json::array()}};
+  if (only_ceilings) {
+    fmt::print("{}\n", out["ceilings"].dump());
+    return 0;
+  }
+  fmt::print(
+      "{} thread(s), {}: {:.0f} GFLOP/s FP32, {:.0f} BF16; copies {:.0f} GB/s in cache, {:.0f} in memory\n",
+      pool->size(), ceilings.isa, ceilings.f32_gflops, ceilings.bf16_gflops, ceilings.cache_copy_gbs,
+      ceilings.memory_copy_gbs);
+  const auto backend = open_backend({.threads = pool->size(), .pool = pool});
+  for (const std::string& text : problems) {
+    const Problem problem = parse_problem(text);
+    out["problems"].push_back(report(problem, time_problem(*backend, problem, ceilings)));
+  }
+  if (!json_path.empty()) std::ofstream(json_path) << out.dump(2) << "\n";
+  return 0;
+}
+
+}  // namespace
+}  // namespace lathe::bench
+
+int main(int argc, char** argv) {
+  try {
+    return lathe::bench::run({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_problems: {}\n", error.what());
+    return 1;
+  }
+}
