@@ -87,7 +87,12 @@ void select_shape_profile(EngineData& engine, const std::vector<ProfileFile>& pr
   const auto belongs = [&](const auto& item) { return shape_profile_of(item.name) == wanted; };
   const size_t before = engine.layers.size();
   std::erase_if(engine.layers, [&](const Layer& layer) { return !belongs(layer); });
-  std::erase_if(engine.bindings, [&](const Binding& binding) { return !belongs(binding); });
+  // Some dialects name bindings once for all profiles, and only the layers' tensors say which.
+  if (std::any_of(engine.bindings.begin(), engine.bindings.end(), belongs)) {
+    std::erase_if(engine.bindings, [&](const Binding& binding) { return !belongs(binding); });
+  } else {
+    for (auto& binding : engine.bindings) binding.name += fmt::format(" [profile {}]", wanted);
+  }
   if (engine.layers.empty())
     throw_input_error(
         fmt::format("{}: no layer belongs to shape profile {}", engine.sources.front().file, wanted));

@@ -63,8 +63,7 @@ Count convolution_flops(const Layer& layer, bool transposed) {
              out_channels = static_cast<double>(layer.outputs[0].shape[1]);
   const double products = transposed ? *input * out_channels / groups * product(kernel)
                                      : *output * in_channels / groups * product(kernel);
-  return 2 * products +
-         *output * (epilogue_steps(layer) + (attribute_number(layer, "HasBias", 0) > 0 ? 1 : 0));
+  return 2 * products + *output * epilogue_steps(layer);  // a bias starts the sum, it costs nothing
 }
 
 // The inner extent of C = A x B: from the transposes where the file has them, else a dimension of both A and B for which

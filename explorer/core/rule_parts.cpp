@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "explorer/core/decimal.h"
+#include "explorer/core/text.h"
 
 namespace lathe::explorer {
 
@@ -15,6 +16,10 @@ std::string layer_facts(const Layer& layer) {
   if (!layer.precision.empty()) text += ", " + layer.precision;
   if (!layer.tactic.empty()) text += ", tactic " + layer.tactic;
   return text;
+}
+
+std::string short_name(const Layer& layer) {
+  return shorten(layer.name, 60);
 }
 
 std::string count_text(size_t count, const std::string& word) {

@@ -26,7 +26,7 @@ std::vector<Finding> find_unfused_pointwise(const EngineData& engine) {
   Finding f{"pointwise-layers", fmt::format("Pointwise layers take {:.0f} % of the time", 100 * time / total),
             "", "low"};
   f.evidence = slowest_lines(engine, layers, [](const Layer& l) {
-    return fmt::format("{}: {:g} ms", l.name, l.average_ms().value_or(0));
+    return fmt::format("{}: {:g} ms", short_name(l), l.average_ms().value_or(0));
   });
   f.layers = layers;
   f.gain_ms = round_ms(time / 2);
@@ -52,7 +52,7 @@ std::vector<Finding> find_split_projections(const EngineData& engine) {
     }
     if (products.size() < 3) continue;
     evidence.push_back(fmt::format("{} is read by {} products: {} ...", tensor.name, products.size(),
-                                   engine.layers[static_cast<size_t>(products[0])].name));
+                                   short_name(engine.layers[static_cast<size_t>(products[0])])));
     layers.insert(layers.end(), products.begin(), products.end());
   }
   if (layers.empty()) return {};
@@ -82,7 +82,7 @@ std::vector<Finding> find_shape_work(const EngineData& engine) {
   Finding f{"shape-work", fmt::format("Computing shapes takes {:.0f} % of the time", 100 * time / total), "",
             "medium"};
   f.evidence = slowest_lines(engine, layers, [](const Layer& l) {
-    return fmt::format("{}: {:g} ms", l.name, l.average_ms().value_or(0));
+    return fmt::format("{}: {:g} ms", short_name(l), l.average_ms().value_or(0));
   });
   f.layers = layers;
   f.gain_ms = time;
@@ -99,7 +99,7 @@ std::vector<Finding> find_opaque_blocks(const EngineData& engine) {
             fmt::format("Blocks whose inside the file does not show: {}", count_text(layers.size(), "layer")),
             "info", "high"};
   f.evidence = slowest_lines(engine, layers, [](const Layer& l) {
-    return l.average_ms() ? fmt::format("{}: {:g} ms", l.name, *l.average_ms()) : l.name;
+    return l.average_ms() ? fmt::format("{}: {:g} ms", short_name(l), *l.average_ms()) : short_name(l);
   });
   f.layers = layers;
   f.action = "Build with TensorRT 10 or later, which lists the kernels of such blocks, or with Lathe.";
@@ -114,7 +114,8 @@ std::vector<Finding> find_inaccurate_layers(const EngineData& engine) {
   Finding f{"inaccurate-layer", fmt::format("Out of tolerance: {}", count_text(layers.size(), "layer")),
             "high", "high"};
   f.evidence = slowest_lines(engine, layers, [](const Layer& l) {
-    return fmt::format("{}: local error {:.2e}, allowed {:.2e}", l.name, *l.error->local, *l.error->limit);
+    return fmt::format("{}: local error {:.2e}, allowed {:.2e}", short_name(l), *l.error->local,
+                       *l.error->limit);
   });
   f.layers = layers;
   f.action = "Keep these layers in FP32 and compare again.";

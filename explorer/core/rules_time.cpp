@@ -31,8 +31,8 @@ std::vector<Finding> find_dominant_layers(const EngineData& engine) {
     Finding f{"dominant-layer",
               fmt::format("One layer takes {:.0f} % of the time", 100 * layer.time->average_ms / total),
               "info", "high"};
-    f.evidence.push_back(fmt::format("{}: {:g} ms of {:g} ms, {}", layer.name, layer.time->average_ms, total,
-                                     layer_facts(layer)));
+    f.evidence.push_back(fmt::format("{}: {:g} ms of {:g} ms, {}", short_name(layer), layer.time->average_ms,
+                                     total, layer_facts(layer)));
     f.layers = {layer.index};
     f.action = layer.roofline.percent_of_roof && *layer.roofline.percent_of_roof > 70
                    ? "It is near the roof: only less work (smaller shape, lower precision) makes it faster."
@@ -65,7 +65,7 @@ std::vector<Finding> find_layers_below_roof(const EngineData& engine) {
             "", engine.peaks.source == "estimated" ? "low" : "medium"};
   for (size_t i = 0; i < std::min<size_t>(slow.size(), 3); ++i) {
     const Layer& layer = engine.layers[static_cast<size_t>(slow[i])];
-    f.evidence.push_back(fmt::format("{}: {:.0f} % of the {} roof, {:g} ms to win", layer.name,
+    f.evidence.push_back(fmt::format("{}: {:.0f} % of the {} roof, {:g} ms to win", short_name(layer),
                                      *layer.roofline.percent_of_roof, layer.roofline.verdict,
                                      round_ms(layer.roofline.recoverable_ms.value_or(0))));
   }

@@ -18,7 +18,7 @@ std::string conversion_text(const Layer& layer) {
   const auto side = [](const std::vector<TensorUse>& uses) {
     return uses.empty() ? std::string("?") : fmt::format("{} ({})", uses[0].type, uses[0].format);
   };
-  return fmt::format("{}: {} to {}", layer.name, side(layer.inputs), side(layer.outputs));
+  return fmt::format("{}: {} to {}", short_name(layer), side(layer.inputs), side(layer.outputs));
 }
 
 bool converts_type(const Layer& layer) {
@@ -78,7 +78,7 @@ std::vector<Finding> find_reformat_ping_pong(const EngineData& engine) {
       continue;
     layers.push_back(first.index);
     layers.push_back(second.index);
-    evidence.push_back(fmt::format("{} and {} undo each other", first.name, second.name));
+    evidence.push_back(fmt::format("{} and {} undo each other", short_name(first), short_name(second)));
   }
   if (layers.empty()) return {};
   std::sort(layers.begin(), layers.end());
@@ -172,7 +172,7 @@ std::vector<Finding> find_slow_types(const EngineData& engine) {
                         count_text(layers.size(), "layer")),
             "low", "medium"};
   f.evidence = slowest_lines(engine, layers, [](const Layer& l) {
-    return fmt::format("{}: {:g} ms", l.name, l.average_ms().value_or(0));
+    return fmt::format("{}: {:g} ms", short_name(l), l.average_ms().value_or(0));
   });
   f.layers = layers;
   if (time > 0) f.gain_ms = round_ms(time * (1 - fp32->second / peak));
@@ -203,7 +203,7 @@ std::vector<Finding> find_no_matrix_unit(const EngineData& engine) {
   f.evidence = slowest_lines(engine, layers, [](const Layer& l) {
     const auto [in, out] = channels_of(l);
     return fmt::format(
-        "{}: {}{}", l.name, layer_facts(l),
+        "{}: {}{}", short_name(l), layer_facts(l),
         in > 0 && in < 32 ? fmt::format("; only {} input channels: acceleration may be impossible", in) : "");
   });
   f.layers = layers;
@@ -230,7 +230,7 @@ std::vector<Finding> find_channel_alignment(const EngineData& engine) {
             "info", "medium"};
   f.evidence = slowest_lines(engine, layers, [&](const Layer& l) {
     const auto [in, out] = channels_of(l);
-    return fmt::format("{}: {} to {} channels, not multiples of {}", l.name, in, out, multiple_of(l));
+    return fmt::format("{}: {} to {} channels, not multiples of {}", short_name(l), in, out, multiple_of(l));
   });
   f.layers = layers;
   f.action =
@@ -254,7 +254,7 @@ std::vector<Finding> find_gemm_alignment(const EngineData& engine) {
       fmt::format("Extents that are no multiples of 8: {}", count_text(layers.size(), "matrix product")),
       "low", "medium"};
   f.evidence = slowest_lines(engine, layers, [](const Layer& l) {
-    return fmt::format("{}: inner {}, columns {}", l.name, l.inputs[0].shape.back(),
+    return fmt::format("{}: inner {}, columns {}", short_name(l), l.inputs[0].shape.back(),
                        l.outputs[0].shape.back());
   });
   f.layers = layers;

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "explorer/core/analyse.h"
+#include "explorer/core/analysis_json.h"
+#include "explorer/core/decimal.h"
+#include "explorer/core/text.h"
+
+namespace lathe::explorer {
+namespace {
+
+std::string tensor(const std::string& name, const std::string& dims, const std::string& type = "Float") {
+  return fmt::format(R"({{"Name": "{}", "Dimensions": [{}], "Format/Datatype": "{}"}})", name, dims, type);
+}
+
+std::string layer(const std::string& name, const std::string& type, const std::string& inputs,
+                  const std::string& outputs, const std::string& more = "") {
+  return fmt::format(R"({{"Name": "{}", "LayerType": "{}", "Inputs": [{}], "Outputs": [{}]{}}})", name, type,
+                     inputs, outputs, more);
+}
+
+InputFile layers_file(const std::vector<std::string>& layers, const std::string& bindings) {
+  return recognise_file("layers.json", fmt::format(R"({{"Layers": [{}], "Bindings": [{}]}})",
+                                                   fmt::join(layers, ","), bindings));
+}
+
+InputFile profile_file(const std::vector<std::pair<std::string, double>>& times) {
+  std::string text = R"([{"count": 10})";
+  for (const auto& [name, ms] : times)
+    text +=
+        fmt::format(R"(, {{"name": "{}", "timeMs": {}, "averageMs": {}, "medianMs": {}, "percentage": 1}})",
+                    name, ms * 10, ms, ms);
+  return recognise_file("profile.json", text + "]");
+}
+
+EngineData analyse(std::vector<InputFile> files) {
+  return analyse_engine(files, {});
+}
+
+const Layer& find(const EngineData& engine, const std::string& name) {
+  for (const auto& l : engine.layers) {
+    if (l.name == name) return l;
+  }
+  throw std::runtime_error("no layer " + name);
+}
+
+const std::string kConv = layer(
+    "conv", "CaskConvolution", tensor("x", "1,3,8,8"), tensor("h", "1,4,8,8"),
+    R"(, "ParameterType": "Convolution", "Kernel": [3,3], "Groups": 1, "OutMaps": 4, "Weights": {"Type": "Float", "Count": 108})");
+const std::string kFc =
+    layer("fc", "gemm", tensor("h", "4,64") + "," + tensor("w", "64,10"), tensor("y", "4,10"));
+
+TEST(Analysis, JoinsByNameAndNotByPosition) {
+  const auto engine =
+      analyse({layers_file({kConv, kFc}, "\"x\",\"y\""), profile_file({{"fc", 0.2}, {"conv", 0.1}})});
+  EXPECT_EQ(find(engine, "conv").time->average_ms, 0.1);
+  EXPECT_EQ(find(engine, "fc").time->average_ms, 0.2);
+  EXPECT_EQ(engine.statistics.layer_sum_ms, 0.3);  // 0.1 + 0.2 in binary is not
+}
+
+TEST(Analysis, ReportsWhatDoesNotFit) {
+  const auto engine =
+      analyse({layers_file({kConv, kFc}, "\"x\",\"y\""), profile_file({{"conv", 0.1}, {"stranger", 0.7}})});
+  EXPECT_FALSE(find(engine, "fc").time);  // unknown, not 0
+  ASSERT_GE(engine.notes.size(), 2u);
+  EXPECT_EQ(engine.notes[0].severity, "error");
+  EXPECT_NE(engine.notes[0].text.find("1 records (0.7 ms per run) name no layer"), std::string::npos)
+      << engine.notes[0].text;
+  EXPECT_NE(engine.notes[1].text.find("fc"), std::string::npos);
+}
+
+TEST(Analysis, RefusesFilesOfDifferentEngines) {
+  try {
+    analyse({layers_file({kConv}, "\"x\""), profile_file({{"other", 1}})});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("these files are not of one engine"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_THROW(analyse({profile_file({{"a", 1}})}), Error);
+  EXPECT_THROW(analyse({layers_file({kConv}, ""), layers_file({kConv}, "")}), Error);
+}
+
+TEST(Analysis, NamesThatOccurTwiceAreJoinedInOrder) {
+  const auto engine = analyse({layers_file({layer("a", "T", "", tensor("p", "1")),
+                                            layer("a", "T", tensor("p", "1"), tensor("q", "1"))},
+                                           "\"q\""),
+                               profile_file({{"a", 1}, {"a", 2}})});
+  EXPECT_EQ(find(engine, "a").time->average_ms, 1);
+  EXPECT_EQ(find(engine, "a_2").time->average_ms, 2);
+  EXPECT_TRUE(engine.notes.empty() || engine.notes[0].severity == "info");
+}
+
+TEST(Analysis, FoldsNoOpsAndConstants) {
+  const auto engine = analyse({layers_file(
+      {layer("c", "Constant", "", tensor("w", "64,10")), kConv,
+       layer("n", "NoOp", tensor("h", "1,4,8,8"), tensor("h2", "4,64")),
+       layer("fc", "gemm", tensor("h2", "4,64") + "," + tensor("w", "64,10"), tensor("y", "4,10"))},
+      "\"x\",\"y\"")});
+  ASSERT_EQ(engine.layers.size(), 2u);
+  bool connected = false;
+  for (const auto& edge : engine.edges) connected = connected || (edge.from == 0 && edge.to == 1);
+  EXPECT_TRUE(connected);
+  EXPECT_TRUE(find(engine, "fc").inputs[1].is_weights);
+  EXPECT_EQ(find(engine, "fc").weights_bytes, 640 * 4);
+  EXPECT_EQ(engine.memory.weights_bytes, 640 * 4 + 108 * 4);
+}
+
+TEST(Analysis, ANoOpBetweenInputAndOutputStays) {
+  const auto engine =
+      analyse({layers_file({layer("n", "NoOp", tensor("x", "4"), tensor("y", "4"))}, "\"x\",\"y\"")});
+  EXPECT_EQ(engine.layers.size(), 1u);
+}
+
+TEST(Analysis, TimedConstantsStayAndLayersNeedNoTensors) {
+  const auto engine =
+      analyse({layers_file({layer("c", "Constant", "", tensor("w", "1")), layer("t", "TrainStation", "", ""),
+                            layer("s", "signal", "", ""), layer("u", "wait", "", "")},
+                           ""),
+               profile_file({{"c", 0.5}, {"t", 0.25}, {"s", 0}, {"u", 0}})});
+  EXPECT_EQ(engine.layers.size(), 4u);
+  EXPECT_EQ(engine.statistics.layer_sum_ms, 0.75);
+  EXPECT_EQ(find(engine, "t").kind, "sync");
+}
+
+TEST(Analysis, CountsFlopsAndBytes) {
+  const auto engine = analyse({layers_file({kConv, kFc}, "\"x\",\"y\"")});
+  const Layer& conv = find(engine, "conv");
+  EXPECT_EQ(conv.flops, 2.0 * 4 * 64 * 27);
+  EXPECT_EQ(conv.flops_source, "counted");
+  EXPECT_EQ(conv.bytes_read, (192 + 108) * 4);
+  EXPECT_EQ(conv.bytes_written, 256 * 4);
+  EXPECT_EQ(find(engine, "fc").flops, 2.0 * 40 * 64);
+}
+
+TEST(Analysis, PrecisionIsThatOfTheArithmetic) {
+  const auto engine = analyse(
+      {layers_file({layer("g", "Gather", tensor("i", "1,4", "Int32") + "," + tensor("t", "9,8", "Half"),
+                          tensor("e", "1,4,8", "Half")),
+                    layer("m", "gemm", tensor("e", "4,8", "Half") + "," + tensor("w", "8,8", "FP8"),
+                          tensor("o", "4,8", "Float")),
+                    layer("r", "Reformat", tensor("o", "4,8", "Float"), tensor("p", "4,8", "Int8"),
+                          R"(, "Origin": "QDQ")")},
+                   "\"i\",\"p\"")});
+  EXPECT_EQ(find(engine, "g").precision, "FP16");
+  EXPECT_EQ(find(engine, "m").precision, "FP8");
+  EXPECT_EQ(find(engine, "r").precision, "INT8");
+  EXPECT_EQ(find(engine, "r").kind, "cast");
+}
+
+TEST(Analysis, MemoryOverExecutionOrder) {
+  const auto engine = analyse({layers_file({layer("a", "T", tensor("x", "10"), tensor("p", "100")),
+                                            layer("b", "T", tensor("p", "100"), tensor("q", "50")),
+                                            layer("c", "T", tensor("q", "50"), tensor("y", "1"))},
+                                           "\"x\",\"y\"")});
+  // Inputs live to their last reader, outputs from their writer to the end.
+  EXPECT_EQ(engine.memory.steps, (std::vector<int64_t>{440, 600, 204}));
+  EXPECT_EQ(engine.memory.peak_layer, 1);
+  EXPECT_EQ(engine.memory.peak_tensors.size(), 2u);
+}
+
+TEST(Analysis, RooflineWithGivenPeaks) {
+  AnalysisOptions options;
+  options.peaks.source = "given";
+  options.peaks.flops_per_s["FP32"] = 13824 / 1e-3;  // conv: 1 ms
+  options.peaks.bytes_per_s = 1e9;
+  options.peaks.launch_ms = 0.01;
+  const auto engine = analyse_engine(
+      {layers_file({kConv, kFc}, "\"x\",\"y\""), profile_file({{"conv", 2}, {"fc", 0.001}})}, options);
+  const auto& roof = find(engine, "conv").roofline;
+  EXPECT_EQ(roof.verdict, "compute");
+  EXPECT_DOUBLE_EQ(*roof.roof_ms, 1);
+  EXPECT_DOUBLE_EQ(*roof.percent_of_roof, 50);
+  EXPECT_DOUBLE_EQ(*roof.recoverable_ms, 2 - 1 / 0.8);
+  EXPECT_EQ(find(engine, "fc").roofline.verdict, "launch");
+}
+
+TEST(Analysis, SeriesAreTrtexecs) {
+  std::vector<double> values;
+  for (int i = 100; i >= 1; --i) values.push_back(i);
+  const Series series = summarize_series(values);
+  EXPECT_EQ(series.median_ms, 50.5);
+  EXPECT_EQ(series.p99_ms, 100);  // as the original, which rounds in 32 bits
+  EXPECT_EQ(series.p90_ms, 90);
+}
+
+TEST(Analysis, GroupsAddUpToTheSum) {
+  const auto engine =
+      analyse({layers_file({kConv, kFc}, "\"x\",\"y\""), profile_file({{"fc", 0.0312}, {"conv", 0.7123}})});
+  ExactSum sum;
+  for (const auto& group : engine.groups.by_type) sum.add(*group.time_ms);
+  EXPECT_EQ(sum.value(), engine.statistics.layer_sum_ms);
+  EXPECT_EQ(engine.groups.by_type[0].key, "Convolution");
+}
+
+TEST(Analysis, FindingsAreRankedAndKeepAllHazards) {
+  const std::string conv = layer(
+      "conv", "CaskConvolution", tensor("x", "1,3,8,8", "Int8"), tensor("h", "1,30,8,8", "Half"),
+      R"(, "ParameterType": "Convolution", "Kernel": [3,3], "Groups": 1, "TacticName": "plain_kernel")");
+  const std::string back =
+      layer("r1", "Reformat", tensor("h", "1,30,8,8", "Half"), tensor("i", "1,30,8,8", "Float")) + "," +
+      layer("r2", "Reformat", tensor("i", "1,30,8,8", "Float"), tensor("j", "1,30,8,8", "Half"));
+  const auto engine = analyse(
+      {layers_file({conv, back}, "\"x\",\"j\""), profile_file({{"conv", 1}, {"r1", 0.5}, {"r2", 0.25}})});
+  std::vector<std::string> ids;
+  for (const auto& finding : engine.findings) ids.push_back(finding.id);
+  for (const char* id :
+       {"no-tensor-core", "quantised-in-float-out", "channel-alignment", "reformats", "reformat-ping-pong"})
+    EXPECT_NE(std::find(ids.begin(), ids.end(), id), ids.end()) << id;
+  for (size_t i = 1; i < engine.findings.size(); ++i) {
+    if (engine.findings[i].severity != engine.findings[i - 1].severity) continue;
+    EXPECT_LE(engine.findings[i].gain_ms.value_or(0), engine.findings[i - 1].gain_ms.value_or(0));
+  }
+}
+
+TEST(Analysis, ManyLayersTakeNoTime) {
+  std::vector<std::string> layers;
+  std::vector<std::pair<std::string, double>> times;
+  for (int i = 0; i < 10000; ++i) {
+    layers.push_back(layer(fmt::format("l{}", i), "T", tensor(fmt::format("t{}", i), "1,8"),
+                           tensor(fmt::format("t{}", i + 1), "1,8")));
+    times.emplace_back(fmt::format("l{}", i), 0.001);
+  }
+  const auto engine = analyse({layers_file(layers, "\"t0\""), profile_file(times)});
+  EXPECT_EQ(engine.statistics.layer_sum_ms, 10);
+}
+
+TEST(Text, FitsInEightyColumns) {
+  const std::string name(200, 'n');
+  const auto engine = analyse(
+      {layers_file({layer(name, "CaskConvolution", tensor("x", "1,3,8,8"), tensor("h", "1,4,8,8"))}, "\"x\""),
+       profile_file({{name, 123.456789}})});
+  const std::string text = summary_text({{engine}, {}}, false);
+  size_t start = 0;
+  for (size_t end; (end = text.find('\n', start)) != std::string::npos; start = end + 1)
+    EXPECT_LE(text_width(text.substr(start, end - start)), 80u) << text.substr(start, end - start);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_NE(summary_text({{engine}, {}}, true).find("\x1b[1m"), std::string::npos);
+}
+
+TEST(Text, ShortenKeepsCharactersWhole) {
+  EXPECT_EQ(shorten("abcdefghij", 6), "ab..ij");
+  EXPECT_EQ(shorten("\u00e4\u00f6\u00fc\u00e4\u00f6\u00fc", 4), "\u00e4..\u00fc");
+  EXPECT_EQ(shorten("short", 10), "short");
+}
+
+}  // namespace
+}  // namespace lathe::explorer
