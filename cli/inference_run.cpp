@@ -13,6 +13,7 @@
 #include "inference.h"
 #include "input_data.h"
 #include "profiles.h"
+#include "report/layer_costs.h"
 #include "report/layer_info.h"
 #include "report/layer_profile.h"
 
@@ -237,6 +238,13 @@ void report_engine(const Options& options, const Engine& engine, Context* contex
       std::string text = layer_info_text(report);
       text.pop_back();  // the log ends the last line
       log.info("Layers:\n" + text);
+    }
+    if (!reporting.export_layer_info.empty() && report.verbosity == ProfilingVerbosity::Detailed &&
+        context != nullptr) {
+      size_t first = 0;
+      for (int p = 0; p < context->profile(); ++p) first += engine.choices(p).size();
+      add_layer_costs(report, first, *engine.plan(), engine.variant(context->profile()),
+                      run_symbols(*context));
     }
     export_text(reporting.export_layer_info, layer_info_json(report));
   }

@@ -29,6 +29,18 @@ struct WeightsField {
 using LayerField =
     std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<std::string>, WeightsField>;
 
+// An ONNX node's share of a layer: its own work, and the bytes that it would move if it ran alone.
+struct OnnxNodeCost {
+  std::string name, op_type;
+  std::optional<double> flops;
+  std::optional<int64_t> bytes, saved_bytes;  // saved: never written, because only this layer reads the result
+};
+struct LayerCosts {
+  double flops = 0;
+  int64_t bytes_read = 0, bytes_written = 0, weight_bytes = 0;
+  std::vector<OnnxNodeCost> nodes;
+};
+
 struct LayerInfo {
   std::string name;                          // equals the profile's
   std::string type;                          // LayerType: the runner, PointWiseV2, Reformat, Constant ...
@@ -39,6 +51,7 @@ struct LayerInfo {
   uint64_t tactic_id = 0;
   double tactic_ms = 0;  // the time that decided, 0 when untimed
   std::vector<Origin> origins;
+  std::optional<LayerCosts> costs;  // add_layer_costs()
 };
 
 struct BindingReport {

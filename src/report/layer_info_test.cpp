@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "ir/text.h"
+#include "report/layer_costs.h"
 
 namespace lathe {
 namespace {
@@ -72,6 +73,37 @@ TEST(LayerInfo, DetailsAreTheInspectors) {
   EXPECT_EQ(json["Layers"][1]["Operations"][0], "auto const var0 = Exp(arg0);");
   EXPECT_EQ(json["Layers"][2]["Origin"], "REFORMAT");
   EXPECT_EQ(json["I/O Tensors"][0]["ProfileInfo"][0]["MaxShape"], Json::array({4, 3, 8, 8}));
+}
+
+TEST(LayerInfo, CostsOfALayerAndOfItsNodes) {
+  Fixture f;
+  f.plan.verbosity = ProfilingVerbosity::Detailed;
+  constexpr std::string_view kPortable = R"(graph "g" {
+  input %x: float32[batch, 3, 8, 8]
+  const %w: float32[4, 3, 3, 3] = ref 0
+  const %b: float32[4] = ref 1
+  %c: float32[batch, 4, 8, 8] = Conv "conv" (%x, %w, %b) {kernel=[3, 3], strides=[1, 1], dilations=[1, 1], pads_begin=[1, 1], pads_end=[1, 1]} from ["conv" "Conv"]
+  %y: float32[batch, 4, 8, 8] = Pointwise "relu" (%c) {code=Relu} from ["relu" "Relu"]
+  %z: float32[batch, 4, 8, 8] = Pointwise "exp" (%y) {code=Exp} from ["exp" "Exp"]
+  output %z
+})";
+  f.plan.set_portable_graph(std::make_shared<const Graph>(parse_graph(kPortable, constant)));
+  auto report = describe_layers(f.plan, f.variant, SymbolValues{{"batch", 2}});
+  add_layer_costs(report, 0, f.plan, f.variant, SymbolValues{{"batch", 2}});
+  const Json json = parse_json(layer_info_json(report), "layers");
+  const Json& conv = json["Layers"][0];
+  const int64_t result = 2 * 4 * 8 * 8;
+  EXPECT_EQ(conv["Flops"], 2 * result * 27 + result);  // products, then relu
+  EXPECT_EQ(conv["BytesWritten"], result * 4);
+  EXPECT_EQ(conv["WeightBytes"], (108 + 4) * 4);
+  EXPECT_EQ(conv["BytesRead"], 2 * 3 * 64 * 4 + (108 + 4) * 4);
+  ASSERT_EQ(conv["OnnxNodes"].size(), 2u);
+  EXPECT_EQ(conv["OnnxNodes"][0]["OpType"], "Conv");
+  EXPECT_EQ(conv["OnnxNodes"][0]["SavedBytes"], result * 4);
+  EXPECT_EQ(conv["OnnxNodes"][1]["Flops"], result);
+  EXPECT_EQ(conv["OnnxNodes"][1]["Bytes"], 2 * result * 4);
+  EXPECT_FALSE(conv["OnnxNodes"][1].contains("SavedBytes"));  // exp, which is another layer, reads it
+  EXPECT_TRUE(json["Producer"].get<std::string>().starts_with("Lathe "));
 }
 
 TEST(LayerInfo, DimsThatNoRunFixedAreMinusOne) {

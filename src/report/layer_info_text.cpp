@@ -4,6 +4,7 @@
 // log. Both walk the same list of keys; only the punctuation differs.
 #include <fmt/format.h>
 
+#include "base/version.h"
 #include "report/json_text.h"
 #include "report/layer_info.h"
 #include "report/log.h"
@@ -87,6 +88,23 @@ std::string tensors_json(const std::vector<LayerTensor>& tensors) {
   return "[" + text + "]";
 }
 
+// Ours alone, after what the inspector writes: readers of the inspector's keys pass them over.
+std::string costs_json(const LayerCosts& costs) {
+  std::string nodes;
+  for (const auto& node : costs.nodes) {
+    nodes += fmt::format("{}{{\"Name\": {}, \"OpType\": {}", nodes.empty() ? "" : ", ",
+                         json_string(node.name), json_string(node.op_type));
+    if (node.flops) nodes += fmt::format(", \"Flops\": {:.0f}", *node.flops);
+    if (node.bytes) nodes += fmt::format(", \"Bytes\": {}", *node.bytes);
+    if (node.saved_bytes) nodes += fmt::format(", \"SavedBytes\": {}", *node.saved_bytes);
+    nodes += "}";
+  }
+  return fmt::format(
+      ",\n  \"Flops\": {:.0f},\n  \"BytesRead\": {},\n  \"BytesWritten\": {},\n  \"WeightBytes\": {},\n  "
+      "\"OnnxNodes\": [{}]",
+      costs.flops, costs.bytes_read, costs.bytes_written, costs.weight_bytes, nodes);
+}
+
 std::string layer_json(const LayerInfo& layer) {
   std::string text =
       fmt::format("{{\n  \"Name\": {},\n  \"LayerType\": {},\n  \"Inputs\": {},\n  \"Outputs\": {}",
@@ -95,6 +113,7 @@ std::string layer_json(const LayerInfo& layer) {
   for (const auto& [key, value] : tail_fields(layer)) {
     text += fmt::format(",\n  {}: {}", json_string(key), field_text(value, true));
   }
+  if (layer.costs) text += costs_json(*layer.costs);
   return text + "\n}";
 }
 
@@ -160,9 +179,9 @@ std::string layer_info_json(const LayerReport& report) {
     layers += "\n";
   }
   return fmt::format(
-      "{{\"Layers\": [{}],\n\"Bindings\": [{}],\n\"I/O Tensors\": [{}]}}\n", layers,
+      "{{\"Layers\": [{}],\n\"Bindings\": [{}],\n\"I/O Tensors\": [{}],\n\"Producer\": {}}}\n", layers,
       lines_of(binding_names(report), [](const std::string& name) { return json_string(name); }),
-      lines_of(report.bindings, binding_json));
+      lines_of(report.bindings, binding_json), json_string(fmt::format("Lathe {}", version())));
 }
 
 std::string layer_info_text(const LayerReport& report) {
