@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The explorer through its command line: every dialect, our own dumps, sums, comparison, exit codes, damaged files.
+
+    run.py --build build [--all]
+
+The dialect files come from dialects.py; the 23 rules for files that the old explorer reads are those of tests/cli/trex_rules.py,
+checked on the generated files of TensorRT 8 to 10 and on ours. Sums are compared as exact decimals.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+from decimal import Decimal
+
+import jsonschema
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE))
+import dialects  # noqa: E402
+
+SCHEMA = json.loads((ROOT / "docs/schema/analysis.schema.json").read_text())
+
+
+class Checks:
+    def __init__(self, build, folder):
+        self.lathe, self.folder = pathlib.Path(build).resolve() / "bin/lathe", pathlib.Path(folder)
+        self.count, self.failures = 0, []
+
+    def check(self, condition, text):
+        self.count += 1
+        if not condition:
+            self.failures.append(text)
+            print("FAILED", text)
+        return condition
+
+    def run(self, *words, code=0):
+        process = subprocess.run([str(self.lathe), *map(str, words)], cwd=self.folder, capture_output=True, text=True, timeout=300)
+        self.check(process.returncode == code, f"{' '.join(map(str, words))}: exit {process.returncode}, not {code}\n{process.stderr[-1500:]}")
+        return process
+
+    def analyse(self, *words, code=0):
+        """The analysis of `words`, which must satisfy the schema."""
+        self.run("explore", *words, "--json", "analysis.json", code=code)
+        analysis = json.loads((self.folder / "analysis.json").read_text())
+        errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}" for e in jsonschema.Draft202012Validator(SCHEMA).iter_errors(analysis)]
+        self.check(not errors, f"{words}: not as the schema says: {errors[:3]}")
+        return analysis
+
+
+def decimal(value):
+    return Decimal(repr(value))
+
+
+def exact_sum(values):
+    return float(sum((decimal(v) for v in values), Decimal(0)))
+
+
+def check_sums(t, engine, profile, what):
+    """The report's numbers are the file's, to the last digit."""
+    records = {r["name"]: r for r in profile if "name" in r}
+    timed = [layer for layer in engine["layers"] if layer["time"]]
+    t.check(len(timed) == len([r for r in records.values()]) or not [n for n in engine["notes"] if n["severity"] == "error"], f"{what}: records lost")
+    for layer in timed:
+        record = records[layer["name"]]
+        same = layer["time"]["average_ms"] == record["averageMs"] and layer["time"]["median_ms"] == record.get("medianMs")
+        t.check(same and layer["time"]["percent"] == record["percentage"], f"{what}: {layer['name']} has other times than the file")
+    total = exact_sum(r["averageMs"] for r in records.values())
+    t.check(engine["statistics"]["layer_sum_ms"] == total, f"{what}: sum {engine['statistics']['layer_sum_ms']} is not {total}")
+    for by, groups in engine["groups"].items():
+        t.check(exact_sum(g["time_ms"] for g in groups if g["time_ms"] is not None) == total, f"{what}: groups {by} do not add up")
+        members = sorted(i for g in groups for i in g["layers"])
+        t.check(members == list(range(len(engine["layers"]))), f"{what}: groups {by} do not cover the layers once")
+
+
+def check_graph(t, engine, what):
+    """Indexes point to each other, lifetimes cover uses."""
+    for i, tensor in enumerate(engine["tensors"]):
+        for reader in tensor["consumers"]:
+            t.check(any(u["tensor"] == i for u in engine["layers"][reader]["inputs"]), f"{what}: {tensor['name']} and its reader disagree")
+            t.check(tensor["first"] <= reader <= tensor["last"] or tensor["role"] == "weights", f"{what}: {tensor['name']} is read outside of its life")
+    for edge in engine["edges"]:
+        t.check(edge["from"] is None or edge["to"] is None or edge["from"] < edge["to"], f"{what}: edge {edge} goes backwards")
+    alive = [sum(x["bytes"] or 0 for x in engine["tensors"] if x["role"] != "weights" and x["first"] <= i <= x["last"]) for i in range(len(engine["layers"]))]
+    t.check(alive == engine["memory"]["steps"], f"{what}: memory steps are not the sum of lifetimes")
+    t.check(max(alive, default=0) == engine["memory"]["peak_bytes"], f"{what}: the peak is not the largest step")
+
+
+def rules(t, layers, profile, what, *more):
+    process = subprocess.run([sys.executable, str(ROOT / "tests/cli/trex_rules.py"), "--layers", str(layers), "--profile", str(profile), *more],
+                             capture_output=True, text=True)
+    t.check(process.returncode == 0, f"{what}: breaks rules of the old explorer's files:\n{process.stdout[-800:]}")
+
+
+def all_dialects(t):
+    """TensorRT 8 to 11 tell the same network, so everything but the words must come out the same."""
+    paths = dialects.write_all(t.folder)
+    engines = {}
+    for release, files in paths.items():
+        what = f"TensorRT {release}"
+        analysis = t.analyse(files["layers"], files["profile"], files["times"], files["log"])
+        engine = engines[release] = analysis["engines"][0]
+        t.check(engine["sources"][0]["dialect"] == f"tensorrt-{release}", f"{what}: taken for {engine['sources'][0]['dialect']}")
+        check_sums(t, engine, dialects.profile(release), what)
+        check_graph(t, engine, what)
+        if release < 11:  # the old explorer cannot read 11
+            rules(t, files["layers"], files["profile"], what, "--log", str(files["log"]))
+        names = [layer["name"] for layer in engine["layers"]]
+        t.check(names == [n for n, _, _ in dialects.TIMES], f"{what}: layers {names}")
+        t.check(engine["device"]["properties"]["Device 0"].endswith("GPU-12:34"), f"{what}: a value is cut at its colon")
+        t.check(engine["model"]["options"]["Model"] == "C:\\models\\m.onnx", f"{what}: {engine['model']}")
+        t.check(engine["statistics"]["throughput_qps"] == 5405.4, f"{what}: throughput")
+        t.check([b["io"] for b in engine["bindings"]] == ["input", "output"], f"{what}: bindings {engine['bindings']}")
+    for release, engine in engines.items():
+        for key in ("flops", "bytes_read", "bytes_written", "weights_bytes", "precision", "kind"):
+            first, other = ([layer[key] for layer in e["layers"]] for e in (engines[8], engine))
+            t.check(first == other, f"{key} differs between TensorRT 8 and {release}: {first} {other}")
+        origins = [[o["name"] for o in layer["origins"]] for layer in engine["layers"]]
+        t.check(origins[1:5] == [["conv1", "relu1"], ["conv2", "add1", "relu2"], ["sigmoid1", "mul1"], ["pool1"]], f"TensorRT {release}: origins {origins}")
+    conv2 = engines[10]["layers"][2]
+    t.check(conv2["flops"] == 2 * 16 * 256 * 16 * 9 + 16 * 256, f"flops of conv2: {conv2['flops']}")
+    t.check(conv2["weights_bytes"] == (16 * 16 * 9 + 16) * 2, "weights of conv2")
+    t.check(engines[10]["layers"][5]["flops"] == 2 * 10 * 16, "flops of a generated product")
+    t.check(engines[10]["layers"][5]["weights_bytes"] == 320, "constant operands are weights")
+    comparison = t.analyse(paths[8]["layers"], paths[8]["profile"], paths[11]["layers"], paths[11]["profile"])["comparison"]["pairs"][0]
+    t.check(comparison["delta_ms"] == 0 and all(r["match"] != "none" for r in comparison["rows"]), "TensorRT 8 against 11: not the same rows")
+    for release, files in paths.items():
+        engine = t.analyse(files["names"], files["profile"])["engines"][0]
+        t.check(engine["statistics"]["layer_sum_ms"] is not None and engine["layers"][1]["origins"], f"TensorRT {release}, names only: no table")
+        t.check(any("names only" in n["text"] for n in engine["notes"]), f"TensorRT {release}, names only: not said")
+
+
+def shuffled_profile(t):
+    """Order does not matter; what does not fit is said; nothing in common is refused."""
+    plan, records = dialects.layer_information(9), dialects.profile(9)
+    (t.folder / "plan.json").write_text(json.dumps(plan))
+    (t.folder / "back.json").write_text(json.dumps([records[0]] + records[:0:-1]))
+    (t.folder / "front.json").write_text(json.dumps(records))
+    a, b = (t.analyse("plan.json", f)["engines"][0] for f in ("back.json", "front.json"))
+    t.check([x["time"]["average_ms"] for x in a["layers"]] == [x["time"]["average_ms"] for x in b["layers"]], "the order of records matters")
+    records[3]["name"] = "somebody else"
+    (t.folder / "other.json").write_text(json.dumps(records))
+    engine = t.analyse("plan.json", "other.json")["engines"][0]
+    said = [n["text"] for n in engine["notes"] if n["severity"] == "error"]
+    t.check(said and "somebody else" in said[0], f"a mismatch is not reported: {engine['notes']}")
+    t.check(engine["layers"][2]["time"] is None, "a layer without a record has a time")
+    (t.folder / "strange.json").write_text('[{"name": "q", "averageMs": 1}]')
+    t.check("not of one engine" in t.run("explore", "plan.json", "strange.json", code=1).stderr, "files of two engines are accepted")
+
+
+def damaged(t):
+    """Every cut of every file is read or refused with one line that names the file."""
+    paths = dialects.write_all(t.folder)[10]
+    for role in ("layers", "profile", "times"):
+        text = paths[role].read_text()
+        for i in range(1, 12):
+            (t.folder / "cut.json").write_text(text[:len(text) * i // 12])
+            words = ["cut.json"] if role == "layers" else [paths["layers"], "cut.json"]
+            process = t.run("explore", *words, code=1)
+            t.check(process.stderr.startswith("lathe: ") and "cut.json" in process.stderr and process.stderr.count("\n") == 1, f"cut {role}: {process.stderr}")
+
+
+def own_engines(t):
+    """Our dumps, an engine profiled in process, comparison, exit codes and files for a build server."""
+    t.run("zoo", "mobilenet_v2", "-o", "m.onnx")
+    for name, flags in (("fp32", []), ("bf16", ["--bf16"])):
+        t.run("trtexec", "--onnx=m.onnx", f"--saveEngine={name}.engine", "--skipInference", "--builderOptimizationLevel=0", *flags)
+    run = ["--iterations=4", "--warmUp=0", "--duration=0"]
+    files = {}
+    for name in ("fp32", "bf16"):
+        files[name] = [f"{name}.layers.json", f"{name}.profile.json", f"{name}.times.json"]
+        t.run("trtexec", f"--loadEngine={name}.engine", "--profilingVerbosity=detailed", "--separateProfileRun", *run,
+              *(f"--export{k}={f}" for k, f in zip(("LayerInfo", "Profile", "Times"), files[name])))
+        rules(t, t.folder / files[name][0], t.folder / files[name][1], f"our {name}")
+        engine = t.analyse(*files[name])["engines"][0]
+        t.check(engine["sources"][0]["dialect"] == "lathe", f"our own file is taken for {engine['sources'][0]['dialect']}")
+        check_sums(t, engine, json.loads((t.folder / files[name][1]).read_text()), name)
+        check_graph(t, engine, name)
+        check_counts(t, engine, files[name][0])
+    files["bf16"][0] = in_bfloat16(t, files["bf16"][0])
+    check_comparison(t, files)
+    engine = t.analyse("fp32.engine", *run)["engines"][0]
+    t.check(engine["device"]["name"] != "" and engine["statistics"]["compute"]["count"] >= 4, "an engine explored in process has no device or no times")
+    check_page(t)
+    text = t.run("explore", "fp32.engine", *run, "--text").stdout
+    t.check(all(len(line) <= 80 or line.startswith("     $ ") for line in text.splitlines()) and "The ten slowest layers" in text, "the text is too wide")
+    t.check("\x1b" not in text, "colour without a terminal")
+
+
+def check_counts(t, engine, layer_file):
+    """What we count from shapes is what the builder knows, for the layers that do nearly all the work."""
+    plan = json.loads((t.folder / layer_file).read_text())
+    for layer in plan["Layers"]:
+        for key in ("Flops", "BytesRead", "BytesWritten"):
+            layer.pop(key, None)
+    (t.folder / "counted.json").write_text(json.dumps(plan))
+    counted = t.analyse("counted.json")["engines"][0]
+    compared = 0
+    for given, other in zip(engine["layers"], counted["layers"]):
+        if given["type"] in ("Convolution", "MatrixMultiply"):
+            compared += 1
+            t.check(given["flops"] == other["flops"], f"{given['name']}: {given['flops']} flops given, {other['flops']} counted")
+    t.check(compared > 20, "no layers compared")
+    for layer in engine["layers"]:
+        if layer["kind"] == "compute" and layer["origins"] and layer["type"] == "Convolution":
+            t.check(abs(sum(o["flops"] for o in layer["origins"]) - layer["flops"]) <= 0.02 * layer["flops"], f"{layer['name']}: its nodes' flops do not add up")
+
+
+def in_bfloat16(t, layer_file):
+    """A copy that says BF16 for FP32: an untimed build keeps FP32 where that is the first choice."""
+    plan = json.loads((t.folder / layer_file).read_text())
+    for layer in plan["Layers"]:
+        for tensor in layer["Inputs"] + layer["Outputs"]:
+            if tensor["Datatype"] == "Float":
+                tensor.update({"Datatype": "BFloat16", "Format/Datatype": "BFloat16"})
+    (t.folder / "narrow.layers.json").write_text(json.dumps(plan))
+    return "narrow.layers.json"
+
+
+def check_comparison(t, files):
+    words = [*files["fp32"], *files["bf16"]]
+    analysis = t.analyse(*words, "--name=fp32,bf16", "--fail-if=layers>1000", "--junit=d.xml", "--markdown=d.md")
+    pair = analysis["comparison"]["pairs"][0]
+    for what in ("rows", "waterfall", "waterfall_by_type"):
+        t.check(exact_sum(i["delta_ms"] for i in pair[what]) == pair["delta_ms"], f"{what} do not add up to {pair['delta_ms']}")
+    t.check(exact_sum([pair["baseline_sum_ms"], pair["delta_ms"]]) == pair["candidate_sum_ms"], "baseline and difference are not the candidate")
+    for side, engine in (("baseline_layers", 0), ("candidate_layers", 1)):
+        covered = sorted(i for r in pair["rows"] for i in r[side])
+        t.check(covered == list(range(len(analysis["engines"][engine]["layers"]))), f"{side} are not covered once")
+    t.check(pair["precision_changes"] and pair["latency"]["low_percent"] is None, "no precision changes, or an interval from 4 queries")
+    t.check(not analysis["comparison"]["failed"], "fails without a reason")
+    suite = xml.etree.ElementTree.parse(t.folder / "d.xml").getroot().find("testsuite")
+    t.check(suite.get("tests") == "1" and suite.get("failures") == "0", "JUnit")
+    t.check("| layers>1000 | passed |" in (t.folder / "d.md").read_text(), "Markdown")
+    failed = t.analyse(*words, "--fail-if=precision changed or layers>1000", "--junit=d.xml", code=3)
+    t.check([c["failed"] for c in failed["comparison"]["checks"]] == [True, False], "checks")
+    t.check("understood are" in t.run("explore", *words, "--fail-if=faster", code=1).stderr, "a wrong condition is not explained")
+    same = t.analyse(*files["fp32"], *files["fp32"], "--fail-if=latency>0% or fusion lost or precision changed or layer added")
+    t.check(same["comparison"]["pairs"][0]["delta_ms"] == 0, "an engine differs from itself")
+
+
+def check_page(t):
+    process = subprocess.run([str(t.lathe), "explore", "fp32.layers.json", "fp32.profile.json", "-o", "r.html"], cwd=t.folder, capture_output=True, text=True)
+    if "carries no report page" in process.stderr:
+        print("this build carries no page: not checked")
+        return
+    t.check(process.returncode == 0, f"no page: {process.stderr}")
+    page = (t.folder / "r.html").read_text()
+    data = page.split('id="analysis">', 1)[1].split("</script>", 1)[0]
+    t.check(json.loads(data)["schema"] == "lathe-analysis", "the page holds no analysis")
+
+
+def example(t):
+    analysis = json.loads((ROOT / "explorer/core/testdata/two_engines.analysis.json").read_text())
+    t.check(not list(jsonschema.Draft202012Validator(SCHEMA).iter_errors(analysis)), "the example is not as the schema says")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--all", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        t = Checks(arguments.build, folder)
+        for part in (example, all_dialects, shuffled_profile, damaged, own_engines):
+            part(t)
+    print(f"explorer: {t.count} checks, {len(t.failures)} failed")
+    return 1 if t.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
