@@ -143,9 +143,10 @@ test("the timeline draws every layer and marks overhead", () => open("two", asyn
 }, { hash: "#timeline" }));
 
 test("the graph folds, searches and links both ways", () => open("two", async (page) => {
-  assert.equal(await page.locator(".node").count(), 16);
+  assert.equal(await page.locator(".node:not(.binding)").count(), 16);
+  assert.equal(await page.locator(".node.binding").count(), 2);
   await page.click("text=Unfold all");
-  assert.equal(await page.locator(".node").count(), 166);
+  assert.equal(await page.locator(".node:not(.binding)").count(), 166);
   const overlaps = await page.evaluate(() => {
     const boxes = [...document.querySelectorAll(".node .node-back")].map((node) => node.getBoundingClientRect());
     return boxes.filter((a, i) => boxes.some((b, j) => j > i && a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)).length;

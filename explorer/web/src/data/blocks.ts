@@ -18,10 +18,11 @@ export function blockOf(layer: Layer): string {
 }
 
 export interface GraphNode {
-  id: string;           // "l12" or "b/encoder/layer.3"
-  layers: number[];     // one for a layer, more for a folded block
+  id: string;           // "l12", "b/encoder/layer.3", or "i3" and "o4" for an input or output of the network
+  layers: number[];     // one for a layer, more for a folded block, none for an input or output
   block: string;        // the block it belongs to or stands for, '' for none
   folded: boolean;
+  tensor?: number;      // of an input or output
 }
 export interface GraphEdge { from: string; to: string; tensors: number[] }
 export interface DisplayGraph { nodes: GraphNode[]; edges: GraphEdge[]; nodeOf: Map<number, string> }
@@ -55,9 +56,17 @@ export function foldGraph(model: EngineModel, folded: ReadonlyMap<string, number
     if (node) node.layers.push(i);
     else nodes.set(id, { id, layers: [i], block, folded: id.startsWith("b") });
   });
+  // An end of an edge outside all layers is an input, an output, or a constant, which is not drawn.
+  const outside = (tensor: number, side: "input" | "output"): string | undefined => {
+    if (model.engine.tensors[tensor]!.role !== side) return undefined;
+    const id = `${side[0]}${tensor}`;
+    nodes.set(id, { id, layers: [], block: "", folded: false, tensor });
+    return id;
+  };
   const edges = new Map<string, GraphEdge>();
   for (const { from, to, tensor } of model.engine.edges) {
-    const [a, b] = [from === null ? undefined : nodeOf.get(from), to === null ? undefined : nodeOf.get(to)];
+    if ((from !== null && !nodeOf.has(from)) || (to !== null && !nodeOf.has(to))) continue;
+    const [a, b] = [from === null ? outside(tensor, "input") : nodeOf.get(from), to === null ? outside(tensor, "output") : nodeOf.get(to)];
     if (a === undefined || b === undefined || a === b) continue;
     const key = `${a}\n${b}`;
     const edge = edges.get(key);
@@ -101,4 +110,14 @@ export function splitEdges(graph: DisplayGraph, most: number): { drawn: GraphEdg
     }
   }
   return { drawn: graph.edges.filter((edge) => !marks.has(edge)), marks: [...marks] };
+}
+
+// The largest neighbourhood of at most `most` layers.
+export function neighbourhoodUpTo(model: EngineModel, centre: number, most: number): Set<number> {
+  let found = new Set([centre]);
+  for (let radius = 1; ; radius += 1) {
+    const larger = neighbourhood(model, centre, radius);
+    if (larger.size > most || larger.size === found.size) return found;
+    found = larger;
+  }
 }

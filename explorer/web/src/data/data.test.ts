@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import Ajv from "ajv/dist/2020.js";
 import { exactSum, summarize } from "./aggregate";
-import { blockOf, blocks, foldGraph, neighbourhood, splitEdges } from "./blocks";
+import { blockOf, blocks, foldGraph, neighbourhood, neighbourhoodUpTo, splitEdges } from "./blocks";
 import { columnById, kColumns, sortLayers, tableText } from "./columns";
 import { makeEngineModel, shortPath } from "./engine_model";
 import { facetCounts, filterLayers, kNoFacets, splitWords } from "./filter";
@@ -128,8 +128,11 @@ test("a folded graph keeps every layer once and no inner edge", () => {
   const graph = foldGraph(model, folded, new Set(), null);
   assert.deepEqual(graph.nodes.flatMap((node) => node.layers).sort((a, b) => a - b), all);
   assert.ok(graph.edges.every((edge) => edge.from !== edge.to));
-  assert.equal(graph.nodes.length, model.layers.length - 1);
-  assert.equal(foldGraph(model, folded, new Set(["block"]), null).nodes.length, model.layers.length);
+  const layers = (one: typeof graph) => one.nodes.filter((node) => node.tensor === undefined).length;
+  assert.equal(layers(graph), model.layers.length - 1);
+  const bindings = graph.nodes.filter((node) => node.tensor !== undefined).map((node) => model.engine.tensors[node.tensor!]!.name);
+  assert.deepEqual(bindings.sort(), model.engine.bindings.map((binding) => binding.name).sort());
+  assert.equal(layers(foldGraph(model, folded, new Set(["block"]), null)), model.layers.length);
   assert.equal(blocks(model).size, 0);
   const placed = layoutGraph(graph, graph.edges, () => ({ width: 100, height: 40 }));
   const boxes = [...placed.boxes.values()];
@@ -153,6 +156,9 @@ test("a neighbourhood grows by steps", () => {
   assert.deepEqual([...neighbourhood(model, 2, 0)], [2]);
   const one = neighbourhood(model, 2, 1);
   assert.deepEqual(new Set(one), new Set([2, ...model.previous[2]!, ...model.next[2]!]));
+  assert.deepEqual(neighbourhoodUpTo(model, 2, one.size), one);
+  assert.equal(neighbourhoodUpTo(model, 2, 1).size, 1);
+  assert.ok(neighbourhoodUpTo(model, 2, 1000).size <= model.layers.length);
 });
 
 test("packed buffers never overlap", () => {

@@ -3,11 +3,12 @@
 // The engine as a graph. Repeated blocks (layers of a transformer, stages of a CNN) start folded when there are many
 // layers; a double click opens or folds one. Beyond kMostNodes boxes a picture helps nobody, and only the neighbourhood
 // of the chosen layer is drawn.
-import { blocks, foldGraph, neighbourhood, splitEdges, type DisplayGraph, type GraphEdge, type GraphNode } from "../data/blocks";
+import { blocks, foldGraph, neighbourhood, neighbourhoodUpTo, splitEdges, type DisplayGraph, type GraphEdge, type GraphNode } from "../data/blocks";
 import { layerColour, legend, type ColourMode } from "../data/engine_model";
 import { filterLayers, kNoFacets } from "../data/filter";
 import { layoutGraph, type Placed } from "../data/layout";
 import * as numbers from "../data/numbers";
+import { precisionKey } from "../data/palette";
 import { choice, download, h, s, swatch } from "../ui/dom";
 import { PanZoom } from "../ui/pan_zoom";
 import type { State, Store } from "../ui/store";
@@ -17,6 +18,7 @@ import type { View } from "./view";
 const kMostNodes = 1200;
 const kFoldFrom = 60;
 const kRadius = 4;
+const kAround = 250;
 const kMostReaders = 5;
 const kWidth = 240;
 const kText = kWidth - 22; // beside the stripe
@@ -63,14 +65,14 @@ export function makeGraph(store: Store): View {
   }
 
   function nodeSize(node: GraphNode): { width: number; height: number } {
-    return { width: kWidth, height: node.folded ? 52 : details ? 66 : 40 };
+    return { width: kWidth, height: node.folded ? 52 : details && node.tensor === undefined ? 66 : 40 };
   }
 
   function rebuild(): void {
     graph = foldGraph(model, folded, open, visibleLayers());
     let note = "";
     if (graph.nodes.length > kMostNodes) {
-      const around = neighbourhood(model, store.state.focus ?? 0, kRadius);
+      const around = neighbourhoodUpTo(model, store.state.focus ?? 0, kAround);
       note = `${graph.nodes.length} boxes are too many to draw: shown is the neighbourhood of ${model.shortNames[store.state.focus ?? 0]!}`;
       graph = foldGraph(model, folded, open, around);
     }
@@ -79,7 +81,8 @@ export function makeGraph(store: Store): View {
     marks = new Map();
     for (const edge of edges.marks) marks.set(edge.to, [...(marks.get(edge.to) ?? []), edge]);
     placed = layoutGraph(graph, edges.drawn, (id) => nodeSize(nodes.get(id)!));
-    message.textContent = note || `${graph.nodes.length} boxes, ${model.layers.length} layers${folded.size > 0 ? `, ${folded.size - open.size} of ${folded.size} blocks folded` : ""}`;
+    const drawn = graph.nodes.filter((node) => node.tensor === undefined).length;
+    message.textContent = note || `${drawn} boxes, ${model.layers.length} layers${folded.size > 0 ? `, ${folded.size - open.size} of ${folded.size} blocks folded` : ""}`;
     draw();
   }
 
@@ -91,7 +94,9 @@ export function makeGraph(store: Store): View {
       const tensors = (tensorsOf.get(`${from}\n${to}`) ?? []).map((index) => model.engine.tensors[index]!);
       const tip = tensors.slice(0, 4).map((t) => `${t.name}\n${numbers.shape(t.shape)} ${t.type} ${numbers.bytes(t.bytes)}`).join("\n");
       const path = `M${points.map((p) => `${p.x.toFixed(1)} ${p.y.toFixed(1)}`).join("L")}`;
-      return s("g", { class: "edge", "data-tip": tip }, s("path", { d: path, class: "edge-hit" }), s("path", { d: path, class: "edge-line", "marker-end": "url(#arrow)" }));
+      // In precision's colours the lines have those of their tensors.
+      const stroke = store.state.colours === "precision" && tensors[0] ? `stroke:var(--k-${precisionKey(tensors[0].type)});stroke-width:2` : null;
+      return s("g", { class: "edge", "data-tip": tip }, s("path", { d: path, class: "edge-hit" }), s("path", { d: path, class: "edge-line", style: stroke, "marker-end": "url(#arrow)" }));
     });
     scene.replaceChildren(s("g", {}, lines), s("g", {}, graph.nodes.map(drawNode)));
     key.replaceChildren(...legend(model, store.state.colours).map((entry) => swatch(entry.colour, entry.label)));
@@ -104,7 +109,13 @@ export function makeGraph(store: Store): View {
     const group = s("g", { class: node.folded ? "node folded" : "node", transform: `translate(${(box.x - width / 2).toFixed(1)},${(box.y - height / 2).toFixed(1)})` });
     const time = node.layers.reduce((sum, layer) => sum + (model.timeMs[layer] || 0), 0);
     const percent = model.sumMs > 0 ? `${numbers.percent((100 * time) / model.sumMs)} %` : "";
-    if (node.folded) {
+    if (node.tensor !== undefined) {
+      const tensor = model.engine.tensors[node.tensor]!;
+      group.classList.add("binding");
+      group.setAttribute("data-tip", `${tensor.role} of the network\n${tensor.name}\n${numbers.shape(tensor.shape)} ${tensor.type} ${tensor.format}`);
+      group.append(s("rect", { width, height, rx: 20, class: "node-back" }), s("text", { x: width / 2, y: 16, class: "node-name centred" }, fitText(tensor.name, kText - 10, { bold: true, keepEnd: true })),
+        s("text", { x: width / 2, y: 32, class: "node-fact centred" }, fitText(`${tensor.role} ${numbers.shape(tensor.shape)} ${tensor.type}`, kText - 10)));
+    } else if (node.folded) {
       group.setAttribute("data-block", node.block);
       group.setAttribute("data-tip", `${node.block}\n${node.layers.length} layers, ${numbers.milliseconds(time)} ms\nDouble click opens the block`);
       group.append(s("rect", { width, height, rx: 4, class: "node-back" }), ...stripe(node, height),
@@ -133,11 +144,11 @@ export function makeGraph(store: Store): View {
   // A line that is not drawn: a dot at the reader's upper edge that names where it comes from.
   function drawMark(edge: GraphEdge, position: number, width: number): SVGGElement {
     const names = edge.tensors.map((index) => model.engine.tensors[index]!.name).slice(0, 3).join("\n");
-    const from = graph.nodes.find((node) => node.id === edge.from)!;
-    return s("g", { class: "edge-mark", "data-tip": `Also reads\n${names}\nfrom ${model.layers[from.layers[0]!]!.name}`,
+    const source = graph.nodes.find((node) => node.id === edge.from)!.layers[0];
+    return s("g", { class: "edge-mark", "data-tip": `Also reads\n${names}\nfrom ${source === undefined ? "outside" : model.layers[source]!.name}`,
       click: (event: MouseEvent) => {
         event.stopPropagation();
-        store.focus(from.layers[0]!);
+        if (source !== undefined) store.focus(source);
       } },
       s("path", { d: `M${width - 20 - position * 14} -9v6`, class: "edge-line" }), s("circle", { cx: width - 20 - position * 14, cy: 0, r: 4.5 }));
   }
@@ -176,7 +187,7 @@ export function makeGraph(store: Store): View {
   function home(): void {
     if (!placed || svg.clientWidth === 0) return;
     const k = Math.max(0.75, Math.min(1, svg.clientWidth / placed.width));
-    const first = placed.boxes.get(graph.nodes[0]?.id ?? "");
+    const first = placed.boxes.get(graph.nodes[0]?.id ?? "");  // the first layer: inputs come after layers
     const middle = placed.width * k <= svg.clientWidth || !first ? placed.width / 2 : first.x;
     zoom.set({ k, x: svg.clientWidth / 2 - middle * k, y: 8 });
   }
