@@ -27,6 +27,7 @@ TacticFamily depthwise_tactics();
 TacticFamily tile_matmul_tactics();
 TacticFamily tile_conv_tactics();
 TacticFamily matmul_tactics();
+TacticFamily winograd_tactics();
 TacticFamily pixel_conv_tactics();
 TacticFamily reference_tactics();
 // clang-format on
@@ -36,6 +37,7 @@ std::vector<TacticFamily> tactic_families() {
       view_tactics(),
       depthwise_tactics(),
       onednn_conv_tactics(),
+      winograd_tactics(),
       tile_conv_tactics(),
       pixel_conv_tactics(),
       onednn_matmul_tactics(),
