@@ -168,6 +168,23 @@ test("the graph folds, searches and links both ways", () => open("two", async (p
   assert.ok(await page.locator(".node.selected:not(.folded)").isVisible(), "a hidden layer opens its block");
 }, { hash: "#graph" }));
 
+test("table and graph can be saved", () => open("two", async (page) => {
+  const saved = async (button) => {
+    const [download] = await Promise.all([page.waitForEvent("download"), page.click(`.toolbar button:text-is('${button}')`)]);
+    return [download.suggestedFilename(), readFileSync(await download.path(), "utf8")];
+  };
+  const [name, csv] = await saved("CSV");
+  assert.equal(name, "bert.layers.csv");
+  const lines = csv.trim().split("\n");
+  assert.equal(lines.length, engine.layers.length + 1);
+  assert.match(lines[1], new RegExp(`,${engine.layers[0].time.average_ms},`));
+  await tab(page, "graph");
+  const [, svg] = await saved("SVG");
+  assert.match(svg, /^<svg [^>]*xmlns="http:\/\/www\.w3\.org\/2000\/svg"/);
+  assert.match(svg, /encoder\/layer\.14/);
+  assert.doesNotMatch(svg, /var\(--/, "colours must not depend on the page");
+}, { hash: "#layers" }));
+
 test("charts are drawn from the data", () => open("two", async (page) => {
   assert.equal(await page.locator(".donut").count(), 3);
   assert.ok((await page.locator(".treemap .cell").count()) > 100);

@@ -92,6 +92,8 @@ export function textsOf(model: EngineModel, column: Column): readonly string[] {
   return cached(model, column.id, () => model.layers.map((_, i) => column.text!(model, i)));
 }
 
+const kSaysNothing = new Set([numbers.kUnknown, "", "unknown"]);
+
 // Columns that say nothing about this engine are not shown at first; error columns are when there is an error.
 export function initialColumns(model: EngineModel): string[] {
   const hasError = model.layers.some((layer) => layer.error !== null);
@@ -99,7 +101,7 @@ export function initialColumns(model: EngineModel): string[] {
     if (column.id === "error" || column.id === "accumulated") return hasError;
     if (!column.initially) return false;
     if (column.id === "name" || column.id === "index") return true;
-    return model.layers.some((_, i) => cellText(model, column, i) !== numbers.kUnknown && cellText(model, column, i) !== "");
+    return model.layers.some((_, i) => !kSaysNothing.has(cellText(model, column, i)));
   }).map((column) => column.id);
 }
 

@@ -40,13 +40,14 @@ export function makeCharts(store: Store): View {
     return groups.map((group) => ({ name: group.key || "unknown", value: what === "count" ? group.count : group.time_ms ?? 0, rows: group.layers,
       text: what === "count" ? `${group.count} layers` : `${numbers.milliseconds(group.time_ms)} ms`, key: precisionKey(group.key) }));
   }
-  const donuts = h("div", { class: "donuts" }, drawDonut(slices(engine.groups.by_precision, "count"), 170, "layers", pick), drawDonut(slices(engine.groups.by_precision, "time"), 170, "time", pick),
-    drawDonut(slices(engine.groups.by_output_precision, "count"), 170, "by output", pick));
+  const timed = model.maxMs > 0;
+  const donuts = h("div", { class: "donuts" }, drawDonut(slices(engine.groups.by_precision, "count"), 170, "layers", pick),
+    timed && drawDonut(slices(engine.groups.by_precision, "time"), 170, "time", pick), drawDonut(slices(engine.groups.by_output_precision, "count"), 170, "by output", pick));
 
   // Precision inside each type, as stacked bars.
   function precisionPerType(): HTMLElement {
     return barList(groupBy(model, model.layers.map((_, i) => i), (row) => model.layers[row]!.type).map((group) => ({
-      label: group.key, value: group.rows.length, key: groupFamily(model, group.rows), text: String(group.rows.length),
+      label: group.key || "unknown", value: group.rows.length, key: groupFamily(model, group.rows), text: String(group.rows.length),
       parts: groupBy(model, group.rows, (row) => model.layers[row]!.precision || "unknown").map((part) => ({ value: part.rows.length, key: precisionKey(part.key), tip: `${group.key} in ${part.key}: ${part.rows.length} layers` })),
       click: () => pick(group.rows),
     })), "Precisions used per layer type");
@@ -110,8 +111,12 @@ export function makeCharts(store: Store): View {
   }
 
   function drawAll(): void {
-    areas.treemap.replaceChildren(drawTreemap(model, areas.treemap.clientWidth || 600, 380, pick));
-    areas.sunburst.replaceChildren(drawSunburst(model, Math.min(380, areas.sunburst.clientWidth || 380), pick));
+    if (!timed) {
+      for (const area of [areas.treemap, areas.sunburst]) area.replaceChildren(h("p", { class: "dim" }, "No layer times."));
+    } else {
+      areas.treemap.replaceChildren(drawTreemap(model, areas.treemap.clientWidth || 600, 380, pick));
+      areas.sunburst.replaceChildren(drawSunburst(model, Math.min(380, areas.sunburst.clientWidth || 380), pick));
+    }
     drawRuns();
     drawHistogram();
     drawDots();

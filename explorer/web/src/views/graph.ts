@@ -20,7 +20,7 @@ const kFoldFrom = 60;
 const kRadius = 4;
 const kAround = 250;
 const kMostReaders = 5;
-const kWidth = 240;
+const kWidth = 262;
 const kText = kWidth - 22; // beside the stripe
 
 export const kColourModes: readonly (readonly [ColourMode, string])[] = [["type", "Type"], ["precision", "Precision"], ["time", "Time"], ["verdict", "Bound by"]];

@@ -69,6 +69,9 @@ export function makeMemory(store: Store): View {
     label: model.shortNames[i]!, value: bytes, key: familyOf(layers[i]!)[0], text: numbers.bytes(bytes), tip: layers[i]!.name, click: () => store.focus(i),
   })), "Weights by layer");
 
+  if (memory.peak_bytes === 0) {
+    return { root: h("div", { class: "view memory" }, h("p", { class: "lead" }, "The files name no tensors with a size, so nothing is known of memory. An engine built with --profilingVerbosity=detailed tells them.")) };
+  }
   return {
     root: h("div", { class: "view memory" },
       h("p", { class: "lead" }, `Peak ${numbers.bytes(memory.peak_bytes)}`, memory.peak_layer === null ? "" : ` while layer ${memory.peak_layer} runs: ${layers[memory.peak_layer]!.name}`, `. Weights ${numbers.bytes(memory.weights_bytes)}. ${memory.note}`),

@@ -18,15 +18,19 @@ function tile(title: string, value: string, note: string, tip = ""): HTMLElement
   return h("div", { class: "tile", "data-tip": tip || null }, h("span", { class: "tile-title" }, title), h("strong", {}, value), h("span", { class: "tile-note" }, note));
 }
 
+function inMs(value: number | null): string {
+  return value === null ? numbers.kUnknown : `${numbers.milliseconds(value)} ms`;
+}
+
 function tiles(engine: Engine): HTMLElement {
   const { statistics: stats, memory } = engine;
   const latency = stats.compute ?? stats.latency;
   return h("div", { class: "tiles" },
-    tile("Engine latency", `${numbers.milliseconds(stats.engine_latency_ms)} ms`, latency ? `mean of ${latency.count} runs; median ${numbers.milliseconds(latency.median_ms)} ms` : "not measured",
+    tile("Engine latency", inMs(stats.engine_latency_ms), latency ? `mean of ${latency.count} runs; median ${numbers.milliseconds(latency.median_ms)} ms` : "not measured",
       stats.engine_latency_source),
     tile("Throughput", stats.throughput_qps === null ? numbers.kUnknown : `${numbers.plain(stats.throughput_qps, 4)} /s`, stats.throughput_qps === null ? "not in the files" : "as the run printed it"),
-    tile("Sum of layers", `${numbers.milliseconds(stats.layer_sum_ms)} ms`,
-      stats.profile_iterations === null ? "layer profile" : `mean of ${stats.profile_iterations} runs`, "Average times of all layers added up"),
+    tile("Sum of layers", inMs(stats.layer_sum_ms),
+      stats.layer_sum_ms === null ? "no layer profile" : stats.profile_iterations === null ? "layer profile" : `mean of ${stats.profile_iterations} runs`, "Average times of all layers added up"),
     tile("Layers", String(stats.layer_count), overheadNote(engine), "Overhead: reformats, copies and casts"),
     tile("Operations", numbers.flops(stats.flops), stats.engine_latency_ms && stats.flops
       ? `${numbers.flopsPerSecond((stats.flops / stats.engine_latency_ms) * 1000)} reached` : "of one run", "A multiply-add counts as two"),
@@ -74,7 +78,7 @@ export function groupBars(store: Store, groups: Engine["groups"]["by_type"], key
   return groups.map((group) => ({
     label: group.key || "unknown", key: key(group),
     value: what === "time" ? group.time_ms ?? 0 : group.count,
-    text: what === "time" ? `${numbers.milliseconds(group.time_ms)} ms  ${numbers.percent(group.percent)} %` : String(group.count),
+    text: what === "count" ? String(group.count) : group.time_ms === null ? `${group.count} layers` : `${numbers.milliseconds(group.time_ms)} ms  ${numbers.percent(group.percent)} %`,
     tip: `${group.key || "unknown"}\n${group.count} layers, ${numbers.milliseconds(group.time_ms)} ms, ${numbers.flops(group.flops)}, ${numbers.bytes(group.bytes)}`,
     click: () => store.update({ view: "layers", selected: new Set(group.layers), focus: null }),
   }));
@@ -84,11 +88,11 @@ export function typeKey(store: Store): (group: Engine["groups"]["by_type"][numbe
   return (group) => groupFamily(store.model, group.layers);
 }
 
-function slowest(store: Store): HTMLElement {
+function slowest(store: Store): HTMLElement | null {
   const { model } = store;
   const order = model.layers.map((_, i) => i).filter((i) => !Number.isNaN(model.timeMs[i]!))
     .sort((a, b) => model.timeMs[b]! - model.timeMs[a]! || a - b).slice(0, kSlowest);
-  return section(`Slowest ${order.length} layers`, barList(order.map((i) => {
+  return order.length === 0 ? null : section(`Slowest ${order.length} layers`, barList(order.map((i) => {
     const layer = model.layers[i]!;
     return {
       label: model.shortNames[i]!, value: model.timeMs[i]!, key: familyOf(layer)[0],
@@ -106,7 +110,7 @@ function notes(engine: Engine): HTMLElement | null {
 
 function bindings(engine: Engine): HTMLElement {
   return section("Inputs and outputs", simpleTable(["", "name", "shape", "type", "format", "size", "profiles (min … opt … max)"],
-    engine.bindings.map((binding) => [binding.io, binding.name, numbers.shape(binding.shape), binding.type, binding.format, numbers.bytes(binding.bytes),
+    engine.bindings.map((binding) => [binding.io, binding.name, binding.type === "" ? numbers.kUnknown : numbers.shape(binding.shape), binding.type, binding.format, numbers.bytes(binding.bytes),
       binding.profiles.map((p) => `${numbers.shape(p.min)} … ${numbers.shape(p.opt)} … ${numbers.shape(p.max)}`).join("; ")]), [5]));
 }
 
@@ -131,12 +135,14 @@ function options(title: string, values: Record<string, string>): HTMLElement | n
 export function makeSummary(store: Store): View {
   const { engine } = store.model;
   const findings = engine.findings.slice(0, kFindings);
+  const stats = engine.statistics;
+  const what = stats.layer_sum_ms === null ? "count" : "time";
   const root = h("div", { class: "view summary" },
     tiles(engine), notes(engine),
     h("div", { class: "columns" },
       h("div", {}, honestTiming(engine), seriesTable(engine),
-        section("Time by type", barList(groupBars(store, engine.groups.by_type, typeKey(store)), "Time by type")),
-        section("Time by precision", barList(groupBars(store, engine.groups.by_precision, (group) => precisionKey(group.key)), "Time by precision"))),
+        section(stats.layer_sum_ms === null ? "Layers by type" : "Time by type", barList(groupBars(store, engine.groups.by_type, typeKey(store), what), "Time by type")),
+        section(stats.layer_sum_ms === null ? "Layers by precision" : "Time by precision", barList(groupBars(store, engine.groups.by_precision, (group) => precisionKey(group.key), what), "Time by precision"))),
       h("div", {}, slowest(store),
         findings.length > 0 && section("What to do first", findings.map((finding) => findingCard(store, finding)),
           engine.findings.length > kFindings && h("button", { type: "button", class: "more", click: () => store.show("findings") }, `All ${engine.findings.length} findings`)),

@@ -25,7 +25,7 @@ export function drawWaterfall(from: number, to: number, items: readonly Waterfal
   // Small changes of a large sum would be hairlines on an axis from 0; the axis starts where something happens.
   const touched = [from, to, ...bars.flatMap((bar) => [bar.start, bar.end])];
   const least = touched.reduce((a, b) => Math.min(a, b));
-  const base = least - low > (high - least) * 2 ? least - (high - least) * 0.3 : low;
+  const base = high > least && least - low > (high - least) * 2 ? least - (high - least) * 0.3 : low;
   const right = width - kValue;
   const x = (value: number) => kLabel + ((right - kLabel) * (value - base)) / (high - base || 1);
   const line = (i: number, label: string, a: number, b: number, value: string, kind: string, tip: string, click?: () => void) => s("g", { class: `fall ${kind}`, "data-tip": tip, click },
