@@ -52,6 +52,11 @@ if [ ${#missing[@]} -gt 0 ]; then
     read -r -p "Install them now? [Y/n] " answer
     case "$answer" in [nN]*) echo "Nothing was installed. The line is: ${as_root[*]} $line" >&2; exit 1 ;; esac
   fi
+  if ! "${as_root[@]}" true; then
+    echo "sudo did not let us. Run this as root, then call make again:" >&2
+    echo "    apt-get update && $line" >&2
+    exit 1
+  fi
   if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $line >/tmp/lathe-apt.$$ 2>&1; then
     "${as_root[@]}" apt-get update -qq
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $line >/tmp/lathe-apt.$$ 2>&1 ||
