@@ -90,15 +90,33 @@ def files(t):
              ["[E] no_such_folder/x.engine cannot be written: there is no folder no_such_folder", "[E] Saving engine to file failed."])
     for cache, text in (("no_such_folder/c", "there is no folder"), ("/dev/zero", "not a regular file"), ("short.bin", "not a timing cache")):
         t.expect(t.run("--onnx=tiny.onnx", f"--timingCacheFile={cache}", "--skipInference"), 1, [FAILED], [f"re:\\[E\\] .*{cache}.*{text}.*"])
-    old = t.folder / "old.engine"
-    old.write_bytes(b"an old engine")
-    t.expect(t.run("--onnx=tiny.onnx", "--saveEngine=old.engine", "--skipInference", limit=4096), 1, [FAILED],
-             ["re:\\[E\\] \\[TRT\\] .*old.engine.*", "[E] Saving engine to file failed."])
-    t.check(old.read_bytes() == b"an old engine", "a failed save changed the old file")
-    t.check(not [f for f in os.listdir(t.folder) if f.startswith("old.engine") and f != "old.engine"], "a temporary file is left")
+    limits(t)
     with open("/dev/full", "wb") as full:
         r = t.run("--help", stdout=full)
     t.check(r.code == 1 and any("standard output" in line for line in r.err), "a full standard output is not reported", r)
+
+
+def limits(t):
+    """A file size limit that is reached while saving: one error that names the file, and the old file as it was."""
+    run = ["--loadEngine=tiny.engine", *QUICK]
+    detailed = ["--separateProfileRun", "--profilingVerbosity=detailed"]
+    build = ["--onnx=tiny.onnx", "--skipInference", "--optShapes=input:2x3x64x64"]
+    for words, errors in (([*build, "--saveEngine=old"], ["re:\\[E\\] \\[TRT\\] .*old.*", "[E] Saving engine to file failed."]),
+                          ([*build, "--timingCacheFile=old"], ["re:\\[E\\] .*old.*"]),
+                          ([*run, "--exportTimes=old"], ["re:\\[E\\] .*old.*"]),
+                          ([*run, "--exportOutput=old"], ["re:\\[E\\] .*old.*"]),
+                          ([*run, *detailed, "--exportProfile=old"], ["re:\\[E\\] .*old.*"]),
+                          ([*run, *detailed, "--exportLayerInfo=old"], ["re:\\[E\\] .*old.*"])):
+        content = b"lathe timing cache 1\n" if "--timingCacheFile=old" in words else b"an old file"
+        (t.folder / "old").write_bytes(content)
+        r = t.run(*words, limit=64)
+        t.expect(r, 1, [FAILED], errors)
+        t.check((t.folder / "old").read_bytes() == content, "a failed save changed the old file", r)
+        left = [f for f in os.listdir(t.folder) if f.startswith("old") and f not in ("old", "old.lock")]
+        t.check(not left, f"a temporary file is left: {left}", r)
+    (t.folder / "old").unlink()
+    r = t.run("zoo", "detector", "-o", "zoo.onnx", program="lathe", limit=4096)
+    t.check(r.code == 1 and any("zoo.onnx" in line for line in r.err) and not (t.folder / "zoo.onnx").exists(), "zoo within a limit", r)
 
 
 def commands(t):
