@@ -57,6 +57,8 @@ test-all: setup-test
 	@tools/setup.sh test-all
 	@$(MAKE) --no-print-directory test
 	@tools/test.sh slow
+	@cmake --build build-asan -j$(JOBS) --target lathe
+	@tools/test.sh asan-cli
 	@tools/test-summary.sh end
 
 bench: setup-test build

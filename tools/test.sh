@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs one group of checks and counts them. usage: tools/test.sh fast|asan|tsan|slow
+# Runs one group of checks and counts them. usage: tools/test.sh fast|asan|tsan|slow|asan-cli
 # A check is a name and a command; its output is kept in build/test-logs and printed when it fails.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -47,6 +47,13 @@ case "${1:-}" in
   asan)
     export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1
     programs build-asan asan/
+    ;;
+  asan-cli)
+    # An absurd size is an error for us to report, not for the sanitizer's allocator.
+    export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
+    for only in errors fuzz; do
+      check "asan/cli $only" $python tests/cli/run.py --build build-asan --only $only --all
+    done
     ;;
   tsan)
     export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tests/tsan.supp"

@@ -42,7 +42,7 @@ def main():
         if arguments.only in (None, "fuzz"):
             t.run("--onnx=tiny.onnx", "--saveEngine=tiny.engine", "--optShapes=input:2x3x64x64", "--skipInference")
             fuzz.run_all(t, 2000 if arguments.all else 60)
-        if arguments.all:
+        if arguments.all and arguments.only in (None, "seeds"):
             t.expect(t.run("zoo", arguments.zoo_model, "-o", "zoo.onnx", program="lathe"), 0)
             seeds.run_all(t, t.folder / "zoo.onnx", quick=False)
         return t.finish("command line")
