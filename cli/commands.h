@@ -22,5 +22,6 @@ int run_inspect(const Words& words);
 int run_diff(const Words& words);
 int run_retune(const Words& words);
 int run_explore(const Words& words);
+int run_process(const Words& words);
 
 }  // namespace lathe::cli

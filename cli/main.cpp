@@ -61,6 +61,17 @@ const std::vector<Command>& commands() {
        "joined by or, and. The exit code is then 3.\n"
        "--accuracy=F takes the result of `lathe diff --json`; --shape-profile=N chooses among [profile N].\n",
        run_explore},
+      {"process", "process <model.onnx | engine> <folder> [-b] [-p] [-d] [--print_only] [trtexec's flags]",
+       "build, profile, metadata, pictures and report of a model, as files in a folder",
+       "  lathe process resnet50.onnx out\n"
+       "  lathe process resnet50.onnx out --bf16 --shapes=input:8x3x224x224\n"
+       "  lathe process resnet50.onnx out --print_only       the trtexec commands, without running them\n"
+       "  lathe process resnet50.onnx out -d                 only draw what the folder holds\n\n"
+       "Steps: -b build, -p profile, -d draw; all three without any of them.\n"
+       "Files: .engine, .build.log, .build.metadata.json, .graph.json, .profile.json, .timing.json, "
+       ".profile.log,\n"
+       ".profile.metadata.json, .graph.json.svg, .graph.json.dot, .analysis.json and .html.\n",
+       run_process},
   };
   return kCommands;
 }

@@ -254,6 +254,68 @@ def check_page(t):
     t.check(json.loads(data)["schema"] == "lathe-analysis", "the page holds no analysis")
 
 
+def process(t):
+    """The workflow from model to report, its files, its steps alone, and its commands without running them."""
+    words = ["m.onnx", "out", "--builderOptimizationLevel=0", "--iterations=2", "--warmUp=0", "--duration=0"]
+    printed = t.run("process", *words, "--print_only").stdout
+    t.check(printed.count("trtexec ") == 2 and not (t.folder / "out").exists(), f"--print_only: {printed}")
+    t.run("process", *words)
+    base = t.folder / "out/m.onnx.engine"
+    for part in ("", ".build.log", ".build.metadata.json", ".graph.json", ".profile.json", ".timing.json", ".profile.log", ".profile.metadata.json",
+                 ".graph.json.svg", ".graph.json.dot", ".analysis.json"):
+        t.check(pathlib.Path(f"{base}{part}").exists(), f"process wrote no {part or 'engine'}")
+    svg = xml.etree.ElementTree.parse(f"{base}.graph.json.svg").getroot()
+    engine = json.loads(pathlib.Path(f"{base}.analysis.json").read_text())["engines"][0]
+    t.check(len(svg.findall("{*}g/{*}rect")) == len(engine["layers"]), "the picture has another number of layers")
+    t.check(engine["build_options"]["Save engine"].endswith("m.onnx.engine") and engine["model"]["name"] == "m", f"metadata: {engine['model']}")
+    metadata = json.loads(pathlib.Path(f"{base}.profile.metadata.json").read_text())
+    t.check(len(metadata["performance_summary"]["Latency"]) == 7 and metadata["performance_summary"]["Throughput"] > 0, f"summary: {metadata}")
+    rules(t, f"{base}.graph.json", f"{base}.profile.json", "process")
+    pathlib.Path(f"{base}.graph.json.svg").unlink()
+    t.run("process", "m.onnx", "out", "-d")
+    t.check(pathlib.Path(f"{base}.graph.json.svg").exists(), "-d alone draws nothing")
+    t.check("its log is" in t.run("process", "m.onnx", "out", "-b", "--noSuchFlag", code=1).stderr, "a failed build does not name its log")
+
+
+# Products of known extents, by hand: (layer whose name begins so, flops, bytes read, bytes written).
+HAND = {
+    "resnet50": ([], [
+        ("/conv1/Conv", 2 * 64 * 112**2 * 3 * 49 + 64 * 112**2, 4 * (3 * 224**2 + 64 * 3 * 49 + 64), 4 * 64 * 112**2),
+        ("/maxpool", 64 * 56**2 * 9, 4 * 64 * 112**2, 4 * 64 * 56**2),
+        ("/layer1/layer1.0/conv3", 2 * 256 * 56**2 * 64 + 2 * 256 * 56**2, 4 * (64 * 56**2 + 256 * 56**2 + 64 * 256 + 256), 4 * 256 * 56**2),
+        ("/layer3/layer3.0/conv2", 2 * 256 * 14**2 * 256 * 9 + 256 * 14**2, 4 * (256 * 28**2 + 256 * 256 * 9 + 256), 4 * 256 * 14**2),
+        ("/fc", 2 * 2048 * 1000 + 1000, 4 * (2048 + 2048 * 1000 + 1000), 4 * 1000)]),
+    "efficientnet_b0": ([], [
+        ("/features/features.0/", 2 * 32 * 112**2 * 27 + 32 * 112**2, 4 * (3 * 224**2 + 32 * 27 + 32), 4 * 32 * 112**2),
+        ("/features/features.1/features.1.0/block/block.0/", 2 * 32 * 112**2 * 9 + 32 * 112**2, 4 * (32 * 112**2 + 32 * 9 + 32), 4 * 32 * 112**2),
+        ("/features/features.1/features.1.0/block/block.1/avgpool", 32 * 112**2, 4 * 32 * 112**2, 4 * 32),
+        ("/features/features.1/features.1.0/block/block.1/fc1", 2 * 32 * 8 + 8, 4 * (32 + 32 * 8 + 8), 4 * 8),
+        ("/features/features.1/features.1.0/block/block.2/", 2 * 32 * 16 * 112**2, 4 * (32 * 112**2 + 32 * 16 + 16), 4 * 16 * 112**2)]),
+    "bert_base": (["--shapes=input_ids:1x128,attention_mask:1x128"], [
+        ("/m/encoder/layer.0/attention/self/query", 3 * (2 * 128 * 768**2 + 128 * 768), 4 * (128 * 768 + 3 * (768**2 + 768)), 4 * 3 * 128 * 768),
+        ("/m/encoder/layer.0/attention/self/MatMul", 12 * 128**2 * (2 * (64 + 64) + 5), 4 * (3 * 128 * 768 + 128**2), 4 * 128 * 768),
+        ("/m/encoder/layer.0/attention/output/dense", 2 * 128 * 768**2 + 128 * 768, 4 * (128 * 768 + 768**2 + 768), 4 * 128 * 768),
+        ("/m/embeddings/LayerNorm", 7 * 128 * 768, 4 * (128 * 768 + 2 * 768), 4 * 128 * 768),
+        ("/m/encoder/layer.0/intermediate", 2 * 128 * 768 * 3072 + 2 * 128 * 3072, 4 * (128 * 768 + 768 * 3072 + 3072), 4 * 128 * 3072)]),
+}
+
+
+def hand_counts(t):
+    """Flops and bytes of five layers of three models against a count by hand, and the sums of their reports."""
+    for model, (flags, expected) in HAND.items():
+        t.run("zoo", model, "-o", "h.onnx")
+        t.run("trtexec", "--onnx=h.onnx", "--saveEngine=h.engine", "--skipInference", "--builderOptimizationLevel=0", *flags)
+        t.run("trtexec", "--loadEngine=h.engine", "--profilingVerbosity=detailed", "--separateProfileRun", "--iterations=2", "--warmUp=0", "--duration=0",
+              "--exportLayerInfo=h.layers.json", "--exportProfile=h.profile.json")
+        engine = t.analyse("h.layers.json", "h.profile.json")["engines"][0]
+        check_sums(t, engine, json.loads((t.folder / "h.profile.json").read_text()), model)
+        for start, flops, read, written in expected:
+            layer = next((x for x in engine["layers"] if x["name"].startswith(start) and x["kind"] == "compute"), None)
+            if t.check(layer is not None, f"{model}: no layer {start}"):
+                found = (layer["flops"], layer["bytes_read"], layer["bytes_written"])
+                t.check(found == (flops, read, written), f"{model}, {start}: {found}, by hand {(flops, read, written)}")
+
+
 def example(t):
     analysis = json.loads((ROOT / "explorer/core/testdata/two_engines.analysis.json").read_text())
     t.check(not list(jsonschema.Draft202012Validator(SCHEMA).iter_errors(analysis)), "the example is not as the schema says")
@@ -266,7 +328,7 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         t = Checks(arguments.build, folder)
-        for part in (example, all_dialects, shuffled_profile, damaged, own_engines):
+        for part in (example, all_dialects, shuffled_profile, damaged, own_engines, process, *([hand_counts] if arguments.all else [])):
             part(t)
     print(f"explorer: {t.count} checks, {len(t.failures)} failed")
     return 1 if t.failures else 0

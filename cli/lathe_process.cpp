@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `lathe process`: from a model to everything that is known of its engine, as files in one folder: build, profile,
+// metadata, pictures of the graph, analysis, report page. Each step is a trtexec command that --print_only shows, and can
+// be run alone; later steps take what earlier ones left in the folder.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "commands.h"
+#include "explorer/core/analyse.h"
+#include "explorer/core/analysis_json.h"
+#include "explorer/core/graph_picture.h"
+#include "explorer/core/text.h"
+#include "explorer/web/report_page.h"
+#include "profile_engine.h"
+
+namespace lathe::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Request {
+  std::string input, folder;
+  Words extra;  // for both runs
+  bool build = false, profile = false, draw = false, print_only = false;
+};
+
+Request parse_request(const Words& words) {
+  Request request;
+  std::vector<std::string> positional;
+  for (const auto& word : words) {
+    if (word == "-b" || word == "--build_engine" || word == "--build-engine") {
+      request.build = true;
+    } else if (word == "-p" || word == "--profile_engine" || word == "--profile-engine") {
+      request.profile = true;
+    } else if (word == "-d" || word == "--draw_engine" || word == "--draw-engine") {
+      request.draw = true;
+    } else if (word == "--print_only" || word == "--print-only") {
+      request.print_only = true;
+    } else if (word.starts_with("--")) {
+      request.extra.push_back(word);
+    } else if (positional.size() < 2 && !word.starts_with("-")) {
+      positional.push_back(word);
+    } else {
+      // trex's habit: trtexec's arguments without dashes after the folder.
+      request.extra.push_back((word.starts_with("-") ? "" : "--") + word);
+    }
+  }
+  if (positional.size() != 2)
+    throw_input_error(
+        "process takes a model (or an engine) and a folder: lathe process resnet50.onnx out --fp16");
+  request.input = positional[0];
+  request.folder = positional[1];
+  if (!request.build && !request.profile && !request.draw)
+    request.build = request.profile = request.draw = true;
+  return request;
+}
+
+// Flags that only a build or only a run understands stay with it.
+Words flags_for(const Words& extra, bool build) {
+  Words flags;
+  for (const auto& word : extra) {
+    const std::string name = word.substr(0, word.find('='));
+    const bool run_only = name == "--shapes" || name == "--loadInputs" || name == "--iterations" ||
+                          name == "--duration" || name == "--warmUp" || name == "--useProfile";
+    if (!build || !run_only || name == "--shapes") flags.push_back(word);
+  }
+  return flags;
+}
+
+void print_command(const Words& words) {
+  std::string line = "trtexec";
+  for (const auto& word : words)
+    line += " " + (word.find_first_of(" \t'\"$&|;<>()*?") == std::string::npos ? word : "'" + word + "'");
+  fmt::print("{}\n", line);
+}
+
+void run_step(const Request& request, const Words& words, const std::string& log, const char* what) {
+  print_command(words);
+  if (request.print_only) return;
+  std::fflush(stdout);
+  try {
+    run_trtexec_logged(words, log);
+  } catch (Error& error) {
+    error.add_context(fmt::format("{} failed; its log is {}", what, log));
+    throw;
+  }
+}
+
+void write_json(const std::string& file, const Json& json) {
+  write_file_atomically(file, dump_json(json) + "\n");
+}
+
+}  // namespace
+
+int run_process(const Words& words) {
+  const Request request = parse_request(words);
+  const bool is_model = fs::path(request.input).extension() == ".onnx";
+  const std::string base =
+      (fs::path(request.folder) / fs::path(request.input).filename()).string() + (is_model ? ".engine" : "");
+  const std::string engine = is_model ? base : request.input;
+  if (!request.print_only) fs::create_directories(request.folder);
+  if (request.build && is_model) {
+    Words command = {"--verbose",
+                     "--onnx=" + request.input,
+                     "--saveEngine=" + engine,
+                     "--timingCacheFile=" + (fs::path(request.folder) / "timing.cache").string(),
+                     "--profilingVerbosity=detailed",
+                     "--skipInference"};
+    const Words extra = flags_for(request.extra, true);
+    command.insert(command.end(), extra.begin(), extra.end());
+    run_step(request, command, base + ".build.log", "the build");
+    if (!request.print_only)
+      write_json(base + ".build.metadata.json",
+                 explorer::build_metadata(explorer::read_log(explorer::load_file(base + ".build.log"))));
+  }
+  if (request.profile) {
+    Words command = {"--loadEngine=" + engine,
+                     "--noDataTransfers",
+                     "--useCudaGraph",
+                     "--useSpinWait",
+                     "--separateProfileRun",
+                     "--profilingVerbosity=detailed",
+                     "--exportTimes=" + base + ".timing.json",
+                     "--exportProfile=" + base + ".profile.json",
+                     "--exportLayerInfo=" + base + ".graph.json"};
+    const Words extra = flags_for(request.extra, false);
+    command.insert(command.end(), extra.begin(), extra.end());
+    run_step(request, command, base + ".profile.log", "profiling");
+    if (!request.print_only)
+      write_json(base + ".profile.metadata.json",
+                 explorer::profile_metadata(explorer::read_log(explorer::load_file(base + ".profile.log"))));
+  }
+  if (!request.draw || request.print_only) return 0;
+  std::vector<explorer::InputFile> files;
+  for (const char* part : {".graph.json", ".profile.json", ".timing.json", ".build.log", ".profile.log"}) {
+    if (fs::exists(base + part)) files.push_back(explorer::load_file(base + part));
+  }
+  if (files.empty())
+    throw_input_error(fmt::format("{} has no {}.graph.json to draw: profile first (lathe process -p)",
+                                  request.folder, fs::path(base).filename().string()));
+  explorer::Analysis analysis;
+  analysis.engines.push_back(explorer::analyse_engine(files, {}));
+  write_file_atomically(base + ".graph.json.dot", explorer::graph_dot(analysis.engines[0]));
+  write_file_atomically(base + ".graph.json.svg", explorer::graph_svg(analysis.engines[0]));
+  const Json json = explorer::analysis_json(analysis);
+  write_json(base + ".analysis.json", json);
+  if (explorer::report_template().empty()) {
+    fmt::print(stderr,
+               "lathe: no report page: this build carries none (tools/setup-web.sh page); everything else "
+               "was written\n");
+  } else {
+    write_file_atomically(base + ".html", explorer::report_page(dump_json(json, -1)));
+  }
+  for (const auto& entry : fs::directory_iterator(request.folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(fs::path(base).filename().string())) fmt::print("  {}\n", entry.path().string());
+  }
+  return 0;
+}
+
+}  // namespace lathe::cli
