@@ -22,6 +22,7 @@ DEV u32 f32_to_bf16x2(float lo, float hi) {
 }
 DEV float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 DEV int shuffle_xor(int x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+DEV float shuffle(float x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
 DEV char* shared_memory() { extern __shared__ uint4 dynamic_shared[]; return (char*)dynamic_shared; }
 DEV u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 // 16 bytes from global to shared memory, asynchronously; zeros when `bytes` is 0.

@@ -176,14 +176,16 @@ void compare(const LayerCase& layer, const Problem& p, const Tactic& t, const Bu
     double largest = 0;
     for (const double v : values)
       if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
-    const double limit =
-        is_float(type) ? (layer.tolerance + rounding_of(type) / 64) * t.error_factor * largest : 0;
+    const double limit = is_float(type) ? (layer.tolerance + rounding_of(type) * (layer.rounding - 0.9) / 4) *
+                                              t.error_factor * largest
+                                        : 0;
     for (int64_t k = 0; k < want.size(); ++k) {
       const double expected = values[static_cast<size_t>(k)];
       const double got =
           got_values[static_cast<size_t>(storage_offset(want.extents(), t.outputs[o].format, k))];
       if (got == expected || (std::isnan(got) && std::isnan(expected))) continue;
-      if (std::abs(got - expected) <= limit + rounding_of(type) * std::abs(expected)) continue;
+      if (std::abs(got - expected) <= limit + layer.rounding * rounding_of(type) * std::abs(expected))
+        continue;
       ADD_FAILURE() << describe(t) << "\n  output " << o << " element " << k << " of "
                     << to_string(want.extents()) << ": " << got << ", expected " << expected << " (largest "
                     << largest << ")";

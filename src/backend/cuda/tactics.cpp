@@ -28,6 +28,7 @@ GeneratedFamily gather_family();
 GeneratedFamily pad_family();
 GeneratedFamily resize_family();
 GeneratedFamily trilu_family();
+GeneratedFamily attention_family();
 
 std::vector<TacticFamily> tactic_families() {
   return {
@@ -47,6 +48,7 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<pad_family>(),
       generated_tactics<resize_family>(),
       generated_tactics<trilu_family>(),
+      generated_tactics<attention_family>(),
       reference_tactics(),
   };
 }

@@ -231,6 +231,12 @@ inline T shuffle_xor(T x, int mask) {
   emulator::warp_meet();
   return y;
 }
+inline float shuffle(float x, int lane) {
+  emulator::put(x);
+  const float y = emulator::get<float>(lane);
+  emulator::warp_meet();
+  return y;
+}
 inline char* shared_memory() {
   return emulator::shared;
 }

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attention as one kernel: softmax(q k^T * scale + mask) v without the matrix of scores, keeping for each query row the
+// largest score so far, the sum of exponentials and the unnormalized result (online softmax), all in FP32.
+//
+// 16-bit types: tensor cores (mma.sync). A warp has 16 query rows; the block's warps share tiles of keys and values, which
+// arrive in shared memory by asynchronous copies, one tile ahead. The scores of a tile, as accumulators, already have the
+// layout of the left operand of the product with v. How many warps (rows) a block has is part of the tactic: few rows give
+// many blocks, which is what a small batch needs. FP32: a warp has four rows, a lane a key; plain multiply-adds.
+//
+// Keys behind the end, masked ones and those after the row (causal) score -infinity; a row without any key gives zeros.
+#include "backend/cuda/own_tactic.h"
+#include "base/error.h"
+
+namespace lathe::cuda {
+
+namespace {
+
+constexpr std::string_view kRunner = "Attention";
+constexpr int64_t kLargestHead = 256;
+
+struct Sizes {
+  Dim batch, heads, queries, keys;
+  int64_t width = 0, value_width = 0;
+};
+
+Sizes sizes_of(const LayerQuery& query, const Attention& op) {
+  const Shape &q = input_shape(query, 0), &k = input_shape(query, 1), &v = input_shape(query, 2);
+  const bool bhsd = op.layout == AttentionLayout::BHSD;
+  return {q[0],
+          q[bhsd ? 1 : 2],
+          q[bhsd ? 2 : 1],
+          k[bhsd ? 2 : 1],
+          q[3].is_constant() ? q[3].value() : 0,
+          v[3].is_constant() ? v[3].value() : 0};
+}
+
+std::vector<Tactic> list(const LayerQuery& query) {
+  const Node& node = query.layer();
+  const auto* op = std::get_if<Attention>(&node.op);
+  if (!op) return {};
+  const Sizes s = sizes_of(query, *op);
+  std::vector<Tactic> tactics;
+  for (const DType type : layer_types(query)) {
+    Tactic base = typed_tactic(query, kRunner, "cuda_attention_fma", {type, kLinear}, {type, kLinear});
+    for (size_t i = 1; i < 3; ++i) base.inputs[i] = {type, kLinear};
+    if (node.op_input_count() > 3 && node.inputs[3] != kNoValue) {
+      const Value& mask = query.graph.value(node.inputs[3]);
+      base.inputs[3] = {mask.is_constant() || !is_float(mask.dtype) ? mask.dtype : type, kLinear};
+      if (mask.dtype != DType::Bool && !is_kernel_float(base.inputs[3].dtype))
+        base.support = Support::no("a mask must be bool or a 16 or 32 bit float");
+    }
+    for (size_t i = 0; i < 3; ++i)
+      if (query.graph.value(node.inputs[i]).is_constant() && query.graph.value(node.inputs[i]).dtype != type)
+        base.support = Support::no("a constant operand is read as it is stored");
+    if (!is_kernel_float(type))
+      base.support = Support::no("no kernel for " + std::string(dtype_name(type)));
+    else if (s.width == 0 || s.value_width == 0)
+      base.support = Support::no("the head size is known only at run time");
+    else if (s.width > kLargestHead || s.value_width > kLargestHead)
+      base.support = Support::no("heads of more than 256 elements");
+    const bool whole = s.width % 8 == 0 && s.value_width % 8 == 0;
+    if (base.support.ok && is_half(type) && whole) {
+      // Few rows per block when larger blocks would leave multiprocessors idle.
+      const int64_t heads = upper_bound(s.batch * s.heads, query.ranges);
+      const int64_t rows = upper_bound(s.queries, query.ranges);
+      std::vector<int> warps = {4, 2, 1};
+      if (heads * ((rows + 63) / 64) < 132) warps = {1, 2, 4};
+      for (const int w : warps) {
+        Tactic t = base;
+        t.name = "cuda_attention_mma_w" + std::to_string(w);
+        t.id = hash_text(t.name);
+        tactics.push_back(std::move(t));
+      }
+    } else {
+      tactics.push_back(std::move(base));
+    }
+  }
+  return tactics;
+}
+
+struct Names {
+  std::string queries, keys, heads;
+  std::vector<std::string> batch, head, row;  // strides of q, k, v and the result
+};
+
+// Block geometry, pointers and strides; `rows` query rows per block. Defines b, h, q0, bh.
+Names begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, const Attention& op, int rows) {
+  const Sizes s = sizes_of(query, op);
+  const Node& node = query.layer();
+  Names n{b.number(s.queries), b.number(s.keys), b.number(s.heads), {}, {}, {}};
+  const bool bhsd = op.layout == AttentionLayout::BHSD;
+  for (size_t i = 0; i < 4; ++i) {
+    const std::vector<Dim> strides =
+        storage_strides(i < 3 ? input_shape(query, i) : output_shape(query), kLinear);
+    n.batch.push_back(b.number(strides[0]));
+    n.head.push_back(b.number(strides[bhsd ? 1 : 2]));
+    n.row.push_back(b.number(strides[bhsd ? 2 : 1]));
+  }
+  const Dim tiles = ceil_div(s.queries, Dim(rows));
+  b.kernel().grid[0] = tiles * s.batch * s.heads;
+  b.line("const idx q0 = blockIdx.x % " + b.number(tiles) + " * " + std::to_string(rows) +
+         ", bh = blockIdx.x / " + b.number(tiles) + ", h = bh % " + n.heads + ", b = bh / " + n.heads + ";");
+  const char* names[] = {"query", "key", "value"};
+  for (size_t i = 0; i < 3; ++i)
+    b.line("const auto* " + std::string(names[i]) + " = " + b.input(i, tactic.inputs[i].dtype) + " + b * " +
+           n.batch[i] + " + h * " + n.head[i] + ";");
+  // masked(row, key): what the mask adds, in units of the scaled score.
+  b.line("const auto masked = [&](float score, idx row, idx key) {\nif (key >= " + n.keys +
+         (op.causal ? " || key > row" : "") + ") return -infinity();");
+  if (node.op_input_count() > 3 && node.inputs[3] != kNoValue) {
+    const Shape& mask = input_shape(query, 3);
+    const std::vector<Dim> strides = storage_strides(mask, kLinear);
+    const char* coordinates[] = {"b", "h", "min(row, (idx)ROWS - 1)", "key"};
+    std::string offset = "0";
+    for (size_t d = 0; d < mask.size(); ++d) {
+      if (mask[d].is_constant(1)) continue;
+      std::string c = coordinates[d + 4 - mask.size()];
+      if (const size_t at = c.find("ROWS"); at != std::string::npos) c.replace(at, 4, n.queries);
+      offset += " + " + c + " * " + b.number(strides[d]);
+    }
+    const DType type = tactic.inputs[3].dtype;
+    b.line("const auto m = widen(" + b.input(3, type) + "[" + offset + "]);");
+    // Scores are in units of log 2.
+    b.line(type == DType::Bool ? "if (m == 0) return -infinity();" : "score += m * 1.4426950408889634f;");
+  }
+  b.line("return score;\n};");
+  return n;
+}
+
+LayerSource generate_fma(const LayerQuery& query, const Tactic& tactic) {
+  const auto& op = std::get<Attention>(query.layer().op);
+  const Sizes s = sizes_of(query, op);
+  KernelBuilder b = start_kernel(query, "attention_fma", DType::Float32);
+  const Tail tail(query, tactic);
+  tail.emit(b, 1);
+  b.kernel().threads = 256;
+  const int64_t d = s.width, dv = s.value_width, per_lane = (dv + 31) / 32;
+  b.kernel().shared_bytes = static_cast<int>(4 * (32 * d + 32 * (d + 1) + 32 * dv));
+  b.global("constexpr int D = " + std::to_string(d) + ", DV = " + std::to_string(dv) +
+           ", L = " + std::to_string(per_lane) + ";");
+  const Names n = begin(b, query, tactic, op, 32);
+  b.line(R"(float* qs = (float*)shared_memory();
+float* ks = qs + 32 * D;
+float* vs = ks + 32 * (D + 1);
+const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;)");
+  b.line("for (int i = threadIdx.x; i < 32 * D; i += 256)\nqs[i] = q0 + i / D < " + n.queries +
+         " ? widen(query[(q0 + i / D) * " + n.row[0] + " + i % D]) * " +
+         float_literal(op.scale * 1.4426950408889634) + " : 0.f;");
+  b.line(R"(float top[4], sum[4], out[4][L];
+#pragma unroll
+for (int r = 0; r < 4; ++r) {
+top[r] = -infinity(); sum[r] = 0;
+#pragma unroll
+for (int l = 0; l < L; ++l) out[r][l] = 0;
+})");
+  b.line("const idx end = " + std::string(op.causal ? "min((idx)" + n.keys + ", q0 + 32)" : n.keys) + ";");
+  b.line(
+      "for (idx k0 = 0; k0 < end; k0 += 32) {\n__syncthreads();\nfor (int i = threadIdx.x; i < 32 * D; i += "
+      "256)\n"
+      "ks[i / D * (D + 1) + i % D] = k0 + i / D < " +
+      n.keys + " ? widen(key[(k0 + i / D) * " + n.row[1] +
+      " + i % D]) : 0.f;\n"
+      "for (int i = threadIdx.x; i < 32 * DV; i += 256)\nvs[i] = k0 + i / DV < " +
+      n.keys + " ? widen(value[(k0 + i / DV) * " + n.row[2] + " + i % DV]) : 0.f;\n__syncthreads();");
+  b.line(R"(float score[4] = {};
+for (int i = 0; i < D; ++i) {
+const float k = ks[lane * (D + 1) + i];
+#pragma unroll
+for (int r = 0; r < 4; ++r) score[r] += qs[(warp * 4 + r) * D + i] * k;
+}
+#pragma unroll
+for (int r = 0; r < 4; ++r) {
+score[r] = masked(score[r], q0 + warp * 4 + r, k0 + lane);
+const float next = fmaxf(top[r], warp_reduce(score[r], MaxOp{}));
+const float base = next == -infinity() ? 0.f : next;
+const float shrink = exp2f(top[r] - base);
+top[r] = next;
+score[r] = exp2f(score[r] - base);
+sum[r] = sum[r] * shrink + warp_reduce(score[r], SumOp{});
+#pragma unroll
+for (int l = 0; l < L; ++l) out[r][l] *= shrink;
+}
+for (int j = 0; j < 32; ++j) {
+float p[4];
+#pragma unroll
+for (int r = 0; r < 4; ++r) p[r] = shuffle(score[r], j);
+#pragma unroll
+for (int l = 0; l < L; ++l) {
+const float v = lane + l * 32 < DV ? vs[j * DV + lane + l * 32] : 0.f;
+#pragma unroll
+for (int r = 0; r < 4; ++r) out[r][l] += p[r] * v;
+}
+}
+})");
+  b.line(
+      "#pragma unroll\nfor (int r = 0; r < 4; ++r) {\nconst idx row = q0 + warp * 4 + r;\n#pragma unroll\n"
+      "for (int l = 0; l < L; ++l)\nif (row < " +
+      n.queries +
+      " && lane + l * 32 < DV) {\n"
+      "const float v[1] = {sum[r] == 0 ? 0.f : out[r][l] / sum[r]};\nfinish1(b * " +
+      n.batch[3] + " + h * " + n.head[3] + " + row * " + n.row[3] + " + lane + l * 32, v);\n}\n}");
+  return {{b.finish()}};
+}
+
+LayerSource generate_mma(const LayerQuery& query, const Tactic& tactic, int warps) {
+  const auto& op = std::get<Attention>(query.layer().op);
+  const Sizes s = sizes_of(query, op);
+  const DType type = tactic.inputs[0].dtype;
+  KernelBuilder b = start_kernel(query, "attention_mma", type);
+  const Tail tail(query, tactic);
+  const int v = tail.vector(2);
+  tail.emit(b, v);
+  b.kernel().threads = warps * 32;
+  const int64_t dp = (s.width + 15) / 16 * 16, dvp = (s.value_width + 15) / 16 * 16;
+  const int64_t keys = std::max(dp, dvp) > 128 ? 32 : 64;
+  const bool kept = dp <= 128;  // query fragments stay in registers
+  b.kernel().shared_bytes = static_cast<int>(2 * (warps * 16 * (dp + 8) + 2 * keys * (dp + 8 + dvp + 8)));
+  b.global("constexpr int D = " + std::to_string(s.width) + ", DV = " + std::to_string(s.value_width) +
+           ", DP = " + std::to_string(dp) + ", DVP = " + std::to_string(dvp) + ", W = " +
+           std::to_string(warps) + ", BK = " + std::to_string(keys) + ", KS = DP + 8, VS = DVP + 8;");
+  const bool f16 = type == DType::Float16;
+  b.global(std::string("#define MULTIPLY ") + (f16 ? "multiply_f16" : "multiply_bf16") + "\n#define PACK " +
+           (f16 ? "f32_to_f16x2" : "f32_to_bf16x2"));
+  // Rows of `width` elements into shared memory with `pitch`; rows behind the end and padding become zeros.
+  b.global(R"(template <int WIDTH, int PADDED, int COUNT, class T>
+DEV void copy_rows(u16* to, const T* from, idx first, idx count, idx stride) {
+constexpr int kChunks = PADDED / 8;
+#pragma unroll
+for (int i = threadIdx.x; i < COUNT * kChunks; i += W * 32) {
+const int row = i / kChunks, column = i % kChunks * 8;
+const bool inside = first + row < count && column < WIDTH;
+copy_async(to + row * (PADDED + 8) + column, inside ? (const void*)(from + (first + row) * stride + column) : (const void*)from,
+inside ? 16 : 0);
+}
+})");
+  const Names n = begin(b, query, tactic, op, warps * 16);
+  b.line(R"(u16* qs = (u16*)shared_memory();
+u16* ks = qs + W * 16 * KS;
+u16* vs = ks + 2 * BK * KS;
+const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, m = lane / 8, g = lane / 4, t = lane % 4;)");
+  b.line("const idx end = " + std::string(op.causal ? "min((idx)" + n.keys + ", q0 + W * 16)" : n.keys) +
+         ", tiles = (end + BK - 1) / BK;");
+  b.line(
+      "const auto fetch = [&](idx tile) {\ncopy_rows<D, DP, BK>(ks + (tile & 1) * BK * KS, key, tile * BK, " +
+      n.keys + ", " + n.row[1] + ");\ncopy_rows<DV, DVP, BK>(vs + (tile & 1) * BK * VS, value, tile * BK, " +
+      n.keys + ", " + n.row[2] + ");\ncopy_commit();\n};");
+  b.line("copy_rows<D, DP, W * 16>(qs, query, q0, " + n.queries + ", " + n.row[0] + ");\nfetch(0);");
+  b.line(R"(float out[DVP / 8][4] = {};
+float top[2] = {-infinity(), -infinity()}, sum[2] = {};
+const u16* q_row = qs + (warp * 16 + m % 2 * 8 + lane % 8) * KS + m / 2 * 8;)");
+  if (kept) b.line("u32 q[DP / 16][4];");
+  b.line(R"(for (idx tile = 0; tile < tiles; ++tile) {
+if (tile + 1 < tiles) {
+fetch(tile + 1);
+copy_wait<1>();
+} else {
+copy_wait<0>();
+}
+__syncthreads();)");
+  if (kept)
+    b.line(
+        "if (tile == 0) {\n#pragma unroll\nfor (int i = 0; i < DP / 16; ++i) load_matrix(q[i], q_row + i * "
+        "16);\n}");
+  b.line(R"(const u16* k_row = ks + (tile & 1) * BK * KS + (m / 2 * 8 + lane % 8) * KS + m % 2 * 8;
+float score[BK / 8][4] = {};
+#pragma unroll
+for (int i = 0; i < DP / 16; ++i) {)");
+  b.line(kept ? "const auto& a = q[i];" : "u32 a[4];\nload_matrix(a, q_row + i * 16);");
+  b.line(R"(#pragma unroll
+for (int j = 0; j < BK / 16; ++j) {
+u32 r[4];
+load_matrix(r, k_row + j * 16 * KS + i * 16);
+MULTIPLY(score[2 * j], a, r[0], r[1]);
+MULTIPLY(score[2 * j + 1], a, r[2], r[3]);
+}
+}
+#pragma unroll
+for (int half = 0; half < 2; ++half) {
+const idx row = q0 + warp * 16 + g + half * 8;
+float next = top[half];
+#pragma unroll
+for (int j = 0; j < BK / 8; ++j)
+#pragma unroll
+for (int c = 0; c < 2; ++c) {)");
+  b.line("float& x = score[j][half * 2 + c];\nx = masked(x * " +
+         float_literal(op.scale * 1.4426950408889634) +
+         ", row, tile * BK + j * 8 + t * 2 + c);\nnext = fmaxf(next, x);\n}");
+  b.line(R"(next = fmaxf(next, shuffle_xor(next, 1));
+next = fmaxf(next, shuffle_xor(next, 2));
+const float base = next == -infinity() ? 0.f : next, shrink = exp2f(top[half] - base);
+top[half] = next;
+float part = 0;
+#pragma unroll
+for (int j = 0; j < BK / 8; ++j)
+#pragma unroll
+for (int c = 0; c < 2; ++c) {
+float& x = score[j][half * 2 + c];
+x = exp2f(x - base);
+part += x;
+}
+sum[half] = sum[half] * shrink + part;
+#pragma unroll
+for (int j = 0; j < DVP / 8; ++j) {
+out[j][half * 2] *= shrink;
+out[j][half * 2 + 1] *= shrink;
+}
+}
+const u16* v_row = vs + (tile & 1) * BK * VS + (m % 2 * 8 + lane % 8) * VS + m / 2 * 8;
+#pragma unroll
+for (int i = 0; i < BK / 16; ++i) {
+const u32 a[4] = {PACK(score[2 * i][0], score[2 * i][1]), PACK(score[2 * i][2], score[2 * i][3]),
+PACK(score[2 * i + 1][0], score[2 * i + 1][1]), PACK(score[2 * i + 1][2], score[2 * i + 1][3])};
+#pragma unroll
+for (int j = 0; j < DVP / 16; ++j) {
+u32 r[4];
+load_matrix_transposed(r, v_row + i * 16 * VS + j * 16);
+MULTIPLY(out[2 * j], a, r[0], r[1]);
+MULTIPLY(out[2 * j + 1], a, r[2], r[3]);
+}
+}
+__syncthreads();
+}
+#pragma unroll
+for (int half = 0; half < 2; ++half) {
+sum[half] += shuffle_xor(sum[half], 1);
+sum[half] += shuffle_xor(sum[half], 2);
+const float factor = sum[half] == 0 ? 0.f : 1.f / sum[half];
+const idx row = q0 + warp * 16 + g + half * 8;
+#pragma unroll
+for (int j = 0; j < DVP / 8; ++j) {
+const float r[2] = {out[j][half * 2] * factor, out[j][half * 2 + 1] * factor};
+const int column = j * 8 + t * 2;)");
+  const std::string at = "b * " + n.batch[3] + " + h * " + n.head[3] + " + row * " + n.row[3] + " + column";
+  b.line("if (row < " + n.queries + " && column < DV) {");
+  if (v == 2)
+    b.line("finish2(" + at + ", r);");
+  else
+    b.line("#pragma unroll\nfor (int c = 0; c < 2; ++c) { const float one[1] = {r[c]}; finish1(" + at +
+           " + c, one); }");
+  b.line("}\n}\n}");
+  return {{b.finish()}};
+}
+
+LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
+  const size_t at = tactic.name.rfind("_w");
+  if (at == std::string::npos) return generate_fma(query, tactic);
+  return generate_mma(query, tactic, std::stoi(tactic.name.substr(at + 2)));
+}
+
+}  // namespace
+
+GeneratedFamily attention_family() {
+  return {kRunner, list, generate};
+}
+
+}  // namespace lathe::cuda
