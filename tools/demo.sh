@@ -22,11 +22,15 @@ $bin/trtexec --loadEngine=out/resnet50.engine --shapes=input:1x3x224x224 --warmU
   --dumpProfile --separateProfileRun --profilingVerbosity=detailed \
   --exportTimes=out/times.json --exportProfile=out/profile.json --exportLayerInfo=out/layers.json
 
+say "4. The same as a page to click through: out/resnet50.html"
+$bin/lathe explore out/layers.json out/profile.json out/times.json -o out/resnet50.html || true  # it says why it cannot
+
 say "Files in out/"
 ls -l out | awk 'NR > 1 {printf "  %12d  %s\n", $5, $9}'
 say "What to try next"
 cat <<'TXT'
   build/bin/lathe inspect out/resnet50.engine                 layers, tactics, types, formats, memory
+  build/bin/lathe explore out/resnet50.engine --text          where the time goes, in the terminal
   build/bin/lathe diff out/resnet50.onnx out/resnet50.engine  every layer against the reference interpreter
   build/bin/trtexec --onnx=out/resnet50.onnx --bf16           the same in bfloat16, where the CPU has it
   build/bin/lathe zoo                                         the other models
