@@ -195,6 +195,17 @@ test("charts are drawn from the data", () => open("two", async (page) => {
     return canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0);
   });
   assert.ok(inked, "the scatter of runs is empty");
+  assert.equal(await page.locator(".layer-bar").count(), engine.layers.length);
+  const heights = () => page.locator(".layer-bar").evaluateAll((bars) => bars.map((bar) => Number(bar.getAttribute("height"))));
+  const tallest = (values) => values.indexOf(Math.max(...values));
+  assert.equal(tallest(await heights()), tallest(engine.layers.map((layer) => layer.time.average_ms)));
+  await page.selectOption("select[aria-label='only type']", "MatrixMultiply");
+  await page.selectOption("select[aria-label='quantity']", "field:NbRuns");
+  const products = engine.layers.filter((layer) => layer.type === "MatrixMultiply");
+  assert.equal(await page.locator(".layer-bar").count(), products.length);
+  assert.equal(tallest(await heights()), products.length - 1);
+  const binned = await page.locator(".histogram button").evaluateAll((bins) => bins.reduce((sum, bin) => sum + Number(/(\d+) layers/.exec(bin.dataset.tip)[1]), 0));
+  assert.equal(binned, products.filter((layer) => layer.index > 0).length);
   await page.selectOption("select[aria-label='x axis']", "m");
   assert.equal(await page.locator(".scatter .dot").count(), engine.layers.filter((layer) => layer.type === "MatrixMultiply").length);
   await page.click("text=Number of layers >> nth=0");

@@ -4,7 +4,7 @@
 import uPlot from "uplot";
 import { groupBy } from "../data/aggregate";
 import { groupFamily, legend } from "../data/engine_model";
-import { kMetrics } from "../data/metrics";
+import { metricsOf, type Metric } from "../data/metrics";
 import * as numbers from "../data/numbers";
 import { precisionKey } from "../data/palette";
 import { choice, h, section, simpleTable, swatch } from "../ui/dom";
@@ -12,18 +12,18 @@ import type { State, Store } from "../ui/store";
 import { drawDonut, drawSunburst, drawTreemap, type Slice } from "./area_charts";
 import { barList } from "./bars";
 import { kColourModes } from "./graph";
+import { drawHistogram, drawPerLayer } from "./per_layer";
 import { drawScatter } from "./scatter";
 import { groupBars, typeKey } from "./summary";
 import type { View } from "./view";
 
-const kHistogramBins = 40;
 const kTactics = 40;
 
 export function makeCharts(store: Store): View {
   const { model } = store;
   const { engine } = model;
   const pick = (rows: readonly number[]) => store.update({ selected: new Set(rows), focus: rows.length === 1 ? rows[0]! : null });
-  const areas = { treemap: h("div", { class: "chart" }), sunburst: h("div", { class: "chart middle" }), runs: h("div", { class: "chart" }), histogram: h("div", { class: "chart" }), scatter: h("div", { class: "chart" }) };
+  const areas = { treemap: h("div", { class: "chart" }), sunburst: h("div", { class: "chart middle" }), runs: h("div", { class: "chart" }), layers: h("div", { class: "chart" }), histogram: h("div", { class: "chart" }), scatter: h("div", { class: "chart" }) };
   let axes = { x: "intensity", y: "flop_rate" };
   let runs: uPlot[] = [];
 
@@ -74,26 +74,35 @@ export function makeCharts(store: Store): View {
     }, same ? [order, times.compute_ms] : [order, times.compute_ms, times.latency_ms], areas.runs));
   }
 
-  function drawHistogram(): void {
-    const known = [...model.timeMs].map((time, i) => [time, i] as const).filter(([time]) => time > 0);
-    if (known.length === 0) {
-      areas.histogram.replaceChildren(h("p", { class: "dim" }, "No layer times."));
-      return;
-    }
-    const low = Math.log10(known.reduce((least, [time]) => Math.min(least, time), Infinity));
-    const high = Math.log10(model.maxMs) + 1e-9;
-    const bins: number[][] = Array.from({ length: kHistogramBins }, () => []);
-    for (const [time, i] of known) bins[Math.min(kHistogramBins - 1, Math.max(0, Math.floor(((Math.log10(time) - low) / (high - low || 1)) * kHistogramBins)))]!.push(i);
-    const most = bins.reduce((max, bin) => Math.max(max, bin.length), 1);
-    const edge = (i: number) => numbers.milliseconds(10 ** (low + ((high - low) * i) / kHistogramBins));
-    areas.histogram.replaceChildren(
-      h("div", { class: "histogram" }, bins.map((bin, i) => h("button", { type: "button", "data-tip": `${edge(i)} … ${edge(i + 1)} ms: ${bin.length} layers`, "aria-label": `${edge(i)} to ${edge(i + 1)} ms: ${bin.length} layers`,
-        disabled: bin.length === 0, click: () => pick(bin) }, h("i", { class: "k-sky", style: `height:${(100 * bin.length) / most}%` })))),
-      h("div", { class: "histogram-axis" }, [0, 10, 20, 30, 40].map((i) => h("span", {}, `${edge(i)} ms`))));
+  const metrics = metricsOf(model);
+  const types = [...new Set(model.layers.map((layer) => layer.type))].sort();
+  let quantity: Metric | undefined = metrics.find((metric) => metric.id === "time") ?? metrics[0];
+  let only = "";
+
+  function drawPerLayerArea(): void {
+    if (!quantity) return;
+    const rows = model.layers.map((_, i) => i).filter((i) => only === "" || model.layers[i]!.type === only);
+    const options = { width: Math.max(400, areas.layers.clientWidth || 600), metric: quantity, rows, colours: store.state.colours, selected: store.state.selected, pick };
+    areas.layers.replaceChildren(drawPerLayer(model, options));
+    areas.histogram.replaceChildren(drawHistogram(model, options));
+  }
+
+  function quantityChoice(): HTMLElement[] {
+    const what = h("select", { "aria-label": "quantity" }, metrics.map((metric) => h("option", { value: metric.id, selected: metric === quantity }, metric.title)));
+    what.addEventListener("change", () => {
+      quantity = metrics.find((metric) => metric.id === what.value);
+      drawPerLayerArea();
+    });
+    const which = h("select", { "aria-label": "only type" }, h("option", { value: "" }, "all types"), types.map((type) => h("option", { value: type }, type || "unknown")));
+    which.addEventListener("change", () => {
+      only = which.value;
+      drawPerLayerArea();
+    });
+    return [h("label", {}, "Quantity ", what), h("label", {}, "of ", which)];
   }
 
   function metricChoice(side: "x" | "y"): HTMLElement {
-    const select = h("select", { "aria-label": `${side} axis` }, kMetrics.map((metric) => h("option", { value: metric.id, selected: metric.id === axes[side] }, metric.title)));
+    const select = h("select", { "aria-label": `${side} axis` }, metrics.map((metric) => h("option", { value: metric.id, selected: metric.id === axes[side] }, metric.title)));
     select.addEventListener("change", () => {
       axes = { ...axes, [side]: select.value };
       drawDots();
@@ -102,8 +111,12 @@ export function makeCharts(store: Store): View {
   }
 
   function drawDots(): void {
-    const metric = (id: string) => kMetrics.find((one) => one.id === id)!;
+    const metric = (id: string) => metrics.find((one) => one.id === id);
     const [x, y] = [metric(axes.x), metric(axes.y)];
+    if (!x || !y) {
+      areas.scatter.replaceChildren(h("p", { class: "dim" }, "Neither operations nor bytes are known."));
+      return;
+    }
     areas.scatter.replaceChildren(drawScatter(model, {
       width: areas.scatter.clientWidth || 600, height: 380, label: `${y.title} over ${x.title}`, colours: store.state.colours, selected: store.state.selected, pick: (index) => store.focus(index),
       x: { title: x.title, of: (i) => x.read(model, i), show: x.show }, y: { title: y.title, of: (i) => y.read(model, i), show: y.show },
@@ -118,19 +131,20 @@ export function makeCharts(store: Store): View {
       areas.sunburst.replaceChildren(drawSunburst(model, Math.min(380, areas.sunburst.clientWidth || 380), pick));
     }
     drawRuns();
-    drawHistogram();
+    drawPerLayerArea();
     drawDots();
   }
 
   const tactics = engine.groups.by_tactic;
   const root = h("div", { class: "view charts" },
     h("div", { class: "toolbar" }, choice("Bars show", [["time", "Time"], ["count", "Number of layers"]], "time", drawBars)),
+    section("One quantity per layer, in execution order", h("div", { class: "toolbar" }, ...quantityChoice(), choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours }))), areas.layers),
     h("div", { class: "columns" },
+      section("Its distribution: layers per size of the quantity", areas.histogram),
       section("By type", byType), section("By precision", byPrecision),
       section("Treemap: type, then layer; area is time", areas.treemap), section("Sunburst: type, precision, layer; angle is time", areas.sunburst),
       section("Shares by precision", donuts), section("Precisions used per layer type (number of layers)", precisionPerType()),
-      section("Every run", areas.runs), section("How long layers take (number of layers per duration)", areas.histogram),
-      section("Any two quantities", h("div", { class: "toolbar" }, metricChoice("x"), metricChoice("y"), choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours }))), areas.scatter),
+      section("Every run", areas.runs),       section("Any two quantities", h("div", { class: "toolbar" }, metricChoice("x"), metricChoice("y"), choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours }))), areas.scatter),
       section(`Tactics${tactics.length > kTactics ? ` (the first ${kTactics} of ${tactics.length})` : ""}`, simpleTable(["tactic", "layers", "ms", "%"],
         tactics.slice(0, kTactics).map((group) => [h("button", { type: "button", class: "link", click: () => store.update({ view: "layers", selected: new Set(group.layers), focus: null }) }, group.key || "not known"),
           group.count, numbers.milliseconds(group.time_ms), numbers.percent(group.percent)]), [1, 2, 3]))));
@@ -138,7 +152,10 @@ export function makeCharts(store: Store): View {
     root,
     shown: drawAll,
     changed: (state: Readonly<State>, before: Readonly<State>) => {
-      if (state.colours !== before.colours || state.selected !== before.selected) drawDots();
+      if (state.colours !== before.colours || state.selected !== before.selected) {
+        drawDots();
+        drawPerLayerArea();
+      }
     },
   };
 }
