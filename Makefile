@@ -62,7 +62,7 @@ test-all: setup-test
 	@tools/test-summary.sh end
 
 bench: setup-test build
-	@cmake --build build -j$(JOBS) --target bench_runner
+	@cmake --build build -j$(JOBS) --target bench_runner bench_problems
 	@.venv/bin/python bench/compare.py $(BENCH_ARGS)
 
 install: build

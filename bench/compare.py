@@ -6,6 +6,10 @@ usage: compare.py [--models a,b] [--batches 1,8] [--threads 1,2] [--precision f3
 Each round runs every side once (fast models: several times), in turn, so that drift of a shared machine hits all alike. The
 figure is the ratio of median times, peer / Lathe: above 1 Lathe is faster. Spread: the same ratio of the lower and
 upper quartiles.
+
+The machine's ceilings are measured first (bench_problems --ceilings). A model's floor is what they leave: the operations of
+the direct algorithm at the multiply-add rate, or its weights from memory once, whatever takes longer. "of floor" is floor /
+time; Winograd's convolutions can pass 100 %.
 """
 import argparse
 import json
@@ -71,6 +75,7 @@ class OpenVino:
         core = ov.Core()
         network = core.read_model(str(model))
         network.reshape({name: array.shape for name, array in inputs.items()})
+        self.work = work_of(network)
         compiled = core.compile_model(network, "CPU", {
             "INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1,
             "PERFORMANCE_HINT": "LATENCY"})
@@ -83,6 +88,36 @@ class OpenVino:
             self.request.infer(self.inputs, share_inputs=True)
             result.append((time.perf_counter() - start) * 1e3)
         return result
+
+
+def work_of(network):
+    """Operations of the direct algorithm and elements of the weights, of an OpenVINO model with fixed shapes."""
+    operations = weights = 0
+    for node in network.get_ordered_ops():
+        kind = node.get_type_name()
+        if kind == "Constant" and node.get_output_element_type(0).is_real():
+            weights += np.prod(node.get_output_shape(0), dtype=float)
+        elif kind in ("Convolution", "GroupConvolution"):
+            taps = node.get_input_shape(1)[1 if kind == "Convolution" else 2:]
+            operations += 2 * np.prod(node.get_output_shape(0), dtype=float) * np.prod(taps, dtype=float)
+        elif kind == "MatMul":
+            rows = node.get_input_shape(0)
+            depth = rows[-2] if node.get_attributes()["transpose_a"] else rows[-1]
+            operations += 2 * np.prod(node.get_output_shape(0), dtype=float) * depth
+    return operations, weights
+
+
+def floor_ms(work, ceilings, precision):
+    operations, weights = work
+    bf16 = precision == "bf16" and ceilings["bf16_gflops"] > 0
+    compute = operations / ceilings["bf16_gflops" if bf16 else "f32_gflops"] / 1e6
+    # A copy counts bytes read and written.
+    return max(compute, weights * (2 if bf16 else 4) / ceilings["memory_copy_gbs"] / 1e6)
+
+
+def measure_ceilings(build, threads):
+    return json.loads(subprocess.run([build / "bin" / "bench_problems", f"--threads={threads}", "--ceilings"],
+                                     check=True, capture_output=True, text=True).stdout)
 
 
 def cpu_name():
@@ -117,7 +152,7 @@ def measure(sides, rounds):
     return {name: quartiles(t) for name, t in times.items()}
 
 
-def bench_one(args, work, name, batch, threads):
+def bench_one(args, work, ceilings, name, batch, threads):
     spec = MODELS[name]
     model = work / f"{name}.onnx"
     if not model.exists():
@@ -140,11 +175,29 @@ def bench_one(args, work, name, batch, threads):
         sides["openvino"] = OpenVino(model, inputs, threads, args.precision)
     result = measure(sides, args.rounds)
     sides["lathe"].close()
-    return {"model": name, "batch": batch, "threads": threads, "precision": args.precision, "times_ms": result}
+    row = {"model": name, "batch": batch, "threads": threads, "precision": args.precision, "times_ms": result}
+    if "openvino" in sides:
+        row["floor_ms"] = floor_ms(sides["openvino"].work, ceilings, args.precision)
+    return row
 
 
 def geometric_mean(values):
     return float(np.exp(np.mean(np.log(values)))) if values else float("nan")
+
+
+def line_of(row):
+    times, floor = row["times_ms"], row.get("floor_ms")
+    ours = times["lathe"]
+    share = (lambda t: f"{floor / t['median']:>9.0%}") if floor else (lambda t: f"{'':>9}")
+    line = f"{row['model']:<16}{row['batch']:>6}{row['threads']:>8}"
+    line += (f"{floor:>9.2f}" if floor else f"{'':>9}") + f"{ours['median']:>10.3f}" + share(ours)
+    for peer in ("ort", "openvino"):
+        if peer not in times:
+            continue
+        t = times[peer]
+        spread = f"({t['low'] / ours['low']:.2f}..{t['high'] / ours['high']:.2f})"
+        line += f"{t['median']:>10.3f}{share(t)}{t['median'] / ours['median']:>7.2f}{spread:>14}"
+    return line
 
 
 def main():
@@ -162,30 +215,27 @@ def main():
     work = args.build / "models"
     work.mkdir(parents=True, exist_ok=True)
 
-    print(f"{cpu_name()}, {args.precision}, medians of interleaved runs; ratio = peer / Lathe (lower..upper quartile)")
-    print(f"{'model':<18}{'batch':>6}{'threads':>8}{'Lathe ms':>10}{'ORT ms':>10}{'ratio':>7}{'':>15}"
-          f"{'OpenVINO ms':>13}{'ratio':>7}")
+    all_threads = [int(t) for t in args.threads.split(",")]
+    ceilings = {t: measure_ceilings(args.build, t) for t in all_threads}
+    for t, c in ceilings.items():
+        print(f"{cpu_name()}, {t} thread{'s' if t > 1 else ''}, {c['isa']}: FP32 {c['f32_gflops']:.0f} GFLOP/s, BF16 "
+              f"{c['bf16_gflops']:.0f}; copies {c['cache_copy_gbs']:.0f} GB/s in cache, {c['memory_copy_gbs']:.0f} in memory")
+    print(f"{args.precision}, medians of interleaved runs; ratio = peer / Lathe (lower..upper quartile)")
+    print(f"{'model':<16}{'batch':>6}{'threads':>8}{'floor':>9}{'Lathe ms':>10}{'of floor':>9}{'ORT ms':>10}{'of floor':>9}"
+          f"{'ratio':>7}{'':>14}{'OpenVINO':>10}{'of floor':>9}{'ratio':>7}")
     rows = []
     for name in args.models.split(","):
         for batch in map(int, args.batches.split(",")):
-            for threads in map(int, args.threads.split(",")):
-                row = bench_one(args, work, name, batch, threads)
-                rows.append(row)
-                t = row["times_ms"]
-                ours, ort = t["lathe"], t["ort"]
-                spread = f"({ort['low'] / ours['low']:.2f}..{ort['high'] / ours['high']:.2f})"
-                line = (f"{name:<18}{batch:>6}{threads:>8}{ours['median']:>10.3f}{ort['median']:>10.3f}"
-                        f"{ort['median'] / ours['median']:>7.2f}{spread:>15}")
-                if "openvino" in t:
-                    line += f"{t['openvino']['median']:>13.3f}{t['openvino']['median'] / ours['median']:>7.2f}"
-                print(line, flush=True)
+            for threads in all_threads:
+                rows.append(bench_one(args, work, ceilings[threads], name, batch, threads))
+                print(line_of(rows[-1]), flush=True)
     for peer in ("ort", "openvino"):
         ratios = [r["times_ms"][peer]["median"] / r["times_ms"]["lathe"]["median"] for r in rows
                   if peer in r["times_ms"]]
         if ratios:
             print(f"geometric mean against {peer}: {geometric_mean(ratios):.2f}, lowest {min(ratios):.2f}")
     if args.json:
-        args.json.write_text(json.dumps({"cpu": cpu_name(), "rows": rows}, indent=2))
+        args.json.write_text(json.dumps({"cpu": cpu_name(), "ceilings": ceilings, "rows": rows}, indent=2))
 
 
 if __name__ == "__main__":
