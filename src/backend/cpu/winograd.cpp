@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// 3x3 convolution with stride 1 by Winograd's F(4x4, 3x3), FP32, in channels-last or blocks of 16 channels: a tile of 4 x 4
+// 3x3 convolution with stride 1 by Winograd's F(4x4, 3x3), in channels-last or blocks of 16 channels: a tile of 4 x 4
 // results costs 36 multiplications per pair of channels instead of 144.
 //
 //   V[p] = transformed input tiles   [tile][C]     for each of the 36 points p
@@ -14,7 +14,8 @@
 // all members share each step instead (tiles, then points and panels, then tiles) and meet twice: each reads only its part of U.
 // Reached (Zen 4, two threads, cold, of 236 GFLOP/s; operations of the direct algorithm): 64@56 685 GFLOP/s (2.9 x),
 // 128@28 619, 256@14 370; batch 8 64@56 466, 256@14 548. oneDNN's: 274, 571, 355; 362, 428.
-// The error is about ten times that of direct summation: the points' powers up to 8 cost the bits.
+// The error is about ten times that of direct summation: the points' powers up to 8 cost the bits. BF16 tensors are therefore
+// computed in FP32, a quarter of the operations at half of BF16's rate; only results are rounded.
 #include <cstring>
 
 #include "backend/cpu/kernels/tile_matmul_table.h"
@@ -57,7 +58,7 @@ class PreparedWinograd final : public PreparedLayer {
  public:
   int64_t batch = 1, in_channels = 1, out_channels = 1;
   WindowAxis y, x;
-  Format format;
+  TensorType type;
   const float* weights = nullptr;  // [point][panel][C][columns]
   const float* bias = nullptr;
   TailPlan plan;
@@ -124,7 +125,7 @@ class PreparedWinograd final : public PreparedLayer {
   };
   Strides strides(int64_t channels, const WindowAxis& rows, const WindowAxis& columns, bool input) const {
     const int64_t height = input ? rows.input : rows.output, width = input ? columns.input : columns.output;
-    if (format.kind == Format::Kind::ChannelsLast)
+    if (type.format.kind == Format::Kind::ChannelsLast)
       return {height * width * channels, width * channels, channels, 16};
     return {height * width * channels, width * 16, 16, height * width * 16};
   }
@@ -135,6 +136,7 @@ class PreparedWinograd final : public PreparedLayer {
     t.pixel_stride = s.pixel;
     t.row_stride = s.row;
     t.vector_stride = s.vector;
+    t.stored = stored_as(type.dtype);
     t.vectors = in_channels / 16;
     t.point_stride = block.tiles() * row_floats(in_channels);
     for (int64_t i = first; i < end; ++i) {
@@ -145,7 +147,8 @@ class PreparedWinograd final : public PreparedLayer {
       t.row_end = static_cast<int>(std::min<int64_t>(kWinogradIn, y.input - y0));
       t.column_begin = static_cast<int>(std::max<int64_t>(0, -x0));
       t.column_end = static_cast<int>(std::min<int64_t>(kWinogradIn, x.input - x0));
-      t.pixels = static_cast<const float*>(args.inputs[0]) + image * s.image + y0 * s.row + x0 * s.pixel;
+      t.pixels = static_cast<const std::byte*>(args.inputs[0]) +
+                 dtype_bytes(type.dtype, image * s.image + y0 * s.row + x0 * s.pixel);
       t.out = block.v + (i - block.first) * row_floats(in_channels);
       winograd_table_avx512().transform_input(t);
     }
@@ -188,20 +191,22 @@ class PreparedWinograd final : public PreparedLayer {
     t.pixel_stride = s.pixel;
     t.row_stride = s.row;
     t.vector_stride = s.vector;
+    t.stored = stored_as(type.dtype);
     t.vectors = out_channels / 16;
     t.point_stride = block.tiles() * row_floats(out_channels);
     t.tail = plan.tail;
-    const auto* operand = plan.operand < 0
-                              ? nullptr
-                              : static_cast<const float*>(args.inputs[static_cast<size_t>(plan.operand)]);
+    const std::byte* operand =
+        plan.operand < 0 ? nullptr
+                         : static_cast<const std::byte*>(args.inputs[static_cast<size_t>(plan.operand)]);
     for (int64_t i = first; i < end; ++i) {
       const int64_t column = i % columns_of_tiles(), row = i / columns_of_tiles() % rows_of_tiles();
       const int64_t image = i / (columns_of_tiles() * rows_of_tiles());
-      const int64_t at = image * s.image + row * kWinogradOut * s.row + column * kWinogradOut * s.pixel;
+      const int64_t at = dtype_bytes(
+          type.dtype, image * s.image + row * kWinogradOut * s.row + column * kWinogradOut * s.pixel);
       t.rows = static_cast<int>(std::min<int64_t>(kWinogradOut, y.output - row * kWinogradOut));
       t.columns = static_cast<int>(std::min<int64_t>(kWinogradOut, x.output - column * kWinogradOut));
       t.points = block.m + (i - block.first) * row_floats(out_channels);
-      t.pixels = static_cast<float*>(args.outputs[0]) + at;
+      t.pixels = static_cast<std::byte*>(args.outputs[0]) + at;
       t.operand = operand ? operand + at : nullptr;
       winograd_table_avx512().transform_output(t);
     }
@@ -212,7 +217,7 @@ class WinogradKernel final : public LayerKernel {
  public:
   WinogradKernel(const LayerQuery& query, const Tactic& tactic, const PackContext& pack)
       : op_(std::get<Conv>(query.layer().op)),
-        format_(tactic.inputs[0].format),
+        type_(tactic.inputs[0]),
         plan_(plan_register_tail(query, 1).value_or(TailPlan{})) {
     const Node& node = query.layer();
     const Value& w = query.graph.value(node.inputs[1]);
@@ -235,7 +240,7 @@ class WinogradKernel final : public LayerKernel {
     p->out_channels = out_channels_;
     p->y = axes[0];
     p->x = axes[1];
-    p->format = format_;
+    p->type = type_;
     p->weights = reinterpret_cast<const float*>(packed_.data());
     p->bias = p->weights + kWinogradPoints * in_channels_ * out_channels_;
     p->plan = plan_;
@@ -268,7 +273,7 @@ class WinogradKernel final : public LayerKernel {
   }
 
   Conv op_;
-  Format format_;
+  TensorType type_;
   TailPlan plan_;
   int64_t in_channels_ = 1, out_channels_ = 1;
   std::span<const std::byte> packed_;
@@ -295,13 +300,19 @@ Support supports(const LayerQuery& query, const Machine& machine) {
   return {};
 }
 
+std::vector<TensorType> types_of(const LayerQuery& query) {
+  std::vector<TensorType> types;
+  for (const DType type : layer_types(query))
+    if (type == DType::Float32 || type == DType::BFloat16)
+      for (const Format& format : {kChannelsLast, kBlocked16}) types.push_back({type, format});
+  return types;
+}
+
 std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   const auto* op = std::get_if<Conv>(&query.layer().op);
   if (!op || !is_3x3(*op)) return {};
-  if (query.graph.value(query.layer().inputs[0]).dtype != DType::Float32) return {};
   std::vector<Tactic> tactics;
-  for (const Format& format : {kChannelsLast, kBlocked16}) {
-    const TensorType type{DType::Float32, format};
+  for (const TensorType& type : types_of(query)) {
     Tactic t = typed_tactic(query, kRunner, "winograd_4x3_avx512", type, type);
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
     t.error_factor = 10;

@@ -3,6 +3,7 @@
 // Winograd's transforms for AVX-512.
 #include "backend/cpu/kernels/vec_avx512.h"
 //
+#include "backend/cpu/kernels/loads.inc"
 #include "backend/cpu/kernels/math.inc"
 #include "backend/cpu/kernels/winograd_table.h"
 //

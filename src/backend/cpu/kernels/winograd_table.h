@@ -14,7 +14,8 @@ inline constexpr int kWinogradOut = 4, kWinogradIn = 6, kWinogradPoints = 36;
 
 // One tile of the input: 6 x 6 pixels of which rows [row_begin, row_end) and columns likewise lie inside the data.
 struct WinogradInput {
-  const float* pixels = nullptr;  // channel 0 of the tile's pixel (0, 0), which may lie outside
+  const void* pixels = nullptr;  // channel 0 of the tile's pixel (0, 0), which may lie outside
+  Stored stored = Stored::F32;   // or BF16
   int64_t pixel_stride = 0, row_stride = 0, vector_stride = 0;  // vector: to the next 16 channels
   int row_begin = 0, row_end = 6, column_begin = 0, column_end = 6;
   int64_t vectors = 0;   // of channels
@@ -27,8 +28,9 @@ struct WinogradOutput {
   const float* points = nullptr;  // of the tile
   int64_t point_stride = 0;
   const float* bias = nullptr;
-  const float* operand = nullptr;  // like `pixels`; null: none
-  float* pixels = nullptr;
+  const void* operand = nullptr;  // like `pixels`; null: none
+  void* pixels = nullptr;
+  Stored stored = Stored::F32;  // or BF16
   int64_t pixel_stride = 0, row_stride = 0, vector_stride = 0;
   int rows = 4, columns = 4;
   int64_t vectors = 0;
