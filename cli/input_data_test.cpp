@@ -8,21 +8,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/error.h"
+#include "error_of.h"
 #include "ir/text.h"
 #include "numpy_file.h"
 
 namespace lathe::cli {
 namespace {
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 class TemporaryFolder {
  public:

@@ -6,7 +6,7 @@
 #include <functional>
 #include <sstream>
 
-#include "base/error.h"
+#include "error_of.h"
 #include "flag.h"
 
 namespace lathe::cli {
@@ -15,12 +15,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 std::string error_of(const Words& words) {
-  try {
-    parse_options(words);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return cli::error_of([&] { parse_options(words); });
 }
 
 TEST(Options, DefaultsAreTrtexecs) {
@@ -44,7 +39,8 @@ TEST(Options, UnknownOnesAreAllListed) {
 
 TEST(Options, ModelAndEngineRules) {
   EXPECT_EQ(error_of({"--verbose"}), "Model missing or format not recognized");
-  EXPECT_EQ(error_of({"--loadEngine=a", "--saveEngine=b"}), "no error");  // keeps what was made for this device
+  EXPECT_EQ(error_of({"--loadEngine=a", "--saveEngine=b"}),
+            "no error");  // keeps what was made for this device
   EXPECT_EQ(error_of({"--onnx=a", "--useRuntime=lean"}),
             "Building a TensorRT engine requires --useRuntime=full.");
   EXPECT_EQ(error_of({"--onnx=a", "--int8", "--fp8"}),

@@ -4,19 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "arguments.h"
-#include "base/error.h"
+#include "error_of.h"
 
 namespace lathe::cli {
 namespace {
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Arguments, SplitsAtTheFirstEquals) {
   Arguments arguments({"--a=b=c", "--flag", "--n=12abc"});
