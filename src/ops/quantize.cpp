@@ -95,6 +95,28 @@ std::vector<double> parameters(const EvaluateContext& context, size_t i, const S
   return tensor.to_doubles();
 }
 
+// y[i] = of(x[i], scale, zero point), the scale and zero point being those of the element, and stored as `to`.
+template <class Function>
+std::vector<Tensor> evaluate_scaled(const EvaluateContext& context, int64_t axis, int64_t block, DType to,
+                                    bool saturate, const Function& of) {
+  const Tensor& x = context.input(0);
+  const ScaleIndex index = scale_index(x.extents(), context.input(1).extents(), axis, block);
+  const std::vector<double> scale = parameters(context, 1, index), zero = parameters(context, 2, index);
+  Tensor result = Tensor::allocate(to, x.extents());
+  const ElementWriter writer(result);
+  for_pieces(x.size(), context, [&](int64_t begin, int64_t count) {
+    std::vector<double> values(static_cast<size_t>(count));
+    load_doubles(x, begin, count, values.data());
+    for (int64_t i = 0; i < count; ++i) {
+      const auto at = static_cast<size_t>(index(begin + i));
+      const double offset = zero.empty() ? 0 : zero[zero.size() == 1 ? 0 : at];
+      values[i] = of(static_cast<float>(values[i]), static_cast<float>(scale[at]), offset);
+    }
+    writer.store_doubles(begin, count, values.data(), saturate);
+  });
+  return {std::move(result)};
+}
+
 // --- QuantizeLinear
 
 std::vector<ResultInfo> infer_quantize(const QuantizeLinear& op, const InferContext& context) {
@@ -103,26 +125,13 @@ std::vector<ResultInfo> infer_quantize(const QuantizeLinear& op, const InferCont
 }
 
 std::vector<Tensor> evaluate_quantize(const QuantizeLinear& op, const EvaluateContext& context) {
-  const Tensor& x = context.input(0);
-  const ScaleIndex index = scale_index(x.extents(), context.input(1).extents(), op.axis, op.block_size);
-  const std::vector<double> scale = parameters(context, 1, index), zero = parameters(context, 2, index);
   const bool rounds = !is_float(op.to);
-  Tensor result = Tensor::allocate(op.to, x.extents());
-  const ElementWriter writer(result);
-  for_pieces(x.size(), context, [&](int64_t begin, int64_t count) {
-    std::vector<double> values(static_cast<size_t>(count));
-    load_doubles(x, begin, count, values.data());
-    for (int64_t i = 0; i < count; ++i) {
-      const size_t at = static_cast<size_t>(index(begin + i));
-      const float quotient = static_cast<float>(values[i]) / static_cast<float>(scale[at]);
-      const double offset = zero.empty() ? 0 : zero[zero.size() == 1 ? 0 : at];
-      // Half to even, then the zero point; the writer saturates.
-      values[i] =
-          (rounds ? std::nearbyint(static_cast<double>(quotient)) : static_cast<double>(quotient)) + offset;
-    }
-    writer.store_doubles(begin, count, values.data(), op.saturate);
-  });
-  return {std::move(result)};
+  return evaluate_scaled(context, op.axis, op.block_size, op.to, op.saturate,
+                         [rounds](float x, float scale, double zero) {
+                           // Half to even, then the zero point; the writer saturates.
+                           const auto quotient = static_cast<double>(x / scale);
+                           return (rounds ? std::nearbyint(quotient) : quotient) + zero;
+                         });
 }
 
 // --- DequantizeLinear
@@ -133,22 +142,9 @@ std::vector<ResultInfo> infer_dequantize(const DequantizeLinear& op, const Infer
 }
 
 std::vector<Tensor> evaluate_dequantize(const DequantizeLinear& op, const EvaluateContext& context) {
-  const Tensor& x = context.input(0);
-  const ScaleIndex index = scale_index(x.extents(), context.input(1).extents(), op.axis, op.block_size);
-  const std::vector<double> scale = parameters(context, 1, index), zero = parameters(context, 2, index);
-  Tensor result = Tensor::allocate(op.to, x.extents());
-  const ElementWriter writer(result);
-  for_pieces(x.size(), context, [&](int64_t begin, int64_t count) {
-    std::vector<double> values(static_cast<size_t>(count));
-    load_doubles(x, begin, count, values.data());
-    for (int64_t i = 0; i < count; ++i) {
-      const size_t at = static_cast<size_t>(index(begin + i));
-      const float offset = zero.empty() ? 0.0f : static_cast<float>(zero[zero.size() == 1 ? 0 : at]);
-      values[i] = (static_cast<float>(values[i]) - offset) * static_cast<float>(scale[at]);
-    }
-    writer.store_doubles(begin, count, values.data());
-  });
-  return {std::move(result)};
+  return evaluate_scaled(
+      context, op.axis, op.block_size, op.to, true,
+      [](float x, float scale, double zero) -> double { return (x - static_cast<float>(zero)) * scale; });
 }
 
 double quantize_flops(const Op&, const CostContext& context) {
