@@ -10,12 +10,23 @@
 
 #include "backend/cpu/machine.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace lathe::cpu {
 
 std::string onednn_version() {
   const dnnl_version_t* version = dnnl_version();
   return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
+}
+
+std::vector<Tactic> refused_tactic(const LayerQuery& query, std::string_view runner, std::string name,
+                                   const std::string& reason) {
+  Tactic tactic{.runner = std::string(runner), .name = std::move(name)};
+  tactic.id = hash_text(tactic.name);
+  tactic.inputs.resize(query.layer().inputs.size());
+  tactic.outputs.resize(query.layer().outputs.size());
+  tactic.support = Support::no(reason);
+  return {tactic};
 }
 
 namespace {

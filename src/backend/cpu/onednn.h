@@ -6,6 +6,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "backend/cpu/kernel.h"
 
@@ -15,6 +17,10 @@ namespace lathe::cpu {
 std::string onednn_version();
 // Lets oneDNN use at most `isa`. Once per process: throws Input when it was called with another level before.
 void cap_onednn_isa(Isa isa);
+
+// What a family lists for a layer that none of its variants can run.
+std::vector<Tactic> refused_tactic(const LayerQuery& query, std::string_view runner, std::string name,
+                                   const std::string& reason);
 
 class SingleThreadedOneDnn {
  public:

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backend/cpu/onednn.h"
 #include "backend/cpu/onednn_conv_problem.h"
 #include "backend/cpu/pointwise_eval.h"
 #include "backend/symbol_extents.h"
@@ -196,20 +197,6 @@ std::vector<std::pair<TensorType, TensorType>> type_pairs(const LayerQuery& quer
   return pairs;
 }
 
-std::string split_suffix(const ConvVariant& variant) {
-  switch (variant.split) {
-    case ConvSplit::Whole:
-      return "";
-    case ConvSplit::Channels:
-      return fmt::format("_oc{}", variant.parts);
-    case ConvSplit::Rows:
-      return "_rows";
-    case ConvSplit::Batch:
-      return "_batch";
-  }
-  return "";
-}
-
 // Ways to share the work, best guess first.
 std::vector<ConvVariant> splits_of(const ConvProblem& problem, const ConvVariant& base, int threads) {
   std::vector<ConvVariant> splits;
@@ -281,13 +268,8 @@ bool last_part_has_plan(const ConvProblem& problem, const ConvVariant& variant, 
 std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Conv>(node.op)) return {};
-  if (const std::string reason = reason_to_refuse(query); !reason.empty()) {
-    Tactic tactic{.runner = std::string(kRunner), .name = "onednn_conv", .id = hash_text("onednn_conv")};
-    tactic.inputs.resize(node.inputs.size());
-    tactic.outputs.resize(node.outputs.size());
-    tactic.support = Support::no(reason);
-    return {tactic};
-  }
+  if (const std::string reason = reason_to_refuse(query); !reason.empty())
+    return refused_tactic(query, kRunner, "onednn_conv", reason);
   const auto& conv = std::get<Conv>(node.op);
   const Extents input = upper_extents(query.graph.value(node.inputs[0]).shape, query.opt_values());
   const int64_t out_channels = query.graph.value(node.outputs[0]).shape[1].value();
@@ -324,12 +306,7 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) 
 ConvVariant variant_of(const Tactic& tactic) {
   ConvVariant variant{.source = tactic.inputs[0], .result = tactic.outputs[0]};
   variant.winograd = tactic.name.find("wino") != std::string::npos;
-  if (tactic.name.ends_with("_rows")) variant.split = ConvSplit::Rows;
-  if (tactic.name.ends_with("_batch")) variant.split = ConvSplit::Batch;
-  if (const size_t at = tactic.name.rfind("_oc"); at != std::string::npos) {
-    variant.split = ConvSplit::Channels;
-    variant.parts = std::stoi(tactic.name.substr(at + 3));
-  }
+  read_split(tactic.name, variant);
   return variant;
 }
 

@@ -138,6 +138,29 @@ double ConvProblem::flops() const {
   return 2.0 * taps * static_cast<double>(batch * out_channels * out_spatial());
 }
 
+std::string split_suffix(const ConvVariant& variant) {
+  switch (variant.split) {
+    case ConvSplit::Whole:
+      return "";
+    case ConvSplit::Channels:
+      return "_oc" + std::to_string(variant.parts);
+    case ConvSplit::Rows:
+      return "_rows";
+    case ConvSplit::Batch:
+      return "_batch";
+  }
+  return "";
+}
+
+void read_split(std::string_view tactic_name, ConvVariant& variant) {
+  if (tactic_name.ends_with("_rows")) variant.split = ConvSplit::Rows;
+  if (tactic_name.ends_with("_batch")) variant.split = ConvSplit::Batch;
+  if (const size_t at = tactic_name.rfind("_oc"); at != std::string_view::npos) {
+    variant.split = ConvSplit::Channels;
+    variant.parts = std::stoi(std::string(tactic_name.substr(at + 3)));
+  }
+}
+
 int channel_parts(const ConvProblem& problem, const ConvVariant& variant, int wanted) {
   if (variant.source.format.kind == Format::Kind::ChannelsLast ||
       variant.result.format.kind == Format::Kind::ChannelsLast)

@@ -13,6 +13,7 @@
 #include <dnnl.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/cpu/onednn_post_ops.h"
@@ -49,6 +50,10 @@ struct ConvPart {
   int64_t row = 0, rows = 0;                                    // along the first spatial axis
   int64_t in_row = 0, in_rows = 0, pad_begin = 0, pad_end = 0;  // of that axis, for these rows
 };
+
+// The split as part of a tactic's name: "_oc2", "_rows", "_batch" or nothing; and back.
+std::string split_suffix(const ConvVariant& variant);
+void read_split(std::string_view tactic_name, ConvVariant& variant);
 
 // How many parts of output channels make sense, at most `wanted`.
 int channel_parts(const ConvProblem& problem, const ConvVariant& variant, int wanted);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "backend/cpu/onednn.h"
 #include "backend/cpu/onednn_call.h"
 #include "backend/cpu/pointwise_eval.h"
 #include "backend/symbol_extents.h"
@@ -246,14 +247,9 @@ std::string reason_to_refuse(const LayerQuery& query) {
 std::vector<Tactic> list_deconvs(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<ConvTranspose>(node.op)) return {};
-  Tactic tactic{.runner = std::string(kRunner), .name = "onednn_deconv"};
-  if (const std::string reason = reason_to_refuse(query); !reason.empty()) {
-    tactic.id = hash_text(tactic.name);
-    tactic.inputs.resize(node.inputs.size());
-    tactic.outputs.resize(node.outputs.size());
-    tactic.support = Support::no(reason);
-    return {tactic};
-  }
+  if (const std::string reason = reason_to_refuse(query); !reason.empty())
+    return refused_tactic(query, kRunner, "onednn_deconv", reason);
+  Tactic tactic{.runner = std::string(kRunner)};
   const auto& op = std::get<ConvTranspose>(node.op);
   const SymbolValues opt = query.opt_values();
   const Extents weights = to_extents(query.graph.value(node.inputs[1]).shape);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/onednn.h"
 #include "backend/cpu/onednn_matmul_problem.h"
 #include "backend/cpu/pointwise_eval.h"
 #include "backend/symbol_extents.h"
@@ -284,13 +285,8 @@ Tactic make_tactic(const LayerQuery& query, const MatMulVariant& variant, std::s
 std::vector<Tactic> list_matmuls(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<MatMul>(node.op)) return {};
-  if (const std::string reason = reason_to_refuse(query); !reason.empty()) {
-    Tactic tactic{.runner = std::string(kRunner), .name = "onednn_matmul", .id = hash_text("onednn_matmul")};
-    tactic.inputs.resize(node.inputs.size());
-    tactic.outputs.resize(node.outputs.size());
-    tactic.support = Support::no(reason);
-    return {tactic};
-  }
+  if (const std::string reason = reason_to_refuse(query); !reason.empty())
+    return refused_tactic(query, kRunner, "onednn_matmul", reason);
   const SymbolValues opt = query.opt_values();
   const Extents a = upper_extents(query.graph.value(node.inputs[0]).shape, opt);
   const Extents b = upper_extents(query.graph.value(node.inputs[1]).shape, opt);

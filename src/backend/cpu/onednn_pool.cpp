@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/onednn.h"
 #include "backend/cpu/onednn_conv_problem.h"
 #include "backend/cpu/pointwise_eval.h"
 #include "backend/symbol_extents.h"
@@ -182,31 +183,12 @@ std::vector<ConvVariant> variants_of(const ConvProblem& problem, const ConvVaria
   return variants;
 }
 
-std::string suffix_of(const ConvVariant& variant) {
-  switch (variant.split) {
-    case ConvSplit::Whole:
-      return "";
-    case ConvSplit::Channels:
-      return fmt::format("_oc{}", variant.parts);
-    case ConvSplit::Rows:
-      return "_rows";
-    case ConvSplit::Batch:
-      return "_batch";
-  }
-  return "";
-}
-
 std::vector<Tactic> list_pools(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Pool>(node.op)) return {};
-  Tactic tactic{.runner = std::string(kRunner), .name = "onednn_pool"};
-  if (const std::string reason = reason_to_refuse(query); !reason.empty()) {
-    tactic.id = hash_text(tactic.name);
-    tactic.inputs.resize(node.inputs.size());
-    tactic.outputs.resize(node.outputs.size());
-    tactic.support = Support::no(reason);
-    return {tactic};
-  }
+  if (const std::string reason = reason_to_refuse(query); !reason.empty())
+    return refused_tactic(query, kRunner, "onednn_pool", reason);
+  Tactic tactic{.runner = std::string(kRunner)};
   const auto& pool = std::get<Pool>(node.op);
   const Value& x = query.graph.value(node.inputs[0]);
   const Extents input = upper_extents(x.shape, query.opt_values());
@@ -225,7 +207,7 @@ std::vector<Tactic> list_pools(const LayerQuery& query, const Machine& machine) 
         const auto plan =
             plan_pool(pool, problem, variant, conv_parts(problem, variant, machine.threads)[0][0]);
         const std::string impl = plan ? "_" + onednn_impl_name(plan->impl_info_str()) : "";
-        tactic.name = fmt::format("onednn_pool{}{}", impl, suffix_of(variant));
+        tactic.name = fmt::format("onednn_pool{}{}", impl, split_suffix(variant));
         tactic.id = hash_text(tactic.name);
         tactic.inputs = {variant.source};
         tactic.outputs = {variant.result};
@@ -242,12 +224,7 @@ std::vector<Tactic> list_pools(const LayerQuery& query, const Machine& machine) 
 std::unique_ptr<LayerKernel> make_pool(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                                        const PackContext&) {
   ConvVariant variant{.source = tactic.inputs[0], .result = tactic.outputs[0]};
-  if (tactic.name.ends_with("_rows")) variant.split = ConvSplit::Rows;
-  if (tactic.name.ends_with("_batch")) variant.split = ConvSplit::Batch;
-  if (const size_t at = tactic.name.rfind("_oc"); at != std::string::npos) {
-    variant.split = ConvSplit::Channels;
-    variant.parts = std::stoi(tactic.name.substr(at + 3));
-  }
+  read_split(tactic.name, variant);
   return std::make_unique<PoolKernel>(query, tactic, variant, machine);
 }
 
