@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <new>
 #include <random>
@@ -20,22 +19,6 @@
 
 namespace lathe::cpu {
 namespace {
-
-class MemoryBlobs final : public BlobStore {
- public:
-  std::span<const std::byte> find(const std::string& key) const override {
-    const auto it = blobs_.find(key);
-    return it == blobs_.end() ? std::span<const std::byte>() : it->second.bytes();
-  }
-  std::span<const std::byte> put(const std::string& key, std::vector<std::byte> bytes) override {
-    Tensor t = Tensor::allocate(DType::UInt8, {static_cast<int64_t>(bytes.size())});
-    if (!bytes.empty()) std::memcpy(t.mutable_bytes().data(), bytes.data(), bytes.size());
-    return (blobs_[key] = t).bytes();
-  }
-
- private:
-  std::map<std::string, Tensor> blobs_;
-};
 
 Tensor random_tensor(const CheckedInput& input, std::mt19937& random) {
   const int64_t n = element_count(input.extents);
@@ -248,7 +231,7 @@ int check_layer(const TacticFamily& family, const LayerCase& layer) {
     const Machine machine = make_machine(info, isa, 3);
     for (const Tactic& tactic : family.list(query, machine)) {
       if (!tactic.support.ok) continue;
-      MemoryBlobs blobs;
+      MemoryBlobStore blobs;
       const PackContext pack{blobs, "k"};
       const auto kernel = family.make(query, tactic, machine, pack);
       for (const int threads : {1, 2, 3}) {
@@ -286,7 +269,7 @@ std::vector<std::string> time_layer(const TacticFamily& family, const LayerCase&
   std::vector<std::string> out;
   for (const Tactic& tactic : family.list(query, machine)) {
     if (!tactic.support.ok) continue;
-    MemoryBlobs blobs;
+    MemoryBlobStore blobs;
     const auto kernel = family.make(query, tactic, machine, {blobs, "k"});
     const auto prepared = kernel->prepare(shape_context(p, symbols, threads));
     Buffers buffers;

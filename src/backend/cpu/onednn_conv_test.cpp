@@ -71,24 +71,9 @@ std::unique_ptr<Built> build(Problem problem, const PointwiseProgram& epilogue =
 }
 
 TacticCheckResult expect_right(const Built& built, double bf16_tolerance = 1.5e-2) {
-  TacticCheckResult all;
-  for (const int threads : {1, 2, 3}) {
-    TacticCheckResult result = check_tactics(built.graph, built.node,
-                                             {.runner = "OnednnConvolution",
-                                              .ranges = built.ranges,
-                                              .threads = threads,
-                                              .bf16_tolerance = bf16_tolerance});
-    for (const std::string& failure : result.failures) ADD_FAILURE() << threads << " threads: " << failure;
-    EXPECT_FALSE(result.ran.empty());
-    for (std::string& name : result.ran) all.ran.push_back(std::move(name));
-    for (std::string& name : result.refused) all.refused.push_back(std::move(name));
-  }
-  return all;
-}
-
-bool ran(const TacticCheckResult& result, std::string_view part) {
-  return std::any_of(result.ran.begin(), result.ran.end(),
-                     [&](const std::string& name) { return name.find(part) != std::string::npos; });
+  return cpu::expect_right(
+      built.graph, built.node,
+      {.runner = "OnednnConvolution", .ranges = built.ranges, .bf16_tolerance = bf16_tolerance});
 }
 
 TEST(OnednnConv, EverySplitAndFormat) {

@@ -54,21 +54,7 @@ TacticCheckResult expect_right(const Problem& problem) {
   }
   if (problem.bf16) editor.set_allowed_types(node, {DType::BFloat16});
   editor.mark_output(y);
-  TacticCheckResult all;
-  for (const int threads : {1, 2, 3}) {
-    TacticCheckResult result =
-        check_tactics(graph, node, {.runner = "OnednnMatMul", .ranges = problem.ranges, .threads = threads});
-    for (const std::string& failure : result.failures) ADD_FAILURE() << threads << " threads: " << failure;
-    EXPECT_FALSE(result.ran.empty());
-    for (std::string& name : result.ran) all.ran.push_back(std::move(name));
-    for (std::string& name : result.refused) all.refused.push_back(std::move(name));
-  }
-  return all;
-}
-
-bool ran(const TacticCheckResult& result, std::string_view part) {
-  return std::any_of(result.ran.begin(), result.ran.end(),
-                     [&](const std::string& name) { return name.find(part) != std::string::npos; });
+  return cpu::expect_right(graph, node, {.runner = "OnednnMatMul", .ranges = problem.ranges});
 }
 
 TEST(OnednnMatMul, ConstantSecondOperand) {

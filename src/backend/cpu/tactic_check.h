@@ -31,4 +31,10 @@ struct TacticCheckResult {
 // inputs get small non-negative numbers.
 TacticCheckResult check_tactics(const Graph& graph, NodeId node, const TacticCheck& check = {});
 
+// The same with one to three threads (`check.threads` is not used): failures, and runs in which no tactic ran, are test
+// failures. What ran and was refused in all of them.
+TacticCheckResult expect_right(const Graph& graph, NodeId node, TacticCheck check);
+// Did a tactic run whose description has this part?
+bool ran(const TacticCheckResult& result, std::string_view part);
+
 }  // namespace lathe::cpu

@@ -2,12 +2,12 @@
 #include "backend/cpu/tactic_check.h"
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <random>
 
 #include "backend/cpu/cpu_backend.h"
@@ -22,25 +22,6 @@
 
 namespace lathe::cpu {
 namespace {
-
-class CheckBlobStore final : public BlobStore {
- public:
-  std::span<const std::byte> find(const std::string& key) const override {
-    const auto found = blocks_.find(key);
-    return found == blocks_.end() ? std::span<const std::byte>{} : span(found->second);
-  }
-  std::span<const std::byte> put(const std::string& key, std::vector<std::byte> bytes) override {
-    HostBuffer buffer(bytes.size());
-    if (!bytes.empty()) std::memcpy(buffer.data(), bytes.data(), bytes.size());
-    return span(blocks_.insert_or_assign(key, std::move(buffer)).first->second);
-  }
-
- private:
-  static std::span<const std::byte> span(const HostBuffer& buffer) {
-    return {buffer.begin(), buffer.bytes()};
-  }
-  std::map<std::string, HostBuffer> blocks_;
-};
 
 Tensor random_tensor(DType dtype, const Extents& extents, std::mt19937& random) {
   std::vector<double> values(static_cast<size_t>(element_count(extents)));
@@ -139,7 +120,7 @@ class Checker {
   void run_tactic(const LayerQuery& query, const TacticFamily& family, const Tactic& tactic) {
     const std::string name = describe(tactic);
     try {
-      CheckBlobStore blobs;
+      MemoryBlobStore blobs;
       const auto kernel = family.make(query, tactic, machine_, PackContext{blobs, "check"});
       for (const auto which : {&SymbolRange::min, &SymbolRange::max}) {
         const SymbolValues symbols = values_at(check_.ranges, which);
@@ -224,6 +205,24 @@ class Checker {
 
 TacticCheckResult check_tactics(const Graph& graph, NodeId node, const TacticCheck& check) {
   return Checker(graph, node, check).run();
+}
+
+TacticCheckResult expect_right(const Graph& graph, NodeId node, TacticCheck check) {
+  TacticCheckResult all;
+  for (const int threads : {1, 2, 3}) {
+    check.threads = threads;
+    TacticCheckResult result = check_tactics(graph, node, check);
+    for (const std::string& failure : result.failures) ADD_FAILURE() << threads << " threads: " << failure;
+    EXPECT_FALSE(result.ran.empty());
+    std::move(result.ran.begin(), result.ran.end(), std::back_inserter(all.ran));
+    std::move(result.refused.begin(), result.refused.end(), std::back_inserter(all.refused));
+  }
+  return all;
+}
+
+bool ran(const TacticCheckResult& result, std::string_view part) {
+  return std::any_of(result.ran.begin(), result.ran.end(),
+                     [&](const std::string& name) { return name.find(part) != std::string::npos; });
 }
 
 }  // namespace lathe::cpu
