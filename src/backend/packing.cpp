@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/packing.h"
 
-#include <cstring>
-#include <memory>
-#include <new>
-
 namespace lathe {
-namespace {
-
-constexpr std::align_val_t kAlignment{64};
-
-}  // namespace
 
 std::span<const std::byte> PackContext::packed(std::string_view suffix,
                                                const std::function<std::vector<std::byte>()>& pack) const {
@@ -38,28 +29,18 @@ std::span<const std::byte> LockedBlobStore::note(const std::string& key,
   return block;
 }
 
-void MemoryBlobStore::Release::operator()(std::byte* data) const {
-  ::operator delete(data, kAlignment);
-}
-
 std::span<const std::byte> MemoryBlobStore::find(const std::string& key) const {
   const auto found = blocks_.find(key);
-  if (found == blocks_.end()) return {};
-  return {found->second.data.get(), found->second.bytes};
+  return found == blocks_.end() ? std::span<const std::byte>{} : found->second.bytes();
 }
 
 std::span<const std::byte> MemoryBlobStore::put(const std::string& key, std::vector<std::byte> bytes) {
-  Block block{std::unique_ptr<std::byte, Release>(
-                  static_cast<std::byte*>(::operator new(std::max<size_t>(bytes.size(), 1), kAlignment))),
-              bytes.size()};
-  if (!bytes.empty()) std::memcpy(block.data.get(), bytes.data(), bytes.size());
-  blocks_.insert_or_assign(key, std::move(block));
-  return find(key);
+  return (blocks_[key] = AlignedBytes(std::move(bytes))).bytes();
 }
 
 std::vector<std::span<const std::byte>> MemoryBlobStore::blocks() const {
   std::vector<std::span<const std::byte>> all;
-  for (const auto& [key, block] : blocks_) all.emplace_back(block.data.get(), block.bytes);
+  for (const auto& [key, block] : blocks_) all.push_back(block.bytes());
   return all;
 }
 

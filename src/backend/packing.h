@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "backend/program.h"
+#include "base/aligned_bytes.h"
 
 namespace lathe {
 
@@ -49,14 +50,7 @@ class MemoryBlobStore final : public BlobStore {
   std::vector<std::span<const std::byte>> blocks() const;  // all, in the order of their keys
 
  private:
-  struct Release {
-    void operator()(std::byte* data) const;
-  };
-  struct Block {
-    std::unique_ptr<std::byte, Release> data;
-    size_t bytes = 0;
-  };
-  std::map<std::string, Block> blocks_;
+  std::map<std::string, AlignedBytes> blocks_;
 };
 
 }  // namespace lathe

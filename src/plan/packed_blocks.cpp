@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/packed_blocks.h"
 
-#include <cstdlib>
-#include <cstring>
-
-#include "base/error.h"
+#include "base/aligned_bytes.h"
 
 namespace lathe {
 
@@ -15,17 +12,9 @@ std::span<const std::byte> PackedBlocks::find(const std::string& key) const {
 }
 
 std::span<const std::byte> PackedBlocks::put(const std::string& key, std::vector<std::byte> bytes) {
-  if (reinterpret_cast<uintptr_t>(bytes.data()) % 64 == 0 || bytes.empty()) {
-    auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-    add(key, *owner, owner);
-    return find(key);
-  }
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, (bytes.size() + 63) / 64 * 64));
-  if (!memory)
-    throw_system_error("out of memory: " + std::to_string(bytes.size()) + " bytes of packed weights");
-  std::memcpy(memory, bytes.data(), bytes.size());
-  add(key, {memory, bytes.size()}, std::shared_ptr<std::byte>(memory, [](std::byte* p) { std::free(p); }));
-  return find(key);
+  const auto owner = std::make_shared<const AlignedBytes>(std::move(bytes));
+  add(key, owner->bytes(), owner);
+  return owner->bytes();
 }
 
 void PackedBlocks::add(const std::string& key, std::span<const std::byte> bytes,

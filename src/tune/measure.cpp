@@ -17,6 +17,8 @@ namespace lathe {
 namespace {
 
 constexpr double kGroupBytes = 96e6;
+constexpr double kAloneBytes =
+    256e6;  // rivals with such weights race one by one: two at a time would need twice their memory
 constexpr size_t kLargestGroup = 8;
 constexpr const char* kNoTime = "not timed: the time budget is used up";
 
@@ -108,11 +110,14 @@ void Measurer::look_up(const LayerQuery& query, const std::vector<Tactic>& tacti
 
 void Measurer::measure(const LayerQuery& query, const std::vector<Tactic>& tactics, const Request& request,
                        std::vector<Result>& results) {
-  const double bytes = std::max(1.0, operand_bytes(query) * 3);
-  const size_t group = std::clamp<size_t>(static_cast<size_t>(kGroupBytes / bytes), 2, kLargestGroup);
+  const double bytes = std::max(1.0, operand_bytes(query));
+  const bool alone = bytes > kAloneBytes;
+  const size_t group =
+      alone ? 1 : std::clamp<size_t>(static_cast<size_t>(kGroupBytes / (3 * bytes)), 2, kLargestGroup);
   std::vector<size_t> rivals;
   const auto flush = [&] {
     race(query, tactics, rivals, request, results);
+    if (alone) return rivals.clear();
     std::erase_if(rivals, [&](size_t i) { return !results[i].failure.empty(); });
     const auto fastest = std::min_element(rivals.begin(), rivals.end(),
                                           [&](size_t a, size_t b) { return results[a].ms < results[b].ms; });
