@@ -170,10 +170,10 @@ Options parse_options(const std::vector<std::string>& words) {
   const auto left_over = arguments.left_over();
   if (!left_over.empty()) {
     std::string text;
-    for (const auto& item : left_over) text += (text.empty() ? "" : "\n") + ("Unknown option: " + item);
+    for (const auto& item : left_over) text += (text.empty() ? "" : "\n  ") + ("Unknown option: " + item);
     const bool bare_word =
         std::any_of(left_over.begin(), left_over.end(), [](const auto& w) { return !w.starts_with("-"); });
-    if (bare_word) text += "\nValues follow an equals sign: --onnx=model.onnx, not --onnx model.onnx";
+    if (bare_word) text += "\n  Values follow an equals sign: --onnx=model.onnx, not --onnx model.onnx";
     throw_input_error(text);
   }
   return options;

@@ -30,9 +30,9 @@ TEST(Options, DefaultsAreTrtexecs) {
 }
 
 TEST(Options, UnknownOnesAreAllListed) {
-  EXPECT_EQ(error_of({"--onnx=a", "--foo=1", "--bar"}), "Unknown option: --foo 1\nUnknown option: --bar ");
+  EXPECT_EQ(error_of({"--onnx=a", "--foo=1", "--bar"}), "Unknown option: --foo 1\n  Unknown option: --bar ");
   EXPECT_EQ(error_of({"--onnx=a", "--saveEngine", "b"}),
-            "Unknown option: b \nValues follow an equals sign: --onnx=model.onnx, not --onnx model.onnx");
+            "Unknown option: b \n  Values follow an equals sign: --onnx=model.onnx, not --onnx model.onnx");
   EXPECT_EQ(error_of({"--onnx=a", "--fp16", "--fp16"}),
             "Unknown option: --fp16 ");  // the second one is left over
 }

@@ -126,7 +126,10 @@ int run_logged(const std::string& program, const Words& words, Log& log) {
   } catch (const Error& error) {
     log.plain(help_text());
     std::string_view text = error.what();
-    for (size_t end; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
+    constexpr std::string_view kNext =
+        "\n  ";  // unknown options are a list, of which trtexec prints line by line
+    for (size_t end; (end = text.find(kNext)) != std::string_view::npos;
+         text.remove_prefix(end + kNext.size())) {
       log.error(text.substr(0, end));
     }
     log.error(text);
