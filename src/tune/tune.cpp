@@ -108,12 +108,28 @@ class Tuner {
       observer_.on(RunnerSkipped{layer, tactic.runner, tactic.name + ": " + reason});
       for (size_t k = 0; k < tactics_[i].size(); ++k)
         if (tactics_[i][k].id == tactic.id && tactics_[i][k].same_types(tactic)) times_[i][k] = kImpossible;
-      if (std::all_of(times_[i].begin(), times_[i].end(), [](double ms) { return ms >= kImpossible; }))
+      const bool none_left =
+          std::all_of(times_[i].begin(), times_[i].end(), [](double ms) { return ms >= kImpossible; });
+      if (none_left && !add_last_resorts(i))
         throw_input_error("no tactic of layer '" + layer + "' is left within the workspace limit: " +
                           tactic.name + " was the last, and " + reason + ". Raise --memPoolSize=workspace");
       refused = true;
     }
     return refused;
+  }
+
+  // Slow tactics that were not considered while there were others; false when there are none within the limit.
+  bool add_last_resorts(size_t i) {
+    bool added = false;
+    for (Tactic& tactic : backend_.tactics(query(i))) {
+      if (!tactic.support.ok || !tactic.last_resort || options_.disabled_runners.contains(tactic.runner) ||
+          !workspace_.refusal(query(i), tactic).empty())
+        continue;
+      times_[i].push_back(estimated_ms(query(i), tactic, tactics_[i].size()));
+      tactics_[i].push_back(std::move(tactic));
+      added = true;
+    }
+    return added;
   }
 
   void report_progress(size_t done) {

@@ -225,6 +225,9 @@ TEST(Tune, TacticsBeyondTheWorkspaceLimitAreRefused) {
               tuned.log.told("skipped FakeFast fake_fast: it needs 1000 bytes of scratch memory, and the "
                              "workspace limit is 999 bytes"));
   }
+  const Tuned slow = tune(kChain, backend, {.workspace_limit_bytes = 99});
+  EXPECT_EQ(layers(slow), (std::vector<std::string>{"a: fake_reference", "b: fake_reference"}));
+  backend.scratch["fake_reference"] = 100;
   try {
     tune(kChain, backend, {.workspace_limit_bytes = 99});
     FAIL() << "no error";

@@ -190,7 +190,7 @@ def workspace(t):
     t.check(limit > 0, "no layer of this model needs scratch memory here: the limit is not tested", free)
     r = t.run(*words, f"--memPoolSize=workspace:{limit}B", "--saveEngine=lean.engine")
     t.expect(r, 0, [f"re:.*\\(\\w+: it needs {limit + 1} bytes of scratch memory, and the workspace limit is {limit} bytes\\)"])
-    t.check(scratch(r) <= limit, f"{scratch(r)} bytes of scratch memory within a limit of {limit}")
+    t.check(r.code == 0 and scratch(r) <= limit, f"{scratch(r)} bytes of scratch memory within a limit of {limit}")
     t.expect(t.run("diff", "images.onnx", "lean.engine", "--shapes=input:4x3x224x224", program="lathe"), 0, ["re:PASSED: .*"])
 
 
