@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "explorer/core/analysis_json.h"
 #include "explorer/core/text.h"
 #include "explorer/web/report_page.h"
+#include "measure_peaks.h"
 #include "profile_engine.h"
 #include "words.h"
 
@@ -28,9 +30,10 @@ using explorer::Analysis;
 using explorer::InputFile;
 using explorer::Peaks;
 
-// "FP32=1.2T,BF16=4e12,memory=40G,launch=3us"
+// "FP32=1.2T,BF16=4e12,memory=40G,launch=3us"; "measure" and "estimate" are for the caller.
 Peaks parse_peaks(const std::string& text) {
   Peaks peaks;
+  if (text.empty() || text == "measure" || text == "estimate") return peaks;
   for (const auto& item : split_list(text)) {
     const size_t equals = item.find('=');
     double value = 0;
@@ -61,7 +64,7 @@ Peaks parse_peaks(const std::string& text) {
       peaks.flops_per_s[name] = value;
     }
   }
-  if (!text.empty()) peaks.source = "given";
+  peaks.source = "given";
   return peaks;
 }
 
@@ -152,6 +155,15 @@ void write_outputs(const CommandWords& arguments, const Analysis& analysis) {
   }
 }
 
+SystemFlags system_flags(const CommandWords& arguments) {
+  SystemFlags system;
+  if (arguments.has("--device")) system.device = arguments.value("--device");
+  if (arguments.has("--cpuIsa")) system.cpu_isa = arguments.value("--cpuIsa");
+  if (arguments.has("--cpuThreads"))
+    system.cpu_threads = parse_int("--cpuThreads", arguments.value("--cpuThreads"));
+  return system;
+}
+
 }  // namespace
 
 int run_explore(const Words& words) {
@@ -174,14 +186,20 @@ int run_explore(const Words& words) {
     if (arguments.has(flag)) run_flags.push_back(flag);
   }
   explorer::AnalysisOptions settings;
-  settings.peaks = parse_peaks(arguments.value("--peaks"));
+  const std::string peaks = arguments.value("--peaks");
+  settings.peaks = parse_peaks(peaks);
   if (arguments.has("--shape-profile"))
     settings.shape_profile = parse_int("--shape-profile", arguments.value("--shape-profile"));
   const auto names =
       arguments.has("--name") ? split_list(arguments.value("--name")) : std::vector<std::string>{};
 
   Analysis analysis;
-  const auto groups = gather(files_of(arguments), run_flags);
+  const auto paths = files_of(arguments);
+  const auto groups = gather(paths, run_flags);
+  // Files may come from another machine; an engine that runs here has this one's roof.
+  const bool runs_here = std::all_of(paths.begin(), paths.end(), is_engine_file);
+  if (peaks == "measure" || (peaks.empty() && runs_here))
+    settings.peaks = measure_peaks(system_flags(arguments));
   for (const auto& files : groups) {
     const size_t index = analysis.engines.size();
     settings.name = index < names.size() ? names[index] : "";

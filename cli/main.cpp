@@ -53,6 +53,7 @@ const std::vector<Command>& commands() {
        "  lathe explore resnet50.engine --peaks=FP32=140G,BF16=560G,memory=20G\n\n"
        "Files are of TensorRT 8 to 11 or of Lathe, told by their content; a layer file begins the next "
        "engine.\n"
+       "--peaks: the roof as given, `measure` (what engines get: a few seconds) or `estimate` (what files get).\n"
        "-o, --json, --markdown and --junit take a file, or - for standard output.\n"
        "--fail-if: latency, layer sum, throughput, memory, weights, layers, any layer with > or < and % or "
        "ms;\n"

@@ -72,6 +72,14 @@ void apply_roofline(EngineData& engine, const Peaks& given) {
                 "100 % by construction.");
   }
   for (auto& layer : engine.layers) place_layer(layer, engine.peaks);
+  const auto above = std::count_if(engine.layers.begin(), engine.layers.end(), [](const Layer& layer) {
+    return layer.roofline.percent_of_roof.value_or(0) > 105;
+  });
+  if (above > 0 && engine.peaks.source != "estimated") {
+    engine.note("info", std::to_string(above) +
+                            " layers are above the roof: their data came from caches, which are faster than "
+                            "the memory peak, or the peaks are too low.");
+  }
 }
 
 }  // namespace lathe::explorer

@@ -185,8 +185,17 @@ def own_engines(t):
     check_comparison(t, files)
     engine = t.analyse("fp32.engine", *run)["engines"][0]
     t.check(engine["device"]["name"] != "" and engine["statistics"]["compute"]["count"] >= 4, "an engine explored in process has no device or no times")
+    peaks = engine["peaks"]
+    t.check(peaks["source"] == "measured" and peaks["flops_per_s"]["FP32"] > 1e9 and peaks["bytes_per_s"] > 1e8, f"measured peaks: {peaks}")
+    given = t.analyse(*files["fp32"], "--peaks=FP32=1.5T,memory=40G,launch=3us")["engines"][0]
+    t.check(given["peaks"] == {"source": "given", "flops_per_s": {"FP32": 1.5e12}, "bytes_per_s": 4e10, "launch_ms": 0.003}, f"given peaks: {given['peaks']}")
+    for layer in given["layers"]:
+        if layer["flops"] and layer["bytes_read"] is not None:
+            roof = max(layer["flops"] / 1.5e12, (layer["bytes_read"] + layer["bytes_written"]) / 4e10) * 1e3
+            t.check(abs(layer["roofline"]["roof_ms"] - roof) <= 1e-12 * roof, f"{layer['name']}: roof {layer['roofline']['roof_ms']}, by hand {roof}")
+    t.check("--peaks" in t.run("explore", *files["fp32"], "--peaks=FP32=fast", code=1).stderr, "a wrong peak is not explained")
     check_page(t)
-    text = t.run("explore", "fp32.engine", *run, "--text").stdout
+    text = t.run("explore", "fp32.engine", *run, "--peaks=estimate", "--text").stdout
     t.check(all(len(line) <= 80 or line.startswith("     $ ") for line in text.splitlines()) and "The ten slowest layers" in text, "the text is too wide")
     t.check("\x1b" not in text, "colour without a terminal")
 
