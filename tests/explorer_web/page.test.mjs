@@ -275,7 +275,7 @@ test("engines without times have every view", () => open("untimed", async (page)
   assert.match(await text(page, ".top"), /bert/);
 }));
 
-for (const [name, message] of [["cut", /damaged \(not JSON\)/], ["other", /"lathe-analysis" was expected/], ["version", /version 3\.1/], ["empty", /empty template/], ["broken", /damaged/]]) {
+for (const [name, message] of [["cut", /damaged \(not JSON\)/], ["other", /"lathe-analysis" was expected/], ["version", /version 3\.1/], ["empty", /empty template/], ["broken", /damaged/], ["truncated", /damaged \(not JSON\)/]]) {
   test(`a page with ${name} data says so`, () => open(name, async (page) => {
     assert.match(await text(page, ".fatal"), message);
   }));
@@ -367,7 +367,8 @@ test("printed, the table is whole and light", () => open("two", async (page) => 
 // The targets are 2 s, 100 ms and 10 MB on an idle machine; a busy one gets twice the time.
 test("ten thousand layers stay usable", () => open("big", async (page) => {
   assert.ok(readFileSync(`${folder}/big.html`).length < 10e6);
-  const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? performance.now());
+  await page.waitForFunction(() => performance.getEntriesByName("shown").length > 0);
+  const paint = await page.evaluate(() => performance.getEntriesByName("shown")[0].startTime);
   await tab(page, "layers");
   assert.match(await text(page, ".counter"), /^10000 of 10000/);
   const times = await page.evaluate(() => ["m", "mat", "type:matrix", "layer.77/ time>0.01", "-reformat", ""].map((value) => {
@@ -379,8 +380,8 @@ test("ten thousand layers stay usable", () => open("big", async (page) => {
     return performance.now() - start;
   }));
   const median = times.sort((a, b) => a - b)[3];
-  console.log(`first paint ${paint.toFixed(0)} ms, filter ${times.map((time) => time.toFixed(0)).join(" ")} ms`);
-  assert.ok(paint < 4000, `first paint after ${paint} ms`);
+  console.log(`summary shown after ${paint.toFixed(0)} ms, filter ${times.map((time) => time.toFixed(0)).join(" ")} ms`);
+  assert.ok(paint < 4000, `summary shown after ${paint} ms`);
   assert.ok(median < 200, `filtering took ${times} ms`);
   assert.ok((await page.locator(".grid-row").count()) < 100, "rows out of sight exist");
   for (const view of kViews.slice(0, -1)) await tab(page, view);

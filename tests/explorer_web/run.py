@@ -49,7 +49,8 @@ def write_pages(template, folder):
     (folder / "two.json").write_text(text)
     big = generate.fill(template, generate.analysis(generate.engine(10000)), compress=True)
     (folder / "big.html").write_text(big)
-    (folder / "broken.html").write_text(big.replace("H4sI", "H4sIAAAA", 1))
+    (folder / "truncated.html").write_text(generate.fill(template, two)[: len(template) + len(text) // 3])
+    (folder / "broken.html").write_text(big.replace(">H4sI", ">H4sIAAAA", 1))
 
 
 def write_real_page(build, folder, model):

@@ -11,9 +11,13 @@ import { makeShell } from "./views/shell";
 async function start(): Promise<void> {
   try {
     const analysis = parseAnalysis(await unpack(document.getElementById("analysis")?.textContent ?? ""));
-    document.body.append(makeShell(new Store(analysis, analysis.engines.map(makeEngineModel))));
+    const shell = makeShell(new Store(analysis, analysis.engines.map(makeEngineModel)));
+    document.getElementById("loading")?.remove();
+    document.body.append(shell);
+    requestAnimationFrame(() => setTimeout(() => performance.mark("shown")));
   } catch (error) {
     const known = error instanceof DataError;
+    document.getElementById("loading")?.remove();
     document.body.append(h("div", { class: "fatal", role: "alert" }, h("h1", {}, "This report cannot be shown"),
       h("p", {}, known ? error.message : `The page failed on this data: ${String(error)}`),
       h("p", {}, "Write it again with ", h("code", {}, "lathe explore FILES -o report.html"),
@@ -22,4 +26,5 @@ async function start(): Promise<void> {
   }
 }
 
-void start();
+// The data stands after the code.
+document.addEventListener("DOMContentLoaded", () => void start());
