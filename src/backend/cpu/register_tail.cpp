@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cpu/register_tail.h"
 
+#include <algorithm>
+
+#include "backend/cpu/pointwise_eval.h"
+
 namespace lathe::cpu {
 namespace {
 
@@ -31,10 +35,17 @@ bool set_activation(const PointwiseStep& step, RegisterTail& tail) {
   }
 }
 
-// A constant with one value for each channel (or one for all), whatever dims of 1 surround it.
-bool is_channel_constant(const Value& value, const Shape& result, size_t channel_axis) {
+// A constant with one value for each channel (or one for all), whatever dims of 1 surround it; or one row of channels for each
+// of `batch` matrices. Small enough that a loaded engine still has its bytes: the plan must come out the same there.
+bool is_channel_constant(const Value& value, const Shape& result, size_t channel_axis, const Shape* batch) {
   if (!value.is_constant() || !is_float(value.dtype) || value.shape.size() > result.size()) return false;
+  int64_t elements = 1;
+  for (const Dim& dim : value.shape) elements *= dim.is_constant() ? dim.value() : 1;
+  if (dtype_bytes(value.dtype, elements) > kKeptConstantBytes) return false;
   const size_t missing = result.size() - value.shape.size();
+  if (batch && missing == 0 && value.shape.size() == batch->size() && batch->size() > 2 &&
+      value.shape.back() == result.back() && value.shape[value.shape.size() - 2].is_constant(1))
+    return std::equal(value.shape.begin(), value.shape.end() - 2, batch->begin());
   for (size_t i = 0; i < value.shape.size(); ++i)
     if (!value.shape[i].is_constant(1) &&
         (i + missing != channel_axis || !(value.shape[i] == result[channel_axis])))
@@ -44,9 +55,10 @@ bool is_channel_constant(const Value& value, const Shape& result, size_t channel
 
 }  // namespace
 
-std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t channel_axis) {
+std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t channel_axis, bool matrices) {
   const Node& node = query.layer();
   const Shape& result = query.graph.value(node.outputs[0]).shape;
+  const Shape* batch = matrices ? &query.graph.value(node.inputs[1]).shape : nullptr;
   TailPlan plan;
   bool activated = false;
   int current = 0;  // the number of the value so far
@@ -63,7 +75,7 @@ std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t chann
         return std::nullopt;
       const int input = static_cast<int>(node.op_input_count()) + other - 1;
       const Value& value = query.graph.value(node.inputs[static_cast<size_t>(input)]);
-      if (is_channel_constant(value, result, channel_axis)) {
+      if (is_channel_constant(value, result, channel_axis, batch)) {
         if (activated) return std::nullopt;
         plan.added_to_bias.push_back(input);
       } else if (!value.is_constant() && value.shape == result && plan.operand < 0) {
@@ -81,12 +93,14 @@ std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t chann
 }
 
 std::vector<float> bias_of(const LayerQuery& query, const Tensor& bias, const TailPlan& plan,
-                           int64_t channels, int64_t padded) {
-  std::vector<double> sum(static_cast<size_t>(padded), 0.0);
+                           int64_t channels, int64_t padded, int64_t matrices) {
+  std::vector<double> sum(static_cast<size_t>(matrices * padded), 0.0);
   const auto add = [&](const Tensor& constant) {
     const std::vector<double> values = constant.to_doubles();
-    for (size_t c = 0; c < static_cast<size_t>(channels); ++c)
-      sum[c] += values.size() == 1 ? values[0] : values[c];
+    for (int64_t i = 0; i < matrices; ++i)
+      for (int64_t c = 0; c < channels; ++c)
+        sum[static_cast<size_t>(i * padded + c)] +=
+            values[static_cast<size_t>(i * channels + c) % values.size()];
   };
   if (bias) add(bias);
   for (const int input : plan.added_to_bias)

@@ -19,11 +19,13 @@ struct TailPlan {
   std::vector<int> added_to_bias;  // the node's inputs: constants with one value, or one per channel
 };
 
-// nullopt: not such an epilogue. `channel_axis` is the axis of `result` along which a per-channel constant lies.
-std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t channel_axis);
+// nullopt: not such an epilogue. `channel_axis` is the axis of `result` along which a per-channel constant lies. `matrices`: the
+// layer has a constant batch of right operands, and constants may have another row of channels for each (their dims but the last two).
+std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t channel_axis,
+                                           bool matrices = false);
 
-// The bias of `channels` values: the constant `bias` (may be absent) plus the plan's constants, padded with zeros.
+// For each of `matrices` the bias of `channels` values, padded with zeros: the constant `bias` (may be absent) plus the plan's.
 std::vector<float> bias_of(const LayerQuery& query, const Tensor& bias, const TailPlan& plan,
-                           int64_t channels, int64_t padded);
+                           int64_t channels, int64_t padded, int64_t matrices = 1);
 
 }  // namespace lathe::cpu

@@ -61,21 +61,23 @@ struct Weights {
   std::span<const std::byte> packed;  // the panels, then the bias
 };
 
-// Both layouts of a constant matrix: [k][n], and [n][k] when transposed.
-std::vector<std::byte> pack_weights(const Tensor& constant, DType type, bool transposed, int64_t k, int64_t n,
-                                    const std::vector<float>& bias) {
+// Both layouts of constant matrices: [k][n], and [n][k] when transposed. Then the biases.
+std::vector<std::byte> pack_weights(const Tensor& constant, DType type, bool transposed, int64_t matrices,
+                                    int64_t k, int64_t n, const std::vector<float>& bias) {
   const Tensor wide = constant.dtype() == DType::Float32
                           ? constant
                           : Tensor::from_doubles(DType::Float32, constant.extents(), constant.to_doubles());
   const float* w = wide.data<float>().data();
   const int64_t half = table_for(type).panel / 2;
   const int64_t matrix = dtype_bytes(type, k * round_up(n, half));
-  std::vector<std::byte> bytes(static_cast<size_t>(matrix) + bias.size() * sizeof(float));
-  if (transposed)
-    pack_columns(bytes.data(), type, k, n, [=](int64_t i, int64_t c) { return w[c * k + i]; });
-  else
-    pack_columns(bytes.data(), type, k, n, [=](int64_t i, int64_t c) { return w[i * n + c]; });
-  std::memcpy(bytes.data() + matrix, bias.data(), bias.size() * sizeof(float));
+  std::vector<std::byte> bytes(static_cast<size_t>(matrices * matrix) + bias.size() * sizeof(float));
+  for (int64_t i = 0; i < matrices; ++i, w += k * n) {
+    if (transposed)
+      pack_columns(bytes.data() + i * matrix, type, k, n, [=](int64_t r, int64_t c) { return w[c * k + r]; });
+    else
+      pack_columns(bytes.data() + i * matrix, type, k, n, [=](int64_t r, int64_t c) { return w[r * n + c]; });
+  }
+  std::memcpy(bytes.data() + matrices * matrix, bias.data(), bias.size() * sizeof(float));
   return bytes;
 }
 
@@ -92,6 +94,7 @@ class PreparedTileMatMul final : public PreparedLayer {
  public:
   RowSource source;
   int64_t m = 1, n = 1, k = 1;
+  int64_t matrices = 1;  // right operands that meet the same rows; their results follow one another
   DType type = DType::Float32, result = DType::Float32;
   const std::byte* weights = nullptr;
   const float* bias = nullptr;
@@ -102,7 +105,7 @@ class PreparedTileMatMul final : public PreparedLayer {
   size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes() * threads); }
   int members(int available) const override {
     const double speed = type == DType::Float32 ? 90 : 180;
-    const double time = 2.0 * static_cast<double>(m * n) * static_cast<double>(k) / speed +
+    const double time = 2.0 * static_cast<double>(m * n * matrices) * static_cast<double>(k) / speed +
                         static_cast<double>(weight_bytes()) / 20;
     return members_for(time, available);
   }
@@ -120,9 +123,10 @@ class PreparedTileMatMul final : public PreparedLayer {
 
  private:
   int64_t panel() const { return table_for(type).panel; }
-  int64_t panel_count() const { return (n + panel() - 1) / panel(); }
+  int64_t matrix_panels() const { return (n + panel() - 1) / panel(); }
+  int64_t panel_count() const { return matrices * matrix_panels(); }
   int64_t row_bytes() const { return dtype_bytes(type, k); }
-  int64_t weight_bytes() const { return row_bytes() * n; }
+  int64_t weight_bytes() const { return row_bytes() * n * matrices; }
   bool copies() const { return !source.dense() || (row_bytes() % 1024 == 0 && m > 4); }
   int64_t copied_stride() const { return row_bytes() % 1024 == 0 ? row_bytes() + 64 : row_bytes(); }
   int64_t block_rows() const {
@@ -181,10 +185,11 @@ class PreparedTileMatMul final : public PreparedLayer {
     t.out_stride = plan ? n : panel();
     t.operand_stride = n;
     for (int64_t p = panels.begin; p < panels.end; ++p) {
-      const int64_t column = p * panel();
+      const int64_t matrix = p / matrix_panels(), column = p % matrix_panels() * panel();
+      const int64_t padded = round_up(n, panel() / 2), result_at = matrix * m * n + first * n + column;
       t.columns = std::min(panel(), n - column);
-      t.b = weights + dtype_bytes(type, k * column);
-      t.bias = bias ? bias + column : nullptr;
+      t.b = weights + dtype_bytes(type, k * (matrix * padded + column));
+      t.bias = bias ? bias + matrix * padded + column : nullptr;
       // Each tile fetches its share of the next panel: weights come from L3 or memory once per inference.
       const int64_t panel_bytes = t.steps * 4 * panel(), share = round_up(panel_bytes / tiles, 64);
       const bool more = p + 1 < panels.end;
@@ -194,13 +199,13 @@ class PreparedTileMatMul final : public PreparedLayer {
         const int64_t r = rows * i / tiles;
         t.rows = rows * (i + 1) / tiles - r;
         t.a = a + r * t.a_stride * 4;
-        const int64_t at = (first + r) * n + column;
+        const int64_t at = result_at + r * n;
         t.out = plan ? static_cast<std::byte*>(args.outputs[0]) + dtype_bytes(result, at)
                      : reinterpret_cast<std::byte*>(sums + r * panel());
         t.operand = operand ? operand + dtype_bytes(result, at) : nullptr;
         table.run(t);
       }
-      if (!plan) epilogue->apply(args, sums, panel(), first * n + column, rows, n, t.columns);
+      if (!plan) epilogue->apply(args, sums, panel(), result_at, rows, n, t.columns);
     }
   }
 };
@@ -213,7 +218,8 @@ class TileMatMulKernel final : public LayerKernel {
     const Node& node = query.layer();
     if (const auto* conv = std::get_if<Conv>(&node.op)) conv_ = *conv;
     const auto* product = std::get_if<MatMul>(&node.op);
-    plan_ = plan_register_tail(query, conv_ ? 1 : query.graph.value(node.outputs[0]).shape.size() - 1);
+    plan_ =
+        plan_register_tail(query, conv_ ? 1 : query.graph.value(node.outputs[0]).shape.size() - 1, !conv_);
     const Value& w = query.graph.value(node.inputs[1]);
     const bool transposed = conv_ || product->transpose_b;
     n_ = w.shape[conv_ ? 0 : w.shape.size() - (transposed ? 2 : 1)].value();
@@ -221,13 +227,14 @@ class TileMatMulKernel final : public LayerKernel {
     const DType type = tactic.inputs[0].dtype;
     const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
     const int64_t padded = round_up(n_, table_for(type).panel / 2);
+    for (size_t d = 0; !conv_ && d + 2 < w.shape.size(); ++d) matrices_ *= w.shape[d].value();
     // Constants above a size are gone when an engine is loaded: what the tail adds is in the packed bias.
     packed_ = pack.packed("weights", [&] {
       const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
-      return pack_weights(w.constant, type, transposed, k_, n_,
-                          bias_of(query, bias, plan_.value_or(TailPlan{}), n_, padded));
+      return pack_weights(w.constant, type, transposed, matrices_, k_, n_,
+                          bias_of(query, bias, plan_.value_or(TailPlan{}), n_, padded, matrices_));
     });
-    bias_offset_ = dtype_bytes(type, k_ * padded);
+    bias_offset_ = dtype_bytes(type, matrices_ * k_ * padded);
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
@@ -235,7 +242,8 @@ class TileMatMulKernel final : public LayerKernel {
     const Extents &in = context.inputs[0], &out = context.outputs[0];
     p->n = n_;
     p->k = k_;
-    p->m = element_count(out) / std::max<int64_t>(n_, 1);
+    p->matrices = matrices_;
+    p->m = element_count(out) / std::max<int64_t>(n_ * matrices_, 1);
     if (conv_ && in.size() == 4) {
       p->source = {out[0], out[2], out[3], in[2], in[3], conv_->strides[0], conv_->strides[1]};
     }
@@ -254,7 +262,7 @@ class TileMatMulKernel final : public LayerKernel {
   Epilogue epilogue_;
   std::optional<Conv> conv_;
   std::optional<TailPlan> plan_;
-  int64_t n_ = 1, k_ = 1, bias_offset_ = 0;
+  int64_t n_ = 1, k_ = 1, matrices_ = 1, bias_offset_ = 0;
   std::span<const std::byte> packed_;
 };
 
@@ -278,9 +286,14 @@ Support supports(const LayerQuery& query, DType type, const Machine& machine) {
   if (const auto* product = std::get_if<MatMul>(&node.op)) {
     if (product->transpose_a) return Support::no("the left operand is transposed");
     if (a.shape.size() < 2 || b.shape.size() < 2) return Support::no("an operand is a vector");
-    for (size_t d = 0; d + 2 < b.shape.size(); ++d)
-      if (!b.shape[d].is_constant(1)) return Support::no("the right operand is a batch of matrices");
-    if (a.shape.size() < b.shape.size()) return Support::no("the right operand has more batch dims");
+    // Many right operands may meet one left operand, and one right operand many left ones.
+    const auto one_matrix = [](const Shape& shape) {
+      return std::all_of(shape.begin(), shape.end() - 2, [](const Dim& dim) { return dim.is_constant(1); });
+    };
+    if (!one_matrix(b.shape) && !one_matrix(a.shape))
+      return Support::no("both operands are batches of matrices");
+    if (one_matrix(b.shape) && a.shape.size() < b.shape.size())
+      return Support::no("the right operand has more batch dims");
     k = b.shape[b.shape.size() - (product->transpose_b ? 1 : 2)].value();
   }
   if (type == DType::BFloat16 && k % 2 != 0)

@@ -45,6 +45,7 @@ TEST(TileMatMul, SizesAndTails) {
         EXPECT_GE(check_layer(tile_matmul_tactics(), product({m, k}, {n, k}, true)), 1);
       }
   EXPECT_GE(check_layer(tile_matmul_tactics(), product({2, 3, 17, 20}, {1, 20, 40})), 1);
+  EXPECT_GE(check_layer(tile_matmul_tactics(), product({1, 17, 20}, {5, 20, 40})), 1);
 }
 
 TEST(TileMatMul, EpiloguesInRegistersAndOutside) {
@@ -60,6 +61,17 @@ TEST(TileMatMul, EpiloguesInRegistersAndOutside) {
     layer.operands = {{.extents = {50}, .constant = true}, {.extents = {2, 30, 50}}};
     EXPECT_GE(check_layer(tile_matmul_tactics(), layer), 1);
   }
+}
+
+TEST(TileMatMul, OneLeftOperandForMany) {
+  if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
+  LayerCase layer = product({30, 64}, {3, 64, 50});
+  EXPECT_GE(check_layer(tile_matmul_tactics(), layer), 1);
+  layer.epilogue = PointwiseProgram::parse("Add(0,1) Add(3,2) Relu(4)", 3);
+  layer.operands = {{.extents = {3, 1, 50}, .constant = true}, {.extents = {3, 30, 50}}};
+  EXPECT_GE(check_layer(tile_matmul_tactics(), layer), 1);
+  layer.epilogue = PointwiseProgram::parse("Add(0,1) Tanh(3) Add(4,2)", 3);
+  EXPECT_GE(check_layer(tile_matmul_tactics(), layer), 1);
 }
 
 TEST(TileConv, SizesStridesBiasAndEpilogue) {
@@ -110,7 +122,8 @@ TEST(TileConv, DISABLED_Speed) {
     const char* epilogue;
   };
   for (const Shape& s :
-       {Shape{16, 96, 112, 1, "Silu[1](0)"}, Shape{16, 96, 112, 1, "Relu(0)"}, Shape{24, 144, 56, 1, "Relu(0)"}, Shape{96, 24, 56, 1, ""}, Shape{24, 144, 56, 1, "Silu[1](0)"},
+       {Shape{16, 96, 112, 1, "Silu[1](0)"}, Shape{16, 96, 112, 1, "Relu(0)"},
+        Shape{24, 144, 56, 1, "Relu(0)"}, Shape{96, 24, 56, 1, ""}, Shape{24, 144, 56, 1, "Silu[1](0)"},
         Shape{80, 480, 14, 1, "Silu[1](0)"}, Shape{480, 112, 14, 1, ""}, Shape{192, 1152, 7, 1, "Silu[1](0)"},
         Shape{64, 256, 56, 1, "Relu(0)"}, Shape{256, 64, 56, 1, "Relu(0)"}, Shape{512, 128, 28, 1, "Relu(0)"},
         Shape{256, 1024, 14, 1, "Relu(0)"}, Shape{1024, 256, 14, 1, "Relu(0)"},
