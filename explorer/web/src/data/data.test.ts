@@ -18,6 +18,7 @@ import * as numbers from "./numbers";
 import { packLives } from "./packing";
 import { typeFamily } from "./palette";
 import type { Analysis, Layer } from "./schema";
+import { commonFolder } from "../views/detail";
 
 const root = process.env.LATHE_ROOT!;
 const source = readFileSync(`${root}/explorer/core/testdata/two_engines.analysis.json`, "utf8");
@@ -113,6 +114,12 @@ test("short names keep what tells repeated blocks apart", () => {
   assert.equal(shortPath("Conv_0 + Relu_1"), "Conv_0 +1");
   assert.equal(shortPath("/a/b/c/d/e"), "c/d/e");
   assert.equal(shortPath("Reformatting CopyNode for Input Tensor 0 to /a/b/Conv + /a/b/Relu"), "→ a/b/Conv");
+});
+
+test("names share a folder, not half a word", () => {
+  assert.equal(commonFolder(["/a/b/c/x", "/a/b/cc/y"]), "/a/b/");
+  assert.equal(commonFolder(["/a/x", "/b/y"]), "/");
+  assert.equal(commonFolder(["Conv_0", "Relu_1"]), "");
 });
 
 test("blocks are the first numbered part of a path", () => {

@@ -35,12 +35,20 @@ function timing(model: EngineModel, index: number): HTMLElement {
   ]));
 }
 
+// The folder that all names share, with its last '/': "/encoder/layer.0/intermediate/".
+export function commonFolder(names: readonly string[]): string {
+  let folder = names[0]?.slice(0, names[0].lastIndexOf("/") + 1) ?? "";
+  while (folder !== "" && !names.every((name) => name.startsWith(folder))) folder = folder.slice(0, folder.lastIndexOf("/", folder.length - 2) + 1);
+  return folder;
+}
+
 function originsTable(layer: Layer): HTMLElement | null {
   if (layer.origins.length === 0) return null;
   const saved = layer.origins.reduce((sum, origin) => sum + (origin.saved_bytes ?? 0), 0);
-  return block(`ONNX nodes inside (${layer.origins.length})`,
+  const folder = layer.origins.length > 1 ? commonFolder(layer.origins.map((origin) => origin.name)) : "";
+  return block(`ONNX nodes inside (${layer.origins.length})`, folder !== "" ? h("p", { class: "dim" }, "in ", breakable(folder)) : null,
     simpleTable(["node", "operator", "flop", "bytes", "saved"], layer.origins.map((origin) => [
-      breakable(origin.name), origin.op_type, numbers.count(origin.flops), numbers.bytes(origin.bytes),
+      h("span", { title: origin.name }, breakable(origin.name.slice(folder.length))), origin.op_type, numbers.count(origin.flops), numbers.bytes(origin.bytes),
       origin.saved_bytes ? numbers.bytes(origin.saved_bytes) : ""]), [2, 3, 4]),
     saved > 0 ? h("p", { class: "dim" }, `Fusion keeps ${numbers.bytes(saved)} of intermediate results out of memory.`) : null);
 }
