@@ -315,7 +315,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   for (const TensorType& type : types_of(query)) {
     Tactic t = typed_tactic(query, kRunner, "winograd_4x3_avx512", type, type);
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
-    t.error_factor = 10;
+    t.error_factor = 12;  // 3.6 to 8 on ResNet-50's and VGG-16's layers, 11.5 on the worst
     if (const Support s = supports(query, machine); !s.ok) t.support = s;
     tactics.push_back(std::move(t));
   }
