@@ -19,6 +19,26 @@ LayerCase attention(int64_t b, int64_t h, int64_t sq, int64_t sk, int64_t d, int
   return layer;
 }
 
+// With BF16's dot products the weights are rounded too: half a unit of 2^-8 each, relative to the largest value.
+constexpr double kRoundedWeights = 2e-3;
+
+TEST(AttentionTactics, SizesLayoutsAndMasksInBf16) {
+  for (const auto layout : {AttentionLayout::BHSD, AttentionLayout::BSHD})
+    for (const bool causal : {false, true})
+      for (const Extents& mask : std::vector<Extents>{{}, {1, 1, 1, 47}, {2, 3, 33, 47}, {47}}) {
+        SCOPED_TRACE(to_string(mask));
+        LayerCase layer = attention(2, 3, 33, 47, 20, 36, layout, causal);
+        if (!mask.empty()) layer.inputs.push_back({.extents = mask});
+        layer.allowed_types = {DType::BFloat16};
+        layer.tolerance = kRoundedWeights;
+        EXPECT_GE(check_layer(attention_tactics(), layer), 2);
+      }
+  LayerCase layer = attention(1, 1, 70, 300, 64, 64, AttentionLayout::BHSD);
+  layer.allowed_types = {DType::BFloat16};
+  layer.tolerance = kRoundedWeights;
+  EXPECT_GE(check_layer(attention_tactics(), layer), 2);
+}
+
 TEST(AttentionTactics, SizesAndLayouts) {
   for (const auto layout : {AttentionLayout::BHSD, AttentionLayout::BSHD})
     for (const bool causal : {false, true}) {
@@ -49,6 +69,7 @@ TEST(AttentionTactics, ForbiddenRowsGiveZeros) {
 TEST(AttentionTactics, HalfTypesAndEpilogue) {
   LayerCase layer = attention(1, 2, 37, 50, 24, 24, AttentionLayout::BSHD);
   layer.allowed_types = {DType::BFloat16, DType::Float16};
+  layer.tolerance = kRoundedWeights;
   EXPECT_GE(check_layer(attention_tactics(), layer), 3);
   layer.epilogue = PointwiseProgram::parse("Add(0,1)", 2);
   layer.operands = {{.extents = {1, 37, 2, 24}}};
