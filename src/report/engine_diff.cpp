@@ -174,7 +174,8 @@ class LayerObserver {
       compare_with_model(difference, node, output, actual);
       if (!difference.local) compare_with_layer(difference, id, i, actual);
       difference.limit =
-          std::max(difference.limit, tolerance(compute_type(node, output), 1)) * tactic.error_factor;
+          std::max(difference.limit, tolerance(compute_type(node, output), 1)) * tactic.error_factor *
+          tactic.rounding_factor;
       result.layers.push_back(std::move(difference));
     }
   }

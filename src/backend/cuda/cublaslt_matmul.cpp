@@ -19,7 +19,8 @@ namespace lathe::cuda {
 namespace {
 
 constexpr std::string_view kRunner = "CublasLt";
-constexpr int kRanks = 8;
+// Algorithms listed in the layer's first type, and in its own type when that is the second.
+constexpr int kRanks = 8, kFallbackRanks = 2;
 
 // The products of one layer: all alike, at different places.
 struct Products {
@@ -132,6 +133,7 @@ class GemmKernel final : public LayerKernel {
         rank_(rank),
         source_(tactic.inputs[0].dtype),
         result_(tactic.outputs[0]),
+        tf32_(tactic.rounding_factor > 1),
         is_conv_(std::holds_alternative<Conv>(query.layer().op)) {
     const Node& node = query.layer();
     const Shape& out = query.graph.value(node.outputs[0]).shape;
@@ -174,6 +176,7 @@ class GemmKernel final : public LayerKernel {
     GemmProblem& p = prepared->products.problem;
     p.source = source_;
     p.result = result_.dtype;
+    p.tf32 = tf32_;
     p.bias = has_bias_;
     p.residual = tail_ && tail_->residual;
     p.relu = tail_ && tail_->is_relu();
@@ -211,7 +214,7 @@ class GemmKernel final : public LayerKernel {
   const int rank_;
   const DType source_;
   const TensorType result_;
-  const bool is_conv_;
+  const bool tf32_, is_conv_;
   MatMul op_;
   std::optional<FusedTail> tail_;
   bool packs_b_ = false, has_bias_ = false;
@@ -260,12 +263,13 @@ std::vector<Tactic> list_gemms(const LayerQuery& query, const Device& device) {
   const std::string reason = reason_to_refuse(query, device);
   std::vector<Tactic> tactics;
   const std::vector<DType> types = reason.empty() ? types_of(query) : std::vector<DType>{DType::Float32};
-  for (int rank = 0; rank < (reason.empty() ? kRanks : 1); ++rank)
-    for (const DType type : types) {
+  for (const DType type : types)
+    for (int rank = 0; rank < (type == types.front() ? kRanks : kFallbackRanks); ++rank) {
       const bool tf32 = type == DType::Float32 && device.tf32;
       Tactic tactic{.runner = std::string(kRunner),
                     .name = fmt::format("cublaslt{}_{}", tf32 ? "_tf32" : "", rank)};
       tactic.id = hash_text(tactic.name);
+      if (tf32) tactic.rounding_factor = kTf32Factor;
       const Format format = is_conv ? kChannelsLast : kLinear;
       if (!reason.empty()) {
         tactic.inputs.resize(node.inputs.size());

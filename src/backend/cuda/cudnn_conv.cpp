@@ -24,7 +24,9 @@ namespace lathe::cuda {
 namespace {
 
 constexpr std::string_view kRunner = "CudnnConvolution";
-constexpr size_t kMostConfigs = 40, kMostCompiled = 2;
+// Of a layer's first type; of its own type, when that is the second, there are few: it is there to fall back on. The tuner
+// times about two dozen tactics of a layer, and cuBLASLt's and ours have to be among them.
+constexpr size_t kMostConfigs = 14, kMostCompiled = 2, kFallbackConfigs = 2;
 enum TensorId : int64_t { kX = 1, kW, kY, kBias, kResidual };
 
 // A convolution as a cuDNN graph needs it.
@@ -197,6 +199,7 @@ class CudnnConvKernel final : public LayerKernel {
         config_(std::move(config)),
         source_(tactic.inputs[0].dtype),
         result_(tactic.outputs[0]),
+        tensor_cores_(source_ != DType::Float32 || tactic.rounding_factor > 1),
         weight_extents_(query.graph.value(query.layer().inputs[1]).constant.extents()) {
     const Node& node = query.layer();
     weights_ = DeviceMemory(
@@ -239,7 +242,7 @@ class CudnnConvKernel final : public LayerKernel {
     try {
       return graph.plan(config_);
     } catch (const Error& refused) {
-      for (const CudnnGraph::Config& config : graph.configs(source_ != DType::Float32 || device_.tf32)) try {
+      for (const CudnnGraph::Config& config : graph.configs(tensor_cores_)) try {
           return graph.plan(config.name);
         } catch (const Error&) {
           // the next one
@@ -264,6 +267,7 @@ class CudnnConvKernel final : public LayerKernel {
   const std::string config_;
   const DType source_;
   const TensorType result_;
+  const bool tensor_cores_;
   const Extents weight_extents_;
   DeviceMemory weights_, bias_;
   std::optional<Epilogue> epilogue_;
@@ -275,8 +279,8 @@ class CudnnConvKernel final : public LayerKernel {
 std::vector<CudnnGraph::Config> configs_of(const Device& device, const ConvProblem& problem) {
   static std::mutex mutex;
   static std::map<std::string, std::vector<CudnnGraph::Config>> known;
-  const std::string key =
-      fmt::format("{} {} {} {}", device.architecture(), device.properties.multiprocessors, device.tf32, problem.text());
+  const std::string key = fmt::format("{} {} {} {}", device.architecture(), device.properties.multiprocessors,
+                                      device.tf32, problem.text());
   {
     const std::lock_guard lock(mutex);
     if (const auto found = known.find(key); found != known.end()) return found->second;
@@ -347,8 +351,11 @@ void add_tactics(const LayerQuery& query, const Device& device, DType type, cons
   if (form.tail) problem.activation = form.tail->activation;
   size_t listed = 0, compiled = 0;
   for (const CudnnGraph::Config& config : configs_of(device, problem)) {
-    if (config.compiled_at_run_time ? compiled++ >= kMostCompiled : listed++ >= kMostConfigs) continue;
+    const size_t most = type == types_of(query).front() ? kMostConfigs : kFallbackConfigs;
+    if (config.compiled_at_run_time ? compiled++ >= std::min(most, kMostCompiled) : listed++ >= most)
+      continue;
     tactics.push_back(skeleton(query, type, form, config.name));
+    if (type == DType::Float32 && config.tensor_cores) tactics.back().rounding_factor = kTf32Factor;
   }
 }
 
@@ -366,10 +373,11 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Device& device) {
   std::vector<Tactic> tactics;
   const ConvForm fused = fused_form(query), plain = plain_form(query);
   for (const DType type : types_of(query)) {
-    if (fused.tail) add_tactics(query, device, type, fused, tactics);
-    // Where cuDNN would compile the activation in, the precompiled pattern and a kernel behind it compete.
+    // Where cuDNN would compile the activation in, the precompiled pattern and a kernel behind it compete; they come
+    // first, because compiling takes longer than all of the rest of a build without timing.
     const bool in_pattern = fused.tail && (!fused.tail->activation || fused.tail->is_relu());
     if (!in_pattern) add_tactics(query, device, type, plain, tactics);
+    if (fused.tail) add_tactics(query, device, type, fused, tactics);
   }
   if (tactics.empty()) return refuse("cuDNN has no configuration for it");
   return tactics;

@@ -274,7 +274,7 @@ std::vector<CudnnGraph::Config> CudnnGraph::configs(bool allow_tf32) const {
         if (config.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &handle) != 1) continue;
         const EngineNotes notes = notes_of(engine);
         if (notes.refused || (notes.tensor_cores && !allow_tf32)) continue;
-        Config c{name_of(device_, config, engine), notes.compiles};
+        Config c{name_of(device_, config, engine), notes.compiles, notes.tensor_cores};
         if (seen.insert(c.name).second) configs.push_back(std::move(c));
       }
     } catch (const Error&) {

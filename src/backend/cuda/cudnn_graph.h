@@ -73,6 +73,7 @@ class CudnnGraph {
   struct Config {
     std::string name;
     bool compiled_at_run_time = false;  // by cuDNN, 0.3 s or more
+    bool tensor_cores = false;          // FP32 operands become TF32
   };
   std::vector<Config> configs(bool allow_tf32) const;
 

@@ -50,8 +50,7 @@ void Gemm::require(cublasStatus_t status, std::string_view what) const {
 
 void Gemm::make_descriptors(const GemmProblem& p) {
   const CublasLt& lt = *device_.libraries->cublaslt;
-  const bool tf32 = p.source == DType::Float32 && device_.tf32;
-  require(lt.cublasLtMatmulDescCreate(&operation_, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+  require(lt.cublasLtMatmulDescCreate(&operation_, p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                                       CUDA_R_32F),
           "describing a product");
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {

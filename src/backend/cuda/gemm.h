@@ -22,6 +22,7 @@ struct GemmProblem {
   int64_t stride_a = 0, stride_b = 0,
           stride_bias = 0;  // elements from one product of the batch to the next; 0: the same
   DType source = DType::Float32, result = DType::Float32;
+  bool tf32 = false;  // FP32 operands are rounded to TF32
   bool bias = false, residual = false, relu = false, gelu_tanh = false;
 
   bool operator==(const GemmProblem&) const = default;

@@ -155,9 +155,10 @@ DeviceMemory::DeviceMemory(const Device& device, size_t bytes) {
 
 DeviceMemory::DeviceMemory(const Device& device, std::span<const std::byte> bytes)
     : DeviceMemory(device, bytes.size()) {
-  if (address_ != 0)
-    driver_->require(driver_->cuMemcpyHtoD(address_, bytes.data(), bytes.size()),
-                     "copying weights to the GPU");
+  if (address_ == 0) return;
+  driver_->require(driver_->cuMemcpyHtoD(address_, bytes.data(), bytes.size()), "copying weights to the GPU");
+  // The copy has left the host's memory when the call returns, but not arrived; streams do not wait for it.
+  driver_->require(driver_->cuStreamSynchronize(nullptr), "copying weights to the GPU");
 }
 
 DeviceMemory::~DeviceMemory() {

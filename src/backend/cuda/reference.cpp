@@ -46,7 +46,9 @@ class PreparedReference final : public PreparedLayer {
     const std::vector<Tensor> results = evaluate_node(node_, context, tactic_.outputs[0].dtype);
     result_extents_.assign(results.size(), {});
     for (size_t i = 0; i < results.size() && i < node_.outputs.size(); ++i)
-      if (node_.outputs[i] != kNoValue && args.outputs[i] != nullptr) store(results[i], i, args.outputs[i]);
+      if (node_.outputs[i] != kNoValue && args.outputs[i] != nullptr)
+        store(results[i], i, args.outputs[i], stream);
+    device_.driver->require(device_.driver->cuStreamSynchronize(stream), "copying results to the GPU");
   }
 
   void resolve(const LayerArgs&, SymbolValues& values) const override {
@@ -72,7 +74,7 @@ class PreparedReference final : public PreparedLayer {
     return tensor;
   }
 
-  void store(const Tensor& result, size_t index, void* address) const {
+  void store(const Tensor& result, size_t index, void* address, CUstream stream) const {
     const auto room =
         static_cast<size_t>(dtype_bytes(tactic_.outputs[index].dtype, element_count(outputs_[index])));
     if (result.dtype() != tactic_.outputs[index].dtype || result.bytes().size() > room)
@@ -81,9 +83,10 @@ class PreparedReference final : public PreparedLayer {
                                     to_string(result.extents()), index,
                                     dtype_name(tactic_.outputs[index].dtype), to_string(outputs_[index])));
     if (!result.bytes().empty())
-      device_.driver->require(device_.driver->cuMemcpyHtoD(reinterpret_cast<CUdeviceptr>(address),
-                                                           result.bytes().data(), result.bytes().size()),
-                              "copying a result to the GPU");
+      device_.driver->require(
+          device_.driver->cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(address), result.bytes().data(),
+                                            result.bytes().size(), stream),
+          "copying a result to the GPU");
     result_extents_[index] = result.extents();
   }
 

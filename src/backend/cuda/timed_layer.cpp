@@ -177,11 +177,13 @@ class CudaTimedLayer final : public TimedLayer {
     const auto pattern = make_pattern(type.dtype, limit);
     const Driver& driver = *device_->driver;
     const size_t first = std::min(bytes, pattern.size());
-    driver.require(driver.cuMemcpyHtoD(memory.address(), pattern.data(), first), "writing random data");
+    driver.require(driver.cuMemcpyHtoDAsync(memory.address(), pattern.data(), first, stream_.handle()),
+                   "writing random data");
     for (size_t done = first; done < bytes; done *= 2)
       driver.require(driver.cuMemcpyDtoDAsync(memory.address() + done, memory.address(),
                                               std::min(done, bytes - done), stream_.handle()),
                      "repeating random data");
+    stream_.synchronize();  // before the pattern goes
     return memory;
   }
 
