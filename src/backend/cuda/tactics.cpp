@@ -33,8 +33,9 @@ GeneratedFamily attention_family();
 std::vector<TacticFamily> tactic_families() {
   return {
       view_tactics(),
-      cudnn_conv_tactics(),
+      generated_tactics<depthwise_family>(),
       cublaslt_tactics(),
+      cudnn_conv_tactics(),
       generated_tactics<copy_family>(),
       generated_tactics<pointwise_family>(),
       generated_tactics<layer_norm_family>(),
@@ -42,7 +43,6 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<reduce_family>(),
       generated_tactics<arg_reduce_family>(),
       generated_tactics<group_norm_family>(),
-      generated_tactics<depthwise_family>(),
       generated_tactics<pool_family>(),
       generated_tactics<gather_family>(),
       generated_tactics<pad_family>(),
