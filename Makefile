@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
+# make cuda       build with the CUDA backend (fetches NVIDIA's headers and libraries; needs no GPU)
 # make demo       build, write a ResNet-50, build its engine, run it, print the report
 # make test       what CI runs (under 20 minutes on two cores)
 # make test-all   everything: all models at batch 1 and 8, every ISA level, emulation of an AVX2-only CPU
@@ -10,9 +11,9 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 LAUNCHER := $(if $(shell command -v ccache 2>/dev/null),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
-.PHONY: help build demo test test-all test-fast test-asan test-tsan install format tidy bench clean setup-build setup-test
+.PHONY: help build cuda test-gpu demo test test-all test-fast test-asan test-tsan install format tidy bench clean setup-build setup-test
 help:
-	@sed -n '3,6p' Makefile | sed 's/^# //'
+	@sed -n '3,7p' Makefile | sed 's/^# //'
 	@echo "make build      release build in build/          make bench    compare with ONNX Runtime and OpenVINO"
 	@echo "make install    PREFIX=$(PREFIX)                make format   clang-format what changed"
 
@@ -24,6 +25,15 @@ setup-test:
 build: setup-build
 	@cmake --preset release $(LAUNCHER) -DLATHE_TESTS=OFF >/dev/null
 	@cmake --build build -j$(JOBS)
+
+cuda: setup-build
+	@tools/setup-cuda.sh
+	@cmake --preset release $(LAUNCHER) -DLATHE_TESTS=OFF >/dev/null
+	@cmake --build build -j$(JOBS)
+
+# On a machine with a GPU: every model against the oracle, and its times.
+test-gpu: cuda
+	@tests/gpu/run.sh build out/gpu
 
 demo: build
 	@tools/demo.sh

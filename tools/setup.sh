@@ -70,5 +70,6 @@ case "${1:-build}" in
   *)
     tools/setup-python.sh
     tools/setup-web.sh test
+    tools/setup-cuda.sh  # the CUDA backend is compiled and tested without a GPU
     ;;
 esac

@@ -32,9 +32,6 @@ struct Tactic {
   std::vector<TensorType> inputs, outputs;
   // Error relative to direct summation in the same type (Winograd F(4,3) about 10).
   double error_factor = 1;
-  // A further factor for operands that are rounded to a shorter type, which the user's options allow (TF32): the limits of
-  // comparisons know it, the budget of errors does not count it.
-  double rounding_factor = 1;
   // No work is done: output 0 lies inside input 0's memory (reshape, contiguous slice). Other way round for
   // Concat: inputs lie inside the output. The memory plan places them.
   bool is_view = false;

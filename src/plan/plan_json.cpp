@@ -133,7 +133,6 @@ Json to_json(const Choice& choice) {
   Json json = {{"runner", t.runner},        {"name", t.name},      {"id", t.id}, {"in", to_json(t.inputs)},
                {"out", to_json(t.outputs)}, {"ms", choice.time_ms}};
   if (t.error_factor != 1) json["error"] = t.error_factor;
-  if (t.rounding_factor != 1) json["rounding"] = t.rounding_factor;
   if (t.is_view) json["view"] = true;
   if (t.last_resort) json["last_resort"] = true;
   if (!t.in_place_inputs.empty()) json["in_place"] = t.in_place_inputs;
@@ -146,7 +145,6 @@ Choice choice_from(const Json& json) {
            .inputs = types_from(json.at("in")),
            .outputs = types_from(json.at("out"))};
   t.error_factor = json.value("error", 1.0);
-  t.rounding_factor = json.value("rounding", 1.0);
   t.is_view = json.value("view", false);
   t.last_resort = json.value("last_resort", false);
   t.in_place_inputs = json.value("in_place", std::vector<int>{});

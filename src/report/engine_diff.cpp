@@ -11,6 +11,12 @@
 namespace lathe {
 namespace {
 
+// A tactic whose operands are rounded from FP32 to TF32, which keeps 11 bits of 24, has "_tf32" in its name. The factor is
+// against limits that allow for long FP32 sums. The budget of errors does not count it: the user's options allow it.
+double rounding_factor(const Tactic& tactic) {
+  return tactic.name.find("_tf32") != std::string::npos ? 256 : 1;
+}
+
 using Values = std::map<ValueId, Tensor>;  // of the model's graph
 
 // The oracle's run of the model, with every value kept, and evaluation of a part of it on other operands.
@@ -175,7 +181,7 @@ class LayerObserver {
       if (!difference.local) compare_with_layer(difference, id, i, actual);
       difference.limit =
           std::max(difference.limit, tolerance(compute_type(node, output), 1)) * tactic.error_factor *
-          tactic.rounding_factor;
+          rounding_factor(tactic);
       result.layers.push_back(std::move(difference));
     }
   }

@@ -133,7 +133,7 @@ class GemmKernel final : public LayerKernel {
         rank_(rank),
         source_(tactic.inputs[0].dtype),
         result_(tactic.outputs[0]),
-        tf32_(tactic.rounding_factor > 1),
+        tf32_(tactic.name.find("_tf32_") != std::string::npos),
         is_conv_(std::holds_alternative<Conv>(query.layer().op)) {
     const Node& node = query.layer();
     const Shape& out = query.graph.value(node.outputs[0]).shape;
@@ -269,7 +269,6 @@ std::vector<Tactic> list_gemms(const LayerQuery& query, const Device& device) {
       Tactic tactic{.runner = std::string(kRunner),
                     .name = fmt::format("cublaslt{}_{}", tf32 ? "_tf32" : "", rank)};
       tactic.id = hash_text(tactic.name);
-      if (tf32) tactic.rounding_factor = kTf32Factor;
       const Format format = is_conv ? kChannelsLast : kLinear;
       if (!reason.empty()) {
         tactic.inputs.resize(node.inputs.size());

@@ -199,7 +199,7 @@ class CudnnConvKernel final : public LayerKernel {
         config_(std::move(config)),
         source_(tactic.inputs[0].dtype),
         result_(tactic.outputs[0]),
-        tensor_cores_(source_ != DType::Float32 || tactic.rounding_factor > 1),
+        tensor_cores_(source_ != DType::Float32 || tactic.name.find("_tf32_") != std::string::npos),
         weight_extents_(query.graph.value(query.layer().inputs[1]).constant.extents()) {
     const Node& node = query.layer();
     weights_ = DeviceMemory(
@@ -354,8 +354,8 @@ void add_tactics(const LayerQuery& query, const Device& device, DType type, cons
     const size_t most = type == types_of(query).front() ? kMostConfigs : kFallbackConfigs;
     if (config.compiled_at_run_time ? compiled++ >= std::min(most, kMostCompiled) : listed++ >= most)
       continue;
-    tactics.push_back(skeleton(query, type, form, config.name));
-    if (type == DType::Float32 && config.tensor_cores) tactics.back().rounding_factor = kTf32Factor;
+    const bool tf32 = type == DType::Float32 && config.tensor_cores;
+    tactics.push_back(skeleton(query, type, form, (tf32 ? "tf32_" : "") + config.name));
   }
 }
 
@@ -386,8 +386,7 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Device& device) {
 std::unique_ptr<LayerKernel> make_conv(const LayerQuery& query, const Tactic& tactic, const Device& device,
                                        const PackContext& pack) {
   const bool fused = tactic.name.rfind("cudnn_conv_fused_", 0) == 0;
-  const std::string config =
-      tactic.name.substr(std::string_view("cudnn_conv_fused_").size());  // both as long
+  const std::string config = tactic.name.substr(tactic.name.find("_e") + 1);
   return std::make_unique<CudnnConvKernel>(query, tactic, fused ? fused_form(query) : plain_form(query),
                                            config, device, pack);
 }

@@ -55,9 +55,6 @@ class LayerKernel {
   virtual std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const = 0;
 };
 
-// TF32 keeps 11 bits of an operand's 24: the tactic's rounding_factor, against limits that allow for long FP32 sums.
-inline constexpr double kTf32Factor = 256;
-
 struct TacticFamily {
   std::string_view runner;
   // Tactics of the layer, supported and refused, best guess first. Nothing for operators that are not the family's.
