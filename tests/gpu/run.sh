@@ -15,13 +15,20 @@ failed=0
 
 limit() { case $1 in noTF32) echo 1e-5 ;; bf16) echo 4e-2 ;; *) echo 5e-3 ;; esac; }
 
+shapes() {
+  case $1 in
+    bert_base) echo "--shapes=input_ids:1x128,attention_mask:1x128" ;;
+    gpt2) echo "--shapes=input_ids:1x64,attention_mask:1x64" ;;
+  esac
+}
+
 for model in "${models[@]}"; do
   [ -f "$out/$model.onnx" ] || "$build/bin/lathe" zoo "$model" -o "$out/$model.onnx" >/dev/null || exit 1
   for mode in ${MODES:-noTF32 tf32 fp16}; do
     flag=--$mode
     [ "$mode" = tf32 ] && flag=
     engine=$out/$model.$mode.engine log=$out/$model.$mode.log
-    if ! timeout "${LIMIT:-120}" "$build/bin/trtexec" --onnx="$out/$model.onnx" --device=0 $flag --saveEngine="$engine" \
+    if ! timeout "${LIMIT:-120}" "$build/bin/trtexec" --onnx="$out/$model.onnx" --device=0 $flag $(shapes "$model") --saveEngine="$engine" \
       --builderOptimizationLevel="${LEVEL:-3}" --timingCacheFile="$out/timing.cache" --duration=1 --warmUp=100 \
       --noDataTransfers --useCudaGraph --dumpProfile --separateProfileRun >"$log" 2>&1; then
       printf '%-16s %-7s FAILED to build or run: %s\n' "$model" "$mode" "$(grep -E '\[E\]|Cannot find' "$log" | head -2 | cut -c1-400)"
@@ -31,7 +38,7 @@ for model in "${models[@]}"; do
     time=$(sed -n 's/.*GPU Compute Time:.*median = \([^ ]*\) ms.*/\1/p' "$log" | head -1)
     note=$(grep -o 'launched .*' "$log" | head -1 | cut -c1-110)
     built=$(sed -n 's/.*Engine built in \([0-9.]*\) sec.*/\1/p' "$log" | head -1)
-    error=$(timeout "${LIMIT:-120}" "$build/bin/lathe" diff "$out/$model.onnx" "$engine" --device=0 --threshold="$(limit "$mode")" 2>&1)
+    error=$(timeout "${LIMIT:-120}" "$build/bin/lathe" diff "$out/$model.onnx" "$engine" --device=0 $(shapes "$model") --threshold="$(limit "$mode")" 2>&1)
     status=$?
     echo "$error" >"$out/$model.$mode.diff"
     printf '%-16s %-7s %8s ms  built in %6s s  %s  %s\n' "$model" "$mode" "${time:-?}" "${built:-?}" \
