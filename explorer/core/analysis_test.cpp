@@ -154,6 +154,21 @@ TEST(Analysis, PrecisionIsThatOfTheArithmetic) {
   EXPECT_EQ(find(engine, "r").kind, "cast");
 }
 
+TEST(Analysis, JoinsAccuracyByLayer) {
+  const InputFile accuracy = recognise_file("diff.json", R"({"layers": [
+    {"layer": "conv", "local": {"relative_l2": 0.5}, "limit": 0.001, "accumulated": {"relative_l2": 0.25}, "bad": true},
+    {"layer": "gone", "local": null, "limit": 0, "accumulated": null, "bad": false}], "outputs": [], "threshold": 0.1, "passed": false})");
+  const auto engine = analyse({layers_file({kConv, kFc}, "\"x\",\"y\""), accuracy});
+  ASSERT_TRUE(find(engine, "conv").error);
+  EXPECT_EQ(find(engine, "conv").error->local, 0.5);
+  EXPECT_EQ(find(engine, "conv").error->accumulated, 0.25);
+  EXPECT_FALSE(find(engine, "fc").error);
+  EXPECT_NE(engine.notes.back().text.find("1 of 2 accuracy records"), std::string::npos);
+  const bool found = std::any_of(engine.findings.begin(), engine.findings.end(),
+                                 [](const Finding& f) { return f.id == "inaccurate-layer"; });
+  EXPECT_TRUE(found);
+}
+
 TEST(Analysis, MemoryOverExecutionOrder) {
   const auto engine = analyse({layers_file({layer("a", "T", tensor("x", "10"), tensor("p", "100")),
                                             layer("b", "T", tensor("p", "100"), tensor("q", "50")),
