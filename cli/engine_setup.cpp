@@ -106,7 +106,9 @@ std::shared_ptr<const Engine> build_engine(const Options& options, std::shared_p
     engine = builder.build(network, make_build_options(options, std::move(profiles), log));
   } catch (const std::exception& error) {
     log.set_status("");
-    fail(error, {"Engine could not be created from network", "Building engine failed", kNoEngine, kNoSetUp});
+    const Error named(ErrorKind::System,
+                      options.model.onnx + ": " + error.what());  // what failed to fit into memory, say
+    fail(named, {"Engine could not be created from network", "Building engine failed", kNoEngine, kNoSetUp});
   }
   log.set_status("");
   if (options.build.monitor_memory) report_memory(log);
@@ -179,12 +181,11 @@ std::shared_ptr<const Engine> load_engine(const std::string& file, std::shared_p
     } else {
       WarningsOnly observer(log);  // the line below says what happened
       engine = Builder(backend, observer).retarget(*plan);
-      log.library(
-          Severity::Warning,
-          fmt::format(
-              "{} has no section for this device ({}): made one in {} seconds, untimed. --saveEngine keeps it; `lathe "
-              "retune {} -o new.engine` times it and keeps it.",
-              file, fit.reason, format_number(seconds_since(start)), file));
+      log.library(Severity::Warning,
+                  fmt::format("{} has no section for this device ({}): made one in {} seconds, untimed. "
+                              "--saveEngine keeps it; `lathe "
+                              "retune {} -o new.engine` times it and keeps it.",
+                              file, fit.reason, format_number(seconds_since(start)), file));
     }
     log.info(fmt::format("Engine deserialized in {} sec.", format_number(seconds_since(start))));
     return engine;

@@ -34,7 +34,9 @@ def verdict(t, what, *words, keep=None):
         return keep_file(t, keep, before, None)
     errors = [line for line in r.lines("err") if line.startswith(("[E]", "Cannot find any"))]
     t.check(r.code == 0 or (r.code == 1 and errors), f"{what}: exit {r.code}", r)
-    t.check(not any(bug in line for line in r.err for bug in ("internal error", "runtime error", "Sanitizer", "bad_alloc", "std::")),
+    # (What a file asks of a backend that cannot do it is the file's fault: "engine file ... is damaged: ... internal error ...".)
+    own = [line for line in r.err if "is damaged: " not in line]
+    t.check(not any(bug in line for line in own for bug in ("internal error", "runtime error", "Sanitizer", "bad_alloc", "std::")),
             f"{what}: our own bug", r)
     loose = [line for line in r.err if not STAMPED.match(line) and not line.startswith(("Cannot find any", "  "))]  # "  ": a list's entry
     t.check(not loose, f"{what}: an error of more than one line", r)

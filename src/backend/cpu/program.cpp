@@ -21,8 +21,8 @@ std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& 
   static const std::vector<TacticFamily> families = tactic_families();
   for (const TacticFamily& family : families)
     if (family.runner == tactic.runner) return family.make(query, tactic, machine, pack);
-  check(false, fmt::format("layer '{}': no tactic family '{}'", query.layer().name, tactic.runner));
-  return nullptr;
+  throw_input_error(
+      fmt::format("layer '{}': this build has no tactic family '{}'", query.layer().name, tactic.runner));
 }
 
 void for_each_parallel(ThreadPool& pool, size_t count, const std::function<void(size_t)>& body) {
