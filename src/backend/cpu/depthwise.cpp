@@ -19,6 +19,7 @@ namespace {
 constexpr std::string_view kRunner = "DepthwiseConvolution";
 
 const DepthwiseTable& depthwise_table(Isa isa) {
+  if (isa >= Isa::Avx512Bf16) return depthwise_table_avx512_bf16();
   return isa == Isa::Avx2 ? depthwise_table_avx2() : depthwise_table_avx512();
 }
 

@@ -37,5 +37,6 @@ struct DepthwiseTable {
 
 const DepthwiseTable& depthwise_table_avx2();
 const DepthwiseTable& depthwise_table_avx512();
+const DepthwiseTable& depthwise_table_avx512_bf16();
 
 }  // namespace lathe::cpu
