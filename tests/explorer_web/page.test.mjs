@@ -25,7 +25,7 @@ after(async () => { await browser?.close(); });
 async function open(name, use, { hash = "", width = 1280, height = 800, colorScheme = "light" } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme });
   const page = await context.newPage();
-  page.setDefaultTimeout(15000);
+  page.setDefaultTimeout(60000); // for a machine with much else to do
   const wrong = [];
   page.on("request", (request) => { if (request.url().split("#")[0] !== `file://${folder}/${name}.html`) wrong.push(`request ${request.url()}`); });
   page.on("pageerror", (error) => wrong.push(`error ${error.message}`));

@@ -7,14 +7,15 @@ import { h, type Child } from "./dom";
 import { textWidth } from "./text_width";
 
 export const kRowHeight = 26;
-const kTitleScale = 13 / 11.5;
+export const kTableScale = 13 / 11.5;
+const kPadding = 16;
 
 export interface GridColumn { id: string; title: string; tip: string; width: number; numeric: boolean; grow?: boolean }
 
 export interface GridOptions {
   label: string;
   columns: () => readonly GridColumn[];
-  cell: (row: number, column: GridColumn) => Child | readonly Child[];
+  cell: (row: number, column: GridColumn, room: number) => Child | readonly Child[];  // room: pixels for text
   rowTip?: (row: number) => string;
   sort: (column: GridColumn) => void;
   sortedBy: () => { id: string; descending: boolean } | null;
@@ -51,7 +52,7 @@ export class Grid {
 
   // Wide enough for the title with its arrow; pictures' text is a little smaller than a table's.
   private width_(column: GridColumn): number {
-    return Math.max(column.width, Math.ceil(textWidth(`${column.title} ▾`, true) * kTitleScale) + 20);
+    return Math.max(column.width, Math.ceil(textWidth(`${column.title} ▾`, true) * kTableScale) + 20);
   }
 
   setRows(rows: readonly number[]): void {
@@ -103,6 +104,9 @@ export class Grid {
     const first = Math.max(0, Math.floor(this.scroller_.scrollTop / kRowHeight) - 8);
     const last = Math.min(this.rows_.length, first + Math.ceil(this.scroller_.clientHeight / kRowHeight) + 16);
     const selected = this.options.selected();
+    const widths = columns.map((column) => this.width_(column));
+    const spare = Math.max(0, this.scroller_.clientWidth - widths.reduce((sum, width) => sum + width, 0));
+    const rooms = columns.map((column, i) => widths[i]! + (column.grow ? spare : 0) - kPadding);
     const elements: HTMLElement[] = [];
     for (let position = first; position < last; position += 1) {
       const row = this.rows_[position]!;
@@ -110,7 +114,7 @@ export class Grid {
         class: position === this.cursor_ ? "grid-row cursor" : "grid-row", role: "row", "aria-rowindex": position + 2,
         "aria-selected": String(selected.has(row)), "data-row": row, "data-position": position,
         style: `transform:translateY(${position * kRowHeight}px)`,
-      }, columns.map((column) => h("div", { role: "gridcell", class: column.numeric ? "number" : null }, this.options.cell(row, column)))));
+      }, columns.map((column, i) => h("div", { role: "gridcell", class: column.numeric ? "number" : null }, this.options.cell(row, column, rooms[i]!)))));
     }
     this.body_.replaceChildren(...elements);
   }

@@ -8,8 +8,9 @@ import { layerColour } from "../data/engine_model";
 import { facetCounts, filterLayers, kFacets, kNoFacets, type Facet } from "../data/filter";
 import * as numbers from "../data/numbers";
 import { breakable, copyButton, download, h, simpleTable, type Child } from "../ui/dom";
-import { Grid, type GridColumn } from "../ui/grid";
+import { Grid, kTableScale, type GridColumn } from "../ui/grid";
 import type { State, Store } from "../ui/store";
+import { textWidth } from "../ui/text_width";
 import type { View } from "./view";
 
 const kFilterHelp = "Words must all occur in name, type, tactic or ONNX nodes. Also: type: precision: verdict: kind: tactic: runner: " +
@@ -30,7 +31,7 @@ export function makeLayers(store: Store): View {
   const grid = new Grid({
     label: "Layers",
     columns: gridColumns,
-    cell: (row, column) => cell(row, columnById(column.id)!),
+    cell: (row, column, room) => cell(row, columnById(column.id)!, room),
     sortedBy: () => sort,
     sort: (column) => {
       const first = column.numeric && column.id !== "index";
@@ -41,14 +42,17 @@ export function makeLayers(store: Store): View {
     select: (rows, focus) => store.update({ selected: rows, focus }),
   });
 
-  function cell(row: number, column: Column): Child | Child[] {
+  function cell(row: number, column: Column, room: number): Child | Child[] {
     const text = cellText(model, column, row);
     if (column.id === "type") return [h("i", { class: `swatch k-${layerColour(model, row, store.state.colours === "time" ? "type" : store.state.colours).key}` }), text];
     if (column.id === "share") {
       const value = column.number!(model, row) ?? 0;
       return [h("i", { class: "share-bar", style: `width:${Math.min(100, (100 * value * model.sumMs) / 100 / (model.maxMs || 1)) || 0}%` }), h("span", {}, text)];
     }
-    return column.number ? text : h("span", { title: text }, text);
+    if (column.number) return text;
+    // A name that is too long says most in its short form.
+    const short = column.id === "name" && textWidth(text) * kTableScale > room;
+    return h("span", { title: text }, short ? model.shortNames[row]! : text);
   }
 
   const search = h("input", { type: "search", class: "filter", placeholder: "Filter: words, type:conv, time>0.1, -reformat", "aria-label": "Filter layers", "data-tip": kFilterHelp, spellcheck: "false" });
