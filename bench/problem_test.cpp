@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "problem.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace lathe::bench {
+namespace {
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_problem(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Problem, ConvolutionWithDefaults) {
+  const Problem p = parse_problem("conv:n2c64h56w56k32r3s3,f32,relu");
+  const Node& node = p.graph.node(p.node);
+  EXPECT_EQ(to_string(p.graph.value(node.outputs[0]).shape), "[2, 32, 56, 56]");
+  EXPECT_EQ(node.epilogue.to_string(), "Relu(0)");
+  EXPECT_DOUBLE_EQ(p.operations, 2.0 * 2 * 32 * 56 * 56 * 64 * 9);
+  EXPECT_FALSE(p.bf16);
+}
+
+TEST(Problem, StridesGroupsAndOtherKinds) {
+  const Problem depthwise = parse_problem("conv:c96h112k96r5u2g96,bf16,silu");
+  EXPECT_DOUBLE_EQ(depthwise.operations, 2.0 * 96 * 56 * 56 * 25);
+  EXPECT_TRUE(depthwise.bf16);
+  EXPECT_DOUBLE_EQ(parse_problem("matmul:m128n768k3072,add").operations, 2.0 * 128 * 768 * 3072);
+  EXPECT_DOUBLE_EQ(parse_problem("attention:b1h12s128d64").operations, 4.0 * 12 * 128 * 128 * 64);
+}
+
+TEST(Problem, ErrorsSayWhatAndWhere) {
+  EXPECT_NE(error_of("gemm").find("expected conv:, matmul: or attention:"), std::string::npos);
+  EXPECT_NE(error_of("pool:n1").find("unknown kind 'pool'"), std::string::npos);
+  EXPECT_NE(error_of("conv:n1c3h2z").find("at 'z'"), std::string::npos);
+  EXPECT_NE(error_of("conv:c64h56w56").find("'k' and its number are missing"), std::string::npos);
+  EXPECT_NE(error_of("conv:c10h5k10r3g3").find("do not divide into 3 groups"), std::string::npos);
+  EXPECT_NE(error_of("matmul:m1n2k3,tanh").find("unknown word 'tanh'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lathe::bench
