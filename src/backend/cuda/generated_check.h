@@ -36,6 +36,8 @@ struct LayerCase {
   // The first dim of inputs that have the rank and batch of input 0 is a symbol: a kernel made for all batches.
   bool dynamic_batch = false;
   TensorType from, to;  // of a Reformat
+  // The emulator is slow: it runs this many tactics of each type and format.
+  int emulated = 100;
 };
 
 // How many tactics were run. Differences are test failures that name all of it. Cases that come together are compiled

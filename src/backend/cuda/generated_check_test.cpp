@@ -16,6 +16,7 @@
 #include <new>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "backend/cuda/generated_layer.h"
 #include "backend/cuda/libraries.h"
@@ -82,7 +83,9 @@ Problem make_problem(const LayerCase& layer) {
   if (!layer.epilogue.empty()) editor.set_epilogue(p.node, layer.epilogue, operand_ids);
   editor.set_allowed_types(p.node, layer.allowed_types);
   for (const ValueId v : outputs) editor.mark_output(v);
-  EvaluateContext context{.inputs = p.inputs, .output_count = outputs.size(), .symbols = &p.symbols};
+  static ThreadPool pool(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  EvaluateContext context{
+      .inputs = p.inputs, .output_count = outputs.size(), .symbols = &p.symbols, .pool = &pool};
   p.expected = evaluate_node(p.graph.node(p.node), context, p.graph.value(outputs[0]).dtype);
   p.expected.resize(outputs.size());
   return p;
@@ -396,8 +399,11 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
     problems.push_back(make_problem(layer));
     const Problem& p = problems.back();
     const LayerQuery query{p.graph, p.node, p.ranges};
+    std::map<std::string, int> seen;  // per types
     for (const Tactic& tactic : family.list(query))
-      if (tactic.support.ok) runs.push_back({problems.size() - 1, tactic, family.generate(query, tactic)});
+      if (tactic.support.ok &&
+          (gpu() || seen[describe(tactic).substr(tactic.name.size())]++ < layer.emulated))
+        runs.push_back({problems.size() - 1, tactic, family.generate(query, tactic)});
   }
   std::vector<const KernelSource*> kernels;
   for (const Run& run : runs)

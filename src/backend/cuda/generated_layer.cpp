@@ -16,6 +16,7 @@ GeneratedLaunch::GeneratedLaunch(const KernelSource& source, const GpuKernel& ke
     shape_.grid[d] = static_cast<unsigned>(blocks);
   }
   shape_.block[0] = static_cast<unsigned>(source.threads);
+  shape_.early = true;
   shape_.shared_bytes = static_cast<unsigned>(source.shared_bytes);
   for (const KernelArg& arg : source.args) numbers_.push_back(upper_extent(arg.value, symbols));
 }

@@ -16,6 +16,8 @@ GeneratedFamily group_norm_family();
 GeneratedFamily pool_family();
 GeneratedFamily depthwise_family();
 GeneratedFamily resize_family();
+GeneratedFamily gemm_family();
+GeneratedFamily attention_family();
 namespace {
 
 const std::vector<DType> kHalf = {DType::Float16};
@@ -118,6 +120,63 @@ TEST(CudaSpeed, DISABLED_Windows) {
                   .inputs = {{.extents = {8, 256, 40, 40}}},
                   .allowed_types = kHalf},
                  "resize");
+}
+
+LayerCase fp16_case(Op op, std::vector<CheckedInput> inputs) {
+  LayerCase layer{
+      .op = std::move(op), .inputs = std::move(inputs), .allowed_types = kHalf, .tolerance = 2e-5};
+  layer.rounding = 1.5;
+  return layer;
+}
+
+TEST(CudaSpeed, DISABLED_Convolutions) {
+  const auto conv = [](std::string_view name, int64_t n, int64_t c, int64_t m, int64_t k, int64_t s,
+                       int64_t size, bool residual) {
+    LayerCase layer = fp16_case(
+        Conv{.kernel = {k, k}, .strides = {s, s}, .pads_begin = {k / 2, k / 2}, .pads_end = {k / 2, k / 2}},
+        {{.extents = {n, c, size, size}},
+         {.extents = {m, c, k, k}, .constant = true, .low = -0.1, .high = 0.1},
+         {.extents = {m}, .constant = true}});
+    layer.epilogue = PointwiseProgram::parse(residual ? "Add(0,1) Relu(2)" : "Relu(0)", residual ? 2 : 1);
+    if (residual) layer.operands = {{.extents = {n, m, size / s, size / s}}};
+    time_generated(gemm_family(), layer, std::string(name) + " b" + std::to_string(n));
+  };
+  for (const int64_t n : {1, 8}) {
+    conv("stem_7x7s2", n, 3, 64, 7, 2, 224, false);
+    conv("l1_3x3_64", n, 64, 64, 3, 1, 56, false);
+    conv("l1_1x1_64_256_res", n, 64, 256, 1, 1, 56, true);
+    conv("l2_3x3_128", n, 128, 128, 3, 1, 28, false);
+    conv("l2_1x1_512_128", n, 512, 128, 1, 1, 28, false);
+    conv("l3_3x3s2_256", n, 256, 256, 3, 2, 28, false);
+    conv("l3_3x3_256", n, 256, 256, 3, 1, 14, false);
+    conv("l3_1x1_256_1024_res", n, 256, 1024, 1, 1, 14, true);
+    conv("l4_3x3_512", n, 512, 512, 3, 1, 7, false);
+    conv("l4_1x1_2048_512", n, 2048, 512, 1, 1, 7, false);
+  }
+  conv("l1_3x3_64", 32, 64, 64, 3, 1, 56, false);
+  conv("l3_3x3_256", 32, 256, 256, 3, 1, 14, false);
+}
+
+TEST(CudaSpeed, DISABLED_Products) {
+  const auto product = [](int64_t m, int64_t n, int64_t k) {
+    time_generated(gemm_family(),
+                   fp16_case(MatMul{}, {{.extents = {m, k}},
+                                        {.extents = {k, n}, .constant = true, .low = -0.1, .high = 0.1}}),
+                   "product " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k));
+  };
+  for (const int64_t m : {128, 4096}) {
+    product(m, 768, 768);
+    product(m, 2304, 768);
+    product(m, 3072, 768);
+    product(m, 768, 3072);
+  }
+  for (const auto& [b, s] : {std::pair<int64_t, int64_t>{1, 128}, {32, 128}, {1, 197}, {32, 197}}) {
+    LayerCase layer =
+        fp16_case(Attention{.scale = 0.125f},
+                  {{.extents = {b, 12, s, 64}}, {.extents = {b, 12, s, 64}}, {.extents = {b, 12, s, 64}}});
+    layer.rounding = 3;
+    time_generated(attention_family(), layer, "attention b" + std::to_string(b) + " s" + std::to_string(s));
+  }
 }
 
 }  // namespace

@@ -106,6 +106,8 @@ KernelSource KernelBuilder::finish() {
   for (size_t i = 0; i < parameters_.size(); ++i) s += (i ? ", " : "") + parameters_[i];
   s += ") {\n";
   for (const std::string& cast : casts_) s += cast + "\n";
+  s += "allow_next_kernel();\n";
+  if (!waits_itself_) s += "wait_for_previous_kernel();\n";
   s += body_ + "}\n";
   s.insert(0, device_primitives());
   return std::move(kernel_);

@@ -33,7 +33,8 @@ struct KernelArg {
   std::string block;
 };
 
-// One launch. Nothing is launched when a grid dim is 0.
+// One launch. Every kernel lets the next one start early and waits for the one before it (programmatic dependent launch), so
+// that launching and loading of weights overlap with the end of that one. Nothing is launched when a grid dim is 0.
 struct KernelSource {
   std::string entry;   // name of the __global__ function
   std::string source;  // complete
@@ -80,6 +81,8 @@ class KernelBuilder {
   void set_wide(bool wide) { wide_ = wide; }
   // Results in 16 bits do not need the last bits of exp and division.
   void set_fast_math(bool fast) { fast_ = fast; }
+  // The kernel calls wait_for_previous_kernel() itself, after what does not depend on other kernels.
+  void waits_itself() { waits_itself_ = true; }
   KernelSource& kernel() { return kernel_; }
   // The whole source.
   KernelSource finish();
@@ -91,7 +94,7 @@ class KernelBuilder {
   std::vector<std::string> parameters_, casts_;
   std::map<std::string, std::string, std::less<>> known_;  // what was asked for -> its name
   std::string globals_, body_;
-  bool wide_ = false, fast_ = false;
+  bool wide_ = false, fast_ = false, waits_itself_ = false;
 };
 
 }  // namespace lathe::cuda

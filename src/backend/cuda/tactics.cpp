@@ -29,6 +29,7 @@ GeneratedFamily pad_family();
 GeneratedFamily resize_family();
 GeneratedFamily trilu_family();
 GeneratedFamily attention_family();
+GeneratedFamily gemm_family();
 
 std::vector<TacticFamily> tactic_families() {
   return {
@@ -36,6 +37,7 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<depthwise_family>(),
       cublaslt_tactics(),
       cudnn_conv_tactics(),
+      generated_tactics<gemm_family>(),
       generated_tactics<copy_family>(),
       generated_tactics<pointwise_family>(),
       generated_tactics<layer_norm_family>(),
