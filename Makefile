@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 LAUNCHER := $(if $(shell command -v ccache 2>/dev/null),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
-.PHONY: help build cuda test-gpu demo test test-all test-fast test-asan test-tsan install format tidy bench clean setup-build setup-test
+.PHONY: help explorer build cuda test-gpu demo test test-all test-fast test-asan test-tsan install format tidy bench clean setup-build setup-test
 help:
 	@sed -n '3,7p' Makefile | sed 's/^# //'
 	@echo "make build      release build in build/          make bench    compare with ONNX Runtime and OpenVINO"
@@ -74,6 +74,12 @@ test-all: setup-test
 bench: setup-test build
 	@cmake --build build -j$(JOBS) --target bench_runner bench_problems
 	@.venv/bin/python bench/compare.py $(BENCH_ARGS)
+
+# .venv-explorer with `import lathe_explorer` in it.
+explorer: setup-build
+	@tools/setup.sh explorer
+	@cmake --preset release $(LAUNCHER) -DLATHE_TESTS=OFF >/dev/null
+	@tools/setup-explorer.sh
 
 install: build
 	@cmake --install build --prefix $(PREFIX)

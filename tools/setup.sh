@@ -3,7 +3,7 @@
 #
 # Installs what a target needs from Debian's packages, the explorer page's parts from npm and, for tests, the pinned Python
 # peers into .venv.
-# usage: tools/setup.sh build|test|dev
+# usage: tools/setup.sh build|explorer|test|dev
 # As root or with sudo it installs (asking first when a person is at the terminal); otherwise it prints the exact line to
 # run and exits with 1.
 set -euo pipefail
@@ -13,12 +13,14 @@ cd "$(dirname "$0")/.."
 build=(g++ cmake ninja-build pkg-config libdnnl-dev ocl-icd-opencl-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libzip-dev zlib1g-dev
   python3 python3-venv)  # npm, where the machine has none (setup-web.sh)
 # The browser opens the explorer's page; without a font its texts have no width.
-test=(libgtest-dev chromium fonts-liberation)
+explorer=(python3-dev)  # the Python package is a C++ module
+test=(libgtest-dev chromium fonts-liberation "${explorer[@]}")
 dev=(clang-format-14 clang-tidy-14 ccache)
 slow=(qemu-user)  # an AVX2-only CPU under emulation
 
 case "${1:-build}" in
   build) wanted=("${build[@]}") ;;
+  explorer) wanted=("${build[@]}" "${explorer[@]}") ;;
   test) wanted=("${build[@]}" "${test[@]}") ;;
   test-all) wanted=("${build[@]}" "${test[@]}" "${slow[@]}") ;;
   dev) wanted=("${build[@]}" "${test[@]}" "${slow[@]}" "${dev[@]}") ;;

@@ -22,7 +22,7 @@ LAYERS = [
     {"runtime"},
     {"builder"},
     {"report", "explorer/core", "explorer/web"},
-    {"cli", "python", "bench", "examples"},
+    {"cli", "python", "bench", "examples", "explorer/python"},
 ]
 # The runtime links no ONNX reader, no pass and no tuner, though they lie below it.
 FORBIDDEN = {"runtime": {"onnx", "passes", "quant", "tune"}}

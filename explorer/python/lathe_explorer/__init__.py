@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""See where an inference engine's time goes.
+
+    import lathe_explorer
+    report = lathe_explorer.load("layers.json", "profile.json", "times.json")
+    report.engine.layers                       # a dataframe, one row per layer
+    report.engine.by_type
+    print(report.text())
+
+    ab = lathe_explorer.load(["a.layers.json", "a.profile.json"], ["b.layers.json", "b.profile.json"])
+    ab.rows                                    # layers of both, aligned by their ONNX nodes
+
+Files are of TensorRT 8 to 11 or of Lathe; reading, join, roofline, findings and comparison are those of `lathe explore`.
+`lathe_explorer.trex` has the names of NVIDIA's engine explorer.
+"""
+from ._core import Analysis as _Analysis  # noqa: F401
+from .report import Engine, Report, load
+
+__all__ = ["Engine", "Report", "load"]
+__version__ = "0.1.0"

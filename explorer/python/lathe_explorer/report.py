@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports and their dataframes. Everything is taken from analysis.json (docs/schema); nothing is computed here."""
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from . import _core
+
+Path = str | os.PathLike[str]
+
+
+def _read(path: Path) -> tuple[str, str]:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return os.fspath(path), file.read()
+
+
+class Engine:
+    """One engine of a report. `data` is its part of analysis.json."""
+
+    def __init__(self, data: dict[str, Any], report: Report, index: int):
+        self.data, self._report, self._index = data, report, index
+
+    @property
+    def name(self) -> str:
+        return self.data["name"]
+
+    @property
+    def statistics(self) -> dict[str, Any]:
+        return self.data["statistics"]
+
+    @cached_property
+    def layers(self) -> pd.DataFrame:
+        """One row per layer, in execution order; times, roofline and errors as columns of their own, missing values NaN."""
+        rows = []
+        for layer in self.data["layers"]:
+            row = {k: v for k, v in layer.items() if k not in ("time", "roofline", "error", "origins", "attributes")}
+            row["onnx_nodes"] = [o["name"] for o in layer["origins"]]
+            row.update(layer["time"] or {})
+            row.update({k: v for k, v in layer["roofline"].items() if k != "precision"})
+            row.update({f"error_{k}": v for k, v in (layer["error"] or {}).items() if k != "text"})
+            rows.append(row)
+        return pd.DataFrame(rows).set_index("index")
+
+    @cached_property
+    def onnx_nodes(self) -> pd.DataFrame:
+        """One row per ONNX node in a layer, with its flops and bytes."""
+        rows = [{"layer": layer["index"], **origin} for layer in self.data["layers"] for origin in layer["origins"]]
+        return pd.DataFrame(rows, columns=["layer", "name", "op_type", "flops", "bytes", "saved_bytes"])
+
+    @cached_property
+    def tensors(self) -> pd.DataFrame:
+        return pd.DataFrame(self.data["tensors"])
+
+    def _groups(self, by: str) -> pd.DataFrame:
+        return pd.DataFrame(self.data["groups"][by]).drop(columns="layers", errors="ignore").set_index("key")
+
+    @property
+    def by_type(self) -> pd.DataFrame:
+        return self._groups("by_type")
+
+    @property
+    def by_precision(self) -> pd.DataFrame:
+        return self._groups("by_precision")
+
+    @property
+    def by_tactic(self) -> pd.DataFrame:
+        return self._groups("by_tactic")
+
+    @cached_property
+    def findings(self) -> pd.DataFrame:
+        return pd.DataFrame(self.data["findings"], columns=["id", "title", "severity", "confidence", "gain_ms", "evidence", "action", "command", "layers"])
+
+    @cached_property
+    def iterations(self) -> pd.DataFrame:
+        """One row per measured query; empty without a times file."""
+        return pd.DataFrame(self.data["iterations"] or {"latency_ms": [], "compute_ms": [], "start_ms": []})
+
+    @property
+    def memory(self) -> pd.Series:
+        """Bytes alive while each layer runs."""
+        return pd.Series(self.data["memory"]["steps"], name="bytes")
+
+    def dot(self) -> str:
+        """The graph for Graphviz."""
+        return self._report._analysis.dot(self._index)
+
+    def svg(self) -> str:
+        """The graph as a picture."""
+        return self._report._analysis.svg(self._index)
+
+
+class Report:
+    """What `load` returns: engines, and the comparison of the first with each other one."""
+
+    def __init__(self, analysis: _core.Analysis):
+        self._analysis = analysis
+        self.data: dict[str, Any] = json.loads(analysis.json())
+        self.engines = [Engine(data, self, i) for i, data in enumerate(self.data["engines"])]
+
+    @property
+    def engine(self) -> Engine:
+        return self.engines[0]
+
+    @property
+    def comparison(self) -> dict[str, Any] | None:
+        return self.data["comparison"]
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """The aligned layers of the first two engines."""
+        return self.rows_of(1)
+
+    def rows_of(self, candidate: int) -> pd.DataFrame:
+        if self.comparison is None:
+            raise ValueError("one engine has nothing to be compared with: load two")
+        return pd.DataFrame(self.comparison["pairs"][candidate - 1]["rows"]).set_index("id")
+
+    def waterfall(self, candidate: int = 1, by_type: bool = False) -> pd.DataFrame:
+        """From the layer sum of the first engine to that of another; the bars add up exactly."""
+        if self.comparison is None:
+            raise ValueError("one engine has nothing to be compared with: load two")
+        pair = self.comparison["pairs"][candidate - 1]
+        return pd.DataFrame(pair["waterfall_by_type" if by_type else "waterfall"])
+
+    def text(self) -> str:
+        return self._analysis.text()
+
+    def markdown(self) -> str:
+        return self._analysis.markdown()
+
+    def junit(self) -> str:
+        return self._analysis.junit()
+
+    def save(self, path: Path) -> None:
+        """Writes analysis.json, which `lathe explore` does not need but every script can read."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self._analysis.json())
+
+
+def load(*files: Path | Sequence[Path], names: Sequence[str] = (), peaks: Mapping[str, float] | None = None,
+         shape_profile: int | None = None, fail_if: str = "") -> Report:
+    """Reads the files of one engine, or one list of files per engine.
+
+    peaks: the roof, for example {"FP16": 312e12, "memory": 1.5e12}; without it the best rates of the profile stand in.
+    fail_if: conditions as of `lathe explore --fail-if`; the result is in `comparison["checks"]`.
+    Raises ValueError with file and field for what cannot be read.
+    """
+    lists = [f for f in files if not isinstance(f, (str, os.PathLike))]
+    if lists and len(lists) != len(files):
+        raise ValueError("load takes files of one engine, or one list per engine, but not both")
+    engines = [list(group) for group in lists] if lists else [list(files)]
+    contents = [[_read(path) for path in group] for group in engines]  # type: ignore[arg-type]
+    return Report(_core.analyse(contents, list(names), dict(peaks or {}), shape_profile, fail_if))
