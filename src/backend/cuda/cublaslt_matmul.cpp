@@ -204,10 +204,9 @@ class GemmKernel final : public LayerKernel {
     if (is_conv_ || (op_.transpose_b && constant.rank() > 1)) return convert_floats(constant, source_);
     const Extents& e = constant.extents();
     const int64_t n = e.size() > 1 ? e.back() : 1, k = e.size() > 1 ? e[e.size() - 2] : e.at(0);
-    return convert_floats(constant, source_, [=](int64_t i) {
-      const int64_t matrix = i / (n * k), within = i % (n * k);
-      return matrix * n * k + within % k * n + within / k;
-    });
+    const int64_t extents[] = {constant.size() / std::max<int64_t>(1, n * k), n, k},
+                  strides[] = {n * k, 1, n};
+    return convert_floats(constant, source_, extents, strides);
   }
 
   const Device& device_;

@@ -65,7 +65,7 @@ class CudaBackend final : public Backend {
   }
 
   std::unique_ptr<TimedLayer> prepare_timing(const LayerQuery& query, const Tactic& tactic) const override {
-    return prepare_timed_layer(query, tactic, device_);
+    return prepare_timed_layer(query, tactic, device_, timing_);
   }
 
   std::unique_ptr<Program> compile(const ProgramSpec& spec) const override {
@@ -142,6 +142,7 @@ class CudaBackend final : public Backend {
   }
 
   std::shared_ptr<const Device> device_;
+  mutable TimingMemory timing_;
   Target target_;
   std::vector<TacticFamily> families_;
 };

@@ -255,10 +255,8 @@ class CudnnConvKernel final : public LayerKernel {
   std::vector<std::byte> packed_weights(const Tensor& constant) const {
     const Extents& e = constant.extents();
     const int64_t channels = e[1], pixels = element_count(e) / std::max<int64_t>(1, e[0] * e[1]);
-    return convert_floats(constant, source_, [=](int64_t i) {
-      const int64_t c = i % channels, p = i / channels % pixels, m = i / channels / pixels;
-      return (m * channels + c) * pixels + p;
-    });
+    const int64_t extents[] = {e[0], pixels, channels}, strides[] = {channels * pixels, 1, pixels};
+    return convert_floats(constant, source_, extents, strides);
   }
 
   const Device& device_;

@@ -53,23 +53,42 @@ std::optional<FusedTail> fused_tail(const LayerQuery& query, size_t channel_axis
   return tail;
 }
 
-std::vector<std::byte> convert_floats(const Tensor& constant, DType dtype,
-                                      const std::function<int64_t(int64_t)>& index) {
-  const std::vector<double> values = constant.to_doubles();
-  const auto size = static_cast<size_t>(dtype_bytes(dtype, 1));
-  std::vector<std::byte> bytes(values.size() * size);
-  for (size_t i = 0; i < values.size(); ++i) {
-    const auto value =
-        static_cast<float>(values[index ? static_cast<size_t>(index(static_cast<int64_t>(i))) : i]);
-    if (dtype == DType::Float32) {
-      std::memcpy(bytes.data() + i * size, &value, size);
-    } else {
-      check(dtype == DType::Float16 || dtype == DType::BFloat16, "a float type of 16 or 32 bits expected");
-      const uint16_t bits = dtype == DType::Float16 ? float_to_fp16(value) : float_to_bf16(value);
-      std::memcpy(bytes.data() + i * size, &bits, size);
-    }
+std::vector<std::byte> convert_floats(const Tensor& constant, DType dtype, std::span<const int64_t> extents,
+                                      std::span<const int64_t> strides) {
+  std::vector<float> wide;  // unless the constant is FP32 already
+  std::span<const float> values;
+  if (constant.dtype() == DType::Float32) {
+    values = constant.data<float>();
+  } else {
+    const std::vector<double> doubles = constant.to_doubles();
+    wide.assign(doubles.begin(), doubles.end());
+    values = wide;
   }
+  check(extents.size() == 3 && extents[0] * extents[1] * extents[2] == static_cast<int64_t>(values.size()),
+        "a constant of another size than its new order");
+  std::vector<std::byte> bytes(values.size() * static_cast<size_t>(dtype_bytes(dtype, 1)));
+  std::byte* out = bytes.data();
+  for (int64_t i = 0; i < extents[0]; ++i)
+    for (int64_t j = 0; j < extents[1]; ++j) {
+      const float* row = values.data() + i * strides[0] + j * strides[1];
+      for (int64_t k = 0; k < extents[2]; ++k) {
+        const float value = row[k * strides[2]];
+        if (dtype == DType::Float32) {
+          std::memcpy(out, &value, sizeof value);
+          out += sizeof value;
+        } else {
+          const uint16_t bits = dtype == DType::Float16 ? float_to_fp16(value) : float_to_bf16(value);
+          std::memcpy(out, &bits, sizeof bits);
+          out += sizeof bits;
+        }
+      }
+    }
   return bytes;
+}
+
+std::vector<std::byte> convert_floats(const Tensor& constant, DType dtype) {
+  const int64_t extents[] = {1, 1, constant.size()}, strides[] = {0, 0, 1};
+  return convert_floats(constant, dtype, extents, strides);
 }
 
 std::vector<std::byte> channel_vector(const Tensor& constant, int64_t channels, DType dtype) {

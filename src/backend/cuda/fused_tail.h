@@ -4,8 +4,8 @@
 // runs as a pointwise kernel behind the library's (epilogue.h).
 #pragma once
 
-#include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "backend/tactic.h"
@@ -26,8 +26,10 @@ std::optional<FusedTail> fused_tail(const LayerQuery& query, size_t channel_axis
 // A constant vector over the result's channels in type `dtype`, its single value repeated if it has just one.
 std::vector<std::byte> channel_vector(const Tensor& constant, int64_t channels, DType dtype);
 
-// A constant's elements in type `dtype` (16 or 32 bit float), in the order of `index(i)`.
-std::vector<std::byte> convert_floats(const Tensor& constant, DType dtype,
-                                      const std::function<int64_t(int64_t)>& index = nullptr);
+// A constant's elements in type `dtype` (16 or 32 bit float).
+std::vector<std::byte> convert_floats(const Tensor& constant, DType dtype);
+// The same in another order: a nest of three loops over `extents`, outermost first, reads at `strides` (elements).
+std::vector<std::byte> convert_floats(const Tensor& constant, DType dtype, std::span<const int64_t> extents,
+                                      std::span<const int64_t> strides);
 
 }  // namespace lathe::cuda

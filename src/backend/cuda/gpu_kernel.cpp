@@ -72,16 +72,19 @@ std::span<const std::byte> KernelCache::compiled(const Device& device, BlobStore
   const uint64_t hash = hash_text(identity);
   const std::string key = "cubin/" + hash_to_string(hash);
   if (const auto stored = blobs.find(key); !stored.empty()) return stored;
+  // A block in the store must not be replaced: another thread may be loading it.
+  const auto keep = [&](const std::vector<std::byte>& binary) {
+    const auto stored = blobs.find(key);
+    return stored.empty() ? blobs.put(key, binary) : stored;
+  };
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = binaries_.find(hash); found != binaries_.end())
-      return blobs.put(key, found->second);
+    if (const auto found = binaries_.find(hash); found != binaries_.end()) return keep(found->second);
   }
-  std::vector<std::byte> cubin =
-      compile_source(device, name, source, options);  // outside the lock: it takes 0.05-0.5 s
+  // Outside the lock, because it takes 0.05 to 0.5 s; two threads may compile the same, and the first one's counts.
+  std::vector<std::byte> cubin = compile_source(device, name, source, options);
   const std::lock_guard lock(mutex_);
-  const auto& kept = binaries_.insert_or_assign(hash, std::move(cubin)).first->second;
-  return blobs.put(key, kept);
+  return keep(binaries_.try_emplace(hash, std::move(cubin)).first->second);
 }
 
 CUfunction KernelCache::load(const Device& device, std::span<const std::byte> cubin,

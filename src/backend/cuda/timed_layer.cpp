@@ -64,12 +64,14 @@ std::vector<std::byte> make_pattern(DType dtype, int64_t limit) {
 
 class CudaTimedLayer final : public TimedLayer {
  public:
-  CudaTimedLayer(const LayerQuery& query, const Tactic& tactic, std::shared_ptr<const Device> device)
+  CudaTimedLayer(const LayerQuery& query, const Tactic& tactic, std::shared_ptr<const Device> device,
+                 TimingMemory& memory)
       : device_(std::move(device)), stream_(device_), start_(device_), end_(device_) {
     if (tactic.is_view) return;
     const Node& node = query.layer();
     symbols_ = query.opt_values();
-    kernel_ = make_kernel(query, tactic, *device_, PackContext{blobs_, "timed"});
+    blobs_ = memory.blobs(constants_key(query));
+    kernel_ = make_kernel(query, tactic, *device_, PackContext{*blobs_, pack_key(tactic)});
     ShapeContext context{.symbols = symbols_};
     const auto extents = [&](ValueId id) {
       return id == kNoValue ? Extents{} : upper_extents(query.graph.value(id).shape, symbols_);
@@ -77,7 +79,7 @@ class CudaTimedLayer final : public TimedLayer {
     for (const ValueId id : node.inputs) context.inputs.push_back(extents(id));
     for (const ValueId id : node.outputs) context.outputs.push_back(extents(id));
     prepared_ = kernel_->prepare(context);
-    make_sets(query, tactic, context);
+    sets_ = memory.sets(sets_key(query, tactic, context), [&] { return make_sets(query, tactic, context); });
     scratch_ = DeviceMemory(*device_, prepared_->scratch_bytes());
     if (prepared_->capturable().ok) record();
   }
@@ -96,14 +98,39 @@ class CudaTimedLayer final : public TimedLayer {
   }
 
  private:
-  struct Set {
-    std::vector<DeviceMemory> memory;
-    std::vector<const void*> inputs;
-    std::vector<void*> outputs;
-  };
+  using Set = TimingMemory::Set;
+
+  static std::string sets_key(const LayerQuery& query, const Tactic& tactic, const ShapeContext& context) {
+    std::string key = query.layer().name;
+    for (size_t i = 0; i < context.inputs.size(); ++i)
+      key += "|" + to_string(tactic.inputs[i]) + to_string(context.inputs[i]);
+    for (size_t i = 0; i < context.outputs.size(); ++i)
+      key += "|" + to_string(tactic.outputs[i]) + to_string(context.outputs[i]);
+    return key;
+  }
+  // Where the layer's constants lie: another layer, or another model, has others.
+  static std::string constants_key(const LayerQuery& query) {
+    std::string key = query.layer().name;
+    for (const ValueId id : query.layer().inputs)
+      if (id != kNoValue && query.graph.value(id).is_constant())
+        key +=
+            "|" + std::to_string(reinterpret_cast<uintptr_t>(query.graph.value(id).constant.bytes().data()));
+    return key;
+  }
+  // The libraries' tactics of one kind pack alike, whatever the number of the algorithm.
+  static std::string pack_key(const Tactic& tactic) {
+    std::string name = tactic.name;
+    if (tactic.runner.rfind("Cublas", 0) == 0 || tactic.runner.rfind("Cudnn", 0) == 0)
+      name.resize(std::min(
+          name.size(),
+          name.find_first_of("0123456789",
+                             name.find("_tf32_") == std::string::npos ? 0 : name.find("_tf32_") + 6)));
+    return name + to_string(tactic.outputs[0]) +
+           to_string(tactic.inputs.empty() ? TensorType{} : tactic.inputs[0]);
+  }
 
   void enqueue(size_t index) {
-    const Set& set = sets_[index % sets_.size()];
+    const Set& set = (*sets_)[index % sets_->size()];
     prepared_->enqueue({set.inputs, set.outputs, static_cast<std::byte*>(scratch_.data())}, stream_.handle());
   }
 
@@ -116,7 +143,7 @@ class CudaTimedLayer final : public TimedLayer {
     end_.record(stream_.handle());
     end_.synchronize();
     const double ms = std::max(end_.elapsed_ms(start_) / 2, 1e-4);
-    const auto sets = static_cast<int>(sets_.size());
+    const auto sets = static_cast<int>(sets_->size());
     copies_ = std::clamp(static_cast<int>(kReplayMs / ms), 1, kMostCopies);
     copies_ = (copies_ + sets - 1) / sets * sets;
     graph_ = std::make_unique<RecordedGraph>(*device_, stream_.handle(), [&](CUstream) {
@@ -124,7 +151,7 @@ class CudaTimedLayer final : public TimedLayer {
     });
   }
 
-  void make_sets(const LayerQuery& query, const Tactic& tactic, const ShapeContext& context) {
+  TimingMemory::Sets make_sets(const LayerQuery& query, const Tactic& tactic, const ShapeContext& context) {
     const Node& node = query.layer();
     int64_t bytes = 1;
     for (size_t i = 0; i < node.inputs.size(); ++i)
@@ -134,7 +161,9 @@ class CudaTimedLayer final : public TimedLayer {
       if (node.outputs[i] != kNoValue)
         bytes += storage_bytes(tactic.outputs[i].dtype, context.outputs[i], tactic.outputs[i].format);
     const int64_t count = std::clamp<int64_t>(device_->properties.l2_bytes / 2 / bytes, 1, kMostSets);
-    for (int64_t i = 0; i < count; ++i) sets_.push_back(make_set(query, tactic, context));
+    TimingMemory::Sets sets;
+    for (int64_t i = 0; i < count; ++i) sets.push_back(make_set(query, tactic, context));
+    return sets;
   }
 
   static bool is_computed(const LayerQuery& query, size_t input) {
@@ -191,10 +220,10 @@ class CudaTimedLayer final : public TimedLayer {
   GpuStream stream_;
   GpuEvent start_, end_;
   SymbolValues symbols_;
-  MemoryBlobStore blobs_;
+  std::shared_ptr<BlobStore> blobs_;
   std::unique_ptr<LayerKernel> kernel_;
   std::unique_ptr<PreparedLayer> prepared_;
-  std::vector<Set> sets_;
+  std::shared_ptr<const TimingMemory::Sets> sets_;
   DeviceMemory scratch_;
   int copies_ = 1;
   size_t next_ = 0;
@@ -203,10 +232,30 @@ class CudaTimedLayer final : public TimedLayer {
 
 }  // namespace
 
+std::shared_ptr<const TimingMemory::Sets> TimingMemory::sets(const std::string& key,
+                                                             const std::function<Sets()>& make) {
+  constexpr size_t kKept = 3;  // the types that a layer's tactics have
+  const std::lock_guard lock(mutex_);
+  for (const auto& [known, sets] : sets_)
+    if (known == key) return sets;
+  if (sets_.size() >= kKept) sets_.pop_back();  // before the new ones are made: they may be large
+  sets_.emplace_front(key, std::make_shared<const Sets>(make()));
+  return sets_.front().second;
+}
+
+std::shared_ptr<BlobStore> TimingMemory::blobs(const std::string& constants) {
+  const std::lock_guard lock(mutex_);
+  if (blobs_ == nullptr || constants != constants_) {
+    blobs_ = std::make_shared<MemoryBlobStore>();
+    constants_ = constants;
+  }
+  return blobs_;
+}
+
 std::unique_ptr<TimedLayer> prepare_timed_layer(const LayerQuery& query, const Tactic& tactic,
-                                                std::shared_ptr<const Device> device) {
+                                                std::shared_ptr<const Device> device, TimingMemory& memory) {
   device->make_current();
-  return std::make_unique<CudaTimedLayer>(query, tactic, std::move(device));
+  return std::make_unique<CudaTimedLayer>(query, tactic, std::move(device), memory);
 }
 
 }  // namespace lathe::cuda

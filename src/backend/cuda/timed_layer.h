@@ -3,14 +3,42 @@
 // Timing one layer with one tactic on the GPU, for the tuner.
 #pragma once
 
+#include <functional>
+#include <list>
 #include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "backend/backend.h"
 #include "backend/cuda/kernel.h"
 
 namespace lathe::cuda {
 
+// Operands and packed constants of the layers timed last, for their rivals: making them takes longer than timing.
+class TimingMemory {
+ public:
+  struct Set {
+    std::vector<DeviceMemory> memory;
+    std::vector<const void*> inputs;
+    std::vector<void*> outputs;
+  };
+  using Sets = std::vector<Set>;
+
+  // The operands of that key, made by `make` when they are not the last few.
+  std::shared_ptr<const Sets> sets(const std::string& key, const std::function<Sets()>& make);
+  // Blocks packed for a layer with these constants.
+  std::shared_ptr<BlobStore> blobs(const std::string& constants);
+
+ private:
+  std::mutex mutex_;
+  std::list<std::pair<std::string, std::shared_ptr<const Sets>>> sets_;
+  std::string constants_;
+  std::shared_ptr<MemoryBlobStore> blobs_;
+};
+
 std::unique_ptr<TimedLayer> prepare_timed_layer(const LayerQuery& query, const Tactic& tactic,
-                                                std::shared_ptr<const Device> device);
+                                                std::shared_ptr<const Device> device, TimingMemory& memory);
 
 }  // namespace lathe::cuda
