@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kRunner = "CublasLt";
 // Algorithms listed in the layer's first type, and in its own type when that is the second.
-constexpr int kRanks = 8, kFallbackRanks = 2;
+constexpr int kRanks = 6, kFallbackRanks = 2;
 
 // The products of one layer: all alike, at different places.
 struct Products {

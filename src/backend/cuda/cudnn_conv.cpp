@@ -26,7 +26,7 @@ namespace {
 constexpr std::string_view kRunner = "CudnnConvolution";
 // Of a layer's first type; of its own type, when that is the second, there are few: it is there to fall back on. The tuner
 // times about two dozen tactics of a layer, and cuBLASLt's and ours have to be among them.
-constexpr size_t kMostConfigs = 14, kMostCompiled = 2, kFallbackConfigs = 2;
+constexpr size_t kMostConfigs = 10, kMostCompiled = 2, kFallbackConfigs = 2;
 enum TensorId : int64_t { kX = 1, kW, kY, kBias, kResidual };
 
 // A convolution as a cuDNN graph needs it.

@@ -35,7 +35,8 @@ std::vector<Tactic> tactics_of(const Graph& graph, const Device& device, std::st
   std::vector<Tactic> found;
   for (const TacticFamily& family : tactic_families()) {
     if (family.runner != runner) continue;
-    for (Tactic& tactic : family.list({graph, graph.order().at(0), ranges}, device)) found.push_back(std::move(tactic));
+    for (Tactic& tactic : family.list({graph, graph.order().at(0), ranges}, device))
+      found.push_back(std::move(tactic));
   }
   return found;
 }
@@ -47,11 +48,12 @@ TEST(CudaTactics, CudnnOffersPrecompiledPlansForAResidualBlock) {
   const auto tactics = tactics_of(graph, *device, "CudnnConvolution");
   const auto count = [&](DType type) {
     return std::count_if(tactics.begin(), tactics.end(), [&](const Tactic& t) {
-      return t.support.ok && t.inputs[0] == TensorType{type, kChannelsLast} && t.name.rfind("cudnn_conv_fused_e", 0) == 0;
+      return t.support.ok && t.inputs[0] == TensorType{type, kChannelsLast} &&
+             t.name.rfind("cudnn_conv_fused_e", 0) == 0;
     });
   };
   EXPECT_GE(count(DType::Float16), 10);
-  EXPECT_GE(count(DType::Float32), 5);
+  EXPECT_GE(count(DType::Float16), count(DType::Float32));  // its own type is there to fall back on
   // The residual is read in the result's format; weights and bias are packed.
   EXPECT_EQ(tactics[0].inputs[3], tactics[0].outputs[0]);
   EXPECT_EQ(tactics[0].inputs[1], TensorType{});
@@ -75,15 +77,18 @@ TEST(CudaTactics, CudnnFindsItsConfigurationAgain) {
 }
 
 TEST(CudaTactics, WithoutTf32NoTensorCoreConfigurationIsListedForFp32) {
-  const Graph graph = parse_graph(kConvBlock);
-  const auto with = tactics_of(graph, *h200(true), "CudnnConvolution");
-  const auto without = tactics_of(graph, *h200(false), "CudnnConvolution");
-  const auto fp32 = [](const std::vector<Tactic>& tactics) {
+  std::string text = kConvBlock;
+  text.erase(text.find(" allow [float16]"), std::string_view(" allow [float16]").size());
+  const Graph graph = parse_graph(text);
+  const auto tf32 = [&](bool allowed) {
+    const auto tactics = tactics_of(graph, *h200(allowed), "CudnnConvolution");
+    EXPECT_GE(tactics.size(), 2u);
+    EXPECT_TRUE(tactics.at(0).support.ok);
     return std::count_if(tactics.begin(), tactics.end(),
-                         [](const Tactic& t) { return t.support.ok && t.inputs[0].dtype == DType::Float32; });
+                         [](const Tactic& t) { return t.name.find("_tf32_") != std::string::npos; });
   };
-  EXPECT_LT(fp32(without), fp32(with));
-  EXPECT_GE(fp32(without), 1);
+  EXPECT_GE(tf32(true), 1);
+  EXPECT_EQ(tf32(false), 0);
 }
 
 TEST(CudaTactics, CublasLtRefusesWhatItCannotConvolve) {
@@ -103,8 +108,7 @@ TEST(CudaTactics, CublasLtTakesBiasResidualAndRelu) {
 })");
   const auto tactics = tactics_of(graph, *h200(), "CublasLt");
   ASSERT_GE(tactics.size(), 1u);
-  const std::vector<TensorType> expected = {
-      {DType::Float32, kLinear}, {}, {}, {DType::Float32, kLinear}};
+  const std::vector<TensorType> expected = {{DType::Float32, kLinear}, {}, {}, {DType::Float32, kLinear}};
   EXPECT_EQ(tactics[0].inputs, expected);
   EXPECT_EQ(tactics[0].in_place_inputs, std::vector<int>{3});
 }
