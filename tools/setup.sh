@@ -12,8 +12,8 @@ cd "$(dirname "$0")/.."
 # libdnnl-dev only recommends ocl-icd-opencl-dev, but its CMake package looks for OpenCL.
 build=(g++ cmake ninja-build pkg-config libdnnl-dev ocl-icd-opencl-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libzip-dev zlib1g-dev
   python3 python3-venv)  # npm, where the machine has none (setup-web.sh)
-# The browser opens the explorer's page; without a font its texts have no width.
 explorer=(python3-dev)  # the Python package is a C++ module
+# The browser opens the explorer's page; without a font its texts have no width.
 test=(libgtest-dev chromium fonts-liberation "${explorer[@]}")
 dev=(clang-format-14 clang-tidy-14 ccache)
 slow=(qemu-user)  # an AVX2-only CPU under emulation
@@ -68,7 +68,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 case "${1:-build}" in
-  build) tools/setup-web.sh page ;;
+  build | explorer) tools/setup-web.sh page ;;
   *)
     tools/setup-python.sh
     tools/setup-web.sh test
