@@ -24,11 +24,26 @@ std::vector<Importer> join(std::vector<std::vector<Importer>> families) {
 
 const std::vector<Importer>& all_importers() {
   static const std::vector<Importer> importers = join({
-      attention_importers(), cast_importers(),      concat_importers(), conv_importers(),
-      einsum_importers(),    gather_importers(),    matmul_importers(), norm_importers(),
-      pad_importers(),       pointwise_importers(), pool_importers(),   quantize_importers(),
-      reduce_importers(),    reshape_importers(),   resize_importers(), rotary_importers(),
-      selection_importers(), shape_importers(),     slice_importers(),  softmax_importers(),
+      attention_importers(),
+      cast_importers(),
+      concat_importers(),
+      conv_importers(),
+      einsum_importers(),
+      gather_importers(),
+      matmul_importers(),
+      norm_importers(),
+      pad_importers(),
+      pointwise_importers(),
+      pool_importers(),
+      quantize_importers(),
+      reduce_importers(),
+      reshape_importers(),
+      resize_importers(),
+      rotary_importers(),
+      selection_importers(),
+      shape_importers(),
+      slice_importers(),
+      softmax_importers(),
   });
   return importers;
 }

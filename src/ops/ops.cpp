@@ -19,11 +19,31 @@ std::vector<OpDef> join(std::vector<std::vector<OpDef>> families) {
 
 const std::vector<OpDef>& all_op_defs() {
   static const std::vector<OpDef> defs = join({
-      pointwise_ops(), cast_ops(),      conv_ops(),    matmul_ops(),  attention_ops(),
-      pool_ops(),      reduce_ops(),    softmax_ops(), norm_ops(),    quantize_ops(),
-      reshape_ops(),   transpose_ops(), expand_ops(),  concat_ops(),  slice_ops(),
-      pad_ops(),       gather_ops(),    resize_ops(),  scatter_ops(), trilu_ops(),
-      shape_of_ops(),  cumsum_ops(),    topk_ops(),    nonzero_ops(), non_max_suppression_ops(),
+      pointwise_ops(),
+      cast_ops(),
+      conv_ops(),
+      matmul_ops(),
+      attention_ops(),
+      pool_ops(),
+      reduce_ops(),
+      softmax_ops(),
+      norm_ops(),
+      quantize_ops(),
+      reshape_ops(),
+      transpose_ops(),
+      expand_ops(),
+      concat_ops(),
+      slice_ops(),
+      pad_ops(),
+      gather_ops(),
+      resize_ops(),
+      scatter_ops(),
+      trilu_ops(),
+      shape_of_ops(),
+      cumsum_ops(),
+      topk_ops(),
+      nonzero_ops(),
+      non_max_suppression_ops(),
   });
   return defs;
 }
