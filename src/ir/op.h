@@ -307,6 +307,12 @@ struct Trilu {  // inputs: x, [k]
   LATHE_FIELDS(v("upper", s.upper);)
   bool operator==(const Trilu&) const = default;
 };
+struct ReverseSequence {  // inputs: x, lengths (int64, one per item of `batch_axis`)
+  static constexpr std::string_view kName = "ReverseSequence";
+  int64_t batch_axis = 1, time_axis = 0;
+  LATHE_FIELDS(v("batch_axis", s.batch_axis); v("time_axis", s.time_axis);)
+  bool operator==(const ReverseSequence&) const = default;
+};
 struct OneHot {  // inputs: indices, depth, values (off, on)
   static constexpr std::string_view kName = "OneHot";
   int64_t axis = -1;
@@ -394,7 +400,7 @@ struct DequantizeLinear {  // inputs: x, scale, [zero_point]; output has type `t
 using Op = std::variant<Pointwise, PointwiseChain, Cast, Reformat, Conv, ConvTranspose, MatMul, Attention, Pool, Reduce,
                         ArgReduce, Softmax, LayerNorm, BatchNorm, GroupNorm, Lrn, CumSum, ReshapeOp, Transpose, Concat,
                         Split, Slice, Expand, Tile, Pad, Resize, Gather, GatherElements, GatherND, ScatterElements,
-                        ScatterND, Trilu, OneHot, DepthToSpace, ShapeTensor, ShapeOf, Range, Fill, TopK, NonZero,
+                        ScatterND, Trilu, ReverseSequence, OneHot, DepthToSpace, ShapeTensor, ShapeOf, Range, Fill, TopK, NonZero,
                         NonMaxSuppression, QuantizeLinear, DequantizeLinear>;
 
 // kName of the alternative; for Pointwise use pointwise_info(code).name to name the operation to a person.

@@ -39,6 +39,7 @@ const std::vector<Importer>& all_importers() {
       reduce_importers(),
       reshape_importers(),
       resize_importers(),
+      reverse_sequence_importers(),
       rotary_importers(),
       selection_importers(),
       shape_importers(),

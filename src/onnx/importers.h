@@ -26,6 +26,7 @@ std::vector<Importer> quantize_importers();
 std::vector<Importer> reduce_importers();
 std::vector<Importer> reshape_importers();
 std::vector<Importer> resize_importers();
+std::vector<Importer> reverse_sequence_importers();
 std::vector<Importer> rotary_importers();
 std::vector<Importer> selection_importers();
 std::vector<Importer> shape_importers();

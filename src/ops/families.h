@@ -28,6 +28,7 @@ std::vector<OpDef> quantize_ops();
 std::vector<OpDef> reduce_ops();
 std::vector<OpDef> reshape_ops();
 std::vector<OpDef> resize_ops();
+std::vector<OpDef> reverse_sequence_ops();
 std::vector<OpDef> scatter_ops();
 std::vector<OpDef> shape_of_ops();
 std::vector<OpDef> slice_ops();

@@ -44,6 +44,7 @@ const std::vector<OpDef>& all_op_defs() {
       topk_ops(),
       nonzero_ops(),
       non_max_suppression_ops(),
+      reverse_sequence_ops(),
   });
   return defs;
 }
