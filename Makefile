@@ -2,7 +2,7 @@
 #
 # make cuda       build with the CUDA backend (fetches NVIDIA's headers and libraries; needs no GPU)
 # make demo       build, write a ResNet-50, build its engine, run it, print the report
-# make test       what CI runs (under 20 minutes on two cores)
+# make test       what CI runs
 # make test-all   everything: all models at batch 1 and 8, every ISA level, emulation of an AVX2-only CPU
 # Every target sets up what it needs (tools/setup.sh) and says what it installs.
 
