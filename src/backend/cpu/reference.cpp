@@ -9,9 +9,8 @@
 
 #include <cstring>
 
-#include "backend/cpu/kernel.h"
+#include "backend/cpu/own_tactic.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "ops/op_def.h"
 
 namespace lathe::cpu {
@@ -102,14 +101,8 @@ class ReferenceKernel final : public LayerKernel {
 std::vector<Tactic> list_reference(const LayerQuery& query, const Machine&) {
   const Node& node = query.layer();
   if (std::holds_alternative<Reformat>(node.op)) return {};  // formats are not the reference's business
-  Tactic tactic{.runner = std::string(kRunner), .name = fmt::format("reference_{}", op_name(node.op))};
-  tactic.id = hash_text(tactic.name);
+  Tactic tactic = linear_tactic(query, kRunner, fmt::format("reference_{}", op_name(node.op)));
   tactic.last_resort = true;
-  const auto type = [&](ValueId id) {
-    return id == kNoValue ? TensorType{} : TensorType{query.graph.value(id).dtype, kLinear};
-  };
-  for (const ValueId id : node.inputs) tactic.inputs.push_back(type(id));
-  for (const ValueId id : node.outputs) tactic.outputs.push_back(type(id));
   return {tactic};
 }
 

@@ -223,24 +223,12 @@ class GemmKernel final : public LayerKernel {
 
 // ---- listing
 
-std::vector<DType> types_of(const LayerQuery& query) {
-  const DType own = query.graph.value(query.layer().inputs[0]).dtype;
-  std::vector<DType> types;
-  const auto fits = [](DType t) {
-    return t == DType::Float32 || t == DType::Float16 || t == DType::BFloat16;
-  };
-  for (const DType t : query.layer().allowed_types)
-    if (fits(t) && t != own) types.push_back(t);
-  if (fits(own)) types.push_back(own);
-  return types;
-}
-
 std::string reason_to_refuse(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   const Value &a = query.graph.value(node.inputs[0]), &b = query.graph.value(node.inputs[1]);
   if (device.libraries->cublaslt == nullptr) return "cuBLASLt (libcublasLt.so.13) is not there";
   if (a.is_constant()) return "a is constant";
-  if (types_of(query).empty()) return fmt::format("{} input", dtype_name(a.dtype));
+  if (library_types(query).empty()) return fmt::format("{} input", dtype_name(a.dtype));
   if (a.shape.empty() || b.shape.empty()) return "a scalar operand";
   if (const auto* conv = std::get_if<Conv>(&node.op)) {
     if (!is_pointwise_conv(*conv)) return "cuBLASLt computes convolutions with 1x1 windows and stride 1 only";
@@ -261,7 +249,7 @@ std::vector<Tactic> list_gemms(const LayerQuery& query, const Device& device) {
   if (!is_conv && !std::holds_alternative<MatMul>(node.op)) return {};
   const std::string reason = reason_to_refuse(query, device);
   std::vector<Tactic> tactics;
-  const std::vector<DType> types = reason.empty() ? types_of(query) : std::vector<DType>{DType::Float32};
+  const std::vector<DType> types = reason.empty() ? library_types(query) : std::vector<DType>{DType::Float32};
   for (const DType type : types)
     for (int rank = 0; rank < (type == types.front() ? kRanks : kFallbackRanks); ++rank) {
       const bool tf32 = type == DType::Float32 && device.tf32;

@@ -293,18 +293,6 @@ std::vector<CudnnGraph::Config> configs_of(const Device& device, const ConvProbl
   return known.insert_or_assign(key, std::move(configs)).first->second;
 }
 
-std::vector<DType> types_of(const LayerQuery& query) {
-  const DType own = query.graph.value(query.layer().inputs[0]).dtype;
-  std::vector<DType> types;
-  const auto fits = [](DType t) {
-    return t == DType::Float32 || t == DType::Float16 || t == DType::BFloat16;
-  };
-  for (const DType t : query.layer().allowed_types)
-    if (fits(t) && t != own) types.push_back(t);
-  if (fits(own)) types.push_back(own);
-  return types;
-}
-
 std::string reason_to_refuse(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
@@ -313,7 +301,7 @@ std::string reason_to_refuse(const LayerQuery& query, const Device& device) {
   if (has_bias_input(node) && !query.graph.value(node.inputs[2]).is_constant())
     return "the bias is computed at run time";
   if (x.shape.size() < 3 || x.shape.size() > 5) return "cuDNN convolves over one to three spatial dims";
-  if (types_of(query).empty()) return fmt::format("{} input", dtype_name(x.dtype));
+  if (library_types(query).empty()) return fmt::format("{} input", dtype_name(x.dtype));
   for (const Value* v : {&x, &w, &query.graph.value(node.outputs[0])})
     for (const Dim& d : v->shape)
       if (d.is_constant(0)) return "an operand without elements";
@@ -349,7 +337,7 @@ void add_tactics(const LayerQuery& query, const Device& device, DType type, cons
   if (form.tail) problem.activation = form.tail->activation;
   size_t listed = 0, compiled = 0;
   for (const CudnnGraph::Config& config : configs_of(device, problem)) {
-    const size_t most = type == types_of(query).front() ? kMostConfigs : kFallbackConfigs;
+    const size_t most = type == library_types(query).front() ? kMostConfigs : kFallbackConfigs;
     if (config.compiled_at_run_time ? compiled++ >= std::min(most, kMostCompiled) : listed++ >= most)
       continue;
     const bool tf32 = type == DType::Float32 && config.tensor_cores;
@@ -370,7 +358,7 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Device& device) {
   if (std::string reason = reason_to_refuse(query, device); !reason.empty()) return refuse(std::move(reason));
   std::vector<Tactic> tactics;
   const ConvForm fused = fused_form(query), plain = plain_form(query);
-  for (const DType type : types_of(query)) {
+  for (const DType type : library_types(query)) {
     // Where cuDNN would compile the activation in, the precompiled pattern and a kernel behind it compete; they come
     // first, because compiling takes longer than all of the rest of a build without timing.
     const bool in_pattern = fused.tail && (!fused.tail->activation || fused.tail->is_relu());

@@ -23,6 +23,18 @@ bool is_channel_vector(const Value& value, const Shape& whole, size_t axis) {
 
 }  // namespace
 
+std::vector<DType> library_types(const LayerQuery& query) {
+  const DType own = query.graph.value(query.layer().inputs[0]).dtype;
+  std::vector<DType> types;
+  const auto fits = [](DType t) {
+    return t == DType::Float32 || t == DType::Float16 || t == DType::BFloat16;
+  };
+  for (const DType t : query.layer().allowed_types)
+    if (fits(t) && t != own) types.push_back(t);
+  if (fits(own)) types.push_back(own);
+  return types;
+}
+
 std::optional<FusedTail> fused_tail(const LayerQuery& query, size_t channel_axis) {
   const Node& node = query.layer();
   const Shape& whole = query.graph.value(node.outputs[0]).shape;

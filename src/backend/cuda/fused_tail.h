@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The epilogue of a layer as libraries know it: + residual, + bias, activation, each at most once. What has another form
-// runs as a pointwise kernel behind the library's (epilogue.h).
+// What a layer is to a library: the types it can have, and its epilogue: + residual, + bias, activation, each at most once.
+// What has another form runs as a pointwise kernel behind the library's (epilogue.h).
 #pragma once
 
 #include <optional>
@@ -11,6 +11,9 @@
 #include "backend/tactic.h"
 
 namespace lathe::cuda {
+
+// Types in which a library can compute the layer: those that it may have besides its own, then its own.
+std::vector<DType> library_types(const LayerQuery& query);
 
 struct FusedTail {
   std::optional<size_t> bias;      // input of the node: a constant with one value per channel, or one for all
