@@ -9,45 +9,12 @@
 #include "backend/cpu/operand_strides.h"
 #include "backend/cpu/own_tactic.h"
 #include "backend/cpu/pointwise_eval.h"
+#include "backend/whole_program.h"
 
 namespace lathe::cpu {
 namespace {
 
 constexpr std::string_view kRunner = "Pointwise";
-
-// The operator and its epilogue as one program over the node's inputs.
-PointwiseProgram whole_program(const Node& node) {
-  PointwiseProgram program;
-  if (const auto* chain = std::get_if<PointwiseChain>(&node.op)) {
-    program = chain->program;
-  } else {
-    program.input_count = static_cast<int>(node.op_input_count());
-    PointwiseStep step;
-    if (const auto* op = std::get_if<Pointwise>(&node.op)) step = {op->code, op->alpha, op->beta, {}};
-    for (int i = 0; i < program.input_count; ++i) step.operands.push_back(i);
-    program.steps.push_back(step);
-  }
-  if (node.epilogue.empty()) return program;
-  // Operand numbers above the inputs move up by the new inputs; the epilogue's input 0 is our last step.
-  const int inputs = program.input_count, extra = node.epilogue.input_count - 1;
-  for (PointwiseStep& step : program.steps)
-    for (int& operand : step.operands)
-      if (operand >= inputs) operand += extra;
-  program.input_count = inputs + extra;
-  const int own_steps = static_cast<int>(program.steps.size());
-  for (PointwiseStep step : node.epilogue.steps) {
-    for (int& operand : step.operands) {
-      if (operand == 0)
-        operand = program.input_count + own_steps - 1;
-      else if (operand < node.epilogue.input_count)
-        operand += inputs - 1;
-      else
-        operand += program.input_count - node.epilogue.input_count + own_steps;
-    }
-    program.steps.push_back(std::move(step));
-  }
-  return program;
-}
 
 bool is_pointwise(const Node& node) {
   return std::holds_alternative<Pointwise>(node.op) || std::holds_alternative<PointwiseChain>(node.op) ||
