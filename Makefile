@@ -11,10 +11,11 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 LAUNCHER := $(if $(shell command -v ccache 2>/dev/null),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
-.PHONY: help explorer build cuda test-gpu demo test test-all test-fast test-asan test-tsan install format tidy bench clean setup-build setup-test
+.PHONY: help explorer build cuda test-gpu demo test test-all test-fast test-asan test-tsan install format tidy bench bench-load clean setup-build setup-test
 help:
 	@sed -n '3,7p' Makefile | sed 's/^# //'
 	@echo "make build      release build in build/          make bench    compare with ONNX Runtime and OpenVINO"
+	@echo "make bench-load the same beside a process that half uses one core, and after pauses"
 	@echo "make install    PREFIX=$(PREFIX)                make format   clang-format what changed"
 
 setup-build:
@@ -74,6 +75,9 @@ test-all: setup-test
 bench: setup-test build
 	@cmake --build build -j$(JOBS) --target bench_runner bench_problems
 	@.venv/bin/python bench/compare.py $(BENCH_ARGS)
+bench-load: setup-test build
+	@cmake --build build -j$(JOBS) --target bench_runner
+	@.venv/bin/python bench/load.py $(BENCH_ARGS)
 
 # .venv-explorer with `import lathe_explorer` in it.
 explorer: setup-build

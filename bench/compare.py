@@ -33,7 +33,7 @@ DEFAULT_MODELS = ["resnet50", "mobilenet_v2", "efficientnet_b0", "vit_b_16", "be
 class Lathe:
     """bench_runner holds the engine and runs it once per line on its standard input."""
 
-    def __init__(self, build, model, engine, spec, batch, threads, files):
+    def __init__(self, build, engine, threads, files):
         self.process = subprocess.Popen(
             [build / "bin" / "bench_runner", engine, str(threads), *files], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True)
@@ -152,7 +152,8 @@ def measure(sides, rounds):
     return {name: quartiles(t) for name, t in times.items()}
 
 
-def bench_one(args, work, ceilings, name, batch, threads):
+def prepare(args, work, name, batch, threads):
+    """The model, its engine (built when it is not there), its inputs, and these as arguments of bench_runner."""
     spec = MODELS[name]
     model = work / f"{name}.onnx"
     if not model.exists():
@@ -169,8 +170,12 @@ def bench_one(args, work, ceilings, name, batch, threads):
         path = work / f"bench.{name}.{key}.bin"
         array.tofile(path)
         files.append(f"{key}:{'x'.join(map(str, array.shape))}:{path}")
-    sides = {"lathe": Lathe(args.build, model, engine, spec, batch, threads, files),
-             "ort": OnnxRuntime(model, inputs, threads)}
+    return model, engine, inputs, files
+
+
+def bench_one(args, work, ceilings, name, batch, threads):
+    model, engine, inputs, files = prepare(args, work, name, batch, threads)
+    sides = {"lathe": Lathe(args.build, engine, threads, files), "ort": OnnxRuntime(model, inputs, threads)}
     if not args.no_openvino:
         sides["openvino"] = OpenVino(model, inputs, threads, args.precision)
     result = measure(sides, args.rounds)
