@@ -13,12 +13,15 @@
 
 namespace lathe::cuda {
 
-// The types that the layer may use: that of its result first.
+// The types that the layer may use: those that it is allowed besides its own first, as the libraries' tactics have it, so
+// that without timing neighbours agree.
 inline std::vector<DType> layer_types(const LayerQuery& query) {
-  std::vector<DType> types = {query.graph.value(query.layer().outputs[0]).dtype};
-  if (!is_float(types[0])) return types;
-  for (const DType t : query.layer().allowed_types)
-    if (std::find(types.begin(), types.end(), t) == types.end()) types.push_back(t);
+  const DType own = query.graph.value(query.layer().outputs[0]).dtype;
+  std::vector<DType> types;
+  if (is_float(own))
+    for (const DType t : query.layer().allowed_types)
+      if (t != own) types.push_back(t);
+  types.push_back(own);
   return types;
 }
 
