@@ -3,9 +3,10 @@
 // Reductions, argmax and argmin over any axes, and group and instance norm.
 //
 // The input's storage is walked as kept dims times reduced dims, both merged. Three kernels: a group of threads per result
-// when the innermost reduced dim is contiguous; when a kept dim is, 32 lanes side by side on vectors of results while the
-// warps of the block share the reduced dims (a global average pool in channels-last); and the same group kernel, element by
-// element, for everything else. Accumulation is FP32 (integers: not here).
+// when the innermost reduced dim is contiguous; when a kept dim is, threads side by side on vectors of results while the other
+// threads of the block, and several blocks where results are few, share the reduced dims (a global average pool in
+// channels-last; a second kernel adds the blocks' parts in a fixed order); and the same group kernel, element by element, for
+// everything else. Accumulation is FP32 (integers: not here).
 #include "backend/cuda/own_tactic.h"
 #include "base/error.h"
 
@@ -175,41 +176,120 @@ LayerSource generate_groups(const LayerQuery& query, const Tactic& tactic, const
   return {{b.finish()}};
 }
 
-// Results side by side: 32 lanes of `v` each, and the warps of the block share the reduced dims.
-LayerSource generate_lanes(const LayerQuery& query, const Tactic& tactic, const ReduceWalk& walk, int v) {
-  const ReduceKind reduce = std::get<Reduce>(query.layer().op).kind;
+// How results that lie side by side are shared out: vectors of `v`, and the reduced dims cut into `splits` for blocks.
+struct LaneVariant {
+  int v = 1, splits = 1;
+};
+
+std::string lane_name(const LaneVariant& variant) {
+  return "cuda_reduce_lanes_s" + std::to_string(variant.splits) + "_v" + std::to_string(variant.v);
+}
+
+// Threads side by side: as many as the innermost kept dim has vectors, so that few channels leave the others to more rows.
+int lanes_of(const LayerQuery& query, const ReduceWalk& walk, int v) {
+  int lanes = 1;
+  while (lanes < 32 && int64_t{lanes} * v < upper_bound(walk.kept.extents.back(), query.ranges)) lanes *= 2;
+  return lanes;
+}
+
+int lane_threads(const LayerQuery& query, const ReduceWalk& walk) {
+  const int64_t longest = upper_bound(walk.count, query.ranges);
+  return longest >= 32 ? 256 : longest >= 8 ? 128 : 32;
+}
+
+// Adds up the parts of all splits, in their order, and applies the tail.
+KernelSource lane_sums(const LayerQuery& query, const Tactic& tactic, const ReduceWalk& walk,
+                       const LaneVariant& variant) {
+  KernelBuilder b = start_kernel(query, "reduce_sums", tactic.outputs[0].dtype);
+  const int v = std::min(variant.v, 4);
+  Tail(query, tactic).emit(b, v);
+  const Kind kind = kind_of(std::get<Reduce>(query.layer().op).kind, b.number(walk.count));
+  const std::string vs = std::to_string(v), n = b.number(walk.results), from = b.scratch(0, "float");
+  b.kernel().threads = 64;
+  b.kernel().grid[0] = ceil_div(walk.results, Dim(64 * v));
+  b.line("const idx result = ((idx)blockIdx.x * 64 + threadIdx.x) * " + vs + ";\nif (result >= " + n +
+         ") return;\nfloat total[" + vs + "];\nload(" + from + " + result, total);");
+  b.line("#pragma unroll 8\nfor (idx s = 1; s < " + std::to_string(variant.splits) + "; ++s) {\nfloat x[" +
+         vs + "];\nload(" + from + " + s * " + n + " + result, x);\n#pragma unroll\nfor (int j = 0; j < " +
+         vs + "; ++j) total[j] = " + kind.op + "{}(total[j], x[j]);\n}");
+  std::string code;
+  decode(b, walk.kept, "k", "result", code);
+  b.line(code + "#pragma unroll\nfor (int j = 0; j < " + vs +
+         "; ++j) { const float t = total[j]; total[j] = " + kind.finish + "; }\nfinish" + vs + "(" +
+         offset(b, walk.kept, 1, "k") + ", total);");
+  return b.finish();
+}
+
+// Results side by side in vectors; the other threads of the block, and the splits, share the reduced dims.
+LayerSource generate_lanes(const LayerQuery& query, const Tactic& tactic, const ReduceWalk& walk,
+                           const LaneVariant& variant) {
   const DType type = tactic.inputs[0].dtype;
   KernelBuilder b = start_kernel(query, "reduce_lanes", tactic.outputs[0].dtype);
-  Tail(query, tactic).emit(b, v);
-  const std::string in = b.input(0, type), n = b.number(walk.count), vs = std::to_string(v);
-  const Kind kind = kind_of(reduce, n);
-  const int64_t longest = upper_bound(walk.count, query.ranges);
-  const int warps = longest >= 32 ? 8 : longest >= 8 ? 4 : 1;
-  const std::string ws = std::to_string(warps);
-  b.kernel().threads = 32 * warps;
-  b.kernel().grid[0] = ceil_div(walk.results, Dim(32 * v));
-  b.line("const idx result = ((idx)blockIdx.x * 32 + threadIdx.x % 32) * " + vs +
-         ";\nconst int warp = threadIdx.x / 32;\nconst bool valid = result < " + b.number(walk.results) +
-         ";\nconst idx safe = valid ? result : 0;");
+  const int v = variant.v, lanes = lanes_of(query, walk, v), threads = lane_threads(query, walk),
+            rows = threads / lanes;
+  const bool split = variant.splits > 1;
+  if (!split) Tail(query, tactic).emit(b, v);
+  const std::string in = b.input(0, type), n = b.number(walk.count), vs = std::to_string(v),
+                    ls = std::to_string(lanes), ss = std::to_string(variant.splits);
+  const Kind kind = kind_of(std::get<Reduce>(query.layer().op).kind, n);
+  b.kernel().threads = threads;
+  b.kernel().grid = {ceil_div(walk.results, Dim(lanes * v)), Dim(variant.splits), 1};
+  b.line("const int lane = threadIdx.x % " + ls + ", row = threadIdx.x / " + ls +
+         ";\nconst idx result = ((idx)blockIdx.x * " + ls + " + lane) * " + vs +
+         ";\nconst bool valid = result < " + b.number(walk.results) +
+         ";\nconst idx safe = valid ? result : 0, split = blockIdx.y;\n// Long dims times many splits need "
+         "64 bits.\n"
+         "const idx first = (long long)" +
+         n + " * split / " + ss + ", last = (long long)" + n + " * (split + 1) / " + ss + ";");
   std::string code;
   decode(b, walk.kept, "k", "safe", code);
   b.line(code + "const auto* from = " + in + " + (" + offset(b, walk.kept, 0, "k") + ");");
   const std::string each = "#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) ";
   b.line("float total[" + vs + "];\n" + each + "total[j] = " + kind.start +
-         ";\n#pragma unroll 4\nfor (idx i = warp; i < " + n + "; i += " + ws + ") {\nfloat x[" + vs + "];");
+         ";\n#pragma unroll 8\nfor (idx i = first + row; i < last; i += " + std::to_string(rows) +
+         ") {\nfloat x[" + vs + "];");
   code.clear();
   decode(b, walk.reduced, "d", "i", code);
   b.line(code + "load(from + (" + offset(b, walk.reduced, 0, "d") + "), x);\n" + each +
          "{ const float e = x[j]; total[j] = " + kind.op + "{}(" + kind.map + ", total[j]); }\n}");
-  if (warps > 1) {
-    b.line("__shared__ float parts[" + ws + "][32][" + vs + "];\n" + each +
-           "parts[warp][threadIdx.x % 32][j] = total[j];\n__syncthreads();\nif (warp > 0) return;");
-    b.line("for (int w = 1; w < " + ws + "; ++w)\n" + each + "total[j] = " + kind.op +
-           "{}(parts[w][threadIdx.x % 32][j], total[j]);");
+  if (rows > 1) {
+    b.line("__shared__ float parts[" + vs + "][" + std::to_string(threads) + "];\n" + each +
+           "parts[j][threadIdx.x] = total[j];\n__syncthreads();\n#pragma unroll\nfor (int s = " +
+           std::to_string(threads / 2) + "; s >= " + ls + "; s >>= 1) {\nif (threadIdx.x < s)\n" + each +
+           "{\ntotal[j] = " + kind.op +
+           "{}(parts[j][threadIdx.x + s], total[j]);\nparts[j][threadIdx.x] = "
+           "total[j];\n}\n__syncthreads();\n}");
+    b.line("if (row > 0) return;");
   }
-  b.line("if (!valid) return;\n" + each + "{ const float t = total[j]; total[j] = " + kind.finish +
-         "; }\nfinish" + vs + "(" + offset(b, walk.kept, 1, "k") + ", total);");
+  b.line("if (!valid) return;");
+  if (split) {
+    b.line("store(" + b.scratch(0, "float") + " + split * " + b.number(walk.results) + " + result, total);");
+    return {.kernels = {b.finish(), lane_sums(query, tactic, walk, variant)},
+            .scratch_bytes = walk.results * Dim(4 * variant.splits)};
+  }
+  b.line(each + "{ const float t = total[j]; total[j] = " + kind.finish + "; }\nfinish" + vs + "(" +
+         offset(b, walk.kept, 1, "k") + ", total);");
   return {{b.finish()}};
+}
+
+// Variants for results side by side, best guess first: enough blocks for the machine, at least 16 rows for each.
+std::vector<LaneVariant> lane_variants(const LayerQuery& query, const ReduceWalk& walk, int widest) {
+  const SymbolValues opt = query.opt_values();
+  const auto at_opt = [&](const Dim& d) { return d.is_constant() ? d.value() : d.evaluate(opt); };
+  const int64_t results = at_opt(walk.results), count = at_opt(walk.count);
+  std::vector<LaneVariant> variants;
+  for (const int v : {widest, std::min(widest, 2)}) {
+    const int lanes = lanes_of(query, walk, v), rows = lane_threads(query, walk) / lanes;
+    const int64_t blocks = std::max<int64_t>(1, (results + lanes * v - 1) / (lanes * v));
+    const int64_t splits = std::clamp<int64_t>(264 / blocks, 1, std::max<int64_t>(1, count / (rows * 4)));
+    if (splits > 1 && blocks < 132) variants.push_back({v, static_cast<int>(splits)});
+    variants.push_back({v, 1});
+    if (widest <= 2) break;
+  }
+  // Few results leave most of the machine idle with wide vectors.
+  if (variants.size() == 2 && widest > 2 && results / (32 * widest) < 132)
+    std::swap(variants[0], variants[1]);
+  return variants;
 }
 
 // Whether results lie side by side in the input and the result, and in what vectors at most.
@@ -246,15 +326,11 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const Tactic& base) {
     tactics.push_back(std::move(t));
   };
   const ReduceWalk walk = walk_of(query, base.inputs[0], base.outputs[0]);
-  const int64_t count = upper_bound(walk.count, query.ranges),
-                results = upper_bound(walk.results, query.ranges);
+  const int64_t count = upper_bound(walk.count, query.ranges);
   const int v = lane_vector(query, base, walk);
   const bool two_passes = std::get<Reduce>(query.layer().op).kind == ReduceKind::LogSumExp;
   if (v > 0 && !two_passes) {
-    if (v > 2) variant("cuda_reduce_lanes_v" + std::to_string(v));
-    variant("cuda_reduce_lanes_v" + std::to_string(std::min(v, 2)));
-    // Few results leave most of the machine idle with wide vectors.
-    if (v > 2 && results / (32 * v) < 132) std::swap(tactics[0], tactics[1]);
+    for (const LaneVariant& lanes : lane_variants(query, walk, v)) variant(lane_name(lanes));
     return tactics;
   }
   if (count <= 8)
@@ -300,7 +376,11 @@ std::vector<Tactic> list(const LayerQuery& query) {
 LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
   const ReduceWalk walk = walk_of(query, tactic.inputs[0], tactic.outputs[0]);
   const std::string p = parameter(tactic.name);
-  if (p[0] == 'v') return generate_lanes(query, tactic, walk, std::stoi(p.substr(1)));
+  if (p[0] == 'v') {
+    const size_t splits = tactic.name.rfind("_s") + 2;
+    return generate_lanes(query, tactic, walk,
+                          {std::stoi(p.substr(1)), std::stoi(tactic.name.substr(splits))});
+  }
   return generate_groups(query, tactic, walk, std::stoi(p));
 }
 
