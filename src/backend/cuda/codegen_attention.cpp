@@ -82,13 +82,18 @@ std::vector<Tactic> list(const LayerQuery& query) {
 struct Names {
   std::string queries, keys, heads;
   std::vector<std::string> batch, head, row;  // strides of q, k, v and the result
+  bool has_mask = false;
+  bool mask_has_rows = false;  // what is masked differs from row to row
 };
 
 // Block geometry, pointers and strides; `rows` query rows per block. Defines b, h, q0, bh.
 Names begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, const Attention& op, int rows) {
   const Sizes s = sizes_of(query, op);
   const Node& node = query.layer();
-  Names n{b.number(s.queries), b.number(s.keys), b.number(s.heads), {}, {}, {}};
+  Names n;
+  n.queries = b.number(s.queries);
+  n.keys = b.number(s.keys);
+  n.heads = b.number(s.heads);
   const bool bhsd = op.layout == AttentionLayout::BHSD;
   for (size_t i = 0; i < 4; ++i) {
     const std::vector<Dim> strides =
@@ -105,9 +110,10 @@ Names begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, con
   for (size_t i = 0; i < 3; ++i)
     b.line("const auto* " + std::string(names[i]) + " = " + b.input(i, tactic.inputs[i].dtype) + " + b * " +
            n.batch[i] + " + h * " + n.head[i] + ";");
-  // masked(row, key): what the mask adds, in units of the scaled score.
+  // masked(score, row, key): the score with the mask, in units of log 2.
   b.line("const auto masked = [&](float score, idx row, idx key) {\nif (key >= " + n.keys +
          (op.causal ? " || key > row" : "") + ") return -infinity();");
+  n.mask_has_rows = op.causal;
   if (node.op_input_count() > 3 && node.inputs[3] != kNoValue) {
     const Shape& mask = input_shape(query, 3);
     const std::vector<Dim> strides = storage_strides(mask, kLinear);
@@ -115,14 +121,16 @@ Names begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, con
     std::string offset = "0";
     for (size_t d = 0; d < mask.size(); ++d) {
       if (mask[d].is_constant(1)) continue;
-      std::string c = coordinates[d + 4 - mask.size()];
+      const size_t dim = d + 4 - mask.size();
+      std::string c = coordinates[dim];
       if (const size_t at = c.find("ROWS"); at != std::string::npos) c.replace(at, 4, n.queries);
       offset += " + " + c + " * " + b.number(strides[d]);
+      n.mask_has_rows = n.mask_has_rows || dim == 2;
     }
     const DType type = tactic.inputs[3].dtype;
     b.line("const auto m = widen(" + b.input(3, type) + "[" + offset + "]);");
-    // Scores are in units of log 2.
     b.line(type == DType::Bool ? "if (m == 0) return -infinity();" : "score += m * 1.4426950408889634f;");
+    n.has_mask = true;
   }
   b.line("return score;\n};");
   return n;
@@ -262,6 +270,15 @@ __syncthreads();)");
     b.line(
         "if (tile == 0) {\n#pragma unroll\nfor (int i = 0; i < DP / 16; ++i) load_matrix(q[i], q_row + i * "
         "16);\n}");
+  // A mask that is the same for all rows is read once a tile, in front of the product that hides the wait.
+  const bool whole_tiles = s.keys.is_constant() && s.keys.value() % keys == 0;
+  const bool plain = !n.has_mask && !n.mask_has_rows && whole_tiles, once = !plain && !n.mask_has_rows;
+  if (once)
+    b.line(R"(float bias[BK / 8][2];
+#pragma unroll
+for (int j = 0; j < BK / 8; ++j)
+#pragma unroll
+for (int c = 0; c < 2; ++c) bias[j][c] = masked(0.f, 0, tile * BK + j * 8 + t * 2 + c);)");
   b.line(R"(const u16* k_row = ks + (tile & 1) * BK * KS + (m / 2 * 8 + lane % 8) * KS + m % 2 * 8;
 float score[BK / 8][4] = {};
 #pragma unroll
@@ -283,12 +300,15 @@ float next = top[half];
 for (int j = 0; j < BK / 8; ++j)
 #pragma unroll
 for (int c = 0; c < 2; ++c) {)");
-  b.line("float& x = score[j][half * 2 + c];\nx = masked(x * " +
-         float_literal(op.scale * 1.4426950408889634) +
-         ", row, tile * BK + j * 8 + t * 2 + c);\nnext = fmaxf(next, x);\n}");
+  const std::string scaled = "x * " + float_literal(op.scale * 1.4426950408889634);
+  b.line("float& x = score[j][half * 2 + c];\nx = " +
+         (plain  ? scaled
+          : once ? scaled + " + bias[j][c]"
+                 : "masked(" + scaled + ", row, tile * BK + j * 8 + t * 2 + c)") +
+         ";\nnext = fmaxf(next, x);\n}");
   b.line(R"(next = fmaxf(next, shuffle_xor(next, 1));
 next = fmaxf(next, shuffle_xor(next, 2));
-const float base = next == -infinity() ? 0.f : next, shrink = exp2f(top[half] - base);
+const float base = next == -infinity() ? 0.f : next, shrink = power_of_two(top[half] - base);
 top[half] = next;
 float part = 0;
 #pragma unroll
@@ -296,7 +316,7 @@ for (int j = 0; j < BK / 8; ++j)
 #pragma unroll
 for (int c = 0; c < 2; ++c) {
 float& x = score[j][half * 2 + c];
-x = exp2f(x - base);
+x = power_of_two(x - base);
 part += x;
 }
 sum[half] = sum[half] * shrink + part;

@@ -20,6 +20,7 @@ DEV u32 f32_to_f16x2(float lo, float hi) {
 DEV u32 f32_to_bf16x2(float lo, float hi) {
   u32 d; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(hi), "f"(lo)); return d;
 }
+DEV float power_of_two(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 DEV float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 DEV int shuffle_xor(int x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 DEV float shuffle(float x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }

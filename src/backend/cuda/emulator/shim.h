@@ -183,6 +183,9 @@ inline u32 __float_as_uint(float x) {
 inline float __expf(float x) {
   return expf(x);
 }
+inline float power_of_two(float x) {
+  return exp2f(x);
+}
 inline float __fdividef(float a, float b) {
   return a / b;
 }
