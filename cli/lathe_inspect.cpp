@@ -148,6 +148,8 @@ Json inspect_engine(const std::string& file) {
       target["variants"].push_back({{"profile", v},
                                     {"arena_bytes", variant.memory.arena_bytes},
                                     {"arena_bytes_without_reuse", variant.memory.unshared_bytes},
+                                    {"predicted_ms", variant.predicted_ms()},
+                                    {"measured_ms", variant.measured_ms},
                                     {"layers", layers_json(*plan, variant)}});
     }
     json["targets"].push_back(std::move(target));
@@ -194,6 +196,10 @@ void print_variant(const Json& variant) {
   fmt::print("\n  profile {}: {} of activations per context ({} without reuse)\n",
              variant.at("profile").get<int64_t>(), bytes_text(variant.at("arena_bytes")),
              bytes_text(variant.at("arena_bytes_without_reuse")));
+  const double predicted = variant.at("predicted_ms"), measured = variant.at("measured_ms");
+  if (measured > 0)
+    fmt::print("  predicted {:.4f} ms (the sum of its layers), measured {:.4f} ms: {:.0f} %\n", predicted,
+               measured, predicted / measured * 100);
   // Names of fused layers are long: last.
   Table table(
       {{"#", Align::Right}, {"ms", Align::Right}, {"type"}, {"reads"}, {"writes"}, {"tactic"}, {"layer"}});

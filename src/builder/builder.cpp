@@ -94,23 +94,28 @@ Network network_of(ImportedModel&& model, Clock::time_point start) {
 BuiltVariant build_fastest(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
                            const BuildOptions& options, const Pipeline& pipeline) {
   BuiltVariant plain = build_variant(portable, ranges, {}, options, pipeline);
-  if (types.empty()) return plain;
+  if (types.empty()) {
+    if (plain.timed) time_engines({&plain}, pipeline);
+    return plain;
+  }
   BuiltVariant typed = build_variant(portable, ranges, types, options, pipeline);
   std::string names;
   for (const DType t : types) names += (names.empty() ? "" : "/") + std::string(dtype_info(t).trt_arg);
   if (!uses_type(typed.variant, types)) {
     pipeline.observer.log(Severity::Info,
                           "The precision flags changed nothing: no layer is faster in " + names + ".");
+    if (plain.timed) time_engines({&plain}, pipeline);
     return plain;
   }
   if (typed.timed) {
-    const auto ms = time_engines({&plain, &typed}, pipeline, 20);
+    time_engines({&plain, &typed}, pipeline);
+    const double plain_ms = plain.variant.measured_ms, typed_ms = typed.variant.measured_ms;
     char text[160];
     snprintf(text, sizeof text,
-             "Whole engine in fp32: %.6g ms, with %s allowed: %.6g ms; the faster one is kept.", ms[0],
-             names.c_str(), ms[1]);
+             "Whole engine in fp32: %.6g ms, with %s allowed: %.6g ms; the faster one is kept.", plain_ms,
+             names.c_str(), typed_ms);
     pipeline.observer.log(Severity::Info, text);
-    if (ms[0] <= ms[1]) return plain;
+    if (plain_ms <= typed_ms) return plain;
   }
   pipeline.observer.log(Severity::Info, "Precision: " + precision_shares(typed.variant) + ".");
   return typed;

@@ -13,6 +13,9 @@
 namespace lathe {
 namespace {
 
+constexpr int kRepetitions = 20;
+constexpr double kSeconds = 1;  // per engine
+
 // One engine with its memory, ready to run.
 class TimedEngine {
  public:
@@ -68,28 +71,44 @@ TimingCache::Key key_of(const BuiltVariant& built, const Backend& backend) {
   return {timing_target(backend.target()), hash_text(text), hash_text("whole engine")};
 }
 
-}  // namespace
-
-std::vector<double> time_engines(const std::vector<const BuiltVariant*>& variants, const Pipeline& pipeline,
-                                 int repetitions) {
-  std::vector<double> result;
+// From the cache, all or none: what is compared was measured together.
+bool look_up(const std::vector<BuiltVariant*>& variants, const Pipeline& pipeline) {
+  std::vector<double> known;
   for (const BuiltVariant* v : variants)
-    if (const auto ms = pipeline.cache.find(key_of(*v, pipeline.backend))) result.push_back(*ms);
-  if (result.size() == variants.size()) return result;
+    if (const auto ms = pipeline.cache.find(key_of(*v, pipeline.backend))) known.push_back(*ms);
+  if (known.size() != variants.size()) return false;
+  for (size_t i = 0; i < variants.size(); ++i) variants[i]->variant.measured_ms = known[i];
+  return true;
+}
 
+void measure(const std::vector<BuiltVariant*>& variants, const Pipeline& pipeline) {
   std::vector<std::unique_ptr<TimedEngine>> engines;
   std::vector<std::function<double()>> rivals;
   for (const BuiltVariant* v : variants) {
     engines.push_back(std::make_unique<TimedEngine>(*v, pipeline.backend));
     rivals.push_back([engine = engines.back().get()] { return engine->run_ms(); });
   }
-  const auto timings = time_interleaved(rivals, {.repetitions = repetitions, .limit_seconds = 5});
-  result.clear();
+  const auto timings =
+      time_interleaved(rivals, {.repetitions = kRepetitions,
+                                .limit_seconds = kSeconds * static_cast<double>(variants.size()),
+                                .least_repetitions = kRepetitions});
   for (size_t i = 0; i < variants.size(); ++i)
-    result.push_back(pipeline.cache.insert(key_of(*variants[i], pipeline.backend),
-                                           std::max(timings[i].score_ms, 1e-6),
-                                           "whole engine '" + variants[i]->variant.graph->name() + "'"));
-  return result;
+    variants[i]->variant.measured_ms =
+        pipeline.cache.insert(key_of(*variants[i], pipeline.backend), std::max(timings[i].score_ms, 1e-6),
+                              "whole engine '" + variants[i]->variant.graph->name() + "'");
+}
+
+}  // namespace
+
+void time_engines(const std::vector<BuiltVariant*>& variants, const Pipeline& pipeline) {
+  if (!look_up(variants, pipeline)) measure(variants, pipeline);
+  for (const BuiltVariant* v : variants) {
+    const double predicted = v->variant.predicted_ms(), measured = v->variant.measured_ms;
+    char text[160];
+    snprintf(text, sizeof text, "Predicted %.6g ms (the sum of %zu layers), measured %.6g ms: %.0f %%.",
+             predicted, v->variant.choices.size(), measured, predicted / measured * 100);
+    pipeline.observer.log(Severity::Info, text);
+  }
 }
 
 }  // namespace lathe

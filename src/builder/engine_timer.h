@@ -9,8 +9,7 @@
 
 namespace lathe {
 
-// Milliseconds per variant at the opt shapes, in one interleaved race.
-std::vector<double> time_engines(const std::vector<const BuiltVariant*>& variants, const Pipeline& pipeline,
-                                 int repetitions);
+// Sets measured_ms of each variant, in one interleaved race, and tells the observer how far the sum of its layers was off.
+void time_engines(const std::vector<BuiltVariant*>& variants, const Pipeline& pipeline);
 
 }  // namespace lathe

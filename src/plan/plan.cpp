@@ -32,6 +32,12 @@ class CountingWriter final : public FileWriter {
 
 }  // namespace
 
+double PlanVariant::predicted_ms() const {
+  double sum = 0;
+  for (const Choice& c : choices) sum += c.time_ms;
+  return sum;
+}
+
 // A section that is in memory, or parsed from the file on first use.
 class Plan::LazySection {
  public:

@@ -36,6 +36,10 @@ struct PlanVariant {
   MemoryPlan memory;
   SymbolRanges ranges;
   std::shared_ptr<PackedBlocks> blobs;
+  double measured_ms = 0;  // the whole engine at the opt shapes, when it was built; 0: not timed
+
+  // What the tuner expects of the whole engine: the sum over its layers.
+  double predicted_ms() const;
 };
 
 struct PlanSection {

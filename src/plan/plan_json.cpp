@@ -412,6 +412,7 @@ std::string section_to_json(const PlanSection& section, ContainerWriter& blocks)
                         {"choices", std::move(choices)},
                         {"memory", to_json(*v.graph, v.memory)},
                         {"ranges", std::move(ranges)},
+                        {"measured_ms", v.measured_ms},
                         {"packed", std::move(blobs)}});
   }
   return dump_json({{"variants", std::move(variants)}}, -1);
@@ -433,6 +434,7 @@ PlanSection section_from_json(std::string_view text, const SectionInfo& info, co
                     v.ranges[symbol].opt <= v.ranges[symbol].max,
                 "the range of '" + symbol + "' is out of order");
       }
+      v.measured_ms = j.value("measured_ms", 0.0);  // absent from files of version 0.1.0
       v.memory = memory_from(j.at("memory"), *graph);
       PlacementChecker(*graph, v.memory, v.ranges).run();
       v.blobs = std::make_shared<PackedBlocks>();

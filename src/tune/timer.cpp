@@ -16,9 +16,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Before that a leader is not believed.
-constexpr int kLeastRounds = 5;
-
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -40,7 +37,7 @@ class Race {
       for (size_t i = 0; i < rivals_.size(); ++i)
         if (running_[i] && !(out_of_time() && round > 1)) times_[i].push_back(run_once(i));
       drop_rivals(round < 3 ? 3.0 : round < 5 ? 1.6 : round < 8 ? 1.25 : 1.1);
-      if (round >= kLeastRounds && is_decided()) break;
+      if (round >= options_.least_repetitions && is_decided()) break;
     }
     for (size_t i = 0; i < rivals_.size(); ++i) {
       if (times_[i].empty()) times_[i].push_back(warm_up_[i]);  // dropped at once: its only figure

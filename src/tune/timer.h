@@ -13,8 +13,9 @@
 namespace lathe {
 
 struct TimerOptions {
-  int repetitions = 8;       // per rival that stays in the race (--avgTiming)
-  double limit_seconds = 1;  // for all rivals together; every rival runs at least once
+  int repetitions = 8;        // per rival that stays in the race (--avgTiming)
+  double limit_seconds = 1;   // for all rivals together; every rival runs at least once
+  int least_repetitions = 5;  // before that a leader is not believed
   double clearly_ahead =
       1.03;  // the race ends when the leader's score beats every rival's best by this factor
 };
