@@ -4,6 +4,7 @@
 // pointwise_eval.h).
 #include "backend/cpu/operand_strides.h"
 #include "backend/cpu/pointwise_eval.h"
+#include "backend/operand_dtype.h"
 #include "base/error.h"
 
 namespace lathe::cpu {
@@ -24,8 +25,7 @@ TensorType operand_type(const Value& value, const Shape& result_shape, const Ten
   const bool constant = value.is_constant();
   if (constant && static_cast<int64_t>(value.constant.bytes().size()) <= kKeptConstantBytes) return {};
   TensorType type;
-  // Float operands come in the type that the layer writes, so that a bf16 network stays in bf16.
-  type.dtype = is_float(value.dtype) && is_float(result.dtype) ? result.dtype : value.dtype;
+  type.dtype = operand_dtype(value, result_shape, result.dtype);
   type.format = result.format;
   if (constant) type = {value.dtype, kLinear};
   if (result.format.is_linear()) return type;
@@ -36,7 +36,8 @@ TensorType operand_type(const Value& value, const Shape& result_shape, const Ten
   } else if (constant || value.shape.size() != result_shape.size()) {
     type.format = kLinear;
     const size_t missing = result_shape.size() - value.shape.size();
-    const bool has_channels = missing <= 1 && result_shape.size() > 1 && !value.shape[1 - missing].is_constant(1);
+    const bool has_channels =
+        missing <= 1 && result_shape.size() > 1 && !value.shape[1 - missing].is_constant(1);
     const Dim& channels = result_shape[1];
     if (result.format.kind == Format::Kind::ChannelBlocked && has_channels &&
         !(channels.is_constant() && channels.value() % result.format.block == 0))
@@ -56,7 +57,7 @@ Support Epilogue::list(const LayerQuery& query, const TensorType& output, std::v
     inputs.push_back(operand_type(value, query.graph.value(node.outputs[0]).shape, output, reason));
     const bool packed = inputs.back().dtype == DType::Undefined;
     types.push_back(packed ? (value.dtype == DType::Bool ? DType::Bool : DType::Float32)
-                                        : inputs.back().dtype);
+                           : inputs.back().dtype);
     if (value.is_constant() && is_integer(value.dtype))
       reason = "operand " + value.name + " is " + std::string(dtype_name(value.dtype));
   }

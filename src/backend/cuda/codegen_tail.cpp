@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "backend/operand_dtype.h"
 #include "base/error.h"
 #include "ops/pointwise.h"
 
@@ -155,8 +156,7 @@ TensorType tail_operand_type(const Value& value, const Shape& result_shape, cons
     if (one_element) return {};
     return {value.dtype, kLinear};
   }
-  const bool follows = is_float(value.dtype) && is_float(result.dtype);
-  TensorType type{follows ? result.dtype : value.dtype, result.format};
+  TensorType type{operand_dtype(value, result_shape, result.dtype), result.format};
   if (one_element || value.shape.size() != result_shape.size()) type.format = kLinear;
   return type;
 }
