@@ -46,7 +46,8 @@ std::vector<Tactic> list(const LayerQuery& query) {
     for (size_t i = 1; i < 3; ++i) base.inputs[i] = {type, kLinear};
     if (node.op_input_count() > 3 && node.inputs[3] != kNoValue) {
       const Value& mask = query.graph.value(node.inputs[3]);
-      base.inputs[3] = {mask.is_constant() || !is_float(mask.dtype) ? mask.dtype : type, kLinear};
+      // In its own type: a half has no number for the -3.4e38 that many masks hold.
+      base.inputs[3] = {mask.dtype, kLinear};
       if (mask.dtype != DType::Bool && !is_kernel_float(base.inputs[3].dtype))
         base.support = Support::no("a mask must be bool or a 16 or 32 bit float");
     }
