@@ -14,6 +14,6 @@ python=python3
 [ -x /usr/bin/python3 ] && python=/usr/bin/python3
 [ -x .venv-explorer/bin/pip ] || "$python" -m venv .venv-explorer || { echo "python3 -m venv failed: install python3-venv" >&2; exit 1; }
 echo "Building the explorer's Python package into .venv-explorer"
-.venv-explorer/bin/pip install -q --disable-pip-version-check ./explorer/python
+.venv-explorer/bin/pip install -q --disable-pip-version-check "./explorer/python[notebook,excel,onnx]"
 content >"$stamp"
 echo "Ready: .venv-explorer/bin/python -c 'import lathe_explorer'"

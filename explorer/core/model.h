@@ -62,6 +62,7 @@ struct LayerError {
 
 struct Layer {
   int index = 0;
+  int file_position = 0;  // in the layer file, which may hold constants, no-ops and other shape profiles
   std::string name, type, runner, tactic, tactic_id;
   std::string precision, input_precision, output_precision;
   std::string kind = "compute";

@@ -213,6 +213,7 @@ LayerFile read_layers(const InputFile& input) {
     read_bindings(root, file);
     file.producer = text_or(root, "Producer", "");
   }
+  for (size_t i = 0; i < file.layers.size(); ++i) file.layers[i].file_position = static_cast<int>(i);
   file.dialect = file.names_only ? "names-only" : dialect_of(root, file.layers);
   return file;
 }

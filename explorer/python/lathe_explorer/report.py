@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+import zipfile
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -15,9 +18,27 @@ from . import _core
 Path = str | os.PathLike[str]
 
 
-def _read(path: Path) -> tuple[str, str]:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return os.fspath(path), file.read()
+Text = tuple[str, str]  # a file's name and its content
+
+
+def read_texts(paths: Sequence[Path]) -> list[Text]:
+    """Files as text; of an archive (.tea) those of its files that say something of an engine."""
+    texts: list[Text] = []
+    for path in paths:
+        if zipfile.is_zipfile(path):
+            texts += _archived(path)
+            continue
+        with open(path, encoding="utf-8", errors="replace") as file:
+            texts.append((os.fspath(path), file.read()))
+    return texts
+
+
+def _archived(path: Path) -> list[Text]:
+    """A log is left out where its metadata, made from it, is there."""
+    with zipfile.ZipFile(path) as archive:
+        names = [n for n in archive.namelist() if n.endswith((".json", ".log", ".txt"))]
+        texts = [(f"{os.fspath(path)}:{name}", archive.read(name).decode("utf-8", "replace")) for name in names]
+    return [(name, text) for name, text in texts if _core.is_known(name, text)]
 
 
 class Engine:
@@ -88,18 +109,18 @@ class Engine:
 
     def dot(self) -> str:
         """The graph for Graphviz."""
-        return self._report._analysis.dot(self._index)
+        return self._report.analysis.dot(self._index)
 
     def svg(self) -> str:
         """The graph as a picture."""
-        return self._report._analysis.svg(self._index)
+        return self._report.analysis.svg(self._index)
 
 
 class Report:
     """What `load` returns: engines, and the comparison of the first with each other one."""
 
     def __init__(self, analysis: _core.Analysis):
-        self._analysis = analysis
+        self.analysis = analysis
         self.data: dict[str, Any] = json.loads(analysis.json())
         self.engines = [Engine(data, self, i) for i, data in enumerate(self.data["engines"])]
 
@@ -129,18 +150,18 @@ class Report:
         return pd.DataFrame(pair["waterfall_by_type" if by_type else "waterfall"])
 
     def text(self) -> str:
-        return self._analysis.text()
+        return self.analysis.text()
 
     def markdown(self) -> str:
-        return self._analysis.markdown()
+        return self.analysis.markdown()
 
     def junit(self) -> str:
-        return self._analysis.junit()
+        return self.analysis.junit()
 
     def save(self, path: Path) -> None:
         """Writes analysis.json, which `lathe explore` does not need but every script can read."""
         with open(path, "w", encoding="utf-8") as file:
-            file.write(self._analysis.json())
+            file.write(self.analysis.json())
 
 
 def load(*files: Path | Sequence[Path], names: Sequence[str] = (), peaks: Mapping[str, float] | None = None,
@@ -154,6 +175,40 @@ def load(*files: Path | Sequence[Path], names: Sequence[str] = (), peaks: Mappin
     lists = [f for f in files if not isinstance(f, (str, os.PathLike))]
     if lists and len(lists) != len(files):
         raise ValueError("load takes files of one engine, or one list per engine, but not both")
-    engines = [list(group) for group in lists] if lists else [list(files)]
-    contents = [[_read(path) for path in group] for group in engines]  # type: ignore[arg-type]
-    return Report(_core.analyse(contents, list(names), dict(peaks or {}), shape_profile, fail_if))
+    engines = [list(group) for group in lists] if lists else [[f for f in files if isinstance(f, (str, os.PathLike))]]
+    return analyse([read_texts(group) for group in engines], names, peaks, shape_profile, fail_if)
+
+
+def analyse(engines: Sequence[Sequence[Text]], names: Sequence[str] = (), peaks: Mapping[str, float] | None = None,
+            shape_profile: int | None = None, fail_if: str = "") -> Report:
+    """As load, from texts that are in memory already."""
+    return Report(_core.analyse(engines, list(names), dict(peaks or {}), shape_profile, fail_if))
+
+
+def compare(*reports: Report, fail_if: str = "") -> Report:
+    """The first engine of each report, the first of them as the baseline of the others."""
+    return Report(_core.join([report.analysis for report in reports], fail_if))
+
+
+def process(model: Path, folder: Path, *flags: str, lathe: Path | None = None) -> Report:
+    """Builds and profiles a model with `lathe process` and loads what it wrote. `model` may be the name of a zoo's model;
+    `lathe` is the program, by default the one on the PATH; flags are trtexec's ("--bf16", "--iterations=10")."""
+    program = os.fspath(lathe) if lathe is not None else shutil.which("lathe")
+    if program is None:
+        raise FileNotFoundError("process runs the lathe program, which is not on the PATH: give it with lathe=\"build/bin/lathe\"")
+    os.makedirs(folder, exist_ok=True)
+    file = os.fspath(model)
+    if not file.endswith((".onnx", ".engine", ".plan")):
+        file = os.path.join(os.fspath(folder), f"{model}.onnx")
+        if not os.path.exists(file):
+            _run([program, "zoo", os.fspath(model), "-o", file])
+    _run([program, "process", file, os.fspath(folder), *flags])
+    base = os.path.join(os.fspath(folder), os.path.basename(file)) + (".engine" if file.endswith(".onnx") else "")
+    parts = ("graph.json", "profile.json", "timing.json", "build.log", "profile.log", "hardware.json")
+    return load(*(f"{base}.{part}" for part in parts if os.path.exists(f"{base}.{part}")))
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr.strip() or done.stdout[-2000:]}")

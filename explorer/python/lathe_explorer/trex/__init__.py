@@ -1,13 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The names of NVIDIA's engine explorer (trex) over Lathe's readers: `import lathe_explorer.trex as trex`.
 
-What is here is listed in docs/explorer.md; what is not, is not pretended.
+Modules and functions are where they are there; this package holds those that notebooks take from trex itself, of all its
+releases. What differs in values is listed in docs/explorer.md. Modules that need more than pandas and plotly (excel_summary,
+the drop-down boxes) say which extra to install when they are used.
 """
-from .engine_plan import EnginePlan
-from .frames import change_col_order, clean_df, clean_for_display, clean_io, drop_columns, group_count, group_mean_attr, group_sum_attr, shape_to_str
+from . import colors, compare_engines, df_preprocessing, engine_plan, graphing, interactive, lint, misc, notebook, parser, plotting, report_card
+from .activations import Activation, create_activations
+from .archiving import EngineArchive
+from .colors import default_pallete, layer_colormap, precision_colormap
+from .compare_engines import (aligned_layers, aligned_merge_plans, compare_engines_layer_details, compare_engines_layer_latencies, compare_engines_overview,
+                              compare_engines_summaries_tbl, get_plans_names, match_layers)
+from .df_preprocessing import annotate_convolutions, change_col_order, clean_df, clean_for_display, clean_io, drop_columns, filter_by_layer, layer_attributes
+from .engine_plan import EnginePlan, print_summary, summary_dict
+from .graphing import (DotGraph, OnnxGraph, PlanGraph, latency_types, layer_node_formatters, layer_node_renderers, layer_precision_formatter, layer_type_formatter,
+                       precision_formatter, render_dot, to_dot)
+from .layer import Layer
 from .lint import ConvLinter, QDQLinter, ReformatLinter, SliceLinter
-from .plotting import (layer_colormap, plotly_bar2, plotly_hist, plotly_pie, plotly_pie2, precision_colormap, stacked_bars, stacked_tabular_df)
+from .misc import group_count, group_mean_attr, group_sum_attr, shape_to_str, stack_dataframes, stack_dicts
+from .notebook import display_df, section_header, set_table_display_backend, set_wide_display
+from .parser import read_json, read_profiling_file, read_timing_file
+from .plotting import plotly_bar2, plotly_hist, plotly_pie, plotly_pie2, stacked_bars, stacked_tabular, stacked_tabular_df, trex_base_layout
+from .report_card import *  # noqa: F403
 
-__all__ = ["ConvLinter", "EnginePlan", "QDQLinter", "ReformatLinter", "SliceLinter", "change_col_order", "clean_df", "clean_for_display",
-           "clean_io", "drop_columns", "group_count", "group_mean_attr", "group_sum_attr", "layer_colormap", "plotly_bar2", "plotly_hist",
-           "plotly_pie", "plotly_pie2", "precision_colormap", "shape_to_str", "stacked_bars", "stacked_tabular_df"]
+__version__ = "0.2.1"  # of trex, whose names these are

@@ -6,6 +6,8 @@ import pandas as pd
 
 from .engine_plan import EnginePlan
 
+_COLUMNS = ["name", "tactic", "subtype", "origin", "type conversion", "shape conversion", "hazard", "mitigation", "help"]
+
 
 class _Linter:
     rules: tuple[str, ...] = ()
@@ -14,18 +16,18 @@ class _Linter:
         self.plan = plan
 
     def lint(self) -> pd.DataFrame:
+        """One row per layer and hazard, indexed by the layer's name."""
         rows = []
         for finding in self.plan.engine.data["findings"]:
             if finding["id"] not in self.rules:
                 continue
             for index in finding["layers"]:
                 layer = self.plan.layers[index]
-                types = [layer["inputs"][0]["type"] if layer["inputs"] else "", layer["output_precision"]]
-                shapes = [str(layer[s][0]["shape"]) if layer[s] else "" for s in ("inputs", "outputs")]
-                rows.append({"name": layer["name"], "tactic": layer["tactic"], "subtype": layer["runner"], "origin": layer["attributes"].get("Origin", ""),
-                             "type conversion": " -> ".join(types), "shape conversion": " -> ".join(shapes), "hazard": finding["title"],
-                             "mitigation": finding["action"], "help": finding["command"]})
-        return pd.DataFrame(rows, columns=["name", "tactic", "subtype", "origin", "type conversion", "shape conversion", "hazard", "mitigation", "help"])
+                tensors = [side[0] if side else None for side in (layer.inputs, layer.outputs)]
+                words = [[t.precision, str(t.shape)] if t else ["", ""] for t in tensors]
+                rows.append([layer.name, layer.raw_dict.get("TacticName", ""), layer.subtype, layer.raw_dict.get("Origin", ""),
+                             f"{words[0][0]} -> {words[1][0]}", f"{words[0][1]} -> {words[1][1]}", finding["title"], finding["action"], finding["command"]])
+        return pd.DataFrame(rows, columns=_COLUMNS, index=[row[0] for row in rows])
 
 
 class ConvLinter(_Linter):
@@ -38,7 +40,7 @@ class ReformatLinter(_Linter):
 
     def lint(self) -> pd.DataFrame:
         frame = super().lint()
-        return frame[[len(set(text.split(" -> "))) > 1 for text in frame["type conversion"]]].reset_index(drop=True)
+        return frame[[len(set(text.split(" -> "))) > 1 for text in frame["type conversion"]]]
 
 
 class SliceLinter(_Linter):
