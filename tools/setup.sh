@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 # libdnnl-dev only recommends ocl-icd-opencl-dev, but its CMake package looks for OpenCL.
 build=(g++ cmake ninja-build pkg-config libdnnl-dev ocl-icd-opencl-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libzip-dev zlib1g-dev
   python3 python3-venv)  # npm, where the machine has none (setup-web.sh)
-explorer=(python3-dev)  # the Python package is a C++ module
+explorer=(python3-dev graphviz)  # the Python package is a C++ module; dot draws its graphs
 # The browser opens the explorer's page; without a font its texts have no width.
 test=(libgtest-dev chromium fonts-liberation "${explorer[@]}")
 dev=(clang-format-14 clang-tidy-14 ccache)
