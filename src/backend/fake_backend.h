@@ -3,7 +3,8 @@
 // A backend for tests of the tuner, the memory plan, the engine file and the runtime: few tactics, fixed times, real memory.
 //
 // Every layer has "fake_linear" (1 ms) and "fake_fast" (0.4 ms, channels-last operands, which are stored as linear: here formats are
-// only labels); reformats cost 0.05 ms; Conv also has an inexact "fake_winograd" (0.2 ms). Reshape, Split, Slice and Concat are
+// only labels); reformats cost 0.05 ms; Conv also has an inexact "fake_winograd" (0.2 ms), MatMul in each allowed type "fake_low" (0.1 ms)
+// and "fake_low_sums" with an FP32 result (0.2 ms). Reshape, Split, Slice and Concat are
 // views in linear format. Pointwise layers may work in place. It computes on float32: Relu, Add (same shapes), and Conv as x +
 // w[0], with w packed into a block; copies for the rest.
 #pragma once
@@ -31,7 +32,8 @@ class FakeBackend final : public Backend {
 
   std::map<std::string, double, std::less<>> times_ms = {{"fake_linear", 1.0}, {"fake_fast", 0.4},
                                                          {"fake_copy", 0.05},  {"fake_winograd", 0.2},
-                                                         {"fake_move", 0.5},   {"fake_reference", 50}};
+                                                         {"fake_move", 0.5},   {"fake_reference", 50},
+                                                         {"fake_low", 0.1},    {"fake_low_sums", 0.2}};
   bool fast_tactics = true;
   std::map<std::string, int64_t, std::less<>> scratch;  // bytes by tactic
   double prepare_seconds = 0;  // what preparing a tactic for timing takes, to reach the end of a budget
@@ -251,6 +253,15 @@ inline std::vector<Tactic> FakeBackend::tactics(const LayerQuery& query) const {
   if (std::holds_alternative<Conv>(node.op)) {
     list.push_back(make("fake_winograd", false));
     list.back().error_factor = 10;
+  }
+  if (std::holds_alternative<MatMul>(node.op)) {
+    for (const DType low : node.allowed_types) {
+      for (const bool sums : {false, true}) {
+        list.push_back(make(sums ? "fake_low_sums" : "fake_low", false));
+        list.back().inputs[0].dtype = low;
+        if (!sums) list.back().outputs[0].dtype = low;
+      }
+    }
   }
   if (std::holds_alternative<Pointwise>(node.op))
     for (Tactic& t : list) t.in_place_inputs = {0};

@@ -100,6 +100,27 @@ TEST(Tune, DearReformatsKeepLayersWhereTheyAre) {
   EXPECT_EQ(layers(tune(kChain, backend)), (std::vector<std::string>{"a: fake_linear", "b: fake_linear"}));
 }
 
+// The product's result is rounded to bfloat16 only when no layer norm reads it.
+TEST(Tune, SumsInFrontOfAWideNormStayWide) {
+  const auto chosen = [](const std::string& tail) {
+    const std::string text = R"(graph "block" {
+  input %x: float32[2, 8]
+  const %w: float32[8, 8] = splat 0.5
+  %s: float32[2, 8] = MatMul "product" (%x, %w) allow [bfloat16]
+)" + tail + "  output %y\n}";
+    const Tuned tuned = tune(text, FakeBackend());
+    for (size_t i = 0; i < tuned.graph.choices.size(); ++i)
+      if (tuned.graph.graph.node(tuned.graph.graph.order()[i]).name == "product")
+        return tuned.graph.choices[i].tactic.name;
+    return std::string();
+  };
+  EXPECT_EQ(chosen("  %y: float32[2, 8] = LayerNorm \"norm\" (%s)\n"), "fake_low_sums");
+  EXPECT_EQ(chosen("  %r: float32[4, 4] = Reshape \"reshape\" (%s) {shape=[4, 4]}\n"
+                   "  %y: float32[4, 4] = LayerNorm \"norm\" (%r)\n"),
+            "fake_low_sums");
+  EXPECT_EQ(chosen("  %y: float32[2, 8] = Pointwise \"relu\" (%s) {code=Relu}\n"), "fake_low");
+}
+
 TEST(Tune, EventsComeInTheOrderOfALog) {
   FakeBackend backend;
   const auto& lines = tune(kChain, backend).log.lines;
