@@ -255,6 +255,11 @@ test("the comparison aligns, filters and sums", () => open("two", async (page) =
   await page.waitForSelector(".compare .waterfall");
   await page.click(".choice button:text-is('Layer type')");
   assert.equal(await page.locator(".fall").count(), pair.waterfall_by_type.length + 2);
+  // Error against time won: a dot for each layer of B in a row that became faster.
+  const won = pair.rows.filter((row) => row.delta_ms < 0).flatMap((row) => row.candidate_layers).filter((layer) => other.layers[layer].error.local > 0);
+  assert.ok(won.length > 50);
+  assert.equal(await page.locator(".compare .dot").count(), won.length);
+  assert.equal(await page.locator("[data-column=error]").count(), 1);
 }, { hash: "#compare" }));
 
 test("no text of a file becomes markup", () => open("hostile", async (page) => {
@@ -298,6 +303,7 @@ test("a report of real engines", () => open("real", async (page) => {
     await page.waitForTimeout(60);
     await page.screenshot({ path: `${folder}/real_${view}.png` });
   }
+  await tab(page, "compare");
   const [pair] = real.comparison.pairs;
   const bars = await page.locator(".fall").count();
   assert.equal(bars, pair.waterfall.length + 2);
@@ -350,6 +356,35 @@ for (const colorScheme of ["light", "dark"]) {
     }, { width, height, colorScheme }));
   }
 }
+
+// Programmatic focus after a key counts as the keyboard's, so the outlines are those that a Tab would show.
+test("every control is reached by keyboard and shows it", () => open("two", async (page) => {
+  for (const view of kViews) {
+    await tab(page, view);
+    await page.keyboard.press("Tab");
+    const [count, poor] = await page.evaluate(() => {
+      const controls = [...document.querySelectorAll("button, select, input, a[href], summary, .grid-scroll, svg[tabindex]")].filter((one) => one.checkVisibility() && !one.disabled);
+      return [controls.length, controls.filter((one) => {
+        one.focus();
+        const style = getComputedStyle(one);
+        return one.tabIndex < 0 || document.activeElement !== one || style.outlineStyle === "none" || parseFloat(style.outlineWidth) < 1;
+      }).map((one) => one.outerHTML.slice(0, 120))];
+    });
+    assert.ok(count > 12, view);
+    assert.deepEqual(poor, [], view);
+  }
+  await tab(page, "layers");
+  await page.click("[data-facet=type] summary");
+  await page.keyboard.press("Escape");
+  assert.equal(await page.locator("details.menu[open]").count(), 0);
+  assert.equal(await page.evaluate(() => document.activeElement.tagName), "SUMMARY");
+  await page.keyboard.press("n");
+  await tab(page, "graph");
+  assert.equal(await page.locator(".node:not(.folded):not(.binding)").count(), 12, "the chosen layer's block is open");
+  await page.focus(".graph-canvas");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.locator(".node:not(.folded):not(.binding)").count(), 1);
+}));
 
 test("printed, the table is whole and light", () => open("two", async (page) => {
   await page.emulateMedia({ media: "print" });

@@ -76,6 +76,12 @@ export function foldGraph(model: EngineModel, folded: ReadonlyMap<string, number
   return { nodes: [...nodes.values()], edges: [...edges.values()], nodeOf };
 }
 
+// For files that name no tensors: each node leads to the one that runs next.
+export function executionOrder(graph: DisplayGraph): GraphEdge[] {
+  const nodes = graph.nodes.filter((node) => node.layers.length > 0);
+  return nodes.slice(1).map((node, i) => ({ from: nodes[i]!.id, to: node.id, tensors: [] }));
+}
+
 // Layers within `radius` steps of one layer, both ways.
 export function neighbourhood(model: EngineModel, centre: number, radius: number): Set<number> {
   const found = new Set([centre]);

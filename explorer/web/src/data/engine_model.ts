@@ -37,8 +37,8 @@ export function groupFamily(model: EngineModel, rows: readonly number[]): string
   return familyOf(model.layers[slowest]!)[0];
 }
 
-// The first node's path without its middle: "layer.0/…/self/query/MatMul +2". The numbered part stays, as it alone tells
-// repeated blocks apart.
+// The first node's path without its middle: "layer.0/…/self/query/MatMul +2". The innermost numbered part stays, as it
+// alone tells repeated blocks apart.
 export function shortPath(name: string): string {
   const copy = /^Reformatting CopyNode for (Input|Output) Tensor (\d+) (?:to|of|from) (.*)$/s.exec(name);
   if (copy) return `${copy[1] === "Input" ? "→" : "←"} ${lastSegments(copy[3]!.split(" + ")[0]!)}`;
@@ -51,7 +51,7 @@ function lastSegments(path: string): string {
   const segments = path.split("/").filter((segment) => segment !== "");
   if (segments.length <= 3) return path.replace(/^\//, "");
   const tail = segments.slice(-3);
-  const numbered = segments.slice(0, -3).findIndex((segment) => /\d$/.test(segment));
+  const numbered = segments.slice(0, -3).map((segment) => /\d$/.test(segment)).lastIndexOf(true);
   if (numbered < 0) return tail.join("/");
   return `${segments[numbered]}/${numbered < segments.length - 4 ? "…/" : ""}${tail.join("/")}`;
 }

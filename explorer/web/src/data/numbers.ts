@@ -20,7 +20,7 @@ function significant(value: number, digits: number): string {
 export function milliseconds(value: Maybe): string {
   if (!known(value)) return kUnknown;
   if (value === 0) return "0";
-  if ( Math.abs(value) < 0.0001) return value.toExponential(1);
+  if (Math.abs(value) < 0.0001) return value.toExponential(1);
   return Math.abs(value) >= 1 ? significant(value, 4) : value.toFixed(4);
 }
 
@@ -30,6 +30,15 @@ export function signedMilliseconds(value: Maybe): string {
 
 export function percent(value: Maybe, digits = 1): string {
   return known(value) ? value.toFixed(digits) : kUnknown;
+}
+
+export function signedPercent(value: Maybe, digits = 1): string {
+  return known(value) ? (value > 0 ? "+" : value < 0 ? "−" : "") + percent(Math.abs(value), digits) : kUnknown;
+}
+
+// A round value on an axis: no zeros after the point.
+export function tick(value: number): string {
+  return String(Number(value.toPrecision(6)));
 }
 
 function scaled(value: number, base: number, units: string[]): string {

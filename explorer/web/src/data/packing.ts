@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A picture of buffers: each a rectangle, its lifetime wide and its size high, none over another. Placed largest first at
-// the lowest free height. It shows what must be alive together; it is not the engine's own arena.
+// the lowest free height. It shows what must be alive together, for engines that do not say where they put them.
 export interface Life { id: number; first: number; last: number; bytes: number }
 export interface PlacedLife extends Life { offset: number }
 

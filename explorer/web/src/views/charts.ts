@@ -65,7 +65,7 @@ export function makeCharts(store: Store): View {
     }
     areas.runs.replaceChildren();
     const axis = { stroke: css("--dim"), grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line"), width: 1 }, font: "11px sans-serif" };
-    const dots = (label: string, stroke: string): uPlot.Series => ({ label, stroke, paths: () => null, points: { show: true, size: 4, stroke, fill: stroke }, value: (_, value) => (value === null ? numbers.kUnknown : `${numbers.milliseconds(value)} ms`) });
+    const dots = (label: string, stroke: string): uPlot.Series => ({ label, stroke, paths: () => null, points: { show: true, size: times.compute_ms.length < 100 ? 7 : 4, stroke, fill: stroke }, value: (_, value) => (value === null ? numbers.kUnknown : `${numbers.milliseconds(value)} ms`) });
     const same = times.latency_ms.every((value, i) => value === times.compute_ms[i]);
     const order = times.compute_ms.map((_, i) => i);
     runs.push(new uPlot({
@@ -144,7 +144,7 @@ export function makeCharts(store: Store): View {
       section("By type", byType), section("By precision", byPrecision),
       section("Treemap: type, then layer; area is time", areas.treemap), section("Sunburst: type, precision, layer; angle is time", areas.sunburst),
       section("Shares by precision", donuts), section("Precisions used per layer type (number of layers)", precisionPerType()),
-      section("Every run", areas.runs),       section("Any two quantities", h("div", { class: "toolbar" }, metricChoice("x"), metricChoice("y"), choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours }))), areas.scatter),
+      section("Every run", areas.runs), section("Any two quantities", h("div", { class: "toolbar" }, metricChoice("x"), metricChoice("y"), choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours }))), areas.scatter),
       section(`Tactics${tactics.length > kTactics ? ` (the first ${kTactics} of ${tactics.length})` : ""}`, simpleTable(["tactic", "layers", "ms", "%"],
         tactics.slice(0, kTactics).map((group) => [h("button", { type: "button", class: "link", click: () => store.update({ view: "layers", selected: new Set(group.layers), focus: null }) }, group.key || "not known"),
           group.count, numbers.milliseconds(group.time_ms), numbers.percent(group.percent)]), [1, 2, 3]))));

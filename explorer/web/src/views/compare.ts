@@ -3,16 +3,17 @@
 // Two engines: the difference of their layer sums as a waterfall, every row aligned through ONNX nodes, fusions lost and
 // new, precision changes, the checks of --fail-if, and engines side by side.
 import { exactSum } from "../data/aggregate";
-import { groupFamily, type EngineModel } from "../data/engine_model";
+import { groupFamily, legend, shortPath, type EngineModel } from "../data/engine_model";
 import { splitWords } from "../data/filter";
 import * as numbers from "../data/numbers";
 import { precisionKey } from "../data/palette";
 import type { FusionChange, Group, MatchedRow, Pair } from "../data/schema";
-import { breakable, choice, facts, h, section, simpleTable, type Child } from "../ui/dom";
+import { append, breakable, choice, facts, h, section, simpleTable, swatch, type Child } from "../ui/dom";
 import { Grid, type GridColumn } from "../ui/grid";
 import type { Store } from "../ui/store";
 import { barList } from "./bars";
 import type { View } from "./view";
+import { drawScatter } from "./scatter";
 import { drawWaterfall } from "./waterfall";
 
 type RowFilter = "all" | "changed" | "precision" | "tactic" | "fusion" | "alone";
@@ -30,6 +31,26 @@ function keep(row: MatchedRow, filter: RowFilter): boolean {
     case "alone": return row.status === "added" || row.status === "removed";
     default: return true;
   }
+}
+
+function errorsKnown(model: EngineModel): boolean {
+  return model.layers.some((layer) => layer.error?.local != null);
+}
+
+function errorOf(model: EngineModel, row: MatchedRow): number {
+  return row.candidate_layers.reduce((most, index) => Math.max(Number.isNaN(most) ? 0 : most, model.layers[index]!.error?.local ?? most), NaN);
+}
+
+// What a narrower type costs and brings, layer by layer: error upwards, time won to the right. Top right is fast but
+// wrong, bottom left is right for nothing.
+function drawTrade(pair: Pair, b: EngineModel, width: number, pick: (row: number) => void): HTMLElement {
+  const rowOf = new Map(pair.rows.flatMap((row, i) => row.candidate_layers.map((layer): [number, number] => [layer, i])));
+  const won = (layer: number) => -(pair.rows[rowOf.get(layer) ?? -1]?.delta_ms ?? NaN);
+  return drawScatter(b, {
+    width, height: 340, label: "Error against time won", colours: "precision", selected: new Set(), pick: (layer) => { const row = rowOf.get(layer); if (row !== undefined) pick(row); },
+    x: { title: "Time won, ms (rows that became slower are not shown)", of: won, show: numbers.milliseconds },
+    y: { title: "Own error of the layer", of: (layer) => b.layers[layer]!.error?.local, show: numbers.scientific },
+  });
 }
 
 function ratio(row: MatchedRow): number {
@@ -59,7 +80,7 @@ export function makeCompare(store: Store): View {
     const text = (id: string, heading: string, tip: string, width: number, value: (row: MatchedRow) => string): CompareColumn =>
       ({ id, title: heading, tip, width, numeric: false, value, show: (row) => h("span", { title: value(row) }, value(row)) });
     const columns: CompareColumn[] = [
-      { ...text("label", "Rows (ONNX nodes)", "Smallest groups of layers that implement the same ONNX nodes in both", 280, (row) => row.label), grow: true },
+      { ...text("label", "Rows (ONNX nodes)", "Smallest groups of layers that implement the same ONNX nodes in both", 280, (row) => row.label), grow: true, show: (row) => h("span", { title: row.label }, shortPath(row.label)) },
       number("a", "A ms", title[0], 84, (row) => row.baseline_ms ?? NaN, numbers.milliseconds),
       number("b", "B ms", title[1], 84, (row) => row.candidate_ms ?? NaN, numbers.milliseconds),
       { id: "delta", title: "B − A ms", tip: "Negative: B is faster", width: 96, numeric: true, value: (row) => row.delta_ms ?? NaN,
@@ -71,6 +92,7 @@ export function makeCompare(store: Store): View {
       text("tactic", "Tactic", "Tactic names differ", 70, (row) => (row.tactic_changed ? "changed" : "")),
       number("layers_a", "A layers", "Layers of A in the row", 80, (row) => row.baseline_layers.length, String),
       number("layers_b", "B layers", "Layers of B in the row", 80, (row) => row.candidate_layers.length, String),
+      ...(errorsKnown(b) ? [number("error", "B error", "Largest own error of B's layers against the reference", 84, (row) => errorOf(b, row), numbers.scientific)] : []),
       text("match", "Matched by", "How they were found to belong together", 100, (row) => row.match),
     ];
     const grid = new Grid({
@@ -153,7 +175,9 @@ export function makeCompare(store: Store): View {
         h("li", {}, h("button", { type: "button", class: "link", click: () => selectRows([change.row]) }, change.text)))), changes.length > 50 && h("p", { class: "dim" }, `and ${changes.length - 50} more`));
     }
 
+    const trade = h("div", { class: "chart" });
     draw = () => {
+      if (errorsKnown(b)) trade.replaceChildren(drawTrade(pair, b, Math.max(620, trade.clientWidth || 900), (row) => selectRows([row])));
       if (pair.baseline_sum_ms === null || pair.candidate_sum_ms === null) area.replaceChildren(h("p", { class: "dim" }, "One of the engines has no layer profile, so there is no waterfall."));
       else area.replaceChildren(drawWaterfall(pair.baseline_sum_ms, pair.candidate_sum_ms, pair[fall], Math.max(620, area.clientWidth || 900), title, selectRows));
     };
@@ -161,19 +185,21 @@ export function makeCompare(store: Store): View {
       columns.flatMap((column, i) => (column.numeric ? [i] : [])));
     const { latency } = pair;
     const speed = pair.baseline_sum_ms && pair.candidate_sum_ms ? `${(pair.baseline_sum_ms / pair.candidate_sum_ms).toFixed(3)}×` : numbers.kUnknown;
-    stage.replaceChildren(
+    stage.replaceChildren();
+    append(stage, [
       h("div", { class: "tiles" },
         tile("A, baseline", title[0], `${numbers.milliseconds(pair.baseline_sum_ms)} ms sum of layers`), tile("B, candidate", title[1], `${numbers.milliseconds(pair.candidate_sum_ms)} ms sum of layers`),
         tile("B − A", `${numbers.signedMilliseconds(pair.delta_ms)} ms`, `A / B = ${speed}`),
-        latency ? tile("Engine latency", `${latency.change_percent > 0 ? "+" : ""}${numbers.percent(latency.change_percent, 2)} %`,
-          `${latency.low_percent === null ? "" : `95 %: ${numbers.percent(latency.low_percent, 2)} … ${numbers.percent(latency.high_percent, 2)} %, `}${latency.significant ? "significant" : "not significant"}; ${latency.samples.join(" and ")} runs`)
+        latency ? tile("Engine latency", `${numbers.signedPercent(latency.change_percent, 2)} %`,
+          `${latency.low_percent === null ? "" : `95 %: ${numbers.signedPercent(latency.low_percent, 2)} … ${numbers.signedPercent(latency.high_percent, 2)} %, `}${latency.significant ? "significant" : "not significant"}; ${latency.samples.join(" and ")} runs`)
           : tile("Engine latency", numbers.kUnknown, "not both have times"),
         tile("Fusions", `${pair.fusions_lost.length} lost, ${pair.fusions_new.length} new`, `rows with another precision: ${pair.precision_changes.length}, tactic: ${pair.tactic_changes.length}`)),
       ...notes(pair), checks(pair),
       section("Where the difference comes from", choice("By", [["waterfall", "Row"], ["waterfall_by_type", "Layer type"]], fall, (value) => { fall = value; draw(); }), area),
       h("div", { class: "toolbar" }, search, choice("Show", kRowFilters, filter, (value) => { filter = value; fill(); }), counter),
       h("div", { class: "compare-grid" }, grid.root), detail,
-      h("div", { class: "columns" }, fusions("Fusions lost", pair.fusions_lost), fusions("Fusions new", pair.fusions_new)));
+      errorsKnown(b) && section(`Error against time won: ${title[1]}`, h("div", { class: "legend" }, legend(b, "precision").map((entry) => swatch(entry.colour, entry.label))), trade),
+      h("div", { class: "columns" }, fusions("Fusions lost", pair.fusions_lost), fusions("Fusions new", pair.fusions_new))]);
     fill();
     draw();
   }
@@ -186,10 +212,10 @@ export function makeCompare(store: Store): View {
     return pair.notes.length === 0 ? [] : [section("Notes on the comparison", h("ul", { class: "notes" }, pair.notes.map((note) => h("li", { class: `note-${note.severity}` }, h("b", {}, note.severity), " ", note.text))))];
   }
 
-  function checks(pair: Pair): HTMLElement {
+  function checks(pair: Pair): HTMLElement | null {
     const index = comparison.pairs.indexOf(pair);
     const mine = comparison.checks.filter((check) => check.pair === index);
-    return mine.length === 0 ? h("span") : section("Checks", simpleTable(["condition", "", "figure"], mine.map((check) => [check.expression, h("b", { class: check.failed ? "failed" : "passed" }, check.failed ? "FAILED" : "passed"), check.text])));
+    return mine.length === 0 ? null : section("Checks", simpleTable(["condition", "", "figure"], mine.map((check) => [check.expression, h("b", { class: check.failed ? "failed" : "passed" }, check.failed ? "FAILED" : "passed"), check.text])));
   }
 
   // All engines, one column each: settings, and stacked bars by type and by precision.

@@ -3,7 +3,7 @@
 // The engine as a graph. Repeated blocks (layers of a transformer, stages of a CNN) start folded when there are many
 // layers; a double click opens or folds one. Beyond kMostNodes boxes a picture helps nobody, and only the neighbourhood
 // of the chosen layer is drawn.
-import { blocks, foldGraph, neighbourhood, neighbourhoodUpTo, splitEdges, type DisplayGraph, type GraphEdge, type GraphNode } from "../data/blocks";
+import { blocks, executionOrder, foldGraph, neighbourhood, neighbourhoodUpTo, splitEdges, type DisplayGraph, type GraphEdge, type GraphNode } from "../data/blocks";
 import { layerColour, legend, type ColourMode } from "../data/engine_model";
 import { filterLayers, kNoFacets } from "../data/filter";
 import { layoutGraph, type Placed } from "../data/layout";
@@ -30,6 +30,7 @@ export function makeGraph(store: Store): View {
   const folded = blocks(model);
   const open = new Set<string>();
   if (model.layers.length < kFoldFrom) for (const block of folded.keys()) open.add(block);
+  const connected = model.engine.edges.length > 0;
   let beam = false;
   let details = false;
   let allEdges = false;
@@ -77,11 +78,12 @@ export function makeGraph(store: Store): View {
       graph = foldGraph(model, folded, open, around);
     }
     const nodes = new Map(graph.nodes.map((node) => [node.id, node]));
-    const edges = allEdges ? { drawn: graph.edges, marks: [] } : splitEdges(graph, kMostReaders);
+    const edges = !connected ? { drawn: executionOrder(graph), marks: [] } : allEdges ? { drawn: graph.edges, marks: [] } : splitEdges(graph, kMostReaders);
     marks = new Map();
     for (const edge of edges.marks) marks.set(edge.to, [...(marks.get(edge.to) ?? []), edge]);
     placed = layoutGraph(graph, edges.drawn, (id) => nodeSize(nodes.get(id)!));
     const drawn = graph.nodes.filter((node) => node.tensor === undefined).length;
+    if (!connected) note = "The file names no tensors: dashed lines are the order of execution";
     message.textContent = note || `${drawn} boxes, ${model.layers.length} layers${folded.size > 0 ? `, ${folded.size - open.size} of ${folded.size} blocks folded` : ""}`;
     draw();
   }
@@ -96,7 +98,7 @@ export function makeGraph(store: Store): View {
       const path = `M${points.map((p) => `${p.x.toFixed(1)} ${p.y.toFixed(1)}`).join("L")}`;
       // In precision's colours the lines have those of their tensors.
       const stroke = store.state.colours === "precision" && tensors[0] ? `stroke:var(--k-${precisionKey(tensors[0].type)});stroke-width:2` : null;
-      return s("g", { class: "edge", "data-tip": tip }, s("path", { d: path, class: "edge-hit" }), s("path", { d: path, class: "edge-line", style: stroke, "marker-end": "url(#arrow)" }));
+      return s("g", { class: connected ? "edge" : "edge order", "data-tip": tip || null }, s("path", { d: path, class: "edge-hit" }), s("path", { d: path, class: "edge-line", style: stroke, "marker-end": "url(#arrow)" }));
     });
     scene.replaceChildren(s("g", {}, lines), s("g", {}, graph.nodes.map(drawNode)));
     key.replaceChildren(...legend(model, store.state.colours).map((entry) => swatch(entry.colour, entry.label)));
@@ -129,7 +131,7 @@ export function makeGraph(store: Store): View {
       group.setAttribute("data-layer-tip", String(index));
       group.append(s("rect", { width, height, rx: 4, class: "node-back" }), ...stripe(node, height),
         s("text", { x: 14, y: 16, class: "node-name" }, fitText(model.shortNames[index]!, kText, { bold: true, keepEnd: true })),
-        s("text", { x: 14, y: 32, class: "node-fact" }, fitText(`${numbers.milliseconds(layer.time?.average_ms)} ms · ${layer.type} ${layer.precision}`, kText)));
+        s("text", { x: 14, y: 32, class: "node-fact" }, fitText([`${numbers.milliseconds(layer.time?.average_ms)} ms`, `${layer.type} ${layer.precision}`.trim()].filter((part) => part !== "").join(" · "), kText)));
       if (details) {
         const out = layer.outputs[0];
         group.append(s("text", { x: 14, y: 46, class: "node-fact" }, fitText(out ? `→ ${numbers.shape(out.shape)} ${out.type}` : "no output", kText)),
@@ -219,6 +221,13 @@ export function makeGraph(store: Store): View {
     if (anchor !== undefined) centre(anchor);
   }
 
+  // By keyboard: opens or folds the block of the chosen layers.
+  function openChosen(): void {
+    const chosen = store.state.focus ?? [...store.state.selected][0];
+    const block = [...folded].find(([, members]) => chosen !== undefined && members.includes(chosen))?.[0];
+    if (block !== undefined) toggle(block);
+  }
+
   scene.addEventListener("click", (event) => {
     if (zoom.dragged) return;
     const target = (event.target as Element).closest<SVGGElement>("[data-layer], [data-block]");
@@ -293,6 +302,7 @@ export function makeGraph(store: Store): View {
     keys: (event) => {
       if (event.key === "/") search.focus();
       else if (event.key === "0") fit();
+      else if (event.key === "Enter" && document.activeElement === svg) openChosen();
       else return false;
       return true;
     },

@@ -34,7 +34,7 @@ export function drawPerLayer(model: EngineModel, options: PerLayerOptions): Elem
   const ticks = /byte/i.test(options.metric.title) ? numbers.byteTicks(most, 5) : numbers.ticks(0, most, 5);
   const every = Math.max(1, Math.ceil(bars.length / Math.max(1, Math.floor((right - kMargin.left) / 60))));
   return s("svg", { class: "per-layer", width: options.width, height: kHeight, viewBox: `0 0 ${options.width} ${kHeight}`, role: "group", "aria-label": `${options.metric.title} per layer` },
-    s("g", { class: "axis" }, ticks.map((tick) => s("g", {}, s("line", { x1: kMargin.left, x2: right, y1: y(tick), y2: y(tick) }), s("text", { x: kMargin.left - 6, y: y(tick) + 4, class: "end" }, options.metric.show(tick)))),
+    s("g", { class: "axis" }, ticks.map((tick) => s("g", {}, s("line", { x1: kMargin.left, x2: right, y1: y(tick), y2: y(tick) }), s("text", { x: kMargin.left - 6, y: y(tick) + 4, class: "end" }, /(ms|%)$/.test(options.metric.title) ? numbers.tick(tick) : options.metric.show(tick)))),
       bars.map((bar, i) => i % every === 0 && s("text", { x: (kMargin.left + (i + 0.5) * step).toFixed(1), y: bottom + 14, class: "centred" }, String(bar.row))),
       s("text", { x: (kMargin.left + right) / 2, y: kHeight - 4, class: "centred axis-title" }, perBar === 1 ? "layer" : `layer; each bar is the greatest of ${perBar}`)),
     bars.map((bar, i) => s("rect", {

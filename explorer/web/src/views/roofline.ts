@@ -2,7 +2,7 @@
 //
 // What each layer reaches against what the device could do: operations per second over operations per byte, under the
 // roofs of memory and of each precision, and the layers by the time that could be won.
-import { legend } from "../data/engine_model";
+import { legend, type EngineModel } from "../data/engine_model";
 import * as numbers from "../data/numbers";
 import { precisionKey, verdictKey } from "../data/palette";
 import { choice, h, s, section, simpleTable, swatch } from "../ui/dom";
@@ -19,8 +19,17 @@ const kSources: Record<string, string> = {
   none: "No peaks are known, so there is no roof and no verdict.",
 };
 
+// Of some places the one that is farthest from all dots.
+function quietest(model: EngineModel, axes: Axes, spots: readonly [number, number][]): [number, number] {
+  const dots = model.layers.filter((layer) => layer.intensity && layer.roofline.flops_per_s)
+    .map((layer): [number, number] => [axes.x(layer.intensity!), axes.y(layer.roofline.flops_per_s!)]);
+  const room = ([x, y]: [number, number]) => dots.reduce((least, dot) => Math.min(least, Math.hypot(dot[0] - x, dot[1] - y)), Infinity);
+  return spots.reduce((best, spot) => (room(spot) > room(best) ? spot : best));
+}
+
 // The label of a roof stands where its flat part begins: dots gather at the far end.
-function roofs(peaks: { flops_per_s: Record<string, number>; bytes_per_s: number | null }, used: ReadonlySet<string>, axes: Axes): SVGElement[] {
+function roofs(model: EngineModel, used: ReadonlySet<string>, axes: Axes): SVGElement[] {
+  const { peaks } = model.engine;
   const bandwidth = peaks.bytes_per_s;
   if (!bandwidth) return [];
   const [from, to] = axes.domain.x;
@@ -34,9 +43,10 @@ function roofs(peaks: { flops_per_s: Record<string, number>; bytes_per_s: number
     return s("g", {}, s("path", { class: `roof precision-${precisionKey(name)}`, d: `M${axes.x(start)} ${bound(peak)}L${axes.x(to)} ${bound(peak)}` }),
       s("text", { x: Math.min(axes.x(start) + 10, axes.box.right - 130), y: bound(peak) + (i === 0 || bound(peak) - bound(drawn[i - 1]![1]) > 30 ? -6 : 13), class: "roof-label" }, `${name} ${numbers.flopsPerSecond(peak)}`));
   });
-  const middle = Math.sqrt(from * knee);
-  const angle = (Math.atan2(axes.y(middle * bandwidth) - axes.y(from * bandwidth), axes.x(middle) - axes.x(from)) * 180) / Math.PI;
-  const label = s("text", { transform: `translate(${axes.x(middle)},${axes.y(middle * bandwidth) - 7}) rotate(${angle})`, class: "centred roof-label" }, `memory ${numbers.bytesPerSecond(bandwidth)}`);
+  const at = (t: number) => from * (knee / from) ** t;
+  const angle = (Math.atan2(axes.y(at(1) * bandwidth) - axes.y(from * bandwidth), axes.x(at(1)) - axes.x(from)) * 180) / Math.PI;
+  const spot = quietest(model, axes, [0.2, 0.35, 0.5, 0.65, 0.8].map((t): [number, number] => [axes.x(at(t)), axes.y(at(t) * bandwidth) - 7]));
+  const label = s("text", { transform: `translate(${spot[0]},${spot[1]}) rotate(${angle})`, class: "centred roof-label" }, `memory ${numbers.bytesPerSecond(bandwidth)}`);
   const clip = s("clipPath", { id: "plot" }, s("rect", { x: axes.box.left, y: 0, width: axes.box.right - axes.box.left, height: axes.box.bottom }));
   return [clip, s("g", { "clip-path": "url(#plot)" }, slope, label), ...flat];
 }
@@ -57,7 +67,7 @@ export function makeRoofline(store: Store): View {
       x: { title: "Operations per byte (flop/byte)", of: (i) => model.layers[i]!.intensity, show: (v) => numbers.plain(v, 2) },
       y: { title: "Operations per second", of: (i) => model.layers[i]!.roofline.flops_per_s, show: (v) => numbers.flopsPerSecond(v).replace(/flop\/s$/, "") },
       include: { x: bandwidth && top ? [(2 * top) / bandwidth] : [], y: top ? [top * 1.3] : [] },
-      behind: (axes) => roofs(peaks, used, axes),
+      behind: (axes) => roofs(model, used, axes),
     }));
     key.replaceChildren(...legend(model, store.state.colours).map((entry) => swatch(entry.colour, entry.label)));
   }
@@ -86,7 +96,8 @@ export function makeRoofline(store: Store): View {
       h("div", { class: "toolbar" }, choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours })), key),
       area, h("p", { class: "dim" }, kSources[peaks.source] ?? "", " The area of a dot is the layer's time. A layer without operations (a copy, a reshape) has no dot."),
       h("div", { class: "columns" },
-        section(`Recoverable: ${numbers.milliseconds(total)} ms if every layer reached 80 % of its roof`, table, order.length > kRows && h("p", { class: "dim" }, `and ${order.length - kRows} more: sort the table by Recoverable`)),
+        section(peaks.source === "none" ? "Recoverable: not known without peaks" : `Recoverable: ${numbers.milliseconds(total)} ms if every layer reached 80 % of its roof`,
+          order.length > 0 ? table : h("p", { class: "dim" }, peaks.source === "none" ? "Give them: lathe explore FILES --peaks=FP32=1.2T,memory=40G" : "Nothing: every layer that has a roof reaches 80 % of it."), order.length > kRows && h("p", { class: "dim" }, `and ${order.length - kRows} more: sort the table by Recoverable`)),
         h("div", {}, section("Time by what bounds it", barList(verdicts, "Time by verdict")), section("Peaks", facts)))),
     shown: draw,
     changed: (state: Readonly<State>, before: Readonly<State>) => {

@@ -33,7 +33,7 @@ export function makeShell(store: Store): HTMLElement {
   const help = h("dialog", { class: "help" }, h("h2", {}, "Keys"), h("dl", { class: "facts" }, [
     ["1 … 9", "views"], ["/", "filter or search"], ["↑ ↓ PgUp PgDn Home End", "move in a table; with Shift extend"],
     ["Space, Ctrl+A", "select one more row, all rows"], ["n, p", "next, previous layer"], ["+ − ← → 0", "zoom, pan, fit in timeline and graph"],
-    ["t", "theme"], ["Esc", "close details"], ["?", "this help"],
+    ["Enter", "open or fold the chosen layer's block in the graph"], ["t", "theme"], ["Esc", "close a menu, or the details"], ["?", "this help"],
   ].flatMap(([key, text]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)])), h("form", { method: "dialog" }, h("button", {}, "Close")));
 
   let theme = 0;
@@ -107,7 +107,11 @@ export function makeShell(store: Store): HTMLElement {
   document.addEventListener("keydown", (event) => {
     const target = event.target as HTMLElement;
     if (event.key === "Escape") {
-      if (target instanceof HTMLInputElement) target.blur();
+      const menu = document.querySelector<HTMLDetailsElement>("details.menu[open]");
+      if (menu) {
+        menu.open = false;
+        menu.querySelector("summary")?.focus();
+      } else if (target instanceof HTMLInputElement) target.blur();
       else if (!help.open) store.focus(null);
       return;
     }

@@ -25,6 +25,7 @@ function inMs(value: number | null): string {
 function tiles(engine: Engine): HTMLElement {
   const { statistics: stats, memory } = engine;
   const latency = stats.compute ?? stats.latency;
+  const namesTensors = engine.tensors.length > 0;
   return h("div", { class: "tiles" },
     tile("Engine latency", inMs(stats.engine_latency_ms), latency ? `mean of ${latency.count} runs; median ${numbers.milliseconds(latency.median_ms)} ms` : "not measured",
       stats.engine_latency_source),
@@ -34,8 +35,8 @@ function tiles(engine: Engine): HTMLElement {
     tile("Layers", String(stats.layer_count), overheadNote(engine), "Overhead: reformats, copies and casts"),
     tile("Operations", numbers.flops(stats.flops), stats.engine_latency_ms && stats.flops
       ? `${numbers.flopsPerSecond((stats.flops / stats.engine_latency_ms) * 1000)} reached` : "of one run", "A multiply-add counts as two"),
-    tile("Weights", numbers.bytes(stats.weights_bytes), "each once"),
-    tile("Peak activations", numbers.bytes(memory.peak_bytes), memory.peak_layer === null ? "" : `at layer ${memory.peak_layer}`));
+    tile("Weights", namesTensors ? numbers.bytes(stats.weights_bytes) : numbers.kUnknown, namesTensors ? "each once" : "not in the files"),
+    tile("Peak activations", namesTensors ? numbers.bytes(memory.peak_bytes) : numbers.kUnknown, !namesTensors ? "not in the files" : memory.peak_layer === null ? "" : `at layer ${memory.peak_layer}`, memory.note));
 }
 
 function overheadNote(engine: Engine): string {
@@ -118,11 +119,13 @@ function hardware(engine: Engine): HTMLElement {
   const state = engine.hardware_state;
   const range = (pick: (sample: (typeof state.samples)[number]) => number | null, unit: string) => {
     const values = state.samples.map(pick).filter((value): value is number => value !== null);
-    return values.length === 0 ? "" : `${Math.min(...values)} … ${Math.max(...values)} ${unit}`;
+    if (values.length === 0) return "";
+    const [least, most] = [Math.min(...values), Math.max(...values)].map((value) => numbers.tick(value)) as [string, string];
+    return least === most ? `${least} ${unit}` : `${least} … ${most} ${unit}`;
   };
   const throttled = state.samples.filter((sample) => sample.throttled).length;
   return section("Device and its state", facts([["Device", engine.device.name], ["Kind", engine.device.kind]]), h("p", {}, state.text),
-    facts([["Core clock", range((s) => s.core_mhz, "MHz")], ["Memory clock", range((s) => s.memory_mhz, "MHz")],
+    facts([["Others' share", range((s) => (s.others_percent == null ? null : Math.round(s.others_percent)), "% of the processors")], ["Core clock", range((s) => s.core_mhz, "MHz")], ["Memory clock", range((s) => s.memory_mhz, "MHz")],
       ["Temperature", range((s) => s.temperature_c, "°C")], ["Power", range((s) => s.power_w, "W")],
       ["Throttled", state.samples.length === 0 ? "" : `${throttled} of ${state.samples.length} readings`]]));
 }

@@ -149,6 +149,7 @@ export function makeTimeline(store: Store): View {
     const right = kLeft + width();
     const height = kTop + lanes.length * kPitch;
     svg.style.height = `${height}px`;
+    svg.setAttribute("viewBox", `0 0 ${svg.clientWidth} ${height}`);  // one to one on screen, smaller on paper
     const [from, to] = [(kLeft - x) / k, (right - x) / k];
     const steps = numbers.ticks(from, Math.min(to, end), Math.max(2, Math.floor(width() / 110)));
     scene.replaceChildren(
