@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "archive.h"
 #include "arguments.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -70,7 +71,7 @@ Peaks parse_peaks(const std::string& text) {
 
 // The engine's own name tells a plan from text: a plan begins with neither JSON nor a log.
 bool is_engine_file(const std::string& path) {
-  if (!fs::is_regular_file(path)) return false;
+  if (!fs::is_regular_file(path) || is_archive(path)) return false;
   const auto file = MappedFile::open(path);
   const auto bytes = file->bytes().first(std::min<size_t>(file->bytes().size(), 64));
   for (const std::byte b : bytes) {
@@ -99,7 +100,10 @@ std::vector<std::vector<InputFile>> gather(const std::vector<std::string>& paths
     loose.clear();
   };
   for (const auto& path : paths) {
-    if (is_engine_file(path)) {
+    if (is_archive(path)) {
+      flush();
+      engines.push_back(read_archive(path));
+    } else if (is_engine_file(path)) {
       flush();
       engines.push_back(profile_engine(path, run_flags));
     } else {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `lathe process`: from a model to everything that is known of its engine, as files in one folder: build, profile,
-// metadata, pictures of the graph, analysis, report page. Each step is a trtexec command that --print_only shows, and can
-// be run alone; later steps take what earlier ones left in the folder.
+// metadata, clocks and power, pictures of the graph, analysis, report page. Each step is a trtexec command that
+// --print_only shows, and can be run alone; later steps take what earlier ones left in the folder.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
+#include "archive.h"
+#include "arguments.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "commands.h"
@@ -17,6 +20,7 @@
 #include "explorer/core/text.h"
 #include "explorer/web/report_page.h"
 #include "profile_engine.h"
+#include "run_state.h"
 
 namespace lathe::cli {
 namespace {
@@ -26,14 +30,39 @@ namespace fs = std::filesystem;
 struct Request {
   std::string input, folder;
   Words extra;  // for both runs
-  bool build = false, profile = false, draw = false, print_only = false;
+  bool build = false, profile = false, draw = false, print_only = false, archive = false;
+  RunState state;
 };
+
+// trex's flags for the GPU, "--flag value" or "--flag=value"; how many words were taken.
+size_t take_state_flag(const Words& words, size_t i, RunState& state) {
+  std::string name = words[i].substr(0, words[i].find('='));
+  std::replace(name.begin() + 2, name.end(), '_', '-');
+  if (name == "--monitor" || name == "--dont-lock-clocks") {
+    (name == "--monitor" ? state.print : state.keep_clocks) = true;
+    return 1;
+  }
+  if (name != "--memory-clk-freq" && name != "--compute-clk-freq" && name != "--power-limit" &&
+      name != "--dev")
+    return 0;
+  const bool joined = words[i].find('=') != std::string::npos;
+  if (!joined && i + 1 == words.size()) throw_input_error(name + " needs a value");
+  const std::string value = joined ? words[i].substr(words[i].find('=') + 1) : words[i + 1];
+  if (name == "--memory-clk-freq") state.settings.memory_clock = value;
+  if (name == "--compute-clk-freq") state.settings.compute_clock = value;
+  if (name == "--power-limit") state.settings.power_limit = parse_float(name, value);
+  if (name == "--dev") state.device = value;
+  return joined ? 1 : 2;
+}
 
 Request parse_request(const Words& words) {
   Request request;
   std::vector<std::string> positional;
-  for (const auto& word : words) {
-    if (word == "-b" || word == "--build_engine" || word == "--build-engine") {
+  for (size_t i = 0; i < words.size(); ++i) {
+    const auto& word = words[i];
+    if (const size_t taken = word.starts_with("--") ? take_state_flag(words, i, request.state) : 0) {
+      i += taken - 1;
+    } else if (word == "-b" || word == "--build_engine" || word == "--build-engine") {
       request.build = true;
     } else if (word == "-p" || word == "--profile_engine" || word == "--profile-engine") {
       request.profile = true;
@@ -41,8 +70,11 @@ Request parse_request(const Words& words) {
       request.draw = true;
     } else if (word == "--print_only" || word == "--print-only") {
       request.print_only = true;
+    } else if (word == "--archive") {
+      request.archive = true;
     } else if (word.starts_with("--")) {
       request.extra.push_back(word);
+      if (word.starts_with("--device=")) request.state.device = word.substr(9);
     } else if (positional.size() < 2 && !word.starts_with("-")) {
       positional.push_back(word);
     } else {
@@ -57,6 +89,10 @@ Request parse_request(const Words& words) {
   request.folder = positional[1];
   if (!request.build && !request.profile && !request.draw)
     request.build = request.profile = request.draw = true;
+  // --dev is trex's word for --device.
+  const bool given = std::any_of(request.extra.begin(), request.extra.end(),
+                                 [](const std::string& word) { return word.starts_with("--device="); });
+  if (!given && !request.state.device.empty()) request.extra.push_back("--device=" + request.state.device);
   return request;
 }
 
@@ -95,52 +131,58 @@ void write_json(const std::string& file, const Json& json) {
   write_file_atomically(file, dump_json(json) + "\n");
 }
 
-}  // namespace
-
-int run_process(const Words& words) {
-  const Request request = parse_request(words);
-  const bool is_model = fs::path(request.input).extension() == ".onnx";
-  const std::string base =
-      (fs::path(request.folder) / fs::path(request.input).filename()).string() + (is_model ? ".engine" : "");
-  const std::string engine = is_model ? base : request.input;
-  if (!request.print_only) fs::create_directories(request.folder);
-  if (request.build && is_model) {
-    Words command = {"--verbose",
-                     "--onnx=" + request.input,
-                     "--saveEngine=" + engine,
-                     "--timingCacheFile=" + (fs::path(request.folder) / "timing.cache").string(),
-                     "--profilingVerbosity=detailed",
-                     "--skipInference"};
-    const Words extra = flags_for(request.extra, true);
-    command.insert(command.end(), extra.begin(), extra.end());
-    run_step(request, command, base + ".build.log", "the build");
-    if (!request.print_only)
-      write_json(base + ".build.metadata.json",
-                 explorer::build_metadata(explorer::read_log(explorer::load_file(base + ".build.log"))));
-  }
-  if (request.profile) {
-    Words command = {"--loadEngine=" + engine,
-                     "--noDataTransfers",
-                     "--useCudaGraph",
-                     "--useSpinWait",
-                     "--separateProfileRun",
-                     "--profilingVerbosity=detailed",
-                     "--exportTimes=" + base + ".timing.json",
-                     "--exportProfile=" + base + ".profile.json",
-                     "--exportLayerInfo=" + base + ".graph.json"};
-    const Words extra = flags_for(request.extra, false);
-    command.insert(command.end(), extra.begin(), extra.end());
-    run_step(request, command, base + ".profile.log", "profiling");
-    if (!request.print_only)
-      write_json(base + ".profile.metadata.json",
-                 explorer::profile_metadata(explorer::read_log(explorer::load_file(base + ".profile.log"))));
-  }
-  if (!request.draw || request.print_only) return 0;
+// What the folder holds of an engine, for the explorer.
+std::vector<explorer::InputFile> load_files(const std::string& base) {
   std::vector<explorer::InputFile> files;
-  for (const char* part : {".graph.json", ".profile.json", ".timing.json", ".build.log", ".profile.log"}) {
+  for (const char* part :
+       {".graph.json", ".profile.json", ".timing.json", ".build.log", ".profile.log", ".hardware.json"}) {
     if (fs::exists(base + part)) files.push_back(explorer::load_file(base + part));
   }
-  if (files.empty())
+  return files;
+}
+
+void build(const Request& request, const std::string& base, const std::string& engine) {
+  Words command = {"--verbose",
+                   "--onnx=" + request.input,
+                   "--saveEngine=" + engine,
+                   "--timingCacheFile=" + (fs::path(request.folder) / "timing.cache").string(),
+                   "--profilingVerbosity=detailed",
+                   "--skipInference"};
+  const Words extra = flags_for(request.extra, true);
+  command.insert(command.end(), extra.begin(), extra.end());
+  run_step(request, command, base + ".build.log", "the build");
+  if (!request.print_only)
+    write_json(base + ".build.metadata.json",
+               explorer::build_metadata(explorer::read_log(explorer::load_file(base + ".build.log"))));
+}
+
+void profile(const Request& request, const std::string& base, const std::string& engine) {
+  Words command = {"--loadEngine=" + engine,
+                   "--noDataTransfers",
+                   "--useCudaGraph",
+                   "--useSpinWait",
+                   "--separateProfileRun",
+                   "--profilingVerbosity=detailed",
+                   "--exportTimes=" + base + ".timing.json",
+                   "--exportProfile=" + base + ".profile.json",
+                   "--exportLayerInfo=" + base + ".graph.json"};
+  const Words extra = flags_for(request.extra, false);
+  command.insert(command.end(), extra.begin(), extra.end());
+  if (request.print_only) return run_step(request, command, "", "profiling");
+  const std::string log = base + ".profile.log";
+  const Json hardware = watch_run(request.state, [&] {
+    run_step(request, command, log, "profiling");
+    return ran_on_gpu(log);
+  });
+  fmt::print("{}\n", hardware["text"].get<std::string>());
+  write_json(base + ".hardware.json", hardware);
+  write_json(base + ".profile.metadata.json",
+             explorer::profile_metadata(explorer::read_log(explorer::load_file(base + ".profile.log"))));
+}
+
+void draw(const Request& request, const std::string& base) {
+  const auto files = load_files(base);
+  if (!fs::exists(base + ".graph.json"))
     throw_input_error(fmt::format("{} has no {}.graph.json to draw: profile first (lathe process -p)",
                                   request.folder, fs::path(base).filename().string()));
   explorer::Analysis analysis;
@@ -156,6 +198,37 @@ int run_process(const Words& words) {
   } else {
     write_file_atomically(base + ".html", explorer::report_page(dump_json(json, -1)));
   }
+}
+
+// Everything of this engine in one file, the engine, too.
+void archive(const Request& request, const std::string& base, const std::string& engine) {
+  std::vector<std::string> files;
+  const std::string name = fs::path(base).filename().string();
+  for (const auto& entry : fs::directory_iterator(request.folder)) {
+    const std::string file = entry.path().filename().string();
+    if (file.starts_with(name) && !file.ends_with(".tea") && entry.path() != fs::path(engine))
+      files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  if (fs::exists(engine)) files.push_back(engine);
+  write_archive(base + ".tea", files);
+}
+
+}  // namespace
+
+int run_process(const Words& words) {
+  const Request request = parse_request(words);
+  const bool is_model = fs::path(request.input).extension() == ".onnx";
+  const std::string base =
+      (fs::path(request.folder) / fs::path(request.input).filename()).string() + (is_model ? ".engine" : "");
+  const std::string engine = is_model ? base : request.input;
+  if (!request.print_only) fs::create_directories(request.folder);
+  if (request.build && is_model) build(request, base, engine);
+  if (request.profile) profile(request, base, engine);
+  if (request.print_only) return 0;
+  if (request.draw) draw(request, base);
+  if (request.archive) archive(request, base, engine);
+  if (!request.draw && !request.archive) return 0;
   for (const auto& entry : fs::directory_iterator(request.folder)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with(fs::path(base).filename().string())) fmt::print("  {}\n", entry.path().string());

@@ -53,7 +53,8 @@ const std::vector<Command>& commands() {
        "  lathe explore resnet50.engine --peaks=FP32=140G,BF16=560G,memory=20G\n\n"
        "Files are of TensorRT 8 to 11 or of Lathe, told by their content; a layer file begins the next "
        "engine.\n"
-       "--peaks: the roof as given, `measure` (what engines get: a few seconds) or `estimate` (what files get).\n"
+       "--peaks: the roof as given, `measure` (what engines get: a few seconds) or `estimate` (what files "
+       "get).\n"
        "-o, --json, --markdown and --junit take a file, or - for standard output.\n"
        "--fail-if: latency, layer sum, throughput, memory, weights, layers, any layer with > or < and % or "
        "ms;\n"
@@ -62,7 +63,8 @@ const std::vector<Command>& commands() {
        "joined by or, and. The exit code is then 3.\n"
        "--accuracy=F takes the result of `lathe diff --json`; --shape-profile=N chooses among [profile N].\n",
        run_explore},
-      {"process", "process <model.onnx | engine> <folder> [-b] [-p] [-d] [--print_only] [trtexec's flags]",
+      {"process",
+       "process <model.onnx | engine> <folder> [-b] [-p] [-d] [--print_only] [--archive] [trtexec's flags]",
        "build, profile, metadata, pictures and report of a model, as files in a folder",
        "  lathe process resnet50.onnx out\n"
        "  lathe process resnet50.onnx out --bf16 --shapes=input:8x3x224x224\n"
@@ -71,7 +73,13 @@ const std::vector<Command>& commands() {
        "Steps: -b build, -p profile, -d draw; all three without any of them.\n"
        "Files: .engine, .build.log, .build.metadata.json, .graph.json, .profile.json, .timing.json, "
        ".profile.log,\n"
-       ".profile.metadata.json, .graph.json.svg, .graph.json.dot, .analysis.json and .html.\n",
+       ".profile.metadata.json, .hardware.json (clocks, power, temperature while it was profiled), "
+       ".graph.json.svg,\n"
+       ".graph.json.dot, .analysis.json and .html; with --archive all of them in one .tea file, too.\n"
+       "On NVIDIA GPUs: --compute-clk-freq=MHz|max, --memory-clk-freq=MHz|max, --power-limit=W hold for "
+       "the profiling run\n"
+       "and are put back; --dont-lock-clocks leaves the clocks alone; --dev=N is --device=N; --monitor "
+       "prints the readings.\n",
        run_process},
   };
   return kCommands;

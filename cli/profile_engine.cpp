@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "run_state.h"
 
 namespace lathe::cli {
 namespace {
@@ -68,6 +69,16 @@ void run_trtexec_logged(const Words& words, const fs::path& log_file) {
   if (code != 0) throw_input_error(error_lines(read_file(log_file)));
 }
 
+bool ran_on_gpu(const fs::path& log_file) {
+  const auto log = explorer::read_log(explorer::load_file(log_file.string()));
+  const auto* device = log.find("Device Information");
+  if (device == nullptr) return false;
+  for (const auto& [key, value] : *device) {
+    if (key == "Selected Device ID") return value != "cpu";
+  }
+  return false;
+}
+
 std::vector<explorer::InputFile> profile_engine(const std::string& engine, const Words& run_flags) {
   const TemporaryFolder folder;
   const auto path = [&](const char* name) { return (folder.path() / name).string(); };
@@ -80,14 +91,23 @@ std::vector<explorer::InputFile> profile_engine(const std::string& engine, const
   words.insert(words.end(), run_flags.begin(), run_flags.end());
   if (!has_flag(run_flags, "--noDataTransfers")) words.emplace_back("--noDataTransfers");
   try {
-    run_trtexec_logged(words, folder.path() / "run.log");
+    RunState state;
+    for (const auto& word : run_flags) {
+      if (word.starts_with("--device=")) state.device = word.substr(9);
+    }
+    const fs::path log = folder.path() / "run.log";
+    const Json hardware = watch_run(state, [&] {
+      run_trtexec_logged(words, log);
+      return ran_on_gpu(log);
+    });
+    write_file_atomically(path("hardware.json"), dump_json(hardware));
   } catch (Error& error) {
     error.add_context("while profiling " + engine);
     throw;
   }
   std::vector<explorer::InputFile> files;
   const std::string name = fs::path(engine).filename().string();
-  for (const char* part : {"layers.json", "profile.json", "times.json", "run.log"}) {
+  for (const char* part : {"layers.json", "profile.json", "times.json", "run.log", "hardware.json"}) {
     files.push_back(explorer::recognise_file(fmt::format("{}.{}", name, part), read_file(path(part))));
   }
   return files;

@@ -35,6 +35,8 @@ std::string role_of(const InputFile& file) {
       return "times";
     case FileKind::Accuracy:
       return "accuracy";
+    case FileKind::Hardware:
+      return "hardware";
     case FileKind::Log:
     case FileKind::Metadata:
       break;
@@ -222,7 +224,8 @@ EngineData assemble_engine(const std::vector<InputFile>& files, const AnalysisOp
                   file.name + ": raw control characters in names were escaped; the file is not strict JSON.");
     if (&file == &layer_file) continue;
     engine.sources.push_back(
-        {role_of(file), file.name, file.kind == FileKind::Accuracy ? "lathe" : "trtexec"});
+        {role_of(file), file.name,
+         file.kind == FileKind::Accuracy || file.kind == FileKind::Hardware ? "lathe" : "trtexec"});
     if (file.kind == FileKind::Profile) {
       if (!profiles.empty())
         throw_input_error(
@@ -231,6 +234,10 @@ EngineData assemble_engine(const std::vector<InputFile>& files, const AnalysisOp
       profile_names.push_back(file.name);
     } else if (file.kind == FileKind::Times) {
       engine.iterations = read_times(file);
+    } else if (file.kind == FileKind::Hardware) {
+      HardwareFile hardware = read_hardware(file);
+      engine.hardware_text = std::move(hardware.text);
+      engine.hardware_samples = std::move(hardware.samples);
     } else if (file.kind != FileKind::Accuracy) {
       take_log(engine, read_log(file));
     }

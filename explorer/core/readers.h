@@ -14,7 +14,7 @@
 
 namespace lathe::explorer {
 
-enum class FileKind { Layers, Profile, Times, Log, Metadata, Accuracy };
+enum class FileKind { Layers, Profile, Times, Log, Metadata, Accuracy, Hardware };
 
 struct InputFile {
   std::string name, text;
@@ -77,5 +77,12 @@ struct AccuracyRecord {
   LayerError error;
 };
 std::vector<AccuracyRecord> read_accuracy(const InputFile& file);
+
+// --- clocks, power and temperature: what `lathe process` writes while it profiles
+struct HardwareFile {
+  std::string text;
+  std::vector<HardwareSample> samples;
+};
+HardwareFile read_hardware(const InputFile& file);
 
 }  // namespace lathe::explorer

@@ -183,5 +183,20 @@ TEST(Readers, DamagedFilesAreOneErrorWithFileAndField) {
   }
 }
 
+TEST(Readers, HardwareReadingsMayMissWhatTheDeviceDoesNotTell) {
+  const auto file = read_hardware(recognise_file(
+      "h.json",
+      R"({"schema": "lathe-hardware", "text": "2 readings", "samples": [{"at_ms": 0, "core_mhz": 1410, "power_w": null},)"
+      R"({"at_ms": 100.5, "throttled": true}]})"));
+  EXPECT_EQ(file.text, "2 readings");
+  ASSERT_EQ(file.samples.size(), 2u);
+  EXPECT_EQ(file.samples[0].core_mhz, 1410);
+  EXPECT_FALSE(file.samples[0].power_w || file.samples[0].throttled);
+  EXPECT_EQ(file.samples[1].throttled, true);
+  EXPECT_THROW(
+      read_hardware(recognise_file("h.json", R"({"schema": "lathe-hardware", "text": "", "samples": [{}]})")),
+      Error);
+}
+
 }  // namespace
 }  // namespace lathe::explorer

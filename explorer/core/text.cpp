@@ -52,6 +52,32 @@ std::string percent_text(const std::optional<double>& value, int digits) {
   return value ? fmt::format("{:.{}f}", *value, digits) : "-";
 }
 
+// "core 2900 to 3100 MHz, power 61 to 75 W; 12 readings of the CPU in 1.3 s. ..."
+std::string hardware_line(const EngineData& engine) {
+  std::string line;
+  const auto range = [&](const char* name, std::optional<double> HardwareSample::*field, const char* unit) {
+    std::optional<double> low, high;
+    for (const auto& sample : engine.hardware_samples) {
+      const auto value = sample.*field;
+      if (!value) continue;
+      low = std::min(low.value_or(*value), *value);
+      high = std::max(high.value_or(*value), *value);
+    }
+    if (!low) return;
+    line += (line.empty() ? "" : ", ") +
+            (*low == *high ? fmt::format("{} {:.0f} {}", name, *low, unit)
+                           : fmt::format("{} {:.0f} to {:.0f} {}", name, *low, *high, unit));
+  };
+  range("core", &HardwareSample::core_mhz, "MHz");
+  range("memory", &HardwareSample::memory_mhz, "MHz");
+  range("power", &HardwareSample::power_w, "W");
+  range("temperature", &HardwareSample::temperature_c, "C");
+  const auto throttled = std::count_if(engine.hardware_samples.begin(), engine.hardware_samples.end(),
+                                       [](const HardwareSample& s) { return s.throttled.value_or(false); });
+  if (throttled > 0) line += fmt::format("{}throttled in {} readings", line.empty() ? "" : ", ", throttled);
+  return line.empty() ? engine.hardware_text : line + "; " + engine.hardware_text;
+}
+
 void add_head(std::string& text, const EngineData& engine, const Painter& paint) {
   const Statistics& s = engine.statistics;
   text += paint.bold(shorten(engine.name, kWidth)) + "\n";
@@ -75,6 +101,7 @@ void add_head(std::string& text, const EngineData& engine, const Painter& paint)
   }
   for (const auto& part : s.gap_parts)
     text += wrapped("  gap      ", "           ", fmt::format("{:+g} ms: {}", part.ms, part.text));
+  if (!engine.hardware_samples.empty()) text += wrapped("  device   ", "           ", hardware_line(engine));
   if (s.flops || s.bytes) {
     text += wrapped(
         "  work     ", "           ",

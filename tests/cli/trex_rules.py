@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks our JSON and logs against the rules that TensorRT's engine explorer (trex) has for its input files.
 
-    trex_rules.py --layers l.json [--profile p.json] [--times t.json] [--log trtexec.log ...]
+    trex_rules.py --layers l.json [--profile p.json] [--times t.json] [--log trtexec.log ...] [--release11]
+
+With --release11 the file is in the words of TensorRT 11, which the explorer cannot read: "I/O Tensors" stand for Bindings
+(rule 2) and Format with Datatype for Format/Datatype (rules 4, 13, 16); all other rules are as they are.
 
 The numbers are those of the contract for foreign tools: 1-10 must hold or the explorer does not load the files, 11-23 or
 some report of it fails. Each broken rule is one line; exit 1 when there is any. Rule 18 (characters in names) follows the
@@ -72,7 +75,7 @@ def check_tensor(report, layer, tensor):
         report.require(4, key in tensor, f"a tensor of {name} has no {key}")
     report.require(4, isinstance(tensor.get("Name"), str), f"a tensor name of {name} is not a string")
     report.require(4, is_number_list(tensor.get("Dimensions")), f"{name}: {tensor.get('Name')} has dims {tensor.get('Dimensions')}")
-    known = tensor.get("Format/Datatype", "").replace(".", "") in FORMATS
+    known = str(tensor.get("Format/Datatype", "")).replace(".", "") in FORMATS
     report.require(13 if layer_type(layer) == "Convolution" else 16, known,
                    f"{name}: format '{tensor.get('Format/Datatype')}' is not known")
 
@@ -114,11 +117,12 @@ def check_layer(report, layer):
         report.require(14, layer["LayerType"] in ("PointWise", "PointWiseV2"), f"{name}: LayerType {layer['LayerType']}")
     if kind == "Pooling":
         report.require(15, layer.get("PoolingType") in ("AVERAGE", "Max"), f"{name}: PoolingType {layer.get('PoolingType')}")
-    texts = [name, layer.get("Metadata", "")] + [t.get("Name", "") for t in layer["Inputs"] + layer["Outputs"]]
+    metadata = layer.get("Metadata") if isinstance(layer.get("Metadata"), str) else ""
+    texts = [name, metadata] + [t.get("Name", "") for t in layer["Inputs"] + layer["Outputs"]]
     report.require(18, not any("[profile " in t for t in texts), f"{name}: a profile suffix in a name")
     report.advise(18, not any(UNSAFE & set(t.replace("[ONNX Layer: ", "")) or ":" in t.replace("[ONNX Layer: ", "") for t in texts),
                   f"{name}: characters that Graphviz minds")
-    origins = [part for part in layer.get("Metadata", "").split("\x1e") if part]
+    origins = [part for part in metadata.split("\x1e") if part]
     report.require(20, all(re.fullmatch(r"\[ONNX Layer: .*\]", part, re.S) for part in origins), f"{name}: Metadata {origins}")
     if kind not in SPECIAL and " + " in name:
         report.require(19, not name.startswith(" + ") and not name.endswith(" + "), f"{name}: an empty part between ' + '")
@@ -168,6 +172,27 @@ def one_shape_profile(plan, index):
     return {**plan, "Layers": layers, "Bindings": [b.removesuffix(suffix) for b in plan["Bindings"] if belongs(b)]}
 
 
+def as_before_11(plan, report):
+    """The file in the words of release 10. What 11 demands of its own words is checked here."""
+    io_tensors = plan.get("I/O Tensors")
+    fine = isinstance(io_tensors, list) and io_tensors and all(isinstance(t, dict) and isinstance(t.get("Name"), str) for t in io_tensors)
+    report.require(2, fine, "no I/O Tensors")
+    report.require(2, "Bindings" not in plan, "Bindings beside I/O Tensors")
+    words = {"Float": "FP32", "Half": "FP16 format", "Int8": "Int8 format", "Int32": "Int32", "Int64": "Int64 format", "Bool": "BOOL", "BFloat16": "BFloat16 format"}
+
+    def joined(layer, tensor):
+        for key in ("Format", "Datatype"):
+            report.require(4, isinstance(tensor.get(key), str), f"{layer['Name']}: {tensor.get('Name')} has no {key}")
+        report.require(4, "Format/Datatype" not in tensor, f"{layer['Name']}: {tensor.get('Name')} has Format/Datatype")
+        phrase = str(tensor.get("Format", "")).removesuffix(" (kLINEAR)")
+        if phrase not in FORMATS:  # words for the layout alone
+            phrase = f"{phrase} {words.get(tensor.get('Datatype'), '?')}"
+        return {**{k: v for k, v in tensor.items() if k not in ("Format", "Datatype")}, "Format/Datatype": phrase}
+
+    layers = [{**layer, **{side: [joined(layer, t) for t in layer[side]] for side in ("Inputs", "Outputs")}} for layer in plan["Layers"]]
+    return {**plan, "Layers": layers, "Bindings": [t["Name"] for t in io_tensors] if fine else []}
+
+
 def check_layers(plan, report):
     """Rules 1-7 and 11-23; returns the layers that have a row in the explorer's table."""
     if not report.require(1, isinstance(plan, dict) and isinstance(plan.get("Layers"), list) and plan["Layers"], "no Layers"):
@@ -180,6 +205,8 @@ def check_layers(plan, report):
     report.require(2, not any("[profile" in b for b in bindings), "a binding has a profile suffix")
     for layer in plan["Layers"]:
         check_layer(report, layer)
+    if any(p.startswith(("rule 3:", "rule 4:")) for p in report.problems):
+        return []  # the rules below look at what is missing
     names = [layer["Name"] for layer in plan["Layers"]]
     report.require(3, len(set(names)) == len(names), "layer names are not unique")
     rows = [layer for layer in plan["Layers"] if layer["LayerType"] not in SPECIAL]
@@ -255,12 +282,15 @@ def main():
     parser.add_argument("--profile")
     parser.add_argument("--times")
     parser.add_argument("--shapeProfile", type=int, help="look at the layers of this optimization profile of several")
+    parser.add_argument("--release11", action="store_true", help="the file is in the words of TensorRT 11")
     parser.add_argument("--log", action="append", default=[])
     arguments = parser.parse_args()
     report = Report()
     plan = load(arguments.layers, report)
     if arguments.shapeProfile is not None:
         plan = one_shape_profile(plan, arguments.shapeProfile)
+    if arguments.release11 and plan is not None:
+        plan = as_before_11(plan, report)
     rows = check_layers(plan, report) if plan is not None else []
     if arguments.profile and (profile := load(arguments.profile, report)) is not None:
         check_profile(profile, rows, plan["Layers"], report)

@@ -5,7 +5,7 @@
     run.py --build build [--all]
 
 The dialect files come from dialects.py; the 23 rules for files that the old explorer reads are those of tests/cli/trex_rules.py,
-checked on the generated files of TensorRT 8 to 10 and on ours. Sums are compared as exact decimals.
+checked on the generated files of TensorRT 8 to 11 and on ours. Sums are compared as exact decimals.
 """
 import argparse
 import json
@@ -22,6 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
 import dialects  # noqa: E402
+from broken_rules import broken_rules  # noqa: E402
 
 SCHEMA = json.loads((ROOT / "docs/schema/analysis.schema.json").read_text())
 
@@ -107,8 +108,7 @@ def all_dialects(t):
         t.check(engine["sources"][0]["dialect"] == f"tensorrt-{release}", f"{what}: taken for {engine['sources'][0]['dialect']}")
         check_sums(t, engine, dialects.profile(release), what)
         check_graph(t, engine, what)
-        if release < 11:  # the old explorer cannot read 11
-            rules(t, files["layers"], files["profile"], what, "--log", str(files["log"]))
+        rules(t, files["layers"], files["profile"], what, "--times", str(files["times"]), "--log", str(files["log"]), *(["--release11"] if release == 11 else []))
         names = [layer["name"] for layer in engine["layers"]]
         t.check(names == [n for n, _, _ in dialects.TIMES], f"{what}: layers {names}")
         t.check(engine["device"]["properties"]["Device 0"].endswith("GPU-12:34"), f"{what}: a value is cut at its colon")
@@ -230,13 +230,18 @@ def in_bfloat16(t, layer_file):
     return "narrow.layers.json"
 
 
+def check_waterfall(t, pair, what):
+    """From one sum of layers to the other, exactly."""
+    for steps in ("rows", "waterfall", "waterfall_by_type"):
+        t.check(exact_sum(i["delta_ms"] for i in pair[steps]) == pair["delta_ms"], f"{what}: {steps} do not add up to {pair['delta_ms']}")
+    t.check(exact_sum([pair["baseline_sum_ms"], pair["delta_ms"]]) == pair["candidate_sum_ms"], f"{what}: baseline and difference are not the candidate")
+
+
 def check_comparison(t, files):
     words = [*files["fp32"], *files["bf16"]]
     analysis = t.analyse(*words, "--name=fp32,bf16", "--fail-if=layers>1000", "--junit=d.xml", "--markdown=d.md")
     pair = analysis["comparison"]["pairs"][0]
-    for what in ("rows", "waterfall", "waterfall_by_type"):
-        t.check(exact_sum(i["delta_ms"] for i in pair[what]) == pair["delta_ms"], f"{what} do not add up to {pair['delta_ms']}")
-    t.check(exact_sum([pair["baseline_sum_ms"], pair["delta_ms"]]) == pair["candidate_sum_ms"], "baseline and difference are not the candidate")
+    check_waterfall(t, pair, "fp32 against bf16")
     for side, engine in (("baseline_layers", 0), ("candidate_layers", 1)):
         covered = sorted(i for r in pair["rows"] for i in r[side])
         t.check(covered == list(range(len(analysis["engines"][engine]["layers"]))), f"{side} are not covered once")
@@ -271,7 +276,7 @@ def process(t):
     t.run("process", *words)
     base = t.folder / "out/m.onnx.engine"
     for part in ("", ".build.log", ".build.metadata.json", ".graph.json", ".profile.json", ".timing.json", ".profile.log", ".profile.metadata.json",
-                 ".graph.json.svg", ".graph.json.dot", ".analysis.json"):
+                 ".hardware.json", ".graph.json.svg", ".graph.json.dot", ".analysis.json"):
         t.check(pathlib.Path(f"{base}{part}").exists(), f"process wrote no {part or 'engine'}")
     svg = xml.etree.ElementTree.parse(f"{base}.graph.json.svg").getroot()
     engine = json.loads(pathlib.Path(f"{base}.analysis.json").read_text())["engines"][0]
@@ -280,10 +285,42 @@ def process(t):
     metadata = json.loads(pathlib.Path(f"{base}.profile.metadata.json").read_text())
     t.check(len(metadata["performance_summary"]["Latency"]) == 7 and metadata["performance_summary"]["Throughput"] > 0, f"summary: {metadata}")
     rules(t, f"{base}.graph.json", f"{base}.profile.json", "process")
+    check_hardware(t, engine, json.loads(pathlib.Path(f"{base}.hardware.json").read_text()))
+    t.run("process", "m.onnx", "out", "-d", "--archive")
+    archived = t.analyse(f"{base}.tea")["engines"][0]
+    told = [{k: v for k, v in e["statistics"].items() if k != "engine_latency_source"} for e in (archived, engine)]  # that names the file
+    t.check(told[0] == told[1] and archived["hardware_state"] == engine["hardware_state"], "the archive tells something else")
+    for flags, words in ((["--power-limit", "300"], "are for NVIDIA GPUs"), (["--compute-clk-freq"], "needs a value")):
+        t.check(words in t.run("process", "m.onnx", "out", "-p", "--device=cpu", *flags, code=1).stderr, f"{flags} on a CPU")
     pathlib.Path(f"{base}.graph.json.svg").unlink()
     t.run("process", "m.onnx", "out", "-d")
     t.check(pathlib.Path(f"{base}.graph.json.svg").exists(), "-d alone draws nothing")
     t.check("its log is" in t.run("process", "m.onnx", "out", "-b", "--noSuchFlag", code=1).stderr, "a failed build does not name its log")
+
+
+def check_hardware(t, engine, file):
+    """What the machine tells is in the report as read; what it does not tell is named."""
+    state = engine["hardware_state"]
+    t.check(state["text"] == file["text"] and state["samples"] == file["samples"], f"hardware: {state['text']}")
+    t.check({"role": "hardware", "dialect": "lathe"}.items() <= {k: v for s in engine["sources"] if s["role"] == "hardware" for k, v in s.items()}.items(), "no source")
+    silent = [key for key in ("core_mhz", "power_w", "temperature_c") if all(s[key] is None for s in state["samples"])]
+    words = {"core_mhz": "clock (", "power_w": "power (", "temperature_c": "temperature ("}
+    t.check(all(words[key] in state["text"] for key in silent), f"{silent} are missing and not named: {state['text']}")
+    t.check(all(a["at_ms"] < b["at_ms"] for a, b in zip(state["samples"], state["samples"][1:])), "readings out of order")
+
+
+def given_hardware(t):
+    """Readings of a GPU: in the analysis, in the text, and errors with file and field."""
+    paths = dialects.write_all(t.folder)[10]
+    samples = [{"at_ms": 100.0 * i, "core_mhz": 1410 - 15 * i, "memory_mhz": 1215, "temperature_c": 40 + i, "power_w": 250.5, "throttled": i == 2} for i in range(3)]
+    (t.folder / "h.json").write_text(json.dumps({"schema": "lathe-hardware", "text": "3 readings of the GPU in 0.2 s.", "samples": samples}))
+    engine = t.analyse(paths["layers"], paths["profile"], "h.json")["engines"][0]
+    t.check(engine["hardware_state"]["samples"] == samples, "samples are changed")
+    text = " ".join(t.run("explore", paths["layers"], paths["profile"], "h.json", "--text").stdout.split())
+    t.check("core 1380 to 1410 MHz, memory 1215 MHz, power 250 W" in text and "throttled in 1 reading" in text, f"text: {text[:600]}")
+    samples[1]["power_w"] = "much"
+    (t.folder / "h.json").write_text(json.dumps({"schema": "lathe-hardware", "text": "", "samples": samples}))
+    t.check("h.json: samples[1].power_w" in t.run("explore", paths["layers"], "h.json", code=1).stderr, "a wrong reading is not named")
 
 
 # Products of known extents, by hand: (layer whose name begins so, flops, bytes read, bytes written).
@@ -323,6 +360,11 @@ def hand_counts(t):
             if t.check(layer is not None, f"{model}: no layer {start}"):
                 found = (layer["flops"], layer["bytes_read"], layer["bytes_written"])
                 t.check(found == (flops, read, written), f"{model}, {start}: {found}, by hand {(flops, read, written)}")
+        t.run("trtexec", "--onnx=h.onnx", "--saveEngine=b.engine", "--skipInference", "--builderOptimizationLevel=0", "--bf16", *flags)
+        t.run("trtexec", "--loadEngine=b.engine", "--profilingVerbosity=detailed", "--separateProfileRun", "--iterations=2", "--warmUp=0", "--duration=0",
+              "--exportLayerInfo=b.layers.json", "--exportProfile=b.profile.json")
+        pair = t.analyse("h.layers.json", "h.profile.json", "b.layers.json", "b.profile.json", "--name=fp32,bf16")["comparison"]["pairs"][0]
+        check_waterfall(t, pair, f"{model}, FP32 against BF16")
 
 
 def example(t):
@@ -337,7 +379,7 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         t = Checks(arguments.build, folder)
-        for part in (example, all_dialects, shuffled_profile, damaged, own_engines, process, *([hand_counts] if arguments.all else [])):
+        for part in (example, all_dialects, broken_rules, shuffled_profile, damaged, given_hardware, own_engines, process, *([hand_counts] if arguments.all else [])):
             part(t)
     print(f"explorer: {t.count} checks, {len(t.failures)} failed")
     return 1 if t.failures else 0

@@ -34,10 +34,12 @@ def read_texts(paths: Sequence[Path]) -> list[Text]:
 
 
 def _archived(path: Path) -> list[Text]:
-    """A log is left out where its metadata, made from it, is there."""
+    """Metadata is left out where the logs are that it was made from."""
     with zipfile.ZipFile(path) as archive:
         names = [n for n in archive.namelist() if n.endswith((".json", ".log", ".txt"))]
-        texts = [(f"{os.fspath(path)}:{name}", archive.read(name).decode("utf-8", "replace")) for name in names]
+        if any(n.endswith(".log") for n in names):
+            names = [n for n in names if not n.endswith(".metadata.json")]
+        texts = [(f"{os.fspath(path)}/{name}", archive.read(name).decode("utf-8", "replace")) for name in names]
     return [(name, text) for name, text in texts if _core.is_known(name, text)]
 
 
@@ -101,6 +103,17 @@ class Engine:
     def iterations(self) -> pd.DataFrame:
         """One row per measured query; empty without a times file."""
         return pd.DataFrame(self.data["iterations"] or {"latency_ms": [], "compute_ms": [], "start_ms": []})
+
+    @property
+    def hardware(self) -> str:
+        """What is known of clocks, power and temperature while it ran, in a sentence."""
+        return self.data["hardware_state"]["text"]
+
+    @cached_property
+    def hardware_samples(self) -> pd.DataFrame:
+        """One row per reading; what the device does not tell is missing."""
+        columns = ["at_ms", "core_mhz", "memory_mhz", "temperature_c", "power_w", "throttled"]
+        return pd.DataFrame(self.data["hardware_state"]["samples"], columns=columns)
 
     @property
     def memory(self) -> pd.Series:

@@ -67,9 +67,9 @@ def _latency_per_type(plans: Sequence[EnginePlan], names: list[str], title: str,
     figure = make_subplots(specs=[[{"secondary_y": True}]])
     plotting.stacked_bars(title, names, tables, "type", "latency.avg_time", colormap=colors.layer_colormap, display_tbl=False, fig=figure,
                           xaxis_title="Engine", yaxis_title="Latency (ms)")
-    latency = [plan.performance_summary.get("Latency") for plan in plans]
-    if all(isinstance(values, list) and len(values) > 2 for values in latency):
-        figure.add_trace(go.Scatter(x=names, y=[values[2] for values in latency], name="Mean latency of the engine", mode="markers", marker={"size": 12, "color": "#000000"}))
+    latency = [series for plan in plans if isinstance(series := plan.performance_summary.get("Latency"), list) and len(series) > 2]
+    if len(latency) == len(plans):
+        figure.add_trace(go.Scatter(x=names, y=[series[2] for series in latency], name="Mean latency of the engine", mode="markers", marker={"size": 12, "color": "#000000"}))
     throughput = [plan.performance_summary.get("Throughput") for plan in plans]
     if all(isinstance(value, (int, float)) for value in throughput):
         figure.add_trace(go.Scatter(x=names, y=throughput, name="Throughput (1/s)", mode="markers", marker={"size": 12, "color": "#CC79A7", "symbol": "diamond"}), secondary_y=True)
@@ -166,7 +166,7 @@ def aligned_merge_plans(plan1: EnginePlan, plan2: EnginePlan, matched_indices_pa
         times = [layer["latency.avg_time"] if layer is not None else 0.0 for layer in (one, two)]
         (in1, out1, formats1), (in2, out2, formats2) = _io(one), _io(two)
         tactics = [layer["tactic"] if layer is not None else "" for layer in (one, two)]
-        rows.append((one["type"] if one is not None else two["type"], *times, times[0] / times[1] if one is not None and two is not None and times[1] else float("nan"),
+        rows.append((next(layer["type"] for layer in (one, two) if layer is not None), *times, times[0] / times[1] if one is not None and two is not None and times[1] else float("nan"),
                      in1, in2, out1, out2, *tactics, formats1, formats2, *(layer["Name"] if layer is not None else "" for layer in (one, two))))
     return pd.DataFrame(rows, columns=["type", "avg_time (1)", "avg_time (2)", "speedup (2)", "in-p (1)", "in-p (2)", "out-p (1)", "out-p (2)",
                                        "tactic (1)", "tactic (2)", "formats (1)", "formats (2)", *names])
