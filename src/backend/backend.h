@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include <utility>
 #include "backend/program.h"
 #include "backend/tactic.h"
-#include <utility>
 
 namespace lathe {
 
@@ -18,8 +18,8 @@ namespace lathe {
 struct Target {
   std::string backend;      // "cpu", "cuda"
   std::string description;  // for people: "AMD EPYC, AVX512-BF16, 2 threads"
-  std::string key;          // exact: CPU family/model/stepping, ISA in use, caches, library and kernel revisions
-  int threads = 1;          // not part of the key: another thread count only changes partitions
+  std::string key;  // exact: CPU family/model/stepping, ISA in use, caches, library and kernel revisions
+  int threads = 1;  // not part of the key: another thread count only changes partitions
 };
 
 // A layer prepared for timing with one tactic: seeded random data in rotating buffers, so that a run finds its inputs cold.
@@ -28,6 +28,35 @@ class TimedLayer {
   virtual ~TimedLayer() = default;
   // Runs once on the next set of buffers; milliseconds on the device's clock.
   virtual double run_ms() = 0;
+};
+
+// What may be expected of a device before anything is timed, and how far a layer's time alone can be trusted.
+struct TuningTraits {
+  double flops_per_ms = 4e7,
+         bytes_per_ms = 8e6;  // the roofline behind estimates: half of what one middling core reaches
+  // What a reformat costs its neighbours beyond its own time: another barrier, and data that leaves the caches.
+  double reformat_surcharge_ms = 0.004;
+  // What a layer may take on top of its share of the time budget: libraries load their kernels when they are first used.
+  double first_use_seconds = 0;
+  // Rivals share their operands, so that a race of many takes no more memory than one of two.
+  bool shares_operands = false;
+  // Narrow types win as a rule: an engine without them is a rival to check, not one to tune layer by layer.
+  bool narrow_types_win = false;
+  // Neighbours overlap in a network, so times of single layers may mislead: the tuned engine is checked against the one that
+  // would be built without timing.
+  bool check_whole_engines = false;
+};
+
+// A layer and a tactic that will be prepared for timing.
+struct TimingTask {
+  LayerQuery query;
+  Tactic tactic;
+};
+
+// Work that goes on in the background; ends with the object.
+class BackgroundWork {
+ public:
+  virtual ~BackgroundWork() = default;
 };
 
 class Backend {
@@ -39,6 +68,10 @@ class Backend {
   // fastest: level 0 takes the first supported one without timing.
   virtual std::vector<Tactic> tactics(const LayerQuery& query) const = 0;
   virtual std::unique_ptr<TimedLayer> prepare_timing(const LayerQuery& query, const Tactic& tactic) const = 0;
+  // The tasks will be timed, in this order: what takes the processor (compiling) may begin on threads of the backend's own.
+  // The graphs of the tasks outlive the result. Null: nothing to do ahead.
+  virtual std::unique_ptr<BackgroundWork> prepare_ahead(std::vector<TimingTask>) const { return nullptr; }
+  virtual TuningTraits tuning_traits() const { return {}; }
   // Scratch memory of the layer with this tactic at the largest shapes; -1: this device does not say. As dear as making the layer.
   virtual int64_t scratch_bytes(const LayerQuery&, const Tactic&) const { return -1; }
   virtual std::unique_ptr<Program> compile(const ProgramSpec& spec) const = 0;
@@ -48,10 +81,21 @@ class Backend {
 
   virtual std::unique_ptr<Stream> create_stream() const = 0;
   virtual std::unique_ptr<TimeEvent> create_event() const = 0;
+  // One whose synchronize() sleeps instead of spinning: it leaves the processor to others and wakes some microseconds late.
+  virtual std::unique_ptr<TimeEvent> create_sleeping_event() const { return create_event(); }
+  // What `stream` gets from now on waits for the event. Nothing to do where work runs at once.
+  virtual void make_wait(Stream&, const TimeEvent&) const {}
   virtual std::unique_ptr<Buffer> allocate(size_t bytes) const = 0;
   virtual std::unique_ptr<Buffer> allocate_host(size_t bytes) const = 0;
   virtual void copy_to_device(void* device, const void* host, size_t bytes, Stream& stream) const = 0;
   virtual void copy_to_host(void* host, const void* device, size_t bytes, Stream& stream) const = 0;
+  // Free and total bytes of the device's own memory; zeros where it is the host's.
+  struct DeviceMemoryFigures {
+    int64_t free_bytes = 0, total_bytes = 0;
+  };
+  virtual DeviceMemoryFigures device_memory() const { return {}; }
+  // The part of a run that a profiler of the device should look at begins or ends.
+  virtual void mark_profiled_range(bool begins) const { (void)begins; }
   // True when bindings are host memory and transfers are not needed (CPU).
   virtual bool is_host() const = 0;
   // What trtexec's "Device Information" section shows: pairs of name and value, in order.

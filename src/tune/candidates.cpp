@@ -2,6 +2,7 @@
 #include "tune/candidates.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "ops/op_def.h"
 
@@ -66,14 +67,14 @@ std::vector<Tactic> limit(std::vector<Tactic> tactics, int most) {
   if (static_cast<int>(tactics.size()) <= most) return tactics;
   std::vector<bool> kept(tactics.size(), false);
   int count = 0;
-  // First one for each combination, then the rest in order.
+  // First one for each combination, then the runners in turn.
   for (size_t i = 0; i < tactics.size() && count < most; ++i) {
     const bool is_new = std::none_of(tactics.begin(), tactics.begin() + static_cast<std::ptrdiff_t>(i),
                                      [&](const Tactic& t) { return t.same_types(tactics[i]); });
     if (is_new) kept[i] = true, ++count;
   }
-  for (size_t i = 0; i < tactics.size() && count < most; ++i)
-    if (!kept[i]) kept[i] = true, ++count;
+  for (const size_t i : timing_order(tactics))
+    if (!kept[i] && count < most) kept[i] = true, ++count;
   std::vector<Tactic> result;
   for (size_t i = 0; i < tactics.size(); ++i)
     if (kept[i]) result.push_back(std::move(tactics[i]));
@@ -89,6 +90,16 @@ Extents most_extents(const LayerQuery& query, const SymbolValues& opt, ValueId i
 }
 
 }  // namespace
+
+std::vector<size_t> timing_order(const std::vector<Tactic>& tactics) {
+  std::vector<size_t> order(tactics.size()), place(tactics.size(), 0);
+  std::iota(order.begin(), order.end(), size_t{0});
+  for (size_t i = 0; i < tactics.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (tactics[k].runner == tactics[i].runner && tactics[k].same_types(tactics[i])) ++place[i];
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return place[a] < place[b]; });
+  return order;
+}
 
 std::vector<Tactic> considered_tactics(const Backend& backend, const LayerQuery& query,
                                        const TuneOptions& options, const Effort& effort, Observer& observer) {
@@ -120,9 +131,8 @@ std::vector<Tactic> considered_tactics(const Backend& backend, const LayerQuery&
   return effort.timed ? limit(std::move(usable), effort.max_tactics) : usable;
 }
 
-double estimated_ms(const LayerQuery& query, const Tactic& tactic, size_t rank) {
+double estimated_ms(const TuningTraits& traits, const LayerQuery& query, const Tactic& tactic, size_t rank) {
   if (tactic.is_view) return 0;
-  constexpr double kFlopsPerMs = 4e7, kBytesPerMs = 8e6;  // half of what one middling core reaches
   const Node& node = query.layer();
   const SymbolValues opt = query.opt_values();
   std::vector<Extents> inputs, outputs;
@@ -136,7 +146,7 @@ double estimated_ms(const LayerQuery& query, const Tactic& tactic, size_t rank) 
   for (size_t i = 0; i < node.inputs.size(); ++i) add(node.inputs[i], tactic.inputs[i], inputs);
   for (size_t i = 0; i < node.outputs.size(); ++i) add(node.outputs[i], tactic.outputs[i], outputs);
   const double flops = node_flops(node, {inputs, outputs});
-  const double base = std::max(flops / kFlopsPerMs, bytes / kBytesPerMs) + 0.002;
+  const double base = std::max(flops / traits.flops_per_ms, bytes / traits.bytes_per_ms) + 0.002;
   return base * (1 + 0.1 * static_cast<double>(rank)) * (tactic.last_resort ? 100 : 1);
 }
 

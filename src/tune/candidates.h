@@ -19,6 +19,10 @@ std::vector<Tactic> considered_tactics(const Backend& backend, const LayerQuery&
 
 // Expected milliseconds: a rough roofline, a little more for each place behind the first. It orders tactics and weighs them against
 // reformats when nothing is timed (level 0, no time left); it never meets a measured time of the same layer.
-double estimated_ms(const LayerQuery& query, const Tactic& tactic, size_t rank);
+double estimated_ms(const TuningTraits& traits, const LayerQuery& query, const Tactic& tactic, size_t rank);
+
+// The order in which tactics are worth timing: each runner's best guess for each combination of types and formats first, then
+// the second ones, so that a limit or the end of the time costs every runner alike.
+std::vector<size_t> timing_order(const std::vector<Tactic>& tactics);
 
 }  // namespace lathe

@@ -11,6 +11,7 @@ namespace {
 
 // Relative L2 error of one FP32 layer summed directly, measured on convolutions with 64 .. 4608 terms.
 constexpr double kDirectError = 1.2e-7;
+constexpr double kWideHandicap = 1.05;
 
 double layer_error(const Tactic& tactic) {
   const bool fp32 = !tactic.outputs.empty() && tactic.outputs[0].dtype == DType::Float32;
@@ -19,22 +20,37 @@ double layer_error(const Tactic& tactic) {
 
 class Problem {
  public:
-  Problem(const Graph& graph, const std::vector<std::vector<LayerState>>& states, ReformatCosts& reformats)
-      : graph_(graph), states_(states), reformats_(reformats), position_(graph.node_count(), 0) {
+  Problem(const Graph& graph, const std::vector<std::vector<LayerState>>& states, ReformatCosts& reformats,
+          const TuningTraits& traits)
+      : graph_(graph),
+        states_(states),
+        reformats_(reformats),
+        traits_(traits),
+        position_(graph.node_count(), 0) {
     for (size_t i = 0; i < graph.order().size(); ++i) position_[static_cast<size_t>(graph.order()[i])] = i;
   }
 
   std::vector<size_t> solve() {
+    reformats_.expect(conversions());
     for (size_t i = 0; i < states_.size(); ++i) pbqp_.add_node(own_costs(i));
     for (size_t i = 0; i < states_.size(); ++i) add_edges(i);
     return pbqp_.solve();
   }
 
  private:
-  // A reformat alone is measured without what it does to its neighbours: another barrier, and data that leaves the caches. The
-  // surcharge also keeps noise of single layers from paying for a zigzag between formats.
+  // A reformat alone is measured without what it does to its neighbours. The surcharge also keeps noise of single layers from
+  // paying for a zigzag between formats.
   double reformat_ms(ValueId value, const TensorType& from, const TensorType& to) {
-    return from == to ? 0 : reformats_.find(value, from, to).ms * 1.25 + 0.004;
+    return from == to ? 0 : reformats_.find(value, from, to).ms * 1.25 + traits_.reformat_surcharge_ms;
+  }
+  // Where narrow types win as a rule, a wide one has to win by more than the noise: its weights and activations also take more
+  // of the caches from its neighbours.
+  double layer_ms(size_t i, const LayerState& state) const {
+    const std::vector<DType>& allowed = node(i).allowed_types;
+    const bool wide =
+        traits_.narrow_types_win && !allowed.empty() && !state.tactic.outputs.empty() &&
+        std::find(allowed.begin(), allowed.end(), state.tactic.outputs[0].dtype) == allowed.end();
+    return wide ? state.ms * kWideHandicap : state.ms;
   }
   const Node& node(size_t i) const { return graph_.node(graph_.order()[i]); }
   TensorType given_type(ValueId id) const { return {graph_.value(id).dtype, kLinear}; }
@@ -43,7 +59,7 @@ class Problem {
   std::vector<double> own_costs(size_t i) {
     std::vector<double> costs;
     for (const LayerState& state : states_[i]) {
-      double ms = state.ms;
+      double ms = layer_ms(i, state);
       for (size_t k = 0; k < node(i).inputs.size(); ++k) {
         const ValueId v = node(i).inputs[k];
         if (v == kNoValue || graph_.value(v).is_constant() || graph_.value(v).producer != kNoNode) continue;
@@ -59,13 +75,43 @@ class Problem {
     return costs;
   }
 
+  // All that the costs below will ask for.
+  std::vector<ReformatCosts::Conversion> conversions() const {
+    std::vector<ReformatCosts::Conversion> all;
+    for (size_t i = 0; i < states_.size(); ++i) {
+      for (size_t k = 0; k < node(i).inputs.size(); ++k) {
+        const ValueId v = node(i).inputs[k];
+        if (v == kNoValue || graph_.value(v).is_constant()) continue;
+        const NodeId producer = graph_.value(v).producer;
+        for (const LayerState& r : states_[i]) {
+          if (producer == kNoNode) {
+            all.push_back({v, given_type(v), r.tactic.inputs[k]});
+            continue;
+          }
+          const size_t writer = position_[static_cast<size_t>(producer)];
+          for (const LayerState& w : states_[writer])
+            all.push_back({v, w.tactic.outputs[output_number(writer, v)], r.tactic.inputs[k]});
+        }
+      }
+      for (size_t k = 0; k < node(i).outputs.size(); ++k) {
+        const ValueId v = node(i).outputs[k];
+        if (v == kNoValue || !graph_.is_output(v)) continue;
+        for (const LayerState& s : states_[i]) all.push_back({v, s.tactic.outputs[k], given_type(v)});
+      }
+    }
+    return all;
+  }
+  size_t output_number(size_t writer, ValueId v) const {
+    const auto& outputs = node(writer).outputs;
+    return static_cast<size_t>(std::find(outputs.begin(), outputs.end(), v) - outputs.begin());
+  }
+
   void add_edges(size_t reader) {
     for (size_t k = 0; k < node(reader).inputs.size(); ++k) {
       const ValueId v = node(reader).inputs[k];
       if (v == kNoValue || graph_.value(v).producer == kNoNode) continue;
       const size_t writer = position_[static_cast<size_t>(graph_.value(v).producer)];
-      const auto& outputs = node(writer).outputs;
-      const auto out = static_cast<size_t>(std::find(outputs.begin(), outputs.end(), v) - outputs.begin());
+      const size_t out = output_number(writer, v);
       std::vector<double> costs;
       bool any = false;
       for (const LayerState& w : states_[writer])
@@ -80,6 +126,7 @@ class Problem {
   const Graph& graph_;
   const std::vector<std::vector<LayerState>>& states_;
   ReformatCosts& reformats_;
+  const TuningTraits& traits_;
   std::vector<size_t> position_;
   Pbqp pbqp_;
 };
@@ -114,9 +161,9 @@ std::vector<LayerState> undominated(const std::vector<Tactic>& tactics, const st
 }
 
 std::vector<size_t> choose_states(const Graph& graph, std::vector<std::vector<LayerState>>& states,
-                                  ReformatCosts& reformats) {
+                                  ReformatCosts& reformats, const TuningTraits& traits) {
   while (true) {
-    const std::vector<size_t> choice = Problem(graph, states, reformats).solve();
+    const std::vector<size_t> choice = Problem(graph, states, reformats, traits).solve();
     double squares = 0, least = HUGE_VAL;
     size_t cheapest = states.size();
     for (size_t i = 0; i < states.size(); ++i) {

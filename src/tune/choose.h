@@ -24,6 +24,6 @@ std::vector<LayerState> undominated(const std::vector<Tactic>& tactics, const st
 
 // One state number per layer in graph order. `states` may lose inexact states that the error budget forbids.
 std::vector<size_t> choose_states(const Graph& graph, std::vector<std::vector<LayerState>>& states,
-                                  ReformatCosts& reformats);
+                                  ReformatCosts& reformats, const TuningTraits& traits);
 
 }  // namespace lathe

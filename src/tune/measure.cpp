@@ -55,6 +55,7 @@ Measurer::Measurer(const Backend& backend, const TuneOptions& options, const Eff
       effort_(effort),
       cache_(cache),
       observer_(observer),
+      traits_(backend.tuning_traits()),
       target_(timing_target(backend.target())) {}
 
 double Measurer::seconds_spent() const {
@@ -94,6 +95,11 @@ std::vector<double> Measurer::times(const LayerQuery& query, const std::vector<T
   return times;
 }
 
+bool Measurer::is_known(const LayerQuery& query, const Tactic& tactic) const {
+  const TimingCache::Key key = cache_key(target_, layer_signature(query), tactic);
+  return tactic.is_view || cache_.find(key) || cache_.is_untimed(key, effort_.budget_seconds);
+}
+
 void Measurer::look_up(const LayerQuery& query, const std::vector<Tactic>& tactics,
                        std::vector<Result>& results) {
   const std::string layer = layer_signature(query);
@@ -111,9 +117,12 @@ void Measurer::look_up(const LayerQuery& query, const std::vector<Tactic>& tacti
 void Measurer::measure(const LayerQuery& query, const std::vector<Tactic>& tactics, const Request& request,
                        std::vector<Result>& results) {
   const double bytes = std::max(1.0, operand_bytes(query));
-  const bool alone = bytes > kAloneBytes;
+  const bool alone = !traits_.shares_operands && bytes > kAloneBytes;
   const size_t group =
-      alone ? 1 : std::clamp<size_t>(static_cast<size_t>(kGroupBytes / (3 * bytes)), 2, kLargestGroup);
+      alone ? 1
+      : traits_.shares_operands
+          ? kLargestGroup
+          : std::clamp<size_t>(static_cast<size_t>(kGroupBytes / (3 * bytes)), 2, kLargestGroup);
   std::vector<size_t> rivals;
   const auto flush = [&] {
     race(query, tactics, rivals, request, results);
@@ -124,7 +133,7 @@ void Measurer::measure(const LayerQuery& query, const std::vector<Tactic>& tacti
     rivals = fastest == rivals.end() ? std::vector<size_t>{} : std::vector<size_t>{*fastest};
   };
   size_t waiting = 0;
-  for (size_t i = 0; i < tactics.size(); ++i) {
+  for (const size_t i : timing_order(tactics)) {
     if (results[i].known) continue;
     rivals.push_back(i);
     ++waiting;
@@ -171,7 +180,7 @@ void Measurer::race(const LayerQuery& query, const std::vector<Tactic>& tactics,
     const Tactic& tactic = tactics[running[k]];
     const bool measured = !refuses.contains(running[k]);
     const double ms =
-        measured ? std::max(timings[k].score_ms, 1e-6) : estimated_ms(query, tactic, running[k]);
+        measured ? std::max(timings[k].score_ms, 1e-6) : estimated_ms(traits_, query, tactic, running[k]);
     result.ms = cache_.insert(cache_key(target_, layer, tactic), ms,
                               tactic.name + " | " + layer + " | " + types_signature(tactic));
     result.seconds = timings[k].seconds;

@@ -31,6 +31,8 @@ class Measurer {
   std::vector<double> times(const LayerQuery& query, const std::vector<Tactic>& tactics,
                             const Request& request);
 
+  // The time is in the cache, or there is nothing to time.
+  bool is_known(const LayerQuery& query, const Tactic& tactic) const;
   bool out_of_time() const { return seconds_left() <= 0; }
   double seconds_left() const;
   double seconds_spent() const;
@@ -58,6 +60,7 @@ class Measurer {
   const Effort& effort_;
   TimingCache& cache_;
   Observer& observer_;
+  const TuningTraits traits_;
   const uint64_t target_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   double layer_start_ = 0;  // seconds_spent() when the layer's turn came

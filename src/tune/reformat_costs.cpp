@@ -2,6 +2,7 @@
 #include "tune/reformat_costs.h"
 
 #include <algorithm>
+#include <set>
 
 #include "ir/edit.h"
 #include "tune/candidates.h"
@@ -14,6 +15,10 @@ namespace {
 constexpr size_t kTactics = 2;
 constexpr int kRepetitions = 4;
 constexpr double kLimitSeconds = 0.05;
+
+std::string key_of(const Value& value, const TensorType& from, const TensorType& to) {
+  return to_string(value.shape) + " " + to_string(from) + " " + to_string(to);
+}
 
 }  // namespace
 
@@ -52,14 +57,31 @@ const ReformatCosts::Answer& ReformatCosts::find_copy(ValueId value, const Tenso
 const ReformatCosts::Answer& ReformatCosts::find_or_ask(ValueId value, const TensorType& from,
                                                         const TensorType& to) {
   const Value& v = graph_.value(value);
-  const std::string key = lathe::to_string(v.shape) + " " + to_string(from) + " " + to_string(to);
+  const std::string key = key_of(v, from, to);
   if (const auto it = answers_.find(key); it != answers_.end()) return it->second;
   return answers_[key] = ask(v, from, to);
 }
 
-ReformatCosts::Answer ReformatCosts::ask(const Value& value, const TensorType& from, const TensorType& to) {
-  const Graph graph = reformat_graph("Reformat", value.shape, from, to);
-  const LayerQuery query{graph, graph.order()[0], ranges_};
+void ReformatCosts::expect(const std::vector<Conversion>& conversions) {
+  if (!effort_.timed || measurer_.out_of_time()) return;
+  ahead_.reset();
+  expected_.clear();
+  std::vector<TimingTask> tasks;
+  std::set<std::string> seen;
+  for (const auto& [id, from, to] : conversions) {
+    const Value& value = graph_.value(id);
+    const std::string key = key_of(value, from, to);
+    if (from == to || answers_.contains(key) || !seen.insert(key).second) continue;
+    expected_.push_back(reformat_graph("Reformat", value.shape, from, to));
+    const LayerQuery query{expected_.back(), expected_.back().order()[0], ranges_};
+    for (Tactic& t : tactics_for(query, from, to))
+      if (!measurer_.is_known(query, t)) tasks.push_back({query, std::move(t)});
+  }
+  if (!tasks.empty()) ahead_ = backend_.prepare_ahead(std::move(tasks));
+}
+
+std::vector<Tactic> ReformatCosts::tactics_for(const LayerQuery& query, const TensorType& from,
+                                               const TensorType& to) {
   std::vector<Tactic> tactics, last_resorts;
   for (Tactic& t : backend_.tactics(query)) {
     if (!t.support.ok || t.inputs != std::vector{from} || t.outputs != std::vector{to}) continue;
@@ -69,15 +91,23 @@ ReformatCosts::Answer ReformatCosts::ask(const Value& value, const TensorType& f
   }
   if (tactics.empty()) tactics = std::move(last_resorts);
   std::erase_if(tactics, [&](const Tactic& t) { return !workspace_.refusal(query, t).empty(); });
-  if (tactics.empty()) return {.ms = kImpossible};
   if (tactics.size() > kTactics) tactics.resize(kTactics);
+  return tactics;
+}
+
+ReformatCosts::Answer ReformatCosts::ask(const Value& value, const TensorType& from, const TensorType& to) {
+  const Graph graph = reformat_graph("Reformat", value.shape, from, to);
+  const LayerQuery query{graph, graph.order()[0], ranges_};
+  const std::vector<Tactic> tactics = tactics_for(query, from, to);
+  if (tactics.empty()) return {.ms = kImpossible};
 
   std::vector<double> times;
   if (effort_.timed)
     times = measurer_.times(query, tactics,
                             {.repetitions = kRepetitions, .limit_seconds = kLimitSeconds, .announce = false});
   if (times.empty())
-    for (size_t i = 0; i < tactics.size(); ++i) times.push_back(estimated_ms(query, tactics[i], i));
+    for (size_t i = 0; i < tactics.size(); ++i)
+      times.push_back(estimated_ms(backend_.tuning_traits(), query, tactics[i], i));
   const size_t best = static_cast<size_t>(std::min_element(times.begin(), times.end()) - times.begin());
   if (times[best] >= kImpossible) return {.ms = kImpossible};
   return {.ms = times[best], .tactic = tactics[best]};

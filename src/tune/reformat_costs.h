@@ -4,7 +4,9 @@
 // once; measured through the timing cache, or estimated when nothing is timed.
 #pragma once
 
+#include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -25,12 +27,19 @@ class ReformatCosts {
   };
   // 0 without a tactic when from == to.
   const Answer& find(ValueId value, const TensorType& from, const TensorType& to);
+  // Those of these conversions that were not asked yet will be: what takes the processor may begin.
+  struct Conversion {
+    ValueId value = kNoValue;
+    TensorType from, to;
+  };
+  void expect(const std::vector<Conversion>& conversions);
   // A plain copy, for values that cannot be a view where one is needed.
   const Answer& find_copy(ValueId value, const TensorType& type);
 
  private:
   const Answer& find_or_ask(ValueId value, const TensorType& from, const TensorType& to);
   Answer ask(const Value& value, const TensorType& from, const TensorType& to);
+  std::vector<Tactic> tactics_for(const LayerQuery& query, const TensorType& from, const TensorType& to);
 
   const Graph& graph_;
   const SymbolRanges& ranges_;
@@ -40,6 +49,8 @@ class ReformatCosts {
   Measurer& measurer_;
   WorkspaceLimit& workspace_;
   std::map<std::string, Answer> answers_;  // by shape and types
+  std::list<Graph> expected_;              // of the conversions that are prepared ahead
+  std::unique_ptr<BackgroundWork> ahead_;  // ends before the graphs go
   const Answer none_;
 };
 

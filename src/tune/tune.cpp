@@ -25,6 +25,7 @@ class Tuner {
         backend_(backend),
         options_(options),
         observer_(observer),
+        traits_(backend.tuning_traits()),
         effort_(effort_of(options)),
         measurer_(backend, options, effort_, cache, observer),
         workspace_(backend, options.workspace_limit_bytes),
@@ -32,10 +33,12 @@ class Tuner {
 
   TunedGraph run() {
     list_tactics();
+    auto ahead = prepare_ahead();
     for (size_t i = 0; i < tactics_.size(); ++i) {
       times_.push_back(times(i));
       report_progress(i + 1);
     }
+    ahead.reset();
     std::vector<LayerState> chosen = choose();
     while (refuse_over_limit(chosen)) chosen = choose();
     if (workspace_.unknown())
@@ -62,8 +65,19 @@ class Tuner {
       const bool is_new = effort_.timed && first.emplace(layer_signature(query(i)), i).second;
       const bool worth =
           std::any_of(tactics_[i].begin(), tactics_[i].end(), [](const Tactic& t) { return !t.is_view; });
-      shares_.push_back(is_new && worth ? 0.3 + estimated_ms(query(i), tactics_[i][0], 0) : 0);
+      shares_.push_back(is_new && worth ? 0.3 + estimated_ms(traits_, query(i), tactics_[i][0], 0) : 0);
     }
+  }
+
+  // Lets the backend compile what is not in the timing cache while the first layers are timed.
+  std::unique_ptr<BackgroundWork> prepare_ahead() const {
+    std::vector<TimingTask> tasks;
+    for (size_t i = 0; i < tactics_.size(); ++i) {
+      if (shares_[i] == 0) continue;
+      for (const size_t k : timing_order(tactics_[i]))
+        if (!measurer_.is_known(query(i), tactics_[i][k])) tasks.push_back({query(i), tactics_[i][k]});
+    }
+    return tasks.empty() ? nullptr : backend_.prepare_ahead(std::move(tasks));
   }
 
   std::vector<double> times(size_t i) {
@@ -74,12 +88,13 @@ class Tuner {
       // A part is left for the reformats.
       const double share = ahead > 0 ? measurer_.seconds_left() * 0.85 * shares_[i] / ahead : 0;
       result = measurer_.times(query(i), tactics_[i],
-                               {.repetitions = effort_.repetitions, .limit_seconds = std::max(0.05, share)});
+                               {.repetitions = effort_.repetitions,
+                                .limit_seconds = std::max(0.05, share) + traits_.first_use_seconds});
     }
     if (!result.empty()) return result;
     if (effort_.timed) ++skipped_;
     for (size_t k = 0; k < tactics_[i].size(); ++k)
-      result.push_back(estimated_ms(query(i), tactics_[i][k], k));
+      result.push_back(estimated_ms(traits_, query(i), tactics_[i][k], k));
     return result;
   }
 
@@ -91,7 +106,7 @@ class Tuner {
         throw_input_error("no tactic of layer '" + graph_.node(graph_.order()[i]).name +
                           "' could be prepared on " + backend_.target().description);
     }
-    const std::vector<size_t> choice = choose_states(graph_, states, reformats_);
+    const std::vector<size_t> choice = choose_states(graph_, states, reformats_, traits_);
     std::vector<LayerState> chosen;
     for (size_t i = 0; i < choice.size(); ++i) chosen.push_back(states[i][choice[i]]);
     return chosen;
@@ -125,7 +140,7 @@ class Tuner {
       if (!tactic.support.ok || !tactic.last_resort || options_.disabled_runners.contains(tactic.runner) ||
           !workspace_.refusal(query(i), tactic).empty())
         continue;
-      times_[i].push_back(estimated_ms(query(i), tactic, tactics_[i].size()));
+      times_[i].push_back(estimated_ms(traits_, query(i), tactic, tactics_[i].size()));
       tactics_[i].push_back(std::move(tactic));
       added = true;
     }
@@ -150,6 +165,7 @@ class Tuner {
   const Backend& backend_;
   const TuneOptions& options_;
   Observer& observer_;
+  const TuningTraits traits_;
   const Effort effort_;
   Measurer measurer_;
   WorkspaceLimit workspace_;

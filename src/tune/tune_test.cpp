@@ -8,6 +8,7 @@
 #include "backend/fake_backend.h"
 #include "ir/text.h"
 #include "memory/memory_plan.h"
+#include "tune/candidates.h"
 #include "tune/choose.h"
 #include "tune/signature.h"
 
@@ -337,6 +338,17 @@ TEST(Tune, InexactTacticsStayInsideTheErrorBudget) {
   // (7e-6 / (10 * 1.2e-7))^2 = 34.03
   EXPECT_EQ(count(40, {}), 34);
   EXPECT_EQ(count(4, {.winograd = false}), 0);
+}
+
+TEST(Candidates, EveryRunnersBestGuessIsTimedFirst) {
+  const auto tactic = [](const char* runner, DType type) {
+    return Tactic{
+        .runner = runner, .name = runner, .inputs = {}, .outputs = {{type, kLinear}}, .support = {}};
+  };
+  const std::vector<Tactic> tactics = {tactic("a", DType::Float16), tactic("a", DType::Float16),
+                                       tactic("a", DType::Float16), tactic("b", DType::Float16),
+                                       tactic("b", DType::Float16), tactic("a", DType::Float32)};
+  EXPECT_EQ(timing_order(tactics), (std::vector<size_t>{0, 3, 5, 1, 4, 2}));
 }
 
 TEST(Signature, SaysWhatTheTimeDependsOn) {
