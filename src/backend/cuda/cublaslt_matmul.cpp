@@ -289,10 +289,17 @@ std::unique_ptr<LayerKernel> make_gemm(const LayerQuery& query, const Tactic& ta
   return std::make_unique<GemmKernel>(query, tactic, rank, device, pack);
 }
 
+std::vector<KernelSource> gemm_sources(const LayerQuery& query, const Tactic& tactic) {
+  const Shape& out = query.graph.value(query.layer().outputs[0]).shape;
+  const bool is_conv = std::holds_alternative<Conv>(query.layer().op);
+  if (GemmKernel::usable_tail(query, is_conv ? 1 : out.empty() ? 0 : out.size() - 1)) return {};
+  return Epilogue::sources(query, tactic);
+}
+
 }  // namespace
 
 TacticFamily cublaslt_tactics() {
-  return {kRunner, list_gemms, make_gemm};
+  return {kRunner, list_gemms, make_gemm, gemm_sources};
 }
 
 }  // namespace lathe::cuda

@@ -26,7 +26,7 @@ namespace {
 constexpr std::string_view kRunner = "CudnnConvolution";
 // Of a layer's first type; of its own type, when that is the second, there are few: it is there to fall back on. The tuner
 // times about two dozen tactics of a layer, and cuBLASLt's and ours have to be among them.
-constexpr size_t kMostConfigs = 10, kMostCompiled = 2, kFallbackConfigs = 2;
+constexpr size_t kMostConfigs = 10, kMostCompiled = 1, kFallbackConfigs = 2;
 enum TensorId : int64_t { kX = 1, kW, kY, kBias, kResidual };
 
 // A convolution as a cuDNN graph needs it.
@@ -335,14 +335,22 @@ void add_tactics(const LayerQuery& query, const Device& device, DType type, cons
   problem.source = problem.result = type;
   problem.residual = form.tail && form.tail->residual;
   if (form.tail) problem.activation = form.tail->activation;
+  const bool first_type = type == library_types(query).front();
+  const size_t most = first_type ? kMostConfigs : kFallbackConfigs;
   size_t listed = 0, compiled = 0;
-  for (const CudnnGraph::Config& config : configs_of(device, problem)) {
-    const size_t most = type == library_types(query).front() ? kMostConfigs : kFallbackConfigs;
-    if (config.compiled_at_run_time ? compiled++ >= std::min(most, kMostCompiled) : listed++ >= most)
-      continue;
+  const auto add = [&](const CudnnGraph::Config& config) {
     const bool tf32 = type == DType::Float32 && config.tensor_cores;
     tactics.push_back(skeleton(query, type, form, (tf32 ? "tf32_" : "") + config.name));
-  }
+  };
+  const std::vector<CudnnGraph::Config> configs = configs_of(device, problem);
+  for (const CudnnGraph::Config& config : configs)
+    if (!config.compiled_at_run_time && listed++ < most) add(config);
+  // What cuDNN compiles takes up to a second and is half as fast as what it has ready (ResNet-50's layers on an H200: 13 to 39
+  // us instead of 4 to 7), so it is a rival only where it saves a kernel, and a last way where nothing is ready.
+  const bool saves_a_kernel = first_type && form.tail && form.tail->activation && !form.tail->is_relu();
+  for (const CudnnGraph::Config& config : configs)
+    if (config.compiled_at_run_time && (saves_a_kernel || listed == 0) && compiled++ < kMostCompiled)
+      add(config);
 }
 
 std::vector<Tactic> list_convs(const LayerQuery& query, const Device& device) {
@@ -377,10 +385,15 @@ std::unique_ptr<LayerKernel> make_conv(const LayerQuery& query, const Tactic& ta
                                            config, device, pack);
 }
 
+std::vector<KernelSource> conv_sources(const LayerQuery& query, const Tactic& tactic) {
+  const bool fused = tactic.name.rfind("cudnn_conv_fused_", 0) == 0 && fused_form(query).tail;
+  return fused ? std::vector<KernelSource>{} : Epilogue::sources(query, tactic);
+}
+
 }  // namespace
 
 TacticFamily cudnn_conv_tactics() {
-  return {kRunner, list_convs, make_conv};
+  return {kRunner, list_convs, make_conv, conv_sources};
 }
 
 }  // namespace lathe::cuda

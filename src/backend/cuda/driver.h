@@ -9,6 +9,12 @@
 #include <memory>
 #include <string>
 
+// Not in cuda.h, and the header that has them is in no package that we need otherwise.
+extern "C" {
+CUresult CUDAAPI cuProfilerStart();
+CUresult CUDAAPI cuProfilerStop();
+}
+
 namespace lathe::cuda {
 
 // cuda.h renames some functions (cuMemAlloc is cuMemAlloc_v2), and the name to look up is the renamed one. That is why the
@@ -63,6 +69,8 @@ namespace lathe::cuda {
   X(cuModuleGetFunction)          \
   X(cuFuncSetAttribute)           \
   X(cuFuncGetAttribute)           \
+  X(cuProfilerStart)              \
+  X(cuProfilerStop)               \
   X(cuLaunchKernelEx)             \
   X(cuTensorMapEncodeTiled)
 

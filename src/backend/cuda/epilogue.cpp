@@ -68,6 +68,11 @@ Support Epilogue::list(const LayerQuery& query, const TensorType& output, std::v
   return Tail::list(query, output, inputs);
 }
 
+std::vector<KernelSource> Epilogue::sources(const LayerQuery& query, const Tactic& tactic) {
+  if (query.layer().epilogue.empty()) return {};
+  return {epilogue_source(query, tactic, tactic.outputs[0])};
+}
+
 Epilogue::Epilogue(const LayerQuery& query, const Tactic& tactic, const TensorType& computed,
                    const Device& device, const PackContext& pack)
     : impl_(std::make_unique<Impl>(query, tactic, computed, device, pack)) {}

@@ -33,6 +33,9 @@ class Epilogue {
   // result's rank in its format. A refusal says what is in the way.
   static Support list(const LayerQuery& query, const TensorType& output, std::vector<TensorType>& inputs);
 
+  // The kernel behind a library's that computes in the type of the result.
+  static std::vector<KernelSource> sources(const LayerQuery& query, const Tactic& tactic);
+
   // With an empty program it only converts from `computed` to the tactic's output.
   Epilogue(const LayerQuery& query, const Tactic& tactic, const TensorType& computed, const Device& device,
            const PackContext& pack);

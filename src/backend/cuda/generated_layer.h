@@ -14,10 +14,12 @@ std::unique_ptr<LayerKernel> make_generated_layer(LayerSource source, const Devi
 // The family as the backend knows it: `return generated_tactics<pointwise_family>();`
 template <GeneratedFamily (*family)()>
 TacticFamily generated_tactics() {
-  return {family().runner, [](const LayerQuery& query, const Device&) { return family().list(query); },
-          [](const LayerQuery& query, const Tactic& tactic, const Device& device, const PackContext& pack) {
-            return make_generated_layer(family().generate(query, tactic), device, pack);
-          }};
+  return {
+      family().runner, [](const LayerQuery& query, const Device&) { return family().list(query); },
+      [](const LayerQuery& query, const Tactic& tactic, const Device& device, const PackContext& pack) {
+        return make_generated_layer(family().generate(query, tactic), device, pack);
+      },
+      [](const LayerQuery& query, const Tactic& tactic) { return family().generate(query, tactic).kernels; }};
 }
 
 // A launch of one generated kernel at concrete extents.

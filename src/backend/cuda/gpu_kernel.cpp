@@ -64,27 +64,55 @@ std::vector<std::byte> compile_source(const Device& device, const std::string& n
   return cubin;
 }
 
+namespace {
+
+uint64_t source_hash(const Device& device, const std::string& source,
+                     const std::vector<std::string>& options) {
+  std::string identity = source;
+  for (const std::string& option : all_options(device, options)) identity += "\n" + option;
+  return hash_text(identity);
+}
+
+}  // namespace
+
+// The first to ask compiles, outside the lock because it takes 0.05 to 0.5 s; who asks meanwhile waits for it.
+KernelCache::Binary KernelCache::binary(const Device& device, uint64_t hash, const std::string& name,
+                                        const std::string& source, const std::vector<std::string>& options) {
+  std::promise<Binary> promise;
+  std::unique_lock lock(mutex_);
+  const auto [entry, is_first] = binaries_.try_emplace(hash);
+  if (!is_first) {
+    const std::shared_future<Binary> result = entry->second;
+    lock.unlock();
+    return result.get();
+  }
+  entry->second = promise.get_future().share();
+  lock.unlock();
+  try {
+    auto made = std::make_shared<const std::vector<std::byte>>(compile_source(device, name, source, options));
+    promise.set_value(made);
+    return made;
+  } catch (...) {
+    promise.set_exception(std::current_exception());
+    throw;
+  }
+}
+
+void KernelCache::compile_ahead(const Device& device, const std::string& name, const std::string& source) {
+  binary(device, source_hash(device, source, {}), name, source, {});
+}
+
 std::span<const std::byte> KernelCache::compiled(const Device& device, BlobStore& blobs,
                                                  const std::string& name, const std::string& source,
                                                  const std::vector<std::string>& options) {
-  std::string identity = source;
-  for (const std::string& option : all_options(device, options)) identity += "\n" + option;
-  const uint64_t hash = hash_text(identity);
+  const uint64_t hash = source_hash(device, source, options);
   const std::string key = "cubin/" + hash_to_string(hash);
   if (const auto stored = blobs.find(key); !stored.empty()) return stored;
+  const Binary made = binary(device, hash, name, source, options);
   // A block in the store must not be replaced: another thread may be loading it.
-  const auto keep = [&](const std::vector<std::byte>& binary) {
-    const auto stored = blobs.find(key);
-    return stored.empty() ? blobs.put(key, binary) : stored;
-  };
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = binaries_.find(hash); found != binaries_.end()) return keep(found->second);
-  }
-  // Outside the lock, because it takes 0.05 to 0.5 s; two threads may compile the same, and the first one's counts.
-  std::vector<std::byte> cubin = compile_source(device, name, source, options);
   const std::lock_guard lock(mutex_);
-  return keep(binaries_.try_emplace(hash, std::move(cubin)).first->second);
+  const auto stored = blobs.find(key);
+  return stored.empty() ? blobs.put(key, *made) : stored;
 }
 
 CUfunction KernelCache::load(const Device& device, std::span<const std::byte> cubin,

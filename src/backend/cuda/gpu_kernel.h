@@ -4,6 +4,7 @@
 // compile (NVRTC, at engine build, needs no GPU), load (when a program is made), launch (when it runs).
 #pragma once
 
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,11 +33,17 @@ class KernelCache {
   // afterwards under "cubin/<hash of source and options>".
   std::span<const std::byte> compiled(const Device& device, BlobStore& blobs, const std::string& name,
                                       const std::string& source, const std::vector<std::string>& options);
+  // Compiles into this process's binaries, for a later compiled().
+  void compile_ahead(const Device& device, const std::string& name, const std::string& source);
   CUfunction load(const Device& device, std::span<const std::byte> cubin, const std::string& entry);
 
  private:
+  using Binary = std::shared_ptr<const std::vector<std::byte>>;
+  Binary binary(const Device& device, uint64_t hash, const std::string& name, const std::string& source,
+                const std::vector<std::string>& options);
+
   std::mutex mutex_;
-  std::map<uint64_t, std::vector<std::byte>> binaries_;
+  std::map<uint64_t, std::shared_future<Binary>> binaries_;  // being compiled, too
   std::map<uint64_t, CUmodule> modules_;
 };
 

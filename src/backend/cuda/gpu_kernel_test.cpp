@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <thread>
+
 #include "backend/cuda/libraries.h"
 #include "base/error.h"
 
@@ -35,6 +38,24 @@ TEST(GpuKernel, CompilesWithoutAGpu) {
   EXPECT_EQ(device->kernels->compiled(*device, blobs, "twice", source, {}).data(), cubin.data());
   const GpuKernel kernel(*device, blobs, "twice", source);
   EXPECT_THROW(kernel.launch({}, nullptr, nullptr), Error);
+}
+
+TEST(KernelCache, CompilesASourceOnceForAllWhoAsk) {
+  const auto device = describe_device({});
+  const std::string source = "extern \"C\" __global__ void thrice(float* x) { x[threadIdx.x] *= 3; }";
+  const std::string broken = "extern \"C\" __global__ void broken() { nonsense(); }";
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      device->kernels->compile_ahead(*device, "thrice", source);
+      EXPECT_THROW(device->kernels->compile_ahead(*device, "broken", broken), Error);
+    });
+  for (std::thread& thread : threads) thread.join();
+  MemoryBlobStore first, second;
+  const auto a = device->kernels->compiled(*device, first, "thrice", source, {});
+  const auto b = device->kernels->compiled(*device, second, "thrice", source, {});
+  EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end()));
+  EXPECT_THROW(device->kernels->compiled(*device, first, "broken", broken, {}), Error);
 }
 
 TEST(GpuKernel, ShowsTheSourceThatDoesNotCompile) {

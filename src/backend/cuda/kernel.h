@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backend/cuda/gpu_kernel.h"
+#include "backend/cuda/kernel_source.h"
 #include "backend/packing.h"
 #include "backend/program.h"
 #include "backend/symbol_extents.h"
@@ -49,6 +50,17 @@ struct ShapeContext {
   std::vector<Extents> inputs, outputs;  // data-dependent dims at their upper bound
 };
 
+// Of the layer at these symbols, which outlive it.
+inline ShapeContext shape_context(const LayerQuery& query, const SymbolValues& symbols) {
+  ShapeContext context{.symbols = symbols, .inputs = {}, .outputs = {}};
+  const auto extents = [&](ValueId id) {
+    return id == kNoValue ? Extents{} : upper_extents(query.graph.value(id).shape, symbols);
+  };
+  for (const ValueId id : query.layer().inputs) context.inputs.push_back(extents(id));
+  for (const ValueId id : query.layer().outputs) context.outputs.push_back(extents(id));
+  return context;
+}
+
 class LayerKernel {
  public:
   virtual ~LayerKernel() = default;
@@ -62,6 +74,8 @@ struct TacticFamily {
   // `device` outlives the kernel.
   std::unique_ptr<LayerKernel> (*make)(const LayerQuery& query, const Tactic& tactic, const Device& device,
                                        const PackContext& pack);
+  // The kernels that make() will compile, for compiling them ahead on other threads. Null: none.
+  std::vector<KernelSource> (*sources)(const LayerQuery& query, const Tactic& tactic) = nullptr;
 };
 
 // tactics.cpp: all families, in the order of expectation.

@@ -23,9 +23,11 @@ void GpuStream::synchronize() {
   device_->driver->require(device_->driver->cuStreamSynchronize(handle_), "waiting for a stream");
 }
 
-GpuEvent::GpuEvent(std::shared_ptr<const Device> device) : device_(std::move(device)) {
+GpuEvent::GpuEvent(std::shared_ptr<const Device> device, bool sleeps) : device_(std::move(device)) {
   device_->make_current();
-  device_->driver->require(device_->driver->cuEventCreate(&handle_, CU_EVENT_DEFAULT), "making an event");
+  device_->driver->require(
+      device_->driver->cuEventCreate(&handle_, sleeps ? CU_EVENT_BLOCKING_SYNC : CU_EVENT_DEFAULT),
+      "making an event");
 }
 
 GpuEvent::~GpuEvent() {

@@ -28,7 +28,8 @@ class GpuStream final : public Stream {
 
 class GpuEvent final : public TimeEvent {
  public:
-  explicit GpuEvent(std::shared_ptr<const Device> device);
+  // `sleeps`: waiting for it leaves the processor to others.
+  explicit GpuEvent(std::shared_ptr<const Device> device, bool sleeps = false);
   ~GpuEvent() override;
   GpuEvent(const GpuEvent&) = delete;
   GpuEvent& operator=(const GpuEvent&) = delete;
@@ -36,6 +37,7 @@ class GpuEvent final : public TimeEvent {
   void record(CUstream stream);
   void synchronize() override;
   double elapsed_ms(const TimeEvent& start) const override;
+  CUevent handle() const { return handle_; }
 
  private:
   std::shared_ptr<const Device> device_;

@@ -122,5 +122,41 @@ TEST(CudaBackend, SaysWhatItIsWithoutAGpu) {
   EXPECT_THROW(backend->create_stream(), Error);
 }
 
+TEST(CudaTactics, WhatIsCompiledAheadIsWhatTheTacticCompiles) {
+  const auto device = h200();
+  const Graph graph = parse_graph(kConvBlock);
+  const SymbolRanges ranges;
+  const LayerQuery query{graph, graph.order().at(0), ranges};
+  int kernels = 0;
+  for (const TacticFamily& family : tactic_families())
+    for (const Tactic& tactic : family.list(query, *device)) {
+      if (!tactic.support.ok || family.sources == nullptr) continue;
+      MemoryBlobStore blobs;
+      family.make(query, tactic, *device, PackContext{blobs, "layer"});
+      for (const KernelSource& kernel : family.sources(query, tactic)) {
+        MemoryBlobStore alone;
+        device->kernels->compiled(*device, alone, kernel.entry, kernel.source, {});
+        const auto found = blobs.blocks();
+        const auto compiled = alone.blocks().at(0);
+        EXPECT_TRUE(std::any_of(found.begin(), found.end(), [&](const auto& block) {
+          return std::equal(block.begin(), block.end(), compiled.begin(), compiled.end());
+        })) << tactic.name;
+        ++kernels;
+      }
+      if (kernels > 3) return;  // each takes a third of a second
+    }
+  EXPECT_GT(kernels, 0);
+}
+
+TEST(CudaBackend, PreparesAheadAndStopsWhenAsked) {
+  const auto backend = create_cuda_backend(h200());
+  const Graph graph = parse_graph(kConvBlock);
+  const SymbolRanges ranges;
+  const LayerQuery query{graph, graph.order().at(0), ranges};
+  std::vector<TimingTask> tasks;
+  for (Tactic& tactic : backend->tactics(query)) tasks.push_back({query, std::move(tactic)});
+  ASSERT_NE(backend->prepare_ahead(std::move(tasks)), nullptr);  // ends here, most of them not compiled
+}
+
 }  // namespace
 }  // namespace lathe::cuda

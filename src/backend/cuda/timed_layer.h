@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,7 +17,8 @@
 
 namespace lathe::cuda {
 
-// Operands and packed constants of the layers timed last, for their rivals: making them takes longer than timing.
+// Operands and packed constants of the layers timed last, for their rivals, and random data for all: making them takes longer
+// than timing.
 class TimingMemory {
  public:
   struct Set {
@@ -28,12 +30,15 @@ class TimingMemory {
 
   // The operands of that key, made by `make` when they are not the last few.
   std::shared_ptr<const Sets> sets(const std::string& key, const std::function<Sets()>& make);
+  // A megabyte of random elements, integers below `limit`. Stays valid.
+  const std::vector<std::byte>& pattern(DType dtype, int64_t limit);
   // Blocks packed for a layer with these constants.
   std::shared_ptr<BlobStore> blobs(const std::string& constants);
 
  private:
-  std::mutex mutex_;
+  std::mutex mutex_, pattern_mutex_;  // patterns are asked for while sets are made
   std::list<std::pair<std::string, std::shared_ptr<const Sets>>> sets_;
+  std::map<std::pair<DType, int64_t>, std::vector<std::byte>> patterns_;
   std::string constants_;
   std::shared_ptr<MemoryBlobStore> blobs_;
 };
