@@ -90,17 +90,70 @@ Network network_of(ImportedModel&& model, Clock::time_point start) {
   return network;
 }
 
+std::string names_of(const std::vector<DType>& types) {
+  std::string names;
+  for (const DType t : types) names += (names.empty() ? "" : "/") + std::string(dtype_info(t).trt_arg);
+  return names;
+}
+
+// Where times of single layers may mislead, the tuned engine races those that are built without timing: with the same types, and
+// with none.
+BuiltVariant build_checked(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
+                           const BuildOptions& options, const Pipeline& pipeline) {
+  BuildOptions untimed = options;
+  untimed.optimization_level = 0;
+  std::vector<BuiltVariant> rivals;
+  std::vector<std::string> labels = {"tuned", "untimed"};
+  rivals.push_back(build_variant(portable, ranges, types, options, pipeline));
+  NullObserver quiet;
+  const Pipeline silent{pipeline.backend, pipeline.pool, pipeline.cache, quiet};
+  rivals.push_back(build_variant(portable, ranges, types, untimed, silent));
+  if (!types.empty()) {
+    labels.emplace_back("untimed in fp32");
+    rivals.push_back(build_variant(portable, ranges, {}, untimed, silent));
+  }
+  std::vector<BuiltVariant*> all;
+  for (BuiltVariant& rival : rivals) all.push_back(&rival);
+  time_engines(all, pipeline);
+  size_t best = 0;
+  std::string text = "Whole engines:";
+  for (size_t i = 0; i < rivals.size(); ++i) {
+    const double ms = rivals[i].variant.measured_ms;
+    if (ms < rivals[best].variant.measured_ms) best = i;
+    char part[80];
+    snprintf(part, sizeof part, "%s %s %.6g ms", i == 0 ? "" : ",", labels[i].c_str(), ms);
+    text += part;
+  }
+  pipeline.observer.log(Severity::Info, text + "; kept: " + labels[best] + ".");
+  BuiltVariant result = std::move(rivals[best]);
+  result.timed = true;
+  if (!types.empty())
+    pipeline.observer.log(
+        Severity::Info,
+        uses_type(result.variant, types)
+            ? "Precision: " + precision_shares(result.variant) + "."
+            : "The precision flags changed nothing: no layer is faster in " + names_of(types) + ".");
+  return result;
+}
+
 // With types allowed, the engine without them is built as well, and the faster one is kept.
 BuiltVariant build_fastest(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
                            const BuildOptions& options, const Pipeline& pipeline) {
+  const TuningTraits traits = pipeline.backend.tuning_traits();
+  const bool timed = options.optimization_level > 0;
+  if (traits.check_whole_engines && timed) return build_checked(portable, ranges, types, options, pipeline);
+  if (traits.narrow_types_win && !timed && !types.empty()) {
+    BuiltVariant typed = build_variant(portable, ranges, types, options, pipeline);
+    pipeline.observer.log(Severity::Info, "Precision: " + precision_shares(typed.variant) + ".");
+    return typed;
+  }
   BuiltVariant plain = build_variant(portable, ranges, {}, options, pipeline);
   if (types.empty()) {
     if (plain.timed) time_engines({&plain}, pipeline);
     return plain;
   }
   BuiltVariant typed = build_variant(portable, ranges, types, options, pipeline);
-  std::string names;
-  for (const DType t : types) names += (names.empty() ? "" : "/") + std::string(dtype_info(t).trt_arg);
+  const std::string names = names_of(types);
   if (!uses_type(typed.variant, types)) {
     pipeline.observer.log(Severity::Info,
                           "The precision flags changed nothing: no layer is faster in " + names + ".");

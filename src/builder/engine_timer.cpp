@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kRepetitions = 20;
 constexpr double kSeconds = 1;  // per engine
+constexpr int kRunsInARow = 4;
 
 // One engine with its memory, ready to run.
 class TimedEngine {
@@ -44,14 +45,20 @@ class TimedEngine {
     }
     for (const auto& b : buffers_) bindings_.push_back(b->data());
     execution_->set_shapes(opt);
+    // A device may run eagerly first and record the second run; neither is what the engine takes.
+    for (int i = 0; i < 2; ++i) run_ms();
   }
 
+  // On a device, queries follow each other closely, and the first one, which finds a rival's weights in the caches, does not
+  // count. The host's caches are so small beside an engine that this makes no difference there.
   double run_ms() {
+    const int runs = backend_.is_host() ? 1 : kRunsInARow;
+    if (runs > 1) execution_->run(bindings_, *stream_);
     begin_->record(*stream_);
-    execution_->run(bindings_, *stream_);
+    for (int i = 0; i < runs; ++i) execution_->run(bindings_, *stream_);
     end_->record(*stream_);
     end_->synchronize();
-    return end_->elapsed_ms(*begin_);
+    return end_->elapsed_ms(*begin_) / runs;
   }
 
  private:
