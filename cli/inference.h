@@ -29,7 +29,8 @@ struct Binding {
 class InferenceStream {
  public:
   // Shapes are set; inputs are filled through input_data().
-  InferenceStream(std::shared_ptr<const Engine> engine, std::unique_ptr<Context> context, int depth);
+  InferenceStream(std::shared_ptr<const Engine> engine, std::unique_ptr<Context> context, int depth,
+                  bool spin);
   ~InferenceStream();
 
   Context& context() { return *context_; }
@@ -56,7 +57,7 @@ class InferenceStream {
 
   std::shared_ptr<const Engine> engine_;
   std::unique_ptr<Context> context_;
-  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Stream> stream_, input_stream_, output_stream_;
   std::vector<Binding> inputs_, outputs_;
   std::vector<void*> addresses_;
   std::vector<std::unique_ptr<Slot>> slots_;

@@ -124,13 +124,17 @@ Streams make_streams(const Options& options, const std::shared_ptr<const Engine>
       check_batch(options, *context);
       log.info(fmt::format("Created execution context with device memory size: {} MiB",
                            format_number(static_cast<double>(context->device_bytes()) / kMebibyte)));
-      streams.push_back(
-          std::make_unique<InferenceStream>(engine, std::move(context), options.inference.overlap ? 2 : 1));
+      streams.push_back(std::make_unique<InferenceStream>(
+          engine, std::move(context), options.inference.overlap ? 2 : 1, options.inference.spin));
     } catch (const Error& error) {
       fail(error, {kNoInference});
     }
     fill_inputs(options, *streams.back(), profile, s == 0, log);
   }
+  if (const auto memory = engine->backend()->device_memory(); memory.total_bytes > 0)
+    log.info(fmt::format("Device memory after creating {} context(s): {} MiB in use, {} MiB free of {} MiB",
+                         streams.size(), (memory.total_bytes - memory.free_bytes) >> 20,
+                         memory.free_bytes >> 20, memory.total_bytes >> 20));
   return streams;
 }
 

@@ -47,7 +47,7 @@ double fastest_ms(const std::string& text, DType type, int64_t extent,
   options.time_budget_seconds = 3;
   const auto engine = builder.build(network, options);
   std::vector<std::unique_ptr<InferenceStream>> streams;
-  streams.push_back(std::make_unique<InferenceStream>(engine, engine->create_context(0), 1));
+  streams.push_back(std::make_unique<InferenceStream>(engine, engine->create_context(0), 1, true));
   const TensorInfo& input = engine->inputs()[0];
   std::memset(streams[0]->input_data(0), 0,
               static_cast<size_t>(dtype_bytes(input.dtype, element_count(to_extents(input.shape)))));

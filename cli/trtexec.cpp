@@ -35,6 +35,12 @@ void print_failure(Log& log, const Failure& failure) {
 void print_device(Log& log, const Backend& backend) {
   log.info("=== Device Information ===");
   for (const auto& [key, value] : backend.device_information()) log.info(key + ": " + value);
+  if (!backend.is_host()) {
+    log.info("");
+    log.info(
+        "Note: The application clock rates do not reflect the actual clock rates that the GPU is currently "
+        "running at.");
+  }
   log.info("");
   log.info(fmt::format("Lathe version: {}", version()));
 }
