@@ -230,8 +230,8 @@ LayerSource generate_columns(const LayerQuery& query, const Tactic& tactic, cons
   b.line(each + "{ top[j] = -infinity(); sum[j] = 0; }\n" + walk + each +
          "top[j] = pw_Max(x[j], top[j]);\n}");
   b.line(walk + each + "sum[j] += exp_(x[j] - top[j]);\n}");
-  b.line(each + "sum[j] = " + (log ? "top[j] + logf(sum[j]);" : "1.f / sum[j];"));
-  b.line(walk + each + (log ? "x[j] -= sum[j];\n" : "x[j] = exp_(x[j] - top[j]) * sum[j];\n") + "finish" +
+  b.line(each + "sum[j] = " + (log ? "logf(sum[j]);" : "1.f / sum[j];"));
+  b.line(walk + each + (log ? "x[j] = x[j] - top[j] - sum[j];\n" : "x[j] = exp_(x[j] - top[j]) * sum[j];\n") + "finish" +
          vs + "(base + i * " + inner + ", x);\n}");
   return {{b.finish()}};
 }
@@ -249,9 +249,10 @@ LayerSource generate_softmax(const LayerQuery& query, const Tactic& tactic) {
   b.line("top = " + row.reduced("top", "MaxOp") + ";");
   row.each("sum += exp_(x[k][j] - top);");
   b.line("sum = " + row.reduced("sum", "SumOp") + ";");
-  b.line(op.log ? "const float shift = top + logf(sum);" : "const float factor = 1.f / sum;");
+  // Not x - (top + log): that sum would lose the logarithm's digits where the values are large.
+  b.line(op.log ? "const float shift = logf(sum);" : "const float factor = 1.f / sum;");
   row.loop("#pragma unroll\nfor (int j = 0; j < " + std::to_string(v) +
-           "; ++j) x[k][j] = " + (op.log ? "x[k][j] - shift;\n" : "exp_(x[k][j] - top) * factor;\n") +
+           "; ++j) x[k][j] = " + (op.log ? "x[k][j] - top - shift;\n" : "exp_(x[k][j] - top) * factor;\n") +
            "finish" + std::to_string(v) + "(row * " + row.n() + " + i, x[k]);");
   return {{b.finish()}};
 }
