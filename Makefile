@@ -32,8 +32,13 @@ cuda: setup-build
 	@cmake --preset release $(LAUNCHER) -DLATHE_TESTS=OFF >/dev/null
 	@cmake --build build -j$(JOBS)
 
-# On a machine with a GPU: every model against the oracle, and its times.
-test-gpu: cuda
+# On a machine with a GPU: the backend's own tests, ONNX's node tests, every model against the oracle, and long runs.
+test-gpu: setup-test
+	@tools/setup-cuda.sh
+	@cmake --preset release $(LAUNCHER) -DLATHE_TESTS=ON >/dev/null
+	@cmake --build build -j$(JOBS) --target lathe lathe_cuda backend_cuda_test conformance replays random_shapes
+	@build/bin/backend_cuda_test --gtest_brief=1
+	@.venv/bin/python tests/conformance/run.py --build build --backend cuda
 	@tests/gpu/run.sh build out/gpu
 
 demo: build

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One context, many random shapes within the optimization profile: resident memory has to stay flat. What is kept per shape
+// One context, many random shapes within the optimization profile: memory has to stay flat, the host's or, on a GPU, the GPU's. What is kept per shape
 // (prepared plans, oneDNN's primitives) is bounded, so memory stops growing after a while; what grows on is a leak.
 //
-// usage: random_shapes ENGINE COUNT SEED LIMIT_MIB
-// Runs the largest shapes, then COUNT random ones, and prints resident MiB every tenth of the way. Exit code 1 when the
+// usage: random_shapes ENGINE COUNT SEED LIMIT_MIB [DEVICE]
+// Runs the largest shapes, then COUNT random ones, and prints MiB in use every tenth of the way. Exit code 1 when the
 // highest of the last half lies more than LIMIT_MIB above the first tenth.
 #include <fmt/format.h>
 
@@ -22,7 +22,10 @@
 namespace lathe {
 namespace {
 
-double resident_mib() {
+// Of the process; of the whole GPU when there is one, so nothing else may run there.
+double used_mib(const Backend& backend) {
+  if (const auto memory = backend.device_memory(); memory.total_bytes > 0)
+    return static_cast<double>(memory.total_bytes - memory.free_bytes) / (1 << 20);
   long size = 0, resident = 0;
   std::sscanf(read_file("/proc/self/statm").c_str(), "%ld %ld", &size, &resident);
   return static_cast<double>(resident) * 4096 / (1 << 20);
@@ -44,8 +47,8 @@ void run(Context& context, const SymbolValues& values) {
   context.run(inputs);
 }
 
-bool flat(const std::string& file, int count, unsigned seed, double limit_mib) {
-  const auto engine = Engine::load(file, open_backend({}));
+bool flat(const std::string& file, int count, unsigned seed, double limit_mib, const std::string& device) {
+  const auto engine = Engine::load(file, open_backend({.device = device}));
   const auto context = engine->create_context();
   const SymbolRanges& ranges = engine->variant(0).ranges;
   if (ranges.empty()) throw_input_error(file + " has no dynamic shapes");
@@ -62,7 +65,7 @@ bool flat(const std::string& file, int count, unsigned seed, double limit_mib) {
     seen.insert(values);
     run(*context, values);
     if (i % std::max(1, count / 10) != 0) continue;
-    const double now = resident_mib();
+    const double now = used_mib(*engine->backend());
     if (first == 0) first = now;
     if (2 * i > count) highest = std::max(highest, now);
     fmt::print("{:6} runs, {:5} shapes: {:.1f} MiB\n", i, seen.size(), now);
@@ -77,13 +80,13 @@ bool flat(const std::string& file, int count, unsigned seed, double limit_mib) {
 }  // namespace lathe
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    std::fputs("usage: random_shapes ENGINE COUNT SEED LIMIT_MIB\n", stderr);
+  if (argc < 5 || argc > 6) {
+    std::fputs("usage: random_shapes ENGINE COUNT SEED LIMIT_MIB [DEVICE]\n", stderr);
     return 2;
   }
   try {
     return lathe::flat(argv[1], std::stoi(argv[2]), static_cast<unsigned>(std::stoul(argv[3])),
-                       std::stod(argv[4]))
+                       std::stod(argv[4]), argc > 5 ? argv[5] : "cpu")
                ? 0
                : 1;
   } catch (const std::exception& error) {
