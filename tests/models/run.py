@@ -12,6 +12,7 @@ and compare outputs with ONNX Runtime's and (through `lathe diff`) every output 
 import argparse
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -91,9 +92,10 @@ class Run:
         if not self.model.exists():
             shell([self.bin / "lathe", "zoo", self.name, "-o", self.model])
         self.engine = self.work / f"{self.name}.{tag}.engine"
-        shell([self.bin / "trtexec", f"--onnx={self.model}", f"--saveEngine={self.engine}", "--skipInference",
-               f"--timingCacheFile={self.work / 'timing.cache'}", shape_flag("minShapes", self.spec, 1),
-               shape_flag("optShapes", self.spec, 1), shape_flag("maxShapes", self.spec, self.max_batch), *flags])
+        return shell([self.bin / "trtexec", f"--onnx={self.model}", f"--saveEngine={self.engine}", "--skipInference",
+                      f"--timingCacheFile={self.work / 'timing.cache'}", shape_flag("minShapes", self.spec, 1),
+                      shape_flag("optShapes", self.spec, 1), shape_flag("maxShapes", self.spec, self.max_batch),
+                      *flags])
 
     def infer(self, inputs):
         files = []
@@ -158,7 +160,9 @@ def check_fp32(run, batches, report):
 
 
 def check_bf16(run, report):
-    run.build(["--bf16"], "bf16")
+    log = run.build(["--bf16"], "bf16")
+    if not re.search(r"Precision: .*bf16: \d+ of", log):
+        print(f"  {run.name}: no layer is in BF16, the FP32 engine was faster or there is no BF16 here", flush=True)
     for batch in (1, BF16_INPUTS):
         inputs = make_inputs(run.spec, batch)
         ours, truth = run.infer(inputs), onnx_runtime(run.model, inputs)
