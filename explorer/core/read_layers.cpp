@@ -76,7 +76,10 @@ void read_costs(const JsonAt& at, Layer& layer) {
 
 // Ours lists each ONNX node with its costs; others name them in Metadata.
 void read_origins(const JsonAt& at, Layer& layer) {
-  if (const auto nodes = at.find("OnnxNodes")) {
+  if (const auto held = at.find("OnnxNodes")) {
+    const auto nodes =
+        held->json().is_object() ? held->find("Nodes") : held;  // a list in files of the first releases
+    if (!nodes) held->fail("an object with the key Nodes");
     for (size_t i = 0; i < nodes->size(); ++i) {
       const JsonAt node = nodes->item(i);
       LayerOrigin origin{node.at("Name").text(), text_or(node, "OpType", ""), {}, {}, {}};

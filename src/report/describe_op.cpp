@@ -123,10 +123,10 @@ void add_program(Fields& fields, const PointwiseProgram& program) {
   fields.emplace_back("InputArgs", std::move(arguments));
   fields.emplace_back("NbOutputVars", int64_t{1});
   fields.emplace_back("OutputVars", std::vector<std::string>{fmt::format("var{}", program.steps.size() - 1)});
+  // Literals stand in the operations. No empty lists Params and Literals: onnx's helpers, with which people draw such files,
+  // find no type for them.
   fields.emplace_back("NbParams", int64_t{0});
-  fields.emplace_back("Params", std::vector<std::string>{});
   fields.emplace_back("NbLiterals", int64_t{0});
-  fields.emplace_back("Literals", std::vector<std::string>{});
   fields.emplace_back("NbOperations", static_cast<int64_t>(operations.size()));
   fields.emplace_back("Operations", std::move(operations));
 }

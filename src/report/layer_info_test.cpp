@@ -97,12 +97,13 @@ TEST(LayerInfo, CostsOfALayerAndOfItsNodes) {
   EXPECT_EQ(conv["BytesWritten"], result * 4);
   EXPECT_EQ(conv["WeightBytes"], (108 + 4) * 4);
   EXPECT_EQ(conv["BytesRead"], 2 * 3 * 64 * 4 + (108 + 4) * 4);
-  ASSERT_EQ(conv["OnnxNodes"].size(), 2u);
-  EXPECT_EQ(conv["OnnxNodes"][0]["OpType"], "Conv");
-  EXPECT_EQ(conv["OnnxNodes"][0]["SavedBytes"], result * 4);
-  EXPECT_EQ(conv["OnnxNodes"][1]["Flops"], result);
-  EXPECT_EQ(conv["OnnxNodes"][1]["Bytes"], 2 * result * 4);
-  EXPECT_FALSE(conv["OnnxNodes"][1].contains("SavedBytes"));  // exp, which is another layer, reads it
+  const Json& nodes = conv["OnnxNodes"]["Nodes"];
+  ASSERT_EQ(nodes.size(), 2u);
+  EXPECT_EQ(nodes[0]["OpType"], "Conv");
+  EXPECT_EQ(nodes[0]["SavedBytes"], result * 4);
+  EXPECT_EQ(nodes[1]["Flops"], result);
+  EXPECT_EQ(nodes[1]["Bytes"], 2 * result * 4);
+  EXPECT_FALSE(nodes[1].contains("SavedBytes"));  // exp, which is another layer, reads it
   EXPECT_TRUE(json["Producer"].get<std::string>().starts_with("Lathe "));
 }
 

@@ -88,7 +88,8 @@ std::string tensors_json(const std::vector<LayerTensor>& tensors) {
   return "[" + text + "]";
 }
 
-// Ours alone, after what the inspector writes: readers of the inspector's keys pass them over.
+// Ours alone, after what the inspector writes: readers of the inspector's keys pass them over. The nodes are a list within
+// an object: onnx's helpers, with which people draw such files, take objects, and no lists of objects.
 std::string costs_json(const LayerCosts& costs) {
   std::string nodes;
   for (const auto& node : costs.nodes) {
@@ -101,7 +102,7 @@ std::string costs_json(const LayerCosts& costs) {
   }
   return fmt::format(
       ",\n  \"Flops\": {:.0f},\n  \"BytesRead\": {},\n  \"BytesWritten\": {},\n  \"WeightBytes\": {},\n  "
-      "\"OnnxNodes\": [{}]",
+      "\"OnnxNodes\": {{\"Nodes\": [{}]}}",
       costs.flops, costs.bytes_read, costs.bytes_written, costs.weight_bytes, nodes);
 }
 
