@@ -4,7 +4,7 @@
 // that produces it has run.
 #pragma once
 
-#include "ir/shape.h"
+#include "ir/graph.h"
 
 namespace lathe {
 
@@ -30,6 +30,16 @@ inline Extents upper_extents(const Shape& shape, const SymbolValues& values) {
   extents.reserve(shape.size());
   for (const Dim& dim : shape) extents.push_back(upper_extent(dim, values));
   return extents;
+}
+
+// The same for a layer's operands; absent ones are empty.
+inline std::vector<Extents> upper_extents(const Graph& graph, const std::vector<ValueId>& operands,
+                                          const SymbolValues& values) {
+  std::vector<Extents> all;
+  all.reserve(operands.size());
+  for (const ValueId id : operands)
+    all.push_back(id == kNoValue ? Extents{} : upper_extents(graph.value(id).shape, values));
+  return all;
 }
 
 }  // namespace lathe

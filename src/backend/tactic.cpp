@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/tactic.h"
 
+#include <algorithm>
+
+#include "base/hash.h"
+
 namespace lathe {
 
 SymbolValues LayerQuery::opt_values() const {
@@ -13,6 +17,32 @@ SymbolValues LayerQuery::max_values() const {
   SymbolValues values;
   for (const auto& [symbol, range] : ranges) values.emplace(symbol, range.max);
   return values;
+}
+
+std::vector<DType> layer_types(const LayerQuery& query) {
+  std::vector<DType> types = {query.graph.value(query.layer().outputs[0]).dtype};
+  if (!is_float(types[0])) return types;
+  for (const DType t : query.layer().allowed_types)
+    if (std::find(types.begin(), types.end(), t) == types.end()) types.push_back(t);
+  return types;
+}
+
+Tactic linear_tactic(const LayerQuery& query, std::string_view runner, std::string name) {
+  const Node& node = query.layer();
+  Tactic t;
+  t.runner = runner;
+  t.name = std::move(name);
+  t.id = hash_text(t.name);
+  for (const ValueId v : node.inputs)
+    t.inputs.push_back(v == kNoValue ? TensorType{} : TensorType{query.graph.value(v).dtype, kLinear});
+  for (const ValueId v : node.outputs)
+    t.outputs.push_back(v == kNoValue ? TensorType{} : TensorType{query.graph.value(v).dtype, kLinear});
+  return t;
+}
+
+bool reads_twice(const LayerQuery& query, size_t input) {
+  const auto& inputs = query.layer().inputs;
+  return std::count(inputs.begin(), inputs.end(), inputs[input]) > 1;
 }
 
 }  // namespace lathe

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/format.h"
@@ -53,5 +54,14 @@ struct LayerQuery {
   SymbolValues opt_values() const;
   SymbolValues max_values() const;
 };
+
+// The types that the layer may use: that of its result first.
+std::vector<DType> layer_types(const LayerQuery& query);
+
+// A tactic with all operands in their own type and linear, absent ones Undefined; a family then changes entries.
+Tactic linear_tactic(const LayerQuery& query, std::string_view runner, std::string name);
+
+// The layer reads this input a second time, as an operand of its epilogue: its memory cannot take the result early.
+bool reads_twice(const LayerQuery& query, size_t input);
 
 }  // namespace lathe

@@ -15,7 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAYERS = [
     {"base"},
     {"ir"},
-    {"ops", "backend"},
+    {"ops"},
+    {"backend"},
     {"reference", "plugin", "backend/cpu", "backend/cuda", "memory"},
     {"onnx", "passes", "quant", "tune", "plan"},
     {"backend/all"},

@@ -24,7 +24,7 @@ constexpr size_t kKeptPlans = 8;
 CpuExecution::CpuExecution(std::shared_ptr<const CpuProgram> program)
     : program_(std::move(program)),
       arena_(static_cast<size_t>(program_->spec().memory.arena_bytes)),
-      plans_(program_->segments().size()) {}
+      plans_(program_->segments().ranges.size()) {}
 
 void CpuExecution::set_shapes(const SymbolValues& values) {
   if (has_shapes_ && values == input_symbols_) return;
@@ -42,7 +42,7 @@ ShapePlan& CpuExecution::plan_for(size_t segment) {
   if (found != cache.end()) {
     cache.splice(cache.begin(), cache, found);
   } else {
-    const auto [first, last] = program_->segments()[segment];
+    const auto [first, last] = program_->segments().ranges[segment];
     cache.push_front(std::make_unique<ShapePlan>(*program_, first, last, symbols_));
     if (cache.size() > kKeptPlans) cache.pop_back();
   }
@@ -53,13 +53,15 @@ ShapePlan& CpuExecution::plan_for(size_t segment) {
 
 void CpuExecution::resolve_symbols(ShapePlan& plan) {
   for (size_t i = 0; i < plan.steps().size(); ++i) {
-    const ProgramLayer& layer = program_->layers()[plan.first_layer() + i];
+    const size_t layer = plan.first_layer() + i;
+    const std::vector<std::string>& fresh = program_->segments().new_symbols[layer];
     const Step& step = plan.steps()[i];
-    if (layer.new_symbols.empty() || step.prepared == nullptr) continue;
-    step.prepared->resolve({step.inputs, step.outputs, scratch_.begin()}, symbols_);
-    for (const std::string& name : layer.new_symbols)
-      check(symbols_.contains(name), fmt::format("layer '{}' did not say what '{}' is",
-                                                 program_->graph().node(layer.node).name, name));
+    if (fresh.empty() || step.prepared == nullptr) continue;
+    step.prepared->resolve(plan.args(i, scratch_.begin()), symbols_);
+    for (const std::string& name : fresh)
+      check(symbols_.contains(name),
+            fmt::format("layer '{}' did not say what '{}' is",
+                        program_->graph().node(program_->layers()[layer].node).name, name));
   }
 }
 
@@ -116,12 +118,13 @@ void CpuExecution::run_observed(std::span<void* const> bindings, Stream&, const 
 Tensor CpuExecution::read(ValueId id) {
   const Value& value = program_->graph().value(id);
   if (value.is_constant()) return value.constant;
-  const ValueAddress address = value_address(*program_, id, symbols_);
+  const ValueAddress address = value_address(program_->spec(), id, symbols_);
   const std::byte* data = nullptr;
   if (address.space == ValueAddress::Space::Arena) data = arena_.begin() + address.offset;
   if (address.space == ValueAddress::Space::Binding)
     data = static_cast<const std::byte*>(bindings_[static_cast<size_t>(address.binding)]) + address.offset;
-  if (address.space == ValueAddress::Space::Constant) data = static_cast<const std::byte*>(address.constant);
+  if (address.space == ValueAddress::Space::Constant)
+    data = program_->graph().value(address.constant).constant.bytes().data() + address.offset;
   check(data != nullptr, fmt::format("value '{}' is not stored", value.name));
   return to_linear({value.dtype, value.format}, extents(id), data);
 }

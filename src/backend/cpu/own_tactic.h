@@ -11,7 +11,6 @@
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/kernels/reduce_table.h"
 #include "backend/cpu/kernels/stored.h"
-#include "base/hash.h"
 
 namespace lathe::cpu {
 
@@ -21,15 +20,6 @@ inline int vector_block(const Machine& machine) {
 }
 inline std::string_view isa_suffix(const Machine& machine) {
   return machine.isa == Isa::Avx2 ? "avx2" : "avx512";
-}
-
-// The types that the layer may use: that of its result first.
-inline std::vector<DType> layer_types(const LayerQuery& query) {
-  std::vector<DType> types = {query.graph.value(query.layer().outputs[0]).dtype};
-  if (!is_float(types[0])) return types;
-  for (const DType t : query.layer().allowed_types)
-    if (std::find(types.begin(), types.end(), t) == types.end()) types.push_back(t);
-  return types;
 }
 
 inline bool is_vector_float(DType t) {
@@ -47,30 +37,10 @@ inline const ReduceTable& reduce_table(Isa isa) {
   return isa == Isa::Avx2 ? reduce_table_avx2() : reduce_table_avx512();
 }
 
-// A tactic with all operands in their own type and linear, absent ones Undefined; the family then changes entries.
-inline Tactic linear_tactic(const LayerQuery& query, std::string_view runner, std::string name) {
-  const Node& node = query.layer();
-  Tactic t;
-  t.runner = runner;
-  t.name = std::move(name);
-  t.id = hash_text(t.name);
-  for (const ValueId v : node.inputs)
-    t.inputs.push_back(v == kNoValue ? TensorType{} : TensorType{query.graph.value(v).dtype, kLinear});
-  for (const ValueId v : node.outputs)
-    t.outputs.push_back(v == kNoValue ? TensorType{} : TensorType{query.graph.value(v).dtype, kLinear});
-  return t;
-}
-
-// The same with input 0 and output 0 as `type`, other float operands of the operator in their own type, and epilogue
+// A linear_tactic() with input 0 and output 0 as `type`, other float operands of the operator in their own type, and epilogue
 // operands as the epilogue wants them for that result.
 Tactic typed_tactic(const LayerQuery& query, std::string_view runner, std::string name,
                     const TensorType& input, const TensorType& output);
-
-// The layer reads this input a second time, as an operand of its epilogue: its memory cannot take the result early.
-inline bool reads_twice(const LayerQuery& query, size_t input) {
-  const auto& inputs = query.layer().inputs;
-  return std::count(inputs.begin(), inputs.end(), inputs[input]) > 1;
-}
 
 // Members for a layer that takes about `nanoseconds` on one: a barrier costs 0.3 us and waking a cold partner's cache more,
 // so a layer below 4 us stays on one.

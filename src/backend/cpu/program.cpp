@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <set>
 
 #include "backend/cpu/execution.h"
 #include "backend/cpu/onednn.h"
@@ -39,7 +38,7 @@ CpuProgram::CpuProgram(ProgramSpec spec, const Machine& machine, std::shared_ptr
   check(spec_.choices.size() == spec_.graph->order().size(), "one choice per layer expected");
   check(spec_.memory.placements.size() >= spec_.graph->value_count(), "one placement per value expected");
   make_kernels();
-  find_segments();
+  segments_ = find_segments(spec_);
   count_weights();
 }
 
@@ -62,26 +61,6 @@ void CpuProgram::make_kernels() {
     }
   });
   weight_bytes_ = blobs.bytes();
-}
-
-void CpuProgram::find_segments() {
-  std::set<std::string> known;
-  const auto add_names = [&](ValueId id, std::vector<std::string>* fresh) {
-    if (id == kNoValue) return;
-    for (const Dim& dim : graph().value(id).shape)
-      for (const std::string& name : dim.data_dependent_names())
-        if (known.insert(name).second && fresh != nullptr) fresh->push_back(name);
-  };
-  for (const ValueId input : graph().inputs()) add_names(input, nullptr);
-  size_t begin = 0;
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    for (const ValueId output : graph().node(layers_[i].node).outputs)
-      add_names(output, &layers_[i].new_symbols);
-    if (layers_[i].new_symbols.empty() || layers_[i].kernel == nullptr) continue;
-    segments_.emplace_back(begin, i + 1);
-    begin = i + 1;
-  }
-  if (begin < layers_.size() || segments_.empty()) segments_.emplace_back(begin, layers_.size());
 }
 
 void CpuProgram::count_weights() {

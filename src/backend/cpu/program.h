@@ -9,6 +9,7 @@
 
 #include "backend/cpu/kernel.h"
 #include "backend/program.h"
+#include "backend/segments.h"
 #include "base/thread_pool.h"
 
 namespace lathe::cpu {
@@ -16,8 +17,6 @@ namespace lathe::cpu {
 struct ProgramLayer {
   NodeId node = kNoNode;
   std::unique_ptr<LayerKernel> kernel;  // null: a view, nothing runs
-  // Data-dependent dims that this layer determines. Layers behind it are prepared when it has run.
-  std::vector<std::string> new_symbols;
 };
 
 class CpuProgram final : public Program, public std::enable_shared_from_this<CpuProgram> {
@@ -32,19 +31,17 @@ class CpuProgram final : public Program, public std::enable_shared_from_this<Cpu
   const std::vector<ProgramLayer>& layers() const { return layers_; }
   const Machine& machine() const { return machine_; }
   ThreadPool& pool() const { return *pool_; }
-  // Layers [first, second) whose shapes are known at the same time: all, unless shapes depend on data.
-  const std::vector<std::pair<size_t, size_t>>& segments() const { return segments_; }
+  const Segments& segments() const { return segments_; }
 
  private:
   void make_kernels();
-  void find_segments();
   void count_weights();
 
   ProgramSpec spec_;
   Machine machine_;
   std::shared_ptr<ThreadPool> pool_;
   std::vector<ProgramLayer> layers_;
-  std::vector<std::pair<size_t, size_t>> segments_;
+  Segments segments_;
   int64_t weight_bytes_ = 0;
 };
 

@@ -1,86 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last resort: every operator in linear format and the graph's own types, through its reference
-// evaluation. Slow and right. With it a valid graph always builds.
-//
-// It reads constants at run time and takes part in data-dependent shapes: the evaluation returns tensors with
-// their true extents, from which the new symbols are read.
-#include <fmt/format.h>
+// The reference on the CPU (backend/reference_layer.h): operands are read where they lie, results copied into place.
+#include "backend/reference_layer.h"
 
 #include <cstring>
 
-#include "backend/cpu/own_tactic.h"
-#include "base/error.h"
-#include "ops/op_def.h"
+#include "backend/cpu/kernel.h"
 
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Reference";
-
 class PreparedReference final : public PreparedLayer {
  public:
-  PreparedReference(const Graph& graph, const Node& node, const Tactic& tactic, const ShapeContext& context)
-      : graph_(graph),
-        node_(node),
-        tactic_(tactic),
-        symbols_(context.symbols),
-        inputs_(context.inputs),
-        outputs_(context.outputs) {}
+  explicit PreparedReference(ReferenceLayer layer) : layer_(std::move(layer)) {}
 
   int members(int) const override { return 1; }
 
   void run(const LayerArgs& args, const Worker&) const override {
-    std::vector<Tensor> inputs(node_.inputs.size());
+    const Node& node = layer_.node();
+    std::vector<Tensor> inputs(node.inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (node_.inputs[i] == kNoValue) continue;
-      const Value& value = graph_.value(node_.inputs[i]);
-      if (value.is_constant()) {
-        inputs[i] = value.constant;
-        continue;
-      }
-      const auto bytes = static_cast<size_t>(dtype_bytes(tactic_.inputs[i].dtype, element_count(inputs_[i])));
-      inputs[i] = Tensor::wrap(tactic_.inputs[i].dtype, inputs_[i],
-                               {static_cast<const std::byte*>(args.inputs[i]), bytes}, nullptr);
+      if (node.inputs[i] == kNoValue) continue;
+      inputs[i] = layer_.constant(i);
+      if (inputs[i]) continue;
+      inputs[i] =
+          Tensor::wrap(layer_.input_type(i), layer_.input_extents(i),
+                       {static_cast<const std::byte*>(args.inputs[i]), layer_.input_bytes(i)}, nullptr);
     }
-    const EvaluateContext context{
-        .inputs = inputs, .output_count = node_.outputs.size(), .symbols = &symbols_};
-    const std::vector<Tensor> results = evaluate_node(node_, context, tactic_.outputs[0].dtype);
-    result_extents_.assign(results.size(), {});
-    for (size_t i = 0; i < results.size() && i < node_.outputs.size(); ++i) {
-      if (node_.outputs[i] == kNoValue || args.outputs[i] == nullptr) continue;
-      store(results[i], i, args.outputs[i]);
+    const std::vector<Tensor> results = layer_.evaluate(inputs);
+    result_extents_.clear();
+    for (size_t i = 0; i < results.size(); ++i) {
+      result_extents_.push_back(results[i].extents());
+      if (args.outputs[i] != nullptr && !results[i].bytes().empty())
+        std::memcpy(args.outputs[i], results[i].bytes().data(), results[i].bytes().size());
     }
   }
 
   void resolve(const LayerArgs&, SymbolValues& values) const override {
-    for (size_t i = 0; i < result_extents_.size(); ++i) {
-      if (node_.outputs[i] == kNoValue) continue;
-      const Shape& shape = graph_.value(node_.outputs[i]).shape;
-      for (size_t d = 0; d < shape.size() && d < result_extents_[i].size(); ++d)
-        if (const auto name = shape[d].as_symbol(); name && !values.contains(*name))
-          values.emplace(*name, result_extents_[i][d]);
-    }
+    layer_.resolve(result_extents_, values);
   }
 
  private:
-  void store(const Tensor& result, size_t index, void* address) const {
-    const size_t room =
-        static_cast<size_t>(dtype_bytes(tactic_.outputs[index].dtype, element_count(outputs_[index])));
-    if (result.dtype() != tactic_.outputs[index].dtype || result.bytes().size() > room)
-      throw_input_error(fmt::format("{} '{}' computed {} {}, but its output {} was planned as {} {} at most",
-                                    op_display_name(node_.op), node_.name, dtype_name(result.dtype()),
-                                    to_string(result.extents()), index,
-                                    dtype_name(tactic_.outputs[index].dtype), to_string(outputs_[index])));
-    if (!result.bytes().empty()) std::memcpy(address, result.bytes().data(), result.bytes().size());
-    result_extents_[index] = result.extents();
-  }
-
-  const Graph& graph_;
-  const Node& node_;
-  const Tactic tactic_;
-  const SymbolValues symbols_;
-  const std::vector<Extents> inputs_, outputs_;
+  const ReferenceLayer layer_;
   mutable std::vector<Extents> result_extents_;  // written by run(), read by resolve(), both on member 0
 };
 
@@ -89,7 +50,8 @@ class ReferenceKernel final : public LayerKernel {
   ReferenceKernel(const LayerQuery& query, const Tactic& tactic)
       : graph_(query.graph), node_(query.layer()), tactic_(tactic) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
-    return std::make_unique<PreparedReference>(graph_, node_, tactic_, context);
+    return std::make_unique<PreparedReference>(
+        ReferenceLayer(graph_, node_, tactic_, context.symbols, context.inputs, context.outputs));
   }
 
  private:
@@ -98,23 +60,19 @@ class ReferenceKernel final : public LayerKernel {
   const Tactic tactic_;
 };
 
-std::vector<Tactic> list_reference(const LayerQuery& query, const Machine&) {
-  const Node& node = query.layer();
-  if (std::holds_alternative<Reformat>(node.op)) return {};  // formats are not the reference's business
-  Tactic tactic = linear_tactic(query, kRunner, fmt::format("reference_{}", op_name(node.op)));
-  tactic.last_resort = true;
-  return {tactic};
+std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+  return list_reference(query);
 }
 
-std::unique_ptr<LayerKernel> make_reference(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                            const PackContext&) {
+std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
+                                  const PackContext&) {
   return std::make_unique<ReferenceKernel>(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily reference_tactics() {
-  return {kRunner, list_reference, make_reference};
+  return {kReferenceRunner, list, make};
 }
 
 }  // namespace lathe::cpu

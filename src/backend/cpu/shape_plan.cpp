@@ -58,30 +58,8 @@ double now_ms() {
 
 }  // namespace
 
-ValueAddress value_address(const CpuProgram& program, ValueId id, const SymbolValues& symbols) {
-  using Space = ValueAddress::Space;
-  const auto& placements = program.spec().memory.placements;
-  const Placement* placement = &placements[static_cast<size_t>(id)];
-  int64_t offset = 0;
-  if (placement->kind == Placement::Kind::View) {
-    offset = placement->view_offset.evaluate(symbols);
-    id = placement->base;
-    placement = &placements[static_cast<size_t>(id)];
-  }
-  switch (placement->kind) {
-    case Placement::Kind::Arena:
-      return {Space::Arena, -1, placement->offset + offset, nullptr};
-    case Placement::Kind::Binding:
-      return {Space::Binding, placement->binding, placement->offset + offset, nullptr};
-    case Placement::Kind::Constant:
-      return {Space::Constant, -1, 0, program.graph().value(id).constant.bytes().data() + offset};
-    default:
-      return {};
-  }
-}
-
 ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const SymbolValues& symbols)
-    : program_(program), first_(first), symbols_(symbols), steps_(last - first) {
+    : program_(program), first_(first), symbols_(symbols), steps_(last - first), operands_(last - first) {
   for_each_parallel(program.pool(), steps_.size(), [&](size_t i) {
     try {
       prepare_step(i);
@@ -93,7 +71,8 @@ ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const
   });
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].prepared == nullptr) continue;
-    place_operands(i);
+    operands_.place(i, program_.graph().node(program_.layers()[first_ + i].node), program_.spec(), symbols_,
+                    [&](ValueId id) { return program_.graph().value(id).constant.bytes().data(); });
     scratch_bytes_ = std::max(scratch_bytes_, steps_[i].prepared->scratch_bytes());
     team_ = std::max(team_, steps_[i].members);
   }
@@ -105,47 +84,18 @@ void ShapePlan::prepare_step(size_t index) {
   if (layer.kernel == nullptr) return;
   const Graph& graph = program_.graph();
   const Node& node = graph.node(layer.node);
-  ShapeContext context{.symbols = symbols_, .threads = program_.machine().threads};
-  const auto extents = [&](ValueId id) {
-    return id == kNoValue ? Extents{} : upper_extents(graph.value(id).shape, symbols_);
-  };
-  for (const ValueId id : node.inputs) context.inputs.push_back(extents(id));
+  const ShapeContext context{.symbols = symbols_,
+                             .inputs = upper_extents(graph, node.inputs, symbols_),
+                             .outputs = upper_extents(graph, node.outputs, symbols_),
+                             .threads = program_.machine().threads};
   bool has_elements = false;
-  for (const ValueId id : node.outputs) {
-    context.outputs.push_back(extents(id));
-    if (id != kNoValue && element_count(context.outputs.back()) > 0) has_elements = true;
-  }
-  if (!has_elements && layer.new_symbols.empty()) return;
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    has_elements |= node.outputs[i] != kNoValue && element_count(context.outputs[i]) > 0;
+  if (!has_elements && program_.segments().new_symbols[first_ + index].empty()) return;
   Step& step = steps_[index];
   step.prepared = layer.kernel->prepare(context);
   step.members =
       std::clamp(step.prepared->members(program_.machine().threads), 1, program_.machine().threads);
-}
-
-void ShapePlan::place_operands(size_t index) {
-  const Node& node = program_.graph().node(program_.layers()[first_ + index].node);
-  Step& step = steps_[index];
-  step.inputs.assign(node.inputs.size(), nullptr);
-  step.outputs.assign(node.outputs.size(), nullptr);
-  const auto place = [&](ValueId id, size_t slot, bool output) {
-    if (id == kNoValue) return;
-    const ValueAddress address = value_address(program_, id, symbols_);
-    switch (address.space) {
-      case ValueAddress::Space::None:
-        return;
-      case ValueAddress::Space::Constant:
-        step.inputs[slot] = address.constant;
-        return;
-      case ValueAddress::Space::Arena:
-        patches_.push_back({index, slot, output, -1, address.offset});
-        return;
-      case ValueAddress::Space::Binding:
-        patches_.push_back({index, slot, output, address.binding, address.offset});
-        return;
-    }
-  };
-  for (size_t i = 0; i < node.inputs.size(); ++i) place(node.inputs[i], i, false);
-  for (size_t i = 0; i < node.outputs.size(); ++i) place(node.outputs[i], i, true);
 }
 
 void ShapePlan::place_barriers() {
@@ -158,7 +108,7 @@ void ShapePlan::place_barriers() {
     const auto add = [&](ValueId id, std::vector<Region>& regions) {
       if (id == kNoValue) return;
       const Value& value = program_.graph().value(id);
-      add_region(regions, value_address(program_, id, symbols_), stored_bytes(value, symbols_));
+      add_region(regions, value_address(program_.spec(), id, symbols_), stored_bytes(value, symbols_));
     };
     for (const ValueId id : node.inputs) add(id, access.reads);
     for (const ValueId id : node.outputs) add(id, access.writes);
@@ -170,29 +120,14 @@ void ShapePlan::place_barriers() {
   }
 }
 
-void ShapePlan::bind(std::byte* arena, std::span<void* const> bindings) {
-  if (arena == bound_arena_ && std::equal(bindings.begin(), bindings.end(), bound_.begin(), bound_.end()))
-    return;
-  for (const Patch& patch : patches_) {
-    std::byte* base =
-        patch.binding < 0 ? arena : static_cast<std::byte*>(bindings[static_cast<size_t>(patch.binding)]);
-    Step& step = steps_[patch.step];
-    if (patch.output)
-      step.outputs[patch.slot] = base + patch.offset;
-    else
-      step.inputs[patch.slot] = base + patch.offset;
-  }
-  bound_arena_ = arena;
-  bound_.assign(bindings.begin(), bindings.end());
-}
-
 void ShapePlan::run_step(size_t index, const Worker& worker, std::byte* scratch) const {
   const Step& step = steps_[index];
   if (step.prepared == nullptr || worker.index >= step.members) return;
   const int count = std::min(step.members, worker.count);
-  const LayerArgs args{step.inputs, step.outputs, scratch};
+  const LayerArgs operands = args(index, scratch);
   try {
-    step.prepared->run(args, Worker{worker.index, count, count == worker.count ? worker.barrier_ : nullptr});
+    step.prepared->run(operands,
+                       Worker{worker.index, count, count == worker.count ? worker.barrier_ : nullptr});
   } catch (Error& error) {
     error.add_context(
         fmt::format("in layer '{}'", program_.graph().node(program_.layers()[first_ + index].node).name));

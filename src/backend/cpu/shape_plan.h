@@ -9,23 +9,12 @@
 #include <vector>
 
 #include "backend/cpu/program.h"
+#include "backend/operand_table.h"
 
 namespace lathe::cpu {
 
-// Where a value lies at concrete shapes.
-struct ValueAddress {
-  enum class Space : uint8_t { None, Arena, Binding, Constant };
-  Space space = Space::None;
-  int binding = -1;
-  int64_t offset = 0;
-  const void* constant = nullptr;  // Constant: the address itself
-};
-ValueAddress value_address(const CpuProgram& program, ValueId value, const SymbolValues& symbols);
-
 struct Step {
   std::unique_ptr<PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
-  std::vector<const void*> inputs;
-  std::vector<void*> outputs;
   int members = 1;
   bool barrier_before = false;
 };
@@ -41,7 +30,10 @@ class ShapePlan {
   int team() const { return team_; }
   size_t scratch_bytes() const { return scratch_bytes_; }
   // Sets the addresses that are not known at preparation. Cheap when they are those of the last call.
-  void bind(std::byte* arena, std::span<void* const> bindings);
+  void bind(std::byte* arena, std::span<void* const> bindings) { operands_.bind(arena, bindings); }
+  LayerArgs args(size_t index, std::byte* scratch) const {
+    return {operands_.inputs(index), operands_.outputs(index), scratch};
+  }
 
   // Runs all steps; called by every member of the team.
   void walk(const Worker& worker, std::byte* scratch) const;
@@ -50,25 +42,16 @@ class ShapePlan {
   void run_step(size_t index, const Worker& worker, std::byte* scratch) const;
 
  private:
-  struct Patch {
-    size_t step = 0, slot = 0;
-    bool output = false;
-    int binding = -1;  // -1: the arena
-    int64_t offset = 0;
-  };
   void prepare_step(size_t index);
-  void place_operands(size_t index);
   void place_barriers();
 
   const CpuProgram& program_;
   size_t first_ = 0;
   SymbolValues symbols_;
   std::vector<Step> steps_;
-  std::vector<Patch> patches_;
+  OperandTable operands_;
   int team_ = 1;
   size_t scratch_bytes_ = 0;
-  std::byte* bound_arena_ = nullptr;
-  std::vector<void*> bound_;
 };
 
 }  // namespace lathe::cpu

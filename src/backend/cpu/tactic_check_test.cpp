@@ -102,12 +102,10 @@ class Checker {
   const Node& layer() const { return graph_.node(node_); }
 
   ShapeContext context_at(const SymbolValues& symbols) const {
-    ShapeContext context{.symbols = symbols, .threads = check_.threads};
-    for (const ValueId id : layer().inputs)
-      context.inputs.push_back(id == kNoValue ? Extents{} : upper_extents(graph_.value(id).shape, symbols));
-    for (const ValueId id : layer().outputs)
-      context.outputs.push_back(id == kNoValue ? Extents{} : upper_extents(graph_.value(id).shape, symbols));
-    return context;
+    return {.symbols = symbols,
+            .inputs = upper_extents(graph_, layer().inputs, symbols),
+            .outputs = upper_extents(graph_, layer().outputs, symbols),
+            .threads = check_.threads};
   }
 
   std::byte* buffer(const TensorType& type, const Extents& extents) {

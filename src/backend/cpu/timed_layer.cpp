@@ -75,6 +75,13 @@ bool weights_exceed_cache(const LayerQuery& query, const Tactic& tactic, const M
   return dtype_bytes(is_float(stored) ? stored : DType::Float32, elements) > machine.l3_bytes;
 }
 
+ShapeContext context_at(const LayerQuery& query, const SymbolValues& symbols, const Machine& machine) {
+  return {.symbols = symbols,
+          .inputs = upper_extents(query.graph, query.layer().inputs, symbols),
+          .outputs = upper_extents(query.graph, query.layer().outputs, symbols),
+          .threads = machine.threads};
+}
+
 class CpuTimedLayer final : public TimedLayer {
  public:
   CpuTimedLayer(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
@@ -82,12 +89,9 @@ class CpuTimedLayer final : public TimedLayer {
       : pool_(std::move(pool)), machine_(machine) {
     if (tactic.is_view) return;
     const SingleThreadedOneDnn single;
-    const Node& node = query.layer();
     symbols_ = query.opt_values();
     kernel_ = make_kernel(query, tactic, machine, PackContext{blobs_, "timed"});
-    ShapeContext context{.symbols = symbols_, .threads = machine.threads};
-    for (const ValueId id : node.inputs) context.inputs.push_back(extents_of(query.graph, id));
-    for (const ValueId id : node.outputs) context.outputs.push_back(extents_of(query.graph, id));
+    const ShapeContext context = context_at(query, symbols_, machine);
     prepared_ = kernel_->prepare(context);
     flushes_weights_ = weights_exceed_cache(query, tactic, machine);
     members_ = std::clamp(prepared_->members(machine.threads), 1, machine.threads);
@@ -124,10 +128,6 @@ class CpuTimedLayer final : public TimedLayer {
     int64_t bytes = 0;
     bool by_all = false;  // all members read all of it
   };
-
-  Extents extents_of(const Graph& graph, ValueId id) const {
-    return id == kNoValue ? Extents{} : upper_extents(graph.value(id).shape, symbols_);
-  }
 
   void make_operands(const LayerQuery& query, const Tactic& tactic, const ShapeContext& context) {
     const Node& node = query.layer();
@@ -241,14 +241,8 @@ int64_t layer_scratch_bytes(const LayerQuery& query, const Tactic& tactic, const
   const SingleThreadedOneDnn single;
   MemoryBlobStore blobs;
   const SymbolValues most = query.max_values();
-  ShapeContext context{.symbols = most, .threads = machine.threads};
-  const auto extents = [&](ValueId id) {
-    return id == kNoValue ? Extents{} : upper_extents(query.graph.value(id).shape, most);
-  };
-  for (const ValueId id : query.layer().inputs) context.inputs.push_back(extents(id));
-  for (const ValueId id : query.layer().outputs) context.outputs.push_back(extents(id));
   const auto kernel = make_kernel(query, tactic, machine, PackContext{blobs, "probed"});
-  return static_cast<int64_t>(kernel->prepare(context)->scratch_bytes());
+  return static_cast<int64_t>(kernel->prepare(context_at(query, most, machine))->scratch_bytes());
 }
 
 std::unique_ptr<TimedLayer> prepare_timed_layer(const LayerQuery& query, const Tactic& tactic,

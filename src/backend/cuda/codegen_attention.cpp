@@ -11,6 +11,7 @@
 // Keys behind the end, masked ones and those after the row (causal) score -infinity; a row without any key gives zeros.
 #include "backend/cuda/own_tactic.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace lathe::cuda {
 
@@ -41,7 +42,7 @@ std::vector<Tactic> list(const LayerQuery& query) {
   if (!op) return {};
   const Sizes s = sizes_of(query, *op);
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query)) {
+  for (const DType type : allowed_types_first(query)) {
     Tactic base = typed_tactic(query, kRunner, "cuda_attention_fma", {type, kLinear}, {type, kLinear});
     for (size_t i = 1; i < 3; ++i) base.inputs[i] = {type, kLinear};
     if (node.op_input_count() > 3 && node.inputs[3] != kNoValue) {

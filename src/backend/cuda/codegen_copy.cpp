@@ -351,7 +351,7 @@ std::vector<Tactic> list(const LayerQuery& query) {
   std::vector<Format> formats = {kLinear};
   if (any_format && out.shape.size() >= 3) formats.push_back(kChannelsLast);
   std::vector<Tactic> tactics;
-  const auto types = node.outputs[0] == kNoValue ? std::vector<DType>{out.dtype} : layer_types(query);
+  const auto types = node.outputs[0] == kNoValue ? std::vector<DType>{out.dtype} : allowed_types_first(query);
   for (const DType type : types)
     for (const Format& format : formats) {
       Tactic t = typed_tactic(query, kRunner, "cuda_copy", {type, format}, {type, format});

@@ -10,6 +10,7 @@
 
 #include "backend/cuda/implicit_gemm.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace lathe::cuda {
 
@@ -94,7 +95,7 @@ std::vector<Tactic> list(const LayerQuery& query) {
   if (!conv && !std::holds_alternative<MatMul>(node.op)) return {};
   const Format format = conv ? kChannelsLast : kLinear;
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query)) {
+  for (const DType type : allowed_types_first(query)) {
     Tactic base = typed_tactic(query, kRunner, "cuda_gemm_fma", {type, format}, {type, format});
     if (base.support.ok && !is_kernel_float(type))
       base.support = Support::no("no kernel for " + std::string(dtype_name(type)));

@@ -61,7 +61,7 @@ std::vector<Tactic> list_gather(const LayerQuery& query) {
   if (!rows && !std::holds_alternative<GatherElements>(node.op)) return {};
   const Value& table = query.graph.value(node.inputs[0]);
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query)) {
+  for (const DType type : allowed_types_first(query)) {
     const DType from = table.is_constant() ? table.dtype : type;
     Tactic t = typed_tactic(query, kGatherRunner, rows ? "cuda_gather" : "cuda_gather_elements",
                             {from, kLinear}, {type, kLinear});
@@ -113,7 +113,7 @@ std::vector<Tactic> list_formats(const LayerQuery& query, std::string_view runne
   std::vector<Format> formats = {kLinear};
   if (output_shape(query).size() >= 3) formats.insert(formats.begin(), kChannelsLast);
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query))
+  for (const DType type : allowed_types_first(query))
     for (const Format& format : formats) {
       Tactic t = typed_tactic(query, runner, name, {type, format}, {type, format});
       if (const Support s = stored(t); !s.ok) t.support = s;
@@ -310,7 +310,7 @@ std::vector<Tactic> list_trilu(const LayerQuery& query) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Trilu>(node.op)) return {};
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query)) {
+  for (const DType type : allowed_types_first(query)) {
     Tactic t = typed_tactic(query, kTriluRunner, "cuda_trilu", {type, kLinear}, {type, kLinear});
     if (const Support s = stored(t); !s.ok) t.support = s;
     tactics.push_back(std::move(t));

@@ -44,7 +44,7 @@ std::vector<Tactic> list(const LayerQuery& query) {
   const PointwiseProgram program = whole_program(node);
   std::vector<Tactic> tactics;
   const std::vector<DType> types =
-      std::holds_alternative<Cast>(node.op) ? std::vector<DType>{out.dtype} : layer_types(query);
+      std::holds_alternative<Cast>(node.op) ? std::vector<DType>{out.dtype} : allowed_types_first(query);
   for (const DType type : types) {
     tactics.push_back(make_tactic(query, program, {type, kLinear}));
     if (out.shape.size() >= 3) tactics.push_back(make_tactic(query, program, {type, kChannelsLast}));

@@ -9,6 +9,7 @@
 // everything else. Accumulation is FP32 (integers: not here).
 #include "backend/cuda/own_tactic.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace lathe::cuda {
 
@@ -349,7 +350,7 @@ std::vector<Tactic> list(const LayerQuery& query) {
   std::vector<Format> formats = {kLinear};
   if (input_shape(query, 0).size() >= 3) formats.insert(formats.begin(), kChannelsLast);
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query))
+  for (const DType type : allowed_types_first(query))
     for (const Format& format : formats) {
       const bool unknown = !op->axes && node.op_input_count() > 1 && node.inputs[1] != kNoValue;
       const bool nothing = (op->axes && op->axes->empty()) || (!op->axes && op->noop_with_empty_axes);
@@ -435,7 +436,7 @@ std::vector<Tactic> list_group_norm(const LayerQuery& query) {
   std::vector<Format> formats = {kLinear};
   if (input_shape(query, 0).size() >= 3) formats.push_back(kChannelsLast);
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query))
+  for (const DType type : allowed_types_first(query))
     for (const Format& format : formats) {
       Tactic t = typed_tactic(query, kGroupRunner, "cuda_group_norm", {type, format}, {type, format});
       for (size_t i = 1; i < 3; ++i) {

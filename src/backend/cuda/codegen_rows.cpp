@@ -7,6 +7,7 @@
 // longer are read again for each pass (they are in L2 then). Over another axis each thread walks its own vector of columns.
 #include "backend/cuda/own_tactic.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace lathe::cuda {
 
@@ -98,7 +99,7 @@ int row_vector(const LayerQuery& query, const Tactic& tactic, const Rows& rows) 
 std::vector<Tactic> row_tactics(const LayerQuery& query, std::string_view runner, const std::string& name,
                                 const Rows& rows) {
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query)) {
+  for (const DType type : allowed_types_first(query)) {
     const int64_t n_max = upper_bound(rows.n, query.ranges);
     Tactic probe = typed_tactic(query, runner, name, {type, kLinear}, {type, kLinear});
     if (probe.support.ok && !is_kernel_float(type))
@@ -192,7 +193,7 @@ constexpr std::string_view kSoftmaxRunner = "SoftMax";
 
 std::vector<Tactic> list_columns(const LayerQuery& query) {
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query)) {
+  for (const DType type : allowed_types_first(query)) {
     Tactic t = typed_tactic(query, kSoftmaxRunner, "cuda_softmax_columns", {type, kLinear}, {type, kLinear});
     if (t.support.ok && !is_kernel_float(type))
       t.support = Support::no("no kernel for " + std::string(dtype_name(type)));

@@ -59,7 +59,7 @@ std::vector<Tactic> list_pool(const LayerQuery& query) {
   const auto* op = std::get_if<Pool>(&node.op);
   if (!op) return {};
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query))
+  for (const DType type : allowed_types_first(query))
     for (const Format& format : {kChannelsLast, kLinear}) {
       Tactic t = typed_tactic(query, kPoolRunner, "cuda_pool", {type, format}, {type, format});
       if (!is_kernel_float(type))
@@ -163,7 +163,7 @@ std::vector<Tactic> list_depthwise(const LayerQuery& query) {
   else if (op->kernel[0] * op->kernel[1] > 121)
     support = Support::no("more than 121 taps");
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query))
+  for (const DType type : allowed_types_first(query))
     for (const Format& format : {kChannelsLast, kLinear})
       for (const int columns : {4, 2, 1}) {
         Tactic t = typed_tactic(query, kDepthwiseRunner, "cuda_depthwise_w" + std::to_string(columns),

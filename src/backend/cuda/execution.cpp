@@ -43,7 +43,7 @@ Tensor to_linear(const Value& value, const Extents& extents, const std::vector<s
 CudaExecution::CudaExecution(std::shared_ptr<const CudaProgram> program)
     : program_(std::move(program)),
       arena_(*program_->device(), static_cast<size_t>(program_->spec().memory.arena_bytes)),
-      plans_(program_->segments().size()) {}
+      plans_(program_->segments().ranges.size()) {}
 
 CudaExecution::~CudaExecution() {
   // Memory and graphs must not go while the device still works with them.
@@ -69,7 +69,7 @@ ShapePlan& CudaExecution::plan_for(size_t segment) {
   if (found != cache.end()) {
     cache.splice(cache.begin(), cache, found);
   } else {
-    const auto [first, last] = program_->segments()[segment];
+    const auto [first, last] = program_->segments().ranges[segment];
     auto plan = std::make_unique<ShapePlan>(*program_, first, last, symbols_);
     const bool drops = cache.size() >= kKeptPlans;
     const bool grows = plan->scratch_bytes() > scratch_.bytes();
@@ -85,16 +85,18 @@ ShapePlan& CudaExecution::plan_for(size_t segment) {
 void CudaExecution::resolve_symbols(ShapePlan& plan, CUstream stream) {
   bool waited = false;
   for (size_t i = 0; i < plan.steps().size(); ++i) {
-    const ProgramLayer& layer = program_->layers()[plan.first_layer() + i];
+    const size_t layer = plan.first_layer() + i;
+    const std::vector<std::string>& fresh = program_->segments().new_symbols[layer];
     const Step& step = plan.steps()[i];
-    if (layer.new_symbols.empty() || step.prepared == nullptr) continue;
+    if (fresh.empty() || step.prepared == nullptr) continue;
     const Driver& driver = *program_->device()->driver;
     if (!waited) driver.require(driver.cuStreamSynchronize(stream), "waiting for a data-dependent shape");
     waited = true;
-    step.prepared->resolve({step.inputs, step.outputs, static_cast<std::byte*>(scratch_.data())}, symbols_);
-    for (const std::string& name : layer.new_symbols)
-      check(symbols_.contains(name), fmt::format("layer '{}' did not say what '{}' is",
-                                                 program_->graph().node(layer.node).name, name));
+    step.prepared->resolve(plan.args(i), symbols_);
+    for (const std::string& name : fresh)
+      check(symbols_.contains(name),
+            fmt::format("layer '{}' did not say what '{}' is",
+                        program_->graph().node(program_->layers()[layer].node).name, name));
   }
 }
 
@@ -163,13 +165,14 @@ void CudaExecution::run_observed(std::span<void* const> bindings, Stream& stream
 Tensor CudaExecution::read(ValueId id) {
   const Value& value = program_->graph().value(id);
   if (value.is_constant()) return value.constant;
-  const ValueAddress address = value_address(*program_, id, symbols_);
+  const ValueAddress address = value_address(program_->spec(), id, symbols_);
   const std::byte* data = nullptr;
   if (address.space == ValueAddress::Space::Arena)
     data = static_cast<const std::byte*>(arena_.data()) + address.offset;
   if (address.space == ValueAddress::Space::Binding)
     data = static_cast<const std::byte*>(bindings_[static_cast<size_t>(address.binding)]) + address.offset;
-  if (address.space == ValueAddress::Space::Constant) data = address.constant;
+  if (address.space == ValueAddress::Space::Constant)
+    data = program_->constant(address.constant) + address.offset;
   check(data != nullptr, fmt::format("value '{}' is not stored", value.name));
   const Extents shape = extents(id);
   std::vector<std::byte> stored(static_cast<size_t>(storage_bytes(value.dtype, shape, value.format)));

@@ -52,13 +52,9 @@ struct ShapeContext {
 
 // Of the layer at these symbols, which outlive it.
 inline ShapeContext shape_context(const LayerQuery& query, const SymbolValues& symbols) {
-  ShapeContext context{.symbols = symbols, .inputs = {}, .outputs = {}};
-  const auto extents = [&](ValueId id) {
-    return id == kNoValue ? Extents{} : upper_extents(query.graph.value(id).shape, symbols);
-  };
-  for (const ValueId id : query.layer().inputs) context.inputs.push_back(extents(id));
-  for (const ValueId id : query.layer().outputs) context.outputs.push_back(extents(id));
-  return context;
+  return {.symbols = symbols,
+          .inputs = upper_extents(query.graph, query.layer().inputs, symbols),
+          .outputs = upper_extents(query.graph, query.layer().outputs, symbols)};
 }
 
 class LayerKernel {

@@ -9,19 +9,14 @@
 #include <vector>
 
 #include "backend/cuda/codegen_tail.h"
-#include "base/hash.h"
 
 namespace lathe::cuda {
 
 // The types that the layer may use: those that it is allowed besides its own first, as the libraries' tactics have it, so
 // that without timing neighbours agree.
-inline std::vector<DType> layer_types(const LayerQuery& query) {
-  const DType own = query.graph.value(query.layer().outputs[0]).dtype;
-  std::vector<DType> types;
-  if (is_float(own))
-    for (const DType t : query.layer().allowed_types)
-      if (t != own) types.push_back(t);
-  types.push_back(own);
+inline std::vector<DType> allowed_types_first(const LayerQuery& query) {
+  std::vector<DType> types = layer_types(query);
+  std::rotate(types.begin(), types.begin() + 1, types.end());
   return types;
 }
 
@@ -32,21 +27,7 @@ inline bool is_half(DType t) {
   return t == DType::BFloat16 || t == DType::Float16;
 }
 
-// All operands in their own type and linear, absent ones Undefined.
-inline Tactic linear_tactic(const LayerQuery& query, std::string_view runner, std::string name) {
-  const Node& node = query.layer();
-  Tactic t;
-  t.runner = runner;
-  t.name = std::move(name);
-  t.id = hash_text(t.name);
-  for (const ValueId v : node.inputs)
-    t.inputs.push_back(v == kNoValue ? TensorType{} : TensorType{query.graph.value(v).dtype, kLinear});
-  for (const ValueId v : node.outputs)
-    t.outputs.push_back(v == kNoValue ? TensorType{} : TensorType{query.graph.value(v).dtype, kLinear});
-  return t;
-}
-
-// The same with input 0 and output 0 as given, and operands of the epilogue as its tail wants them.
+// A linear_tactic() with input 0 and output 0 as given, and operands of the epilogue as its tail wants them.
 inline Tactic typed_tactic(const LayerQuery& query, std::string_view runner, std::string name,
                            const TensorType& input, const TensorType& output) {
   Tactic t = linear_tactic(query, runner, std::move(name));
@@ -57,12 +38,6 @@ inline Tactic typed_tactic(const LayerQuery& query, std::string_view runner, std
   if (t.support.ok && storage_name(input.dtype).empty())
     t.support = Support::no("no kernel for " + std::string(dtype_name(input.dtype)));
   return t;
-}
-
-// The layer reads this input a second time, as an operand of its epilogue: its memory cannot take the result early.
-inline bool reads_twice(const LayerQuery& query, size_t input) {
-  const auto& inputs = query.layer().inputs;
-  return std::count(inputs.begin(), inputs.end(), inputs[input]) > 1;
 }
 
 inline const Shape& input_shape(const LayerQuery& query, size_t i) {

@@ -11,14 +11,13 @@
 
 #include "backend/cuda/kernel.h"
 #include "backend/program.h"
+#include "backend/segments.h"
 
 namespace lathe::cuda {
 
 struct ProgramLayer {
   NodeId node = kNoNode;
   std::unique_ptr<LayerKernel> kernel;  // null: a view, nothing runs
-  // Data-dependent dims that this layer determines. Layers behind it are prepared when it has run.
-  std::vector<std::string> new_symbols;
 };
 
 class CudaProgram final : public Program, public std::enable_shared_from_this<CudaProgram> {
@@ -32,8 +31,7 @@ class CudaProgram final : public Program, public std::enable_shared_from_this<Cu
   const ProgramSpec& spec() const { return spec_; }
   const std::vector<ProgramLayer>& layers() const { return layers_; }
   const std::shared_ptr<const Device>& device() const { return device_; }
-  // Layers [first, second) whose shapes are known at the same time: all, unless shapes depend on data.
-  const std::vector<std::pair<size_t, size_t>>& segments() const { return segments_; }
+  const Segments& segments() const { return segments_; }
   // Device address of a constant that is read in place; null for others.
   const std::byte* constant(ValueId id) const {
     return static_cast<const std::byte*>(constants_[static_cast<size_t>(id)].data());
@@ -41,14 +39,13 @@ class CudaProgram final : public Program, public std::enable_shared_from_this<Cu
 
  private:
   void make_kernels();
-  void find_segments();
   void upload_constants();
 
   ProgramSpec spec_;
   std::shared_ptr<const Device> device_;
   std::vector<ProgramLayer> layers_;
   std::vector<DeviceMemory> constants_;  // by ValueId
-  std::vector<std::pair<size_t, size_t>> segments_;
+  Segments segments_;
   int64_t weight_bytes_ = 0;
 };
 

@@ -19,30 +19,8 @@ CUdeviceptr device_address(const void* address) {
 
 }  // namespace
 
-ValueAddress value_address(const CudaProgram& program, ValueId id, const SymbolValues& symbols) {
-  using Space = ValueAddress::Space;
-  const auto& placements = program.spec().memory.placements;
-  const Placement* placement = &placements[static_cast<size_t>(id)];
-  int64_t offset = 0;
-  if (placement->kind == Placement::Kind::View) {
-    offset = placement->view_offset.evaluate(symbols);
-    id = placement->base;
-    placement = &placements[static_cast<size_t>(id)];
-  }
-  switch (placement->kind) {
-    case Placement::Kind::Arena:
-      return {Space::Arena, -1, placement->offset + offset, nullptr};
-    case Placement::Kind::Binding:
-      return {Space::Binding, placement->binding, placement->offset + offset, nullptr};
-    case Placement::Kind::Constant:
-      return {Space::Constant, -1, 0, program.constant(id) + offset};
-    default:
-      return {};
-  }
-}
-
 ShapePlan::ShapePlan(const CudaProgram& program, size_t first, size_t last, const SymbolValues& symbols)
-    : program_(program), first_(first), symbols_(symbols), steps_(last - first) {
+    : program_(program), first_(first), symbols_(symbols), steps_(last - first), operands_(last - first) {
   for (size_t i = 0; i < steps_.size(); ++i) {
     try {
       prepare_step(i);
@@ -52,7 +30,8 @@ ShapePlan::ShapePlan(const CudaProgram& program, size_t first, size_t last, cons
       throw;
     }
     if (steps_[i].prepared == nullptr) continue;
-    place_operands(i);
+    operands_.place(i, program_.graph().node(program_.layers()[first_ + i].node), program_.spec(), symbols_,
+                    [&](ValueId id) { return program_.constant(id); });
     scratch_bytes_ = std::max(scratch_bytes_, steps_[i].prepared->scratch_bytes());
   }
   find_pieces();
@@ -63,44 +42,14 @@ void ShapePlan::prepare_step(size_t index) {
   if (layer.kernel == nullptr) return;
   const Graph& graph = program_.graph();
   const Node& node = graph.node(layer.node);
-  ShapeContext context{.symbols = symbols_};
-  const auto extents = [&](ValueId id) {
-    return id == kNoValue ? Extents{} : upper_extents(graph.value(id).shape, symbols_);
-  };
-  for (const ValueId id : node.inputs) context.inputs.push_back(extents(id));
+  const ShapeContext context{.symbols = symbols_,
+                             .inputs = upper_extents(graph, node.inputs, symbols_),
+                             .outputs = upper_extents(graph, node.outputs, symbols_)};
   bool has_elements = false;
-  for (const ValueId id : node.outputs) {
-    context.outputs.push_back(extents(id));
-    if (id != kNoValue && element_count(context.outputs.back()) > 0) has_elements = true;
-  }
-  if (!has_elements && layer.new_symbols.empty()) return;
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    has_elements |= node.outputs[i] != kNoValue && element_count(context.outputs[i]) > 0;
+  if (!has_elements && program_.segments().new_symbols[first_ + index].empty()) return;
   steps_[index].prepared = layer.kernel->prepare(context);
-}
-
-void ShapePlan::place_operands(size_t index) {
-  const Node& node = program_.graph().node(program_.layers()[first_ + index].node);
-  Step& step = steps_[index];
-  step.inputs.assign(node.inputs.size(), nullptr);
-  step.outputs.assign(node.outputs.size(), nullptr);
-  const auto place = [&](ValueId id, size_t slot, bool output) {
-    if (id == kNoValue) return;
-    const ValueAddress address = value_address(program_, id, symbols_);
-    switch (address.space) {
-      case ValueAddress::Space::None:
-        return;
-      case ValueAddress::Space::Constant:
-        step.inputs[slot] = address.constant;
-        return;
-      case ValueAddress::Space::Arena:
-        patches_.push_back({index, slot, output, -1, address.offset});
-        return;
-      case ValueAddress::Space::Binding:
-        patches_.push_back({index, slot, output, address.binding, address.offset});
-        return;
-    }
-  };
-  for (size_t i = 0; i < node.inputs.size(); ++i) place(node.inputs[i], i, false);
-  for (size_t i = 0; i < node.outputs.size(); ++i) place(node.outputs[i], i, true);
 }
 
 void ShapePlan::find_pieces() {
@@ -120,15 +69,7 @@ void ShapePlan::bind(std::byte* arena, std::byte* scratch, std::span<void* const
   std::vector<void*> addresses = {arena, scratch};
   addresses.insert(addresses.end(), bindings.begin(), bindings.end());
   if (addresses == bound_) return;
-  for (const Patch& patch : patches_) {
-    std::byte* base =
-        patch.binding < 0 ? arena : static_cast<std::byte*>(bindings[static_cast<size_t>(patch.binding)]);
-    Step& step = steps_[patch.step];
-    if (patch.output)
-      step.outputs[patch.slot] = base + patch.offset;
-    else
-      step.inputs[patch.slot] = base + patch.offset;
-  }
+  operands_.bind(arena, bindings);
   scratch_ = scratch;
   bound_ = std::move(addresses);
 }
@@ -137,7 +78,7 @@ void ShapePlan::enqueue_step(size_t index, CUstream stream) const {
   const Step& step = steps_[index];
   if (step.prepared == nullptr) return;
   try {
-    step.prepared->enqueue({step.inputs, step.outputs, scratch_}, stream);
+    step.prepared->enqueue(args(index), stream);
   } catch (Error& error) {
     error.add_context(
         fmt::format("in layer '{}'", program_.graph().node(program_.layers()[first_ + index].node).name));
@@ -226,12 +167,12 @@ std::vector<ShapePlan::Result> ShapePlan::results() const {
     if (steps_[i].prepared == nullptr) continue;
     const Node& node = graph.node(program_.layers()[first_ + i].node);
     // Data-dependent results are written up to what was found; behind that lies whatever lay there.
-    if (!program_.layers()[first_ + i].new_symbols.empty()) continue;
+    if (!program_.segments().new_symbols[first_ + i].empty()) continue;
     for (size_t k = 0; k < node.outputs.size(); ++k) {
       if (node.outputs[k] == kNoValue || !graph.is_output(node.outputs[k])) continue;
       const Value& value = graph.value(node.outputs[k]);
       const int64_t bytes = dtype_bytes(value.dtype, element_count(upper_extents(value.shape, symbols_)));
-      found.push_back({device_address(steps_[i].outputs[k]), static_cast<size_t>(bytes)});
+      found.push_back({device_address(operands_.outputs(i)[k]), static_cast<size_t>(bytes)});
     }
   }
   return found;

@@ -16,24 +16,13 @@
 
 #include "backend/cuda/program.h"
 #include "backend/cuda/stream.h"
+#include "backend/operand_table.h"
 
 namespace lathe::cuda {
 
 struct Step {
   std::unique_ptr<PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
-  std::vector<const void*> inputs;
-  std::vector<void*> outputs;
 };
-
-// Where a value lies at concrete shapes.
-struct ValueAddress {
-  enum class Space : uint8_t { None, Arena, Binding, Constant };
-  Space space = Space::None;
-  int binding = -1;
-  int64_t offset = 0;
-  const std::byte* constant = nullptr;  // Constant: the address itself
-};
-ValueAddress value_address(const CudaProgram& program, ValueId value, const SymbolValues& symbols);
 
 class ShapePlan {
  public:
@@ -47,6 +36,7 @@ class ShapePlan {
 
   // Sets the addresses that are not known at preparation. Cheap when they are those of the last call.
   void bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings);
+  LayerArgs args(size_t index) const { return {operands_.inputs(index), operands_.outputs(index), scratch_}; }
   void enqueue_step(size_t index, CUstream stream) const;
   void enqueue_all(CUstream stream) const;
   // The same as one or more CUDA graphs where possible; see above.
@@ -55,12 +45,6 @@ class ShapePlan {
   const std::string& note() const { return note_; }
 
  private:
-  struct Patch {
-    size_t step = 0, slot = 0;
-    bool output = false;
-    int binding = -1;  // -1: the arena
-    int64_t offset = 0;
-  };
   // Steps that are recorded together, or one that cannot be.
   struct Piece {
     size_t first = 0, last = 0;
@@ -74,7 +58,6 @@ class ShapePlan {
   };
 
   void prepare_step(size_t index);
-  void place_operands(size_t index);
   void find_pieces();
   void enqueue_piece(const Piece& piece, CUstream stream) const;
   Recording record(CUstream stream) const;
@@ -92,7 +75,7 @@ class ShapePlan {
   size_t first_ = 0;
   SymbolValues symbols_;
   std::vector<Step> steps_;
-  std::vector<Patch> patches_;
+  OperandTable operands_;
   std::vector<Piece> pieces_;
   std::string uncapturable_;  // why there is more than one piece
   size_t scratch_bytes_ = 0;

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/check/layer_case.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "base/floats.h"
+#include "base/thread_pool.h"
+#include "ops/build.h"
+
+namespace lathe {
+namespace {
+
+constexpr size_t kGuard = 128;
+constexpr std::byte kPoison{0xcd};
+
+Tensor random_tensor(const CheckedInput& input, std::mt19937& random) {
+  std::vector<double> values(static_cast<size_t>(element_count(input.extents)));
+  std::uniform_real_distribution<double> uniform(input.low, input.high);
+  for (double& v : values) v = bf16_to_float(float_to_bf16(static_cast<float>(uniform(random))));
+  if (!is_float(input.dtype))
+    for (double& v : values) v = std::floor(v);
+  return Tensor::from_doubles(input.dtype, input.extents, values);
+}
+
+// Where a logical index lies in storage.
+int64_t storage_offset(const Extents& extents, const Format& format, int64_t linear) {
+  if (format.is_linear()) return linear;
+  Extents index(extents.size());
+  for (size_t d = extents.size(); d-- > 0; linear /= extents[d]) index[d] = linear % extents[d];
+  const int64_t c = extents[1], block = format.kind == Format::Kind::ChannelBlocked ? format.block : c;
+  int64_t o = index[0] * ((c + block - 1) / block) + index[1] / block;
+  for (size_t d = 2; d < extents.size(); ++d) o = o * extents[d] + index[d];
+  return o * block + index[1] % block;
+}
+
+void write_element(DType type, std::byte* base, int64_t i, const Tensor& from, int64_t k) {
+  const int64_t bytes = dtype_bytes(type, 1);
+  if (type == from.dtype()) {
+    std::memcpy(base + i * bytes, from.bytes().data() + k * bytes, static_cast<size_t>(bytes));
+    return;
+  }
+  const float value = from.data<float>()[static_cast<size_t>(k)];
+  const uint16_t bits = type == DType::BFloat16 ? float_to_bf16(value) : float_to_fp16(value);
+  std::memcpy(base + i * 2, &bits, 2);
+}
+
+double rounding_of(DType type) {
+  if (type == DType::BFloat16) return 1.0 / 256;
+  if (type == DType::Float16) return 1.0 / 2048;
+  return 0;
+}
+
+// The first padding channel of a blocked result that is not zero, as a message; else empty.
+std::string padding_error(const Extents& extents, const Format& format, const std::vector<double>& stored) {
+  if (format.kind != Format::Kind::ChannelBlocked) return {};
+  Extents padded = extents;
+  padded[1] = (extents[1] + format.block - 1) / format.block * format.block;
+  int64_t spatial = 1;
+  for (size_t d = 2; d < extents.size(); ++d) spatial *= extents[d];
+  for (int64_t n = 0; n < extents[0]; ++n)
+    for (int64_t c = extents[1]; c < padded[1]; ++c)
+      for (int64_t s = 0; s < spatial; ++s)
+        if (stored[static_cast<size_t>(storage_offset(padded, format, (n * padded[1] + c) * spatial + s))] !=
+            0)
+          return "padding channel " + std::to_string(c) + " is not zero";
+  return {};
+}
+
+// What is wrong with one output; empty when nothing is.
+std::string result_error(const LayerCase& layer, const Tensor& want, const TensorType& type,
+                         double error_factor, const std::vector<std::byte>& buffer) {
+  const std::vector<double> values = want.to_doubles();
+  const std::span<const std::byte> stored(buffer.data(), buffer.size() - kGuard);
+  const int64_t stored_count = static_cast<int64_t>(stored.size()) / dtype_bytes(type.dtype, 1);
+  const std::vector<double> stored_values =
+      Tensor::wrap(type.dtype, {stored_count}, stored, nullptr).to_doubles();
+  double largest = 0;
+  for (const double v : values)
+    if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
+  const double rounding = rounding_of(type.dtype);
+  // Roundings inside the layer move small results by a part of the large ones.
+  const double limit = is_float(type.dtype)
+                           ? (layer.tolerance + rounding * (layer.rounding - 1) / 4) * error_factor * largest
+                           : 0;
+  for (int64_t k = 0; k < want.size(); ++k) {
+    const double expected = values[static_cast<size_t>(k)];
+    const double got = stored_values[static_cast<size_t>(storage_offset(want.extents(), type.format, k))];
+    if (got == expected || (std::isnan(got) && std::isnan(expected))) continue;
+    if (std::abs(got - expected) <= limit + layer.rounding * rounding * std::abs(expected)) continue;
+    return "element " + std::to_string(k) + " of " + to_string(want.extents()) + ": " + std::to_string(got) +
+           ", expected " + std::to_string(expected) + " (largest " + std::to_string(largest) + ")";
+  }
+  for (size_t g = stored.size(); g < buffer.size(); ++g)
+    if (buffer[g] != kPoison) return "the layer writes behind it";
+  return padding_error(want.extents(), type.format, stored_values);
+}
+
+}  // namespace
+
+std::vector<Extents> LayerProblem::input_extents() const {
+  std::vector<Extents> all;
+  for (const Tensor& t : inputs) all.push_back(t ? t.extents() : Extents{});
+  return all;
+}
+
+std::vector<Extents> LayerProblem::output_extents() const {
+  std::vector<Extents> all;
+  for (const Tensor& t : expected) all.push_back(t.extents());
+  return all;
+}
+
+LayerProblem make_problem(const LayerCase& layer) {
+  LayerProblem p;
+  GraphEditor editor(p.graph);
+  std::mt19937 random(7);
+  std::vector<ValueId> ids, operand_ids;
+  const auto add = [&](const CheckedInput& input) {
+    if (input.absent) {
+      p.inputs.emplace_back();
+      return kNoValue;
+    }
+    Tensor t = random_tensor(input, random);
+    p.inputs.push_back(t);
+    const std::string name = "x" + std::to_string(p.inputs.size());
+    if (input.constant) return editor.add_constant(name, t);
+    Shape shape = to_shape(input.extents);
+    if (layer.dynamic_batch && shape.size() == layer.inputs[0].extents.size() &&
+        input.extents[0] == layer.inputs[0].extents[0]) {
+      shape[0] = Dim::symbol("batch");
+      p.symbols["batch"] = input.extents[0];
+      p.ranges["batch"] = {1, input.extents[0], input.extents[0] * 2};
+    }
+    return editor.add_input(name, input.dtype, shape);
+  };
+  for (const CheckedInput& input : layer.inputs) ids.push_back(add(input));
+  if (std::holds_alternative<Reformat>(layer.op)) {
+    const Value x = p.graph.value(ids[0]);
+    editor.set_type(ids[0], layer.from.dtype, layer.from.format);
+    p.node = editor.add_node(
+        "layer", layer.op, ids,
+        {{.name = "y", .dtype = layer.to.dtype, .shape = x.shape, .format = layer.to.format}}, {});
+    p.expected = p.inputs;
+    return p;
+  }
+  const std::vector<ValueId> outputs = append_node(editor, "layer", layer.op, ids, {}, {}, layer.outputs);
+  p.node = p.graph.order().back();
+  for (const CheckedInput& input : layer.operands) operand_ids.push_back(add(input));
+  if (!layer.epilogue.empty()) editor.set_epilogue(p.node, layer.epilogue, operand_ids);
+  editor.set_allowed_types(p.node, layer.allowed_types);
+  for (const ValueId v : outputs) editor.mark_output(v);
+  static ThreadPool pool(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  const EvaluateContext context{
+      .inputs = p.inputs, .output_count = outputs.size(), .symbols = &p.symbols, .pool = &pool};
+  p.expected = evaluate_node(p.graph.node(p.node), context, p.graph.value(outputs[0]).dtype);
+  p.expected.resize(outputs.size());  // operators may give optional results that nobody asked for
+  return p;
+}
+
+std::string describe(const Tactic& tactic) {
+  std::string text = tactic.name;
+  for (const TensorType& type : tactic.inputs) text += " " + to_string(type);
+  text += " ->";
+  for (const TensorType& type : tactic.outputs) text += " " + to_string(type);
+  return text;
+}
+
+OperandMemory::OperandMemory(const std::vector<std::byte>& content, size_t alignment)
+    : bytes_(static_cast<std::byte*>(::operator new(content.size(), std::align_val_t(alignment))),
+             Free{alignment}) {
+  std::memcpy(bytes_.get(), content.data(), content.size());
+}
+
+LayerBuffers make_buffers(const LayerProblem& p, const Tactic& t) {
+  LayerBuffers b;
+  const Node& node = p.graph.node(p.node);
+  for (size_t i = 0; i < p.inputs.size(); ++i) {
+    b.inputs.emplace_back();
+    if (t.inputs[i].dtype == DType::Undefined) continue;
+    const Tensor& x = p.inputs[i];
+    b.inputs[i].resize(
+        static_cast<size_t>(storage_bytes(t.inputs[i].dtype, x.extents(), t.inputs[i].format)));
+    for (int64_t k = 0; k < x.size(); ++k)
+      write_element(t.inputs[i].dtype, b.inputs[i].data(), storage_offset(x.extents(), t.inputs[i].format, k),
+                    x, k);
+  }
+  for (size_t i = 0; i < p.expected.size(); ++i) {
+    b.outputs.emplace_back();
+    if (node.outputs[i] == kNoValue) continue;
+    const auto bytes = storage_bytes(t.outputs[i].dtype, p.expected[i].extents(), t.outputs[i].format);
+    b.outputs[i].assign(static_cast<size_t>(bytes) + kGuard, kPoison);
+  }
+  return b;
+}
+
+void expect_results(const LayerCase& layer, const LayerProblem& p, const Tactic& t, const LayerBuffers& b,
+                    const std::string& what) {
+  for (size_t o = 0; o < p.expected.size(); ++o) {
+    if (b.outputs[o].empty()) continue;
+    const std::string error = result_error(layer, p.expected[o], t.outputs[o], t.error_factor, b.outputs[o]);
+    if (!error.empty()) {
+      ADD_FAILURE() << what << "\n  output " << o << ": " << error;
+      return;
+    }
+  }
+}
+
+}  // namespace lathe

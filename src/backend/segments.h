@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shapes that depend on data: a program runs in segments, and between two of them the new dims are read.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/program.h"
+
+namespace lathe {
+
+struct Segments {
+  // Layers [first, second) whose shapes are known at the same time: all, unless shapes depend on data.
+  std::vector<std::pair<size_t, size_t>> ranges;
+  // By layer: data-dependent dims that it determines. Layers behind it are prepared when it has run.
+  std::vector<std::vector<std::string>> new_symbols;
+};
+Segments find_segments(const ProgramSpec& spec);
+
+}  // namespace lathe
