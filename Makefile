@@ -97,7 +97,8 @@ format:
 	@git diff --name-only --diff-filter=d main -- '*.cpp' '*.h' '*.inc' | xargs -r clang-format-14 -i
 tidy:
 	@tools/setup.sh dev
-	@git diff --name-only --diff-filter=d main~20 -- 'src/*.cpp' 'cli/*.cpp' | xargs -r clang-tidy-14 -p build --quiet
+	@cmake --preset release $(LAUNCHER) -DLATHE_TESTS=ON >/dev/null
+	@git diff --name-only --diff-filter=d main~20 -- 'src/*.cpp' 'cli/*.cpp' | xargs -r clang-tidy-16 -p build --quiet
 
 clean:
 	@rm -rf build build-asan build-tsan build-ubsan build-debug

@@ -15,7 +15,7 @@ build=(g++ cmake ninja-build pkg-config libdnnl-dev ocl-icd-opencl-dev nlohmann-
 explorer=(python3-dev graphviz)  # the Python package is a C++ module; dot draws its graphs
 # The browser opens the explorer's page; without a font its texts have no width.
 test=(libgtest-dev chromium fonts-liberation "${explorer[@]}")
-dev=(clang-format-14 clang-tidy-14 ccache)
+dev=(clang-format-14 clang-tidy-16 ccache)  # (Clang before 16 has no std::source_location)
 slow=(qemu-user)  # an AVX2-only CPU under emulation
 
 case "${1:-build}" in
