@@ -4,6 +4,10 @@
 //
 //   matmul(shuffle(x), W)      ->  shuffle(matmul(x', W))   W a constant matrix; the rows of x' are in the source's order
 //   pointwise(shuffle(x), c)   ->  shuffle(pointwise(x, c)) c a scalar, or along a last dim that the shuffle leaves alone
+//   add(unsqueeze(x), y)       ->  unsqueeze(add(x, squeeze(y)))
+//
+// The last one lets a product of a single batch take the sum behind it: flattened rows get their batch dim of 1 back between
+// the two. It must not fire where the other operand comes from a shuffle, too: they would change places forever.
 //
 // Exporters compute self-attention sequence first, (S, B, E), or flatten to (B*S, E) for Gemm; both are only orders of the
 // rows of a product, which does not depend on them. It must not fire when the order and grouping of the rows is the source's
@@ -205,13 +209,52 @@ bool move_below_pointwise(Graph& graph, NodeId id, PassContext& context) {
   return true;
 }
 
+// The second shape is the first with dims of 1 in front.
+bool adds_leading_ones(const Shape& from, const Shape& to) {
+  const size_t added = to.size() - from.size();
+  return to.size() > from.size() &&
+         std::equal(from.begin(), from.end(), to.begin() + static_cast<int64_t>(added)) &&
+         std::all_of(to.begin(), to.begin() + static_cast<int64_t>(added),
+                     [](const Dim& d) { return d.is_constant(1); });
+}
+
+bool move_below_sum(Graph& graph, NodeId id, PassContext& context) {
+  const Node& node = graph.node(id);
+  const auto* op = std::get_if<Pointwise>(&node.op);
+  if (op == nullptr || op->code != PointwiseCode::Add || node.inputs.size() != 2 || !node.epilogue.empty() ||
+      graph.is_output(node.outputs[0]))
+    return false;
+  const Shape result = graph.value(node.outputs[0]).shape;
+  for (const size_t moved : {size_t{0}, size_t{1}}) {
+    const ValueId other = node.inputs[1 - moved];
+    const auto found = shuffles_above(graph, node.inputs[moved]);
+    if (!found || graph.value(other).is_constant() || graph.value(other).shape != result ||
+        graph.value(node.inputs[moved]).shape != result || !shuffle_chain(graph, other).empty())
+      continue;
+    const Shape narrow = graph.value(found->source).shape;
+    ShuffleMap down(result);
+    if (!adds_leading_ones(narrow, result) || found->map.shortest().perm || !down.reshape(narrow)) continue;
+    if (!context.may_change()) return false;
+    GraphEditor editor(graph);
+    const NodeId last = found->chain.back();
+    context.observer.on(FusionApplied{"ShuffleSumSwap", graph.node(last).name, node.name});
+    editor.replace_input(id, moved, found->source);
+    editor.replace_input(id, 1 - moved,
+                         down.emit(editor, other, graph.node(last).name, graph.node(last).origins, id));
+    shuffle_below(editor, id, narrow, found->map, last);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool move_shuffles_down(Graph& graph, PassContext& context) {
   bool changed = false;
   for (const NodeId id : std::vector<NodeId>(graph.order())) {
     if (graph.node(id).removed) continue;
-    changed |= move_below_matmul(graph, id, context) || move_below_pointwise(graph, id, context);
+    changed |= move_below_matmul(graph, id, context) || move_below_pointwise(graph, id, context) ||
+               move_below_sum(graph, id, context);
   }
   return changed;
 }
