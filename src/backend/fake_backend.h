@@ -30,13 +30,13 @@ class FakeBackend final : public Backend {
     target_ = {.backend = "fake", .description = "a fake device", .key = std::move(key), .threads = 1};
   }
 
-  std::map<std::string, double, std::less<>> times_ms = {{"fake_linear", 1.0}, {"fake_fast", 0.4},
-                                                         {"fake_copy", 0.05},  {"fake_winograd", 0.2},
-                                                         {"fake_move", 0.5},   {"fake_reference", 50},
-                                                         {"fake_low", 0.1},    {"fake_low_sums", 0.2}};
+  std::map<std::string, double, std::less<>> times_ms = {
+      {"fake_linear", 1.0}, {"fake_fast", 0.4},     {"fake_copy", 0.05}, {"fake_winograd", 0.2},
+      {"fake_move", 0.5},   {"fake_reference", 50}, {"fake_low", 0.1},   {"fake_low_sums", 0.2}};
   bool fast_tactics = true;
   std::map<std::string, int64_t, std::less<>> scratch;  // bytes by tactic
   double prepare_seconds = 0;  // what preparing a tactic for timing takes, to reach the end of a budget
+  TuningTraits traits;
   bool throws_when_timed = false;  // as an operator does whose indices random data cannot give
   mutable int timings = 0;         // calls of prepare_timing
   mutable int packed_blocks = 0;   // blocks that compile() had to pack
@@ -48,6 +48,7 @@ class FakeBackend final : public Backend {
     std::this_thread::sleep_for(std::chrono::duration<double>(prepare_seconds));
     return std::make_unique<Timed>(times_ms.find(tactic.name)->second, throws_when_timed);
   }
+  TuningTraits tuning_traits() const override { return traits; }
   int64_t scratch_bytes(const LayerQuery&, const Tactic& tactic) const override {
     const auto found = scratch.find(tactic.name);
     return found == scratch.end() ? 0 : found->second;

@@ -13,6 +13,7 @@
 #include <random>
 #include <thread>
 
+#include "backend/fake_backend.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "ir/text.h"
@@ -257,6 +258,25 @@ TEST_F(BuilderTest, LimitOnFileSizeKeepsTheOldFile) {
   EXPECT_EQ(WEXITSTATUS(status), 7);
   EXPECT_EQ(read_file(path), "old");
   std::filesystem::remove(path);
+}
+
+TEST(Builder, RacesTheUntimedEngineWhereTimesOfLayersMislead) {
+  const auto backend = std::make_shared<FakeBackend>();
+  Network network;
+  network.graph = std::make_shared<Graph>(parse_graph(R"(graph "g" {
+  input %x: float32[1, 8, 4, 4]
+  %y: float32[1, 8, 4, 4] = Pointwise "relu" (%x) {code=Relu}
+  output %y
+})"));
+  const auto said = [&](int level, bool check) {
+    backend->traits.check_whole_engines = check;
+    Recorder log;
+    Builder(backend, log).build(network, {.optimization_level = level});
+    return log.said("Whole engines: tuned ") && log.said(" ms, untimed ") && log.said("; kept: ");
+  };
+  EXPECT_TRUE(said(3, true));
+  EXPECT_FALSE(said(0, true));
+  EXPECT_FALSE(said(3, false));
 }
 
 }  // namespace

@@ -101,6 +101,12 @@ TEST(Tune, DearReformatsKeepLayersWhereTheyAre) {
   EXPECT_EQ(layers(tune(kChain, backend)), (std::vector<std::string>{"a: fake_linear", "b: fake_linear"}));
 }
 
+TEST(Tune, WhatReformatsCostTheirNeighboursIsTheBackendsToSay) {
+  FakeBackend backend;
+  backend.traits.reformat_surcharge_ms = 0.6;  // two of them cost more than two fast layers save
+  EXPECT_EQ(layers(tune(kChain, backend)), (std::vector<std::string>{"a: fake_linear", "b: fake_linear"}));
+}
+
 // The product's result is rounded to bfloat16 only when no layer norm reads it.
 TEST(Tune, SumsInFrontOfAWideNormStayWide) {
   const auto chosen = [](const std::string& tail) {
