@@ -100,15 +100,7 @@ std::vector<Tactic> list(const LayerQuery& query) {
     if (base.support.ok && !is_kernel_float(type))
       base.support = Support::no("no kernel for " + std::string(dtype_name(type)));
     const Value& w = query.graph.value(node.inputs[1]);
-    size_t matrices = 1;
-    if (!conv)
-      for (size_t d = 0; d + 2 < w.shape.size(); ++d)
-        if (!w.shape[d].is_constant(1)) matrices = 2;
-    base.inputs[1] = {type, kLinear};
-    if (w.is_constant() && matrices == 1)
-      base.inputs[1] = {};
-    else if (w.is_constant() && w.dtype != type)
-      base.support = Support::no("a constant operand is read as it is stored");
+    base.inputs[1] = w.is_constant() ? TensorType{} : TensorType{type, kLinear};
     if (query.graph.value(node.inputs[0]).is_constant() && query.graph.value(node.inputs[0]).dtype != type)
       base.support = Support::no("a constant operand is read as it is stored");
     if (conv && node.op_input_count() > 2 && node.inputs[2] != kNoValue) {

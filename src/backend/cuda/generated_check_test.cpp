@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -30,8 +31,9 @@ class Emulator {
   Emulator()
       : folder_(std::filesystem::path(testing::TempDir()) / ("lathe_emulator_" + std::to_string(getpid()))) {
     std::filesystem::create_directories(folder_);
-    std::filesystem::copy_file("src/backend/cuda/emulator/shim.h", folder_ / "shim.h",
-                               std::filesystem::copy_options::overwrite_existing);
+    for (const char* header : {"shim.h", "hopper.h"})
+      std::filesystem::copy_file(std::filesystem::path("src/backend/cuda/emulator") / header,
+                                 folder_ / header, std::filesystem::copy_options::overwrite_existing);
     // Precompiled: most of the time would go into the standard headers.
     const std::string command = compiler() + " -x c++-header " + (folder_ / "shim.h").string();
     EXPECT_EQ(std::system(command.c_str()), 0) << command;
@@ -46,7 +48,7 @@ class Emulator {
     const std::string stem = (folder_ / ("k" + std::to_string(++count_))).string();
     std::ofstream file(stem + ".cpp");
     for (size_t i = 0; i < kernels.size(); ++i) {
-      std::string text = kernels[i]->source.substr(device_primitives().size());
+      std::string text = kernels[i]->source.substr(kernels[i]->hardware_bytes);
       const std::string linkage = "extern \"C\" __global__";
       text.replace(text.find(linkage), linkage.size(), "__global__");
       file << "namespace k" << i << " {\n" << text << "}\n";
@@ -66,10 +68,29 @@ class Emulator {
   }
 
  private:
-  static std::string compiler() { return "c++ -std=c++20 -O1 -w -fPIC -ffp-contract=off"; }
+  static std::string compiler() { return "c++ -std=c++20 -O1 -w -Wno-psabi -fPIC -ffp-contract=off"; }
   std::filesystem::path folder_;
   int count_ = 0;
 };
+
+// TensorMap of emulator/hopper.h.
+struct alignas(64) EmulatedMap {
+  int64_t base = 0;
+  int rank = 0, box[5] = {};
+  long long extents[5] = {}, strides[5] = {};
+};
+
+EmulatedMap emulated_map(const TensorView& view, int64_t base, const SymbolValues& symbols) {
+  EmulatedMap map;
+  map.base = base;
+  map.rank = static_cast<int>(view.extents.size());
+  for (size_t d = 0; d < view.extents.size(); ++d) {
+    map.box[d] = view.box[d];
+    map.extents[d] = view.extents[d].evaluate(symbols);
+    map.strides[d] = view.strides[d].evaluate(symbols);
+  }
+  return map;
+}
 
 using Launch = int (*)(void** args, const unsigned* grid, unsigned threads);
 
@@ -106,6 +127,10 @@ void run_emulated(const LayerProblem& p, const Tactic& tactic, const LayerSource
     }
     std::vector<void*> args;
     for (int64_t& s : storage) args.push_back(&s);
+    std::deque<EmulatedMap> maps;
+    for (size_t i = 0; i < args.size(); ++i)
+      if (kernel.args[i].view)
+        args[i] = &maps.emplace_back(emulated_map(*kernel.args[i].view, storage[i], p.symbols));
     unsigned grid[3];
     for (size_t d = 0; d < 3; ++d) grid[d] = static_cast<unsigned>(kernel.grid[d].evaluate(p.symbols));
     const auto launch =

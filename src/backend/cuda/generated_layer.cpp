@@ -3,6 +3,8 @@
 // Compiles the kernels of a generated layer, evaluates numbers and grids at concrete extents, and launches.
 #include "backend/cuda/generated_layer.h"
 
+#include <deque>
+
 #include "base/error.h"
 
 namespace lathe::cuda {
@@ -19,6 +21,31 @@ GeneratedLaunch::GeneratedLaunch(const KernelSource& source, const GpuKernel& ke
   shape_.early = true;
   shape_.shared_bytes = static_cast<unsigned>(source.shared_bytes);
   for (const KernelArg& arg : source.args) numbers_.push_back(upper_extent(arg.value, symbols));
+  for (size_t i = 0; i < source.args.size(); ++i) {
+    if (!source.args[i].view) continue;
+    const TensorView& from = *source.args[i].view;
+    View& view = views_[i];
+    view.type =
+        from.type == DType::BFloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    for (size_t d = 0; d < from.extents.size(); ++d) {
+      view.extents.push_back(static_cast<cuuint64_t>(upper_extent(from.extents[d], symbols)));
+      if (d > 0) view.strides.push_back(static_cast<cuuint64_t>(2 * upper_extent(from.strides[d], symbols)));
+      view.box.push_back(static_cast<cuuint32_t>(from.box[d]));
+    }
+  }
+}
+
+CUtensorMap GeneratedLaunch::tensor_map(const View& view, const void* address) const {
+  CUtensorMap map;
+  const std::vector<cuuint32_t> steps(view.extents.size(), 1);
+  kernel_.driver().require(
+      kernel_.driver().cuTensorMapEncodeTiled(
+          &map, view.type, static_cast<cuuint32_t>(view.extents.size()), const_cast<void*>(address),
+          view.extents.data(), view.strides.data(), view.box.data(), steps.data(),
+          CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+          CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+      "describing an operand of kernel '" + source_.entry + "' to the copy engine");
+  return map;
 }
 
 void GeneratedLaunch::enqueue(const LayerArgs& args, const std::map<std::string, DeviceMemory>& blocks,
@@ -26,6 +53,7 @@ void GeneratedLaunch::enqueue(const LayerArgs& args, const std::map<std::string,
   if (shape_.grid[0] == 0 || shape_.grid[1] == 0 || shape_.grid[2] == 0) return;
   std::vector<const void*> addresses(source_.args.size());
   std::vector<void*> parameters(source_.args.size());
+  std::deque<CUtensorMap> maps;
   for (size_t i = 0; i < source_.args.size(); ++i) {
     const KernelArg& arg = source_.args[i];
     parameters[i] = &addresses[i];
@@ -46,6 +74,8 @@ void GeneratedLaunch::enqueue(const LayerArgs& args, const std::map<std::string,
         parameters[i] = const_cast<int64_t*>(&numbers_[i]);
         break;
     }
+    if (const auto view = views_.find(i); view != views_.end())
+      parameters[i] = &maps.emplace_back(tensor_map(view->second, addresses[i]));
   }
   kernel_.launch(shape_, parameters.data(), stream);
 }

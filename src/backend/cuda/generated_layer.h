@@ -35,6 +35,15 @@ class GeneratedLaunch {
   const GpuKernel& kernel_;
   LaunchShape shape_;
   std::vector<int64_t> numbers_;  // per argument: its number, or offset in scratch
+  // A tensor map but for its address.
+  struct View {
+    std::vector<cuuint64_t> extents, strides;  // strides in bytes, from the second dim on
+    std::vector<cuuint32_t> box;
+    CUtensorMapDataType type = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  };
+  std::map<size_t, View> views_;  // by argument
+
+  CUtensorMap tensor_map(const View& view, const void* address) const;
 };
 
 }  // namespace lathe::cuda

@@ -17,6 +17,7 @@ GeneratedFamily pool_family();
 GeneratedFamily depthwise_family();
 GeneratedFamily resize_family();
 GeneratedFamily gemm_family();
+GeneratedFamily wgmma_family();
 GeneratedFamily attention_family();
 namespace {
 
@@ -176,6 +177,46 @@ TEST(CudaSpeed, DISABLED_Products) {
                   {{.extents = {b, 12, s, 64}}, {.extents = {b, 12, s, 64}}, {.extents = {b, 12, s, 64}}});
     layer.rounding = 3;
     time_generated(attention_family(), layer, "attention b" + std::to_string(b) + " s" + std::to_string(s));
+  }
+}
+
+// Bytes and operations of each beside its time; floors on an H200: 790 TFLOP/s, 4.3 TB/s.
+TEST(CudaSpeed, DISABLED_Hopper) {
+  const auto product = [](int64_t m, int64_t n, int64_t k, std::string_view program) {
+    LayerCase layer = fp16_case(
+        MatMul{}, {{.extents = {m, k}}, {.extents = {k, n}, .constant = true, .low = -0.1, .high = 0.1}});
+    const bool residual = program == "residual";
+    layer.epilogue =
+        PointwiseProgram::parse(residual ? "Add(0,1) Add(3,2)" : "Add(0,1) GeluErf(2)", residual ? 3 : 2);
+    layer.operands = {{.extents = {n}, .constant = true}};
+    if (residual) layer.operands.push_back({.extents = {m, n}});
+    time_generated(
+        wgmma_family(), layer,
+        std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + " " + std::string(program));
+  };
+  for (const int64_t m : {128, 4096, 6304}) {
+    product(m, 768, 768, "residual");
+    product(m, 3072, 768, "gelu");
+    product(m, 768, 3072, "residual");
+  }
+  const auto conv = [](int64_t n, int64_t c, int64_t m, int64_t size, std::string_view program) {
+    LayerCase layer =
+        fp16_case(Conv{.kernel = {1, 1}, .strides = {1, 1}, .pads_begin = {0, 0}, .pads_end = {0, 0}},
+                  {{.extents = {n, c, size, size}},
+                   {.extents = {m, c, 1, 1}, .constant = true, .low = -0.1, .high = 0.1},
+                   {.extents = {m}, .constant = true}});
+    layer.epilogue = PointwiseProgram::parse(program, program[0] == 'A' ? 2 : 1);
+    if (program[0] == 'A') layer.operands = {{.extents = {n, m, size, size}}};
+    time_generated(wgmma_family(), layer,
+                   "conv " + std::to_string(n) + "x" + std::to_string(c) + "x" + std::to_string(size) +
+                       " to " + std::to_string(m) + " " + std::string(program));
+  };
+  for (const int64_t n : {1, 32}) {
+    conv(n, 16, 96, 112, "Silu[1,0](0)");
+    conv(n, 40, 240, 28, "Silu[1,0](0)");
+    conv(n, 64, 256, 56, "Add(0,1) Relu(2)");
+    conv(n, 512, 128, 28, "Relu(0)");
+    conv(n, 1024, 256, 14, "Relu(0)");
   }
 }
 

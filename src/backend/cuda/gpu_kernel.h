@@ -67,6 +67,7 @@ class GpuKernel {
 
   // `parameters`: the addresses of the kernel's arguments, in order.
   void launch(const LaunchShape& shape, void** parameters, CUstream stream) const;
+  const Driver& driver() const { return *driver_; }
 
  private:
   std::string entry_;

@@ -89,7 +89,6 @@ Support describe_matmul(const LayerQuery& query, const Tactic& tactic, const Mat
                                 : ImplicitGemm::BLayout::Rows;
   bool single = true;  // one matrix B: batches are rows
   for (size_t d = 0; d + 2 < rb; ++d) single = single && b[d].is_constant(1);
-  if (packed && !single) return Support::no("constant batches of matrices");
   if (single && ra == y.size()) {
     p.m = product(y, 0, y.size() - 1);
     return {};
@@ -97,13 +96,25 @@ Support describe_matmul(const LayerQuery& query, const Tactic& tactic, const Mat
   p.m = y[y.size() - 2];
   std::vector<Dim> extents(y.begin(), y.end() - 2);
   std::vector<std::vector<Dim>> strides(2);
-  const Shape* operands[] = {&a, &b};
+  Shape stored = b;
+  if (packed) {
+    stored[rb - 2] = p.n;
+    stored[rb - 1] = ceil_div(p.k, Dim(kPackedMultiple)) * Dim(kPackedMultiple);
+  }
+  const Shape* operands[] = {&a, &stored};
   for (size_t o = 0; o < 2; ++o) {
     const Shape& shape = *operands[o];
     const std::vector<Dim> own = storage_strides(shape, kLinear);
     strides[o].assign(y.size() - shape.size(), Dim(0));
     for (size_t d = 0; d + 2 < shape.size(); ++d)
       strides[o].push_back(shape[d].is_constant(1) ? Dim(0) : own[d]);
+  }
+  // Inner batches over which B stays the same and A goes on are more rows.
+  while (!extents.empty() && (extents.back().is_constant(1) ||
+                              (strides[1].back().is_constant(0) && strides[0].back() == p.m * p.k))) {
+    p.m = p.m * extents.back();
+    extents.pop_back();
+    for (auto& s : strides) s.pop_back();
   }
   p.batches = product(extents, 0, extents.size());
   p.batch_walk = merge_walk(extents, strides);
@@ -135,6 +146,7 @@ std::vector<std::byte> pack_gemm_weights(const Op& op, const Tensor& weights, DT
     for (size_t d = 2; d < e.size(); ++d) taps *= e[d];
   } else {
     const bool columns = std::get<MatMul>(op).transpose_b;
+    for (size_t d = 0; d + 2 < e.size(); ++d) groups *= e[d];
     n = columns ? e[e.size() - 2] : e.back();
     channels = columns ? e.back() : e[e.size() - 2];
   }
@@ -143,7 +155,7 @@ std::vector<std::byte> pack_gemm_weights(const Op& op, const Tensor& weights, DT
   const auto source = [&](int64_t g, int64_t o, int64_t tap, int64_t c) {
     if (conv) return ((g * n + o) * channels + c) * taps + tap;
     if (transposed) return ((g * channels + c) * n + o) * taps + tap;
-    return std::get<MatMul>(op).transpose_b ? o * channels + c : c * n + o;
+    return g * n * channels + (std::get<MatMul>(op).transpose_b ? o * channels + c : c * n + o);
   };
   for (int64_t g = 0; g < groups; ++g)
     for (int64_t o = 0; o < n; ++o)

@@ -35,7 +35,7 @@ inline constexpr int64_t kPackedMultiple = 64;  // K of packed weights, in eleme
 
 // The layer as such a problem, or why not.
 Support describe_gemm(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& problem);
-// [group][n][K padded with zeros], in `type`; K runs over taps and, inside, channels.
+// [group or matrix of a stack][n][K padded with zeros], in `type`; K runs over taps and, inside, channels.
 std::vector<std::byte> pack_gemm_weights(const Op& op, const Tensor& weights, DType type);
 
 // Text of the kernel, shared by the tensor core and the multiply-add version.

@@ -81,6 +81,27 @@ std::string KernelBuilder::packed(std::string_view block, std::string_view type)
                   name, "const " + std::string(type) + "*");
 }
 
+std::string KernelBuilder::map_argument(KernelArg arg, TensorView view) {
+  const std::string name = "map" + std::to_string(parameters_.size());
+  arg.view = std::move(view);
+  return argument(std::move(arg), name, "const __grid_constant__ TensorMap");
+}
+
+std::string KernelBuilder::input_map(size_t i, TensorView view) {
+  return map_argument({.kind = KernelArg::Kind::Input, .index = i, .value = {}, .block = {}},
+                      std::move(view));
+}
+
+std::string KernelBuilder::scratch_map(const Dim& bytes, TensorView view) {
+  return map_argument({.kind = KernelArg::Kind::Scratch, .index = 0, .value = bytes, .block = {}},
+                      std::move(view));
+}
+
+std::string KernelBuilder::packed_map(std::string_view block, TensorView view) {
+  return map_argument({.kind = KernelArg::Kind::Packed, .index = 0, .value = {}, .block = std::string(block)},
+                      std::move(view));
+}
+
 std::string KernelBuilder::number(const Dim& dim) {
   if (dim.is_constant()) {
     const std::string text = std::to_string(dim.value());
@@ -101,15 +122,17 @@ KernelSource KernelBuilder::finish() {
   s += std::string("constexpr bool kFastMath = ") + (fast_ ? "true" : "false") + ";\n";
   s += device_prelude();
   s += globals_;
-  s += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(kernel_.threads) + ") " +
-       kernel_.entry + "(";
+  s += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(kernel_.threads) +
+       (kernel_.resident > 0 ? ", " + std::to_string(kernel_.resident) : "") + ") " + kernel_.entry + "(";
   for (size_t i = 0; i < parameters_.size(); ++i) s += (i ? ", " : "") + parameters_[i];
   s += ") {\n";
   for (const std::string& cast : casts_) s += cast + "\n";
   s += "allow_next_kernel();\n";
   if (!waits_itself_) s += "wait_for_previous_kernel();\n";
   s += body_ + "}\n";
-  s.insert(0, device_primitives());
+  hardware_.insert(0, device_primitives());
+  kernel_.hardware_bytes = hardware_.size();
+  s.insert(0, hardware_);
   return std::move(kernel_);
 }
 

@@ -10,6 +10,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,14 @@
 #include "ir/dim.h"
 
 namespace lathe::cuda {
+
+// Memory as the copy engine sees it (a tensor map): 16-bit elements in dims, the innermost first and contiguous, of which one
+// copy brings a box into shared memory, rows of 128 bytes swizzled. What lies outside reads as zero.
+struct TensorView {
+  DType type = DType::Float16;
+  std::vector<Dim> extents, strides;  // strides in elements; strides[0] is 1
+  std::vector<int> box;
+};
 
 struct KernelArg {
   enum class Kind : uint8_t {
@@ -31,6 +40,7 @@ struct KernelArg {
   size_t index = 0;
   Dim value;
   std::string block;
+  std::optional<TensorView> view = {};  // the kernel takes a tensor map of that memory instead of its address
 };
 
 // One launch. Every kernel lets the next one start early and waits for the one before it (programmatic dependent launch), so
@@ -38,10 +48,13 @@ struct KernelArg {
 struct KernelSource {
   std::string entry;   // name of the __global__ function
   std::string source;  // complete
+  size_t hardware_bytes =
+      0;  // of it, at the front: what stands for the hardware, which the emulator replaces
   std::vector<KernelArg> args;
   std::array<Dim, 3> grid = {1, 1, 1};
   int threads = 256;
   int shared_bytes = 0;  // dynamic
+  int resident = 0;      // blocks that a multiprocessor must be able to hold at once; 0: as it comes
 };
 
 // What a layer is made of with one tactic: launches in order, and memory that they share.
@@ -71,10 +84,16 @@ class KernelBuilder {
   std::string output(size_t i, DType dtype);
   std::string scratch(const Dim& bytes, std::string_view type);
   std::string packed(std::string_view block, std::string_view type);
+  // Tensor maps of an input, of scratch memory from `bytes` on, and of a packed block.
+  std::string input_map(size_t i, TensorView view);
+  std::string scratch_map(const Dim& bytes, TensorView view);
+  std::string packed_map(std::string_view block, TensorView view);
   // An expression of type idx.
   std::string number(const Dim& dim);
 
   void line(std::string_view text) { (body_ += text) += '\n'; }
+  // More primitives of the hardware, behind device_primitives().
+  void hardware(std::string_view text) { hardware_ += text; }
   // Device functions before the kernel.
   void global(std::string_view text) { (globals_ += text) += '\n'; }
   // Index type: 64 bits when an operand may have 2^31 elements or more.
@@ -89,11 +108,12 @@ class KernelBuilder {
 
  private:
   std::string argument(KernelArg arg, const std::string& name, const std::string& type);
+  std::string map_argument(KernelArg arg, TensorView view);
 
   KernelSource kernel_;
   std::vector<std::string> parameters_, casts_;
   std::map<std::string, std::string, std::less<>> known_;  // what was asked for -> its name
-  std::string globals_, body_;
+  std::string hardware_, globals_, body_;
   bool wide_ = false, fast_ = false, waits_itself_ = false;
 };
 

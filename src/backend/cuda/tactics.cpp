@@ -13,6 +13,8 @@ namespace lathe::cuda {
 TacticFamily view_tactics();
 TacticFamily cudnn_conv_tactics();
 TacticFamily cublaslt_tactics();
+TacticFamily leading_wgmma_tactics();
+TacticFamily wgmma_tactics();
 TacticFamily reference_tactics();
 // Kernels of ours, generated:
 GeneratedFamily copy_family();
@@ -35,7 +37,9 @@ std::vector<TacticFamily> tactic_families() {
   return {
       view_tactics(),
       generated_tactics<depthwise_family>(),
+      leading_wgmma_tactics(),
       cublaslt_tactics(),
+      wgmma_tactics(),
       cudnn_conv_tactics(),
       generated_tactics<gemm_family>(),
       generated_tactics<copy_family>(),

@@ -305,3 +305,4 @@ inline void multiply_bf16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 }
 inline void wait_for_previous_kernel() {}
 inline void allow_next_kernel() {}
+#include "hopper.h"

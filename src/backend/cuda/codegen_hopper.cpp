@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/codegen_hopper.h"
+
+#include <string_view>
+
+namespace lathe::cuda {
+namespace {
+
+constexpr std::string_view kCopies = R"cuda(
+typedef unsigned long long u64;
+struct alignas(64) TensorMap { unsigned char bytes[128]; };
+DEV void barrier_init(u64* b, u32 count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(count) : "memory");
+}
+// What barrier_init wrote, for the copy engine; a barrier of the block has to follow.
+DEV void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+DEV void barrier_expect(u64* b, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(b)), "r"(bytes) : "memory");
+}
+DEV void barrier_arrive(u64* b) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
+}
+// Until the phase of that parity is complete.
+DEV void barrier_wait(u64* b, u32 parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@done bra FINISHED;\nbra AGAIN;\n"
+      "FINISHED:\n}" ::"r"(shared_address(b)), "r"(parity) : "memory");
+}
+// What earlier kernels stored, for the copy engine.
+DEV void stored_before_copies() { asm volatile("fence.proxy.async;" ::: "memory"); }
+// The box at those coordinates into shared memory; its bytes arrive at the barrier.
+DEV void copy_box(void* to, const TensorMap* map, int c0, int c1, u64* b) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+                   shared_address(to)), "l"(map), "r"(c0), "r"(c1), "r"(shared_address(b)) : "memory");
+}
+DEV void prefetch_map(const TensorMap* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
+// The first `threads` threads of the block meet.
+template <int threads> DEV void meet_first() { asm volatile("bar.sync 1, %0;" ::"n"(threads) : "memory"); }
+// Describes a tile in shared memory, rows of 128 swizzled bytes; + 2 is 16 elements further along the rows.
+DEV u64 tile_operand(const void* tile) {
+  return (u64)((shared_address(tile) & 0x3ffff) >> 4) | (u64)1 << 16 | (u64)64 << 32 | (u64)1 << 62;
+}
+DEV void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+DEV void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int N> DEV void multiply_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+// Results are read behind this only.
+template <int N> DEV void multiply_done(float (&d)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+)cuda";
+
+}  // namespace
+
+std::string hopper_primitives(DType type, int n) {
+  const std::string kind = type == DType::BFloat16 ? "bf16" : "f16";
+  std::string registers, operands;
+  for (int i = 0; i < n / 2; ++i) {
+    registers += (i ? ", %" : "%") + std::to_string(i);
+    operands += (i ? ", \"+f\"(d[" : "\"+f\"(d[") + std::to_string(i) + "])";
+  }
+  return std::string(kCopies) + "// d += a (64x16) times b (16x" + std::to_string(n) +
+         "): thread t of the warpgroup has rows t / 32 * 16 + t % 32 / 4 + 8 h, columns 8 j + t % 4 * 2 + e "
+         "in\n"
+         "// d[4 j + 2 h + e].\nDEV void multiply_tile_" +
+         kind + "(float (&d)[" + std::to_string(n / 2) +
+         "], u64 a, u64 b) {\nasm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, 1, "
+         "0;\\nwgmma.mma_async.sync.aligned.m64n" +
+         std::to_string(n) + "k16.f32." + kind + "." + kind + " {" + registers + "}, %" +
+         std::to_string(n / 2) + ", %" + std::to_string(n / 2 + 1) + ", p, 1, 1, 0, 0;\\n}\" : " + operands +
+         " : \"l\"(a), \"l\"(b));\n}\n";
+}
+
+}  // namespace lathe::cuda

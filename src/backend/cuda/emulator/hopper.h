@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For tests: what the primitives of codegen_hopper.cpp mean. Copies arrive at once; products of warpgroups are computed by
+// each thread for its own results, from the swizzled tiles in shared memory.
+//
+// Included by shim.h.
+#pragma once
+
+typedef unsigned long long u64;
+#define __grid_constant__
+
+// As the tests describe it to emulated kernels.
+struct alignas(64) TensorMap {
+  const char* base;
+  int rank;
+  int box[5];
+  long long extents[5], strides[5];  // strides in elements of 2 bytes
+};
+
+namespace emulator {
+// The barrier's 8 bytes: arrivals that are missing, how many a phase has, bytes that are missing, parity of the phase.
+struct Barrier {
+  unsigned short missing, count;
+  int bytes : 31;
+  unsigned phase : 1;
+};
+static_assert(sizeof(Barrier) == 8);
+inline Barrier& barrier(u64* b) {
+  return *reinterpret_cast<Barrier*>(b);
+}
+inline void complete(Barrier& b) {
+  if (b.missing != 0 || b.bytes != 0) return;
+  b.missing = b.count;
+  b.phase ^= 1;
+  ++progress;
+}
+inline char* swizzled(size_t address) {
+  return shared + (address ^ (address >> 7 & 7) << 4);
+}
+static int first_count;
+static unsigned first_generation;
+}  // namespace emulator
+
+inline u32 shared_address(const void* p) {
+  return static_cast<u32>(static_cast<const char*>(p) - emulator::shared);
+}
+inline void barrier_init(u64* b, u32 count) {
+  emulator::barrier(b) = {static_cast<unsigned short>(count), static_cast<unsigned short>(count), 0, 0};
+}
+inline void barriers_ready() {}
+inline void barrier_arrive(u64* b) {
+  --emulator::barrier(b).missing;
+  emulator::complete(emulator::barrier(b));
+}
+inline void barrier_expect(u64* b, u32 bytes) {
+  emulator::barrier(b).bytes += static_cast<int>(bytes);
+  barrier_arrive(b);
+}
+inline void barrier_wait(u64* b, u32 parity) {
+  while (emulator::barrier(b).phase == parity) emulator::yield();
+}
+inline void stored_before_copies() {}
+inline void prefetch_map(const TensorMap*) {}
+inline void copy_box(void* to, const TensorMap* map, int c0, int c1, u64* b) {
+  const size_t start = shared_address(to);
+  for (int row = 0; row < map->box[1]; ++row)
+    for (int i = 0; i < map->box[0]; ++i) {
+      const long long x = c0 + i, y = static_cast<long long>(c1) + row;
+      const bool inside = x >= 0 && x < map->extents[0] && y >= 0 && y < map->extents[1];
+      u16 value = 0;
+      if (inside) memcpy(&value, map->base + 2 * (x + y * map->strides[1]), 2);
+      memcpy(emulator::swizzled(start + static_cast<size_t>(row * map->box[0] + i) * 2), &value, 2);
+    }
+  emulator::barrier(b).bytes -= map->box[0] * map->box[1] * 2;
+  emulator::complete(emulator::barrier(b));
+}
+template <int threads>
+inline void meet_first() {
+  emulator::meet(emulator::first_count, emulator::first_generation, threads);
+}
+inline u64 tile_operand(const void* tile) {
+  return shared_address(tile) >> 4;
+}
+inline void multiply_begin() {}
+inline void multiply_commit() {}
+template <int N>
+inline void multiply_wait() {}
+template <int N>
+inline void multiply_done(float (&)[N]) {}
+template <int N, class Widen>
+inline void multiply_tile(float (&d)[N], u64 a, u64 b, Widen widen16) {
+  const int t = static_cast<int>(emulator::current % 128);
+  float rows[2][16];
+  const auto row_of = [&](u64 tile, int row, float* to) {
+    for (int k = 0; k < 16; ++k) {
+      u16 x;
+      memcpy(&x, emulator::swizzled((tile << 4) + static_cast<size_t>(row * 128 + k * 2)), 2);
+      to[k] = widen16(x);
+    }
+  };
+  for (int h = 0; h < 2; ++h) row_of(a, t / 32 * 16 + t % 32 / 4 + 8 * h, rows[h]);
+  for (int j = 0; j < N / 4; ++j)
+    for (int e = 0; e < 2; ++e) {
+      float column[16];
+      row_of(b, 8 * j + t % 4 * 2 + e, column);
+      for (int h = 0; h < 2; ++h)
+        for (int k = 0; k < 16; ++k) d[4 * j + 2 * h + e] += rows[h][k] * column[k];
+    }
+}
+template <int N>
+inline void multiply_tile_f16(float (&d)[N], u64 a, u64 b) {
+  multiply_tile(d, a, b, [](u16 x) { return f16_to_f32(x); });
+}
+template <int N>
+inline void multiply_tile_bf16(float (&d)[N], u64 a, u64 b) {
+  multiply_tile(d, a, b, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); });
+}
