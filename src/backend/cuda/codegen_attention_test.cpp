@@ -31,7 +31,12 @@ TEST(CudaAttention, HeadSizesLayoutsAndMasks) {
   cases.push_back(masked);
   masked.inputs.back() = {.dtype = DType::Bool, .extents = {1, 1}, .low = 0, .high = 0.5};  // nothing is kept
   cases.push_back(masked);
-  EXPECT_EQ(check_generated(attention_family(), cases), 7 * 7 + 3);
+  for (const int64_t keys : {34, 64}) {  // even: the masks of two keys are read at once
+    LayerCase pairs = attention({2, 2, 20, 32}, {2, 2, keys, 32}, {2, 2, keys, 32}, {.scale = 0.3f});
+    pairs.inputs.push_back({.extents = {2, 1, 20, keys}, .low = -4, .high = 1});
+    cases.push_back(pairs);
+  }
+  EXPECT_EQ(check_generated(attention_family(), cases), 9 * 7 + 3);
 }
 
 TEST(CudaAttention, RefusesLargeHeads) {
