@@ -367,4 +367,17 @@ void Tail::emit(KernelBuilder& b, int v) const {
   b.line(emit_steps(names) + "}\nstore(" + out + " + at, result);\n};");
 }
 
+void Tail::emit_apply(KernelBuilder& b, int v) const {
+  const std::string vs = std::to_string(v);
+  check(is_float(result_.dtype), "apply is for floats");
+  b.line("const auto apply" + vs + " = [&](idx at, float (&v)[" + vs + "]) {");
+  if (!program_.empty()) {
+    std::vector<std::string> names;
+    b.line(emit_loads(b, v, names));
+    b.line("float result[" + vs + "];\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {");
+    b.line(emit_steps(names) + "}\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) v[j] = result[j];");
+  }
+  b.line("};");
+}
+
 }  // namespace lathe::cuda

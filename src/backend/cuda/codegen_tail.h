@@ -68,6 +68,9 @@ class Tail {
   bool identity() const { return program_.empty(); }
   // Defines finish<V>: `auto finish8 = [&](idx at, float (&v)[8]) {...};`. Result element type of v: compute_type().
   void emit(KernelBuilder& b, int v) const;
+  // Defines apply<V>, which leaves the results in v: where several vectors are worked on before the first store, the loads of
+  // their operands need not wait for each other. For results that are floats.
+  void emit_apply(KernelBuilder& b, int v) const;
   const TensorType& result() const { return result_; }
 
  private:

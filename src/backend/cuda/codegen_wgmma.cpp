@@ -227,6 +227,31 @@ return;
   b.line(text);
 }
 
+// Results of the block's strips: parts of sums one by one; whole sums several at a time, whose operands are loaded before the
+// first of them is stored (a load behind a store that may alias waits for it).
+constexpr std::string_view kParts = R"(#pragma unroll 4
+for (int i = lane; i < TURNS * 32; i += 32) {
+const int row = i / (BN / V), column = i % (BN / V) * V;
+float v[V];
+load(strip + row * (BN + 8) + column, v);
+result(row0 + warp * 16 + row, column0 + column, v);
+})";
+constexpr std::string_view kResults = R"(constexpr int TOGETHER = TURNS % 4 == 0 ? 4 : TURNS % 3 == 0 ? 3 : 2;
+for (int turn = 0; turn < TURNS; turn += TOGETHER) {
+idx at[TOGETHER];
+float v[TOGETHER][V];
+#pragma unroll
+for (int u = 0; u < TOGETHER; ++u) {
+const int i = (turn + u) * 32 + lane, row = i / (BN / V), column = i % (BN / V) * V;
+load(strip + row * (BN + 8) + column, v[u]);
+at[u] = place(row0 + warp * 16 + row, column0 + column);
+finish(at[u] < 0 ? 0 : at[u], at[u] < 0 ? 0 : column0 + column, v[u]);
+}
+#pragma unroll
+for (int u = 0; u < TOGETHER; ++u)
+if (at[u] >= 0) store(RESULT + at[u], v[u]);
+})";
+
 constexpr std::string_view kProducts = R"(wait_for_previous_kernel();
 float sum[BN / 2] = {};
 for (int i = 0, s = 0, parity = 0; i < tiles; ++i) {
@@ -256,13 +281,8 @@ pair.y = __float_as_uint(sum[4 * j + 2 * h + 1]);
 *(uint2*)(strip + (lane / 4 + 8 * h) * (BN + 8) + 8 * j + lane % 4 * 2) = pair;
 }
 __syncwarp();
-#pragma unroll 4
-for (int i = lane; i < 16 * (BN / V); i += 32) {
-const int row = i / (BN / V), column = i % (BN / V) * V;
-float v[V];
-load(strip + row * (BN + 8) + column, v);
-result(row0 + warp * 16 + row, column0 + column, v);
-})";
+constexpr int TURNS = 16 * (BN / V) / 32;
+)";
 
 KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
                             const Variant& variant) {
@@ -306,8 +326,13 @@ barriers_ready();
 }
 __syncthreads();)");
   produce(b, a, weights);
-  writer.result(width);
+  if (variant.splits > 1)
+    writer.result(width);
+  else
+    writer.result_in_place(width);
   b.line(kProducts);
+  if (variant.splits == 1) b.line("#define RESULT " + b.output(0, tactic.outputs[0].dtype));
+  b.line(variant.splits > 1 ? kParts : kResults);
   return b.finish();
 }
 
