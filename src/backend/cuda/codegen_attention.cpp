@@ -86,7 +86,7 @@ struct Names {
   std::vector<std::string> batch, head, row;  // strides of q, k, v and the result
   bool has_mask = false;
   bool mask_has_rows = false;  // what is masked differs from row to row
-  bool mask_pairs = false;     // mask_pair(row, key) reads 16-bit values of two keys at once
+  bool mask_pairs = false;     // mask_pair(row, key, m) reads the values of two keys at once
 };
 
 // Block geometry, pointers and strides; `rows` query rows per block. Defines b, h, q0, bh.
@@ -123,7 +123,7 @@ Names begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, con
     const char* coordinates[] = {"b", "h", "min(row, (idx)ROWS - 1)", "key"};
     std::string offset = "0", keyless;
     const DType type = tactic.inputs[3].dtype;
-    n.mask_pairs = is_half(type) && !op.causal && divides(2, s.keys) && !mask.back().is_constant(1);
+    n.mask_pairs = is_float(type) && !op.causal && divides(2, s.keys) && !mask.back().is_constant(1);
     for (size_t d = 0; d < mask.size(); ++d) {
       if (mask[d].is_constant(1)) continue;
       const size_t dim = d + 4 - mask.size();
@@ -139,8 +139,8 @@ Names begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, con
     n.has_mask = true;
     b.line("return score;\n};");
     if (n.mask_pairs)
-      b.line("const auto mask_pair = [&](idx row, idx key) {\nreturn *(const u32*)(" + b.input(3, type) +
-             " + (" + keyless + " + min(key, (idx)" + n.keys + " - 2)));\n};");
+      b.line("const auto mask_pair = [&](idx row, idx key, float (&m)[2]) {\nload(" + b.input(3, type) +
+             " + (" + keyless + " + min(key, (idx)" + n.keys + " - 2)), m);\n};");
     return n;
   }
   b.line("return score;\n};");
@@ -241,9 +241,6 @@ LayerSource generate_mma(const LayerQuery& query, const Tactic& tactic, int warp
   const bool f16 = type == DType::Float16;
   b.global(std::string("#define MULTIPLY ") + (f16 ? "multiply_f16" : "multiply_bf16") + "\n#define PACK " +
            (f16 ? "f32_to_f16x2" : "f32_to_bf16x2"));
-  if (tactic.inputs.size() > 3 && is_half(tactic.inputs[3].dtype))
-    b.global(tactic.inputs[3].dtype == DType::Float16 ? "#define MASK(x) f16_to_f32((u16)(x))"
-                                                      : "#define MASK(x) __uint_as_float((x) << 16)");
   // Rows of `width` elements into shared memory with `pitch`; rows behind the end and padding become zeros.
   b.global(R"(template <int WIDTH, int PADDED, int COUNT, class T>
 DEV void copy_rows(u16* to, const T* from, idx first, idx count, idx stride) {
@@ -289,12 +286,12 @@ __syncthreads();)");
   const bool plain = !n.has_mask && !n.mask_has_rows && whole_tiles, once = !plain && !n.mask_has_rows;
   const bool pairs = n.mask_has_rows && n.mask_pairs;
   if (pairs)
-    b.line(R"(u32 mask_bits[2][BK / 8];
+    b.line(R"(float bias[2][BK / 8][2];
 #pragma unroll
 for (int half = 0; half < 2; ++half)
 #pragma unroll
 for (int j = 0; j < BK / 8; ++j)
-mask_bits[half][j] = mask_pair(q0 + warp * 16 + g + half * 8, tile * BK + j * 8 + t * 2);)");
+mask_pair(q0 + warp * 16 + g + half * 8, tile * BK + j * 8 + t * 2, bias[half][j]);)");
   if (once)
     b.line(R"(float bias[BK / 8][2];
 #pragma unroll
@@ -325,7 +322,7 @@ for (int c = 0; c < 2; ++c) {)");
   const std::string scaled = "x * " + float_literal(op.scale * 1.4426950408889634);
   b.line("float& x = score[j][half * 2 + c];\nx = " +
          (pairs ? (whole_tiles ? "" : "tile * BK + j * 8 + t * 2 + c >= " + n.keys + " ? -infinity() : ") +
-                      scaled + " + MASK(mask_bits[half][j] >> 16 * c) * 1.4426950408889634f"
+                      scaled + " + bias[half][j][c] * 1.4426950408889634f"
           : plain ? scaled
           : once  ? scaled + " + bias[j][c]"
                   : "masked(" + scaled + ", row, tile * BK + j * 8 + t * 2 + c)") +
