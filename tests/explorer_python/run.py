@@ -4,9 +4,10 @@
 
     run.py --build build [--all]
 
-The wheel has its own core; --build is not needed.
+The wheel has its own core; --build is where the lathe program is that the notebooks run.
 """
 import argparse
+import os
 import pathlib
 import re
 import subprocess
@@ -30,12 +31,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build")
     parser.add_argument("--all", action="store_true")
-    parser.parse_args()
+    arguments = parser.parse_args()
     subprocess.run([ROOT / "tools/setup-explorer.sh"], check=True)
     failed = not self_contained()
-    for script in ("check.py", "check_trex.py"):
+    # The notebooks look for the lathe program on the PATH.
+    environment = {**os.environ, "PATH": f"{(pathlib.Path(arguments.build) / 'bin').resolve()}:{os.environ['PATH']}"}
+    for script in ("check.py", "check_trex.py", "check_notebooks.py"):
         command = [ROOT / ".venv-explorer/bin/python", pathlib.Path(__file__).with_name(script)]
-        failed |= subprocess.run(command).returncode != 0
+        failed |= subprocess.run(command, env=environment).returncode != 0
     return 1 if failed else 0
 
 
