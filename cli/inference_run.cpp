@@ -224,6 +224,7 @@ LayerReport describe_engine(const Engine& engine, Context* context) {
     return opt;
   };
   LayerReport report = describe_layers(plan, engine.variant(0), symbols(0));
+  report.settings = engine.section().settings;
   for (int p = 1; p < engine.profile_count(); ++p) add_profile(report, plan, engine.variant(p), symbols(p));
   return report;
 }

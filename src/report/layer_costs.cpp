@@ -75,8 +75,9 @@ void add_layer_costs(LayerReport& report, size_t first, const Plan& plan, const 
   const auto origins = origin_costs(*plan.portable_graph(), symbols);
   for (size_t i = 0; first + i < report.layers.size() && i < graph.order().size(); ++i) {
     LayerInfo& layer = report.layers[first + i];
-    const auto cost = cost_of(graph, graph.order()[i], symbols);
+    auto cost = cost_of(graph, graph.order()[i], symbols);
     if (!cost) continue;
+    if (variant.choices[i].tactic.is_view) cost = LayerCost{};  // only names change
     LayerCosts costs{cost->flops,
                      cost->bytes_read,
                      cost->bytes_written,

@@ -24,8 +24,25 @@ Extents dim_values(const Shape& shape, const std::optional<SymbolValues>& symbol
   return extents;
 }
 
-LayerTensor describe_tensor(const Value& value, const std::optional<SymbolValues>& symbols) {
-  return {value.name, dim_values(value.shape, symbols), {value.dtype, value.format}};
+std::optional<TensorPlace> describe_place(const PlanVariant& variant, ValueId id,
+                                          const std::optional<SymbolValues>& symbols) {
+  const auto& placements = variant.memory.placements;
+  if (static_cast<size_t>(id) >= placements.size()) return {};
+  const Placement& placement = placements[static_cast<size_t>(id)];
+  if (placement.kind == Placement::Kind::Arena) return TensorPlace{"", placement.offset};
+  if (placement.kind != Placement::Kind::View) return {};
+  const int64_t offset = dim_value(placement.view_offset, symbols);
+  if (offset < 0) return {};
+  return TensorPlace{variant.graph->value(placement.base).name, offset};
+}
+
+LayerTensor describe_tensor(const PlanVariant& variant, ValueId id,
+                            const std::optional<SymbolValues>& symbols) {
+  const Value& value = variant.graph->value(id);
+  return {value.name,
+          dim_values(value.shape, symbols),
+          {value.dtype, value.format},
+          describe_place(variant, id, symbols)};
 }
 
 // The type column of the engine explorer. Pointwise and reformat layers keep the words it looks for.
@@ -35,16 +52,19 @@ std::string layer_type(const LayerInfo& layer, const Tactic& tactic) {
   return tactic.runner.empty() ? layer.parameter_type : tactic.runner;
 }
 
-LayerInfo describe_layer(const Graph& graph, const Node& node, const Choice& choice,
+LayerInfo describe_layer(const PlanVariant& variant, size_t position,
                          const std::optional<SymbolValues>& symbols) {
+  const Graph& graph = *variant.graph;
+  const Node& node = graph.node(graph.order()[position]);
+  const Choice& choice = variant.choices[position];
   LayerInfo layer;
   layer.name = node.name;
   for (const ValueId id : node.inputs) {
     if (id == kNoValue || graph.value(id).is_constant()) continue;
-    layer.inputs.push_back(describe_tensor(graph.value(id), symbols));
+    layer.inputs.push_back(describe_tensor(variant, id, symbols));
   }
   for (const ValueId id : node.outputs) {
-    if (id != kNoValue) layer.outputs.push_back(describe_tensor(graph.value(id), symbols));
+    if (id != kNoValue) layer.outputs.push_back(describe_tensor(variant, id, symbols));
   }
   layer.tactic = choice.tactic.name;
   layer.tactic_id = choice.tactic.id;
@@ -65,7 +85,7 @@ BindingReport describe_binding(const TensorInfo& info, bool is_input,
                                const std::vector<OptimizationProfile>& profiles,
                                const std::optional<SymbolValues>& symbols) {
   BindingReport binding;
-  binding.tensor = {info.name, dim_values(info.shape, symbols), {info.dtype, kLinear}};
+  binding.tensor = {info.name, dim_values(info.shape, symbols), {info.dtype, kLinear}, {}};
   binding.is_input = is_input;
   binding.is_shape_tensor = info.contents.has_value();
   for (const auto& profile : profiles) {
@@ -95,12 +115,17 @@ constexpr std::array<FormatWords, 6> kFormatWords = {{
 void add_profile(LayerReport& report, const Plan& plan, const PlanVariant& variant,
                  const std::optional<SymbolValues>& symbols) {
   const std::string suffix = profile_suffix(report.profiles++);
+  const auto is_binding = [&](const std::string& name) {
+    return std::any_of(report.bindings.begin(), report.bindings.end(),
+                       [&](const BindingReport& b) { return b.tensor.name == name; });
+  };
   const auto rename = [&](std::vector<LayerTensor>& tensors) {
     for (LayerTensor& tensor : tensors) {
-      const auto same_name = [&](const BindingReport& b) { return b.tensor.name == tensor.name; };
-      if (std::any_of(report.bindings.begin(), report.bindings.end(), same_name)) tensor.name += suffix;
+      if (is_binding(tensor.name)) tensor.name += suffix;
+      if (tensor.place && is_binding(tensor.place->inside)) tensor.place->inside += suffix;
     }
   };
+  report.arena_bytes = std::max(report.arena_bytes, variant.memory.arena_bytes);
   for (LayerInfo& layer : describe_layers(plan, variant, symbols).layers) {
     layer.name += suffix;
     rename(layer.inputs);
@@ -113,10 +138,9 @@ LayerReport describe_layers(const Plan& plan, const PlanVariant& variant,
                             const std::optional<SymbolValues>& symbols) {
   LayerReport report;
   report.verbosity = plan.verbosity;
-  const Graph& graph = *variant.graph;
-  for (size_t i = 0; i < graph.order().size(); ++i) {
-    report.layers.push_back(describe_layer(graph, graph.node(graph.order()[i]), variant.choices[i], symbols));
-  }
+  report.arena_bytes = variant.memory.arena_bytes;
+  for (size_t i = 0; i < variant.graph->order().size(); ++i)
+    report.layers.push_back(describe_layer(variant, i, symbols));
   for (const auto& input : plan.inputs)
     report.bindings.push_back(describe_binding(input, true, plan.profiles, symbols));
   for (const auto& output : plan.outputs)

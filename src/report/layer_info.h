@@ -16,10 +16,18 @@
 
 namespace lathe {
 
+// Where a tensor lies: `offset` bytes inside another tensor's memory (`inside`), or inside the arena. Inputs and outputs of
+// the network are the caller's and have none.
+struct TensorPlace {
+  std::string inside;  // "": the arena
+  int64_t offset = 0;
+};
+
 struct LayerTensor {
   std::string name;
   Extents dims;  // -1: not known
   TensorType type;
+  std::optional<TensorPlace> place;
 };
 
 struct WeightsField {
@@ -33,7 +41,8 @@ using LayerField =
 struct OnnxNodeCost {
   std::string name, op_type;
   std::optional<double> flops;
-  std::optional<int64_t> bytes, saved_bytes;  // saved: never written, because only this layer reads the result
+  std::optional<int64_t> bytes,
+      saved_bytes;  // saved: never written, because only this layer reads the result
 };
 struct LayerCosts {
   double flops = 0;
@@ -65,7 +74,9 @@ struct LayerReport {
   ProfilingVerbosity verbosity = ProfilingVerbosity::LayerNamesOnly;
   std::vector<LayerInfo> layers;  // in execution order, profile by profile
   std::vector<BindingReport> bindings;
-  int profiles = 1;  // how many are in `layers`
+  int profiles = 1;         // how many are in `layers`
+  std::string settings;     // what the layers were built with: "level 3, fp32"
+  int64_t arena_bytes = 0;  // of the profile that needs most
 };
 
 // What runs for one optimization profile on one target. `symbols`: the shapes of a run; without them dims

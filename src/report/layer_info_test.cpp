@@ -107,6 +107,38 @@ TEST(LayerInfo, CostsOfALayerAndOfItsNodes) {
   EXPECT_TRUE(json["Producer"].get<std::string>().starts_with("Lathe "));
 }
 
+TEST(LayerInfo, TensorsSayWhereTheyLie) {
+  Fixture f;
+  f.plan.verbosity = ProfilingVerbosity::Detailed;
+  auto& placements = f.variant.memory.placements;
+  const auto place = [&](size_t layer, Placement placement) {
+    const NodeId node = f.variant.graph->order()[layer];
+    const auto id = static_cast<size_t>(f.variant.graph->node(node).outputs[0]);
+    if (placements.size() <= id) placements.resize(id + 1);
+    placements[id] = placement;
+    return static_cast<ValueId>(id);
+  };
+  Placement arena;
+  arena.kind = Placement::Kind::Arena;
+  arena.offset = 128;
+  Placement view;
+  view.kind = Placement::Kind::View;
+  view.base = place(0, arena);
+  view.view_offset = Dim(32);
+  place(1, view);
+  f.variant.memory.arena_bytes = 4096;
+  f.variant.choices[1].tactic.is_view = true;
+  auto report = describe_layers(f.plan, f.variant, SymbolValues{{"batch", 2}});
+  report.settings = "level 3, fp32";
+  const Json json = parse_json(layer_info_json(report), "layers");
+  EXPECT_EQ(json["ArenaBytes"], 4096);
+  EXPECT_EQ(json["BuildSettings"], "level 3, fp32");
+  EXPECT_EQ(json["Layers"][0]["Outputs"][0]["ArenaOffset"], 128);
+  EXPECT_EQ(json["Layers"][1]["Outputs"][0]["AliasOf"], "y");
+  EXPECT_EQ(json["Layers"][1]["Outputs"][0]["AliasOffset"], 32);
+  EXPECT_FALSE(json["Layers"][0]["Inputs"][0].contains("ArenaOffset"));  // the caller's
+}
+
 TEST(LayerInfo, DimsThatNoRunFixedAreMinusOne) {
   Fixture f;
   f.plan.verbosity = ProfilingVerbosity::Detailed;

@@ -73,13 +73,22 @@ std::vector<std::pair<std::string, LayerField>> tail_fields(const LayerInfo& lay
   return fields;
 }
 
+// Ours alone: what shares memory, for a picture of it over time.
+std::string place_json(const LayerTensor& tensor) {
+  if (!tensor.place) return "";
+  if (tensor.place->inside.empty()) return fmt::format(",\n    \"ArenaOffset\": {}", tensor.place->offset);
+  return fmt::format(",\n    \"AliasOf\": {},\n    \"AliasOffset\": {}", json_string(tensor.place->inside),
+                     tensor.place->offset);
+}
+
 std::string tensor_json(const LayerTensor& tensor) {
   return fmt::format(
       "\n  {{\n    \"Name\": {},\n    \"Location\": \"Device\",\n    \"Dimensions\": {},\n    "
       "\"Format/Datatype\": {},\n"
-      "    \"Format\": {},\n    \"Datatype\": {}\n  }}",
+      "    \"Format\": {},\n    \"Datatype\": {}{}\n  }}",
       json_string(tensor.name), ints_text(tensor.dims), json_string(format_text(tensor.type)),
-      json_string(format_name(tensor.type.format)), json_string(dtype_info(tensor.type.dtype).trt_name));
+      json_string(format_name(tensor.type.format)), json_string(dtype_info(tensor.type.dtype).trt_name),
+      place_json(tensor));
 }
 
 std::string tensors_json(const std::vector<LayerTensor>& tensors) {
@@ -180,9 +189,12 @@ std::string layer_info_json(const LayerReport& report) {
     layers += "\n";
   }
   return fmt::format(
-      "{{\"Layers\": [{}],\n\"Bindings\": [{}],\n\"I/O Tensors\": [{}],\n\"Producer\": {}}}\n", layers,
-      lines_of(binding_names(report), [](const std::string& name) { return json_string(name); }),
-      lines_of(report.bindings, binding_json), json_string(fmt::format("Lathe {}", version())));
+      "{{\"Layers\": [{}],\n\"Bindings\": [{}],\n\"I/O Tensors\": [{}],\n\"ArenaBytes\": "
+      "{},\n{}\"Producer\": {}}}\n",
+      layers, lines_of(binding_names(report), [](const std::string& name) { return json_string(name); }),
+      lines_of(report.bindings, binding_json), report.arena_bytes,
+      report.settings.empty() ? "" : fmt::format("\"BuildSettings\": {},\n", json_string(report.settings)),
+      json_string(fmt::format("Lathe {}", version())));
 }
 
 std::string layer_info_text(const LayerReport& report) {
