@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The CPU's sensors as Linux shows them. RAPL counts energy in microjoules per package and wraps; since 2020 only root may
-// read it on most machines, and virtual machines have none of these files.
+// read it on most machines, and virtual machines have none of these files. What others had of the processors is the
+// machine's busy time (/proc/stat, stolen time included) less our own (/proc/self/stat).
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <sstream>
+#include <utility>
 
 #include "base/file.h"
 #include "hardware.h"
@@ -44,9 +48,29 @@ std::vector<fs::path> entries(const fs::path& folder, std::string_view prefix) {
   return found;
 }
 
+struct Ticks {
+  double busy = 0, total = 0, own = 0;
+};
+
+// The second field of /proc/self/stat is the program's name in brackets and may hold blanks; utime and stime are the 14th
+// and 15th.
+std::optional<Ticks> read_ticks(const fs::path& proc) {
+  const auto all = read_line(proc / "stat"), self = read_line(proc / "self/stat");
+  if (!all || !self || !all->starts_with("cpu ")) return {};
+  std::istringstream machine(all->substr(4)), own(self->substr(std::min(self->size(), self->rfind(')') + 1)));
+  std::array<double, 8> v{};  // user nice system idle iowait irq softirq steal
+  for (double& value : v) machine >> value;
+  std::string skipped;
+  for (int field = 3; field < 14; ++field) own >> skipped;
+  double user = 0, system = 0;
+  if (!machine || !(own >> user >> system)) return {};
+  const double busy = v[0] + v[1] + v[2] + v[5] + v[6] + v[7];
+  return Ticks{busy, busy + v[3] + v[4], user + system};
+}
+
 class CpuSensors : public HardwareSensors {
  public:
-  explicit CpuSensors(const fs::path& sys) {
+  explicit CpuSensors(const fs::path& sys) : proc_(sys.parent_path() / "proc"), ticks_(read_ticks(proc_)) {
     for (const auto& cpu : entries(sys / "devices/system/cpu", "cpu")) {
       keep_readable(cpu / "cpufreq/scaling_cur_freq", clocks_);
       keep_readable(cpu / "thermal_throttle/package_throttle_count", throttles_);
@@ -65,6 +89,7 @@ class CpuSensors : public HardwareSensors {
     reading.core_mhz = mean(clocks_, 1e-3);
     if (temperature_) reading.temperature_c = scaled(read_number(*temperature_), 1e-3);
     reading.power_w = read_energy();
+    reading.others_percent = read_others();
     if (!throttles_.empty()) {
       const double count = mean(throttles_, 1).value_or(0);
       reading.throttled = throttle_count_ && count > *throttle_count_;
@@ -105,6 +130,13 @@ class CpuSensors : public HardwareSensors {
     return count > 0 ? std::optional(sum / count * factor) : std::nullopt;
   }
 
+  std::optional<double> read_others() {
+    const auto before = std::exchange(ticks_, read_ticks(proc_));
+    if (!before || !ticks_ || ticks_->total <= before->total) return {};
+    const double others = (ticks_->busy - before->busy) - (ticks_->own - before->own);
+    return std::clamp(100 * others / (ticks_->total - before->total), 0.0, 100.0);
+  }
+
   void find_temperature(const fs::path& sys) {
     for (const auto& zone : entries(sys / "class/thermal", "thermal_zone")) {
       if (read_line(zone / "type").value_or("") == "x86_pkg_temp" && read_number(zone / "temp"))
@@ -136,6 +168,8 @@ class CpuSensors : public HardwareSensors {
     return used / 1e6 / seconds;
   }
 
+  fs::path proc_;
+  std::optional<Ticks> ticks_;
   std::vector<fs::path> clocks_, throttles_;
   std::vector<Energy> energies_;
   std::optional<fs::path> temperature_;

@@ -11,7 +11,7 @@ namespace {
 
 bool tells_anything(const HardwareReading& reading) {
   return reading.core_mhz || reading.memory_mhz || reading.temperature_c || reading.power_w ||
-         reading.throttled;
+         reading.throttled || reading.others_percent;
 }
 
 std::string reading_line(const HardwareReading& reading) {
@@ -23,6 +23,7 @@ std::string reading_line(const HardwareReading& reading) {
   add(reading.memory_mhz, "memory", "MHz");
   add(reading.power_w, "power", "W");
   add(reading.temperature_c, "temperature", "C");
+  add(reading.others_percent, "others", "%");
   if (reading.throttled.value_or(false)) line += "  throttled";
   return line;
 }
@@ -34,6 +35,7 @@ Json reading_json(const HardwareReading& reading) {
           {"memory_mhz", maybe(reading.memory_mhz)},
           {"temperature_c", maybe(reading.temperature_c)},
           {"power_w", maybe(reading.power_w)},
+          {"others_percent", maybe(reading.others_percent)},
           {"throttled", maybe(reading.throttled)}};
 }
 
@@ -49,7 +51,8 @@ HardwareMonitor::~HardwareMonitor() {
 
 bool HardwareMonitor::take_reading() {
   HardwareReading reading = sensors_->read();
-  if (!tells_anything(reading) && readings_.empty()) return false;
+  // What is a difference is known from the second reading on.
+  if (!tells_anything(reading) && readings_.empty()) return ++blank_ < 2;
   reading.at_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
   if (print_) fmt::print("{}\n", reading_line(reading));

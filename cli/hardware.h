@@ -22,6 +22,8 @@ namespace lathe::cli {
 struct HardwareReading {
   double at_ms = 0;  // since the monitor started
   std::optional<double> core_mhz, memory_mhz, temperature_c, power_w;
+  std::optional<double>
+      others_percent;  // of the processors, that other programs had since the reading before
   std::optional<bool> throttled;
 };
 
@@ -34,8 +36,8 @@ class HardwareSensors {
   virtual std::vector<std::string> missing() const = 0;  // "power (/sys/... may not be read)"
 };
 
-// The CPU's, from Linux: cpufreq, powercap (RAPL), thermal zones and the kernel's count of throttling. `sys` is /sys
-// but in tests.
+// The CPU's, from Linux: cpufreq, powercap (RAPL), thermal zones, the kernel's count of throttling, and from proc beside it
+// what other programs took of the processors. `sys` is /sys but in tests.
 std::unique_ptr<HardwareSensors> cpu_sensors(const std::filesystem::path& sys = "/sys");
 
 class HardwareMonitor {
@@ -58,6 +60,7 @@ class HardwareMonitor {
   const bool print_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::vector<HardwareReading> readings_;
+  int blank_ = 0;  // readings before the first that told anything
   std::mutex mutex_;
   std::condition_variable wake_;
   bool done_ = false;

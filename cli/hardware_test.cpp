@@ -53,6 +53,16 @@ TEST_F(HardwareTest, ReadsWhatLinuxShows) {
   EXPECT_EQ(reading.throttled, true);
 }
 
+TEST_F(HardwareTest, WhatOthersHadOfTheProcessors) {
+  put("proc/stat", "cpu  100 0 0 100 0 0 0 0 0 0");
+  put("proc/self/stat", "7 (a (strange) name) S 1 1 1 0 -1 0 0 0 0 0 30 10 0 0 20 0");
+  const auto sensors = cpu_sensors(root_ / "sys");
+  EXPECT_FALSE(sensors->read().others_percent);       // no time has passed
+  put("proc/stat", "cpu  150 0 10 140 0 0 0 0 0 0");  // 60 busy of 100
+  put("proc/self/stat", "7 (a (strange) name) S 1 1 1 0 -1 0 0 0 0 0 60 15 0 0 20 0");
+  EXPECT_EQ(sensors->read().others_percent, 25);
+}
+
 TEST_F(HardwareTest, NamesWhatIsMissing) {
   HardwareMonitor monitor(cpu_sensors(root_), std::chrono::milliseconds(1), false);
   const Json json = monitor.stop();

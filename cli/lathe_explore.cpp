@@ -90,27 +90,72 @@ std::vector<std::string> files_of(const CommandWords& arguments) {
   return files;
 }
 
+struct EngineFiles {
+  std::vector<InputFile> files;
+  std::string engine;  // the engine file that gave them, "" for files that were given
+  std::string name;    // "" = the engine's
+};
+
+std::string stem_of(const std::string& engine) {
+  const std::string name = fs::path(engine).filename().string();
+  return name.ends_with(".engine") ? name.substr(0, name.size() - 7) : name;
+}
+
+// "input:1x3x8x8;input:4x3x8x8": runs of each engine, in this order. One without shapes when the flag is not given.
+std::vector<std::string> parse_sweep(const std::string& text) {
+  std::vector<std::string> runs;
+  for (size_t start = 0; start <= text.size();) {
+    const size_t end = std::min(text.find(';', start), text.size());
+    runs.push_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  for (const auto& run : runs) {
+    if (runs.size() > 1 && run.empty())
+      throw_input_error(
+          fmt::format("--sweep: \"{}\" holds an empty run; write shapes as --shapes has them, runs with "
+                      "';' between: --sweep='input:1x3x224x224;input:8x3x224x224'",
+                      text));
+  }
+  return runs;
+}
+
+// Runs an engine once for each of the sweep's shapes.
+void run_engine(const std::string& path, const Words& run_flags, const std::vector<std::string>& sweep,
+                std::vector<EngineFiles>& engines) {
+  for (const auto& shapes : sweep) {
+    Words flags = run_flags;
+    if (!shapes.empty()) flags.push_back("--shapes=" + shapes);
+    // Of one input the extents say enough.
+    const bool one = shapes.find(',') == std::string::npos && shapes.find(':') != std::string::npos;
+    engines.push_back(
+        {profile_engine(path, flags), path,
+         shapes.empty() ? "" : stem_of(path) + " " + (one ? shapes.substr(shapes.rfind(':') + 1) : shapes)});
+  }
+}
+
 // One list of files per engine: engine files run and give their own, JSON files form groups as they come.
-std::vector<std::vector<InputFile>> gather(const std::vector<std::string>& paths, const Words& run_flags) {
-  std::vector<std::vector<InputFile>> engines;
+std::vector<EngineFiles> gather(const std::vector<std::string>& paths, const Words& run_flags,
+                                const std::vector<std::string>& sweep) {
+  std::vector<EngineFiles> engines;
   std::vector<InputFile> loose;
   const auto flush = [&] {
     if (loose.empty()) return;
-    for (auto& group : explorer::group_by_engine(std::move(loose))) engines.push_back(std::move(group));
+    for (auto& group : explorer::group_by_engine(std::move(loose)))
+      engines.push_back({std::move(group), "", ""});
     loose.clear();
   };
   for (const auto& path : paths) {
     if (is_archive(path)) {
       flush();
-      engines.push_back(read_archive(path));
+      engines.push_back({read_archive(path), "", ""});
     } else if (is_engine_file(path)) {
       flush();
-      engines.push_back(profile_engine(path, run_flags));
+      run_engine(path, run_flags, sweep, engines);
     } else {
       loose.push_back(explorer::load_file(path));
       // An accuracy file or log after an engine belongs to that engine.
       if (loose.size() == 1 && loose[0].kind != explorer::FileKind::Layers && !engines.empty()) {
-        engines.back().push_back(std::move(loose[0]));
+        engines.back().files.push_back(std::move(loose[0]));
         loose.clear();
       }
     }
@@ -149,7 +194,9 @@ void write_outputs(const CommandWords& arguments, const Analysis& analysis) {
   if (arguments.has("--markdown"))
     write_output(arguments.value("--markdown"), explorer::summary_markdown(analysis));
   if (arguments.has("--junit")) write_output(arguments.value("--junit"), explorer::summary_junit(analysis));
-  const bool any = page || !json_file.empty() || arguments.has("--markdown") || arguments.has("--junit");
+  if (arguments.has("--trace")) write_output(arguments.value("--trace"), explorer::trace_json(analysis));
+  const bool any = page || !json_file.empty() || arguments.has("--markdown") || arguments.has("--junit") ||
+                   arguments.has("--trace");
   if (arguments.has("--text") || !any) {
     std::fputs(explorer::summary_text(analysis, isatty(STDOUT_FILENO) != 0).c_str(), stdout);
   } else if (analysis.comparison) {
@@ -171,9 +218,9 @@ SystemFlags system_flags(const CommandWords& arguments) {
 }  // namespace
 
 int run_explore(const Words& words) {
-  std::vector<std::string> options = {"-o",      "--json", "--markdown",      "--junit",  "--fail-if",
-                                      "--peaks", "--name", "--shape-profile", "--layers", "--profile",
-                                      "--times", "--log",  "--accuracy"};
+  std::vector<std::string> options = {
+      "-o",       "--json",    "--markdown", "--junit", "--fail-if",  "--peaks", "--name",  "--shape-profile",
+      "--layers", "--profile", "--times",    "--log",   "--accuracy", "--trace", "--sweep", "--rules"};
   const std::vector<std::string> run_options = {"--shapes",   "--loadInputs", "--iterations",
                                                 "--duration", "--warmUp",     "--useProfile",
                                                 "--device",   "--cpuThreads", "--cpuIsa"};
@@ -192,6 +239,8 @@ int run_explore(const Words& words) {
   explorer::AnalysisOptions settings;
   const std::string peaks = arguments.value("--peaks");
   settings.peaks = parse_peaks(peaks);
+  if (arguments.has("--rules"))
+    settings.rules = explorer::read_rules(arguments.value("--rules"), read_file(arguments.value("--rules")));
   if (arguments.has("--shape-profile"))
     settings.shape_profile = parse_int("--shape-profile", arguments.value("--shape-profile"));
   const auto names =
@@ -199,14 +248,19 @@ int run_explore(const Words& words) {
 
   Analysis analysis;
   const auto paths = files_of(arguments);
-  const auto groups = gather(paths, run_flags);
+  if (arguments.has("-o")) explorer::require_report_page();
+  if (arguments.has("--sweep") && arguments.has("--shapes"))
+    throw_input_error("--sweep gives the shapes of every run; --shapes cannot be given, too");
+  if (arguments.has("--fail-if")) explorer::check_fail_if(arguments.value("--fail-if"));
+  const auto groups = gather(paths, run_flags, parse_sweep(arguments.value("--sweep")));
   // Files may come from another machine; an engine that runs here has this one's roof.
   const bool runs_here = std::all_of(paths.begin(), paths.end(), is_engine_file);
   if (peaks == "measure" || (peaks.empty() && runs_here))
     settings.peaks = measure_peaks(system_flags(arguments));
-  for (const auto& files : groups) {
+  for (const auto& [files, engine, name] : groups) {
     const size_t index = analysis.engines.size();
-    settings.name = index < names.size() ? names[index] : "";
+    settings.name = index < names.size() ? names[index] : name;
+    settings.engine_file = engine;
     analysis.engines.push_back(explorer::analyse_engine(files, settings));
   }
   make_names_unique(analysis.engines);

@@ -55,12 +55,16 @@ const std::vector<Command>& commands() {
        "engine.\n"
        "--peaks: the roof as given, `measure` (what engines get: a few seconds) or `estimate` (what files "
        "get).\n"
-       "-o, --json, --markdown and --junit take a file, or - for standard output.\n"
+       "-o, --json, --markdown, --junit and --trace (for ui.perfetto.dev) take a file, or - for standard "
+       "output.\n"
+       "--sweep='input:1x3x224x224;input:8x3x224x224' runs an engine with each of these shapes and "
+       "compares.\n"
        "--fail-if: latency, layer sum, throughput, memory, weights, layers, any layer with > or < and % or "
        "ms;\n"
        "fusion lost, fusion new, precision changed, tactic changed, layer added, layer removed, reformat "
        "added;\n"
        "joined by or, and. The exit code is then 3.\n"
+       "--rules=F adds findings of your own (docs/explorer.md).\n"
        "--accuracy=F takes the result of `lathe diff --json`; --shape-profile=N chooses among [profile N].\n",
        run_explore},
       {"process",

@@ -15,13 +15,16 @@
 
 #include "explorer/core/model.h"
 #include "explorer/core/readers.h"
+#include "explorer/core/user_rules.h"
 
 namespace lathe::explorer {
 
 struct AnalysisOptions {
   std::string name;                  // of the engine; "" = from the layer file's name
+  std::string engine_file;           // for commands to try; "" when only its reports are known
   std::optional<int> shape_profile;  // "" = the one that the profile's names carry, else 0
   Peaks peaks;                       // source "none": estimated from the profile
+  std::vector<UserRule> rules;       // besides those of findings.h
 };
 
 // The files of one engine, exactly one of them layer information. Throws Input when there is none or more than one, or
@@ -38,7 +41,7 @@ void measure_memory(EngineData& engine);
 void count_costs(EngineData& engine);
 void apply_roofline(EngineData& engine, const Peaks& given);
 void summarize(EngineData& engine);
-void find_problems(EngineData& engine);
+void find_problems(EngineData& engine, const std::vector<UserRule>& rules);
 
 // trtexec's statistics of a series: percentiles are samples, the median of an even count is the mean of two.
 Series summarize_series(std::vector<double> values);

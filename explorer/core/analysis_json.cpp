@@ -178,7 +178,8 @@ Json tensor_json(const Tensor& tensor) {
           {"consumers", tensor.consumers},
           {"first", tensor.first},
           {"last", tensor.last},
-          {"alias_of", maybe(tensor.alias_of)}};
+          {"alias_of", maybe(tensor.alias_of)},
+          {"offset", maybe(tensor.offset)}};
 }
 
 Json binding_json(const Binding& binding) {
@@ -223,6 +224,7 @@ Json sample_json(const HardwareSample& sample) {
           {"memory_mhz", maybe(sample.memory_mhz)},
           {"temperature_c", maybe(sample.temperature_c)},
           {"power_w", maybe(sample.power_w)},
+          {"others_percent", maybe(sample.others_percent)},
           {"throttled", sample.throttled ? Json(*sample.throttled) : Json(nullptr)}};
 }
 
@@ -271,6 +273,7 @@ Json engine_json(const EngineData& engine) {
                     {"peak_layer", maybe(engine.memory.peak_layer)},
                     {"peak_tensors", engine.memory.peak_tensors},
                     {"weights_bytes", engine.memory.weights_bytes},
+                    {"arena_bytes", maybe(engine.memory.arena_bytes)},
                     {"note", engine.memory.note}};
   json["iterations"] = iterations_json(engine.iterations);
   json["findings"] = list(engine.findings, finding_json);
@@ -352,7 +355,7 @@ Json comparison_json(const std::optional<Comparison>& comparison) {
 
 Json analysis_json(const Analysis& analysis) {
   return {{"schema", "lathe-analysis"},
-          {"schema_version", "1.0"},
+          {"schema_version", "1.1"},
           {"generator", fmt::format("lathe {}", version())},
           {"engines", list(analysis.engines, engine_json)},
           {"comparison", comparison_json(analysis.comparison)}};

@@ -180,6 +180,85 @@ TEST(Analysis, MemoryOverExecutionOrder) {
   EXPECT_EQ(engine.memory.peak_tensors.size(), 2u);
 }
 
+std::string placed(const std::string& name, const std::string& dims, const std::string& place) {
+  return fmt::format(R"({{"Name": "{}", "Dimensions": [{}], "Format/Datatype": "Float", {}}})", name, dims,
+                     place);
+}
+
+TEST(Analysis, WhatSharesMemoryCountsOnce) {
+  // a writes p; a view of it lives until c; q lies in p's second half.
+  const std::string p = placed("p", "100", R"("ArenaOffset": 64)"),
+                    v = placed("v", "10,10", R"("AliasOf": "p", "AliasOffset": 0)"),
+                    q = placed("q", "50", R"("AliasOf": "v", "AliasOffset": 200)");
+  const InputFile file = recognise_file(
+      "layers.json",
+      fmt::format(
+          R"({{"Layers": [{},{},{},{}], "Bindings": ["x","y"], "ArenaBytes": 464, "BuildSettings": "level 2, fp32+bf16", "Producer": "Lathe 1"}})",
+          layer("a", "T", tensor("x", "10"), p), layer("b", "View", p, v, R"(, "ParameterType": "Shuffle")"),
+          layer("c", "T", tensor("x", "10"), tensor("r", "1")),
+          layer("d", "T", v + "," + q, tensor("y", "1"))));
+  const auto engine = analyse({file});
+  EXPECT_EQ(engine.memory.steps, (std::vector<int64_t>{440, 440, 444, 404}));
+  EXPECT_EQ(engine.memory.arena_bytes, 464);
+  EXPECT_EQ(find(engine, "b").kind, "view");
+  EXPECT_FALSE(find(engine, "b").is_overhead());
+  EXPECT_EQ(find(engine, "b").roofline.verdict, "none");
+  EXPECT_EQ(engine.build_settings, "level 2, fp32+bf16");
+  for (const auto& t : engine.tensors) {
+    if (t.name == "p") {
+      EXPECT_EQ(t.last, 3) << "as long as its views";
+    } else if (t.name == "q" || t.name == "v") {
+      EXPECT_EQ(engine.tensors[static_cast<size_t>(t.alias_of.value())].name, "p");
+      EXPECT_EQ(t.offset, t.name == "q" ? 200 : 0);
+    }
+  }
+}
+
+TEST(Analysis, ARingOfAliasesIsNone) {
+  const auto engine =
+      analyse({layers_file({layer("a", "T", tensor("x", "1"),
+                                  placed("p", "2", R"("AliasOf": "q", "AliasOffset": 0)") + "," +
+                                      placed("q", "4", R"("AliasOf": "p", "AliasOffset": 0)"))},
+                           "\"x\"")});
+  EXPECT_GT(engine.memory.peak_bytes, 0);
+}
+
+TEST(Analysis, HeldMemoryIsNamed) {
+  const auto engine = analyse(
+      {layers_file({layer("a", "T", tensor("x", "1"), tensor("held", "100")),
+                    layer("b", "T", tensor("held", "100"), tensor("p", "50")),
+                    layer("c", "T", tensor("p", "50"), tensor("q", "200")),
+                    layer("d", "T", tensor("q", "200"), tensor("r", "1")),
+                    layer("e", "T", tensor("r", "1") + "," + tensor("held", "100"), tensor("y", "1"))},
+                   "\"x\",\"y\"")});
+  const auto found = std::find_if(engine.findings.begin(), engine.findings.end(),
+                                  [](const Finding& f) { return f.id == "held-memory"; });
+  ASSERT_NE(found, engine.findings.end());
+  ASSERT_EQ(found->evidence.size(), 1u);
+  EXPECT_NE(found->evidence[0].find("held: 400 B, unused from layer 1 to 4; the peak would be 1000 B"),
+            std::string::npos)
+      << found->evidence[0];
+}
+
+// Slow runs of a busy machine are no property of the engine: they are a part of the gap of their own, and no finding.
+TEST(Analysis, DisturbedRunsAreNotIdleTime) {
+  const InputFile profile = recognise_file(
+      "profile.json",
+      R"([{"count": 10}, {"name": "conv", "timeMs": 10, "averageMs": 1, "medianMs": 0.9, "percentage": 1},
+        {"name": "fc", "timeMs": 10, "averageMs": 1, "medianMs": 0.9, "percentage": 1}])");
+  const InputFile times = recognise_file(
+      "times.json", R"([{"startComputeMs": 0, "endComputeMs": 1, "computeMs": 2, "latencyMs": 2},
+      {"startComputeMs": 3, "endComputeMs": 4, "computeMs": 2, "latencyMs": 2}, {"startComputeMs": 5, "endComputeMs": 6, "computeMs": 8, "latencyMs": 8}])");
+  const auto engine = analyse({layers_file({kConv, kFc}, "\"x\",\"y\""), profile, times});
+  const auto& s = engine.statistics;
+  ASSERT_EQ(s.gap_parts.size(), 2u);
+  EXPECT_EQ(s.gap_parts[0].name, "disturbed_runs");
+  EXPECT_EQ(s.gap_parts[0].ms, 1.8);  // 4 - 2, less 2 - 1.8
+  EXPECT_EQ(s.gap_parts[1].ms, 0.2);
+  EXPECT_EQ(s.gap_ms, 2);
+  for (const auto& finding : engine.findings) EXPECT_NE(finding.id, "sum-differs-from-latency");
+}
+
 TEST(Analysis, RooflineWithGivenPeaks) {
   AnalysisOptions options;
   options.peaks.source = "given";
@@ -248,15 +327,37 @@ TEST(Analysis, ManyLayersTakeNoTime) {
 
 TEST(Text, FitsInEightyColumns) {
   const std::string name(200, 'n');
-  const auto engine = analyse(
+  auto engine = analyse(
       {layers_file({layer(name, "CaskConvolution", tensor("x", "1,3,8,8"), tensor("h", "1,4,8,8"))}, "\"x\""),
        profile_file({{name, 123.456789}})});
+  Finding finding{"id", "title", "low", "low"};
+  finding.command =
+      "trtexec --onnx=model.onnx --minShapes=input_ids:1x1,attention_mask:1x1 --optShapes=input_ids:1x128 "
+      "--fp16";
+  engine.findings.push_back(finding);
   const std::string text = summary_text({{engine}, {}}, false);
   size_t start = 0;
   for (size_t end; (end = text.find('\n', start)) != std::string::npos; start = end + 1)
     EXPECT_LE(text_width(text.substr(start, end - start)), 80u) << text.substr(start, end - start);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_NE(
+      text.find(
+          "$ trtexec --onnx=model.onnx --minShapes=input_ids:1x1,attention_mask:1x1 \\\n       --optShapes"),
+      std::string::npos)
+      << text;
   EXPECT_NE(summary_text({{engine}, {}}, true).find("\x1b[1m"), std::string::npos);
+}
+
+TEST(Text, TraceHasALayerPerEvent) {
+  const auto engine =
+      analyse({layers_file({kConv, kFc}, "\"x\",\"y\""), profile_file({{"conv", 0.5}, {"fc", 0.25}})});
+  const Json trace = parse_json(trace_json({{engine, engine}, {}}), "trace");
+  std::vector<std::pair<double, double>> spans;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] == "X" && event["pid"] == 1) spans.emplace_back(event["ts"], event["dur"]);
+  }
+  EXPECT_EQ(spans, (std::vector<std::pair<double, double>>{{0, 500}, {500, 250}}));
+  EXPECT_EQ(trace["traceEvents"][0]["args"]["name"], "layers");
 }
 
 TEST(Text, ShortenKeepsCharactersWhole) {

@@ -211,6 +211,9 @@ EngineData assemble_engine(const std::vector<InputFile>& files, const AnalysisOp
   engine.layers = std::move(layers.layers);
   engine.bindings = std::move(layers.bindings);
   engine.names_only = layers.names_only;
+  engine.build_settings = std::move(layers.settings);
+  engine.memory.arena_bytes = layers.arena_bytes;
+  engine.engine_file = options.engine_file;
   if (engine.names_only) {
     engine.note("warning",
                 "The layer file has names only: no shapes, types or tactics. Build with "
@@ -273,7 +276,7 @@ EngineData analyse_engine(const std::vector<InputFile>& files, const AnalysisOpt
   measure_memory(engine);
   apply_roofline(engine, options.peaks);
   summarize(engine);
-  find_problems(engine);
+  find_problems(engine, options.rules);
   return engine;
 }
 

@@ -88,5 +88,7 @@ LatencyChange compare_times(const std::vector<double>& baseline, const std::vect
 // for what it does not understand, with the list of what it does.
 void apply_fail_if(Comparison& comparison, const std::vector<EngineData>& engines,
                    const std::string& expression);
+// Throws what apply_fail_if() would for an expression that it does not understand: before engines run for minutes.
+void check_fail_if(const std::string& expression);
 
 }  // namespace lathe::explorer

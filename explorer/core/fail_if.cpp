@@ -216,4 +216,10 @@ void apply_fail_if(Comparison& comparison, const std::vector<EngineData>& engine
   }
 }
 
+void check_fail_if(const std::string& expression) {
+  Comparison nothing;
+  nothing.pairs.emplace_back();
+  apply_fail_if(nothing, std::vector<EngineData>(2), expression);
+}
+
 }  // namespace lathe::explorer

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs every rule and ranks what they found: by what it can win, then by severity. Rules live in rules_*.cpp, one
+// Runs every rule, the user's too, and ranks what they found: by what it can win, then by severity. Rules live in rules_*.cpp, one
 // function each, and are listed in findings.h.
 #include "explorer/core/findings.h"
 
@@ -24,14 +24,16 @@ void grade(Finding& finding, double total_ms) {
 
 }  // namespace
 
-void find_problems(EngineData& engine) {
+void find_problems(EngineData& engine, const std::vector<UserRule>& rules) {
+  std::vector<Finding> findings = apply_rules(engine, rules);
   for (const auto& rule : finding_rules()) {
-    for (auto& finding : rule(engine)) {
-      if (finding.severity.empty()) finding.severity = "low";
-      grade(finding, engine.statistics.layer_sum_ms.value_or(0));
-      engine.findings.push_back(std::move(finding));
-    }
+    for (auto& finding : rule(engine)) findings.push_back(std::move(finding));
   }
+  for (auto& finding : findings) {
+    if (finding.severity.empty()) finding.severity = "low";
+    grade(finding, engine.statistics.layer_sum_ms.value_or(0));
+  }
+  engine.findings = std::move(findings);
   std::stable_sort(engine.findings.begin(), engine.findings.end(), [](const Finding& a, const Finding& b) {
     if (severity_rank(a.severity) != severity_rank(b.severity))
       return severity_rank(a.severity) > severity_rank(b.severity);

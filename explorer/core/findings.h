@@ -23,6 +23,7 @@ std::vector<Finding> find_layers_below_roof(const EngineData& engine);
 std::vector<Finding> find_small_layers(const EngineData& engine);
 std::vector<Finding> find_unexplained_gap(const EngineData& engine);
 std::vector<Finding> find_noisy_timing(const EngineData& engine);
+std::vector<Finding> find_slower_than_tuned(const EngineData& engine);
 
 // --- rules_types.cpp: precision and layout
 std::vector<Finding> find_reformats(const EngineData& engine);
@@ -41,5 +42,6 @@ std::vector<Finding> find_split_projections(const EngineData& engine);
 std::vector<Finding> find_shape_work(const EngineData& engine);
 std::vector<Finding> find_opaque_blocks(const EngineData& engine);
 std::vector<Finding> find_inaccurate_layers(const EngineData& engine);
+std::vector<Finding> find_held_memory(const EngineData& engine);
 
 }  // namespace lathe::explorer

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Layers become a graph: constants become weights, no-ops become aliases, tensors get producers and consumers, and what
-// a layer is for (compute, reformat, copy, cast, shape, sync, opaque) is named. A constant or no-op that the profile
+// a layer is for (compute, reformat, copy, cast, view, shape, sync, opaque) is named. A constant or no-op that the profile
 // timed stays a layer: nothing that takes time disappears.
 //
 // A tensor name that is written more than once (slices of a concatenation, in-place updates) is one buffer with several
@@ -14,6 +14,7 @@
 
 #include "explorer/core/analyse.h"
 #include "explorer/core/tensor_words.h"
+#include "explorer/core/text.h"
 
 namespace lathe::explorer {
 namespace {
@@ -42,6 +43,7 @@ struct Aliases {
 
 std::string kind_of(const Layer& layer) {
   if (is_one_of(layer.runner, {"signal", "wait", "TrainStation"})) return "sync";
+  if (layer.runner == "View") return "view";  // ours: another name for memory, no work
   if (is_one_of(layer.type,
                 {"shape_call", "Shape", "ShapeOf", "ShapeHostToDevice", "ShapeTensor", "Constant", "entry"}))
     return "shape";
@@ -105,7 +107,7 @@ class TensorTable {
     const auto [found, added] = index_.emplace(use.name, static_cast<int>(engine_.tensors.size()));
     if (added)
       engine_.tensors.push_back(
-          {use.name, use.shape, use.type, use.format, "activation", use.bytes, {}, {}, 0, 0, {}});
+          {use.name, use.shape, use.type, use.format, "activation", use.bytes, {}, {}, 0, 0, {}, {}});
     Tensor& tensor = engine_.tensors[static_cast<size_t>(found->second)];
     if (use.bytes &&
         (!tensor.bytes || *use.bytes > *tensor.bytes)) {  // the largest use stands for the buffer
@@ -153,6 +155,42 @@ Aliases fold_layers(EngineData& engine, std::unordered_map<std::string, bool>& c
   }
   engine.layers = std::move(kept);
   return aliases;
+}
+
+// Tensors that lie in another's memory. A name that no layer has, and a ring in a damaged file, make no alias.
+void place_tensors(EngineData& engine, const TensorTable& table, const Aliases& aliases) {
+  for (const auto& layer : engine.layers) {
+    for (const auto* side : {&layer.inputs, &layer.outputs}) {
+      for (const TensorUse& use : *side) {
+        Tensor& tensor = engine.tensors[static_cast<size_t>(use.tensor)];
+        const auto base = use.inside.empty() ? std::nullopt : table.find(aliases.resolve(use.inside));
+        if (base && *base != use.tensor) tensor.alias_of = base;
+        // An offset inside something unknown places nothing.
+        tensor.offset = use.inside.empty() || tensor.alias_of ? use.offset : std::nullopt;
+      }
+    }
+  }
+  for (auto& tensor : engine.tensors) {
+    size_t steps = 0;
+    while (tensor.alias_of && steps++ < engine.tensors.size()) {
+      const Tensor& base = engine.tensors[static_cast<size_t>(*tensor.alias_of)];
+      if (!base.alias_of) break;
+      tensor.offset =
+          tensor.offset && base.offset ? std::optional(*tensor.offset + *base.offset) : std::nullopt;
+      tensor.alias_of = base.alias_of;
+    }
+    if (steps > engine.tensors.size()) tensor.alias_of = {};
+  }
+}
+
+// Memory lives as long as anything in it.
+void extend_lives(EngineData& engine) {
+  for (const auto& tensor : engine.tensors) {
+    if (!tensor.alias_of) continue;
+    Tensor& base = engine.tensors[static_cast<size_t>(*tensor.alias_of)];
+    base.first = std::min(base.first, tensor.first);
+    base.last = std::max(base.last, tensor.last);
+  }
 }
 
 void connect(EngineData& engine) {
@@ -231,6 +269,7 @@ void build_graph(EngineData& engine) {
     for (auto& use : layer.inputs) take(use, &Tensor::consumers);
     for (auto& use : layer.outputs) take(use, &Tensor::producers);
   }
+  place_tensors(engine, table, aliases);
   resolve_bindings(engine, table);
   guess_roles(engine, constants);
   for (auto& layer : engine.layers) {
@@ -239,6 +278,7 @@ void build_graph(EngineData& engine) {
     name_precisions(layer);
   }
   connect(engine);
+  extend_lives(engine);
 }
 
 void measure_memory(EngineData& engine) {
@@ -247,7 +287,7 @@ void measure_memory(EngineData& engine) {
   std::vector<int64_t> change(count + 1, 0);
   bool unknown = false;
   for (const auto& tensor : engine.tensors) {
-    if (tensor.role == "weights") continue;
+    if (tensor.role == "weights" || tensor.alias_of) continue;
     unknown = unknown || !tensor.bytes;
     change[static_cast<size_t>(tensor.first)] += tensor.bytes.value_or(0);
     change[static_cast<size_t>(tensor.last) + 1] -= tensor.bytes.value_or(0);
@@ -263,7 +303,8 @@ void measure_memory(EngineData& engine) {
   }
   for (size_t t = 0; memory.peak_layer && t < engine.tensors.size(); ++t) {
     const auto& tensor = engine.tensors[t];
-    if (tensor.role != "weights" && tensor.first <= *memory.peak_layer && tensor.last >= *memory.peak_layer)
+    if (tensor.role != "weights" && !tensor.alias_of && tensor.first <= *memory.peak_layer &&
+        tensor.last >= *memory.peak_layer)
       memory.peak_tensors.push_back(static_cast<int>(t));
   }
   std::stable_sort(memory.peak_tensors.begin(), memory.peak_tensors.end(), [&](int a, int b) {
@@ -278,9 +319,15 @@ void measure_memory(EngineData& engine) {
   }
   for (const auto& tensor : engine.tensors)
     memory.weights_bytes += tensor.role == "weights" ? tensor.bytes.value_or(0) : 0;
-  memory.note =
+  const bool placed = memory.arena_bytes.has_value();
+  memory.note = fmt::format(
       "Bytes of tensors between their first and last use, in execution order, inputs and outputs of the "
-      "network included; no scratch memory.";
+      "network "
+      "included; {}; no scratch memory.",
+      placed ? "those that lie in another's memory count once" : "what shares memory is not known");
+  if (placed)
+    memory.note += fmt::format(" The engine allocates {} for activations, inputs and outputs apart.",
+                               binary_text(static_cast<double>(*memory.arena_bytes)));
   if (unknown) memory.note += " Tensors of unknown size count as 0.";
 }
 

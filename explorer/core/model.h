@@ -36,6 +36,9 @@ struct TensorUse {
   std::string type, format;
   std::optional<int64_t> bytes;
   bool is_weights = false;
+  // Where the file says that it lies: in another tensor's memory, "" in the arena; no offset when it does not say.
+  std::string inside;
+  std::optional<int64_t> offset;
 };
 
 struct LayerOrigin {
@@ -93,8 +96,9 @@ struct Tensor {
   std::string type, format, role = "activation";
   std::optional<int64_t> bytes;
   std::vector<int> producers, consumers;
-  int first = 0, last = 0;
-  std::optional<int> alias_of;
+  int first = 0, last = 0;      // of one that others lie in: theirs, too
+  std::optional<int> alias_of;  // in whose memory it lies; that one is no alias
+  std::optional<int64_t> offset;
 };
 
 struct Edge {
@@ -147,6 +151,7 @@ struct Device {
 struct HardwareSample {
   double at_ms = 0;
   std::optional<double> core_mhz, memory_mhz, temperature_c, power_w;
+  std::optional<double> others_percent;  // of the processors, that other programs had
   std::optional<bool> throttled;
 };
 
@@ -173,6 +178,7 @@ struct Memory {
   int64_t peak_bytes = 0, weights_bytes = 0;
   std::optional<int> peak_layer;
   std::vector<int> peak_tensors;
+  std::optional<int64_t> arena_bytes;  // what the engine allocates, when the file says
   std::string note;
 };
 
@@ -192,7 +198,8 @@ struct EngineData {
   std::string name;
   std::vector<Source> sources;
   std::vector<Note> notes;
-  std::string model_name, model_file;
+  std::string model_name, model_file, engine_file;
+  std::string build_settings;  // "level 3, fp32+bf16", when the file says
   Texts model_options, build_options, inference_options;
   Device device;
   std::string hardware_text = "No clocks, temperature or power were recorded.";

@@ -21,6 +21,7 @@ HardwareFile read_hardware(const InputFile& input) {
     take("memory_mhz", sample.memory_mhz);
     take("temperature_c", sample.temperature_c);
     take("power_w", sample.power_w);
+    take("others_percent", sample.others_percent);
     if (const auto throttled = at.find("throttled")) {
       if (!throttled->json().is_boolean()) throttled->fail("true or false");
       sample.throttled = throttled->json().get<bool>();

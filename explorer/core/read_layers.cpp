@@ -38,7 +38,8 @@ void read_type(const JsonAt& at, std::string& type, std::string& format) {
   auto datatype = at.find("Datatype");
   if (!datatype) datatype = at.find("DataType");
   if (datatype) type = element_type(datatype->text());
-  if (joint) {
+  // A bare "Float" says nothing of the layout; where the file has that apart, it is the one to show.
+  if (joint && (!split || joint->text().find(' ') != std::string::npos)) {
     format = joint->text();
   } else if (split) {
     format = split->text();
@@ -53,6 +54,12 @@ TensorUse read_tensor(const JsonAt& at) {
   if (const auto dims = at.find("Dimensions")) tensor.shape = dims->integers();
   read_type(at, tensor.type, tensor.format);
   if (at.find("Dimensions")) tensor.bytes = tensor_bytes(tensor.shape, tensor.type, tensor.format);
+  if (const auto inside = at.find("AliasOf")) {
+    tensor.inside = inside->text();
+    tensor.offset = at.at("AliasOffset").integer();
+  } else if (const auto offset = at.find("ArenaOffset")) {
+    tensor.offset = offset->integer();
+  }
   return tensor;
 }
 
@@ -215,6 +222,8 @@ LayerFile read_layers(const InputFile& input) {
   if (root.json().is_object()) {
     read_bindings(root, file);
     file.producer = text_or(root, "Producer", "");
+    file.settings = text_or(root, "BuildSettings", "");
+    if (const auto bytes = root.find("ArenaBytes")) file.arena_bytes = bytes->integer();
   }
   for (size_t i = 0; i < file.layers.size(); ++i) file.layers[i].file_position = static_cast<int>(i);
   file.dialect = file.names_only ? "names-only" : dialect_of(root, file.layers);

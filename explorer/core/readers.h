@@ -33,7 +33,8 @@ struct LayerFile {
   bool names_only = false;
   std::vector<Layer> layers;  // constants and no-ops included, of all shape profiles
   std::vector<Binding> bindings;
-  std::string producer;  // "" when the file does not say
+  std::string producer, settings;  // "" when the file does not say
+  std::optional<int64_t> arena_bytes;
 };
 LayerFile read_layers(const InputFile& file);
 // The [profile N] suffix of a name; 0 without one.

@@ -38,6 +38,10 @@ Peaks estimate_peaks(const EngineData& engine) {
 
 void place_layer(Layer& layer, const Peaks& peaks) {
   Roofline& roof = layer.roofline;
+  if (layer.kind == "view") {  // nothing to bound
+    roof.verdict = "none";
+    return;
+  }
   const auto peak = peaks.flops_per_s.find(layer.precision);
   const auto bytes = layer.bytes();
   std::optional<double> compute_ms, memory_ms;

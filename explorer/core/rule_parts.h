@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the rules share: words for layers and numbers, sums over layers.
+// What the rules share: words for layers and numbers, sums over layers, commands to try.
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,20 @@ std::vector<int> layers_where(const EngineData& engine, const std::function<bool
 // The slowest of `layers`, one line each with `say`.
 std::vector<std::string> slowest_lines(const EngineData& engine, std::vector<int> layers,
                                        const std::function<std::string(const Layer&)>& say, size_t count = 3);
+// "FP32", "BF16" ...: what the builder was allowed to use, {} when the files do not say.
+std::set<std::string> allowed_types(const EngineData& engine);
+// The level of the tuner, when the file says.
+std::optional<int> optimization_level(const EngineData& engine);
+// "trtexec --onnx=... SHAPES TYPES flags --saveEngine=...": builds the same engine anew, with `flags` besides. Files that
+// are not known are called model.onnx and model.engine. Empty when the engine was built with all of `flags` already.
+std::string build_command(const EngineData& engine, const std::string& flags);
+// "trtexec --loadEngine=... SHAPES flags"
+std::string run_command(const EngineData& engine, const std::string& flags);
+// "lathe diff model engine SHAPES"
+std::string diff_command(const EngineData& engine);
+// "lathe retune engine -o new.engine"
+std::string retune_command(const EngineData& engine);
+
 bool is_convolution(const Layer& layer);
 bool is_matmul(const Layer& layer);
 

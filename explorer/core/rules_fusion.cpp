@@ -34,7 +34,7 @@ std::vector<Finding> find_unfused_pointwise(const EngineData& engine) {
   f.action =
       "Look why each was not fused: a result with several readers, a broadcast, another type, or an unknown "
       "chain of operators.";
-  f.command = "trtexec --onnx=MODEL --verbose | grep -i fusion";
+  f.command = build_command(engine, "--skipInference --verbose") + " | grep -i fusion";
   return {f};
 }
 
@@ -87,8 +87,12 @@ std::vector<Finding> find_shape_work(const EngineData& engine) {
   f.layers = layers;
   f.gain_ms = time;
   f.gain_basis = "their whole time, with constant shapes";
-  f.action = "Fix the shapes that do not change.";
-  f.command = "trtexec --onnx=MODEL --shapes=input:1x3x224x224";
+  f.action = "Fix the shapes that do not change, here to those of the run.";
+  EngineData fixed = engine;
+  for (auto& binding : fixed.bindings) {
+    if (!binding.profiles.empty()) binding.profiles = {{binding.shape, binding.shape, binding.shape}};
+  }
+  f.command = build_command(fixed, "--skipInference");
   return {f};
 }
 
@@ -118,8 +122,8 @@ std::vector<Finding> find_inaccurate_layers(const EngineData& engine) {
                        *l.error->limit);
   });
   f.layers = layers;
-  f.action = "Keep these layers in FP32 and compare again.";
-  f.command = "lathe diff MODEL ENGINE";
+  f.action = "Build without the narrow type, or keep these nodes in FP32 in the model, and compare again.";
+  f.command = diff_command(engine);
   return {f};
 }
 

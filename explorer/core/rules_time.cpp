@@ -17,7 +17,7 @@ std::vector<FindingRule> finding_rules() {
           find_float_after_int8,   find_slow_types,        find_no_matrix_unit,
           find_channel_alignment,  find_gemm_alignment,    find_unfused_pointwise,
           find_split_projections,  find_shape_work,        find_opaque_blocks,
-          find_inaccurate_layers};
+          find_inaccurate_layers,  find_slower_than_tuned, find_held_memory};
 }
 
 // One layer with a tenth of the time: no gain is claimed, it is where to look first.
@@ -72,8 +72,12 @@ std::vector<Finding> find_layers_below_roof(const EngineData& engine) {
   f.layers = slow;
   f.gain_ms = gain.value();
   f.gain_basis = "time above what 80 % of the roof would take";
-  f.action = "Give the tuner more time and levels, or look at the tactics that it refused (--verbose).";
-  f.command = "trtexec --onnx=MODEL --saveEngine=ENGINE --builderOptimizationLevel=5";
+  f.command = build_command(engine, "--builderOptimizationLevel=5");
+  f.action =
+      f.command.empty()
+          ? "The tuner had all its levels: see with --verbose which tactics it refused, and why; a narrower "
+            "type or another batch may suit the device better."
+          : "Let the tuner try more tactics, and look at those that it refused (--verbose).";
   return {f};
 }
 
@@ -99,14 +103,21 @@ std::vector<Finding> find_small_layers(const EngineData& engine) {
   f.gain_basis = "half of their time, which is the cost of starting them";
   f.action = engine.device.kind == "cpu" ? "Raise the batch, or simplify the graph so that they fuse."
                                          : "Capture a graph, so that launches cost less; raise the batch.";
-  f.command = engine.device.kind == "cpu" ? "" : "trtexec --loadEngine=ENGINE --useCudaGraph";
+  f.command = engine.device.kind == "cpu" ? "" : run_command(engine, "--useCudaGraph");
   return {f};
 }
 
 std::vector<Finding> find_unexplained_gap(const EngineData& engine) {
   const auto& s = engine.statistics;
   if (!s.gap_ms || !s.engine_latency_ms || *s.engine_latency_ms <= 0) return {};
-  const double share = *s.gap_ms / *s.engine_latency_ms;
+  // Runs that something disturbed say nothing of the engine; find_noisy_timing speaks of them.
+  ExactSum rest;
+  double idle = 0;
+  for (const auto& part : s.gap_parts) {
+    if (part.name != "disturbed_runs") rest.add(part.ms);
+    if (part.name == "idle_or_launch") idle = part.ms;
+  }
+  const double share = rest.value() / *s.engine_latency_ms;
   if (std::fabs(share) < 0.1) return {};
   Finding f{
       "sum-differs-from-latency",
@@ -115,28 +126,94 @@ std::vector<Finding> find_unexplained_gap(const EngineData& engine) {
   f.evidence.push_back(fmt::format("engine {:g} ms (mean), layers {:g} ms (sum of averages)",
                                    *s.engine_latency_ms, s.layer_sum_ms.value_or(0)));
   for (const auto& part : s.gap_parts) f.evidence.push_back(fmt::format("{:+g} ms: {}", part.ms, part.text));
-  if (*s.gap_ms > 0) {
-    f.gain_ms = *s.gap_ms;
-    f.gain_basis = "time in which no layer runs";
-    f.action = "Launch less, or capture a graph.";
-    f.command = "trtexec --loadEngine=ENGINE --useCudaGraph --useSpinWait";
-  } else {
+  if (idle <= 0) {
     f.action = "Trust the shares of the layers, not their sum.";
+    return {f};
+  }
+  f.gain_ms = round_ms(idle);
+  f.gain_basis = "time in which no layer runs";
+  if (engine.device.kind == "cpu") {
+    f.action =
+        "Threads wait between layers: see whether fewer of them are as fast, and keep others off the "
+        "machine.";
+    f.command = run_command(engine, "--cpuThreads=1 --separateProfileRun --dumpProfile");
+  } else {
+    f.action = "Launch less, or capture a graph.";
+    f.command = run_command(engine, "--useCudaGraph --useSpinWait");
   }
   return {f};
 }
 
+// Runs of the engine that differ from each other, and layers whose mean is far above their median: something else had the
+// machine for a while.
 std::vector<Finding> find_noisy_timing(const EngineData& engine) {
-  const auto& compute = engine.statistics.compute;
-  if (!compute || !compute->variation_percent || *compute->variation_percent < 10) return {};
+  const auto& s = engine.statistics;
+  const double spread = s.compute ? s.compute->variation_percent.value_or(0) : 0;
+  const double above = s.layer_median_sum_ms && *s.layer_median_sum_ms > 0
+                           ? 100 * (s.layer_sum_ms.value_or(0) / *s.layer_median_sum_ms - 1)
+                           : 0;
+  double others = 0;
+  size_t readings = 0;
+  for (const auto& sample : engine.hardware_samples) {
+    if (sample.others_percent) others += *sample.others_percent, ++readings;
+  }
+  if (readings > 0) others /= static_cast<double>(readings);
+  if (spread < 10 && above < 10 && others < 10) return {};
   Finding f{"noisy-timing",
-            fmt::format("Times vary by {:.0f} % from run to run", *compute->variation_percent), "info",
-            "high"};
-  f.evidence.push_back(fmt::format("{} queries: min {:g}, median {:g}, p99 {:g}, max {:g} ms", compute->count,
-                                   compute->min_ms, compute->median_ms,
-                                   compute->p99_ms.value_or(compute->max_ms), compute->max_ms));
-  f.action = "Lock the clocks, keep others off the machine, measure longer; use medians.";
-  f.command = "trtexec --loadEngine=ENGINE --warmUp=1000 --duration=10";
+            spread >= 10  ? fmt::format("Times vary by {:.0f} % from run to run", spread)
+            : above >= 10 ? fmt::format("The layers' means are {:.0f} % above their medians", above)
+                          : "The machine had other work while it measured",
+            "info", "high"};
+  if (s.compute && s.compute->count > 0)
+    f.evidence.push_back(fmt::format("{} queries: min {:g}, median {:g}, p99 {:g}, max {:g} ms",
+                                     s.compute->count, s.compute->min_ms, s.compute->median_ms,
+                                     s.compute->p99_ms.value_or(s.compute->max_ms), s.compute->max_ms));
+  if (s.layer_median_sum_ms)
+    f.evidence.push_back(fmt::format("layers: {:g} ms by their averages, {:g} ms by their medians",
+                                     round_ms(s.layer_sum_ms.value_or(0)), round_ms(*s.layer_median_sum_ms)));
+  if (readings > 0)
+    f.evidence.push_back(
+        fmt::format("other programs had {:.0f} % of the processors ({} readings)", others, readings));
+  f.layers = layers_where(engine, [](const Layer& l) {
+    return l.time && l.time->median_ms && *l.time->median_ms > 0 &&
+           l.time->average_ms > 1.5 * *l.time->median_ms;
+  });
+  f.action = "Lock the clocks, keep others off the machine, measure longer; until then use medians.";
+  f.command = run_command(engine, "--warmUp=1000 --duration=10");
+  return {f};
+}
+
+// The builder timed each tactic by itself; a layer that needs much longer in the engine finds its data or its threads in
+// another state there. Medians, so that a disturbed run is no reason.
+std::vector<Finding> find_slower_than_tuned(const EngineData& engine) {
+  const auto tuned_ms = [](const Layer& l) {
+    const auto found = l.attributes.find("TacticTimeMs");
+    return found != l.attributes.end() && found->is_number() ? found->get<double>() : 0.0;
+  };
+  const auto lost_ms = [&](const Layer& l) {
+    const double tuned = tuned_ms(l);
+    if (tuned <= 0 || !l.time || !l.time->median_ms) return 0.0;
+    return *l.time->median_ms > 1.3 * tuned ? *l.time->median_ms - tuned : 0.0;
+  };
+  const auto layers = layers_where(engine, [&](const Layer& l) { return lost_ms(l) > 0; });
+  double lost = 0;
+  for (const int i : layers) lost += lost_ms(engine.layers[static_cast<size_t>(i)]);
+  if (layers.empty() || lost < 0.05 * engine.statistics.layer_sum_ms.value_or(0)) return {};
+  Finding f{"slower-than-tuned",
+            fmt::format("Slower than when the builder chose: {}", count_text(layers.size(), "layer")), "",
+            "medium"};
+  f.evidence = slowest_lines(engine, layers, [&](const Layer& l) {
+    return fmt::format("{}: {:g} ms (median), {:g} ms when {} was chosen", short_name(l), *l.time->median_ms,
+                       tuned_ms(l), l.tactic);
+  });
+  f.layers = layers;
+  f.gain_ms = round_ms(lost);
+  f.gain_basis = "their medians above the times that decided";
+  f.action =
+      "The machine was in another state then: clocks, threads, others at work, operands in a cache. Run "
+      "again when it is "
+      "quiet; if it stays, time the tactics anew here.";
+  f.command = retune_command(engine);
   return {f};
 }
 

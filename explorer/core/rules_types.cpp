@@ -38,11 +38,54 @@ std::array<int64_t, 2> channels_of(const Layer& layer) {
   return {channels(layer.inputs), channels(layer.outputs)};
 }
 
+// A Cast that the model asks for; what the builder put in has no ONNX node.
+bool is_models_own(const Layer& layer) {
+  return layer.type != "Reformat" && !layer.origins.empty() && !layer.origins_from_name;
+}
+
+// "fp16:chw,fp32:chw" for the network's inputs or outputs, with the types into which reformats turn them, or from which.
+// Empty when no reformat touches them, and for layouts that the flag has no plain word for.
+std::string io_formats(const EngineData& engine, const std::vector<int>& reformats, const std::string& io) {
+  std::string text;
+  bool changed = false;
+  for (const auto& binding : engine.bindings) {
+    if (binding.io != io) continue;
+    std::string type = binding.type;
+    for (const int i : reformats) {
+      const Layer& layer = engine.layers[static_cast<size_t>(i)];
+      if (layer.inputs.empty() || layer.outputs.empty()) continue;
+      const TensorUse& outer = io == "input" ? layer.inputs[0] : layer.outputs[0];
+      const TensorUse& inner = io == "input" ? layer.outputs[0] : layer.inputs[0];
+      if (outer.tensor != binding.tensor || inner.type == outer.type) continue;
+      type = inner.type;
+      changed = true;
+    }
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kWords = {
+        {{"FP32", "fp32"}, {"FP16", "fp16"}, {"BF16", "bf16"}, {"INT8", "int8"}, {"INT32", "int32"}}};
+    const auto word =
+        std::find_if(kWords.begin(), kWords.end(), [&](const auto& w) { return w.first == type; });
+    if (word == kWords.end()) return "";
+    text += fmt::format("{}{}:chw", text.empty() ? "" : ",", word->second);
+  }
+  return changed ? fmt::format("--{}IOFormats={}", io, text) : "";
+}
+
+// Ours binds in the model's types only; TensorRT's engines can take and give others.
+std::string reformat_command(const EngineData& engine, const std::vector<int>& reformats) {
+  std::string flags;
+  for (const char* io : {"input", "output"}) {
+    if (engine.sources.front().dialect == "lathe") break;
+    const std::string formats = io_formats(engine, reformats, io);
+    flags += (flags.empty() || formats.empty() ? "" : " ") + formats;
+  }
+  return build_command(engine, flags.empty() ? "--builderOptimizationLevel=5" : flags);
+}
+
 }  // namespace
 
 std::vector<Finding> find_reformats(const EngineData& engine) {
-  const auto layers =
-      layers_where(engine, [](const Layer& l) { return l.kind == "reformat" || l.kind == "cast"; });
+  const auto layers = layers_where(
+      engine, [](const Layer& l) { return (l.kind == "reformat" || l.kind == "cast") && !is_models_own(l); });
   if (layers.empty()) return {};
   const double time = time_of(engine, layers);
   Finding f{"reformats", fmt::format("Changes of layout or type: {}", count_text(layers.size(), "layer")),
@@ -56,10 +99,14 @@ std::vector<Finding> find_reformats(const EngineData& engine) {
     f.gain_ms = time;
     f.gain_basis = "their whole time, if neighbours agree on layout and type";
   }
-  f.action =
-      "Give inputs and outputs in the type and layout that the engine uses inside; keep neighbouring layers "
-      "in one type.";
-  f.command = "trtexec --onnx=MODEL --inputIOFormats=fp16:chw --outputIOFormats=fp16:chw";
+  f.command = reformat_command(engine, layers);
+  f.action = f.command.find("IOFormats") != std::string::npos
+                 ? "Give inputs and take outputs in the type that the engine uses inside."
+             : f.command.empty() ? "The tuner had all its levels and found them cheaper than the kernels "
+                                   "that need none: only a narrower "
+                                   "choice of types or a wider one changes that."
+                                 : "They are the price of faster kernels beside them, as far as the tuner "
+                                   "looked: let it look further.";
   return {f};
 }
 
@@ -167,19 +214,35 @@ std::vector<Finding> find_slow_types(const EngineData& engine) {
   });
   if (layers.empty()) return {};
   const double time = time_of(engine, layers);
+  // When the builder could have used the type it did not find it faster, whatever the peaks say.
+  const auto allowed = allowed_types(engine);
+  const bool refused = allowed.contains(faster) ||
+                       std::any_of(engine.layers.begin(), engine.layers.end(), [&](const Layer& l) {
+                         return l.precision == faster && (is_convolution(l) || is_matmul(l));
+                       });
   Finding f{"float32-matrix-work",
-            fmt::format("FP32 where {} is {:.1f}x faster: {}", faster, peak / fp32->second,
-                        count_text(layers.size(), "layer")),
-            "low", "medium"};
+            refused
+                ? fmt::format("FP32 although {} was allowed: {}", faster, count_text(layers.size(), "layer"))
+                : fmt::format("FP32 where {} is {:.1f}x faster: {}", faster, peak / fp32->second,
+                              count_text(layers.size(), "layer")),
+            refused ? "info" : "low", "medium"};
   f.evidence = slowest_lines(engine, layers, [](const Layer& l) {
     return fmt::format("{}: {:g} ms", short_name(l), l.average_ms().value_or(0));
   });
   f.layers = layers;
+  if (refused) {
+    f.command = build_command(engine, "--builderOptimizationLevel=5");
+    f.action =
+        f.command.empty()
+            ? fmt::format("The tuner had all its levels and found no faster {} kernel for them.", faster)
+            : fmt::format("The tuner found no faster {} kernel for them at its level: let it look further.",
+                          faster);
+    return {f};
+  }
   if (time > 0) f.gain_ms = round_ms(time * (1 - fp32->second / peak));
   f.gain_basis = "their time, by the ratio of the peaks";
   f.action = fmt::format("Let the builder use {}; check the accuracy with `lathe diff`.", faster);
-  f.command =
-      fmt::format("trtexec --onnx=MODEL --{} --saveEngine=ENGINE", faster == "BF16" ? "bf16" : "fp16");
+  f.command = build_command(engine, faster == "BF16" ? "--bf16" : "--fp16");
   return {f};
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -64,6 +65,15 @@ void summarize_series_of(EngineData& engine) {
   s.throughput_qps = leading_number(value_of(s.summary, "Throughput"));
 }
 
+double round_digits(double value) {
+  return std::strtod(fmt::format("{:.3e}", value).c_str(), nullptr);
+}
+
+void sort_parts(Statistics& s) {
+  std::stable_sort(s.gap_parts.begin(), s.gap_parts.end(),
+                   [](const GapPart& a, const GapPart& b) { return std::fabs(a.ms) > std::fabs(b.ms); });
+}
+
 // Streams that run beside each other make the layer sum larger than the engine's latency; clocks read between layers,
 // too; gaps between launches make it smaller. Means are compared: only they add up, a sum of medians is the median of
 // nothing.
@@ -73,6 +83,21 @@ void explain_gap(EngineData& engine) {
   if (!layers_ms || !s.engine_latency_ms) return;
   s.gap_ms = exact_difference(*s.engine_latency_ms, *layers_ms);
   double rest = *s.gap_ms;
+  // A mean is above its median when something took the machine away for a while; each of the two runs had its own such
+  // moments. What is left is the engine's.
+  const auto& median = s.compute ? std::optional(s.compute->median_ms) : std::nullopt;
+  if (median && *median > 0 && s.layer_median_sum_ms && *s.layer_median_sum_ms > 0) {
+    const double engine_ms = exact_difference(*s.engine_latency_ms, *median);
+    const double layer_ms = exact_difference(*layers_ms, *s.layer_median_sum_ms);
+    const double disturbed = exact_difference(engine_ms, layer_ms);
+    if (std::fabs(disturbed) >= 0.02 * *s.engine_latency_ms) {
+      s.gap_parts.push_back(
+          {"disturbed_runs", disturbed,
+           fmt::format("Slow runs lift the engine's mean {:g} ms above its median, the layers' by {:g} ms.",
+                       round_digits(engine_ms), round_digits(layer_ms))});
+      rest = exact_difference(rest, disturbed);
+    }
+  }
   std::map<int64_t, ExactSum> streams;
   for (const auto& layer : engine.layers) {
     if (layer.time) streams[layer.stream].add(layer.time->average_ms);
@@ -87,7 +112,7 @@ void explain_gap(EngineData& engine) {
                      streams.size())});
     rest = exact_difference(rest, overlap);
   }
-  if (rest == 0) return;
+  if (rest == 0) return sort_parts(s);
   if (rest > 0) {
     s.gap_parts.push_back(
         {"idle_or_launch", rest,
@@ -101,8 +126,7 @@ void explain_gap(EngineData& engine) {
                            "The profiled run was much slower than the timed one: other clocks, other load, "
                            "or no graph capture while profiling."});
   }
-  std::stable_sort(s.gap_parts.begin(), s.gap_parts.end(),
-                   [](const GapPart& a, const GapPart& b) { return std::fabs(a.ms) > std::fabs(b.ms); });
+  sort_parts(s);
 }
 
 void sum_layers(EngineData& engine) {

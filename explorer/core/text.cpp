@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace lathe::explorer {
 namespace {
@@ -39,6 +40,28 @@ std::string wrapped(const std::string& first, const std::string& rest, const std
     }
     line += (empty ? "" : " ") + word;
     empty = false;
+  }
+  return result + line + "\n";
+}
+
+// A command that can still be copied: broken between its words, with a backslash at the end of each line but the last.
+// Words in quotes stay whole.
+std::string command_lines(const std::string& command) {
+  std::string result, line = "     $", word;
+  bool quoted = false;
+  char before = ' ';
+  for (const char c : command + " ") {
+    quoted = quoted != (c == '\'' && before != '\\');
+    before = c;
+    if (c != ' ' || quoted) {
+      word += c;
+      continue;
+    }
+    if (text_width(line) + 1 + text_width(word) > kWidth - 2) {
+      result += line + " \\\n";
+      line = "      ";
+    }
+    line += " " + std::exchange(word, "");
   }
   return result + line + "\n";
 }
@@ -152,7 +175,7 @@ void add_slowest(std::string& text, const EngineData& engine, const Painter& pai
 void add_bars(std::string& text, const std::vector<Group>& groups, const std::string& title,
               const Painter& paint) {
   constexpr size_t kName = 22, kBar = 24, kRows = 12;
-  if (groups.empty()) return;
+  if (groups.empty() || (groups.size() == 1 && groups.front().key.empty())) return;  // names alone
   const bool timed = groups.front().time_ms.has_value();
   double most = 0;
   for (const auto& group : groups)
@@ -185,7 +208,7 @@ void add_findings(std::string& text, const EngineData& engine, const Painter& pa
     text += paint.severity(wrapped(head, "     ", title), finding.severity);
     for (const auto& line : finding.evidence) text += wrapped("     - ", "       ", line);
     if (!finding.action.empty()) text += wrapped("     ", "     ", finding.action);
-    if (!finding.command.empty()) text += "     $ " + finding.command + "\n";
+    if (!finding.command.empty()) text += command_lines(finding.command);
   }
 }
 

@@ -11,13 +11,16 @@
 namespace lathe::explorer {
 
 // Summary, slowest layers, bars by type and precision, findings; for several engines the comparison first. `colour`: escape
-// sequences, for a terminal only. No line is longer than 80 characters except a command to copy.
+// sequences, for a terminal only. No line is longer than 80 characters; commands to copy are broken with backslashes.
 std::string summary_text(const Analysis& analysis, bool colour);
 
 std::string summary_markdown(const Analysis& analysis);
 
 // One test case per condition of --fail-if, or one that says what was compared.
 std::string summary_junit(const Analysis& analysis);
+
+// For Perfetto (ui.perfetto.dev) and chrome://tracing.
+std::string trace_json(const Analysis& analysis);
 
 // --- parts that the views share
 // "12.3 GFLOP/s", "97.5 MiB"

@@ -77,13 +77,18 @@ std::string fill_template(std::string_view page, std::string_view analysis_json)
   return out;
 }
 
+void require_report_page() {
+  if (!report_template().empty()) return;
+  throw_input_error(
+      "This build of Lathe carries no report page: npm's packages for it were not there when it was built. "
+      "Run "
+      "`tools/setup-web.sh page` (it says so when npm's registry is out of reach), then configure and build "
+      "again "
+      "(`make build` does all three); text and JSON output work without it.");
+}
+
 std::string report_page(std::string_view analysis_json) {
-  if (report_template().empty()) {
-    throw_input_error(
-        "This build of Lathe carries no report page, because npm's registry was out of reach when it was "
-        "built. "
-        "Run `tools/setup-web.sh page` and build again; text and JSON output work without it.");
-  }
+  require_report_page();
   return fill_template(report_template(), analysis_json);
 }
 

@@ -86,7 +86,7 @@ def check_graph(t, engine, what):
             t.check(tensor["first"] <= reader <= tensor["last"] or tensor["role"] == "weights", f"{what}: {tensor['name']} is read outside of its life")
     for edge in engine["edges"]:
         t.check(edge["from"] is None or edge["to"] is None or edge["from"] < edge["to"], f"{what}: edge {edge} goes backwards")
-    alive = [sum(x["bytes"] or 0 for x in engine["tensors"] if x["role"] != "weights" and x["first"] <= i <= x["last"]) for i in range(len(engine["layers"]))]
+    alive = [sum(x["bytes"] or 0 for x in engine["tensors"] if x["role"] != "weights" and x["alias_of"] is None and x["first"] <= i <= x["last"]) for i in range(len(engine["layers"]))]
     t.check(alive == engine["memory"]["steps"], f"{what}: memory steps are not the sum of lifetimes")
     t.check(max(alive, default=0) == engine["memory"]["peak_bytes"], f"{what}: the peak is not the largest step")
 
@@ -162,6 +162,34 @@ def damaged(t):
             words = ["cut.json"] if role == "layers" else [paths["layers"], "cut.json"]
             process = t.run("explore", *words, code=1)
             t.check(process.stderr.startswith("lathe: ") and "cut.json" in process.stderr and process.stderr.count("\n") == 1, f"cut {role}: {process.stderr}")
+    wrong_fields(t, paths)
+    for text in ("{}", "[]", "3", '"layers"', '{"name": "package", "version": "1.0"}', '[{"type": "Feature"}]', '{"Layers": {}}', '{"Layers": [3]}', "\x00\x01", ""):
+        (t.folder / "foreign.json").write_text(text)
+        process = t.run("explore", "foreign.json", code=1)
+        t.check("foreign.json" in process.stderr and process.stderr.count("\n") == 1, f"{text!r}: {process.stderr}")
+
+
+def wrong_fields(t, paths):
+    """A field of another type than it should be: read, or one line with file and field."""
+    plan = json.loads(paths["layers"].read_text())
+    layer = plan["Layers"][1]
+    layer.update({"Flops": 1, "BytesRead": 1, "BytesWritten": 1, "OnnxNodes": [{"Name": "n"}]})
+    layer["Outputs"][0].update({"ArenaOffset": 0})
+    layer["Inputs"][0].update({"AliasOf": "x", "AliasOffset": 0})
+    plan.update({"ArenaBytes": 1, "BuildSettings": "level 0, fp32"})
+    refused = 0
+    for holder in (plan, layer, layer["Inputs"][0], layer["Outputs"][0], layer["OnnxNodes"][0]):
+        for key in list(holder):
+            kept = holder[key]
+            for value in ({}, "x", -1.5, None):
+                holder[key] = value
+                (t.folder / "wrong.json").write_text(json.dumps(plan))
+                process = subprocess.run([str(t.lathe), "explore", "wrong.json", "--json", "-"], cwd=t.folder, capture_output=True, text=True)
+                named = process.returncode == 1 and "wrong.json" in process.stderr and key in process.stderr and process.stderr.count("\n") == 1
+                refused += named
+                t.check(process.returncode == 0 or named, f"{key} = {value!r}: exit {process.returncode}, {process.stderr}")
+            holder[key] = kept
+    t.check(refused > 30, f"only {refused} wrong fields were refused")
 
 
 def own_engines(t):
@@ -195,9 +223,34 @@ def own_engines(t):
             t.check(abs(layer["roofline"]["roof_ms"] - roof) <= 1e-12 * roof, f"{layer['name']}: roof {layer['roofline']['roof_ms']}, by hand {roof}")
     t.check("--peaks" in t.run("explore", *files["fp32"], "--peaks=FP32=fast", code=1).stderr, "a wrong peak is not explained")
     check_page(t)
-    text = t.run("explore", "fp32.engine", *run, "--peaks=estimate", "--text").stdout
-    t.check(all(len(line) <= 80 or line.startswith("     $ ") for line in text.splitlines()) and "The ten slowest layers" in text, "the text is too wide")
+    text = t.run("explore", "fp32.engine", *run, "--peaks=estimate", "--text", "--trace=trace.json").stdout
+    t.check(all(len(line) <= 80 for line in text.splitlines()) and "The ten slowest layers" in text, "the text is too wide")
     t.check("\x1b" not in text, "colour without a terminal")
+    spans = [e for e in json.loads((t.folder / "trace.json").read_text())["traceEvents"] if e["ph"] == "X"]
+    t.check(len(spans) > 40 and all(a["ts"] <= b["ts"] for a, b in zip(spans, spans[1:])), "the trace is not in order")
+    check_memory(t, engine)
+    sweep = t.analyse("fp32.engine", *run, "--peaks=estimate", "--sweep=input:1x3x224x224;input:1x3x224x224")
+    t.check([e["name"] for e in sweep["engines"]] == ["fp32 1x3x224x224", "fp32 1x3x224x224 (2)"] and sweep["comparison"], f"sweep: {[e['name'] for e in sweep['engines']]}")
+
+
+def check_memory(t, engine):
+    """What our file says of the arena: nothing in it overlaps what is alive with it, views lie inside, and all fits."""
+    owners = [x for x in engine["tensors"] if x["alias_of"] is None and x["offset"] is not None]
+    arena = engine["memory"]["arena_bytes"]
+    t.check(len(owners) > 20 and any(x["alias_of"] is not None for x in engine["tensors"]), "places of tensors are not known")
+    for i, a in enumerate(owners):
+        t.check(a["offset"] + a["bytes"] <= arena, f"{a['name']} ends outside of the arena")
+        for b in owners[:i]:
+            together = a["first"] <= b["last"] and b["first"] <= a["last"]
+            apart = a["offset"] + a["bytes"] <= b["offset"] or b["offset"] + b["bytes"] <= a["offset"]
+            t.check(apart or not together, f"{a['name']} and {b['name']} lie over each other")
+    for x in engine["tensors"]:
+        if x["alias_of"] is not None and x["offset"] is not None:
+            t.check(x["offset"] + x["bytes"] <= engine["tensors"][x["alias_of"]]["bytes"], f"{x['name']} is larger than what it lies in")
+    caller = sum(x["bytes"] for x in engine["tensors"] if x["role"] in ("input", "output"))
+    t.check(engine["memory"]["peak_bytes"] <= arena + caller, f"peak {engine['memory']['peak_bytes']}, arena {arena}")
+    t.check(any(s["others_percent"] is not None for s in engine["hardware_state"]["samples"]) or not engine["hardware_state"]["samples"], "no load was read")
+    t.check(all(layer["roofline"]["verdict"] == "none" and layer["bytes_read"] in (0, None) for layer in engine["layers"] if layer["kind"] == "view"), "views move bytes")
 
 
 def check_counts(t, engine, layer_file):
@@ -312,7 +365,7 @@ def check_hardware(t, engine, file):
 def given_hardware(t):
     """Readings of a GPU: in the analysis, in the text, and errors with file and field."""
     paths = dialects.write_all(t.folder)[10]
-    samples = [{"at_ms": 100.0 * i, "core_mhz": 1410 - 15 * i, "memory_mhz": 1215, "temperature_c": 40 + i, "power_w": 250.5, "throttled": i == 2} for i in range(3)]
+    samples = [{"at_ms": 100.0 * i, "core_mhz": 1410 - 15 * i, "memory_mhz": 1215, "temperature_c": 40 + i, "power_w": 250.5, "others_percent": 12.5, "throttled": i == 2} for i in range(3)]
     (t.folder / "h.json").write_text(json.dumps({"schema": "lathe-hardware", "text": "3 readings of the GPU in 0.2 s.", "samples": samples}))
     engine = t.analyse(paths["layers"], paths["profile"], "h.json")["engines"][0]
     t.check(engine["hardware_state"]["samples"] == samples, "samples are changed")

@@ -303,6 +303,13 @@ test("a report of real engines", () => open("real", async (page) => {
     await page.waitForTimeout(60);
     await page.screenshot({ path: `${folder}/real_${view}.png` });
   }
+  // The last engine chosen: tensors inside others' memory are no bars, and the engine's own arena is named.
+  const last = real.engines.at(-1);
+  await tab(page, "memory");
+  assert.ok(last.tensors.some((tensor) => tensor.alias_of !== null));
+  const owners = last.tensors.filter((tensor) => tensor.alias_of === null && tensor.role !== "weights" && tensor.bytes > 0);
+  assert.equal(await page.locator(".buffer").count(), owners.length);
+  assert.match(await text(page, ".view.memory"), /Bars stand where the engine puts them/);
   await tab(page, "compare");
   const [pair] = real.comparison.pairs;
   const bars = await page.locator(".fall").count();
