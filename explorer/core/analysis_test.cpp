@@ -313,6 +313,19 @@ TEST(Analysis, FindingsAreRankedAndKeepAllHazards) {
   }
 }
 
+TEST(Analysis, RunnersTellWhereThereIsNoTactic) {
+  const auto flagged = [](const std::string& runner) {
+    const auto engine = analyse(
+        {layers_file({layer("c", runner, tensor("x", "1,8,8,8", "Int8"), tensor("h", "1,8,8,8", "Int8"),
+                            R"(, "ParameterType": "Convolution", "Kernel": [3,3], "Groups": 8)")},
+                     "\"x\",\"h\"")});
+    return std::any_of(engine.findings.begin(), engine.findings.end(),
+                       [](const Finding& f) { return f.id == "no-tensor-core"; });
+  };
+  EXPECT_TRUE(flagged("CudaDepthwiseConvolution"));
+  EXPECT_FALSE(flagged("CaskConvolution"));
+}
+
 TEST(Analysis, ManyLayersTakeNoTime) {
   std::vector<std::string> layers;
   std::vector<std::pair<std::string, double>> times;

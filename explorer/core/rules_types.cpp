@@ -255,9 +255,15 @@ std::vector<Finding> find_no_matrix_unit(const EngineData& engine) {
     }
     return false;
   };
+  // A convolution without a tactic has its runner for a name (CudaDepthwiseConvolution); Cask's runners are many kernels.
+  const auto kernel_of = [](const Layer& l) {
+    const bool runner_tells = is_convolution(l) && !l.runner.starts_with("Cask");
+    return l.tactic.empty() && runner_tells ? l.runner : l.tactic;
+  };
   const auto layers = layers_where(engine, [&](const Layer& l) {
-    return (is_convolution(l) || is_matmul(l)) && !l.tactic.empty() && !l.precision.empty() &&
-           l.precision != "FP32" && l.precision != "FP64" && !uses_matrix_unit(l.tactic);
+    const std::string kernel = kernel_of(l);
+    return (is_convolution(l) || is_matmul(l)) && !kernel.empty() && !l.precision.empty() &&
+           l.precision != "FP32" && l.precision != "FP64" && !uses_matrix_unit(kernel);
   });
   if (layers.empty() || engine.sources.front().dialect == "lathe") return {};
   Finding f{"no-tensor-core",

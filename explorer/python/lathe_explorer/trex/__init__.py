@@ -12,7 +12,7 @@ from .colors import default_pallete, layer_colormap, precision_colormap
 from .compare_engines import (aligned_layers, aligned_merge_plans, compare_engines_layer_details, compare_engines_layer_latencies, compare_engines_overview,
                               compare_engines_summaries_tbl, get_plans_names, match_layers)
 from .df_preprocessing import annotate_convolutions, change_col_order, clean_df, clean_for_display, clean_io, drop_columns, filter_by_layer, layer_attributes
-from .engine_plan import EnginePlan, print_summary, summary_dict
+from .engine_plan import EnginePlan, import_graph_file, print_summary, summary_dict
 from .graphing import (DotGraph, OnnxGraph, PlanGraph, latency_types, layer_node_formatters, layer_node_renderers, layer_precision_formatter, layer_type_formatter,
                        precision_formatter, render_dot, to_dot)
 from .layer import Layer

@@ -71,6 +71,8 @@ class EnginePlan:
         self._raw: list[dict[str, Any]] = []
         for facts, position in zip(data["layers"], self.report.analysis.file_positions(0)):
             raw = {**objects[position], "Name": facts["name"]}
+            if "ParameterType" in raw:
+                raw["ParameterType"] = facts["type"]  # a deconvolution says convolution
             if "Metadata" in raw:
                 raw["Metadata"] = raw["Metadata"].translate(_CONTROLS)
             layer = Layer(raw, facts)
@@ -128,6 +130,12 @@ class EnginePlan:
         return self.engine.svg()
 
 
+def import_graph_file(graph_file: Path, profile_id: int | None = None) -> tuple[list[dict[str, Any]], list[str]]:
+    """The layer objects of one shape profile, names unique, constants included and no-ops folded; and the bindings."""
+    plan = EnginePlan(graph_file, profile_id=profile_id)
+    return [layer.raw_dict for layer in plan.all_layers], plan.bindings
+
+
 def summary_dict(plan: EnginePlan) -> dict[str, str]:
     """What the summary says of the model."""
     inputs, outputs = plan.get_bindings()
@@ -143,4 +151,4 @@ def print_summary(plan: EnginePlan) -> None:
             print(f"\t{key}: {value}")
 
 
-__all__ = ["EnginePlan", "create_activations", "print_summary", "summary_dict"]
+__all__ = ["EnginePlan", "create_activations", "import_graph_file", "print_summary", "summary_dict"]

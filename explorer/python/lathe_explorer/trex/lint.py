@@ -6,6 +6,10 @@ import pandas as pd
 
 from .engine_plan import EnginePlan
 
+_HAZARDS = {
+    "no-tensor-core": "Convolution or product without tensor cores", "quantised-in-float-out": "Quantised inputs, float outputs",
+    "channel-alignment": "Channels that tensor cores cannot use whole", "reformats": "Reformat that changes the type",
+    "slice-conversion": "Slice that changes the type", "dangling-qdq": "Quantise or dequantise that nothing took in"}
 _COLUMNS = ["name", "tactic", "subtype", "origin", "type conversion", "shape conversion", "hazard", "mitigation", "help"]
 
 
@@ -24,9 +28,9 @@ class _Linter:
             for index in finding["layers"]:
                 layer = self.plan.layers[index]
                 tensors = [side[0] if side else None for side in (layer.inputs, layer.outputs)]
-                words = [[t.precision, str(t.shape)] if t else ["", ""] for t in tensors]
+                words = [[t.format.split(" ")[0], str(t.shape)] if t else ["", ""] for t in tensors]
                 rows.append([layer.name, layer.raw_dict.get("TacticName", ""), layer.subtype, layer.raw_dict.get("Origin", ""),
-                             f"{words[0][0]} -> {words[1][0]}", f"{words[0][1]} -> {words[1][1]}", finding["title"], finding["action"], finding["command"]])
+                             f"{words[0][0]} -> {words[1][0]}", f"{words[0][1]} -> {words[1][1]}", _HAZARDS[finding["id"]], finding["action"], finding["command"]])
         return pd.DataFrame(rows, columns=_COLUMNS, index=[row[0] for row in rows])
 
 
