@@ -26,6 +26,7 @@
 #include "backend/cuda/generated_layer.h"
 #include "backend/cuda/implicit_gemm.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace lathe::cuda {
 
