@@ -131,6 +131,7 @@ BuildOptions make_build_options(const Options& options, std::vector<Optimization
   build.best = flags.best;
   build.strongly_typed = flags.strongly_typed;
   build.winograd = flags.winograd;
+  build.batch_part = flags.batch_part;
   if (flags.optimization_level >= 0) build.optimization_level = flags.optimization_level;
   build.max_tactics = flags.max_tactics;
   build.avg_timing = flags.avg_timing;

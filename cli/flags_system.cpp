@@ -64,6 +64,9 @@ std::vector<Flag> lathe_flags() {
        }},
       {Section::Lathe, "--noWinograd", "", "no tactics that trade accuracy for speed",
        [](O& o, S&) { o.build.winograd = false; }},
+      {Section::Lathe, "--batchPart", "<n>",
+       "run the batch in parts of n items, each part on a thread of its own; 0: whole (default: what is faster)",
+       [](O& o, S& v) { o.build.batch_part = bounded_int("--batchPart", v, 0, 1 << 20); }},
       {Section::Lathe, "--buildTime", "<s>", "stop tuning after this time and take the best so far",
        [](O& o, S& v) {
          o.build.time_budget_seconds = parse_float("--buildTime", v);

@@ -148,8 +148,9 @@ Json inspect_engine(const std::string& file) {
       target["variants"].push_back({{"profile", v},
                                     {"arena_bytes", variant.memory.arena_bytes},
                                     {"arena_bytes_without_reuse", variant.memory.unshared_bytes},
-                                    {"predicted_ms", variant.predicted_ms()},
+                                    {"predicted_ms", variant.predicted_ms(section->target.threads)},
                                     {"measured_ms", variant.measured_ms},
+                                    {"batch_part", variant.split.part},
                                     {"layers", layers_json(*plan, variant)}});
     }
     json["targets"].push_back(std::move(target));
@@ -200,6 +201,10 @@ void print_variant(const Json& variant) {
   if (measured > 0)
     fmt::print("  predicted {:.4f} ms (the sum of its layers), measured {:.4f} ms: {:.0f} %\n", predicted,
                measured, predicted / measured * 100);
+  if (const int64_t part = variant.at("batch_part"); part > 0)
+    fmt::print(
+        "  the batch in parts of {}, each on one thread; layers and activations below are one part's\n",
+        part);
   // Names of fused layers are long: last.
   Table table(
       {{"#", Align::Right}, {"ms", Align::Right}, {"type"}, {"reads"}, {"writes"}, {"tactic"}, {"layer"}});

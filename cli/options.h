@@ -52,6 +52,7 @@ struct BuildFlags {
 
   // Our own.
   bool winograd = true, verify_passes = false;
+  int batch_part = -1;  // -1: what is faster
   std::set<std::string, std::less<>> dump_after, disabled_passes;
   int stop_after = -1;
   float time_budget_seconds = -1;

@@ -75,6 +75,8 @@ class Backend {
   // Scratch memory of the layer with this tactic at the largest shapes; -1: this device does not say. As dear as making the layer.
   virtual int64_t scratch_bytes(const LayerQuery&, const Tactic&) const { return -1; }
   virtual std::unique_ptr<Program> compile(const ProgramSpec& spec) const = 0;
+  // The same device with one thread, on which layers of a split batch are tuned; null: programs here run whole batches only.
+  virtual std::shared_ptr<const Backend> one_thread() const { return nullptr; }
 
   // Types that --fp16, --bf16 ... can use here; `reason` says why not.
   virtual Support supports_compute_type(DType dtype) const = 0;

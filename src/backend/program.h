@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/batch_split.h"
 #include "backend/tactic.h"
 #include "ir/graph.h"
 
@@ -61,8 +62,9 @@ struct ProgramSpec {
   std::shared_ptr<const Graph> graph;  // final: typed, with formats and Reformat nodes
   std::vector<Choice> choices;         // in graph->order()
   MemoryPlan memory;
-  SymbolRanges ranges;
+  SymbolRanges ranges;  // of the whole batch; choices and memory are for part_ranges()
   std::shared_ptr<BlobStore> blobs;
+  BatchSplit split;
 };
 
 class Stream {

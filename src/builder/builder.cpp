@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/version.h"
+#include "builder/batch_items.h"
 #include "builder/engine_timer.h"
 #include "builder/pipeline.h"
 #include "builder/precision.h"
@@ -174,6 +175,44 @@ BuiltVariant build_fastest(const Graph& portable, const SymbolRanges& ranges, co
   return typed;
 }
 
+BatchSplit possible_split(const Graph& portable, const SymbolRanges& ranges, const BuildOptions& options,
+                          const Pipeline& pipeline) {
+  if (options.batch_part == 0 || pipeline.backend.one_thread() == nullptr) return {};
+  const BatchItems items = find_batch_items(portable);
+  if (items.symbol.empty()) {
+    pipeline.observer.log(Severity::Verbose, "The batch stays whole: " + items.reason + ".");
+    return {};
+  }
+  const SymbolRange range = ranges.at(items.symbol);
+  if (options.batch_part > 0) return {items.symbol, std::min(options.batch_part, range.max)};
+  return range.opt > 1 ? BatchSplit{items.symbol, 1} : BatchSplit{};
+}
+
+// The network may compute its batch item by item; whether that is faster is measured.
+BuiltVariant build_profile(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
+                           const BuildOptions& options, const Pipeline& pipeline) {
+  const BatchSplit split = possible_split(portable, ranges, options, pipeline);
+  if (split.on() && options.batch_part > 0) {
+    BuiltVariant parts = build_variant(portable, ranges, types, options, pipeline, split);
+    if (parts.timed) time_engines({&parts}, pipeline);
+    return parts;
+  }
+  BuiltVariant whole = build_fastest(portable, ranges, types, options, pipeline);
+  if (!split.on() || !whole.timed) return whole;
+  const bool typed = uses_type(whole.variant, types);
+  BuiltVariant parts =
+      build_variant(portable, ranges, typed ? types : std::vector<DType>{}, options, pipeline, split);
+  time_engines({&whole, &parts}, pipeline, "whole batch or parts");
+  const double whole_ms = whole.variant.measured_ms, parts_ms = parts.variant.measured_ms;
+  char text[160];
+  snprintf(
+      text, sizeof text,
+      "The whole batch at once: %.6g ms, an item at a time on each thread: %.6g ms; the faster one is kept.",
+      whole_ms, parts_ms);
+  pipeline.observer.log(Severity::Info, text);
+  return whole_ms <= parts_ms ? std::move(whole) : std::move(parts);
+}
+
 }  // namespace
 
 Builder::Builder(std::shared_ptr<const Backend> backend, Observer& observer, std::shared_ptr<ThreadPool> pool)
@@ -210,7 +249,7 @@ std::shared_ptr<const Engine> Builder::build_section(std::shared_ptr<Plan> plan,
   std::vector<std::shared_ptr<const Program>> programs;
   for (const OptimizationProfile& profile : plan->profiles) {
     BuiltVariant built =
-        build_fastest(*portable, symbol_ranges(plan->inputs, profile), types, options, pipeline);
+        build_profile(*portable, symbol_ranges(plan->inputs, profile), types, options, pipeline);
     section->timed &= built.timed;
     section->variants.push_back(std::move(built.variant));
     programs.push_back(std::move(built.program));

@@ -108,6 +108,56 @@ TEST_F(BuilderTest, BuildSaveLoadRun) {
   }
 }
 
+// Parts of one and of two items, fewer and more of them than threads, with a smaller last one.
+TEST_F(BuilderTest, BatchInParts) {
+  const Network network = small_network();
+  for (const int64_t part : {1, 2, 9}) {
+    BuildOptions options = quick();
+    options.batch_part = part;
+    const auto engine = Builder(backend, log).build(network, options);
+    const auto loaded = Engine::load(Plan::from_bytes(engine->plan()->to_bytes(), "small.engine"), backend);
+    for (const auto& e : {engine, loaded}) {
+      EXPECT_EQ(e->variant(0).split, (BatchSplit{"n", std::min<int64_t>(part, 4)}));
+      const auto context = e->create_context();
+      for (const int64_t n : {2, 3, 4, 1}) expect_right(*context, network, n);
+    }
+  }
+}
+
+TEST_F(BuilderTest, BatchInPartsIsObservedWhole) {
+  const Network network = small_network();
+  BuildOptions options = quick();
+  options.batch_part = 2;
+  const auto engine = Builder(backend, log).build(network, options);
+  const auto context = engine->create_context();
+  const auto inputs = random_inputs(*network.graph, {{"n", 3}}, 5);
+  context->set_input_shape("x", {3, 3, 16, 16});
+  std::vector<float> output(30);
+  void* const bindings[] = {const_cast<std::byte*>(inputs[0].bytes().data()), output.data()};
+  const auto stream = backend->create_stream();
+  size_t layers = 0;
+  Tensor seen;
+  const ValueId result = engine->graph(0).outputs()[0];
+  context->enqueue_observed(bindings, *stream, {.before = {}, .after = [&](size_t) {
+                                                  if (++layers == engine->graph(0).order().size())
+                                                    seen = context->execution().read(result);
+                                                }});
+  EXPECT_EQ(seen.extents(), (Extents{3, 10}));
+  EXPECT_LE(relative_error(seen, interpret(*network.graph, inputs)[0]), 1e-5);
+  EXPECT_EQ(std::vector<double>(output.begin(), output.end()), seen.to_doubles());
+  LayerProfiler profiler(engine->layer_names(0));
+  context->enqueue_profiled(bindings, *stream, profiler);
+  EXPECT_EQ(std::vector<double>(output.begin(), output.end()), seen.to_doubles());
+}
+
+TEST_F(BuilderTest, FasterOfWholeBatchAndItems) {
+  const Network network = small_network();
+  const auto engine = Builder(backend, log).build(network, quick());
+  EXPECT_TRUE(log.said("The whole batch at once: "));
+  const auto context = engine->create_context();
+  for (const int64_t n : {1, 4}) expect_right(*context, network, n);
+}
+
 TEST_F(BuilderTest, SameCacheSameBytes) {
   const Network network = small_network();
   const auto cache = std::make_shared<TimingCache>();

@@ -70,25 +70,26 @@ class TimedEngine {
   std::vector<void*> bindings_;
 };
 
-TimingCache::Key key_of(const BuiltVariant& built, const Backend& backend) {
+TimingCache::Key key_of(const BuiltVariant& built, const Backend& backend, const std::string& race) {
   std::string text = to_text(*built.variant.graph);
   for (const Choice& c : built.variant.choices) text += "\n" + c.tactic.name;
   for (const auto& [symbol, range] : built.variant.ranges)
     text += "\n" + symbol + "=" + std::to_string(range.opt);
-  return {timing_target(backend.target()), hash_text(text), hash_text("whole engine")};
+  if (built.variant.split.on()) text += "\nparts of " + std::to_string(built.variant.split.part);
+  return {timing_target(backend.target()), hash_text(text), hash_text("whole engine" + race)};
 }
 
 // From the cache, all or none: what is compared was measured together.
-bool look_up(const std::vector<BuiltVariant*>& variants, const Pipeline& pipeline) {
+bool look_up(const std::vector<BuiltVariant*>& variants, const Pipeline& pipeline, const std::string& race) {
   std::vector<double> known;
   for (const BuiltVariant* v : variants)
-    if (const auto ms = pipeline.cache.find(key_of(*v, pipeline.backend))) known.push_back(*ms);
+    if (const auto ms = pipeline.cache.find(key_of(*v, pipeline.backend, race))) known.push_back(*ms);
   if (known.size() != variants.size()) return false;
   for (size_t i = 0; i < variants.size(); ++i) variants[i]->variant.measured_ms = known[i];
   return true;
 }
 
-void measure(const std::vector<BuiltVariant*>& variants, const Pipeline& pipeline) {
+void measure(const std::vector<BuiltVariant*>& variants, const Pipeline& pipeline, const std::string& race) {
   std::vector<std::unique_ptr<TimedEngine>> engines;
   std::vector<std::function<double()>> rivals;
   for (const BuiltVariant* v : variants) {
@@ -100,17 +101,19 @@ void measure(const std::vector<BuiltVariant*>& variants, const Pipeline& pipelin
                                 .limit_seconds = kSeconds * static_cast<double>(variants.size()),
                                 .least_repetitions = kRepetitions});
   for (size_t i = 0; i < variants.size(); ++i)
-    variants[i]->variant.measured_ms =
-        pipeline.cache.insert(key_of(*variants[i], pipeline.backend), std::max(timings[i].score_ms, 1e-6),
-                              "whole engine '" + variants[i]->variant.graph->name() + "'");
+    variants[i]->variant.measured_ms = pipeline.cache.insert(
+        key_of(*variants[i], pipeline.backend, race), std::max(timings[i].score_ms, 1e-6),
+        "whole engine '" + variants[i]->variant.graph->name() + "'");
 }
 
 }  // namespace
 
-void time_engines(const std::vector<BuiltVariant*>& variants, const Pipeline& pipeline) {
-  if (!look_up(variants, pipeline)) measure(variants, pipeline);
+void time_engines(const std::vector<BuiltVariant*>& variants, const Pipeline& pipeline,
+                  const std::string& race) {
+  if (!look_up(variants, pipeline, race)) measure(variants, pipeline, race);
   for (const BuiltVariant* v : variants) {
-    const double predicted = v->variant.predicted_ms(), measured = v->variant.measured_ms;
+    const double predicted = v->variant.predicted_ms(pipeline.backend.target().threads),
+                 measured = v->variant.measured_ms;
     char text[160];
     snprintf(text, sizeof text, "Predicted %.6g ms (the sum of %zu layers), measured %.6g ms: %.0f %%.",
              predicted, v->variant.choices.size(), measured, predicted / measured * 100);

@@ -9,7 +9,9 @@
 
 namespace lathe {
 
-// Sets measured_ms of each variant, in one interleaved race, and tells the observer how far the sum of its layers was off.
-void time_engines(const std::vector<BuiltVariant*>& variants, const Pipeline& pipeline);
+// Sets measured_ms of each variant, in one interleaved race, and tells the observer how far the sum of its layers was off. The
+// cache keeps the times of a variant per `race`.
+void time_engines(const std::vector<BuiltVariant*>& variants, const Pipeline& pipeline,
+                  const std::string& race = {});
 
 }  // namespace lathe

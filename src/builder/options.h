@@ -32,6 +32,9 @@ struct BuildOptions {
   bool best = false;            // all of the above that the device has
   bool strongly_typed = false;  // types come from the model: the flags above have no effect
   bool winograd = true;         // tactics with error_factor > 1, within the error budget
+  // Items of the batch at a time, each part on a thread of its own (backend/batch_split.h). 0: the whole batch at once; -1:
+  // one, or the whole batch, whatever is faster.
+  int64_t batch_part = -1;
 
   // --- effort
   int optimization_level = 3;       // 0 .. 5

@@ -21,20 +21,21 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Symbols that the profile fixes become constants, so that what depends on them folds.
-void fix_symbols(Graph& graph, const SymbolRanges& ranges) {
+// Symbols that the profile fixes become constants, so that what depends on them folds. A split batch stays a symbol: the program
+// knows by it what to split.
+void fix_symbols(Graph& graph, const SymbolRanges& ranges, const BatchSplit& split) {
   DimReplacements fixed;
   for (const auto& [symbol, range] : ranges)
-    if (range.min == range.max) fixed.emplace(symbol, Dim(range.min));
+    if (range.min == range.max && symbol != split.symbol) fixed.emplace(symbol, Dim(range.min));
   if (fixed.empty()) return;
   substitute_dims(graph, fixed);
   infer_shapes(graph);
 }
 
 Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
-               const BuildOptions& options, const Pipeline& pipeline) {
+               const BuildOptions& options, const Pipeline& pipeline, const BatchSplit& split) {
   Graph graph = portable;
-  fix_symbols(graph, ranges);
+  fix_symbols(graph, ranges, split);
   PassContext context(pipeline.observer, pipeline.pool);
   context.allowed_types = types;
   run_passes(graph, default_stages(), options.passes, context);
@@ -71,26 +72,28 @@ std::string seconds_text(double seconds) {
 }  // namespace
 
 BuiltVariant build_variant(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
-                           const BuildOptions& options, const Pipeline& pipeline) {
+                           const BuildOptions& options, const Pipeline& pipeline, const BatchSplit& split) {
   Observer& observer = pipeline.observer;
-  const Graph graph = optimize(portable, ranges, types, options, pipeline);
+  const Graph graph = optimize(portable, ranges, types, options, pipeline, split);
+  const SymbolRanges tuned_ranges = part_ranges(ranges, split);
+  const auto one_thread = split.on() ? pipeline.backend.one_thread() : nullptr;
 
   const Stopwatch tuning;
-  TunedGraph tuned =
-      tune_graph(graph, ranges, pipeline.backend, tune_options(options), pipeline.cache, observer);
+  TunedGraph tuned = tune_graph(graph, tuned_ranges, one_thread ? *one_thread : pipeline.backend,
+                                tune_options(options), pipeline.cache, observer);
   observer.log(Severity::Verbose,
                "Formats and tactics selection completed in " + seconds_text(tuning.seconds()) + " seconds.");
   observer.on(StageFinished{"reformat layers", static_cast<int>(tuned.graph.order().size())});
 
   BuiltVariant result{.timed = tuned.timed};
   PlanVariant& variant = result.variant;
-  variant.memory = plan_memory(tuned.graph, tuned.choices, ranges);
+  variant.split = split;
+  variant.memory = plan_memory(tuned.graph, tuned.choices, tuned_ranges);
   variant.graph = std::make_shared<Graph>(std::move(tuned.graph));
   variant.choices = std::move(tuned.choices);
   variant.ranges = ranges;
   variant.blobs = std::make_shared<PackedBlocks>();
-  result.program = pipeline.backend.compile(
-      {variant.graph, variant.choices, variant.memory, variant.ranges, variant.blobs});
+  result.program = pipeline.backend.compile(variant.spec());
   const int64_t device_bytes = largest_device_bytes(*result.program, ranges);
   observer.on(
       MemoryPlanned{.arena_bytes = variant.memory.arena_bytes,

@@ -32,10 +32,13 @@ class CountingWriter final : public FileWriter {
 
 }  // namespace
 
-double PlanVariant::predicted_ms() const {
+double PlanVariant::predicted_ms(int threads) const {
   double sum = 0;
   for (const Choice& c : choices) sum += c.time_ms;
-  return sum;
+  if (!split.on()) return sum;
+  const int64_t parts = (ranges.at(split.symbol).opt + split.part - 1) / split.part;
+  const int64_t rounds = (parts + threads - 1) / threads;
+  return sum * static_cast<double>(parts < threads ? parts : rounds);
 }
 
 // A section that is in memory, or parsed from the file on first use.

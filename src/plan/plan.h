@@ -38,8 +38,11 @@ struct PlanVariant {
   std::shared_ptr<PackedBlocks> blobs;
   double measured_ms = 0;  // the whole engine at the opt shapes, when it was built; 0: not timed
 
-  // What the tuner expects of the whole engine: the sum over its layers.
-  double predicted_ms() const;
+  BatchSplit split;
+
+  // What the tuner expects of the whole engine: the sum over its layers, for as many parts as one of the threads gets.
+  double predicted_ms(int threads) const;
+  ProgramSpec spec() const { return {graph, choices, memory, ranges, blobs, split}; }
 };
 
 struct PlanSection {

@@ -236,6 +236,15 @@ void check_choices(const Graph& graph, const std::vector<Choice>& choices) {
   }
 }
 
+void check_split(const Graph& graph, const PlanVariant& variant) {
+  const auto range = variant.ranges.find(variant.split.symbol);
+  require(variant.split.on() && range != variant.ranges.end() && variant.split.part <= range->second.max,
+          "its batch is split in parts that it does not have");
+  for (const ValueId v : graph.outputs())
+    require(!graph.value(v).shape.empty() && graph.value(v).shape[0] == Dim::symbol(variant.split.symbol),
+            "an output is no batch, but the batch is split");
+}
+
 class PlacementChecker {
  public:
   PlacementChecker(const Graph& graph, const MemoryPlan& memory, const SymbolRanges& ranges)
@@ -414,6 +423,7 @@ std::string section_to_json(const PlanSection& section, ContainerWriter& blocks)
                         {"ranges", std::move(ranges)},
                         {"measured_ms", v.measured_ms},
                         {"packed", std::move(blobs)}});
+    if (v.split.on()) variants.back()["batch_split"] = {{"symbol", v.split.symbol}, {"part", v.split.part}};
   }
   return dump_json({{"variants", std::move(variants)}}, -1);
 }
@@ -435,8 +445,12 @@ PlanSection section_from_json(std::string_view text, const SectionInfo& info, co
                 "the range of '" + symbol + "' is out of order");
       }
       v.measured_ms = j.value("measured_ms", 0.0);  // absent from files of version 0.1.0
+      if (const auto split = j.find("batch_split"); split != j.end()) {
+        v.split = {split->at("symbol"), split->at("part")};
+        check_split(*graph, v);
+      }
       v.memory = memory_from(j.at("memory"), *graph);
-      PlacementChecker(*graph, v.memory, v.ranges).run();
+      PlacementChecker(*graph, v.memory, part_ranges(v.ranges, v.split)).run();
       v.blobs = std::make_shared<PackedBlocks>();
       for (const auto& [key, block] : j.at("packed").items())
         v.blobs->add(key, file.block(block.get<int64_t>()), file.owner());

@@ -14,7 +14,7 @@ std::shared_ptr<const Engine> Engine::load(std::shared_ptr<const Plan> plan,
   std::vector<std::shared_ptr<const Program>> programs;
   try {
     for (const PlanVariant& v : section->variants)
-      programs.push_back(backend->compile({v.graph, v.choices, v.memory, v.ranges, v.blobs}));
+      programs.push_back(backend->compile(v.spec()));
   } catch (const Error& error) {
     // What a file asks for and no backend can do is a fault of the file, not a bug here.
     if (plan->source().empty() || error.kind() == ErrorKind::System) throw;

@@ -41,7 +41,7 @@ std::shared_ptr<const Plan> make_plan(const FakeBackend& backend) {
       variant.choices.push_back({backend.tactics({*graph, id, variant.ranges})[0], 0});
     variant.memory = plan_memory(*graph, variant.choices, variant.ranges);
     variant.blobs = std::make_shared<PackedBlocks>();
-    backend.compile({graph, variant.choices, variant.memory, variant.ranges, variant.blobs});
+    backend.compile(variant.spec());
     section->variants.push_back(std::move(variant));
   }
   plan->set_section(section);

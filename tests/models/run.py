@@ -3,7 +3,7 @@
 """Every zoo model through a saved and reloaded engine, against the reference interpreter and ONNX Runtime.
 
 usage: run.py --build build [--all] [--models resnet50,...] [--bf16]
-Default: FP32, batch 1. --all: batch 1 and 8, and bfloat16 (against OpenVINO's bfloat16 too, where the CPU has it).
+Default: FP32, batch 1. --all: batch 1 and 8, a batch in parts, and bfloat16 (against OpenVINO's bfloat16 too, where the CPU has it).
 Bfloat16 is held against OpenVINO's over eight inputs in one batch: on a single image either side's error is one draw from a
 wide distribution (EfficientNet-B0, OpenVINO, eight images: 1.1e-2 to 3.4e-2), and a ratio of two such draws says little.
 For each model: write it, build one engine with a dynamic batch, load it in a second process, run it on seeded inputs,
@@ -159,6 +159,15 @@ def check_fp32(run, batches, report):
             report.line(run.name, f"{name} b{batch} FP32, oracle", error, FP32_LIMIT)
 
 
+def check_batch_in_parts(run, report):
+    """Two items at a time, the last part smaller; a network that mixes items is built whole."""
+    run.build(["--batchPart=2", "--builderOptimizationLevel=0"], "parts")
+    inputs = make_inputs(run.spec, 5)
+    ours = run.infer(inputs)
+    for name, want in onnx_runtime(run.model, inputs).items():
+        report.line(run.name, f"{name} b5 in parts, ONNX Runtime", relative_l2(ours[name], want), FP32_LIMIT)
+
+
 def check_bf16(run, report):
     log = run.build(["--bf16"], "bf16")
     if not re.search(r"Precision: .*bf16: \d+ of", log):
@@ -191,6 +200,8 @@ def main():
         start = time.time()
         run = Run(args.build, work, name, BF16_INPUTS if bf16 else max(batches))
         check_fp32(run, batches, report)
+        if args.all:
+            check_batch_in_parts(run, report)
         if bf16 and name not in FP32_ONLY:
             check_bf16(run, report)
         print(f"  {name}: {time.time() - start:.0f} s", flush=True)

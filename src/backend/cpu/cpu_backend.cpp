@@ -52,6 +52,13 @@ class CpuBackend final : public Backend {
     return std::make_unique<ProgramHandle>(std::make_shared<CpuProgram>(spec, machine_, pool_));
   }
 
+  std::shared_ptr<const Backend> one_thread() const override {
+    auto backend = std::make_shared<CpuBackend>(*this);
+    backend->machine_.threads = 1;
+    backend->target_ = describe_target(info_, backend->machine_);
+    return backend;
+  }
+
   Support supports_compute_type(DType dtype) const override {
     switch (dtype) {
       case DType::Float32:

@@ -21,8 +21,9 @@ constexpr size_t kKeptPlans = 8;
 
 }  // namespace
 
-CpuExecution::CpuExecution(std::shared_ptr<const CpuProgram> program)
+CpuExecution::CpuExecution(std::shared_ptr<const CpuProgram> program, int threads)
     : program_(std::move(program)),
+      threads_(threads),
       arena_(static_cast<size_t>(program_->spec().memory.arena_bytes)),
       plans_(program_->segments().ranges.size()) {}
 
@@ -43,7 +44,7 @@ ShapePlan& CpuExecution::plan_for(size_t segment) {
     cache.splice(cache.begin(), cache, found);
   } else {
     const auto [first, last] = program_->segments().ranges[segment];
-    cache.push_front(std::make_unique<ShapePlan>(*program_, first, last, symbols_));
+    cache.push_front(std::make_unique<ShapePlan>(*program_, first, last, symbols_, threads_));
     if (cache.size() > kKeptPlans) cache.pop_back();
   }
   ShapePlan& plan = *cache.front();
@@ -112,6 +113,19 @@ void CpuExecution::run_observed(std::span<void* const> bindings, Stream&, const 
       if (i + 1 == plan.steps().size()) resolve_symbols(plan);
       if (hook.after) hook.after(plan.first_layer() + i);
     }
+  });
+}
+
+void CpuExecution::bind(std::span<void* const> bindings) {
+  check(plans_.size() == 1, "shapes depend on data: no walk layer by layer");
+  run_segments(bindings, [](ShapePlan&) {});
+}
+
+void CpuExecution::run_layer(size_t layer) {
+  ShapePlan& plan = plan_for(0);
+  program_->pool().run(plan.steps()[layer].members, [&](const Worker& worker) {
+    const SingleThreadedOneDnn single;
+    plan.run_step(layer, worker, scratch_.begin());
   });
 }
 

@@ -16,7 +16,7 @@ namespace lathe::cpu {
 
 class CpuExecution final : public Execution {
  public:
-  explicit CpuExecution(std::shared_ptr<const CpuProgram> program);
+  CpuExecution(std::shared_ptr<const CpuProgram> program, int threads);
 
   void set_shapes(const SymbolValues& values) override;
   void run(std::span<void* const> bindings, Stream& stream) override;
@@ -25,6 +25,10 @@ class CpuExecution final : public Execution {
   Tensor read(ValueId value) override;
   Extents extents(ValueId value) const override;
   int64_t device_bytes() const override;
+
+  // For whoever walks several executions layer by layer: bind() once, then the layers in order. Only programs with one segment.
+  void bind(std::span<void* const> bindings);
+  void run_layer(size_t layer);
 
  private:
   // Plans of one segment, most recently used first.
@@ -36,6 +40,7 @@ class CpuExecution final : public Execution {
   void resolve_symbols(ShapePlan& plan);
 
   std::shared_ptr<const CpuProgram> program_;
+  int threads_ = 1;
   HostBuffer arena_, scratch_;
   std::vector<PlanCache> plans_;  // by segment
   SymbolValues input_symbols_, symbols_;

@@ -11,6 +11,7 @@
 
 #include "backend/cpu/execution.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/split_execution.h"
 #include "base/error.h"
 
 namespace lathe::cpu {
@@ -46,6 +47,7 @@ void CpuProgram::make_kernels() {
   const std::vector<NodeId>& order = graph().order();
   LockedBlobStore blobs(*spec_.blobs);
   layers_.resize(order.size());
+  const SymbolRanges ranges = part_ranges(spec_.ranges, spec_.split);
   for_each_parallel(*pool_, order.size(), [&](size_t i) {
     const Node& node = graph().node(order[i]);
     const Tactic& tactic = spec_.choices[i].tactic;
@@ -54,7 +56,7 @@ void CpuProgram::make_kernels() {
     try {
       // The position makes the key unique and orders the blocks as they are used.
       const PackContext pack{blobs, fmt::format("{:05}/{}/{}", i, node.name, tactic.name)};
-      layers_[i].kernel = make_kernel({graph(), order[i], spec_.ranges}, tactic, machine_, pack);
+      layers_[i].kernel = make_kernel({graph(), order[i], ranges}, tactic, machine_, pack);
     } catch (Error& error) {
       error.add_context(fmt::format("making layer '{}' with {}", node.name, tactic.name));
       throw;
@@ -72,7 +74,8 @@ void CpuProgram::count_weights() {
 }
 
 std::unique_ptr<Execution> CpuProgram::create_execution() const {
-  return std::make_unique<CpuExecution>(shared_from_this());
+  if (spec_.split.on()) return std::make_unique<SplitExecution>(shared_from_this());
+  return std::make_unique<CpuExecution>(shared_from_this(), machine_.threads);
 }
 
 }  // namespace lathe::cpu

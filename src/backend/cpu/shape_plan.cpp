@@ -58,8 +58,14 @@ double now_ms() {
 
 }  // namespace
 
-ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const SymbolValues& symbols)
-    : program_(program), first_(first), symbols_(symbols), steps_(last - first), operands_(last - first) {
+ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const SymbolValues& symbols,
+                     int threads)
+    : program_(program),
+      threads_(threads),
+      first_(first),
+      symbols_(symbols),
+      steps_(last - first),
+      operands_(last - first) {
   for_each_parallel(program.pool(), steps_.size(), [&](size_t i) {
     try {
       prepare_step(i);
@@ -87,15 +93,14 @@ void ShapePlan::prepare_step(size_t index) {
   const ShapeContext context{.symbols = symbols_,
                              .inputs = upper_extents(graph, node.inputs, symbols_),
                              .outputs = upper_extents(graph, node.outputs, symbols_),
-                             .threads = program_.machine().threads};
+                             .threads = threads_};
   bool has_elements = false;
   for (size_t i = 0; i < node.outputs.size(); ++i)
     has_elements |= node.outputs[i] != kNoValue && element_count(context.outputs[i]) > 0;
   if (!has_elements && program_.segments().new_symbols[first_ + index].empty()) return;
   Step& step = steps_[index];
   step.prepared = layer.kernel->prepare(context);
-  step.members =
-      std::clamp(step.prepared->members(program_.machine().threads), 1, program_.machine().threads);
+  step.members = std::clamp(step.prepared->members(threads_), 1, threads_);
 }
 
 void ShapePlan::place_barriers() {

@@ -22,7 +22,7 @@ struct Step {
 class ShapePlan {
  public:
   // Layers [first, last). `symbols` has all that these layers' inputs need.
-  ShapePlan(const CpuProgram& program, size_t first, size_t last, const SymbolValues& symbols);
+  ShapePlan(const CpuProgram& program, size_t first, size_t last, const SymbolValues& symbols, int threads);
 
   const SymbolValues& symbols() const { return symbols_; }
   size_t first_layer() const { return first_; }
@@ -46,6 +46,7 @@ class ShapePlan {
   void place_barriers();
 
   const CpuProgram& program_;
+  int threads_ = 1;
   size_t first_ = 0;
   SymbolValues symbols_;
   std::vector<Step> steps_;

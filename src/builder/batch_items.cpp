@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every value is one of three: shared (the same for all items; it does not depend on the batch at all), items (the batch is its
+// first dim, and its i-th slice depends on shared values and on i-th slices only), or mixed (anything else). Each operator has
+// a rule for when its result is items; one that is not listed makes mixed results. By induction over the graph, a network whose
+// outputs are all items gives the same numbers when it runs on parts of the batch.
+//
+// The symbol may occur nowhere but as a first dim: 2 * batch rows, or a table with an entry per item, are mixed.
+#include "builder/batch_items.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace lathe {
+namespace {
+
+enum class Kind : uint8_t { Shared, Items, Mixed };
+
+class Finder {
+ public:
+  Finder(const Graph& graph, std::string symbol)
+      : graph_(graph), symbol_(std::move(symbol)), kinds_(graph.value_count(), Kind::Shared) {}
+
+  BatchItems run() {
+    for (const ValueId id : graph_.inputs()) kinds_[index(id)] = kind_by_shape(graph_.value(id));
+    for (const NodeId id : graph_.order()) {
+      const Kind kind = kind_of(graph_.node(id));
+      for (const ValueId output : graph_.node(id).outputs)
+        if (output != kNoValue) kinds_[index(output)] = kind == Kind::Items ? shape_kind(output) : kind;
+      if (kind == Kind::Mixed && reason_.empty())
+        reason_ = "'" + graph_.node(id).name + "' mixes items of the batch";
+    }
+    for (const ValueId id : graph_.outputs())
+      if (kinds_[index(id)] != Kind::Items)
+        return {.symbol = {},
+                .reason = reason_.empty() ? "output '" + graph_.value(id).name + "' is no batch" : reason_};
+    return {.symbol = symbol_, .reason = {}};
+  }
+
+ private:
+  static size_t index(ValueId id) { return static_cast<size_t>(id); }
+  bool mentions(const Dim& dim) const { return dim.symbols().contains(symbol_); }
+  bool mentions(const Shape& shape) const {
+    return std::any_of(shape.begin(), shape.end(), [&](const Dim& dim) { return mentions(dim); });
+  }
+  const Shape& shape(ValueId id) const { return graph_.value(id).shape; }
+  size_t rank(ValueId id) const { return shape(id).size(); }
+  Kind kind(ValueId id) const { return kinds_[index(id)]; }
+
+  Kind kind_by_shape(const Value& value) const {
+    const Shape& s = value.shape;
+    if (value.contents && mentions(*value.contents)) return Kind::Mixed;
+    if (!mentions(s)) return Kind::Shared;
+    const bool first_only = s[0] == Dim::symbol(symbol_) && !mentions(Shape(s.begin() + 1, s.end()));
+    return first_only && dtype_info(value.dtype).bits >= 8 ? Kind::Items : Kind::Mixed;
+  }
+  Kind shape_kind(ValueId id) const {
+    return kind_by_shape(graph_.value(id)) == Kind::Items ? Kind::Items : Kind::Mixed;
+  }
+
+  Kind kind_of(const Node& node) const {
+    bool any_items = false;
+    for (const ValueId id : node.inputs) {
+      if (id == kNoValue) continue;
+      if (kind(id) == Kind::Mixed) return Kind::Mixed;
+      any_items |= kind(id) == Kind::Items;
+    }
+    if (!any_items) return without_items(node);
+    for (const ValueId id : node.outputs)
+      if (id != kNoValue && shape_kind(id) != Kind::Items) return Kind::Mixed;
+    const auto& in = node.inputs;
+    for (size_t i = node.op_input_count(); i < in.size(); ++i)
+      if (!aligned(in[i], rank(node.outputs[0]))) return Kind::Mixed;
+    return std::visit([&](const auto& op) { return keeps_items(op, node); }, node.op) ? Kind::Items
+                                                                                      : Kind::Mixed;
+  }
+
+  // Nothing of the batch goes in: the result may still be one copy per item, or say how many items there are.
+  Kind without_items(const Node& node) const {
+    if (const auto* tensor = std::get_if<ShapeTensor>(&node.op); tensor && mentions(tensor->dims))
+      return Kind::Mixed;
+    Kind kind = Kind::Shared;
+    for (const ValueId id : node.outputs)
+      if (id != kNoValue && kind_by_shape(graph_.value(id)) != Kind::Shared)
+        kind = kind_by_shape(graph_.value(id));
+    if (kind != Kind::Items) return kind;
+    if (std::holds_alternative<Fill>(node.op)) return node.epilogue.empty() ? Kind::Items : Kind::Mixed;
+    const bool copies = std::holds_alternative<Expand>(node.op) && node.epilogue.empty() &&
+                        aligned(node.inputs[0], rank(node.outputs[0]));
+    return copies ? Kind::Items : Kind::Mixed;
+  }
+
+  // As an operand that is broadcast to a result of that rank: its batch is the result's, or it has none.
+  bool aligned(ValueId id, size_t result_rank) const {
+    if (id == kNoValue) return true;
+    if (kind(id) == Kind::Items) return rank(id) == result_rank;
+    return rank(id) < result_rank || (rank(id) == result_rank && rank(id) > 0 && shape(id)[0].is_constant(1));
+  }
+  bool all_aligned(const Node& node, size_t first = 0) const {
+    for (size_t i = first; i < node.op_input_count(); ++i)
+      if (!aligned(node.inputs[i], rank(node.outputs[0]))) return false;
+    return true;
+  }
+  bool items(const Node& node, size_t i) const {
+    return i < node.op_input_count() && node.inputs[i] != kNoValue && kind(node.inputs[i]) == Kind::Items;
+  }
+  // Input 0 is the batch, the rest are weights and the like.
+  bool only_first(const Node& node) const {
+    for (size_t i = 1; i < node.op_input_count(); ++i)
+      if (items(node, i)) return false;
+    return items(node, 0);
+  }
+  // The axis is another than the batch.
+  bool beside(int64_t axis, const Node& node, size_t input = 0) const {
+    return axis != 0 && axis != -static_cast<int64_t>(rank(node.inputs[input]));
+  }
+
+  template <class T>
+  bool keeps_items(const T&, const Node&) const {
+    return false;
+  }
+  bool keeps_items(const Pointwise&, const Node& node) const { return all_aligned(node); }
+  bool keeps_items(const PointwiseChain&, const Node& node) const { return all_aligned(node); }
+  bool keeps_items(const Cast&, const Node&) const { return true; }
+  bool keeps_items(const Conv&, const Node& node) const { return only_first(node); }
+  bool keeps_items(const ConvTranspose&, const Node& node) const { return only_first(node); }
+  bool keeps_items(const Pool&, const Node& node) const {
+    // Indices count from the start of the whole batch.
+    return only_first(node) && (node.outputs.size() == 1 || node.outputs[1] == kNoValue);
+  }
+  bool keeps_items(const BatchNorm&, const Node& node) const { return only_first(node); }
+  bool keeps_items(const GroupNorm&, const Node& node) const { return only_first(node); }
+  bool keeps_items(const Lrn&, const Node&) const { return true; }
+  bool keeps_items(const DepthToSpace&, const Node&) const { return true; }
+  bool keeps_items(const MatMul& op, const Node& node) const {
+    const ValueId a = node.inputs[0], b = node.inputs[1];
+    const size_t r = rank(node.outputs[0]);
+    if (rank(a) < 2 || rank(b) < 2) return false;
+    // Rows of a plain matrix are items as well, as long as they are rows of the result.
+    if (r == 2) return !op.transpose_a && items(node, 0) && !items(node, 1);
+    return all_aligned(node);
+  }
+  bool keeps_items(const Attention&, const Node& node) const {
+    return items(node, 0) && items(node, 1) && items(node, 2) && all_aligned(node, 3);
+  }
+  bool keeps_items(const Reduce& op, const Node& node) const {
+    return op.axes && !op.axes->empty() && only_first(node) &&
+           std::all_of(op.axes->begin(), op.axes->end(), [&](int64_t axis) { return beside(axis, node); });
+  }
+  bool keeps_items(const ArgReduce& op, const Node& node) const { return beside(op.axis, node); }
+  bool keeps_items(const Softmax& op, const Node& node) const { return beside(op.axis, node); }
+  bool keeps_items(const LayerNorm& op, const Node& node) const {
+    return beside(op.axis, node) && only_first(node);
+  }
+  // Elements in order, and as many per item before as after.
+  bool keeps_items(const ReshapeOp& op, const Node& node) const { return op.shape && only_first(node); }
+  bool keeps_items(const Transpose& op, const Node&) const { return op.perm[0] == 0; }
+  bool keeps_items(const Concat& op, const Node& node) const {
+    for (size_t i = 0; i < node.op_input_count(); ++i)
+      if (!items(node, i)) return false;
+    return beside(op.axis, node);
+  }
+  bool keeps_items(const Split& op, const Node& node) const { return beside(op.axis, node); }
+  bool keeps_items(const Slice& op, const Node& node) const {
+    return op.starts && !op.axes.empty() &&
+           std::all_of(op.axes.begin(), op.axes.end(), [&](int64_t axis) { return beside(axis, node); });
+  }
+  bool keeps_items(const Expand& op, const Node& node) const { return op.shape && all_aligned(node); }
+  bool keeps_items(const Pad& op, const Node& node) const {
+    return op.pads && only_first(node) && (*op.pads)[0].is_constant(0) &&
+           (*op.pads)[op.pads->size() / 2].is_constant(0) && op.pads->size() == 2 * rank(node.inputs[0]);
+  }
+  bool keeps_items(const Gather& op, const Node& node) const {
+    if (items(node, 0)) return !items(node, 1) && beside(op.axis, node);
+    return !beside(op.axis, node);  // a table of rows, looked up for each item
+  }
+  bool keeps_items(const QuantizeLinear& op, const Node& node) const {
+    return only_first(node) && beside(op.axis, node);
+  }
+  bool keeps_items(const DequantizeLinear& op, const Node& node) const {
+    return only_first(node) && beside(op.axis, node);
+  }
+
+  const Graph& graph_;
+  const std::string symbol_;
+  std::vector<Kind> kinds_;  // by value
+  std::string reason_;       // the first operator that mixes
+};
+
+}  // namespace
+
+BatchItems find_batch_items(const Graph& graph) {
+  for (const ValueId id : graph.inputs())
+    if (graph.value(id).contents) return {.symbol = {}, .reason = "an input decides shapes"};
+  if (graph.outputs().empty() || graph.value(graph.outputs()[0]).shape.empty())
+    return {.symbol = {}, .reason = "the first output is no batch"};
+  const auto symbol = graph.value(graph.outputs()[0]).shape[0].as_symbol();
+  const std::vector<std::string> symbols = graph.symbols();
+  if (!symbol || std::find(symbols.begin(), symbols.end(), *symbol) == symbols.end())
+    return {.symbol = {}, .reason = "the first dim of the first output is no dynamic dim of an input"};
+  return Finder(graph, *symbol).run();
+}
+
+}  // namespace lathe

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "builder/batch_items.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/text.h"
+
+namespace lathe {
+namespace {
+
+// A graph of these lines, where %x is float32[n, 4, 6] and the output is %y.
+BatchItems items_of(const std::string& lines) {
+  const std::string text = "graph \"g\" {\n  input %x: float32[n, 4, 6]\n" + lines + "\n  output %y\n}";
+  return find_batch_items(parse_graph(text));
+}
+
+TEST(BatchItems, OperatorsThatKeepItemsApart) {
+  for (const char* lines : {
+           "%y: float32[n, 4, 6] = Pointwise \"relu\" (%x) {code=Relu}",
+           "const %c: float32[1, 4, 6] = splat 1\n%y: float32[n, 4, 6] = Pointwise \"add\" (%x, %c) "
+           "{code=Add}",
+           "const %c: float32[6] = splat 1\n%y: float32[n, 4, 6] = Pointwise \"add\" (%c, %x) {code=Add}",
+           "const %w: float32[6, 3] = splat 1\n%y: float32[n, 4, 3] = MatMul \"m\" (%x, %w)",
+           "%y: float32[n, 4, 4] = MatMul \"m\" (%x, %x) {transpose_b=true}",
+           "%y: float32[n, 24] = Reshape \"r\" (%x) {shape=[n, 24]}",
+           "%y: float32[n, 6, 4] = Transpose \"t\" (%x) {perm=[0, 2, 1]}",
+           "%y: float32[n, 8, 6] = Concat \"c\" (%x, %x) {axis=1}",
+           "%y: float32[n, 4] = Reduce \"r\" (%x) {kind=Mean, axes=[-1], keepdims=false}",
+           "%y: float32[n, 4, 6] = Softmax \"s\" (%x) {axis=-1}",
+           "const %c: float32[6] = splat 1\n%y: float32[n, 4, 6] = LayerNorm \"l\" (%x, %c) {axis=-1}",
+       }) {
+    const BatchItems items = items_of(lines);
+    EXPECT_EQ(items.symbol, "n") << lines << "\n" << items.reason;
+  }
+}
+
+TEST(BatchItems, OperatorsThatMixItems) {
+  for (const char* lines : {
+           "%y: float32[n, 4, 6] = Softmax \"s\" (%x) {axis=0}",
+           "%y: float32[n, 4, 6] = Softmax \"s\" (%x) {axis=-3}",
+           "%t: float32[1, 4, 6] = Reduce \"r\" (%x) {kind=Mean, axes=[0]}\n"
+           "%y: float32[n, 4, 6] = Pointwise \"sub\" (%x, %t) {code=Sub}",
+           "%r: float32[4*n, 6] = Reshape \"r\" (%x) {shape=[4*n, 6]}\n"
+           "%y: float32[n, 24] = Reshape \"s\" (%r) {shape=[n, 24]}",
+           "%t: float32[4, n, 6] = Transpose \"t\" (%x) {perm=[1, 0, 2]}\n"
+           "%y: float32[n, 4, 6] = Transpose \"u\" (%t) {perm=[1, 0, 2]}",
+           "%d: int64[1] = ShapeTensor \"d\" () {dims=[n]}\n%f: float32[1] = Cast \"f\" (%d) {to=float32}\n"
+           "%y: float32[n, 4, 6] = Pointwise \"div\" (%x, %f) {code=Div}",
+           "%y: float32[n, 4, 6] = LayerNorm \"l\" (%x) {axis=0}",
+       }) {
+    const BatchItems items = items_of(lines);
+    EXPECT_EQ(items.symbol, "") << lines;
+    EXPECT_NE(items.reason, "") << lines;
+  }
+}
+
+TEST(BatchItems, NamesTheFirstOperatorThatMixes) {
+  EXPECT_EQ(items_of("%y: float32[n, 4, 6] = Softmax \"over the batch\" (%x) {axis=0}").reason,
+            "'over the batch' mixes items of the batch");
+  EXPECT_EQ(items_of("%y: float32[4] = Reduce \"sum\" (%x) {kind=Sum, axes=[0, 2], keepdims=false}").reason,
+            "the first dim of the first output is no dynamic dim of an input");
+}
+
+// A table of embeddings is looked up for each item; a value without a batch may be copied for each.
+TEST(BatchItems, SharedValues) {
+  const Graph graph = parse_graph(R"(graph "g" {
+  input %ids: int64[n, 5]
+  const %table: float32[100, 8] = splat 1
+  const %row: float32[1, 8] = splat 1
+  %e: float32[n, 5, 8] = Gather "lookup" (%table, %ids) {axis=0}
+  %t: float32[n, 8] = Reduce "sum" (%e) {kind=Sum, axes=[1], keepdims=false}
+  %c: float32[n, 8] = Expand "copies" (%row) {shape=[n, 8]}
+  %y: float32[n, 8] = Pointwise "add" (%t, %c) {code=Add}
+  output %y
+})");
+  const BatchItems items = find_batch_items(graph);
+  EXPECT_EQ(items.symbol, "n") << items.reason;
+}
+
+}  // namespace
+}  // namespace lathe
