@@ -259,6 +259,24 @@ TEST(Analysis, DisturbedRunsAreNotIdleTime) {
   for (const auto& finding : engine.findings) EXPECT_NE(finding.id, "sum-differs-from-latency");
 }
 
+TEST(Analysis, ABusyMachineWinsNothing) {
+  const InputFile times = recognise_file(
+      "times.json", R"([{"startComputeMs": 0, "endComputeMs": 9, "computeMs": 9, "latencyMs": 9}])");
+  const InputFile hardware = recognise_file(
+      "h.json",
+      R"({"schema": "lathe-hardware", "text": "", "samples": [{"at_ms": 0}, {"at_ms": 1, "others_percent": 40}]})");
+  for (const bool busy : {false, true}) {
+    std::vector<InputFile> files = {layers_file({kConv, kFc}, "\"x\",\"y\""),
+                                    profile_file({{"conv", 1}, {"fc", 1}}), times};
+    if (busy) files.push_back(hardware);
+    const auto engine = analyse(files);
+    const auto found = std::find_if(engine.findings.begin(), engine.findings.end(),
+                                    [](const Finding& f) { return f.id == "sum-differs-from-latency"; });
+    ASSERT_NE(found, engine.findings.end());
+    EXPECT_EQ(found->gain_ms.has_value(), !busy);
+  }
+}
+
 TEST(Analysis, RooflineWithGivenPeaks) {
   AnalysisOptions options;
   options.peaks.source = "given";

@@ -107,6 +107,19 @@ std::vector<Finding> find_small_layers(const EngineData& engine) {
   return {f};
 }
 
+namespace {
+
+// Mean of the readings while the engine was measured.
+std::optional<double> share_of_others(const EngineData& engine) {
+  double sum = 0, count = 0;
+  for (const auto& sample : engine.hardware_samples) {
+    if (sample.others_percent) sum += *sample.others_percent, ++count;
+  }
+  return count > 0 ? std::optional(sum / count) : std::nullopt;
+}
+
+}  // namespace
+
 std::vector<Finding> find_unexplained_gap(const EngineData& engine) {
   const auto& s = engine.statistics;
   if (!s.gap_ms || !s.engine_latency_ms || *s.engine_latency_ms <= 0) return {};
@@ -128,6 +141,12 @@ std::vector<Finding> find_unexplained_gap(const EngineData& engine) {
   for (const auto& part : s.gap_parts) f.evidence.push_back(fmt::format("{:+g} ms: {}", part.ms, part.text));
   if (idle <= 0) {
     f.action = "Trust the shares of the layers, not their sum.";
+    return {f};
+  }
+  if (const auto busy = share_of_others(engine); busy.value_or(0) >= 10) {
+    f.evidence.push_back(fmt::format("other programs had {:.0f} % of the processors", *busy));
+    f.action = "Measure again on a quiet machine: the engine may have waited for the others.";
+    f.command = run_command(engine, "--warmUp=1000 --duration=10");
     return {f};
   }
   f.gain_ms = round_ms(idle);
@@ -152,12 +171,8 @@ std::vector<Finding> find_noisy_timing(const EngineData& engine) {
   const double above = s.layer_median_sum_ms && *s.layer_median_sum_ms > 0
                            ? 100 * (s.layer_sum_ms.value_or(0) / *s.layer_median_sum_ms - 1)
                            : 0;
-  double others = 0;
-  size_t readings = 0;
-  for (const auto& sample : engine.hardware_samples) {
-    if (sample.others_percent) others += *sample.others_percent, ++readings;
-  }
-  if (readings > 0) others /= static_cast<double>(readings);
+  const auto busy = share_of_others(engine);
+  const double others = busy.value_or(0);
   if (spread < 10 && above < 10 && others < 10) return {};
   Finding f{"noisy-timing",
             spread >= 10  ? fmt::format("Times vary by {:.0f} % from run to run", spread)
@@ -171,9 +186,7 @@ std::vector<Finding> find_noisy_timing(const EngineData& engine) {
   if (s.layer_median_sum_ms)
     f.evidence.push_back(fmt::format("layers: {:g} ms by their averages, {:g} ms by their medians",
                                      round_ms(s.layer_sum_ms.value_or(0)), round_ms(*s.layer_median_sum_ms)));
-  if (readings > 0)
-    f.evidence.push_back(
-        fmt::format("other programs had {:.0f} % of the processors ({} readings)", others, readings));
+  if (busy) f.evidence.push_back(fmt::format("other programs had {:.0f} % of the processors", others));
   f.layers = layers_where(engine, [](const Layer& l) {
     return l.time && l.time->median_ms && *l.time->median_ms > 0 &&
            l.time->average_ms > 1.5 * *l.time->median_ms;

@@ -91,10 +91,10 @@ void explain_gap(EngineData& engine) {
     const double layer_ms = exact_difference(*layers_ms, *s.layer_median_sum_ms);
     const double disturbed = exact_difference(engine_ms, layer_ms);
     if (std::fabs(disturbed) >= 0.02 * *s.engine_latency_ms) {
-      s.gap_parts.push_back(
-          {"disturbed_runs", disturbed,
-           fmt::format("Slow runs lift the engine's mean {:g} ms above its median, the layers' by {:g} ms.",
-                       round_digits(engine_ms), round_digits(layer_ms))});
+      s.gap_parts.push_back({"disturbed_runs", disturbed,
+                             fmt::format("Means against medians, which slow runs lift: {:+g} ms in the "
+                                         "engine's runs, {:+g} ms in its layers'.",
+                                         round_digits(engine_ms), round_digits(layer_ms))});
       rest = exact_difference(rest, disturbed);
     }
   }

@@ -23,9 +23,10 @@ export function makeMemory(store: Store): View {
   const lives = tensors.map((tensor, id): Life => ({ id, first: tensor.first, last: tensor.last, bytes: tensor.bytes ?? 0 }))
     .filter((life) => life.bytes > 0 && tensors[life.id]!.role !== "weights" && tensors[life.id]!.alias_of === null)
     .sort((a, b) => b.bytes - a.bytes || a.id - b.id);
-  // Where the engine says that it puts them, they stand there, and what is the caller's above its arena.
+  // Where the engine says that it puts them, they stand there; what is the caller's, or has no place in the file, above
+  // its arena.
   const arena = memory.arena_bytes ?? null;
-  const isPlaced = arena !== null && lives.every((life) => tensors[life.id]!.offset != null || tensors[life.id]!.role !== "activation");
+  const isPlaced = arena !== null && lives.some((life) => tensors[life.id]!.offset != null);
   const drawn = lives.slice(0, kBuffers);
   const own = drawn.filter((life) => isPlaced && tensors[life.id]!.offset != null);
   const placed: PlacedLife[] = [...own.map((life) => ({ ...life, offset: tensors[life.id]!.offset! })),
@@ -82,7 +83,7 @@ export function makeMemory(store: Store): View {
     root: h("div", { class: "view memory" },
       h("p", { class: "lead" }, `Peak ${numbers.bytes(memory.peak_bytes)}`, memory.peak_layer === null ? "" : ` while layer ${memory.peak_layer} runs: ${layers[memory.peak_layer]!.name}`, `. Weights ${numbers.bytes(memory.weights_bytes)}. ${memory.note}`),
       area, h("p", { class: "dim" }, lives.length > kBuffers ? `The ${kBuffers} largest of ${lives.length} tensors are drawn. ` : "", "Each bar is a tensor over its lifetime, coloured by the layer that writes it; the line is the sum alive. ",
-        isPlaced ? `Bars stand where the engine puts them in its ${numbers.bytes(arena)}; inputs and outputs, which are the caller's, above.` : "Bars are stacked to be seen, not as the engine places them."),
+        isPlaced ? `Bars stand where the engine puts them in its ${numbers.bytes(arena)}; inputs and outputs, which are the caller's, and what has no place there, above.` : "Bars are stacked to be seen, not as the engine places them."),
       h("div", { class: "columns" },
         section(memory.peak_layer === null ? "At the peak" : `Alive at the peak (${memory.peak_tensors.length} tensors)`, peakTensors),
         section(`Weights by layer${heavy.length > kTop ? ` (the ${kTop} largest of ${heavy.length})` : ""}`, heavy.length > 0 ? weights : h("p", { class: "dim" }, "The file names no weights.")))),
