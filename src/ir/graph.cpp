@@ -8,6 +8,20 @@
 
 namespace lathe {
 
+Node::Node() = default;
+Node::Node(const Node& other) = default;
+Node::Node(Node&& other) noexcept = default;
+Node& Node::operator=(const Node& other) = default;
+Node& Node::operator=(Node&& other) noexcept = default;
+Node::~Node() = default;
+
+Graph::Graph() = default;
+Graph::Graph(const Graph& other) = default;
+Graph::Graph(Graph&& other) noexcept = default;
+Graph& Graph::operator=(const Graph& other) = default;
+Graph& Graph::operator=(Graph&& other) noexcept = default;
+Graph::~Graph() = default;
+
 std::vector<NodeId> Graph::users(ValueId id) const {
   std::vector<NodeId> users = readers_[static_cast<size_t>(id)];
   if (users.size() < 2) return users;

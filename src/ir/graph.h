@@ -45,7 +45,16 @@ struct Origin {
   bool operator==(const Origin&) const = default;
 };
 
+// Node and Graph are copied as their members say; the constructors are defaulted in graph.cpp, because compiling them in every
+// file that holds a graph costs more than calling them.
 struct Node {
+  Node();
+  Node(const Node& other);
+  Node(Node&& other) noexcept;
+  Node& operator=(const Node& other);
+  Node& operator=(Node&& other) noexcept;
+  ~Node();
+
   std::string name;  // unique: "Conv_0 + Relu_1"
   Op op;
   std::vector<ValueId> inputs;   // the operator's inputs, then the epilogue's operands 1..
@@ -62,6 +71,13 @@ struct Node {
 
 class Graph {
  public:
+  Graph();
+  Graph(const Graph& other);
+  Graph(Graph&& other) noexcept;
+  Graph& operator=(const Graph& other);
+  Graph& operator=(Graph&& other) noexcept;
+  ~Graph();
+
   const std::string& name() const { return name_; }
   // Ids of live nodes in execution order (a topological order).
   const std::vector<NodeId>& order() const { return order_; }

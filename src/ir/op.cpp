@@ -67,6 +67,26 @@ std::string_view name_in_table(E value) {
 
 }  // namespace
 
+Op::Op() = default;
+Op::Op(const Op& other) = default;
+Op::Op(Op&& other) noexcept = default;
+Op& Op::operator=(const Op& other) = default;
+Op& Op::operator=(Op&& other) noexcept = default;
+Op::~Op() = default;
+
+Op::Op(size_t index, void* fields) {
+  const auto take = [&]<size_t... I>(std::index_sequence<I...>) {
+    (void)((index == I &&
+            (emplace<I>(std::move(*static_cast<std::variant_alternative_t<I, OpFields>*>(fields))), true)) ||
+           ...);
+  };
+  take(std::make_index_sequence<std::variant_size_v<OpFields>>());
+}
+
+bool operator==(const Op& a, const Op& b) {
+  return static_cast<const OpFields&>(a) == static_cast<const OpFields&>(b);
+}
+
 std::string_view op_name(const Op& op) {
   return std::visit([]<class T>(const T&) { return T::kName; }, op);
 }
@@ -74,10 +94,10 @@ std::string_view op_name(const Op& op) {
 std::optional<Op> op_from_name(std::string_view name) {
   const auto find = [&]<size_t... I>(std::index_sequence<I...>) {
     std::optional<Op> op;
-    ((std::variant_alternative_t<I, Op>::kName == name ? (op.emplace(std::in_place_index<I>), 0) : 0), ...);
+    ((std::variant_alternative_t<I, OpFields>::kName == name ? (op.emplace().emplace<I>(), 0) : 0), ...);
     return op;
   };
-  return find(std::make_index_sequence<std::variant_size_v<Op>>());
+  return find(std::make_index_sequence<std::variant_size_v<OpFields>>());
 }
 
 std::string_view op_display_name(const Op& op) {

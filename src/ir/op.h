@@ -9,9 +9,11 @@
 // Inputs and outputs are listed at each struct; [x] is optional (an absent input is kNoValue).
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -397,11 +399,42 @@ struct DequantizeLinear {  // inputs: x, scale, [zero_point]; output has type `t
 
 #undef LATHE_FIELDS
 
-using Op = std::variant<Pointwise, PointwiseChain, Cast, Reformat, Conv, ConvTranspose, MatMul, Attention, Pool, Reduce,
-                        ArgReduce, Softmax, LayerNorm, BatchNorm, GroupNorm, Lrn, CumSum, ReshapeOp, Transpose, Concat,
-                        Split, Slice, Expand, Tile, Pad, Resize, Gather, GatherElements, GatherND, ScatterElements,
-                        ScatterND, Trilu, ReverseSequence, OneHot, DepthToSpace, ShapeTensor, ShapeOf, Range, Fill, TopK, NonZero,
-                        NonMaxSuppression, QuantizeLinear, DequantizeLinear>;
+using OpFields = std::variant<Pointwise, PointwiseChain, Cast, Reformat, Conv, ConvTranspose, MatMul, Attention, Pool,
+                              Reduce, ArgReduce, Softmax, LayerNorm, BatchNorm, GroupNorm, Lrn, CumSum, ReshapeOp,
+                              Transpose, Concat, Split, Slice, Expand, Tile, Pad, Resize, Gather, GatherElements,
+                              GatherND, ScatterElements, ScatterND, Trilu, ReverseSequence, OneHot, DepthToSpace,
+                              ShapeTensor, ShapeOf, Range, Fill, TopK, NonZero, NonMaxSuppression, QuantizeLinear,
+                              DequantizeLinear>;
+
+// Which of the variant's alternatives T is; their number when it is none.
+template <class T, class... Fields>
+constexpr size_t alternative_index(const std::variant<Fields...>*) {
+  size_t index = 0;
+  (void)((std::is_same_v<T, Fields> || (++index, false)) || ...);
+  return index;
+}
+template <class T>
+inline constexpr size_t kOpIndex = alternative_index<T>(static_cast<const OpFields*>(nullptr));
+
+// One of the operators above. A class around the variant, so that copying, moving, destroying and comparing so many
+// alternatives is compiled once, in op.cpp, and not in every file that copies a node. std::visit, std::get_if, std::get and
+// std::holds_alternative take an Op as they take the variant.
+class Op : public OpFields {
+ public:
+  Op();
+  template <class T>
+    requires(kOpIndex<T> < std::variant_size_v<OpFields>)
+  Op(T fields) : Op(kOpIndex<T>, &fields) {}
+  Op(const Op& other);
+  Op(Op&& other) noexcept;
+  Op& operator=(const Op& other);
+  Op& operator=(Op&& other) noexcept;
+  ~Op();
+  friend bool operator==(const Op& a, const Op& b);
+
+ private:
+  Op(size_t index, void* fields);  // moves from the alternative `index` that lies at `fields`
+};
 
 // kName of the alternative; for Pointwise use pointwise_info(code).name to name the operation to a person.
 std::string_view op_name(const Op& op);

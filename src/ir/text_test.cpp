@@ -73,7 +73,7 @@ TEST(Text, BigConstantsAreReferences) {
 }
 
 TEST(Text, EveryOperatorReadsBack) {
-  for (size_t i = 0; i < std::variant_size_v<Op>; ++i) {
+  for (size_t i = 0; i < std::variant_size_v<OpFields>; ++i) {
     Graph graph;
     GraphEditor editor(graph);
     const ValueId x = editor.add_input("x", DType::Float32, {1});
@@ -82,7 +82,7 @@ TEST(Text, EveryOperatorReadsBack) {
       ((I == i ? (result.emplace<I>(), 0) : 0), ...);
       return result;
     }
-    (std::make_index_sequence<std::variant_size_v<Op>>());
+    (std::make_index_sequence<std::variant_size_v<OpFields>>());
     const NodeId node =
         editor.add_node("node", op, {x}, {{.name = "y", .dtype = DType::Float32, .shape = {1}}}, {});
     editor.mark_output(graph.node(node).outputs[0]);

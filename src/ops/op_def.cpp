@@ -25,7 +25,7 @@ std::string describe_inputs(const InferContext& context) {
 
 // Definitions by index of Op's alternatives.
 std::vector<const OpDef*> index_definitions() {
-  std::vector<const OpDef*> table(std::variant_size_v<Op>, nullptr);
+  std::vector<const OpDef*> table(std::variant_size_v<OpFields>, nullptr);
   for (const OpDef& def : all_op_defs()) {
     check(table[def.index] == nullptr, "two definitions of operator " + std::string(def.name));
     table[def.index] = &def;
