@@ -96,37 +96,53 @@ int physical_cores(const fs::path& root, const std::vector<int>& cpus) {
   return static_cast<int>(cores.size());
 }
 
-// The affinity mask of the calling thread. The kernel refuses a buffer smaller than its own masks, so it grows until it
-// fits. Empty when even that fails.
+// The affinity mask of a thread. The kernel refuses a buffer smaller than its own masks, so it grows until it fits. Empty when
+// even that fails.
 class AffinityMask {
  public:
-  AffinityMask() {
+  explicit AffinityMask(pthread_t thread) : thread_(thread) {
     for (size_t count = 1; count <= 1024; count *= 2) {
       sets_.resize(count);  // a cpu_set_t has 1024 CPUs; an array of them has more
-      if (sched_getaffinity(0, bytes(), sets_.data()) == 0) return;
+      if (pthread_getaffinity_np(thread_, bytes(), sets_.data()) == 0) return;
     }
     sets_.clear();
   }
   int capacity() const { return static_cast<int>(bytes() * 8); }
-  bool has(int cpu) const { return CPU_ISSET_S(static_cast<size_t>(cpu), bytes(), sets_.data()); }
+  bool has(int cpu) const {
+    return cpu >= 0 && cpu < capacity() && CPU_ISSET_S(static_cast<size_t>(cpu), bytes(), sets_.data());
+  }
   void remove(int cpu) {
     if (cpu >= 0 && cpu < capacity()) CPU_CLR_S(static_cast<size_t>(cpu), bytes(), sets_.data());
   }
+  void keep_only(int cpu) {
+    CPU_ZERO_S(bytes(), sets_.data());
+    CPU_SET_S(static_cast<size_t>(cpu), bytes(), sets_.data());
+  }
   bool empty() const { return sets_.empty() || CPU_COUNT_S(bytes(), sets_.data()) == 0; }
-  bool apply() const { return sched_setaffinity(0, bytes(), sets_.data()) == 0; }
+  bool apply() const { return pthread_setaffinity_np(thread_, bytes(), sets_.data()) == 0; }
 
  private:
   size_t bytes() const { return sets_.size() * sizeof(cpu_set_t); }
+  pthread_t thread_;
   std::vector<cpu_set_t> sets_;
 };
 
 std::vector<int> affinity_cpus() {
-  const AffinityMask mask;
+  const AffinityMask mask(pthread_self());
   std::vector<int> cpus;
   for (int cpu = 0; cpu < mask.capacity(); ++cpu) {
     if (mask.has(cpu)) cpus.push_back(cpu);
   }
   return cpus;
+}
+
+// A changed mask moves a thread at once; the old mask can then be put back.
+bool move_thread(pthread_t thread, int cpu) {
+  const AffinityMask before(thread);
+  if (!before.has(cpu)) return false;
+  AffinityMask only = before;
+  only.keep_only(cpu);
+  return only.apply() && before.apply();
 }
 
 }  // namespace
@@ -142,10 +158,18 @@ int current_cpu() {
 }
 
 void leave_cpus(const std::vector<int>& taken) {
-  const AffinityMask before;
+  const AffinityMask before(pthread_self());
   AffinityMask rest = before;
   for (const int cpu : taken) rest.remove(cpu);
   if (!rest.empty() && rest.apply()) before.apply();
+}
+
+void go_to_cpu(int cpu) {
+  move_thread(pthread_self(), cpu);
+}
+
+bool bring_here(pthread_t thread) {
+  return move_thread(thread, current_cpu());
 }
 
 int usable_cpu_count() {

@@ -4,6 +4,8 @@
 // a thread runs.
 #pragma once
 
+#include <pthread.h>
+
 #include <filesystem>
 #include <vector>
 
@@ -18,5 +20,9 @@ int current_cpu();
 // Makes the scheduler move this thread to a CPU that is not in `taken`, if it may use one; afterwards the thread may run
 // anywhere it could before.
 void leave_cpus(const std::vector<int>& taken);
+// The same with one CPU to go to; a CPU that this thread may not use is ignored.
+void go_to_cpu(int cpu);
+// Makes the scheduler move `thread` to the CPU of the calling thread; false when it may not run there.
+bool bring_here(pthread_t thread);
 
 }  // namespace lathe

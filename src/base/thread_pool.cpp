@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a team starts, meets and ends.
+// How a team starts, meets, shares work and ends.
 //
 // start: each worker has a ticket on its own cache line; the caller writes the number of the run on the tickets of
 // the members it wants, and wakes those that sleep. A worker that is not wanted is not disturbed.
@@ -9,19 +9,19 @@
 // team everybody writes his own word and reads the others': one hand-over of a cache line, half of what a common
 // counter costs. In a big team member 0 reads all words and then releases the others.
 //
+// share: each piece has a word that says (round, claimed by whom, or done). A member claims its own piece, then those whose
+// members do not come, then waits until all are done. Rounds end when their pieces are done, not when everybody was there,
+// so a member that lost its CPU between two pieces costs nothing but its help; one that lost it inside of a piece is fetched
+// to a CPU that the team has (placement.h). All pieces of a round are done before anybody begins the next, so a member
+// that comes late finds every piece of its round done and claims nothing.
+//
 // end: a member that leaves, in whatever way, writes a word that is greater than that of any barrier of this run;
 // the caller waits for all of them. Only then may the job change, so a slow member never sees the next one.
 //
-// All three wait in the same way: spin for a bounded time, then sleep in the kernel. Spinning makes a hand-over
-// cost a fraction of a microsecond; the bound makes a busy machine cost its share only: whoever waits for a member
-// that lost its core soon leaves its own core to that member. Sleeping rather than yielding matters when two
-// members share a core while another is idle: a scheduler looks for an idle core when it wakes a thread, not when
-// a thread yields, and two members that only yield to each other were seen to stay together for seconds. A pool
+// All wait in the same way: spin for a bounded time, then sleep in the kernel (wait_word.h). Sleeping rather than yielding
+// matters when two members share a core while another is idle: a scheduler looks for an idle core when it wakes a thread,
+// not when a thread yields, and two members that only yield to each other were seen to stay together for seconds. A pool
 // with more threads than cores does not spin at all.
-//
-// A waiter announces itself (`sleepers`) before it looks a last time, and whoever changes the word looks at
-// `sleepers` after the change, all sequentially consistent: one of the two sees the other, so no wake-up is lost,
-// and nobody makes a system call when nobody sleeps.
 #include "base/thread_pool.h"
 
 #include <algorithm>
@@ -36,106 +36,23 @@
 #include <vector>
 
 #include "base/cpu_count.h"
+#include "base/error.h"
+#include "base/placement.h"
+#include "base/wait_word.h"
 
 namespace lathe {
 namespace {
 
-constexpr size_t kCacheLine = 64;
+using std::chrono::microseconds;
+
 // Longer than the gaps between the layers of a network and between inferences of a benchmark loop, shorter
 // than anything a user would notice as load. Waking a sleeping thread costs 5 to 50 us.
-constexpr std::chrono::microseconds kSpinTime{40};
-
-inline void pause_cpu() {
-#if defined(__x86_64__) || defined(__i386__)  // an instruction of the target, there is no portable spelling
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-// A number on its own cache line that only grows, and that threads wait for.
-class alignas(kCacheLine) WaitWord {
- public:
-  uint64_t value() const { return value_.load(std::memory_order_acquire); }
-
-  // Wakes all sleepers.
-  void set(uint64_t value) {
-    value_.store(value, std::memory_order_seq_cst);
-    if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-    { const std::lock_guard lock(mutex_); }  // a sleeper that has looked at the number is asleep by now
-    wake_.notify_all();
-  }
-
-  // Returns when the number has reached `target`; true when the thread had to sleep for it.
-  bool wait_for(uint64_t target, bool spin) {
-    if (reached(target) || (spin && spin_for(target))) return false;
-    std::unique_lock lock(mutex_);
-    sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    wake_.wait(lock, [&] { return has_reached(value_.load(std::memory_order_seq_cst), target); });
-    sleepers_.fetch_sub(1, std::memory_order_relaxed);
-    return true;
-  }
-
- private:
-  // By difference, so that it goes on working when the numbers wrap around after some months of short runs.
-  static bool has_reached(uint64_t value, uint64_t target) {
-    return static_cast<int64_t>(value - target) >= 0;
-  }
-  bool reached(uint64_t target) const { return has_reached(value(), target); }
-
-  bool spin_for(uint64_t target) const {
-    // Reading the clock costs as much as a pause or two, so the first rounds go without.
-    for (int i = 0; i < 64; ++i) {
-      pause_cpu();
-      if (reached(target)) return true;
-    }
-    const auto end = std::chrono::steady_clock::now() + kSpinTime;
-    do {
-      for (int i = 0; i < 16; ++i) {
-        pause_cpu();
-        if (reached(target)) return true;
-      }
-    } while (std::chrono::steady_clock::now() < end);
-    return false;
-  }
-
-  std::atomic<uint64_t> value_{0};
-  std::atomic<uint32_t> sleepers_{0};
-  alignas(kCacheLine) std::mutex mutex_;
-  std::condition_variable wake_;
-};
-
-// Keeps the members of a team on different CPUs. A scheduler that saves power may wake a thread on the CPU of another
-// member although one is idle, and the two would then take turns, one spinning time at each barrier. The member that
-// notices moves away; it is not pinned. It looks only after a sleep, because that is when a thread gets a new place.
-class Placement {
- public:
-  // `enabled`: there is a CPU for each.
-  Placement(int threads, bool enabled) : enabled_(enabled), cpus_(static_cast<size_t>(threads)) {}
-
-  void settle(int index, int members, bool slept) {
-    if (!enabled_) return;
-    std::atomic<int>& mine = cpus_[static_cast<size_t>(index)];
-    const int now = current_cpu();
-    mine.store(now, std::memory_order_relaxed);
-    if (!slept) return;
-    std::vector<int> taken;
-    bool shared = false;
-    for (int i = 0; i < members; ++i) {
-      if (i == index) continue;
-      taken.push_back(cpus_[static_cast<size_t>(i)].load(std::memory_order_relaxed));
-      // Of two on one CPU the one with the higher index goes, so that they do not meet again elsewhere.
-      shared = shared || (i < index && taken.back() == now);
-    }
-    if (!shared) return;
-    leave_cpus(taken);
-    mine.store(current_cpu(), std::memory_order_relaxed);
-  }
-
- private:
-  const bool enabled_;
-  std::vector<std::atomic<int>> cpus_;  // where each ran when it last looked
-};
+constexpr microseconds kSpinTime{40};
+// Who sleeps looks after that time whether the other one runs, and takes that time to see. A member that lost its CPU for less
+// comes back by itself, or the scheduler moves it to the CPU that its sleeping team mate has left.
+constexpr microseconds kNap{150}, kGlance{5};
+// Pauses before a piece is taken whose member has not begun it: twice what a hand-over between two cores takes.
+constexpr int kGrace = 32;
 
 // Leaves a body whose team has failed. Not an Error: nobody but run() may catch it.
 struct TeamFailed {};
@@ -186,18 +103,24 @@ class TeamBarrier {
   using Body = std::function<void(const Worker&)>;
 
   TeamBarrier(int threads, bool spin)
-      : spin_(spin), placement_(threads, spin), words_(static_cast<size_t>(threads)) {}
+      : spin_(spin),
+        placement_(threads, spin),
+        words_(static_cast<size_t>(threads)),
+        pieces_(static_cast<size_t>(threads)),
+        rounds_(static_cast<size_t>(threads)) {}
 
   // Returns the number of the run.
   uint64_t start(const Body& body, int members) {
     body_ = &body;
     members_ = members;
     failed_.store(false, std::memory_order_relaxed);
-    placement_.settle(0, members, false);
+    for (int i = 0; i < members; ++i) pieces_[static_cast<size_t>(i)].reset();
+    placement_.begin(0);
     return ++run_;
   }
 
   void run_member(int index) {
+    rounds_[static_cast<size_t>(index)].number = 0;
     try {
       (*body_)(Worker{index, members_, this});
     } catch (const TeamFailed&) {
@@ -214,13 +137,34 @@ class TeamBarrier {
     WaitWord& mine = words_[static_cast<size_t>(index)];
     const uint64_t first = run_ << kBarrierBits;
     const uint64_t at = std::max(mine.value(), first) + 1;  // an older run's word is smaller
+    placement_.arrive(index);
     mine.set(at);
+    placement_.make_room(index);
     const bool small = members_ <= kSmallTeam;
     bool slept = false;
     if (small || index == 0) slept = wait_for_others(index, at);
     if (!small && index == 0) release_.set(at);
-    if (!small && index != 0) slept = release_.wait_for(at, spin_);
-    if (slept) placement_.settle(index, members_, true);
+    if (!small && index != 0) slept = wait_for_member(index, 0, release_, at);
+    if (slept) placement_.settle(index, members_);
+    if (failed_.load(std::memory_order_acquire)) throw TeamFailed{};
+  }
+
+  void share(int index, int pieces, const std::function<void(int)>& body) {
+    const uint64_t round = ++rounds_[static_cast<size_t>(index)].number;
+    check(pieces <= members_, "share: more pieces than members");
+    for (int i = 0; i < members_; ++i) {
+      const int piece = (index + i) % members_;  // its own first
+      if (piece < pieces && claim(index, piece, round, i > 0)) do_piece(index, piece, round, body);
+    }
+    bool slept = false;
+    for (int piece = 0; piece < pieces; ++piece) {
+      WaitWord& word = pieces_[static_cast<size_t>(piece)];
+      const uint64_t state = word.value();  // claimed in this round, or done in this or a later one
+      if (state >= done(round)) continue;
+      const auto by = static_cast<int>(state & kStateMask) - 1;
+      if (wait_for_member(index, by, word, done(round))) slept = true;
+    }
+    if (slept) placement_.settle(index, members_);
     if (failed_.load(std::memory_order_acquire)) throw TeamFailed{};
   }
 
@@ -230,26 +174,73 @@ class TeamBarrier {
     return std::exchange(error_, nullptr);
   }
 
-  void worker_woke(int index, bool slept) { placement_.settle(index, members_, slept); }
+  void worker_woke(int index, bool slept) {
+    placement_.begin(index);
+    if (slept) placement_.settle(index, members_);
+  }
 
  private:
   static constexpr int kBarrierBits = 24;
   static constexpr int kSmallTeam = 8;
+  // The word of a piece: the round, and below it who has claimed it (plus 1), or that it is done.
+  static constexpr int kStateBits = 24;
+  static constexpr uint64_t kStateMask = (uint64_t{1} << kStateBits) - 1;
+  static uint64_t claimed(uint64_t round, int index) {
+    return (round << kStateBits) + static_cast<uint64_t>(index) + 1;
+  }
+  static uint64_t done(uint64_t round) { return (round << kStateBits) + kStateMask; }
+
+  // Makes the piece this member's, if nobody has it. `waits`: its own member has a moment to come.
+  bool claim(int index, int piece, uint64_t round, bool waits) {
+    WaitWord& word = pieces_[static_cast<size_t>(piece)];
+    const uint64_t begun = claimed(round, 0);
+    for (int i = 0; waits && spin_ && i < kGrace; ++i) {
+      if (word.reached(begun)) return false;
+      pause_cpu();
+    }
+    return !word.reached(begun) && word.raise(begun, claimed(round, index));
+  }
+  void do_piece(int index, int piece, uint64_t round, const std::function<void(int)>& body) {
+    placement_.arrive(index);
+    try {
+      body(piece);
+    } catch (...) {
+      failed_.store(true, std::memory_order_release);  // before the others see the piece done
+      pieces_[static_cast<size_t>(piece)].set(done(round));
+      throw;
+    }
+    pieces_[static_cast<size_t>(piece)].set(done(round));
+    placement_.make_room(index);
+  }
 
   uint64_t left_word() const { return ((run_ + 1) << kBarrierBits) - 1; }
 
   bool wait_for_others(int index, uint64_t target) {
     bool slept = false;
-    for (int i = 0; i < members_; ++i) {
-      if (i != index && words_[static_cast<size_t>(i)].wait_for(target, spin_)) slept = true;
-    }
+    for (int i = 0; i < members_; ++i)
+      if (i != index && wait_for_member(index, i, words_[static_cast<size_t>(i)], target)) slept = true;
     return slept;
+  }
+  // Waits for a word that `other` is going to write; true when this thread had to sleep for it.
+  bool wait_for_member(int index, int other, WaitWord& word, uint64_t target) {
+    if (word.reached(target)) return false;
+    if (!spin_) {
+      word.sleep_until(target);
+      return true;
+    }
+    if (!placement_.shares_cpu(other) && word.spin_until(target, kSpinTime)) return false;
+    while (!word.sleep_until(target, kNap))
+      if (placement_.stands_still(other, [&] { return word.spin_until(target, kGlance); }))
+        placement_.fetch(index, other);
+    return true;
   }
   // Who has left counts as arrived at every barrier: whoever waits goes on, and sees `failed_` if that was the reason.
   void leave(int index) {
     const uint64_t word = left_word();
+    if (index != 0) placement_.end(index);
     if (index == 0) release_.set(word);
     words_[static_cast<size_t>(index)].set(word);
+    if (index != 0) placement_.make_room(index);
   }
 
   // What every member reads at every barrier shares a line that nobody writes during a run.
@@ -262,11 +253,20 @@ class TeamBarrier {
   std::mutex error_mutex_;
   Placement placement_;
   WaitWord release_;
-  std::vector<WaitWord> words_;
+  std::vector<WaitWord> words_, pieces_;
+  struct alignas(kCacheLine) Round {
+    uint64_t number = 0;  // how many rounds of share() the member has begun in this run
+  };
+  std::vector<Round> rounds_;
 };
 
 void Worker::barrier() const {
   if (barrier_ != nullptr) barrier_->arrive_and_wait(index);
+}
+
+void Worker::share(int pieces, const std::function<void(int piece)>& body) const {
+  if (barrier_ != nullptr) return barrier_->share(index, pieces, body);
+  for (int i = 0; i < pieces; ++i) body(i);
 }
 
 Worker::Range Worker::slice(int64_t total, int64_t grain) const {
@@ -291,12 +291,18 @@ struct ThreadPool::State {
     inside_team = true;
     WaitWord& ticket = slots[static_cast<size_t>(index - 1)].ticket;
     for (uint64_t seen = 0;;) {
-      const bool slept = ticket.wait_for(seen + 1, spin);
+      const bool slept = wait_for_ticket(ticket, seen + 1);
       seen = ticket.value();  // now: when the job is done, the ticket may already name the next one
       if (stopping.load(std::memory_order_relaxed)) return;  // ordered by the ticket
       team.worker_woke(index, slept);
       team.run_member(index);
     }
+  }
+
+  bool wait_for_ticket(WaitWord& ticket, uint64_t number) const {
+    if (ticket.reached(number) || (spin && ticket.spin_until(number, kSpinTime))) return false;
+    ticket.sleep_until(number);
+    return true;
   }
 
   void stop() {

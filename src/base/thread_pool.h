@@ -5,7 +5,7 @@
 //
 // The caller is member 0. Workers spin for a short bounded time and then sleep. One team runs at a time; a
 // second caller waits for its turn (whole runs queue), so two spinning teams never fight over the cores. When the
-// machine is busy a barrier sleeps instead of spinning on.
+// machine is busy a barrier sleeps instead of spinning on, and the pieces of a member that does not come are done by others.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,11 @@ struct Worker {
   // Every member must call it the same number of times. When a member throws, the others leave the body at their next
   // barrier (by an exception of our own that run() swallows): nobody waits for ever or works on half-made data.
   void barrier() const;
+
+  // Calls body(0) .. body(pieces - 1), each once on some member, and returns when all are done: piece i on member i unless
+  // that one does not come. Collective like barrier(), but a member that the machine keeps away is not waited for as long as
+  // it has not begun a piece; when it comes, it passes through what was done without it. Without a team: all in order.
+  void share(int pieces, const std::function<void(int piece)>& body) const;
 
   // The piece of [0, total) that belongs to this member: pieces are contiguous and differ by at most one
   // `grain`.

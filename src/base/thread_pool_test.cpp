@@ -100,6 +100,93 @@ TEST(ThreadPool, ParallelForCoversTheRangeInPieces) {
   }
 }
 
+TEST(ThreadPool, SharedPiecesAreDoneOnceAndInOrderOfRounds) {
+  constexpr int kMembers = 3, kRounds = 3000;
+  ThreadPool pool(kMembers);
+  std::vector<int> cells(kMembers, 0);  // plain: rounds order memory
+  std::atomic<int> wrong{0};
+  pool.run(kMembers, [&](const Worker& worker) {
+    for (int round = 1; round <= kRounds; ++round) {
+      worker.share(round % kMembers + 1, [&](int) {
+        for (const int cell : cells) wrong += cell != round - 1;
+      });
+      worker.share(kMembers, [&](int piece) {
+        wrong += cells[static_cast<size_t>(piece)] != round - 1;
+        cells[static_cast<size_t>(piece)] = round;
+      });
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(cells, std::vector<int>(kMembers, kRounds));
+}
+
+TEST(ThreadPool, ASinglePieceIsWaitedForByAll) {
+  ThreadPool pool(2);
+  int64_t cell = 0;  // plain
+  std::atomic<int> wrong{0};
+  pool.run(2, [&](const Worker& worker) {
+    for (int64_t round = 1; round <= 20000; ++round) {
+      worker.share(1, [&](int) { cell = round; });
+      worker.share(2, [&](int) { wrong += cell != round; });
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(ThreadPool, SharedPiecesDoNotWaitForAMemberThatDoesNotCome) {
+  ThreadPool pool(2);
+  std::atomic<int> rounds{0};
+  std::atomic<bool> over{false};
+  pool.run(2, [&](const Worker& worker) {
+    while (worker.index == 1 && !over)
+      std::this_thread::yield();  // kept away until the other has done everything
+    for (int i = 0; i < 100; ++i) {
+      worker.share(2, [&](int) { ++rounds; });
+      if (worker.index == 0 && i == 99) over = true;
+    }
+  });
+  EXPECT_EQ(rounds, 200);
+}
+
+TEST(ThreadPool, BarriersAndSharedPiecesMix) {
+  ThreadPool pool(4);
+  std::atomic<int> sum{0}, wrong{0};
+  for (int run = 0; run < 200; ++run) {
+    pool.run(4, [&](const Worker& worker) {
+      const int before = sum;
+      worker.barrier();
+      worker.share(4, [&](int piece) { sum += piece; });
+      wrong += sum != before + 6;
+      worker.barrier();
+    });
+  }
+  EXPECT_EQ(sum, 200 * 6);
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(ThreadPool, SharingAloneRunsAllPieces) {
+  std::vector<int> order;
+  Worker{}.share(3, [&](int piece) { order.push_back(piece); });
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2}));
+}
+
+TEST(ThreadPool, AThrowingPieceEndsTheRun) {
+  ThreadPool pool(3);
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<int> beyond{0};
+    EXPECT_THROW(pool.run(3,
+                          [&](const Worker& worker) {
+                            for (int i = 0; i < 10; ++i)
+                              worker.share(3, [&](int piece) {
+                                if (i == round % 10 && piece == round % 3) throw std::runtime_error("bad");
+                              });
+                            ++beyond;
+                          }),
+                 std::runtime_error);
+    EXPECT_EQ(beyond, 0);
+  }
+}
+
 TEST(ThreadPool, NestedRunsInline) {
   ThreadPool pool(2), other(2);
   std::atomic<int> inner{0};

@@ -40,9 +40,12 @@ class PreparedLayer {
  public:
   virtual ~PreparedLayer() = default;
   virtual size_t scratch_bytes() const { return 0; }
-  // How many members work on it, at most `available`. With 1 only member 0 calls run(), and no barrier is needed between
-  // such layers. Otherwise members 0..n-1 call run() with Worker{index, n}; barrier() works there when n == available.
+  // How many pieces the work has, at most `available`. run() is called with Worker{piece, n} for each, by whichever thread; no
+  // barrier is needed between layers of one piece.
   virtual int members(int available) const { return available; }
+  // Whether run() calls barrier() when it works in `count` pieces: then all threads must be there at the same time, and
+  // `count` must be all that are available.
+  virtual bool meets(int /*count*/) const { return false; }
   virtual void run(const LayerArgs& args, const Worker& worker) const = 0;
   // After a run of a layer with data-dependent outputs: the values of its new symbols. Called by member 0.
   virtual void resolve(const LayerArgs&, SymbolValues&) const {}

@@ -74,6 +74,7 @@ class PreparedMatMul final : public PreparedLayer {
     const int wanted = members_for(operations / 80 + weights / 20, available);
     return wanted > 1 && copies_rows() ? available : wanted;  // the copy needs a meeting of the whole team
   }
+  bool meets(int count) const override { return count > 1 && copies_rows(); }
   void run(const LayerArgs& args, const Worker& worker) const override {
     float* shared = reinterpret_cast<float*>(args.scratch);
     float* own = shared + shared_floats() + worker.index * member_floats();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Barriers: layers are walked by the whole team without meeting, as long as no layer touches memory that another member
+// Groups: the team shares out the pieces of layers without meeting, as long as no layer touches memory that another thread
 // may still be using. Since the last meeting we keep which bytes were read and written; a layer that would write what was
-// read or written, or read what was written, meets first. Two layers that only member 0 works on never need to.
+// read or written, or read what was written, begins a new group. Two layers of one piece never do: one thread runs them.
 #include "backend/cpu/shape_plan.h"
 
 #include <fmt/format.h>
@@ -82,7 +82,7 @@ ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const
     scratch_bytes_ = std::max(scratch_bytes_, steps_[i].prepared->scratch_bytes());
     team_ = std::max(team_, steps_[i].members);
   }
-  place_barriers();
+  find_groups();
 }
 
 void ShapePlan::prepare_step(size_t index) {
@@ -103,7 +103,7 @@ void ShapePlan::prepare_step(size_t index) {
   step.members = std::clamp(step.prepared->members(threads_), 1, threads_);
 }
 
-void ShapePlan::place_barriers() {
+void ShapePlan::find_groups() {
   std::vector<Access> since;
   for (size_t i = 0; i < steps_.size(); ++i) {
     Step& step = steps_[i];
@@ -118,9 +118,15 @@ void ShapePlan::place_barriers() {
     for (const ValueId id : node.inputs) add(id, access.reads);
     for (const ValueId id : node.outputs) add(id, access.writes);
     if (step.prepared->scratch_bytes() > 0) access.writes.push_back({-1, 0, 1});
-    step.barrier_before = std::any_of(since.begin(), since.end(),
-                                      [&](const Access& earlier) { return must_meet(earlier, access); });
-    if (step.barrier_before) since.clear();
+    const bool meets = step.prepared->meets(step.members);
+    if (groups_.empty() || meets || groups_.back().meets ||
+        std::any_of(since.begin(), since.end(),
+                    [&](const Access& earlier) { return must_meet(earlier, access); })) {
+      since.clear();
+      groups_.push_back({.begin = i, .meets = meets});
+    }
+    groups_.back().end = i + 1;
+    groups_.back().pieces = std::max(groups_.back().pieces, step.members);
     since.push_back(std::move(access));
   }
 }
@@ -141,9 +147,15 @@ void ShapePlan::run_step(size_t index, const Worker& worker, std::byte* scratch)
 }
 
 void ShapePlan::walk(const Worker& worker, std::byte* scratch) const {
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    if (steps_[i].barrier_before) worker.barrier();
-    run_step(i, worker, scratch);
+  for (const StepGroup& group : groups_) {
+    if (group.meets && worker.count > 1) {
+      run_step(group.begin, worker, scratch);
+      worker.barrier();
+      continue;
+    }
+    worker.share(std::min(group.pieces, worker.count), [&](int piece) {
+      for (size_t i = group.begin; i < group.end; ++i) run_step(i, Worker{piece, worker.count}, scratch);
+    });
   }
 }
 

@@ -16,7 +16,13 @@ namespace lathe::cpu {
 struct Step {
   std::unique_ptr<PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
   int members = 1;
-  bool barrier_before = false;
+};
+
+// Steps [begin, end) that need no meeting among them: piece i of all of them, in order, is work for one thread.
+struct StepGroup {
+  size_t begin = 0, end = 0;
+  int pieces = 0;
+  bool meets = false;  // one step whose threads meet inside
 };
 
 class ShapePlan {
@@ -43,13 +49,14 @@ class ShapePlan {
 
  private:
   void prepare_step(size_t index);
-  void place_barriers();
+  void find_groups();
 
   const CpuProgram& program_;
   int threads_ = 1;
   size_t first_ = 0;
   SymbolValues symbols_;
   std::vector<Step> steps_;
+  std::vector<StepGroup> groups_;
   OperandTable operands_;
   int team_ = 1;
   size_t scratch_bytes_ = 0;

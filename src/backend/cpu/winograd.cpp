@@ -74,6 +74,7 @@ class PreparedWinograd final : public PreparedLayer {
     const int wanted = members_for(operations / 80, available);
     return wanted > 1 ? available : 1;  // the shared way needs a meeting of the whole team
   }
+  bool meets(int count) const override { return shared(count); }
   void run(const LayerArgs& args, const Worker& worker) const override {
     auto* scratch = reinterpret_cast<float*>(args.scratch);
     if (shared(worker.count)) return run_shared(args, scratch, worker);
