@@ -9,8 +9,8 @@
 //
 // Measured on an H200 (FP16, with bias and residual, data rotating): 4096 x 768 x 3072 in 32.7 us, 590 TFLOP/s, 75 % of what the
 // chip reaches; 4096 x 768 x 768 in 11.7 us (cuBLASLt 13.5), 4096 x 2304 x 768 as a stack of three in 30.0 us (34.5); with GELU
-// 4096 x 3072 x 768 in 49 us (47, of which its second kernel 17). Pairs of blocks that bring half of B each for both were a third
-// slower, so L2 is not what holds it.
+// 4096 x 3072 x 768 in 49 us (47, of which its second kernel 17). Pairs of blocks that bring half of B each for both were 20 to
+// 60 % slower, so L2 is not what holds it.
 //
 // Floors: 790 TFLOP/s over 132 multiprocessors are 6.0 TFLOP/s each; a step of K brings (rows + bn) x 128
 // bytes for rows x bn x 128 operations, and L2 gives each multiprocessor 68 GB/s: 128 x 128 tiles stop at 550 TFLOP/s, 128 x 256
