@@ -219,6 +219,12 @@ SymbolRanges symbol_ranges(const std::vector<TensorInfo>& inputs, const Optimiza
   SymbolRanges ranges;
   for (const auto& [symbol, low] : values[0])
     ranges[symbol] = {.min = low, .opt = values[1].at(symbol), .max = values[2].at(symbol)};
+  for (const TensorInfo& input : inputs)
+    for (const Dim& dim : input.shape)
+      for (const std::string& symbol : dim.symbols())
+        if (!ranges.contains(symbol))
+          throw_input_error("input '" + input.name + "' is " + to_string(input.shape) +
+                            ", and the optimization profile does not say what '" + symbol + "' is");
   return ranges;
 }
 

@@ -46,6 +46,8 @@ TEST(Profile, ErrorsNameWhatIsWrong) {
   };
   EXPECT_EQ(with("idz", {{1, 1}, {1, 1}, {1, 1}}),
             "the profile names the input 'idz', but the model's inputs are: ids, mask, fixed, size");
+  EXPECT_EQ(error_of([] { symbol_ranges(kInputs, {}); }),
+            "input 'ids' is [batch, seq], and the optimization profile does not say what 'batch' is");
   EXPECT_EQ(with("ids", {{1}, {1, 1}, {1, 1}}),
             "input 'ids' has shape [batch, seq] of rank 2, but its profile's min shape 1 has rank 1");
   EXPECT_EQ(with("fixed", {{3}, {3}, {4}}),

@@ -110,27 +110,29 @@ std::shared_ptr<const PlanSection> Plan::section(size_t index) const {
   return section;
 }
 
-// Manifest and sections of a file are checked one by one when they are read; here, that they speak of the same tensors.
-void Plan::check_fits(const PlanSection& section) const {
-  const std::string who = "is damaged: its section for " + section.target.description + " ";
-  if (section.variants.size() != profiles.size())
-    file_->fail(who + "has " + std::to_string(section.variants.size()) + " variants for " +
-                std::to_string(profiles.size()) + " optimization profiles");
-  const auto check_tensors = [&](const Graph& graph, const std::vector<ValueId>& values,
-                                 const std::vector<TensorInfo>& infos, const std::string& what) {
+// Manifest, graph and sections of a file are checked one by one when they are read; here, that they speak of the same tensors.
+void Plan::check_tensors(const Graph& graph, const std::string& who) const {
+  const auto check_all = [&](const std::vector<ValueId>& values, const std::vector<TensorInfo>& infos,
+                             const std::string& what) {
     if (values.size() != infos.size())
-      file_->fail(who + "has " + std::to_string(values.size()) + " " + what + ", the model has " +
-                  std::to_string(infos.size()));
+      file_->fail("is damaged: " + who + " has " + std::to_string(values.size()) + " " + what +
+                  ", the model has " + std::to_string(infos.size()));
     for (size_t i = 0; i < infos.size(); ++i) {
       const Value& value = graph.value(values[i]);
       if (value.dtype != infos[i].dtype || value.shape.size() != infos[i].shape.size())
-        file_->fail(who + "has another type or rank for '" + infos[i].name + "'");
+        file_->fail("is damaged: " + who + " has another type or rank for '" + infos[i].name + "'");
     }
   };
-  for (const PlanVariant& variant : section.variants) {
-    check_tensors(*variant.graph, variant.graph->inputs(), inputs, "inputs");
-    check_tensors(*variant.graph, variant.graph->outputs(), outputs, "outputs");
-  }
+  check_all(graph.inputs(), inputs, "inputs");
+  check_all(graph.outputs(), outputs, "outputs");
+}
+
+void Plan::check_fits(const PlanSection& section) const {
+  const std::string who = "its section for " + section.target.description;
+  if (section.variants.size() != profiles.size())
+    file_->fail("is damaged: " + who + " has " + std::to_string(section.variants.size()) + " variants for " +
+                std::to_string(profiles.size()) + " optimization profiles");
+  for (const PlanVariant& variant : section.variants) check_tensors(*variant.graph, who);
 }
 
 std::string Plan::source() const {
@@ -141,7 +143,12 @@ std::shared_ptr<const Graph> Plan::portable_graph() const {
   const std::lock_guard lock(portable_->mutex);
   if (!portable_->graph) {
     check(file_ != nullptr, "a plan without a portable graph");
-    portable_->graph = graph_from_json(file_->section(kGraph), *file_);
+    auto graph = graph_from_json(file_->section(kGraph), *file_);
+    check_tensors(*graph, "its graph");
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (graph->value(graph->inputs()[i]).shape != inputs[i].shape)
+        file_->fail("is damaged: its graph has another shape for input '" + inputs[i].name + "'");
+    portable_->graph = std::move(graph);
   }
   return portable_->graph;
 }

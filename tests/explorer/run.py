@@ -393,7 +393,7 @@ HAND = {
     "bert_base": (["--shapes=input_ids:1x128,attention_mask:1x128"], [
         ("/m/encoder/layer.0/attention/self/query", 3 * (2 * 128 * 768**2 + 128 * 768), 4 * (128 * 768 + 3 * (768**2 + 768)), 4 * 3 * 128 * 768),
         ("/m/encoder/layer.0/attention/self/MatMul", 12 * 128**2 * (2 * (64 + 64) + 5), 4 * (3 * 128 * 768 + 128**2), 4 * 128 * 768),
-        ("/m/encoder/layer.0/attention/output/dense", 2 * 128 * 768**2 + 128 * 768, 4 * (128 * 768 + 768**2 + 768), 4 * 128 * 768),
+        ("/m/encoder/layer.0/attention/output/dense", 2 * 128 * 768**2 + 2 * 128 * 768, 4 * (2 * 128 * 768 + 768**2 + 768), 4 * 128 * 768),
         ("/m/embeddings/LayerNorm", 7 * 128 * 768, 4 * (128 * 768 + 2 * 768), 4 * 128 * 768),
         ("/m/encoder/layer.0/intermediate", 2 * 128 * 768 * 3072 + 2 * 128 * 3072, 4 * (128 * 768 + 768 * 3072 + 3072), 4 * 128 * 3072)]),
 }
