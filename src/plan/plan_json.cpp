@@ -382,6 +382,7 @@ std::vector<SectionInfo> manifest_from_json(std::string_view text, const std::st
       symbol_ranges(plan.inputs, profile);  // checks names, ranks and order
       plan.profiles.push_back(std::move(profile));
     }
+    require(!plan.profiles.empty(), "it has no optimization profile");
     plan.verbosity =
         static_cast<ProfilingVerbosity>(std::clamp(json.at("profiling_verbosity").get<int>(), 0, 2));
     std::vector<SectionInfo> sections;

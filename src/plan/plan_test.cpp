@@ -220,6 +220,17 @@ TEST(Plan, ContentThatDoesNotFitIsRefused) {
   has(section_with([&](PlanVariant& v) { place(v, "c").view_offset = 4096; }), "outside of its base");
   has(section_with([](PlanVariant& v) { v.ranges["n"] = {5, 2, 8}; }), "out of order");
   has(section_with([](PlanVariant& v) { v.ranges.clear(); }), "damaged");
+
+  const auto manifest_with = [&](const std::function<void(Plan&)>& change) {
+    auto plan = make_plan();
+    change(*plan);
+    const auto bytes = plan->to_bytes();
+    return error_of([&] { use_all(*Plan::from_bytes(bytes, "a.engine")); });
+  };
+  has(manifest_with([](Plan& p) { p.profiles.clear(); }), "no optimization profile");
+  has(manifest_with([](Plan& p) { p.profiles[0].shapes.clear(); }), "does not say what 'n' is");
+  has(manifest_with([](Plan& p) { p.inputs[0].dtype = DType::Int32; }), "another type or rank for 'x'");
+  has(manifest_with([](Plan& p) { p.outputs.clear(); }), "outputs, the model has 0");
 }
 
 TEST(Plan, SavingKeepsTheOldFileOnFailure) {
