@@ -62,11 +62,7 @@ double estimate(const Variant& v, double m, double n, double k, double batches) 
 }
 
 std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query) {
-  const SymbolValues opt = query.opt_values();
-  const auto at_opt = [&](const Dim& d) {
-    return static_cast<double>(d.is_constant() ? d.value() : d.evaluate(opt));
-  };
-  const double m = at_opt(p.m), n = at_opt(p.n), k = at_opt(p.k), batches = at_opt(p.batches);
+  const auto [m, n, k, batches] = sizes_at_opt(p, query);
   std::vector<std::pair<double, Variant>> timed;
   for (const Tile& tile : kTiles)
     for (const int splits : {1, 2, 3, 4, 6, 8, 12}) {
@@ -76,17 +72,7 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query) {
       if (splits > 1 && (steps / splits < 2 || blocks > 4 * 132)) continue;
       timed.emplace_back(estimate(v, m, n, k, batches), v);
     }
-  std::stable_sort(timed.begin(), timed.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<Variant> best;
-  for (size_t i = 0; i < timed.size() && i < 8; ++i) best.push_back(timed[i].second);
-  return best;
-}
-
-bool has_data_dependent_dims(const LayerQuery& query) {
-  for (const Dim& d : output_shape(query))
-    if (!d.data_dependent_names().empty()) return true;
-  return false;
+  return most_promising(std::move(timed));
 }
 
 std::vector<Tactic> list(const LayerQuery& query) {
@@ -99,16 +85,9 @@ std::vector<Tactic> list(const LayerQuery& query) {
     Tactic base = typed_tactic(query, kRunner, "cuda_gemm_fma", {type, format}, {type, format});
     if (base.support.ok && !is_kernel_float(type))
       base.support = Support::no("no kernel for " + std::string(dtype_name(type)));
-    const Value& w = query.graph.value(node.inputs[1]);
-    base.inputs[1] = w.is_constant() ? TensorType{} : TensorType{type, kLinear};
     if (query.graph.value(node.inputs[0]).is_constant() && query.graph.value(node.inputs[0]).dtype != type)
       base.support = Support::no("a constant operand is read as it is stored");
-    if (conv && node.op_input_count() > 2 && node.inputs[2] != kNoValue) {
-      const Value& bias = query.graph.value(node.inputs[2]);
-      base.inputs[2] = {bias.is_constant() ? bias.dtype : type, kLinear};
-      if (!is_kernel_float(base.inputs[2].dtype))
-        base.support = Support::no("the bias must be a 16 or 32 bit float");
-    }
+    list_weights(query, type, base);
     ImplicitGemm p;
     if (base.support.ok && has_data_dependent_dims(query))
       base.support = Support::no("the size of the result depends on data");
@@ -128,13 +107,6 @@ std::vector<Tactic> list(const LayerQuery& query) {
     }
   }
   return tactics;
-}
-
-// Columns of the result that one thread stores at once.
-int result_vector(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p, int limit,
-                  int splits) {
-  const int v = vector_width(limit, {p.n, p.row_length});
-  return splits == 1 ? Tail(query, tactic).vector(v) : v;
 }
 
 KernelSource mma_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,

@@ -90,11 +90,7 @@ double estimate(const Variant& v, double m, double n, double k, double batches) 
 }
 
 std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query) {
-  const SymbolValues opt = query.opt_values();
-  const auto at_opt = [&](const Dim& d) {
-    return static_cast<double>(d.is_constant() ? d.value() : d.evaluate(opt));
-  };
-  const double m = at_opt(p.m), n = at_opt(p.n), k = at_opt(p.k), batches = at_opt(p.batches);
+  const auto [m, n, k, batches] = sizes_at_opt(p, query);
   std::vector<std::pair<double, Variant>> timed;
   for (const int groups : {1, 2, 3})
     for (const int bn : {32, 64, 96, 128, 192, 256})
@@ -107,11 +103,7 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query) {
           if (resident > 1 && blocks <= 132 * (resident - 1)) continue;
           timed.emplace_back(estimate(v, m, n, k, batches), v);
         }
-  std::stable_sort(timed.begin(), timed.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<Variant> best;
-  for (size_t i = 0; i < timed.size() && i < 8; ++i) best.push_back(timed[i].second);
-  return best;
+  return most_promising(std::move(timed));
 }
 
 // The problem as rows of A that lie one after the other, or why it is none.
@@ -137,23 +129,15 @@ Support describe_rows(const LayerQuery& query, Tactic tactic, bool patches, Impl
 
 // A tactic for each variant of the layer in `type`; one that is refused where there is none.
 std::vector<Tactic> list_typed(const LayerQuery& query, DType type, bool patches) {
-  const Node& node = query.layer();
-  const bool conv = std::holds_alternative<Conv>(node.op);
-  const Value &a = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
+  const bool conv = std::holds_alternative<Conv>(query.layer().op);
+  const Value& a = query.graph.value(query.layer().inputs[0]);
   const Format format = conv ? kChannelsLast : kLinear;
   const TensorType read = patches ? TensorType{a.dtype, kLinear} : TensorType{type, format};
   Tactic base = typed_tactic(query, kRunner, "cuda_wgmma", read, {type, format});
-  base.inputs[1] = w.is_constant() ? TensorType{} : TensorType{type, kLinear};
-  if (conv && node.op_input_count() > 2 && node.inputs[2] != kNoValue) {
-    const Value& bias = query.graph.value(node.inputs[2]);
-    base.inputs[2] = {bias.is_constant() ? bias.dtype : type, kLinear};
-    if (!is_kernel_float(base.inputs[2].dtype))
-      base.support = Support::no("the bias must be a 16 or 32 bit float");
-  }
+  list_weights(query, type, base);
   if (base.support.ok && a.is_constant()) base.support = Support::no("the left operand is constant");
-  for (const Dim& d : output_shape(query))
-    if (base.support.ok && !d.data_dependent_names().empty())
-      base.support = Support::no("the size of the result depends on data");
+  if (base.support.ok && has_data_dependent_dims(query))
+    base.support = Support::no("the size of the result depends on data");
   ImplicitGemm p;
   if (base.support.ok) base.support = describe_rows(query, base, patches, p);
   if (!base.support.ok) return {base};
@@ -291,8 +275,7 @@ KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const
   b.hardware(hopper_primitives(p.type, variant.bn));
   GemmWriter writer(b, query, tactic, p, variant.threads(), variant.rows(), variant.bn, kStep,
                     variant.splits);
-  int width = vector_width(8, {p.n, p.row_length});
-  if (variant.splits == 1) width = Tail(query, tactic).vector(width);
+  const int width = result_vector(query, tactic, p, 8, variant.splits);
   const int strips = 4 * variant.groups * 16 * (variant.bn + 8) * 4,
             stages_bytes = std::max(variant.stages() * variant.stage_bytes(), (strips + 7) / 8 * 8);
   b.kernel().threads = variant.threads();
@@ -375,8 +358,7 @@ namespace {
 bool leads(const LayerQuery& query) {
   const Shape& y = output_shape(query);
   if (y.size() < 2 || input_shape(query, 1).size() < 2) return false;
-  for (const Dim& d : y)
-    if (!d.data_dependent_names().empty()) return false;
+  if (has_data_dependent_dims(query)) return false;
   const bool conv = std::holds_alternative<Conv>(query.layer().op);
   const auto tail = fused_tail(query, conv ? 1 : y.size() - 1);
   if (!tail || (tail->activation && !tail->is_relu())) return true;

@@ -133,6 +133,38 @@ Support describe_gemm(const LayerQuery& query, const Tactic& tactic, ImplicitGem
   return Support::no("not a product");
 }
 
+void list_weights(const LayerQuery& query, DType type, Tactic& tactic) {
+  const Node& node = query.layer();
+  const Value& weights = query.graph.value(node.inputs[1]);
+  tactic.inputs[1] = weights.is_constant() ? TensorType{} : TensorType{type, kLinear};
+  if (std::holds_alternative<MatMul>(node.op) || node.op_input_count() <= 2 || node.inputs[2] == kNoValue)
+    return;
+  const Value& bias = query.graph.value(node.inputs[2]);
+  tactic.inputs[2] = {bias.is_constant() ? bias.dtype : type, kLinear};
+  if (!is_kernel_float(tactic.inputs[2].dtype))
+    tactic.support = Support::no("the bias must be a 16 or 32 bit float");
+}
+
+bool has_data_dependent_dims(const LayerQuery& query) {
+  const Shape& shape = output_shape(query);
+  return std::any_of(shape.begin(), shape.end(),
+                     [](const Dim& d) { return !d.data_dependent_names().empty(); });
+}
+
+GemmSizes sizes_at_opt(const ImplicitGemm& p, const LayerQuery& query) {
+  const SymbolValues opt = query.opt_values();
+  const auto at_opt = [&](const Dim& d) {
+    return static_cast<double>(d.is_constant() ? d.value() : d.evaluate(opt));
+  };
+  return {at_opt(p.m), at_opt(p.n), at_opt(p.k), at_opt(p.batches)};
+}
+
+int result_vector(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p, int limit,
+                  int splits) {
+  const int v = vector_width(limit, {p.n, p.row_length});
+  return splits == 1 ? Tail(query, tactic).vector(v) : v;
+}
+
 std::vector<std::byte> pack_gemm_weights(const Op& op, const Tensor& weights, DType type) {
   const std::vector<double> w = weights.to_doubles();
   const Extents& e = weights.extents();

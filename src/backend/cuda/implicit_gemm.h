@@ -5,6 +5,10 @@
 // A lies.
 #pragma once
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "backend/cuda/own_tactic.h"
 
 namespace lathe::cuda {
@@ -37,6 +41,30 @@ inline constexpr int64_t kPackedMultiple = 64;  // K of packed weights, in eleme
 Support describe_gemm(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& problem);
 // [group or matrix of a stack][n][K padded with zeros], in `type`; K runs over taps and, inside, channels.
 std::vector<std::byte> pack_gemm_weights(const Op& op, const Tensor& weights, DType type);
+
+// Says in `tactic` how weights and bias of a layer in `type` are given: weights packed when they are constant, the bias as it
+// is; refuses a bias of another kind.
+void list_weights(const LayerQuery& query, DType type, Tactic& tactic);
+// The size of the result is known only when data is.
+bool has_data_dependent_dims(const LayerQuery& query);
+
+// The problem at the profile's optimum, for estimates.
+struct GemmSizes {
+  double m = 0, n = 0, k = 0, batches = 1;
+};
+GemmSizes sizes_at_opt(const ImplicitGemm& problem, const LayerQuery& query);
+// The eight variants with the least estimated times, fastest first.
+template <class Variant>
+std::vector<Variant> most_promising(std::vector<std::pair<double, Variant>> estimated) {
+  std::stable_sort(estimated.begin(), estimated.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Variant> best;
+  for (size_t i = 0; i < estimated.size() && i < 8; ++i) best.push_back(estimated[i].second);
+  return best;
+}
+// Columns of the result, at most `limit`, that one thread stores at once.
+int result_vector(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& problem, int limit,
+                  int splits);
 
 // Text of the kernel, shared by the tensor core and the multiply-add version.
 class GemmWriter {
