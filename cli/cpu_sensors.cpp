@@ -84,8 +84,8 @@ class CpuSensors : public HardwareSensors {
     read_energy();
   }
 
-  HardwareReading read() override {
-    HardwareReading reading;
+  HardwareSample read() override {
+    HardwareSample reading;
     reading.core_mhz = mean(clocks_, 1e-3);
     if (temperature_) reading.temperature_c = scaled(read_number(*temperature_), 1e-3);
     reading.power_w = read_energy();

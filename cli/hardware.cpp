@@ -6,15 +6,17 @@
 
 #include <cstdio>
 
+#include "explorer/core/analysis_json.h"
+
 namespace lathe::cli {
 namespace {
 
-bool tells_anything(const HardwareReading& reading) {
+bool tells_anything(const HardwareSample& reading) {
   return reading.core_mhz || reading.memory_mhz || reading.temperature_c || reading.power_w ||
          reading.throttled || reading.others_percent;
 }
 
-std::string reading_line(const HardwareReading& reading) {
+std::string reading_line(const HardwareSample& reading) {
   std::string line = fmt::format("{:8.0f} ms", reading.at_ms);
   const auto add = [&](const std::optional<double>& value, const char* name, const char* unit) {
     if (value) line += fmt::format("  {} {:.1f} {}", name, *value, unit);
@@ -28,17 +30,6 @@ std::string reading_line(const HardwareReading& reading) {
   return line;
 }
 
-Json reading_json(const HardwareReading& reading) {
-  const auto maybe = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
-  return {{"at_ms", reading.at_ms},
-          {"core_mhz", maybe(reading.core_mhz)},
-          {"memory_mhz", maybe(reading.memory_mhz)},
-          {"temperature_c", maybe(reading.temperature_c)},
-          {"power_w", maybe(reading.power_w)},
-          {"others_percent", maybe(reading.others_percent)},
-          {"throttled", maybe(reading.throttled)}};
-}
-
 }  // namespace
 
 HardwareMonitor::HardwareMonitor(std::unique_ptr<HardwareSensors> sensors, std::chrono::milliseconds interval,
@@ -50,7 +41,7 @@ HardwareMonitor::~HardwareMonitor() {
 }
 
 bool HardwareMonitor::take_reading() {
-  HardwareReading reading = sensors_->read();
+  HardwareSample reading = sensors_->read();
   // What is a difference is known from the second reading on.
   if (!tells_anything(reading) && readings_.empty()) return ++blank_ < 2;
   reading.at_ms =
@@ -82,7 +73,7 @@ Json HardwareMonitor::stop() {
   if (!missing.empty())
     text += fmt::format("{}: {}", readings_.empty() ? "" : "; not known", fmt::join(missing, ", "));
   Json samples = Json::array();
-  for (const auto& reading : readings_) samples.push_back(reading_json(reading));
+  for (const auto& reading : readings_) samples.push_back(explorer::sample_json(reading));
   return {{"schema", "lathe-hardware"}, {"text", text + "."}, {"samples", std::move(samples)}};
 }
 

@@ -16,22 +16,17 @@
 #include <vector>
 
 #include "base/json.h"
+#include "explorer/core/model.h"
 
 namespace lathe::cli {
 
-struct HardwareReading {
-  double at_ms = 0;  // since the monitor started
-  std::optional<double> core_mhz, memory_mhz, temperature_c, power_w;
-  std::optional<double>
-      others_percent;  // of the processors, that other programs had since the reading before
-  std::optional<bool> throttled;
-};
+using explorer::HardwareSample;
 
 class HardwareSensors {
  public:
   virtual ~HardwareSensors() = default;
   // Power is that since the reading before, where the machine counts energy.
-  virtual HardwareReading read() = 0;
+  virtual HardwareSample read() = 0;
   virtual std::string name() const = 0;                  // "the CPU"
   virtual std::vector<std::string> missing() const = 0;  // "power (/sys/... may not be read)"
 };
@@ -59,7 +54,7 @@ class HardwareMonitor {
   const std::chrono::milliseconds interval_;
   const bool print_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::vector<HardwareReading> readings_;
+  std::vector<HardwareSample> readings_;
   int blank_ = 0;  // readings before the first that told anything
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -26,9 +26,9 @@ class GpuSensors : public HardwareSensors {
  public:
   explicit GpuSensors(NvmlDevice device) : device_(std::move(device)) {}
 
-  HardwareReading read() override {
+  HardwareSample read() override {
     const auto& nvml = *device_.nvml;
-    HardwareReading reading;
+    HardwareSample reading;
     unsigned value = 0;
     unsigned long long reasons = 0;
     if (nvml.DeviceGetClockInfo && nvml.DeviceGetClockInfo(device_.handle, kSmClock, &value) == 0)
@@ -58,7 +58,7 @@ class GpuSensors : public HardwareSensors {
 
  private:
   NvmlDevice device_;
-  HardwareReading last_;
+  HardwareSample last_;
 };
 
 }  // namespace

@@ -218,16 +218,6 @@ Json finding_json(const Finding& finding) {
           {"command", finding.command}};
 }
 
-Json sample_json(const HardwareSample& sample) {
-  return {{"at_ms", sample.at_ms},
-          {"core_mhz", maybe(sample.core_mhz)},
-          {"memory_mhz", maybe(sample.memory_mhz)},
-          {"temperature_c", maybe(sample.temperature_c)},
-          {"power_w", maybe(sample.power_w)},
-          {"others_percent", maybe(sample.others_percent)},
-          {"throttled", sample.throttled ? Json(*sample.throttled) : Json(nullptr)}};
-}
-
 Json iterations_json(const std::optional<Iterations>& iterations) {
   if (!iterations) return nullptr;
   return {{"latency_ms", iterations->latency_ms},
@@ -352,6 +342,16 @@ Json comparison_json(const std::optional<Comparison>& comparison) {
 }
 
 }  // namespace
+
+Json sample_json(const HardwareSample& sample) {
+  return {{"at_ms", sample.at_ms},
+          {"core_mhz", maybe(sample.core_mhz)},
+          {"memory_mhz", maybe(sample.memory_mhz)},
+          {"temperature_c", maybe(sample.temperature_c)},
+          {"power_w", maybe(sample.power_w)},
+          {"others_percent", maybe(sample.others_percent)},
+          {"throttled", sample.throttled ? Json(*sample.throttled) : Json(nullptr)}};
+}
 
 Json analysis_json(const Analysis& analysis) {
   return {{"schema", "lathe-analysis"},

@@ -8,5 +8,7 @@
 namespace lathe::explorer {
 
 Json analysis_json(const Analysis& analysis);
+// One entry of its hardware samples; those of a .hardware.json file are the same.
+Json sample_json(const HardwareSample& sample);
 
 }  // namespace lathe::explorer

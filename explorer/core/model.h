@@ -149,9 +149,9 @@ struct Device {
 };
 
 struct HardwareSample {
-  double at_ms = 0;
+  double at_ms = 0;  // since the monitor started
   std::optional<double> core_mhz, memory_mhz, temperature_c, power_w;
-  std::optional<double> others_percent;  // of the processors, that other programs had
+  std::optional<double> others_percent;  // of the processors, that other programs had since the sample before
   std::optional<bool> throttled;
 };
 
