@@ -63,6 +63,8 @@ class Tests:
         for failure in self.failures:
             print(f"FAILED {failure}\n")
         print(f"{name}: {self.count} checks, {len(self.failures)} failed")
+        for failure in self.failures:  # again in short: who sees only the end of a long output wants to know what it was
+            print("FAILED " + failure.splitlines()[0])
         return 1 if self.failures else 0
 
 

@@ -179,7 +179,8 @@ def cache(t):
 
 def workspace(t):
     """Tactics that need more scratch memory than the limit are refused, with the reason; the answer stays right."""
-    words = ["--onnx=images.onnx", "--shapes=input:4x3x224x224", "--skipInference", "--verbose"]
+    # One timing cache for both builds: only a tactic that would be chosen is asked, and times of its own may choose another.
+    words = ["--onnx=images.onnx", "--shapes=input:4x3x224x224", "--skipInference", "--verbose", "--timingCacheFile=scratch.cache"]
 
     def scratch(result):
         return next(int(line.split()[-2]) for line in result.lines() if "Max Scratch Memory: " in line)
