@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `lathe inspect`: what a model or an engine file holds, as aligned tables or JSON. Both are views of the
-// same JSON value.
+// same JSON value. With --graph every node and tensor of a model, for the explorer and for scripts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "onnx/import.h"
 #include "report/layer_info.h"
+#include "report/model_graph.h"
 #include "report/table.h"
 #include "words.h"
 
@@ -249,11 +250,18 @@ bool looks_like_onnx(const std::string& file) {
 }  // namespace
 
 int run_inspect(const Words& words) {
-  CommandWords arguments(words, {}, {"--json"});
+  CommandWords arguments(words, {}, {"--json", "--graph"});
   if (arguments.positional().size() != 1)
     throw_input_error("inspect takes one file: lathe inspect model.onnx");
   const std::string& file = arguments.positional()[0];
   const bool is_model = looks_like_onnx(file);
+  if (arguments.has("--graph")) {
+    if (!is_model)
+      throw_input_error(
+          fmt::format("{}: --graph is for models; an engine's layers are in `lathe inspect --json`", file));
+    fmt::print("{}\n", dump_json(model_graph_json(file)));
+    return 0;
+  }
   const Json json = is_model ? inspect_model(file) : inspect_engine(file);
   if (arguments.has("--json")) {
     fmt::print("{}\n", dump_json(json));

@@ -220,9 +220,7 @@ void GraphImporter::bind_outputs(const NodeProto& node, Scope& scope, const Valu
 }
 
 void GraphImporter::import_node(const NodeProto& node, Scope& scope) {
-  std::string name = scope.prefix + std::string(node.name);
-  if (node.name.empty())
-    name += std::string(node.op_type) + "_" + std::to_string(unnamed_[std::string(node.op_type)]++);
+  const std::string name = scope.prefix + node_name(node, scope.unnamed);
   if (++nodes_seen_ > kMaxNodes)
     throw_input_error("the model has more than " + std::to_string(kMaxNodes) + " nodes");
   try {

@@ -30,6 +30,7 @@ class GraphImporter {
     std::map<std::string_view, const TensorProto*> initializers;  // not yet constants of the graph
     const std::vector<OpsetId>* opsets = nullptr;
     const AttributeMap* attributes = nullptr;
+    std::map<std::string, int, std::less<>> unnamed;  // running numbers of unnamed nodes, by operator
     int depth = 0;
   };
   struct Problem {
@@ -59,7 +60,6 @@ class GraphImporter {
   const ImportOptions& options_;
   GraphBuilder builder_;
   std::vector<Problem> problems_;
-  std::map<std::string, int, std::less<>> unnamed_;  // running numbers of unnamed nodes, by operator
   int64_t nodes_seen_ = 0;
 };
 

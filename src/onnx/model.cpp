@@ -420,4 +420,10 @@ TensorProto parse_tensor(std::span<const std::byte> bytes) {
   return tensor;
 }
 
+std::string node_name(const NodeProto& node, std::map<std::string, int, std::less<>>& unnamed) {
+  if (!node.name.empty()) return std::string(node.name);
+  const std::string type(node.op_type);
+  return type + "_" + std::to_string(unnamed[type]++);
+}
+
 }  // namespace lathe::onnx

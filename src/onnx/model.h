@@ -138,6 +138,10 @@ ModelProto parse_model(std::span<const std::byte> bytes);
 // The same for a single TensorProto (test data).
 TensorProto parse_tensor(std::span<const std::byte> bytes);
 
+// What a node is called: its name, or without one its operator and a running number ("Relu_0"). `unnamed` counts those
+// of one list of nodes so far, by operator.
+std::string node_name(const NodeProto& node, std::map<std::string, int, std::less<>>& unnamed);
+
 // Where tensors of a model take their bytes from: the file itself, and files beside it.
 class TensorSource {
  public:
