@@ -4,6 +4,7 @@
 //
 //   assemble   files -> layers with names, times, metadata     (join by name, checked)
 //   graph      no-ops folded, tensors, edges, lifetimes, memory
+//   onnx       the model's nodes find their layers, or the reason why they have none
 //   costs      flops and bytes of every layer
 //   roofline   peaks, verdicts, recoverable time
 //   statistics sums, series, the gap, groups
@@ -37,6 +38,7 @@ std::vector<std::vector<InputFile>> group_by_engine(std::vector<InputFile> files
 // --- the steps
 EngineData assemble_engine(const std::vector<InputFile>& files, const AnalysisOptions& options);
 void build_graph(EngineData& engine);
+void place_onnx_nodes(EngineData& engine);
 void measure_memory(EngineData& engine);
 void count_costs(EngineData& engine);
 void apply_roofline(EngineData& engine, const Peaks& given);

@@ -225,6 +225,34 @@ Json iterations_json(const std::optional<Iterations>& iterations) {
           {"start_ms", iterations->start_ms}};
 }
 
+Json onnx_json(const std::optional<OnnxModel>& model) {
+  if (!model) return nullptr;
+  Json fates = Json::object();
+  for (const auto& [fate, number] : model->fates) fates[fate] = number;
+  return {{"file", model->file},
+          {"name", model->name},
+          {"producer", model->producer},
+          {"opset", model->opset},
+          {"note", model->note},
+          {"text", model->text},
+          {"fates", std::move(fates)},
+          {"own_layers", model->own_layers},
+          {"nodes", list(model->nodes,
+                         [](const OnnxNode& n) {
+                           return Json{
+                               {"name", n.name},     {"op_type", n.op_type}, {"domain", n.domain},
+                               {"inputs", n.inputs}, {"outputs", n.outputs}, {"layers", n.layers},
+                               {"fate", n.fate},     {"why", n.why},         {"attributes", n.attributes}};
+                         })},
+          {"tensors", list(model->tensors, [](const OnnxTensor& t) {
+             return Json{{"name", t.name},
+                         {"type", t.type},
+                         {"shape", t.shape},
+                         {"bytes", maybe(t.bytes)},
+                         {"role", t.role}};
+           })}};
+}
+
 Json engine_json(const EngineData& engine) {
   Json json;
   json["name"] = engine.name;
@@ -267,6 +295,7 @@ Json engine_json(const EngineData& engine) {
                     {"note", engine.memory.note}};
   json["iterations"] = iterations_json(engine.iterations);
   json["findings"] = list(engine.findings, finding_json);
+  json["onnx"] = onnx_json(engine.onnx);
   return json;
 }
 
@@ -355,7 +384,7 @@ Json sample_json(const HardwareSample& sample) {
 
 Json analysis_json(const Analysis& analysis) {
   return {{"schema", "lathe-analysis"},
-          {"schema_version", "1.1"},
+          {"schema_version", "1.2"},
           {"generator", fmt::format("lathe {}", version())},
           {"engines", list(analysis.engines, engine_json)},
           {"comparison", comparison_json(analysis.comparison)}};

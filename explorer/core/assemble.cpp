@@ -37,6 +37,8 @@ std::string role_of(const InputFile& file) {
       return "accuracy";
     case FileKind::Hardware:
       return "hardware";
+    case FileKind::Model:
+      return "model";
     case FileKind::Log:
     case FileKind::Metadata:
       break;
@@ -226,9 +228,9 @@ EngineData assemble_engine(const std::vector<InputFile>& files, const AnalysisOp
       engine.note("info",
                   file.name + ": raw control characters in names were escaped; the file is not strict JSON.");
     if (&file == &layer_file) continue;
-    engine.sources.push_back(
-        {role_of(file), file.name,
-         file.kind == FileKind::Accuracy || file.kind == FileKind::Hardware ? "lathe" : "trtexec"});
+    const bool ours =
+        file.kind == FileKind::Accuracy || file.kind == FileKind::Hardware || file.kind == FileKind::Model;
+    engine.sources.push_back({role_of(file), file.name, ours ? "lathe" : "trtexec"});
     if (file.kind == FileKind::Profile) {
       if (!profiles.empty())
         throw_input_error(
@@ -241,9 +243,18 @@ EngineData assemble_engine(const std::vector<InputFile>& files, const AnalysisOp
       HardwareFile hardware = read_hardware(file);
       engine.hardware_text = std::move(hardware.text);
       engine.hardware_samples = std::move(hardware.samples);
+    } else if (file.kind == FileKind::Model) {
+      if (engine.onnx)
+        throw_input_error(
+            fmt::format("{} and {} are both models: one engine is of one", engine.onnx->file, file.name));
+      engine.onnx = read_model(file);
     } else if (file.kind != FileKind::Accuracy) {
       take_log(engine, read_log(file));
     }
+  }
+  if (engine.onnx && engine.model_file.empty()) {
+    engine.model_file = engine.onnx->file;
+    engine.model_name = std::filesystem::path(engine.model_file).stem().string();
   }
   select_shape_profile(engine, profiles, options.shape_profile);
   std::vector<std::string> first_names;
@@ -272,6 +283,7 @@ std::vector<std::vector<InputFile>> group_by_engine(std::vector<InputFile> files
 EngineData analyse_engine(const std::vector<InputFile>& files, const AnalysisOptions& options) {
   EngineData engine = assemble_engine(files, options);
   build_graph(engine);
+  place_onnx_nodes(engine);
   count_costs(engine);
   measure_memory(engine);
   apply_roofline(engine, options.peaks);

@@ -194,6 +194,34 @@ struct Finding {
   std::string gain_basis, action, command;
 };
 
+// --- the ONNX model beside the engine
+struct OnnxTensor {
+  std::string name, type;
+  Json shape;  // a list of numbers and of names, null: not known
+  std::optional<int64_t> bytes;
+  std::string role = "value";  // "input", "output", "initializer"
+};
+
+struct OnnxNode {
+  std::string name, op_type, domain;
+  std::vector<int> inputs, outputs;  // tensors; -1 for an operand that is left out
+  Json attributes = Json::object();
+  bool expands = false;     // other nodes stand for it: a function's call, control flow
+  std::vector<int> layers;  // those that run it
+  bool by_tensors = false;  // no layer names it; it lies between a layer's inputs and outputs
+  std::string fate = "unknown", why;
+};
+
+struct OnnxModel {
+  std::string file, name, producer, note;
+  int64_t opset = 0;
+  std::vector<OnnxNode> nodes;  // in the file's order
+  std::vector<OnnxTensor> tensors;
+  std::vector<std::pair<std::string, int>> fates;  // how many nodes of each, those that occur
+  std::vector<int> own_layers;                     // layers of the engine that run no node: reformats, copies
+  std::string text;                                // what became of the nodes, in a sentence
+};
+
 struct EngineData {
   std::string name;
   std::vector<Source> sources;
@@ -214,6 +242,7 @@ struct EngineData {
   Memory memory;
   std::optional<Iterations> iterations;
   std::vector<Finding> findings;
+  std::optional<OnnxModel> onnx;
   bool names_only = false;  // the layer file has names and nothing else
 
   void note(std::string severity, std::string text, std::vector<int> about = {}) {

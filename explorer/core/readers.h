@@ -14,7 +14,7 @@
 
 namespace lathe::explorer {
 
-enum class FileKind { Layers, Profile, Times, Log, Metadata, Accuracy, Hardware };
+enum class FileKind { Layers, Profile, Times, Log, Metadata, Accuracy, Hardware, Model };
 
 struct InputFile {
   std::string name, text;
@@ -85,5 +85,8 @@ struct HardwareFile {
   std::vector<HardwareSample> samples;
 };
 HardwareFile read_hardware(const InputFile& file);
+
+// --- the ONNX model: `lathe inspect --graph`
+OnnxModel read_model(const InputFile& file);
 
 }  // namespace lathe::explorer

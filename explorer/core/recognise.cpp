@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kKnown =
     "layer information (--exportLayerInfo), a profile (--exportProfile), times (--exportTimes), a trtexec "
     "log, metadata made from one, clocks and power of a run, "
-    "or the result of `lathe diff --json`";
+    "the result of `lathe diff --json`, or a model's nodes (`lathe inspect --graph`)";
 
 bool looks_like_log(const std::string& text) {
   return text.find("=== ") != std::string::npos &&
@@ -28,6 +28,7 @@ FileKind kind_of_object(const Json& json, const std::string& name) {
   if (json.contains("layers") && json.contains("outputs") && json.contains("threshold"))
     return FileKind::Accuracy;
   if (json.value("schema", Json()) == "lathe-hardware") return FileKind::Hardware;
+  if (json.value("schema", Json()) == "lathe-model") return FileKind::Model;
   if (json.value("schema", Json()) == "lathe-analysis") {
     throw_input_error(name +
                       ": this is an analysis, the result of `lathe explore --json`; give the layer "

@@ -146,6 +146,7 @@ void add_head(std::string& text, const EngineData& engine, const Painter& paint)
           fmt::format("{}memory {}", peaks.empty() ? "" : ", ", si_text(*engine.peaks.bytes_per_s, "B/s"));
     text += wrapped("  roof     ", "           ", fmt::format("{} ({})", peaks, engine.peaks.source));
   }
+  if (engine.onnx) text += wrapped("  model    ", "           ", engine.onnx->text);
   for (const auto& note : engine.notes)
     text += wrapped(fmt::format("  {:<8} ", note.severity), "           ", note.text);
 }

@@ -63,6 +63,7 @@ void add_engine(std::string& text, const EngineData& engine) {
   if (s.flops)
     row("work", fmt::format("{}, {} moved", si_text(*s.flops, "FLOP"), binary_text(s.bytes.value_or(0))));
   row("peak activations", binary_text(static_cast<double>(s.peak_memory_bytes)));
+  if (engine.onnx) row("model", engine.onnx->text);
   text += "\n| type | layers | ms | % |\n|---|---:|---:|---:|\n";
   for (const auto& group : engine.groups.by_type) {
     text += fmt::format("| {} | {} | {} | {} |\n", cell(group.key), group.layers.size(),
