@@ -18,9 +18,11 @@
 #include "explorer/core/analyse.h"
 #include "explorer/core/analysis_json.h"
 #include "explorer/core/text.h"
+#include "explorer/core/write_layers.h"
 #include "explorer/web/report_page.h"
 #include "measure_peaks.h"
 #include "profile_engine.h"
+#include "report/model_graph.h"
 #include "words.h"
 
 namespace lathe::cli {
@@ -69,9 +71,18 @@ Peaks parse_peaks(const std::string& text) {
   return peaks;
 }
 
+bool is_model_file(const std::string& path) {
+  return fs::path(path).extension() == ".onnx";
+}
+
+// The explorer reads no ONNX: it gets the model's nodes as JSON.
+InputFile load_model(const std::string& path) {
+  return explorer::recognise_file(path, dump_json(model_graph_json(path), -1));
+}
+
 // The engine's own name tells a plan from text: a plan begins with neither JSON nor a log.
 bool is_engine_file(const std::string& path) {
-  if (!fs::is_regular_file(path) || is_archive(path)) return false;
+  if (!fs::is_regular_file(path) || is_archive(path) || is_model_file(path)) return false;
   const auto file = MappedFile::open(path);
   const auto bytes = file->bytes().first(std::min<size_t>(file->bytes().size(), 64));
   for (const std::byte b : bytes) {
@@ -80,14 +91,24 @@ bool is_engine_file(const std::string& path) {
   return false;
 }
 
-std::vector<std::string> files_of(const CommandWords& arguments) {
-  std::vector<std::string> files;
-  for (const char* flag : {"--layers", "--profile", "--times", "--log", "--accuracy"}) {
-    for (const auto& item : split_list(arguments.value(flag))) files.push_back(item);
-  }
-  for (const auto& item : arguments.positional()) files.push_back(item);
-  if (files.empty()) throw_input_error("explore what? An engine, or its JSON files: lathe help explore");
-  return files;
+// Engines and layer files, and what stands between them; models apart.
+struct Given {
+  std::vector<std::string> files, models;
+};
+
+Given files_of(const CommandWords& arguments) {
+  Given given;
+  given.files = split_list(arguments.value("--layers"));
+  given.models = split_list(arguments.value("--onnx"));
+  for (const auto& item : arguments.positional())
+    (is_model_file(item) ? given.models : given.files).push_back(item);
+  if (!given.files.empty()) return given;
+  if (given.models.empty())
+    throw_input_error("explore what? An engine, or its JSON files: lathe help explore");
+  throw_input_error(fmt::format(
+      "{} is a model, which has no times: give its engine or the engine's JSON files beside it, or build and "
+      "profile one with `lathe process {} out`",
+      given.models.front(), given.models.front()));
 }
 
 struct EngineFiles {
@@ -164,6 +185,24 @@ std::vector<EngineFiles> gather(const std::vector<std::string>& paths, const Wor
   return engines;
 }
 
+// Files that flags name: all of one engine, or the first of each flag the first engine's, and so on. One model may be that
+// of several engines.
+void attach_flags(const CommandWords& arguments, const std::vector<std::string>& models,
+                  std::vector<EngineFiles>& engines) {
+  const auto attach = [&](const char* flag, const std::vector<std::string>& items, auto load) {
+    const bool shared = flag == std::string_view("--onnx") && items.size() == 1;
+    if (items.empty()) return;
+    if (engines.size() > 1 && items.size() != engines.size() && !shared)
+      throw_input_error(fmt::format("{} names {} files for {} engines: give one for each, in their order",
+                                    flag, items.size(), engines.size()));
+    for (size_t i = 0; i < std::max(items.size(), engines.size()); ++i)
+      engines[std::min(i, engines.size() - 1)].files.push_back(load(items[shared ? 0 : i]));
+  };
+  for (const char* flag : {"--profile", "--times", "--log", "--accuracy"})
+    attach(flag, split_list(arguments.value(flag)), explorer::load_file);
+  attach("--onnx", models, load_model);
+}
+
 void make_names_unique(std::vector<explorer::EngineData>& engines) {
   for (size_t i = 0; i < engines.size(); ++i) {
     int number = 1;
@@ -183,6 +222,30 @@ void write_output(const std::string& file, const std::string& text) {
   }
 }
 
+// "out/r50" -> out/r50.graph.json and out/r50.profile.json, or out/layers_r50.json and out/profile_r50.json.
+bool write_foreign(const CommandWords& arguments, const Analysis& analysis) {
+  bool any = false;
+  const auto write = [&](const char* flag, auto convert, auto name) {
+    if (!arguments.has(flag)) return;
+    any = true;
+    if (analysis.engines.size() != 1) throw_input_error(fmt::format("{} writes one engine; give one", flag));
+    const fs::path prefix = arguments.value(flag);
+    const explorer::ForeignFiles files = convert(analysis.engines.front());
+    write_file_atomically(prefix.parent_path() / name("layers", prefix.filename().string()),
+                          dump_json(files.layers) + "\n");
+    if (!files.profile.is_null())
+      write_file_atomically(prefix.parent_path() / name("profile", prefix.filename().string()),
+                            dump_json(files.profile) + "\n");
+  };
+  write("--trex", explorer::trex_files, [](const std::string& part, const std::string& name) {
+    return fmt::format("{}.{}.json", name, part == "layers" ? "graph" : part);
+  });
+  write(
+      "--perf-analysis", explorer::perf_analysis_files,
+      [](const std::string& part, const std::string& name) { return fmt::format("{}_{}.json", part, name); });
+  return any;
+}
+
 void write_outputs(const CommandWords& arguments, const Analysis& analysis) {
   const std::string output = arguments.value("-o"), json_file = arguments.value("--json");
   const bool page = !output.empty();
@@ -195,8 +258,9 @@ void write_outputs(const CommandWords& arguments, const Analysis& analysis) {
     write_output(arguments.value("--markdown"), explorer::summary_markdown(analysis));
   if (arguments.has("--junit")) write_output(arguments.value("--junit"), explorer::summary_junit(analysis));
   if (arguments.has("--trace")) write_output(arguments.value("--trace"), explorer::trace_json(analysis));
-  const bool any = page || !json_file.empty() || arguments.has("--markdown") || arguments.has("--junit") ||
-                   arguments.has("--trace");
+  const bool foreign = write_foreign(arguments, analysis);
+  const bool any = foreign || page || !json_file.empty() || arguments.has("--markdown") ||
+                   arguments.has("--junit") || arguments.has("--trace");
   if (arguments.has("--text") || !any) {
     std::fputs(explorer::summary_text(analysis, isatty(STDOUT_FILENO) != 0).c_str(), stdout);
   } else if (analysis.comparison) {
@@ -218,9 +282,10 @@ SystemFlags system_flags(const CommandWords& arguments) {
 }  // namespace
 
 int run_explore(const Words& words) {
-  std::vector<std::string> options = {
-      "-o",       "--json",    "--markdown", "--junit", "--fail-if",  "--peaks", "--name",  "--shape-profile",
-      "--layers", "--profile", "--times",    "--log",   "--accuracy", "--trace", "--sweep", "--rules"};
+  std::vector<std::string> options = {"-o",      "--json", "--markdown",      "--junit",        "--fail-if",
+                                      "--peaks", "--name", "--shape-profile", "--layers",       "--profile",
+                                      "--times", "--log",  "--accuracy",      "--trace",        "--sweep",
+                                      "--rules", "--onnx", "--trex",          "--perf-analysis"};
   const std::vector<std::string> run_options = {"--shapes",   "--loadInputs", "--iterations",
                                                 "--duration", "--warmUp",     "--useProfile",
                                                 "--device",   "--cpuThreads", "--cpuIsa"};
@@ -247,14 +312,15 @@ int run_explore(const Words& words) {
       arguments.has("--name") ? split_list(arguments.value("--name")) : std::vector<std::string>{};
 
   Analysis analysis;
-  const auto paths = files_of(arguments);
+  const Given given = files_of(arguments);
   if (arguments.has("-o")) explorer::require_report_page();
   if (arguments.has("--sweep") && arguments.has("--shapes"))
     throw_input_error("--sweep gives the shapes of every run; --shapes cannot be given, too");
   if (arguments.has("--fail-if")) explorer::check_fail_if(arguments.value("--fail-if"));
-  const auto groups = gather(paths, run_flags, parse_sweep(arguments.value("--sweep")));
+  auto groups = gather(given.files, run_flags, parse_sweep(arguments.value("--sweep")));
+  attach_flags(arguments, given.models, groups);
   // Files may come from another machine; an engine that runs here has this one's roof.
-  const bool runs_here = std::all_of(paths.begin(), paths.end(), is_engine_file);
+  const bool runs_here = std::all_of(given.files.begin(), given.files.end(), is_engine_file);
   if (peaks == "measure" || (peaks.empty() && runs_here))
     settings.peaks = measure_peaks(system_flags(arguments));
   for (const auto& [files, engine, name] : groups) {

@@ -20,6 +20,7 @@
 #include "explorer/core/text.h"
 #include "explorer/web/report_page.h"
 #include "profile_engine.h"
+#include "report/model_graph.h"
 #include "run_state.h"
 
 namespace lathe::cli {
@@ -134,8 +135,8 @@ void write_json(const std::string& file, const Json& json) {
 // What the folder holds of an engine, for the explorer.
 std::vector<explorer::InputFile> load_files(const std::string& base) {
   std::vector<explorer::InputFile> files;
-  for (const char* part :
-       {".graph.json", ".profile.json", ".timing.json", ".build.log", ".profile.log", ".hardware.json"}) {
+  for (const char* part : {".graph.json", ".profile.json", ".timing.json", ".build.log", ".profile.log",
+                           ".hardware.json", ".model.json"}) {
     if (fs::exists(base + part)) files.push_back(explorer::load_file(base + part));
   }
   return files;
@@ -151,9 +152,10 @@ void build(const Request& request, const std::string& base, const std::string& e
   const Words extra = flags_for(request.extra, true);
   command.insert(command.end(), extra.begin(), extra.end());
   run_step(request, command, base + ".build.log", "the build");
-  if (!request.print_only)
-    write_json(base + ".build.metadata.json",
-               explorer::build_metadata(explorer::read_log(explorer::load_file(base + ".build.log"))));
+  if (request.print_only) return;
+  write_json(base + ".build.metadata.json",
+             explorer::build_metadata(explorer::read_log(explorer::load_file(base + ".build.log"))));
+  write_json(base + ".model.json", model_graph_json(request.input));
 }
 
 void profile(const Request& request, const std::string& base, const std::string& engine) {

@@ -28,9 +28,10 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> kCommands = {
       {"zoo", "zoo [<name> -o <file>]", "list the built-in model recipes, or write one as an ONNX file",
        "  lathe zoo\n  lathe zoo resnet50 -o resnet50.onnx\n", run_zoo},
-      {"inspect", "inspect <model.onnx | engine> [--json]", "what a model or an engine file holds",
+      {"inspect", "inspect <model.onnx | engine> [--json | --graph]", "what a model or an engine file holds",
        "  lathe inspect resnet50.onnx\n  lathe inspect resnet50.engine\n  lathe inspect resnet50.engine "
-       "--json | jq .memory\n",
+       "--json | jq .memory\n"
+       "  lathe inspect resnet50.onnx --graph > model.json     every node and tensor, as JSON\n",
        run_inspect},
       {"diff", "diff <model.onnx> <engine> [--shapes=...] [--loadInputs=...] [--threshold=1e-3] [--json]",
        "compare every layer of an engine with the reference interpreter",
@@ -50,6 +51,7 @@ const std::vector<Command>& commands() {
        "  lathe explore layers.json profile.json times.json trtexec.log -o report.html\n"
        "  lathe explore a.engine b.engine --fail-if='latency>3% or fusion lost' --junit=d.xml "
        "--markdown=d.md\n"
+       "  lathe explore resnet50.engine --onnx=resnet50.onnx -o resnet50.html\n"
        "  lathe explore resnet50.engine --peaks=FP32=140G,BF16=560G,memory=20G\n\n"
        "Files are of TensorRT 8 to 11 or of Lathe, told by their content; a layer file begins the next "
        "engine.\n"
@@ -64,7 +66,12 @@ const std::vector<Command>& commands() {
        "fusion lost, fusion new, precision changed, tactic changed, layer added, layer removed, reformat "
        "added;\n"
        "joined by or, and. The exit code is then 3.\n"
+       "--trex=P writes P.graph.json and P.profile.json for NVIDIA's engine explorer, --perf-analysis=P "
+       "layers_P.json "
+       "and\n"
+       "profile_P.json for trt-perf-analysis, whatever release the files are of.\n"
        "--rules=F adds findings of your own (docs/explorer.md).\n"
+       "--onnx=F: the model beside the engine: which node became which layer, which vanished and why.\n"
        "--accuracy=F takes the result of `lathe diff --json`; --shape-profile=N chooses among [profile N].\n",
        run_explore},
       {"process",
@@ -75,7 +82,8 @@ const std::vector<Command>& commands() {
        "  lathe process resnet50.onnx out --print_only       the trtexec commands, without running them\n"
        "  lathe process resnet50.onnx out -d                 only draw what the folder holds\n\n"
        "Steps: -b build, -p profile, -d draw; all three without any of them.\n"
-       "Files: .engine, .build.log, .build.metadata.json, .graph.json, .profile.json, .timing.json, "
+       "Files: .engine, .build.log, .build.metadata.json, .model.json, .graph.json, .profile.json, "
+       ".timing.json, "
        ".profile.log,\n"
        ".profile.metadata.json, .hardware.json (clocks, power, temperature while it was profiled), "
        ".graph.json.svg,\n"

@@ -108,6 +108,7 @@ def all_dialects(t):
         t.check(engine["sources"][0]["dialect"] == f"tensorrt-{release}", f"{what}: taken for {engine['sources'][0]['dialect']}")
         check_sums(t, engine, dialects.profile(release), what)
         check_graph(t, engine, what)
+        write_foreign(t, files, release)
         rules(t, files["layers"], files["profile"], what, "--times", str(files["times"]), "--log", str(files["log"]), *(["--release11"] if release == 11 else []))
         names = [layer["name"] for layer in engine["layers"]]
         t.check(names == [n for n, _, _ in dialects.TIMES], f"{what}: layers {names}")
@@ -132,6 +133,23 @@ def all_dialects(t):
         engine = t.analyse(files["names"], files["profile"])["engines"][0]
         t.check(engine["statistics"]["layer_sum_ms"] is not None and engine["layers"][1]["origins"], f"TensorRT {release}, names only: no table")
         t.check(any("names only" in n["text"] for n in engine["notes"]), f"TensorRT {release}, names only: not said")
+
+
+def write_foreign(t, files, release):
+    """Written for other tools, every release's files satisfy the old explorer's rules, and read again they tell the same."""
+    t.run("explore", files["layers"], files["profile"], "--trex=again", "--perf-analysis=again")
+    rules(t, t.folder / "again.graph.json", t.folder / "again.profile.json", f"TensorRT {release}, written for trex")
+    first = t.analyse(files["layers"], files["profile"])["engines"][0]
+    for layers, profile in (("again.graph.json", "again.profile.json"), ("layers_again.json", "profile_again.json")):
+        again = t.analyse(layers, profile)["engines"][0]
+        for key in ("name", "type", "time", "origins", "flops", "bytes_read", "bytes_written", "precision", "kind", "stream", "tactic"):
+            t.check([x[key] for x in again["layers"]] == [x[key] for x in first["layers"]], f"TensorRT {release}, {layers}: another {key}")
+    bare = json.loads((t.folder / "layers_again.json").read_text())
+    names = [layer["Name"] for layer in bare]
+    t.check(isinstance(bare, list) and len(set(names)) == len(names), f"TensorRT {release}: trt-perf-analysis wants a bare list of unique names")
+    t.check([r["name"] for r in json.loads((t.folder / "profile_again.json").read_text())[1:]] == names, f"TensorRT {release}: names of the profile")
+    written = [x["Name"] for layer in bare for x in layer["Outputs"]]
+    t.check(len(set(written)) == len(written), f"TensorRT {release}: a tensor is written twice")
 
 
 def shuffled_profile(t):
@@ -223,6 +241,7 @@ def own_engines(t):
             t.check(abs(layer["roofline"]["roof_ms"] - roof) <= 1e-12 * roof, f"{layer['name']}: roof {layer['roofline']['roof_ms']}, by hand {roof}")
     t.check("--peaks" in t.run("explore", *files["fp32"], "--peaks=FP32=fast", code=1).stderr, "a wrong peak is not explained")
     check_page(t)
+    check_model(t, files["fp32"])
     text = t.run("explore", "fp32.engine", *run, "--peaks=estimate", "--text", "--trace=trace.json").stdout
     t.check(all(len(line) <= 80 for line in text.splitlines()) and "The ten slowest layers" in text, "the text is too wide")
     t.check("\x1b" not in text, "colour without a terminal")
@@ -231,6 +250,32 @@ def own_engines(t):
     check_memory(t, engine)
     sweep = t.analyse("fp32.engine", *run, "--peaks=estimate", "--sweep=input:1x3x224x224;input:1x3x224x224")
     t.check([e["name"] for e in sweep["engines"]] == ["fp32 1x3x224x224", "fp32 1x3x224x224 (2)"] and sweep["comparison"], f"sweep: {[e['name'] for e in sweep['engines']]}")
+
+
+def check_model(t, files):
+    """Every node of the model is in the layers that name it, or says why it is in none; read from ONNX and from its JSON alike."""
+    engine = t.analyse(*files, "--onnx=m.onnx")["engines"][0]
+    model = engine["onnx"]
+    (t.folder / "model.json").write_text(t.run("inspect", "--graph", "m.onnx").stdout)
+    again = t.analyse(*files, "model.json")["engines"][0]
+    t.check(again["onnx"] == model and again["layers"] == engine["layers"], "the model's JSON tells something else than the model")
+    t.check(model["note"] == "" and all(model["tensors"][o]["shape"] is not None for n in model["nodes"] if n["layers"] for o in n["outputs"]), f"shapes are missing: {model['note']}")
+    for i, layer in enumerate(engine["layers"]):
+        named = {o["name"] for o in layer["origins"]}
+        t.check(named == {n["name"] for n in model["nodes"] if i in n["layers"]}, f"{layer['name']}: its nodes are others in the model")
+        t.check(bool(named) != (i in model["own_layers"]), f"{layer['name']} is the engine's own, or not")
+    t.check(all(n["layers"] or n["why"] for n in model["nodes"]), "a node vanished without a reason")
+    t.check("unknown" not in model["fates"] and sum(model["fates"].values()) == len(model["nodes"]), f"fates: {model['fates']}")
+    weights = sum(x["bytes"] for x in model["tensors"] if x["role"] == "initializer")
+    t.check(abs(engine["statistics"]["weights_bytes"] - weights) < 0.1 * weights, f"{weights} bytes of initializers, {engine['statistics']['weights_bytes']} of weights")
+    both = t.analyse(*files, *files, "m.onnx")["engines"]
+    t.check(both[0]["onnx"] == both[1]["onnx"] == model, "one model is not that of both engines")
+    t.check("is a model, which has no times" in t.run("explore", "m.onnx", code=1).stderr, "a model alone is not explained")
+    other = json.loads((t.folder / "model.json").read_text())
+    for node in other["nodes"]:
+        node["name"] += "x"
+    (t.folder / "other.json").write_text(json.dumps({**other, "nodes": other["nodes"][:3], "inputs": ["p"], "outputs": ["q"], "tensors": []}))
+    t.check("the engine is not of this model" in t.run("explore", *files, "other.json", code=1).stderr, "another model is accepted")
 
 
 def check_memory(t, engine):
@@ -328,7 +373,7 @@ def process(t):
     t.check(printed.count("trtexec ") == 2 and not (t.folder / "out").exists(), f"--print_only: {printed}")
     t.run("process", *words)
     base = t.folder / "out/m.onnx.engine"
-    for part in ("", ".build.log", ".build.metadata.json", ".graph.json", ".profile.json", ".timing.json", ".profile.log", ".profile.metadata.json",
+    for part in ("", ".build.log", ".build.metadata.json", ".model.json", ".graph.json", ".profile.json", ".timing.json", ".profile.log", ".profile.metadata.json",
                  ".hardware.json", ".graph.json.svg", ".graph.json.dot", ".analysis.json"):
         t.check(pathlib.Path(f"{base}{part}").exists(), f"process wrote no {part or 'engine'}")
     svg = xml.etree.ElementTree.parse(f"{base}.graph.json.svg").getroot()
@@ -339,6 +384,7 @@ def process(t):
     t.check(len(metadata["performance_summary"]["Latency"]) == 7 and metadata["performance_summary"]["Throughput"] > 0, f"summary: {metadata}")
     rules(t, f"{base}.graph.json", f"{base}.profile.json", "process")
     check_hardware(t, engine, json.loads(pathlib.Path(f"{base}.hardware.json").read_text()))
+    t.check(engine["onnx"]["nodes"] and "unknown" not in engine["onnx"]["fates"], "the report knows no model")
     t.run("process", "m.onnx", "out", "-d", "--archive")
     archived = t.analyse(f"{base}.tea")["engines"][0]
     told = [{k: v for k, v in e["statistics"].items() if k != "engine_latency_source"} for e in (archived, engine)]  # that names the file
