@@ -30,8 +30,8 @@ PEAK = {"FP32": 3e12, "BF16": 6e12, "INT8": 12e12}
 BANDWIDTH = 150e9
 
 
-def engine(count, name="bert", seed=1, precision="FP32", speed=1.0, times=True, errors=False, hostile=None):
-    """One engine of `count` layers. `hostile`: a text put into every tenth layer name."""
+def engine(count, name="bert", seed=1, precision="FP32", speed=1.0, times=True, errors=False, hostile=None, model=True):
+    """One engine of `count` layers. `hostile`: a text put into every tenth layer name. `model`: with its ONNX model beside it."""
     rng = random.Random(seed)
     layers, tensors, edges = [], [], []
     tensors.append(tensor("input_ids", [1, 128, 768], "FP32", "input"))
@@ -63,7 +63,38 @@ def engine(count, name="bert", seed=1, precision="FP32", speed=1.0, times=True, 
         tensors[out].update(producers=[i], first=i, last=i)
     tensors[last]["role"] = "output"
     edges.append({"from": count - 1, "to": None, "tensor": last})
-    return assemble(name, layers, tensors, edges, precision, times, rng)
+    return {**assemble(name, layers, tensors, edges, precision, times, rng), "onnx": onnx_model(layers) if model else None}
+
+
+def onnx_model(layers):
+    """A chain of the layers' nodes, and one each of a constant, an Identity and a node that nothing needs."""
+    tensors = [onnx_tensor("x", ["batch", 128, 768], "FP32", None, "input"), onnx_tensor("w", [768, 768], "FP32", 4 * 768 * 768, "initializer")]
+    nodes = []
+
+    def add(name, op, reads, fate, why, where):
+        tensors.append(onnx_tensor(f"{name}_out", None if op == "Erf" else ["batch", 128, 768], "FP32", None, "value"))
+        nodes.append({"name": name, "op_type": op, "domain": "", "inputs": reads, "outputs": [len(tensors) - 1], "layers": where, "fate": fate, "why": why, "attributes": {"axis": -1}})
+        return len(tensors) - 1
+
+    scaled = add("scale", "Mul", [1, 1], "constant", "all that it reads is constant: computed when the engine was built", [])
+    last = 0
+    for one in layers:
+        for k, origin in enumerate(one["origins"]):
+            weights = [scaled if k else 1, -1] if origin["op_type"] == "MatMul" else []
+            last = add(one["name"] if len(one["origins"]) == 1 else origin["name"], origin["op_type"], [last, *weights], "layer" if len(one["origins"]) == 1 else "fused", "", [one["index"]])
+    last = add("same", "Identity", [last], "no_op", "it changes nothing when a model runs", [])
+    tensors[last]["role"] = "output"
+    add("lost", "Relu", [0], "unused", "no output of the model depends on it", [])
+    fates = {}
+    for node in nodes:
+        fates[node["fate"]] = fates.get(node["fate"], 0) + 1
+    own = [one["index"] for one in layers if not one["origins"]]
+    return {"file": "models/bert.onnx", "name": "bert", "producer": "pytorch 2.9", "opset": 17, "note": "", "text": f"{len(nodes)} nodes.", "fates": fates, "own_layers": own,
+            "nodes": nodes, "tensors": tensors}
+
+
+def onnx_tensor(name, shape, type_, size, role):
+    return {"name": name, "shape": shape, "type": type_, "bytes": size, "role": role}
 
 
 def tensor(name, shape, type_, role):
@@ -206,7 +237,7 @@ def analysis(*engines):
     if len(engines) > 1:
         comparison = {"pairs": [pair(engines[0], engines[1])], "failed": True,
                       "checks": [{"expression": "fusion lost", "failed": True, "text": "1 fusion lost", "pair": 0}]}
-    return {"schema": "lathe-analysis", "schema_version": "1.0", "generator": "tests/explorer_web/generate.py", "engines": list(engines), "comparison": comparison}
+    return {"schema": "lathe-analysis", "schema_version": "1.2", "generator": "tests/explorer_web/generate.py", "engines": list(engines), "comparison": comparison}
 
 
 def fill(template, data, compress=False):

@@ -13,7 +13,8 @@ const { chromium } = createRequire(`${process.env.LATHE_WEB}/package.json`)("pla
 const data = JSON.parse(readFileSync(`${folder}/two.json`, "utf8"));
 const [engine, other] = data.engines;
 const kSizes = [[1280, 800], [1920, 1080]];
-const kViews = ["summary", "layers", "timeline", "graph", "charts", "roofline", "memory", "findings", "compare"];
+const kViews = ["summary", "layers", "timeline", "graph", "charts", "roofline", "memory", "findings", "compare", "model"];
+const kAlone = kViews.filter((view) => view !== "compare"); // of one engine
 
 let browser;
 before(async () => {
@@ -262,8 +263,34 @@ test("the comparison aligns, filters and sums", () => open("two", async (page) =
   assert.equal(await page.locator("[data-column=error]").count(), 1);
 }, { hash: "#compare" }));
 
+test("the model shows where its nodes went", () => open("two", async (page) => {
+  const { onnx } = engine;
+  const counter = () => text(page, ".model .counter");
+  assert.match(await counter(), new RegExp(`^${onnx.nodes.length} of ${onnx.nodes.length}`));
+  assert.equal(await page.locator(".model .bar-row").count(), Object.keys(onnx.fates).length);
+  await page.selectOption(".model .toolbar select", "fused");
+  assert.match(await counter(), new RegExp(`^${onnx.fates.fused} of`));
+  await page.fill(".model .filter", "layer.2/ softmax");
+  assert.match(await counter(), /^2 of/, "the node and the one that reads its result");
+  await page.click(".model .grid-row >> nth=0");
+  const index = onnx.nodes.findIndex((node) => node.name.includes("layer.2/") && node.op_type === "Softmax");
+  const [layer] = onnx.nodes[index].layers;
+  assert.match(await text(page, ".detail p"), new RegExp(`layer ${layer}$|layer ${layer}\\D`));
+  assert.match(await text(page, ".node-detail h2"), /^Softmax: .*layer\.2/);
+  // Its producer is a click away, whatever the filter hides, and a node of the layer's details leads here.
+  await page.click(".node-detail .link >> nth=0");
+  assert.equal(await text(page, ".node-detail h2"), `${onnx.nodes[index - 1].op_type}: ${onnx.nodes[index - 1].name}`);
+  await tab(page, "layers");
+  await page.click(".grid-row[data-row='8']");
+  await page.click(".detail .link >> nth=1");
+  assert.equal(await text(page, ".node-detail h2"), `${engine.layers[8].origins[1].op_type}: ${engine.layers[8].origins[1].name}`);
+  assert.equal(await page.locator(".model .grid-row[aria-selected=true]").count(), 1);
+  await page.fill(".model .filter", "nothing when");
+  assert.match(await text(page, ".model .grid-row"), /Identity/);
+}, { hash: "#model" }));
+
 test("no text of a file becomes markup", () => open("hostile", async (page) => {
-  for (const view of kViews.slice(0, -1)) await tab(page, view);
+  for (const view of kAlone) await tab(page, view);
   assert.equal(await page.locator("img").count(), 0);
   assert.equal(await page.locator("script").count(), 3);
   await tab(page, "layers");
@@ -276,7 +303,7 @@ test("no text of a file becomes markup", () => open("hostile", async (page) => {
 }));
 
 test("engines without times have every view", () => open("untimed", async (page) => {
-  for (const view of kViews.slice(0, -1)) await tab(page, view);
+  for (const view of kAlone) await tab(page, view);
   assert.match(await text(page, ".top"), /bert/);
 }));
 
@@ -287,7 +314,8 @@ for (const [name, message] of [["cut", /damaged \(not JSON\)/], ["other", /"lath
 }
 
 test("the schema's example opens", () => open("example", async (page) => {
-  for (const view of kViews) await tab(page, view);
+  assert.equal(await page.locator("nav [data-view=model]").count(), 0, "without a model there is no view of it");
+  for (const view of kViews.slice(0, -1)) await tab(page, view);
 }));
 
 // What the binary wrote for two engines of a real model: the page's sums are the JSON's, and so is the way from one to the other.
@@ -426,5 +454,5 @@ test("ten thousand layers stay usable", () => open("big", async (page) => {
   assert.ok(paint < 4000, `summary shown after ${paint} ms`);
   assert.ok(median < 200, `filtering took ${times} ms`);
   assert.ok((await page.locator(".grid-row").count()) < 100, "rows out of sight exist");
-  for (const view of kViews.slice(0, -1)) await tab(page, view);
+  for (const view of kAlone.slice(0, -1)) await tab(page, view);
 }));

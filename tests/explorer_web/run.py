@@ -42,12 +42,12 @@ def write_pages(template, folder):
     pages = {
         "two": two, "untimed": untimed, "hostile": generate.analysis(generate.engine(60, "<b>bold</b>", hostile=HOSTILE)),
         "example": (ROOT / "explorer/core/testdata/two_engines.analysis.json").read_text(), "cut": text[: len(text) // 2], "other": '{"schema": "other"}',
-        "version": text.replace('"schema_version": "1.0"', '"schema_version": "3.1"'), "empty": "",
+        "version": text.replace('"schema_version": "1.2"', '"schema_version": "3.1"'), "empty": "",
     }
     for name, data in pages.items():
         (folder / f"{name}.html").write_text(generate.fill(template, data))
     (folder / "two.json").write_text(text)
-    big = generate.fill(template, generate.analysis(generate.engine(10000)), compress=True)
+    big = generate.fill(template, generate.analysis(generate.engine(10000, model=False)), compress=True)
     (folder / "big.html").write_text(big)
     (folder / "truncated.html").write_text(generate.fill(template, two)[: len(template) + len(text) // 3])
     (folder / "broken.html").write_text(big.replace(">H4sI", ">H4sIAAAA", 1))
@@ -60,7 +60,7 @@ def write_real_page(build, folder, model):
     start = time.monotonic()
     quick = [f"--onnx={onnx}", "--skipInference", "--builderOptimizationLevel=0"]
     commands = ([lathe, "zoo", model, "-o", onnx], [trtexec, *quick, f"--saveEngine={first}"], [trtexec, *quick, "--bf16", f"--saveEngine={second}"],
-                [lathe, "explore", first, second, "-o", folder / "real.html", f"--json={folder / 'real.json'}", "--duration=1"])
+                [lathe, "explore", first, second, "-o", folder / "real.html", f"--onnx={onnx}", f"--json={folder / 'real.json'}", "--duration=1"])
     for command in commands:
         result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
         if result.returncode != 0:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One engine with what every view needs at hand: times as plain arrays, names folded to lower case for searching,
-// neighbours in the graph, findings by layer. Derived once, when the page opens.
+// neighbours in the graph, findings by layer. Derived once: the times when the page opens, the rest when a view first asks,
+// so that nothing stands before the first picture that it does not show.
 import { colour, heatKey, precisionKey, typeFamily, verdictKey, type Colour } from "./palette";
 import type { Engine, Finding, Layer } from "./schema";
 
@@ -67,9 +68,12 @@ function neighbours(engine: Engine): [number[][], number[][]] {
   return [previous.map((set) => [...set]), next.map((set) => [...set])];
 }
 
-export function makeEngineModel(engine: Engine): EngineModel {
-  const layers = engine.layers;
-  const timeMs = Float64Array.from(layers, (layer) => layer.time?.average_ms ?? NaN);
+function lazy<T>(make: () => T): () => T {
+  let made: { value: T } | undefined;
+  return () => (made ??= { value: make() }).value;
+}
+
+function findingsByLayer(engine: Engine): Map<number, Finding[]> {
   const findingsOf = new Map<number, Finding[]>();
   for (const finding of engine.findings) {
     for (const index of finding.layers) {
@@ -78,17 +82,30 @@ export function makeEngineModel(engine: Engine): EngineModel {
       else findingsOf.set(index, [finding]);
     }
   }
-  const [previous, next] = neighbours(engine);
+  return findingsOf;
+}
+
+export function makeEngineModel(engine: Engine): EngineModel {
+  const layers = engine.layers;
+  const timeMs = Float64Array.from(layers, (layer) => layer.time?.average_ms ?? NaN);
+  const sides = lazy(() => neighbours(engine));
+  const findingsOf = lazy(() => findingsByLayer(engine));
+  const searchText = lazy(() => layers.map((layer) =>
+    [layer.name, layer.type, layer.runner, layer.tactic, ...layer.origins.map((origin) => `${origin.name} ${origin.op_type}`)]
+      .join("\n").toLowerCase()));
+  const shortNames = lazy(() => layers.map((layer) => shortPath(layer.name)));
+  const indexOfName = lazy(() => new Map(layers.map((layer, i) => [layer.name, i])));
   const sum = timeMs.reduce((total, time) => total + (Number.isNaN(time) ? 0 : time), 0);
   return {
-    engine, layers, timeMs, findingsOf, previous, next,
+    engine, layers, timeMs,
     sumMs: engine.statistics.layer_sum_ms ?? sum,
     maxMs: timeMs.reduce((most, time) => (time > most ? time : most), 0),
-    searchText: layers.map((layer) =>
-      [layer.name, layer.type, layer.runner, layer.tactic, ...layer.origins.map((origin) => `${origin.name} ${origin.op_type}`)]
-        .join("\n").toLowerCase()),
-    shortNames: layers.map((layer) => shortPath(layer.name)),
-    indexOfName: new Map(layers.map((layer, i) => [layer.name, i])),
+    get previous() { return sides()[0]; },
+    get next() { return sides()[1]; },
+    get findingsOf() { return findingsOf(); },
+    get searchText() { return searchText(); },
+    get shortNames() { return shortNames(); },
+    get indexOfName() { return indexOfName(); },
   };
 }
 

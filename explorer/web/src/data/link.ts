@@ -2,7 +2,7 @@
 //
 // Deep links: "#layers&layer=Conv_0%20%2B%20Relu_1&engine=1&filter=type%3Aconv". The part after '#' is never sent
 // anywhere, and a link works in a mailed file.
-export const kViews = ["summary", "layers", "timeline", "graph", "charts", "roofline", "memory", "findings", "compare"] as const;
+export const kViews = ["summary", "layers", "timeline", "graph", "charts", "roofline", "memory", "findings", "compare", "model"] as const;
 export type ViewId = (typeof kViews)[number];
 
 export interface Link { view: ViewId; layer: string | null; engine: number; filter: string }

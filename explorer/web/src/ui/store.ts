@@ -11,6 +11,7 @@ export interface State {
   view: ViewId;
   engine: number;              // which engine the views show
   focus: number | null;        // the layer whose details are open
+  node: number | null;         // the model's node whose details are open
   selected: ReadonlySet<number>;
   filter: string;
   facets: FacetChoice;
@@ -21,7 +22,7 @@ type Listener = (state: Readonly<State>, before: Readonly<State>) => void;
 
 export class Store {
   private state_: State = {
-    view: "summary", engine: 0, focus: null, selected: new Set(), filter: "", facets: kNoFacets, colours: "type",
+    view: "summary", engine: 0, focus: null, node: null, selected: new Set(), filter: "", facets: kNoFacets, colours: "type",
   };
   private readonly listeners_ = new Set<Listener>();
 
@@ -35,7 +36,7 @@ export class Store {
     this.state_ = { ...before, ...change };
     // Another engine has other layers: indices of the old one mean nothing there.
     if (change.engine !== undefined && change.engine !== before.engine) {
-      this.state_ = { ...this.state_, focus: change.focus ?? null, selected: new Set(change.selected ?? []), facets: kNoFacets };
+      this.state_ = { ...this.state_, focus: change.focus ?? null, node: null, selected: new Set(change.selected ?? []), facets: kNoFacets };
     }
     for (const listener of [...this.listeners_]) listener(this.state_, before);
   }

@@ -4,6 +4,7 @@
 // and bytes, neighbours, findings, and every other field of the file.
 import { layerColour, share, type EngineModel } from "../data/engine_model";
 import * as numbers from "../data/numbers";
+import { modelOf } from "../data/onnx_model";
 import type { Layer, TensorUse } from "../data/schema";
 import { breakable, copyButton, facts, h, simpleTable, type Child } from "../ui/dom";
 import type { Store } from "../ui/store";
@@ -42,15 +43,22 @@ export function commonFolder(names: readonly string[]): string {
   return folder;
 }
 
-function originsTable(layer: Layer): HTMLElement | null {
+function originsTable(store: Store, layer: Layer): HTMLElement | null {
   if (layer.origins.length === 0) return null;
   const saved = layer.origins.reduce((sum, origin) => sum + (origin.saved_bytes ?? 0), 0);
   const folder = layer.origins.length > 1 ? commonFolder(layer.origins.map((origin) => origin.name)) : "";
   return block(`ONNX nodes inside (${layer.origins.length})`, folder !== "" ? h("p", { class: "dim" }, "in ", breakable(folder)) : null,
     simpleTable(["node", "operator", "flop", "bytes", "saved"], layer.origins.map((origin) => [
-      h("span", { title: origin.name }, breakable(origin.name.slice(folder.length))), origin.op_type, numbers.count(origin.flops), numbers.bytes(origin.bytes),
+      nodeName(store, origin.name, origin.name.slice(folder.length), layer.index), origin.op_type, numbers.count(origin.flops), numbers.bytes(origin.bytes),
       origin.saved_bytes ? numbers.bytes(origin.saved_bytes) : ""]), [2, 3, 4]),
     saved > 0 ? h("p", { class: "dim" }, `Fusion keeps ${numbers.bytes(saved)} of intermediate results out of memory.`) : null);
+}
+
+// A link into the model where that is known.
+function nodeName(store: Store, name: string, shown: string, layer: number): HTMLElement {
+  const { onnx } = store.model.engine;
+  if (!onnx) return h("span", { title: name }, breakable(shown));
+  return h("button", { type: "button", class: "link", title: name, click: () => store.update({ view: "model", node: modelOf(store.model)!.nodesOf(layer).find((node) => onnx.nodes[node]!.name === name) ?? null }) }, breakable(shown));
 }
 
 function tensors(model: EngineModel, title: string, uses: readonly TensorUse[]): HTMLElement | null {
@@ -106,7 +114,7 @@ export function makeDetail(store: Store, close: () => void): { root: HTMLElement
         ["Types", [layer.input_precision, layer.output_precision].filter((type) => type !== "").join(" → ")]]),
       layer.error && block("Accuracy", facts([["Own error", numbers.scientific(layer.error.local)], ["Error so far", numbers.scientific(layer.error.accumulated)],
         ["Limit", numbers.scientific(layer.error.limit)], ["", layer.error.text]])),
-      originsTable(layer),
+      originsTable(store, layer),
       tensors(model, "Inputs", layer.inputs), tensors(model, "Outputs", layer.outputs),
       links("Runs after", model.previous[index]!), links("Feeds", model.next[index]!),
       findings.length > 0 && block("Findings", h("ul", {}, findings.map((finding) => h("li", {}, finding.title,

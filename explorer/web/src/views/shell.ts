@@ -17,10 +17,11 @@ export function makeShell(store: Store): HTMLElement {
   const made = new Map<ViewId, View>();
   const stage = h("main", { tabindex: -1 });
   const detail = makeDetail(store, () => store.focus(null));
-  const available = kViews.filter((view) => view !== "compare" || store.analysis.comparison !== null);
+  const available = kViews.filter((view) => (view !== "compare" || store.analysis.comparison !== null) &&
+    (view !== "model" || store.models.some((model) => model.engine.onnx)));
 
   const tabs = new Map(available.map((view, i) => [view, h("a", {
-    href: `#${view}`, role: "tab", "data-view": view, "data-tip": `Key ${i + 1}`,
+    href: `#${view}`, role: "tab", "data-view": view, "data-tip": `Key ${view === "model" ? "m" : i + 1}`,
     click: (event: MouseEvent) => {
       event.preventDefault();
       store.update({ view });
@@ -31,7 +32,7 @@ export function makeShell(store: Store): HTMLElement {
   engineChoice.addEventListener("change", () => store.update({ engine: Number(engineChoice.value) }));
 
   const help = h("dialog", { class: "help" }, h("h2", {}, "Keys"), h("dl", { class: "facts" }, [
-    ["1 … 9", "views"], ["/", "filter or search"], ["↑ ↓ PgUp PgDn Home End", "move in a table; with Shift extend"],
+    ["1 … 9, m", "views, the model"], ["/", "filter or search"], ["↑ ↓ PgUp PgDn Home End", "move in a table; with Shift extend"],
     ["Space, Ctrl+A", "select one more row, all rows"], ["n, p", "next, previous layer"], ["+ − ← → 0", "zoom, pan, fit in timeline and graph"],
     ["Enter", "open or fold the chosen layer's block in the graph"], ["t", "theme"], ["Esc", "close a menu, or the details"], ["?", "this help"],
   ].flatMap(([key, text]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)])), h("form", { method: "dialog" }, h("button", {}, "Close")));
@@ -118,6 +119,7 @@ export function makeShell(store: Store): HTMLElement {
     if (/^(input|select|textarea)$/i.test(target.tagName) || event.ctrlKey || event.metaKey || event.altKey || help.open) return;
     if (made.get(store.state.view)?.keys?.(event)) event.preventDefault();
     else if (/^[1-9]$/.test(event.key) && available[Number(event.key) - 1]) store.update({ view: available[Number(event.key) - 1]! });
+    else if (event.key === "m" && available.includes("model")) store.update({ view: "model" });
     else if (event.key === "?") help.showModal();
     else if (event.key === "t") nextTheme();
     else if (event.key === "n" || event.key === "p") step(event.key === "n" ? 1 : -1);

@@ -150,6 +150,7 @@ export function makeSummary(store: Store): View {
         findings.length > 0 && section("What to do first", findings.map((finding) => findingCard(store, finding)),
           engine.findings.length > kFindings && h("button", { type: "button", class: "more", click: () => store.show("findings") }, `All ${engine.findings.length} findings`)),
         hardware(engine))),
+    engine.onnx && section("Model", h("p", {}, engine.onnx.text, " ", h("button", { type: "button", class: "link", click: () => store.show("model") }, "Node by node"))),
     bindings(engine),
     options("Device properties", engine.device.properties), options("Model options", engine.model.options), options("Build options", engine.build_options),
     options("Inference options", engine.inference_options), options("Performance summary", engine.statistics.summary),
