@@ -2,7 +2,9 @@
 """Runs inside the environment that has the wheel (run.py)."""
 import contextlib
 import io
+import json
 import pathlib
+import subprocess
 import sys
 import tempfile
 from decimal import Decimal
@@ -40,6 +42,25 @@ def reports(paths):
     check(ab.comparison["failed"] is False and len(ab.comparison["checks"]) == 1, "checks")
     peaks = lathe_explorer.load(paths[10]["layers"], paths[10]["profile"], peaks={"FP16": 312e12, "memory": 1.5e12})
     check(peaks.engine.data["peaks"]["source"] == "given" and peaks.engine.layers["roof_ms"].notna().any(), "peaks")
+
+
+def models(paths, folder):
+    """The model beside an engine: as JSON, and as ONNX through the lathe program, which the PATH has."""
+    nodes = [{"name": name, "op_type": "Conv", "inputs": ["x"], "outputs": [name]} for name in ("conv1", "conv2")]
+    model = {"schema": "lathe-model", "inputs": ["x"], "outputs": ["conv1"], "nodes": [*nodes, {"name": "lost", "op_type": "Relu", "inputs": ["x"], "outputs": ["l"]}]}
+    (folder / "model.json").write_text(json.dumps(model))
+    report = lathe_explorer.load(paths[10]["layers"], paths[10]["profile"], folder / "model.json")
+    frame = report.engine.model_nodes.set_index("name")
+    check(frame["layers"].tolist() == [[1], [2], []] and frame.loc["lost", "fate"] == "unused" and frame.loc["conv1", "inputs"] == ["x"], f"model: {frame}")
+    check(report.engine.onnx_nodes.set_index("name").loc["conv1", "op_type"] == "Conv", "operators come from the model")
+    check(report.engine.model_tensors["role"].tolist() == ["input", "output", "value", "value"], "tensors of the model")
+    check(lathe_explorer.load(paths[10]["layers"]).engine.model_nodes.empty, "nodes without a model")
+    subprocess.run(["lathe", "zoo", "mobilenet_v2", "-o", folder / "r.onnx"], check=True, capture_output=True)
+    try:
+        lathe_explorer.load(paths[10]["layers"], folder / "r.onnx")
+        check(False, "another network's model is accepted")
+    except ValueError as error:
+        check("not of this model" in str(error), f"another network's model: {error}")
 
 
 def errors(folder):
@@ -84,8 +105,10 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         paths = dialects.write_all(folder)
-        for part, argument in ((reports, paths), (errors, folder), (plans, paths)):
-            part(argument)
+        reports(paths)
+        models(paths, folder)
+        errors(folder)
+        plans(paths)
     print(f"explorer's Python package: {len(failures)} checks failed")
     return 1 if failures else 0
 

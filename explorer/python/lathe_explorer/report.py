@@ -21,10 +21,14 @@ Path = str | os.PathLike[str]
 Text = tuple[str, str]  # a file's name and its content
 
 
-def read_texts(paths: Sequence[Path]) -> list[Text]:
-    """Files as text; of an archive (.tea) those of its files that say something of an engine."""
+def read_texts(paths: Sequence[Path], lathe: Path | None = None) -> list[Text]:
+    """Files as text; of an archive (.tea) those of its files that say something of an engine; of an ONNX model its nodes, which
+    the lathe program takes out of it."""
     texts: list[Text] = []
     for path in paths:
+        if os.fspath(path).endswith(".onnx"):
+            texts.append((os.fspath(path), _run([_program(lathe, "an ONNX model is read"), "inspect", "--graph", os.fspath(path)])))
+            continue
         if zipfile.is_zipfile(path):
             texts += _archived(path)
             continue
@@ -77,6 +81,26 @@ class Engine:
         return pd.DataFrame(rows, columns=["layer", "name", "op_type", "flops", "bytes", "saved_bytes"])
 
     @cached_property
+    def model_nodes(self) -> pd.DataFrame:
+        """One row per node of the ONNX model that was loaded beside the engine: `layers` run it, or `fate` and `why` say where it
+        went. Inputs and outputs by name, `output_shape` as the model has it. Empty when no model was loaded."""
+        model = self.data.get("onnx")
+        columns = ["name", "op_type", "domain", "fate", "why", "layers", "inputs", "outputs", "output_shape", "attributes"]
+        if model is None:
+            return pd.DataFrame(columns=columns)
+        tensors = model["tensors"]
+        rows = [{**node, "inputs": [tensors[t]["name"] if t >= 0 else "" for t in node["inputs"]],
+                 "outputs": [tensors[t]["name"] if t >= 0 else "" for t in node["outputs"]],
+                 "output_shape": next((tensors[t]["shape"] for t in node["outputs"] if t >= 0), None)} for node in model["nodes"]]
+        return pd.DataFrame(rows, columns=columns)
+
+    @cached_property
+    def model_tensors(self) -> pd.DataFrame:
+        """One row per tensor of that model: initializers with their bytes, inputs, outputs, and what lies between."""
+        model = self.data.get("onnx")
+        return pd.DataFrame(model["tensors"] if model else [], columns=["name", "type", "shape", "bytes", "role"])
+
+    @cached_property
     def tensors(self) -> pd.DataFrame:
         return pd.DataFrame(self.data["tensors"])
 
@@ -112,7 +136,7 @@ class Engine:
     @cached_property
     def hardware_samples(self) -> pd.DataFrame:
         """One row per reading; what the device does not tell is missing."""
-        columns = ["at_ms", "core_mhz", "memory_mhz", "temperature_c", "power_w", "throttled"]
+        columns = ["at_ms", "core_mhz", "memory_mhz", "temperature_c", "power_w", "others_percent", "throttled"]
         return pd.DataFrame(self.data["hardware_state"]["samples"], columns=columns)
 
     @property
@@ -178,18 +202,20 @@ class Report:
 
 
 def load(*files: Path | Sequence[Path], names: Sequence[str] = (), peaks: Mapping[str, float] | None = None,
-         shape_profile: int | None = None, fail_if: str = "") -> Report:
-    """Reads the files of one engine, or one list of files per engine.
+         shape_profile: int | None = None, fail_if: str = "", lathe: Path | None = None) -> Report:
+    """Reads the files of one engine, or one list of files per engine. The model itself ("m.onnx") may be among them: the
+    report then knows what became of each of its nodes.
 
     peaks: the roof, for example {"FP16": 312e12, "memory": 1.5e12}; without it the best rates of the profile stand in.
     fail_if: conditions as of `lathe explore --fail-if`; the result is in `comparison["checks"]`.
+    lathe: the program that reads ONNX models, by default the one on the PATH.
     Raises ValueError with file and field for what cannot be read.
     """
     lists = [f for f in files if not isinstance(f, (str, os.PathLike))]
     if lists and len(lists) != len(files):
         raise ValueError("load takes files of one engine, or one list per engine, but not both")
     engines = [list(group) for group in lists] if lists else [[f for f in files if isinstance(f, (str, os.PathLike))]]
-    return analyse([read_texts(group) for group in engines], names, peaks, shape_profile, fail_if)
+    return analyse([read_texts(group, lathe) for group in engines], names, peaks, shape_profile, fail_if)
 
 
 def analyse(engines: Sequence[Sequence[Text]], names: Sequence[str] = (), peaks: Mapping[str, float] | None = None,
@@ -206,9 +232,7 @@ def compare(*reports: Report, fail_if: str = "") -> Report:
 def process(model: Path, folder: Path, *flags: str, lathe: Path | None = None) -> Report:
     """Builds and profiles a model with `lathe process` and loads what it wrote. `model` may be the name of a zoo's model;
     `lathe` is the program, by default the one on the PATH; flags are trtexec's ("--bf16", "--iterations=10")."""
-    program = os.fspath(lathe) if lathe is not None else shutil.which("lathe")
-    if program is None:
-        raise FileNotFoundError("process runs the lathe program, which is not on the PATH: give it with lathe=\"build/bin/lathe\"")
+    program = _program(lathe, "process builds and runs")
     os.makedirs(folder, exist_ok=True)
     file = os.fspath(model)
     if not file.endswith((".onnx", ".engine", ".plan")):
@@ -217,11 +241,19 @@ def process(model: Path, folder: Path, *flags: str, lathe: Path | None = None) -
             _run([program, "zoo", os.fspath(model), "-o", file])
     _run([program, "process", file, os.fspath(folder), *flags])
     base = os.path.join(os.fspath(folder), os.path.basename(file)) + (".engine" if file.endswith(".onnx") else "")
-    parts = ("graph.json", "profile.json", "timing.json", "build.log", "profile.log", "hardware.json")
+    parts = ("graph.json", "profile.json", "timing.json", "build.log", "profile.log", "hardware.json", "model.json")
     return load(*(f"{base}.{part}" for part in parts if os.path.exists(f"{base}.{part}")))
 
 
-def _run(command: list[str]) -> None:
+def _program(lathe: Path | None, what: str) -> str:
+    program = os.fspath(lathe) if lathe is not None else shutil.which("lathe")
+    if program is None:
+        raise FileNotFoundError(f"{what} with the lathe program, which is not on the PATH: give it with lathe=\"build/bin/lathe\"")
+    return program
+
+
+def _run(command: list[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr.strip() or done.stdout[-2000:]}")
+    return done.stdout
