@@ -89,6 +89,7 @@ struct FakeGpu {
   unsigned limit = 400000, compute = 0, memory = 0;
   int users = 0;
   bool may_lock = true;
+  FakeGpu* other = nullptr;  // the one that has the UUID GPU-2
 };
 FakeGpu* gpu = nullptr;
 
@@ -99,6 +100,9 @@ std::shared_ptr<NvmlFunctions> fake_functions() {
   nvml->ErrorString = [](int code) { return code == 4 ? "Insufficient Permissions" : "Invalid Argument"; };
   nvml->DeviceGetHandleByIndex_v2 = [](unsigned index, void** handle) {
     return *handle = gpu, index == 0 ? 0 : 2;
+  };
+  nvml->DeviceGetHandleByUUID = [](const char* uuid, void** handle) {
+    return *handle = gpu->other, std::string_view(uuid) == "GPU-2" ? 0 : 6;
   };
   nvml->DeviceGetClockInfo = [](void*, int kind, unsigned* mhz) { return *mhz = kind == 1 ? 1410 : 1215, 0; };
   nvml->DeviceGetMaxClockInfo = [](void*, int kind, unsigned* mhz) {
@@ -140,6 +144,18 @@ TEST_F(HardwareTest, ReadsAGpu) {
   EXPECT_EQ(reading.throttled, true);
   EXPECT_FALSE(reading.temperature_c);
   EXPECT_EQ(sensors->missing(), std::vector<std::string>{"temperature (NVML does not tell)"});
+}
+
+TEST_F(HardwareTest, FindsTheGpuThatCudaMeans) {
+  FakeGpu fake, second;
+  fake.other = &second;
+  gpu = &fake;
+  std::string why;
+  const auto device = start_nvml(fake_functions(), 0, why);
+  ASSERT_TRUE(device);
+  EXPECT_EQ(with_uuid(*device, "GPU-2").handle, &second);
+  EXPECT_EQ(with_uuid(*device, "GPU-3").handle, &fake);
+  EXPECT_EQ(with_uuid(*device, "").handle, &fake);
 }
 
 TEST_F(HardwareTest, PutsClocksAndPowerBack) {

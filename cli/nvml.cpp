@@ -99,11 +99,14 @@ std::optional<NvmlDevice> open_nvml(unsigned index, std::string& why) {
   take(library.get(), "Shutdown", nvml->Shutdown);
   take(library.get(), "ErrorString", nvml->ErrorString);
   take(library.get(), "DeviceGetHandleByIndex_v2", nvml->DeviceGetHandleByIndex_v2);
+  take(library.get(), "DeviceGetHandleByUUID", nvml->DeviceGetHandleByUUID);
   take(library.get(), "DeviceGetClockInfo", nvml->DeviceGetClockInfo);
   take(library.get(), "DeviceGetMaxClockInfo", nvml->DeviceGetMaxClockInfo);
   take(library.get(), "DeviceGetPowerUsage", nvml->DeviceGetPowerUsage);
   take(library.get(), "DeviceGetTemperature", nvml->DeviceGetTemperature);
   take(library.get(), "DeviceGetCurrentClocksThrottleReasons", nvml->DeviceGetCurrentClocksThrottleReasons);
+  if (nvml->DeviceGetCurrentClocksThrottleReasons == nullptr)  // its name in newer drivers
+    take(library.get(), "DeviceGetCurrentClocksEventReasons", nvml->DeviceGetCurrentClocksThrottleReasons);
   take(library.get(), "DeviceGetPowerManagementLimit", nvml->DeviceGetPowerManagementLimit);
   take(library.get(), "DeviceGetPowerManagementLimitConstraints",
        nvml->DeviceGetPowerManagementLimitConstraints);
@@ -113,6 +116,13 @@ std::optional<NvmlDevice> open_nvml(unsigned index, std::string& why) {
   take(library.get(), "DeviceSetMemoryLockedClocks", nvml->DeviceSetMemoryLockedClocks);
   take(library.get(), "DeviceResetMemoryLockedClocks", nvml->DeviceResetMemoryLockedClocks);
   return start_nvml(std::move(nvml), index, why);
+}
+
+NvmlDevice with_uuid(NvmlDevice device, const std::string& uuid) {
+  void* handle = nullptr;
+  const auto find = device.nvml->DeviceGetHandleByUUID;
+  if (!uuid.empty() && find != nullptr && find(uuid.c_str(), &handle) == 0) device.handle = handle;
+  return device;
 }
 
 std::unique_ptr<HardwareSensors> gpu_sensors(NvmlDevice device) {

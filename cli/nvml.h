@@ -14,6 +14,7 @@ struct NvmlFunctions {
   int (*Shutdown)() = nullptr;
   const char* (*ErrorString)(int) = nullptr;
   int (*DeviceGetHandleByIndex_v2)(unsigned, void**) = nullptr;
+  int (*DeviceGetHandleByUUID)(const char*, void**) = nullptr;
   int (*DeviceGetClockInfo)(void*, int, unsigned*) = nullptr;
   int (*DeviceGetMaxClockInfo)(void*, int, unsigned*) = nullptr;
   int (*DeviceGetPowerUsage)(void*, unsigned*) = nullptr;
@@ -36,6 +37,9 @@ struct NvmlDevice {
 
 // Nothing where there is no driver or no such device; `why` says which.
 std::optional<NvmlDevice> open_nvml(unsigned index, std::string& why);
+// The GPU with this UUID ("GPU-..."); `device` itself where NVML finds none. NVML numbers GPUs by their place on the bus and
+// sees all; CUDA numbers the fastest first, and CUDA_VISIBLE_DEVICES hides some: a number alone may mean another GPU.
+NvmlDevice with_uuid(NvmlDevice device, const std::string& uuid);
 // Starts NVML through functions that are there already.
 std::optional<NvmlDevice> start_nvml(std::shared_ptr<NvmlFunctions> functions, unsigned index,
                                      std::string& why);

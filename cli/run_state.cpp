@@ -4,12 +4,25 @@
 #include <fmt/format.h>
 
 #include "arguments.h"
+#include "backend/all.h"
 #include "base/error.h"
 
 namespace lathe::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kInterval{100};
+
+// Of the GPU that the run will be on, "" when it will be on none.
+std::string uuid_of(const std::string& device) {
+  try {
+    const auto backend = open_backend({.device = device.empty() ? "auto" : device});
+    for (const auto& [key, value] : backend->device_information()) {
+      if (key == "Selected Device UUID") return value;
+    }
+  } catch (const Error&) {  // the run itself will say what is wrong
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -21,6 +34,7 @@ Json watch_run(const RunState& state, const std::function<bool()>& run) {
   if (state.device != "cpu") {
     const bool number = !state.device.empty() && state.device != "auto";
     gpu = open_nvml(number ? static_cast<unsigned>(parse_int("--dev", state.device)) : 0, why);
+    if (gpu) gpu = with_uuid(*gpu, uuid_of(state.device));
   }
   if (!gpu && settings.any())
     throw_input_error(
