@@ -13,9 +13,9 @@
 #include <cstring>
 
 #include "backend/cpu/kernels/gemm_table.h"
-#include "backend/cpu/kernels/transpose_tile.h"
 #include "backend/cpu/operand_strides.h"
 #include "backend/cpu/own_tactic.h"
+#include "backend/cpu/pack_matrices.h"
 #include "backend/cpu/pointwise_eval.h"
 
 namespace lathe::cpu {
@@ -31,20 +31,6 @@ const GemmTable& gemm_table(Isa isa) {
 
 int64_t round_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
-}
-
-// One panel of b (K x N, or N x K when transposed), columns [first, first + count), the rest zero.
-void pack_panel(const float* b, bool transposed, int64_t k, int64_t n, int64_t first, int64_t panel,
-                float* out) {
-  const int64_t count = std::min(panel, n - first);
-  if (transposed) {
-    transpose_4byte_avx2(b + first * k, k, out, panel, count, k);
-  } else {
-    for (int64_t i = 0; i < k; ++i)
-      std::memcpy(out + i * panel, b + i * n + first, static_cast<size_t>(count) * 4);
-  }
-  if (count == panel) return;
-  for (int64_t i = 0; i < k; ++i) std::fill(out + i * panel + count, out + (i + 1) * panel, 0.0f);
 }
 
 struct Problem {
@@ -188,22 +174,6 @@ std::vector<int64_t> batch_offsets(const Extents& operand, const Extents& batch,
     offsets.push_back(offset * matrix);
   }
   return offsets;
-}
-
-// The matrices of a constant right operand, panel by panel.
-std::vector<std::byte> pack_matrices(const Tensor& weights, bool transposed, int64_t matrices, int64_t k,
-                                     int64_t n, int64_t panel, int64_t extra_floats = 0) {
-  const Tensor wide = weights.dtype() == DType::Float32
-                          ? weights
-                          : Tensor::from_doubles(DType::Float32, weights.extents(), weights.to_doubles());
-  const int64_t panels = (n + panel - 1) / panel;
-  std::vector<std::byte> bytes(static_cast<size_t>(matrices * panels * k * panel + extra_floats) *
-                               sizeof(float));
-  auto* out = reinterpret_cast<float*>(bytes.data());
-  for (int64_t i = 0; i < matrices; ++i)
-    for (int64_t p = 0; p < panels; ++p, out += k * panel)
-      pack_panel(wide.data<float>().data() + i * k * n, transposed, k, n, p * panel, panel, out);
-  return bytes;
 }
 
 class MatMulKernel final : public LayerKernel {

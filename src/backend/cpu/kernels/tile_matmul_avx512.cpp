@@ -18,6 +18,8 @@ struct Step {
 
 }  // namespace
 
+#include "backend/cpu/kernels/tile_tail.inc"
+//
 #include "backend/cpu/kernels/tile_matmul.inc"
 
 namespace lathe::cpu {
