@@ -31,7 +31,8 @@ std::set<std::string, std::less<>> names(const std::string& list) {
 
 std::vector<Flag> system_flags() {
   return {
-      {Section::System, "--device", "cpu|auto|<n>", "the CPU, or GPU number n (default: GPU 0 when there is one, else the CPU)",
+      {Section::System, "--device", "cpu|auto|<n>",
+       "the CPU, or GPU number n (default: GPU 0 when there is one, else the CPU)",
        [](O& o, S& v) {
          if (v != "cpu" && v != "auto") bounded_int("--device", v, 0, 1 << 20);
          o.system.device = v;
@@ -62,10 +63,12 @@ std::vector<Flag> lathe_flags() {
        [](O& o, S& v) {
          o.system.cpu_isa = one_of("cpuIsa", v, {"avx2", "avx512", "avx512_bf16", "amx"});
        }},
-      {Section::Lathe, "--noWinograd", "", "no tactics that trade accuracy for speed",
+      {Section::Lathe, "--noWinograd", "",
+       "no tactics that trade accuracy for fewer multiplications (Winograd, Strassen)",
        [](O& o, S&) { o.build.winograd = false; }},
       {Section::Lathe, "--batchPart", "<n>",
-       "run the batch in parts of n items, each part on a thread of its own; 0: whole (default: what is faster)",
+       "run the batch in parts of n items, each part on a thread of its own; 0: whole (default: what is "
+       "faster)",
        [](O& o, S& v) { o.build.batch_part = bounded_int("--batchPart", v, 0, 1 << 20); }},
       {Section::Lathe, "--buildTime", "<s>", "stop tuning after this time and take the best so far",
        [](O& o, S& v) {

@@ -20,7 +20,8 @@ struct TuneOptions {
   int max_tactics = -1;        // tactics per layer that are timed; -1: the level's default
   int avg_timing = 8;          // repetitions per tactic
   double budget_seconds = -1;  // then the rest is estimated; -1: the level's default
-  bool winograd = true;        // tactics with error_factor > 1 may be chosen, within the error budget
+  bool winograd =
+      true;  // tactics with error_factor > 1 (Winograd, Strassen) may be chosen, within the error budget
   bool error_on_cache_miss = false;
   int64_t workspace_limit_bytes = -1;  // of one layer's scratch at the largest shapes; -1: none
   std::set<std::string, std::less<>> disabled_runners;

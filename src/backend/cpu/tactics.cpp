@@ -27,6 +27,8 @@ TacticFamily depthwise_tactics();
 TacticFamily tile_matmul_tactics();
 TacticFamily tile_conv_tactics();
 TacticFamily matmul_tactics();
+TacticFamily strassen_tactics();
+TacticFamily strassen_conv_tactics();
 TacticFamily winograd_tactics();
 TacticFamily pixel_conv_tactics();
 TacticFamily reference_tactics();
@@ -40,9 +42,11 @@ std::vector<TacticFamily> tactic_families() {
       winograd_tactics(),
       tile_conv_tactics(),
       pixel_conv_tactics(),
+      strassen_conv_tactics(),
       onednn_matmul_tactics(),
       tile_matmul_tactics(),
       matmul_tactics(),
+      strassen_tactics(),
       onednn_pool_tactics(),
       onednn_deconv_tactics(),
       pool_tactics(),

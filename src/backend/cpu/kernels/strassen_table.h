@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Strassen's seven products on a tile of a matrix product in FP32, one table per instruction set.
+//
+// A tile has two halves of rows and two panels of columns, and k is halved as well:
+//
+//   | C11 C12 |   | A11 A12 | | B11 B12 |     rows of A: upper and lower half; columns: first and second half of k
+//   | C21 C22 | = | A21 A22 | | B21 B22 |     columns of B: left and right panel
+//
+//   product   left operand   right operand   goes to              in the order in which the kernel runs them
+//   0         A11 + A22      B11 + B22       C11, C22
+//   1         A12 - A22      B21 + B22       C11
+//   2         A21 - A11      B11 + B12       C22
+//   3         A22            B21 - B11       C11, C21
+//   4         A11 + A12      B22             C12, -C11
+//   5         A11            B12 - B22       C12, C22
+//   6         A21 + A22      B11             C21, -C22
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/kernels/register_tail.h"
+
+namespace lathe::cpu {
+
+constexpr int kStrassenProducts = 7;
+constexpr int kFormedRight = 5;  // right operands that are sums: of products 0, 1, 2, 3 and 5
+
+struct StrassenTile {
+  int64_t rows = 0;          // of each half, at most the table's
+  int64_t lower_rows = 0;    // of the lower half that exist: `rows` or one less
+  int64_t steps = 0;         // half of k
+  const float* a = nullptr;  // left operands: [product][row][a_stride]
+  int64_t a_stride = 0;
+  const float* b[kStrassenProducts] = {};  // right operands: [step][panel]
+  const float* bias = nullptr;             // of both panels; null: none
+  // k in several calls: sums [quarter][row][panel] between them. `first` call: not read; `last`: not written.
+  float* partial = nullptr;
+  bool first = true, last = true;
+  // The last call's result. Rows of the lower half follow those of the upper, the right panel follows the left.
+  const float* operand = nullptr;  // null: none
+  int64_t operand_stride = 0;
+  float* out = nullptr;
+  int64_t out_stride = 0;
+  RegisterTail tail;
+  // Brought into L2 on the way, so many bytes per step: right operands of the next panels, for each product, and the left
+  // operands of the next tile.
+  const float* ahead[kStrassenProducts] = {};
+  const float* left_ahead = nullptr;
+  int64_t ahead_bytes = 0, left_ahead_bytes = 0;
+};
+
+struct StrassenTable {
+  int64_t tile_rows, panel;  // of a half; columns of one panel
+  void (*run)(const StrassenTile& tile);
+  // The left operands of a pair of rows, each with 2 `steps` elements (a multiple of 32); `lower`: null for zeros. Product p's
+  // row goes to out + p * product_stride.
+  void (*form_left)(const float* upper, const float* lower, int64_t steps, float* out,
+                    int64_t product_stride);
+  // The right operands that are sums, `count` elements each (a multiple of 32), one after the other.
+  void (*form_right)(const float* b11, const float* b12, const float* b21, const float* b22, int64_t count,
+                     float* out);
+};
+
+const StrassenTable& strassen_table_avx2();
+const StrassenTable& strassen_table_avx512();
+
+}  // namespace lathe::cpu
