@@ -193,8 +193,9 @@ void attach_flags(const CommandWords& arguments, const std::vector<std::string>&
     const bool shared = flag == std::string_view("--onnx") && items.size() == 1;
     if (items.empty()) return;
     if (engines.size() > 1 && items.size() != engines.size() && !shared)
-      throw_input_error(fmt::format("{} names {} files for {} engines: give one for each, in their order",
-                                    flag, items.size(), engines.size()));
+      throw_input_error(fmt::format("{}: {} for {} engines; give one for each, in their order", flag,
+                                    items.size() == 1 ? "one file" : fmt::format("{} files", items.size()),
+                                    engines.size()));
     for (size_t i = 0; i < std::max(items.size(), engines.size()); ++i)
       engines[std::min(i, engines.size() - 1)].files.push_back(load(items[shared ? 0 : i]));
   };

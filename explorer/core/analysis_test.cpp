@@ -395,6 +395,14 @@ TEST(Text, ShortenKeepsCharactersWhole) {
   EXPECT_EQ(shorten("abcdefghij", 6), "ab..ij");
   EXPECT_EQ(shorten("\u00e4\u00f6\u00fc\u00e4\u00f6\u00fc", 4), "\u00e4..\u00fc");
   EXPECT_EQ(shorten("short", 10), "short");
+  EXPECT_EQ(layer_label("/a/b + /a/c", 20), "/a/b + /a/c");
+  EXPECT_EQ(layer_label("/m/encoder/layer.3/attention/self/query/MatMul + /m/x/Add + /m/y/Mul", 60),
+            "layer.3/../self/query/MatMul +2");
+  EXPECT_EQ(layer_label("/features/features.2/features.2.0/block/block.0/Conv", 40),
+            "features.2.0/block/block.0/Conv");
+  EXPECT_EQ(layer_label("Reformatting CopyNode for Input Tensor 0 to /a/conv + /a/relu", 40),
+            "reformat before a/conv +1");
+  EXPECT_EQ(layer_label("one name that is long and no path", 12), "one n.. path");
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace lathe::explorer {
 
 // "Convolution, FP32, tactic x"
 std::string layer_facts(const Layer& layer);
-// At most 60 characters of its name: a fused layer is called after all its nodes.
+// Its name in at most 60 characters.
 std::string short_name(const Layer& layer);
 // "1 layer", "3 layers"
 std::string count_text(size_t count, const std::string& word);

@@ -166,10 +166,10 @@ void add_slowest(std::string& text, const EngineData& engine, const Painter& pai
   for (size_t i = 0; i < std::min(layers.size(), kSlowest); ++i) {
     const Layer& layer = *layers[i];
     text += fmt::format(
-        "{:>11}{:>7.2f}{:>7}  {:<8}{:<6}{}\n", layer.time->average_ms,
+        "{:>11.4f}{:>7.2f}{:>7}  {:<8}{:<6}{}\n", layer.time->average_ms,
         total > 0 ? 100 * layer.time->average_ms / total : 0, percent_text(layer.roofline.percent_of_roof, 0),
         layer.roofline.verdict == "unknown" ? "-" : layer.roofline.verdict,
-        layer.precision.empty() ? "-" : shorten(layer.precision, 5), shorten(layer.name, kWidth - 41));
+        layer.precision.empty() ? "-" : shorten(layer.precision, 5), layer_label(layer.name, kWidth - 41));
   }
 }
 
@@ -187,7 +187,7 @@ void add_bars(std::string& text, const std::vector<Group>& groups, const std::st
     const double value = timed ? group.time_ms.value_or(0) : static_cast<double>(group.layers.size());
     const auto length = static_cast<size_t>(most > 0 ? std::lround(value / most * kBar) : 0);
     std::string figures =
-        timed ? fmt::format("{:>11.5g} ms {:>6.2f} %", value, group.percent.value_or(0)) : "";
+        timed ? fmt::format("{:>11.4f} ms {:>6.2f} %", value, group.percent.value_or(0)) : "";
     std::string line =
         fmt::format("  {} {:>5}{} {}", padded(group.key.empty() ? "(not known)" : group.key, kName),
                     group.layers.size(), figures, std::string(length, '#'));
@@ -213,6 +213,14 @@ void add_findings(std::string& text, const EngineData& engine, const Painter& pa
   }
 }
 
+// Digits after the point, as many as the shortest text of the number has: sums in one column keep theirs.
+int decimals_of(double value) {
+  const std::string text = fmt::format("{}", value);
+  const size_t point = text.find('.');
+  if (point == std::string::npos || text.find('e') != std::string::npos) return 0;
+  return static_cast<int>(text.size() - point - 1);
+}
+
 void add_pair(std::string& text, const Analysis& analysis, const EnginePair& pair, const Painter& paint) {
   const auto& a = analysis.engines[static_cast<size_t>(pair.baseline)];
   const auto& b = analysis.engines[static_cast<size_t>(pair.candidate)];
@@ -221,15 +229,20 @@ void add_pair(std::string& text, const Analysis& analysis, const EnginePair& pai
   for (const auto& note : pair.notes)
     text += wrapped(fmt::format("  {:<8} ", note.severity), "           ", note.text);
   if (pair.delta_ms) {
-    text += fmt::format("\n{:>11}  {}\n", *pair.baseline_sum_ms, "baseline, ms");
     double most = 0;
-    for (const auto& item : pair.waterfall) most = std::max(most, std::fabs(item.delta_ms));
+    int decimals = std::max(decimals_of(*pair.baseline_sum_ms), decimals_of(*pair.candidate_sum_ms));
+    for (const auto& item : pair.waterfall) {
+      most = std::max(most, std::fabs(item.delta_ms));
+      decimals = std::max(decimals, decimals_of(item.delta_ms));
+    }
+    text += fmt::format("\n{:>11.{}f}  {}\n", *pair.baseline_sum_ms, decimals, "baseline, ms");
     for (const auto& item : pair.waterfall) {
       const auto bar = static_cast<size_t>(most > 0 ? std::lround(std::fabs(item.delta_ms) / most * 16) : 0);
-      text += fmt::format("{:>+11}  {:<17}{}\n", item.delta_ms,
-                          std::string(bar, item.delta_ms < 0 ? '-' : '+'), shorten(item.label, kWidth - 30));
+      text +=
+          fmt::format("{:>+11.{}f}  {:<17}{}\n", item.delta_ms, decimals,
+                      std::string(bar, item.delta_ms < 0 ? '-' : '+'), layer_label(item.label, kWidth - 30));
     }
-    text += fmt::format("{:>11}  {}\n", *pair.candidate_sum_ms, "candidate, ms");
+    text += fmt::format("{:>11.{}f}  {}\n", *pair.candidate_sum_ms, decimals, "candidate, ms");
   }
   const auto changes = [&](const char* title, const std::vector<FusionChange>& list) {
     if (list.empty()) return;

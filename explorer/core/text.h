@@ -28,6 +28,9 @@ std::string si_text(double value, const std::string& unit);
 std::string binary_text(double bytes);
 // At most `width` characters, the middle replaced by "..".
 std::string shorten(const std::string& text, size_t width);
+// A layer's name in at most `width` characters: whole, or its first node's path without its middle and how many nodes more
+// it has: "layer.0/../query/MatMul +2". The innermost numbered part stays, as it alone tells repeated blocks apart.
+std::string layer_label(const std::string& name, size_t width);
 // Characters, not bytes.
 size_t text_width(const std::string& text);
 std::string change_text(const EnginePair& pair);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
+#include <vector>
 
 #include "explorer/core/text.h"
 
@@ -13,7 +16,50 @@ bool begins_character(char c) {
   return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
 }
 
+// The last three segments of a path, before them the innermost one that ends in a number.
+std::string last_segments(std::string_view path) {
+  std::vector<std::string_view> segments;
+  for (size_t start = 0; start < path.size();) {
+    const size_t end = std::min(path.find('/', start), path.size());
+    if (end > start) segments.push_back(path.substr(start, end - start));
+    start = end + 1;
+  }
+  constexpr size_t kTail = 3;
+  const size_t first = segments.size() > kTail ? segments.size() - kTail : 0;
+  std::string text;
+  for (size_t i = first; i-- > 0;) {
+    if (std::isdigit(static_cast<unsigned char>(segments[i].back())) == 0) continue;
+    text = std::string(segments[i]) + (i + 1 < first ? "/../" : "/");
+    break;
+  }
+  for (size_t i = first; i < segments.size(); ++i) text += (i > first ? "/" : "") + std::string(segments[i]);
+  return text;
+}
+
 }  // namespace
+
+std::string layer_label(const std::string& name, size_t width) {
+  if (text_width(name) <= width) return name;
+  std::string_view rest = name;
+  std::string before;
+  if (rest.starts_with("Reformatting CopyNode for ")) {
+    before = rest.find("Output Tensor") != std::string_view::npos ? "after " : "before ";
+    // "... Tensor 0 to NODE"
+    for (const std::string_view word : {" to ", " of ", " from "}) {
+      if (const size_t at = rest.find(word); at != std::string_view::npos) {
+        rest.remove_prefix(at + word.size());
+        break;
+      }
+    }
+    before = "reformat " + before;
+  }
+  size_t more = 0;
+  const size_t end = rest.find(" + ");
+  for (size_t at = end; at != std::string_view::npos; at = rest.find(" + ", at + 3)) ++more;
+  const std::string label =
+      before + last_segments(rest.substr(0, end)) + (more > 0 ? fmt::format(" +{}", more) : "");
+  return shorten(label, width);
+}
 
 std::string si_text(double value, const std::string& unit) {
   constexpr std::array<const char*, 6> kPrefixes = {"", "k", "M", "G", "T", "P"};
