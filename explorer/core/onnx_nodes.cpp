@@ -9,6 +9,7 @@
 //   shape     it computes with shapes, which are known before anything runs
 //   no_op     it changes nothing: Identity, Dropout, a cast to the type that is there
 //   view      it gives the same memory another shape
+//   layout    it moves or repeats data, and no layer does: the layers around it write or read in that order
 //   types     Q/DQ: its scale is part of the layers around it
 //   expanded  other nodes stand for it (a function, a branch), and layers name those
 //   unknown   none of these; the layers before and after it are named, as one of them may hold it
@@ -27,12 +28,13 @@
 namespace lathe::explorer {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kFates = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kFates = {{
     {"layer", "alone in a layer"},
     {"fused", "fused with others"},
     {"several", "run in several layers"},
     {"expanded", "expanded into others"},
     {"view", "as a view of memory"},
+    {"layout", "as the order in which layers read or write"},
     {"no_op", "without effect"},
     {"constant", "constant"},
     {"shape", "shape arithmetic"},
@@ -245,7 +247,7 @@ class Placement {
     const bool has_output = !node.outputs.empty() && node.outputs[0] >= 0;
     if (!used_[index]) return is("unused", "no output of the model depends on it");
     if (has_output && constant_[at(node.outputs[0])])
-      return is("constant", "all that it reads is constant: computed when the engine was built");
+      return is("constant", "computed once, when the engine was built");
     if (has_output && shape_[at(node.outputs[0])])
       return is("shape", "it computes with shapes, which are known before anything runs");
     if (is_one_of(node.op_type, {"Identity", "Dropout"}))
@@ -256,6 +258,9 @@ class Placement {
     if (is_one_of(node.op_type, {"Reshape", "Flatten", "Squeeze", "Unsqueeze"}))
       return is("view", "the same memory with another shape");
     const std::string around = neighbours(node);
+    if (is_one_of(node.op_type, {"Transpose", "Expand", "Slice", "Split", "Concat"}))
+      return is("layout", "no layer moves data for it: the layers around it read or write in its order" +
+                              (around.empty() ? "" : " (" + around + ")"));
     if (is_one_of(node.op_type, {"QuantizeLinear", "DequantizeLinear"}))
       return is("types",
                 "its scale became part of the layers around it" + (around.empty() ? "" : ": " + around));
@@ -330,7 +335,11 @@ class Placement {
     model_.text = fmt::format("{} nodes: {}. {} of {} layers run nodes of the model", model_.nodes.size(),
                               parts, named_.size(), engine_.layers.size());
     model_.text +=
-        model_.own_layers.empty() ? "." : fmt::format("; {} are the engine's own.", model_.own_layers.size());
+        model_.own_layers.empty()
+            ? "."
+            : fmt::format("; {} the engine's own.", model_.own_layers.size() == 1
+                                                        ? "1 is"
+                                                        : fmt::format("{} are", model_.own_layers.size()));
   }
 
   EngineData& engine_;

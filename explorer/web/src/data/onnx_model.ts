@@ -6,7 +6,7 @@ import type { EngineModel } from "./engine_model";
 import type { OnnxModel } from "./schema";
 
 const kFates: Record<string, string> = {
-  layer: "a layer of its own", fused: "fused", several: "several layers", expanded: "expanded", view: "a view of memory", no_op: "nothing: no effect",
+  layer: "a layer of its own", fused: "fused", several: "several layers", expanded: "expanded", view: "a view of memory", layout: "an order of access", no_op: "nothing: no effect",
   constant: "a constant", shape: "shape arithmetic", types: "a type of its layers", unused: "nothing: unused", unknown: "not known",
 };
 

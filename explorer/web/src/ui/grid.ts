@@ -106,7 +106,8 @@ export class Grid {
     const selected = this.options.selected();
     const widths = columns.map((column) => this.width_(column));
     const spare = Math.max(0, this.scroller_.clientWidth - widths.reduce((sum, width) => sum + width, 0));
-    const rooms = columns.map((column, i) => widths[i]! + (column.grow ? spare : 0) - kPadding);
+    const growing = columns.filter((column) => column.grow).length;
+    const rooms = columns.map((column, i) => widths[i]! + (column.grow ? spare / growing : 0) - kPadding);
     const elements: HTMLElement[] = [];
     for (let position = first; position < last; position += 1) {
       const row = this.rows_[position]!;

@@ -14,6 +14,7 @@ import { fitText, textWidth } from "../ui/text_width";
 interface Part { name: string; key: string; value: number; rows: number[]; children?: Part[] }
 
 const kLeastShare = 0.0004;
+const kLeastName = 14; // characters: fewer of a layer's name say nothing
 
 function leaf(model: EngineModel, row: number, key: string): Part {
   return { name: model.shortNames[row]!, key, value: model.timeMs[row] || 0, rows: [row] };
@@ -62,7 +63,9 @@ export function drawTreemap(model: EngineModel, width: number, height: number, p
     const isGroup = node.depth === 1;
     const group = s("g", { class: isGroup ? "cell group" : "cell", "data-tip": tip(model, node.data, node.data.name), click: () => pick(node.data.rows) },
       s("rect", { x: node.x0.toFixed(1), y: node.y0.toFixed(1), width: w.toFixed(1), height: t.toFixed(1), class: isGroup ? "cell-group" : `k-${node.data.key}` }));
-    const text = t < 15 ? "" : fitText(isGroup ? `${node.data.name} ${numbers.percent((100 * (node.value ?? 0)) / (root.value || 1))} %` : node.data.name, w - 7, { bold: isGroup, least: isGroup ? 3 : 8 });
+    const titled = `${node.data.name} ${numbers.percent((100 * (node.value ?? 0)) / (root.value || 1))} %`;
+    const whole = isGroup && textWidth(titled, true) <= w - 7 ? titled : node.data.name;
+    const text = t < 15 ? "" : fitText(whole, w - 7, { bold: isGroup, least: isGroup ? 3 : kLeastName });
     if (text !== "") group.append(s("text", { x: (node.x0 + 4).toFixed(1), y: (node.y0 + 13).toFixed(1), class: isGroup ? "cell-title" : `k-${node.data.key}` }, text));
     return group;
   });

@@ -6,7 +6,7 @@ import { groupBy } from "../data/aggregate";
 import { groupFamily, legend } from "../data/engine_model";
 import { metricsOf, type Metric } from "../data/metrics";
 import * as numbers from "../data/numbers";
-import { precisionKey } from "../data/palette";
+import { colour, precisionKey } from "../data/palette";
 import { choice, h, section, simpleTable, swatch } from "../ui/dom";
 import type { State, Store } from "../ui/store";
 import { drawDonut, drawSunburst, drawTreemap, type Slice } from "./area_charts";
@@ -43,6 +43,8 @@ export function makeCharts(store: Store): View {
   const timed = model.maxMs > 0;
   const donuts = h("div", { class: "donuts" }, drawDonut(slices(engine.groups.by_precision, "count"), 170, "layers", pick),
     timed && drawDonut(slices(engine.groups.by_precision, "time"), 170, "time", pick), drawDonut(slices(engine.groups.by_output_precision, "count"), 170, "by output", pick));
+  const precisions = [...new Set([...engine.groups.by_precision, ...engine.groups.by_output_precision].map((group) => group.key))];
+  const precisionLegend = h("div", { class: "legend" }, precisions.map((name) => swatch(colour(precisionKey(name)), name || "unknown")));
 
   // Precision inside each type, as stacked bars.
   function precisionPerType(): HTMLElement {
@@ -143,7 +145,7 @@ export function makeCharts(store: Store): View {
       section("Its distribution: layers per size of the quantity", areas.histogram),
       section("By type", byType), section("By precision", byPrecision),
       section("Treemap: type, then layer; area is time", areas.treemap), section("Sunburst: type, precision, layer; angle is time", areas.sunburst),
-      section("Shares by precision", donuts), section("Precisions used per layer type (number of layers)", precisionPerType()),
+      section("Shares by precision", donuts, precisionLegend), section("Precisions used per layer type (number of layers)", precisionPerType(), precisionLegend.cloneNode(true)),
       section("Every run", areas.runs), section("Any two quantities", h("div", { class: "toolbar" }, metricChoice("x"), metricChoice("y"), choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours }))), areas.scatter),
       section(`Tactics${tactics.length > kTactics ? ` (the first ${kTactics} of ${tactics.length})` : ""}`, simpleTable(["tactic", "layers", "ms", "%"],
         tactics.slice(0, kTactics).map((group) => [h("button", { type: "button", class: "link", click: () => store.update({ view: "layers", selected: new Set(group.layers), focus: null }) }, group.key || "not known"),

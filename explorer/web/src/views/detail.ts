@@ -105,7 +105,7 @@ export function makeDetail(store: Store, close: () => void): { root: HTMLElement
     const go = (view: "layers" | "timeline" | "graph" | "roofline" | "memory", title: string) =>
       h("button", { type: "button", "aria-pressed": String(store.state.view === view), click: () => store.show(view, index) }, title);
     return [
-      h("header", {}, h("h2", {}, breakable(layer.name)), copyButton(() => layer.name), closeButton()),
+      h("header", {}, h("h2", { class: "layer-name", title: layer.name }, breakable(layer.name)), copyButton(() => layer.name), closeButton()),
       h("p", {}, h("i", { class: `swatch k-${layerColour(model, index, "type").key}` }), `${layer.type} · ${layer.precision || "type unknown"} · layer ${index}`,
         layer.kind !== "compute" && h("span", { class: "badge" }, layer.kind)),
       h("div", { class: "chips" }, go("layers", "Table"), go("timeline", "Timeline"), go("graph", "Graph"), go("roofline", "Roofline"), go("memory", "Memory")),

@@ -9,6 +9,11 @@ import type { View } from "./view";
 
 const kLayersShown = 8;
 
+// Breaks between its words, not inside of "--shapes".
+export function commandText(command: string): HTMLElement {
+  return h("code", {}, command.split(" ").flatMap((word, i) => (i === 0 ? [h("span", { class: "word" }, word)] : [" ", h("span", { class: "word" }, word)])));
+}
+
 export function findingCard(store: Store, finding: Finding): HTMLElement {
   const { model } = store;
   const shown = finding.layers.slice(0, kLayersShown);
@@ -20,7 +25,7 @@ export function findingCard(store: Store, finding: Finding): HTMLElement {
         finding.gain_ms === null ? "gain not known" : `≈ ${numbers.milliseconds(finding.gain_ms)} ms`)),
     h("ul", {}, finding.evidence.map((line) => h("li", {}, line))),
     finding.action !== "" && h("p", {}, h("b", {}, "Try: "), finding.action),
-    finding.command !== "" && h("div", { class: "command" }, h("code", {}, finding.command), copyButton(() => finding.command)),
+    finding.command !== "" && h("div", { class: "command" }, commandText(finding.command), copyButton(() => finding.command)),
     h("footer", {},
       h("span", {}, `confidence ${finding.confidence}`, finding.gain_basis !== "" && finding.gain_ms !== null ? `; gain: ${finding.gain_basis}` : ""),
       shown.length > 0 && h("span", { class: "chips" }, shown.map((index) =>

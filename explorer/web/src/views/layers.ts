@@ -25,7 +25,7 @@ export function makeLayers(store: Store): View {
 
   const columns = (): Column[] => kColumns.filter((column) => shown.includes(column.id));
   const gridColumns = (): GridColumn[] => columns().map((column) => ({
-    id: column.id, title: column.title, tip: column.tip, width: column.width, numeric: column.number !== undefined, grow: column.id === "name",
+    id: column.id, title: column.title, tip: column.tip, width: column.width, numeric: column.number !== undefined, grow: column.id === "name" || column.id === "tactic",
   }));
 
   const grid = new Grid({

@@ -4,23 +4,32 @@
 // are selected with it, and the nodes of a layer that was chosen elsewhere are marked here. Below the table one node with
 // its tensors and attributes; its neighbours are a click away.
 import { exactSum } from "../data/aggregate";
+import { shortPath } from "../data/engine_model";
 import { splitWords } from "../data/filter";
 import { fateTitle, layersText, modelOf, type ModelData } from "../data/onnx_model";
 import * as numbers from "../data/numbers";
+import type { OnnxModel } from "../data/schema";
 import { barList } from "./bars";
 import { breakable, copyButton, facts, h, section, simpleTable, type Child } from "../ui/dom";
-import { Grid, type GridColumn } from "../ui/grid";
+import { Grid, kTableScale, type GridColumn } from "../ui/grid";
 import type { State, Store } from "../ui/store";
+import { textWidth } from "../ui/text_width";
 import type { View } from "./view";
 
 const kPrinted = 2000;
 const kLinks = 12;
+const kOwn = 4;
 const kFateKeys: Record<string, string> = {
-  layer: "blue", fused: "green", several: "sky", expanded: "sky", view: "grey", no_op: "grey", constant: "yellow", shape: "yellow", types: "purple", unused: "dark",
+  layer: "blue", fused: "green", several: "sky", expanded: "sky", view: "grey", layout: "orange", no_op: "grey", constant: "yellow", shape: "yellow", types: "purple", unused: "dark",
   unknown: "vermillion",
 };
 
-interface NodeColumn extends GridColumn { value: (node: number) => number | string; show: (node: number) => Child | Child[] }
+interface NodeColumn extends GridColumn { value: (node: number) => number | string; show: (node: number, room?: number) => Child | Child[] }
+
+// A path that is too long says most without its middle.
+function named(name: string, room: number): HTMLElement {
+  return h("span", { title: name }, textWidth(name) * kTableScale > room ? shortPath(name) : name);
+}
 
 export function makeModel(store: Store): View {
   const data = modelOf(store.model);
@@ -43,11 +52,11 @@ function modelView(store: Store, data: ModelData): View {
     ({ id, title, tip, width, numeric: true, value, show: (node) => show(value(node)) });
   const columns: NodeColumn[] = [
     number("index", "#", "Position in the file", 52, (node) => node, String),
-    { ...text("name", "Node", "Name in the model", 260, (node) => onnx.nodes[node]!.name), grow: true },
-    text("op", "Operator", "ONNX operator", 140, (node) => onnx.nodes[node]!.op_type),
+    { ...text("name", "Node", "Name in the model", 230, (node) => onnx.nodes[node]!.name), grow: true, show: (node: number, room = Infinity) => named(onnx.nodes[node]!.name, room) },
+    text("op", "Operator", "ONNX operator", 130, (node) => onnx.nodes[node]!.op_type),
     { ...text("fate", "Became", "What became of it", 168, (node) => fateTitle(onnx.nodes[node]!.fate)),
       show: (node: number) => [h("i", { class: `swatch k-${kFateKeys[onnx.nodes[node]!.fate] ?? "grey"}` }), fateTitle(onnx.nodes[node]!.fate)] },
-    text("layers", "Layer", "The layer that runs it, or why none does", 250, (node) => layersText(model, data, node)),
+    { ...text("layers", "Layer", "The layer that runs it, or why none does", 220, (node) => layersText(model, data, node)), grow: true },
     number("time", "Layer ms", "Time of its layers, which may run other nodes, too", 92, (node) => data.timeMs[node]!, numbers.milliseconds),
     text("shape", "Output", "Shape of the first output, as the model says", 140, (node) => data.outputShape(node)),
     text("type", "Type", "Of the first output", 70, (node) => data.outputType(node)),
@@ -56,7 +65,7 @@ function modelView(store: Store, data: ModelData): View {
 
   const grid = new Grid({
     label: "Nodes of the model", columns: () => columns,
-    cell: (node, column) => (column as NodeColumn).show(node),
+    cell: (node, column, room) => (column as NodeColumn).show(node, room),
     sortedBy: () => sort, selected: () => marked,
     sort: (column) => {
       const first = column.numeric && column.id !== "index";
@@ -70,14 +79,19 @@ function modelView(store: Store, data: ModelData): View {
   search.addEventListener("input", () => { words = search.value; fill(); });
   const counter = h("span", { class: "counter", role: "status" });
   const fates = h("select", { "aria-label": "What became of them" }, h("option", { value: "" }, "all nodes"),
+    h("option", { value: "+" }, "in layers"), h("option", { value: "-" }, "in no layer"),
     Object.entries(onnx.fates).map(([name, count]) => h("option", { value: name }, `${fateTitle(name)} (${count})`)));
   fates.addEventListener("change", () => { fate = fates.value; fill(); });
   const detail = h("div", { class: "node-detail" });
 
+  function isShown(node: OnnxModel["nodes"][number]): boolean {
+    return fate === "" || (fate === "+" ? node.layers.length > 0 : fate === "-" ? node.layers.length === 0 : node.fate === fate);
+  }
+
   function fill(): void {
     const wanted = splitWords(words.toLowerCase());
     const rows = onnx.nodes.map((_, i) => i).filter((node) =>
-      (fate === "" || onnx.nodes[node]!.fate === fate) && (wanted.length === 0 || wanted.every((word) => data.searchText(node).includes(word))));
+      isShown(onnx.nodes[node]!) && (wanted.length === 0 || wanted.every((word) => data.searchText(node).includes(word))));
     const column = columns.find((one) => one.id === sort?.id);
     if (column && sort) {
       const sign = sort.descending ? -1 : 1;
@@ -175,12 +189,12 @@ function modelView(store: Store, data: ModelData): View {
   })), "What became of the nodes");
   const own = onnx.own_layers;
   const head = section(onnx.file.split("/").pop()!, h("p", {}, onnx.text), onnx.note !== "" && h("p", { class: "dim" }, onnx.note),
-    h("div", { class: "columns" }, bars, facts([
+    h("div", { class: "columns" }, h("div", {}, bars), facts([
       ["Producer", onnx.producer], ["Opset", onnx.opset === 0 ? "" : String(onnx.opset)], ["Graph", onnx.name],
       ["Initializers", `${data.initializers.length}, ${numbers.bytes(data.initializerBytes)}`],
-      ["Layers without a node", own.length === 0 ? "none" : h("span", { class: "chips" }, own.slice(0, kLinks).map((layer) =>
+      ["Layers without a node", own.length === 0 ? "none" : h("span", { class: "chips" }, own.slice(0, kOwn).map((layer) =>
         h("button", { type: "button", class: "chip", "data-layer-tip": layer, click: () => store.show("layers", layer) }, `${layer}: ${model.shortNames[layer]!}`)),
-        own.length > kLinks && `and ${own.length - kLinks} more`)],
+        own.length > kOwn && h("button", { type: "button", class: "chip", click: () => store.update({ view: "layers", selected: new Set(own), focus: null }) }, `all ${own.length} in the table`))],
     ])));
   fill();
   return {

@@ -59,7 +59,7 @@ function honestTiming(engine: Engine): HTMLElement {
   const rows = stats.gap_parts.map((part): Child[] => [part.name.replaceAll("_", " "), `${numbers.signedMilliseconds(part.ms)} ms`, part.text]);
   return section("Timing: engine against its layers", barList(bars, "Engine latency and layer sum"),
     h("p", { class: "gap" }, "Gap ", h("b", {}, `${numbers.signedMilliseconds(gap)} ms`),
-      latency > 0 ? ` (${numbers.percent((100 * gap) / latency)} % of the engine's latency), explained as:` : ", explained as:"),
+      latency > 0 ? ` (${numbers.signedPercent((100 * gap) / latency)} % of the engine's latency), explained as:` : ", explained as:"),
     simpleTable(["part", "ms", "why"], rows, [1]));
 }
 

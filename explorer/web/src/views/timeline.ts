@@ -201,7 +201,7 @@ export function makeTimeline(store: Store): View {
     const rows = model.layers.map((_, i) => i).filter((i) => isOverhead(model.layers[i]!) && model.timeMs[i]! > 0).sort((a, b) => model.timeMs[b]! - model.timeMs[a]! || a - b);
     const total = exactSum(rows.map((row) => model.timeMs[row]!));
     const side = (use: TensorUse | undefined) => (use ? `${use.type} ${use.format}` : "");
-    return section(`Overhead: ${rows.length} reformats, copies and casts, ${numbers.milliseconds(total)} ms, ${numbers.percent((100 * total) / (model.sumMs || NaN), 2)} %`,
+    return section(`Overhead: ${rows.length === 1 ? "1 layer that reformats, copies or casts" : `${rows.length} layers that reformat, copy or cast`}, ${numbers.milliseconds(total)} ms, ${numbers.percent((100 * total) / (model.sumMs || NaN), 2)} %`,
       rows.length === 0 ? h("p", { class: "dim" }, "None that takes time.") : simpleTable(["layer", "kind", "from", "to", "size", "ms", "%"], rows.slice(0, kOverheadRows).map((row) => {
         const layer = model.layers[row]!;
         return [h("button", { type: "button", class: "link", "data-layer-tip": row, click: () => store.focus(row) }, model.shortNames[row]!), originOf(layer), side(layer.inputs[0]), side(layer.outputs[0]),
