@@ -104,18 +104,28 @@ class PreparedReduce final : public PreparedLayer {
       epilogue->apply(args, results, n, at, 1, n, n);
     }
   }
+  // One call for several reductions whose results are neighbours: a plane of a blocked format has only one vector of them.
   void columns(const LayerArgs& args, const Worker& worker) const {
     const ReduceTable& table = reduce_table(isa);
-    const Worker::Range part = worker.slice(shape.outer * chunks());
     alignas(64) float results[kChunk];
-    const WindowTaps taps{shape.reduced, 1, shape.inner, 0};
-    for (int64_t i = part.begin; i < part.end; ++i) {
-      const int64_t o = i / chunks(), c = i % chunks() * kChunk, n = std::min(kChunk, shape.inner - c);
-      table.windows(input(args, o * shape.reduced * shape.inner + c), stored_as(type), taps, n, 1, 0, fold,
-                    scale, results);
+    const WindowTaps taps{1, shape.reduced, 0, shape.inner};
+    const auto fold_part = [&](int64_t o, int64_t count, int64_t c, int64_t n) {
+      table.windows(input(args, o * shape.reduced * shape.inner + c), stored_as(type), taps, n, count,
+                    shape.reduced * shape.inner, fold, scale, results);
       if (root)
-        for (int64_t k = 0; k < n; ++k) results[k] = std::sqrt(results[k]);
-      epilogue->apply(args, results, n, o * shape.inner + c, 1, n, n);
+        for (int64_t k = 0; k < count * n; ++k) results[k] = std::sqrt(results[k]);
+      epilogue->apply(args, results, count * n, o * shape.inner + c, 1, count * n, count * n);
+    };
+    if (const int64_t together = kChunk / shape.inner; together > 1) {
+      const Worker::Range part = worker.slice(shape.outer);
+      for (int64_t o = part.begin; o < part.end; o += together)
+        fold_part(o, std::min(together, part.end - o), 0, shape.inner);
+      return;
+    }
+    const Worker::Range part = worker.slice(shape.outer * chunks());
+    for (int64_t i = part.begin; i < part.end; ++i) {
+      const int64_t c = i % chunks() * kChunk;
+      fold_part(i / chunks(), 1, c, std::min(kChunk, shape.inner - c));
     }
   }
 };
