@@ -38,6 +38,7 @@ Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vec
   fix_symbols(graph, ranges, split);
   PassContext context(pipeline.observer, pipeline.pool);
   context.allowed_types = types;
+  context.backend_operators = pipeline.backend.own_operators();
   run_passes(graph, default_stages(), options.passes, context);
   verify_graph(graph);
   return graph;

@@ -136,6 +136,15 @@ struct Reduce {
                v("noop_with_empty_axes", s.noop_with_empty_axes);)
   bool operator==(const Reduce&) const = default;
 };
+// inputs: x (N, C, spatial...), w1 (S, C, 1...), [b1 (S)], w2 (C, S, 1...), [b2 (C)]. Output: x times a gate per image and
+// channel, gate = excite(w2 * squeeze(w1 * mean(x) + b1) + b2), where mean is over all spatial positions. Both functions are
+// programs of one input. The gates are FP32 inside, whatever x is stored as.
+struct SqueezeExcite {
+  static constexpr std::string_view kName = "SqueezeExcite";
+  PointwiseProgram squeeze, excite;
+  LATHE_FIELDS(v("squeeze", s.squeeze); v("excite", s.excite);)
+  bool operator==(const SqueezeExcite&) const = default;
+};
 struct ArgReduce {  // input: x; output: int64 index of the largest (or smallest) element
   static constexpr std::string_view kName = "ArgReduce";
   bool max = true;
@@ -400,7 +409,7 @@ struct DequantizeLinear {  // inputs: x, scale, [zero_point]; output has type `t
 #undef LATHE_FIELDS
 
 using OpFields = std::variant<Pointwise, PointwiseChain, Cast, Reformat, Conv, ConvTranspose, MatMul, Attention, Pool,
-                              Reduce, ArgReduce, Softmax, LayerNorm, BatchNorm, GroupNorm, Lrn, CumSum, ReshapeOp,
+                              Reduce, SqueezeExcite, ArgReduce, Softmax, LayerNorm, BatchNorm, GroupNorm, Lrn, CumSum, ReshapeOp,
                               Transpose, Concat, Split, Slice, Expand, Tile, Pad, Resize, Gather, GatherElements,
                               GatherND, ScatterElements, ScatterND, Trilu, ReverseSequence, OneHot, DepthToSpace,
                               ShapeTensor, ShapeOf, Range, Fill, TopK, NonZero, NonMaxSuppression, QuantizeLinear,

@@ -33,6 +33,7 @@ std::vector<OpDef> scatter_ops();
 std::vector<OpDef> shape_of_ops();
 std::vector<OpDef> slice_ops();
 std::vector<OpDef> softmax_ops();
+std::vector<OpDef> squeeze_excite_ops();
 std::vector<OpDef> topk_ops();
 std::vector<OpDef> transpose_ops();
 std::vector<OpDef> trilu_ops();

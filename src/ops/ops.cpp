@@ -26,6 +26,7 @@ const std::vector<OpDef>& all_op_defs() {
       attention_ops(),
       pool_ops(),
       reduce_ops(),
+      squeeze_excite_ops(),
       softmax_ops(),
       norm_ops(),
       quantize_ops(),

@@ -77,6 +77,7 @@ struct MayBeLow {
   bool operator()(const Reduce& op) const {
     return op.kind == ReduceKind::Mean || op.kind == ReduceKind::Max;
   }
+  bool operator()(const SqueezeExcite&) const { return true; }  // its gates are FP32 inside
   bool operator()(const ReshapeOp&) const { return true; }
   bool operator()(const Transpose&) const { return true; }
   bool operator()(const Concat&) const { return true; }

@@ -4,6 +4,7 @@
 // switches that find a wrong rewrite by bisection.
 #include "passes/pass.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/error.h"
@@ -73,6 +74,10 @@ bool PassContext::may_change() {
   if (changes_left > 0) --changes_left;
   ++changes;
   return true;
+}
+
+bool PassContext::has_operator(std::string_view name) const {
+  return std::find(backend_operators.begin(), backend_operators.end(), name) != backend_operators.end();
 }
 
 void PassContext::report_fusion(const Graph& graph, NodeId first, NodeId second) {

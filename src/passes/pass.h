@@ -24,6 +24,9 @@ class PassContext {
   ThreadPool& pool;
   // Types that layers may compute in (--bf16 ...), for the pass that marks them.
   std::vector<DType> allowed_types;
+  // Operators that not every backend has, and the one at hand does: a pass that makes one asks first.
+  std::vector<std::string_view> backend_operators;
+  bool has_operator(std::string_view name) const;
 
   // A pass asks before each rewrite; false once the change budget (--stopAfter) is used up.
   bool may_change();

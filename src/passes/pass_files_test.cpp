@@ -79,6 +79,7 @@ TEST_P(PassFile, GivesTheGraphBelow) {
   ThreadPool pool(1);
   PassContext context(observer, pool);
   context.allowed_types = {DType::BFloat16, DType::Float16};
+  context.backend_operators = {SqueezeExcite::kName};
   PassOptions options;
   options.verify_with_oracle = true;
   for (const std::string& name : c.passes) run_passes(graph, {{"test", {find_pass(name)}}}, options, context);

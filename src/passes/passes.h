@@ -46,6 +46,7 @@ bool fuse_conv_activation(Graph& graph, PassContext& context);
 bool fuse_conv_residual(Graph& graph, PassContext& context);
 bool fuse_matmul_epilogue(Graph& graph, PassContext& context);
 bool fuse_pointwise(Graph& graph, PassContext& context);
+bool fuse_squeeze_excite(Graph& graph, PassContext& context);
 
 // Types.
 bool mark_precisions(Graph& graph, PassContext& context);

@@ -68,6 +68,9 @@ std::vector<Stage> default_stages() {
       // What no layer took.
       {"pointwise fusion", {{"fuse_pointwise", "PointWiseFusion", fuse_pointwise}}},
 
+      // Whole blocks as one layer, made of layers that have their tails.
+      {"block fusion", {{"fuse_squeeze_excite", "SqueezeExciteFusion", fuse_squeeze_excite}}},
+
       {"dupe layer removal",
        {{"merge_common_subexpressions", "DupeLayerRemoval", merge_common_subexpressions}}},
       {"final dead-layer removal", {{"remove_dead", "DeadLayerRemoval", remove_dead}}},

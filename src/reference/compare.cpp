@@ -136,6 +136,9 @@ struct TermsPerElement {
     for (int64_t axis : *op.axes) terms *= axis_extent(axis);
     return terms;
   }
+  int64_t operator()(const SqueezeExcite&) const {  // the mean, then a product over the channels
+    return product_from(first, 2) + product_from(second, 1);
+  }
   int64_t operator()(const Softmax& op) const { return axis_extent(op.axis); }
   int64_t operator()(const LayerNorm& op) const {
     return product_from(first, op.axis < 0 ? op.axis + static_cast<int64_t>(first.size()) : op.axis);

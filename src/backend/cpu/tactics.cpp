@@ -22,6 +22,7 @@ TacticFamily gather_tactics();
 TacticFamily resize_tactics();
 TacticFamily pool_tactics();
 TacticFamily reduce_tactics();
+TacticFamily squeeze_excite_tactics();
 TacticFamily attention_tactics();
 TacticFamily depthwise_tactics();
 TacticFamily tile_matmul_tactics();
@@ -58,6 +59,7 @@ std::vector<TacticFamily> tactic_families() {
       gather_tactics(),
       resize_tactics(),
       reduce_tactics(),
+      squeeze_excite_tactics(),
       attention_tactics(),
       reference_tactics(),
   };

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Squeeze-and-excite for AVX512.
+#include "backend/cpu/kernels/vec_avx512.h"
+//
+#include "backend/cpu/kernels/loads.inc"
+#include "backend/cpu/kernels/squeeze_excite_table.h"
+
+namespace {
+
+struct Rounding {
+  static void store(uint16_t* p, Vec x) { store_bf16(p, x); }
+  static void storen(uint16_t* p, Vec x, int64_t lanes) { storen_bf16(p, x, lanes); }
+};
+
+}  // namespace
+
+#include "backend/cpu/kernels/squeeze_excite.inc"
+
+namespace lathe::cpu {
+const SqueezeExciteTable& squeeze_excite_table_avx512() {
+  return kTable;
+}
+}  // namespace lathe::cpu
