@@ -90,6 +90,8 @@ def tables(plan):
     check(trex.group_count(plan.df, "tactic")["count"].sum() == len(plan.df), "tactics")
     inputs, outputs = trex.create_activations(plan.df.iloc[1])
     check((inputs[0].precision, inputs[0].data_size, inputs[0].size_bytes, outputs[0].shape) == ("FP16", 2, 4096, [1, 16, 16, 16]), "activations")
+    wide = {"Name": "t", "Dimensions": [1, 24, 2, 2], "Format/Datatype": "Float", "Format": "Sixteen wide channel vectorized row major", "Datatype": "Float"}
+    check((trex.Activation(wide).size_bytes, trex.Activation(wide).format) == (4 * 32 * 2 * 2, "FP32 NC/16HW16"), "a layout that the file has apart counts")
     check(isinstance(plan.find("fc"), trex.Layer) and plan.find("fc").outputs[0].name == "l", "layers")
     check([c.name for c in plan.constants] == ["w_fc"] and len(plan.all_layers) == len(plan.layers) + 1, "constants")
 

@@ -69,8 +69,9 @@ def sizes_of(tensor):
     words = tensor["Format/Datatype"].replace(".", "")
     size = next((SIZES[w.upper()] for w in re.findall(r"\w+", words) if w.upper() in SIZES), 0)
     plain_count = stored_count = 1
-    wide = re.match(r"([\w-]+) wide channel", words)
-    vector = WIDE[wide.group(1)] if wide else int((re.search(r"channel % (\d+)", words) or [0, 1])[1])
+    layout = words if " " in words else tensor.get("Format", words)  # ours says it apart where trex knows no phrase for it
+    wide = re.match(r"([\w-]+) wide channel", layout)
+    vector = WIDE[wide.group(1)] if wide else int((re.search(r"channel % (\d+)", layout) or [0, 1])[1])
     for i, dim in enumerate(tensor["Dimensions"]):
         plain_count *= dim
         stored_count *= -(-dim // vector) * vector if i == 1 and len(tensor["Dimensions"]) > 1 else dim

@@ -42,7 +42,9 @@ class Activation:
     """
 
     def __init__(self, raw_dict: dict[str, Any]):
-        words = str(raw_dict.get("Format/Datatype") or raw_dict.get("Format") or "").replace(".", "")
+        words, layout = (str(raw_dict.get(key) or "") for key in ("Format/Datatype", "Format"))
+        # A bare "Float" says nothing of the layout; where the file has that apart, it is the one that counts, as in the core.
+        words = (layout if layout and " " not in words else words).replace(".", "")
         kind = raw_dict.get("Datatype") or raw_dict.get("DataType") or words
         self.name: str = raw_dict["Name"]
         self.shape: list[int] = list(raw_dict.get("Dimensions", []))
