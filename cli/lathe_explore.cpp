@@ -187,21 +187,32 @@ std::vector<EngineFiles> gather(const std::vector<std::string>& paths, const Wor
 
 // Files that flags name: all of one engine, or the first of each flag the first engine's, and so on. One model may be that
 // of several engines.
-void attach_flags(const CommandWords& arguments, const std::vector<std::string>& models,
+void attach_flags(const std::vector<std::pair<const char*, std::vector<InputFile>>>& given,
                   std::vector<EngineFiles>& engines) {
-  const auto attach = [&](const char* flag, const std::vector<std::string>& items, auto load) {
+  for (const auto& [flag, items] : given) {
     const bool shared = flag == std::string_view("--onnx") && items.size() == 1;
-    if (items.empty()) return;
+    if (items.empty()) continue;
     if (engines.size() > 1 && items.size() != engines.size() && !shared)
       throw_input_error(fmt::format("{}: {} for {} engines; give one for each, in their order", flag,
                                     items.size() == 1 ? "one file" : fmt::format("{} files", items.size()),
                                     engines.size()));
     for (size_t i = 0; i < std::max(items.size(), engines.size()); ++i)
-      engines[std::min(i, engines.size() - 1)].files.push_back(load(items[shared ? 0 : i]));
-  };
-  for (const char* flag : {"--profile", "--times", "--log", "--accuracy"})
-    attach(flag, split_list(arguments.value(flag)), explorer::load_file);
-  attach("--onnx", models, load_model);
+      engines[std::min(i, engines.size() - 1)].files.push_back(items[shared ? 0 : i]);
+  }
+}
+
+// Read before any engine runs: a name that is wrong should cost no minute.
+std::vector<std::pair<const char*, std::vector<InputFile>>> files_of_flags(
+    const CommandWords& arguments, const std::vector<std::string>& models) {
+  std::vector<std::pair<const char*, std::vector<InputFile>>> given;
+  for (const char* flag : {"--profile", "--times", "--log", "--accuracy"}) {
+    given.emplace_back(flag, std::vector<InputFile>{});
+    for (const auto& item : split_list(arguments.value(flag)))
+      given.back().second.push_back(explorer::load_file(item));
+  }
+  given.emplace_back("--onnx", std::vector<InputFile>{});
+  for (const auto& model : models) given.back().second.push_back(load_model(model));
+  return given;
 }
 
 void make_names_unique(std::vector<explorer::EngineData>& engines) {
@@ -318,8 +329,9 @@ int run_explore(const Words& words) {
   if (arguments.has("--sweep") && arguments.has("--shapes"))
     throw_input_error("--sweep gives the shapes of every run; --shapes cannot be given, too");
   if (arguments.has("--fail-if")) explorer::check_fail_if(arguments.value("--fail-if"));
+  const auto from_flags = files_of_flags(arguments, given.models);
   auto groups = gather(given.files, run_flags, parse_sweep(arguments.value("--sweep")));
-  attach_flags(arguments, given.models, groups);
+  attach_flags(from_flags, groups);
   // Files may come from another machine; an engine that runs here has this one's roof.
   const bool runs_here = std::all_of(given.files.begin(), given.files.end(), is_engine_file);
   if (peaks == "measure" || (peaks.empty() && runs_here))
