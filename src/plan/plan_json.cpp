@@ -261,11 +261,12 @@ class PlacementChecker {
       require(binding_of(v) == binding++, "an output has a wrong binding");
     for (const NodeId id : graph_.order())
       for (const ValueId v : graph_.node(id).outputs)
-        require(v == kNoValue || kind(v) != Placement::Kind::None, "'" + name(v) + "' has no place");
+        if (v != kNoValue) require(kind(v) != Placement::Kind::None, "'" + name(v) + "' has no place");
     for (const NodeId id : graph_.order())
       for (const ValueId v : graph_.node(id).inputs)
-        require(v == kNoValue || graph_.value(v).is_constant() || kind(v) != Placement::Kind::None,
-                "'" + name(v) + "' has no place");
+        if (v != kNoValue)
+          require(graph_.value(v).is_constant() || kind(v) != Placement::Kind::None,
+                  "'" + name(v) + "' has no place");
   }
 
  private:

@@ -95,6 +95,16 @@ TEST(Plan, ReadsBackWhatWasWritten) {
   EXPECT_EQ(read->to_bytes(), bytes);
 }
 
+TEST(Plan, OptionalInputsMayBeAbsent) {
+  const auto plan = make_plan("fake 1", R"(graph "model" {
+  input %x: float32[n, 1, 2, 2]
+  const %w: float32[1, 1, 1, 1] = [2]
+  %a: float32[n, 1, 2, 2] = Conv "conv" (%x, %w, _, %x) {kernel=[1, 1]} epilogue 2 {Add(0,1)}
+  output %a
+})");
+  use_all(*Plan::from_bytes(plan->to_bytes(), "test.engine"));
+}
+
 TEST(Plan, SameContentSameBytes) {
   EXPECT_EQ(make_plan()->to_bytes(), make_plan()->to_bytes());
 }
