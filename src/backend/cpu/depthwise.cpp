@@ -6,31 +6,17 @@
 #include <cstring>
 #include <optional>
 
-#include "backend/cpu/kernels/depthwise_table.h"
+#include "backend/cpu/depthwise.h"
 #include "backend/cpu/own_tactic.h"
 #include "backend/cpu/pointwise_eval.h"
 #include "backend/cpu/register_tail.h"
-#include "ops/window.h"
 
 namespace lathe::cpu {
-
-namespace {
-
-constexpr std::string_view kRunner = "DepthwiseConvolution";
 
 const DepthwiseTable& depthwise_table(Isa isa) {
   if (isa >= Isa::Avx512Bf16) return depthwise_table_avx512_bf16();
   return isa == Isa::Avx2 ? depthwise_table_avx2() : depthwise_table_avx512();
 }
-
-WindowSpec window_spec(const Conv& op) {
-  return {op.kernel, op.strides, op.dilations, op.pads_begin, op.pads_end, op.auto_pad};
-}
-
-// The window's rows that lie inside the data, for an output row.
-struct WindowRows {
-  int64_t first_tap = 0, first_row = 0, count = 0;
-};
 
 WindowRows rows_inside(const WindowAxis& y, int64_t o) {
   WindowRows w;
@@ -41,11 +27,47 @@ WindowRows rows_inside(const WindowAxis& y, int64_t o) {
   return w;
 }
 
+void set_columns(DepthwiseRow& d, const WindowAxis& x) {
+  d.in_width = x.input;
+  d.cols = x.kernel;
+  d.stride = x.stride;
+  d.dilation = x.dilation;
+  d.pad = x.pad_begin;
+  d.out_width = x.output;
+  const int64_t last_start = x.input + x.pad_begin - (x.kernel - 1) * x.dilation - 1;
+  d.inside_begin = (x.pad_begin + x.stride - 1) / x.stride;
+  d.inside_end = last_start >= 0 ? last_start / x.stride + 1 : 0;
+}
+
+std::vector<float> pack_depthwise(const Tensor& weights, int64_t lanes, const std::vector<float>& bias) {
+  const std::vector<double> w = weights.to_doubles();
+  const int64_t channels = weights.extents()[0];
+  const int64_t taps = weights.size() / std::max<int64_t>(channels, 1),
+                vectors = (channels + lanes - 1) / lanes;
+  std::vector<float> packed(static_cast<size_t>(vectors * (taps + 1) * lanes), 0.0f);
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t t = 0; t < taps; ++t)
+      packed[static_cast<size_t>((c / lanes * taps + t) * lanes + c % lanes)] =
+          static_cast<float>(w[static_cast<size_t>(c * taps + t)]);
+  }
+  std::copy(bias.begin(), bias.end(), packed.begin() + vectors * taps * lanes);
+  return packed;
+}
+
+namespace {
+
+constexpr std::string_view kRunner = "DepthwiseConvolution";
+
+WindowSpec window_spec(const Conv& op) {
+  return {op.kernel, op.strides, op.dilations, op.pads_begin, op.pads_end, op.auto_pad};
+}
+
 class PreparedDepthwise final : public PreparedLayer {
  public:
   int64_t batch = 1, channels = 1;
   WindowAxis y, x;
   std::vector<WindowRows> window_rows;  // per output row
+  std::vector<int64_t> row_offsets;     // per window row, in elements
   TensorType type;
   RegisterTail tail;
   bool direct = false;  // results go straight to the output
@@ -81,21 +103,13 @@ class PreparedDepthwise final : public PreparedLayer {
   DepthwiseRow row_problem(int64_t pixel) const {
     DepthwiseRow d;
     d.stored = stored_as(type.dtype);
-    d.row_stride = y.dilation * x.input * pixel;
+    d.row_offsets = row_offsets.data();
     d.pixel_stride = pixel;
-    d.in_width = x.input;
-    d.cols = x.kernel;
-    d.stride = x.stride;
-    d.dilation = x.dilation;
-    d.pad = x.pad_begin;
-    d.out_width = x.output;
+    set_columns(d, x);
     d.out_stride = pixel;
     d.channels = vector();
     d.tail = tail;
     d.out_stored = direct ? stored_as(type.dtype) : Stored::F32;
-    const int64_t last_start = x.input + x.pad_begin - (x.kernel - 1) * x.dilation - 1;
-    d.inside_begin = (x.pad_begin + x.stride - 1) / x.stride;
-    d.inside_end = last_start >= 0 ? last_start / x.stride + 1 : 0;
     return d;
   }
   const float* weights_of(int64_t v) const {
@@ -188,8 +202,12 @@ class DepthwiseKernel final : public LayerKernel {
       const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
       const int64_t channels = query.graph.value(node.inputs[1]).constant.extents()[0];
       const int64_t lanes = depthwise_table(isa_).vector, padded = (channels + lanes - 1) / lanes * lanes;
-      return pack_weights(query.graph.value(node.inputs[1]).constant,
-                          bias_of(query, bias, plan_.value_or(TailPlan{}), channels, padded));
+      const std::vector<float> packed =
+          pack_depthwise(query.graph.value(node.inputs[1]).constant, lanes,
+                         bias_of(query, bias, plan_.value_or(TailPlan{}), channels, padded));
+      std::vector<std::byte> bytes(packed.size() * sizeof(float));
+      std::memcpy(bytes.data(), packed.data(), bytes.size());
+      return bytes;
     });
   }
 
@@ -202,6 +220,10 @@ class DepthwiseKernel final : public LayerKernel {
     p->y = axes.size() == 2 ? axes[0] : WindowAxis{.input = 1, .output = 1};
     p->x = axes.back();
     for (int64_t o = 0; o < p->y.output; ++o) p->window_rows.push_back(rows_inside(p->y, o));
+    const int64_t pixel =
+        type_.format.kind == Format::Kind::ChannelBlocked ? depthwise_table(isa_).vector : e[1];
+    for (int64_t r = 0; r < p->y.kernel; ++r)
+      p->row_offsets.push_back(r * p->y.dilation * p->x.input * pixel);
     p->type = type_;
     p->direct = plan_.has_value();
     if (plan_) p->tail = plan_->tail;
@@ -213,23 +235,6 @@ class DepthwiseKernel final : public LayerKernel {
   }
 
  private:
-  std::vector<std::byte> pack_weights(const Tensor& weights, const std::vector<float>& bias) const {
-    const std::vector<double> w = weights.to_doubles();
-    const int64_t lanes = depthwise_table(isa_).vector, channels = weights.extents()[0];
-    const int64_t taps = weights.size() / std::max<int64_t>(channels, 1),
-                  vectors = (channels + lanes - 1) / lanes;
-    std::vector<float> packed(static_cast<size_t>(vectors * (taps + 1) * lanes), 0.0f);
-    for (int64_t c = 0; c < channels; ++c) {
-      for (int64_t t = 0; t < taps; ++t)
-        packed[static_cast<size_t>((c / lanes * taps + t) * lanes + c % lanes)] =
-            static_cast<float>(w[static_cast<size_t>(c * taps + t)]);
-    }
-    std::copy(bias.begin(), bias.end(), packed.begin() + vectors * taps * lanes);
-    std::vector<std::byte> bytes(packed.size() * sizeof(float));
-    std::memcpy(bytes.data(), packed.data(), bytes.size());
-    return bytes;
-  }
-
   Conv op_;
   TensorType type_;
   Isa isa_;

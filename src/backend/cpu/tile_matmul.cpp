@@ -13,48 +13,16 @@
 // copied together, by the member that uses it.
 #include <cstring>
 
-#include "backend/cpu/kernels/tile_matmul_table.h"
 #include "backend/cpu/own_tactic.h"
 #include "backend/cpu/pointwise_eval.h"
 #include "backend/cpu/register_tail.h"
-#include "base/floats.h"
+#include "backend/cpu/tile_panels.h"
 
 namespace lathe::cpu {
 namespace {
 
 constexpr int64_t kBlockBytes = 128 << 10;   // of rows, in L2
 constexpr int64_t kSmallWeights = 20 << 10;  // beside a tile of rows in L1
-
-int64_t round_up(int64_t n, int64_t to) {
-  return (n + to - 1) / to * to;
-}
-
-const MatMulTileTable& table_for(DType type) {
-  return type == DType::Float32 ? tile_matmul_table_f32_avx512() : tile_matmul_table_bf16_avx512();
-}
-
-// [panel][step][columns of the panel], where a step is one FP32 or two BF16; the last panel has 16 or 32 columns.
-// `at(k, n)` gives the weights.
-template <class At>
-void pack_columns(std::byte* out, DType type, int64_t k, int64_t n, const At& at) {
-  const int64_t width = table_for(type).panel;
-  for (int64_t first = 0; first < n; first += width) {
-    const int64_t columns = std::min(width, n - first), wide = columns <= width / 2 ? width / 2 : width;
-    if (type == DType::Float32) {
-      auto* to = reinterpret_cast<float*>(out);
-      for (int64_t i = 0; i < k; ++i, to += wide)
-        for (int64_t c = 0; c < columns; ++c) to[c] = at(i, first + c);
-    } else {
-      auto* to = reinterpret_cast<uint16_t*>(out);
-      for (int64_t i = 0; i < k; i += 2, to += 2 * wide)
-        for (int64_t c = 0; c < columns; ++c) {
-          to[2 * c] = float_to_bf16(at(i, first + c));
-          to[2 * c + 1] = float_to_bf16(at(i + 1, first + c));
-        }
-    }
-    out += dtype_bytes(type, k * wide);
-  }
-}
 
 struct Weights {
   int64_t k = 1, n = 1;
@@ -68,7 +36,7 @@ std::vector<std::byte> pack_weights(const Tensor& constant, DType type, bool tra
                           ? constant
                           : Tensor::from_doubles(DType::Float32, constant.extents(), constant.to_doubles());
   const float* w = wide.data<float>().data();
-  const int64_t half = table_for(type).panel / 2;
+  const int64_t half = tile_matmul_table(type).panel / 2;
   const int64_t matrix = dtype_bytes(type, k * round_up(n, half));
   std::vector<std::byte> bytes(static_cast<size_t>(matrices * matrix) + bias.size() * sizeof(float));
   for (int64_t i = 0; i < matrices; ++i, w += k * n) {
@@ -122,7 +90,7 @@ class PreparedTileMatMul final : public PreparedLayer {
   }
 
  private:
-  int64_t panel() const { return table_for(type).panel; }
+  int64_t panel() const { return tile_matmul_table(type).panel; }
   int64_t matrix_panels() const { return (n + panel() - 1) / panel(); }
   int64_t panel_count() const { return matrices * matrix_panels(); }
   int64_t row_bytes() const { return dtype_bytes(type, k); }
@@ -130,7 +98,7 @@ class PreparedTileMatMul final : public PreparedLayer {
   bool copies() const { return !source.dense() || (row_bytes() % 1024 == 0 && m > 4); }
   int64_t copied_stride() const { return row_bytes() % 1024 == 0 ? row_bytes() + 64 : row_bytes(); }
   int64_t block_rows() const {
-    const int64_t tile = table_for(type).tile_rows;
+    const int64_t tile = tile_matmul_table(type).tile_rows;
     if (weight_bytes() <= kSmallWeights) return tile;
     return std::max(tile, kBlockBytes / row_bytes() / tile * tile);
   }
@@ -146,7 +114,7 @@ class PreparedTileMatMul final : public PreparedLayer {
     const auto share = [members](int64_t units) {
       return static_cast<double>((units + members - 1) / members) / static_cast<double>(units);
     };
-    const int64_t tiles = (m + table_for(type).tile_rows - 1) / table_for(type).tile_rows;
+    const int64_t tiles = (m + tile_matmul_table(type).tile_rows - 1) / tile_matmul_table(type).tile_rows;
     const auto w = static_cast<double>(weight_bytes()), a = static_cast<double>(m * row_bytes());
     return share(tiles) * flops + (w + a / members) / 30 <=
            share(panel_count()) * flops + (w / members + a) / 30;
@@ -162,7 +130,7 @@ class PreparedTileMatMul final : public PreparedLayer {
 
   void run_block(const LayerArgs& args, int64_t first, int64_t rows, const Worker::Range& panels,
                  std::byte* own) const {
-    const MatMulTileTable& table = table_for(type);
+    const MatMulTileTable& table = tile_matmul_table(type);
     const auto* base = static_cast<const std::byte*>(args.inputs[0]);
     MatMulTile t;
     t.steps = row_bytes() / 4;
@@ -226,7 +194,7 @@ class TileMatMulKernel final : public LayerKernel {
     k_ = w.shape[conv_ ? 1 : w.shape.size() - (transposed ? 1 : 2)].value();
     const DType type = tactic.inputs[0].dtype;
     const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
-    const int64_t padded = round_up(n_, table_for(type).panel / 2);
+    const int64_t padded = round_up(n_, tile_matmul_table(type).panel / 2);
     for (size_t d = 0; !conv_ && d + 2 < w.shape.size(); ++d) matrices_ *= w.shape[d].value();
     // Constants above a size are gone when an engine is loaded: what the tail adds is in the packed bias.
     packed_ = pack.packed("weights", [&] {
@@ -245,7 +213,9 @@ class TileMatMulKernel final : public LayerKernel {
     p->matrices = matrices_;
     p->m = element_count(out) / std::max<int64_t>(n_ * matrices_, 1);
     if (conv_ && in.size() == 4) {
-      p->source = {out[0], out[2], out[3], in[2], in[3], conv_->strides[0], conv_->strides[1]};
+      p->source = {out[0], out[2], out[3], in[2], in[3]};
+      if (!conv_->strides.empty())
+        p->source.stride_y = conv_->strides[0], p->source.stride_x = conv_->strides[1];
     }
     p->type = tactic_.inputs[0].dtype;
     p->result = tactic_.outputs[0].dtype;

@@ -15,8 +15,8 @@ struct DepthwiseRow {
   // Input rows that the window's rows fall on, from the first row inside the data on.
   const void* in = nullptr;  // first channel of column 0 of the first such row
   Stored stored = Stored::F32;
-  int64_t row_stride = 0;    // between two window rows, in elements
-  int64_t pixel_stride = 0;  // between columns
+  const int64_t* row_offsets = nullptr;  // of each window row from `in`, in elements
+  int64_t pixel_stride = 0;              // between columns
   int64_t in_width = 0;
   int64_t rows = 0;                // window rows inside the data
   const float* weights = nullptr;  // [row][col][vector], from the first row inside the data on
