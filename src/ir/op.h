@@ -86,6 +86,21 @@ struct ConvTranspose {
                v("groups", s.groups); v("auto_pad", s.auto_pad);)
   bool operator==(const ConvTranspose&) const = default;
 };
+// A depthwise convolution (2-D, one filter per channel) as one layer with its pointwise (1x1) neighbours. Seven inputs, absent
+// ones kNoValue: x (N, C, H, W), [expand w (D, C, 1, 1), [expand bias (D)]], depthwise w (D, 1, kernel...), [bias (D)],
+// [project w (M, D, 1, 1), [project bias (M)]]. Without expand w: D = C; without project w the result has D channels. The
+// programs (of one input) follow the first two convolutions where another one follows; the layer's epilogue follows the last one.
+struct DepthwiseBlock {
+  static constexpr std::string_view kName = "DepthwiseBlock";
+  static constexpr size_t kExpand = 1, kDepthwise = 3, kProject = 5, kInputs = 7;  // numbers of the weights; biases follow
+  Ints kernel, strides, dilations, pads_begin, pads_end;
+  AutoPad auto_pad = AutoPad::NotSet;
+  PointwiseProgram expand_epilogue, depthwise_epilogue;
+  LATHE_FIELDS(v("kernel", s.kernel); v("strides", s.strides); v("dilations", s.dilations); v("pads_begin", s.pads_begin);
+               v("pads_end", s.pads_end); v("auto_pad", s.auto_pad); v("expand_epilogue", s.expand_epilogue);
+               v("depthwise_epilogue", s.depthwise_epilogue);)
+  bool operator==(const DepthwiseBlock&) const = default;
+};
 // inputs: a (..., M, K), b (..., K, N); numpy matmul with batch broadcast, rank 1 as in numpy. transpose_* swaps the last
 // two dims first. Gemm becomes MatMul (+ Pointwise).
 struct MatMul {
@@ -408,12 +423,12 @@ struct DequantizeLinear {  // inputs: x, scale, [zero_point]; output has type `t
 
 #undef LATHE_FIELDS
 
-using OpFields = std::variant<Pointwise, PointwiseChain, Cast, Reformat, Conv, ConvTranspose, MatMul, Attention, Pool,
-                              Reduce, SqueezeExcite, ArgReduce, Softmax, LayerNorm, BatchNorm, GroupNorm, Lrn, CumSum, ReshapeOp,
-                              Transpose, Concat, Split, Slice, Expand, Tile, Pad, Resize, Gather, GatherElements,
-                              GatherND, ScatterElements, ScatterND, Trilu, ReverseSequence, OneHot, DepthToSpace,
-                              ShapeTensor, ShapeOf, Range, Fill, TopK, NonZero, NonMaxSuppression, QuantizeLinear,
-                              DequantizeLinear>;
+using OpFields = std::variant<Pointwise, PointwiseChain, Cast, Reformat, Conv, ConvTranspose, DepthwiseBlock, MatMul,
+                              Attention, Pool, Reduce, SqueezeExcite, ArgReduce, Softmax, LayerNorm, BatchNorm,
+                              GroupNorm, Lrn, CumSum, ReshapeOp, Transpose, Concat, Split, Slice, Expand, Tile, Pad,
+                              Resize, Gather, GatherElements, GatherND, ScatterElements, ScatterND, Trilu,
+                              ReverseSequence, OneHot, DepthToSpace, ShapeTensor, ShapeOf, Range, Fill, TopK, NonZero,
+                              NonMaxSuppression, QuantizeLinear, DequantizeLinear>;
 
 // Which of the variant's alternatives T is; their number when it is none.
 template <class T, class... Fields>

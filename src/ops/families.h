@@ -15,6 +15,7 @@ std::vector<OpDef> cast_ops();
 std::vector<OpDef> concat_ops();
 std::vector<OpDef> conv_ops();
 std::vector<OpDef> cumsum_ops();
+std::vector<OpDef> depthwise_block_ops();
 std::vector<OpDef> expand_ops();
 std::vector<OpDef> gather_ops();
 std::vector<OpDef> matmul_ops();

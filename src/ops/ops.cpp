@@ -22,6 +22,7 @@ const std::vector<OpDef>& all_op_defs() {
       pointwise_ops(),
       cast_ops(),
       conv_ops(),
+      depthwise_block_ops(),
       matmul_ops(),
       attention_ops(),
       pool_ops(),

@@ -111,6 +111,7 @@ int64_t product_from(const Extents& extents, int64_t first) {
 // Terms that one element of the result sums, by operator; `first` and `second` are the extents of inputs 0 and 1.
 struct TermsPerElement {
   Extents first, second;
+  std::span<const Extents> all;
 
   int64_t axis_extent(int64_t axis) const {
     return first.empty()
@@ -120,6 +121,12 @@ struct TermsPerElement {
   int64_t operator()(const Conv&) const { return product_from(second, 1); }
   int64_t operator()(const ConvTranspose&) const {
     return second.size() < 2 ? 1 : product_from(second, 2) * second[0];
+  }
+  int64_t operator()(const DepthwiseBlock&) const {  // of its parts together
+    int64_t terms = 0;
+    for (const size_t weights : {DepthwiseBlock::kExpand, DepthwiseBlock::kDepthwise, DepthwiseBlock::kProject})
+      if (weights < all.size() && all[weights].size() == 4) terms += product_from(all[weights], 1);
+    return terms;
   }
   int64_t operator()(const MatMul& op) const {
     if (first.empty()) return 1;
@@ -213,7 +220,7 @@ double tolerance(DType dtype, int64_t reduction_length, double error_factor) {
 
 int64_t reduction_length(const Node& node, std::span<const Extents> inputs) {
   const auto input = [&](size_t i) { return i < inputs.size() ? inputs[i] : Extents{}; };
-  return std::max<int64_t>(1, std::visit(TermsPerElement{input(0), input(1)}, node.op));
+  return std::max<int64_t>(1, std::visit(TermsPerElement{input(0), input(1), inputs}, node.op));
 }
 
 }  // namespace lathe
