@@ -43,9 +43,12 @@ int failures_at(const std::string& isa) {
   const Conv padded{.kernel = {3, 3}, .pads_begin = {1, 1}, .pads_end = {1, 1}};
   Conv depthwise = padded;
   depthwise.groups = 40;
+  const DepthwiseBlock block{.kernel = {3, 3}, .pads_begin = {1, 1}, .pads_end = {1, 1}};
   return failures_at(isa, padded, {1, 32, 14, 14}, {{48, 32, 3, 3}, {48}}, "Relu(0)") +
          failures_at(isa, padded, {2, 20, 9, 9}, {{13, 20, 3, 3}, {13}}, "HardSwish(0)") +
          failures_at(isa, depthwise, {1, 40, 14, 14}, {{40, 1, 3, 3}, {40}}, "Clip[0,6](0)") +
+         failures_at(isa, block, {1, 16, 14, 14},
+                     {{40, 16, 1, 1}, {40}, {40, 1, 3, 3}, {40}, {24, 40, 1, 1}, {24}}, "Relu(0)") +
          failures_at(isa, MatMul{}, {3, 40, 64}, {{64, 200}}, "GeluErf(0)") +
          failures_at(isa, MatMul{}, {1, 64}, {{64, 300}}, "") +
          failures_at(isa, Pool{.kind = PoolKind::Max, .kernel = {3, 3}, .strides = {2, 2}}, {1, 40, 20, 20},

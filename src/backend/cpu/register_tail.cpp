@@ -92,6 +92,14 @@ std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t chann
   return plan;
 }
 
+std::optional<RegisterTail> plan_activation(const PointwiseProgram& program) {
+  RegisterTail tail;
+  if (program.empty()) return tail;
+  const bool one_activation = program.steps.size() == 1 && program.steps[0].operands == std::vector<int>{0} &&
+                              set_activation(program.steps[0], tail);
+  return one_activation ? std::optional(tail) : std::nullopt;
+}
+
 std::vector<float> bias_of(const LayerQuery& query, const Tensor& bias, const TailPlan& plan,
                            int64_t channels, int64_t padded, int64_t matrices) {
   std::vector<double> sum(static_cast<size_t>(matrices * padded), 0.0);

@@ -24,6 +24,9 @@ struct TailPlan {
 std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t channel_axis,
                                            bool matrices = false);
 
+// A program between two parts of a layer: nothing or one activation. nullopt: anything else.
+std::optional<RegisterTail> plan_activation(const PointwiseProgram& program);
+
 // For each of `matrices` the bias of `channels` values, padded with zeros: the constant `bias` (may be absent) plus the plan's.
 std::vector<float> bias_of(const LayerQuery& query, const Tensor& bias, const TailPlan& plan,
                            int64_t channels, int64_t padded, int64_t matrices = 1);

@@ -25,6 +25,7 @@ TacticFamily reduce_tactics();
 TacticFamily squeeze_excite_tactics();
 TacticFamily attention_tactics();
 TacticFamily depthwise_tactics();
+TacticFamily depthwise_block_tactics();
 TacticFamily tile_matmul_tactics();
 TacticFamily tile_conv_tactics();
 TacticFamily matmul_tactics();
@@ -39,6 +40,7 @@ std::vector<TacticFamily> tactic_families() {
   return {
       view_tactics(),
       depthwise_tactics(),
+      depthwise_block_tactics(),
       onednn_conv_tactics(),
       winograd_tactics(),
       tile_conv_tactics(),

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "backend/cpu/layer_check.h"
+#include "backend/cpu/machine.h"
+
+namespace lathe::cpu {
+TacticFamily depthwise_block_tactics();
+TacticFamily depthwise_tactics();
+TacticFamily onednn_conv_tactics();
+TacticFamily tile_conv_tactics();
+namespace {
+
+struct Block {
+  int64_t in = 16, channels = 96, out = 24;  // in or out of 0: without that part
+  int64_t height = 9, width = 11, kernel = 3, stride = 1, dilation = 1, batch = 1;
+  bool residual = false;
+  const char* activation = "Clip[0,6](0)";
+};
+
+LayerCase make_case(const Block& b) {
+  const int64_t pad = b.kernel / 2 * b.dilation;
+  const auto activation = PointwiseProgram::parse(b.activation, 1);
+  LayerCase layer{
+      .op = DepthwiseBlock{.kernel = {b.kernel, b.kernel},
+                           .strides = {b.stride, b.stride},
+                           .dilations = {b.dilation, b.dilation},
+                           .pads_begin = {pad, pad},
+                           .pads_end = {pad, pad},
+                           .expand_epilogue = activation,
+                           .depthwise_epilogue = b.out > 0 ? activation : PointwiseProgram{}},
+      .allowed_types = {DType::BFloat16},
+      .tolerance = 4e-6,
+      // BF16 results of the expansion and the window are rounded again where the oracle keeps FP32, and the other way round.
+      .rounding = 4};
+  const CheckedInput absent{.absent = true};
+  const auto weights = [&](Extents extents) {
+    return CheckedInput{.extents = std::move(extents), .constant = true, .low = -0.5, .high = 0.5};
+  };
+  layer.inputs.push_back({.extents = {b.batch, b.in > 0 ? b.in : b.channels, b.height, b.width}});
+  layer.inputs.push_back(b.in > 0 ? weights({b.channels, b.in, 1, 1}) : absent);
+  layer.inputs.push_back(b.in > 0 ? weights({b.channels}) : absent);
+  layer.inputs.push_back(weights({b.channels, 1, b.kernel, b.kernel}));
+  layer.inputs.push_back(weights({b.channels}));
+  layer.inputs.push_back(b.out > 0 ? weights({b.out, b.channels, 1, 1}) : absent);
+  layer.inputs.push_back(b.out > 0 ? weights({b.out}) : absent);
+  if (b.out == 0) layer.epilogue = activation;
+  if (b.residual) {
+    layer.epilogue = PointwiseProgram::parse("Add(0,1)", 2);
+    layer.operands = {{.extents = {b.batch, b.out, b.height, b.width}}};
+  }
+  return layer;
+}
+
+// FP32 and, where there is such arithmetic, BF16, each by rows and by channels.
+void expect_right(const Block& block, int at_least = 2) {
+  const Machine machine = make_machine(read_cpu_info(), std::nullopt, 1);
+  const int runs = check_layer(depthwise_block_tactics(), make_case(block));
+  if (machine.isa >= Isa::Avx512) {
+    EXPECT_GE(runs, at_least);
+  }
+}
+
+TEST(DepthwiseBlockTactics, WindowsAndStrides) {
+  for (const int64_t kernel : {1, 3, 5})
+    for (const int64_t stride : {1, 2, 3}) {
+      SCOPED_TRACE(std::to_string(kernel) + " " + std::to_string(stride));
+      expect_right({.kernel = kernel, .stride = stride});
+    }
+  expect_right({.height = 12, .width = 13, .dilation = 2});
+  expect_right({.height = 2, .width = 3, .kernel = 5});
+}
+
+TEST(DepthwiseBlockTactics, Channels) {
+  for (const int64_t channels : {8, 16, 40, 144, 100})
+    for (const int64_t out : {7, 16, 72}) {
+      SCOPED_TRACE(std::to_string(channels) + " " + std::to_string(out));
+      expect_right({.in = 24, .channels = channels, .out = out});
+      expect_right({.in = 0, .channels = channels, .out = out});
+    }
+  for (const int64_t channels : {8, 40, 144}) expect_right({.in = 20, .channels = channels, .out = 0});
+}
+
+TEST(DepthwiseBlockTactics, StripsAndBatches) {
+  // Many rows of many channels do not fit L2 at once, so the ring turns.
+  expect_right({.in = 24, .channels = 288, .out = 24, .height = 40, .width = 56, .residual = true});
+  expect_right({.in = 24, .channels = 288, .out = 24, .height = 41, .width = 57, .kernel = 5, .stride = 2});
+  expect_right({.in = 24, .channels = 256, .out = 24, .batch = 3, .residual = true});
+  expect_right({.in = 16, .channels = 512, .out = 0, .height = 33, .width = 40, .stride = 2, .batch = 2});
+}
+
+TEST(DepthwiseBlockTactics, Activations) {
+  for (const char* activation : {"Silu[1](0)", "HardSwish(0)", "Relu(0)"}) {
+    SCOPED_TRACE(activation);
+    expect_right({.activation = activation});
+    expect_right({.in = 24, .channels = 72, .out = 0, .activation = activation});
+  }
+  LayerCase layer = make_case({.out = 96, .residual = true});
+  layer.epilogue = PointwiseProgram::parse("Relu(0) Add(2,1)", 2);
+  check_layer(depthwise_block_tactics(), layer);
+  layer.dynamic_batch = true;
+  check_layer(depthwise_block_tactics(), layer);
+}
+
+TEST(DepthwiseBlockTactics, SaysWhyNot) {
+  const auto first_reason = [](const LayerCase& layer) {
+    const auto reasons = refusals(depthwise_block_tactics(), layer);
+    return reasons.empty() ? std::string() : reasons[0];
+  };
+  const auto expect_reason = [&](const LayerCase& layer, const std::string& text) {
+    const std::string reason = first_reason(layer);
+    // A machine without AVX-512 refuses all.
+    EXPECT_TRUE(reason.find(text) != std::string::npos || reason.find("needs AVX-512") != std::string::npos)
+        << reason;
+  };
+  LayerCase layer = make_case({});
+  layer.inputs[3].constant = false;
+  expect_reason(layer, "weights are not constant");
+  expect_reason(make_case({.kernel = 17}), "more than 16 rows");
+  expect_reason(make_case({.in = 0, .out = 0}), "no pointwise part");
+  expect_reason(make_case({.activation = "Silu[1](0) Relu(1)"}), "more than an activation");
+  layer = make_case({});
+  layer.epilogue = PointwiseProgram::parse("Exp(0)", 1);
+  expect_reason(layer, "more than a sum and an activation");
+  layer = make_case({.out = 0});
+  layer.epilogue = PointwiseProgram::parse("Add(0,1)", 2);
+  layer.operands = {{.extents = {1, 96, 9, 11}}};
+  expect_reason(layer, "cannot add an operand");
+}
+
+// The fastest of a layer's times.
+double fastest_us(const std::vector<TacticFamily>& families, const LayerCase& layer, int threads) {
+  double best = 1e30;
+  for (const TacticFamily& family : families)
+    for (const std::string& line : time_layer(family, layer, threads))
+      best = std::min(best, std::stod(line.substr(line.rfind(": ") + 2)));
+  return best;
+}
+
+// Blocks of MobileNetV2 and EfficientNet-B0 against the sum of their parts, both in hot loops.
+TEST(DepthwiseBlockTactics, DISABLED_Speed) {
+  const char* silu = "Silu[1](0)";
+  for (const Block& b :
+       {Block{0, 32, 16, 112, 112}, Block{16, 96, 24, 112, 112, 3, 2}, Block{24, 144, 24, 56, 56},
+        Block{24, 144, 32, 56, 56, 3, 2}, Block{32, 192, 32, 28, 28}, Block{64, 384, 64, 14, 14},
+        Block{96, 576, 96, 14, 14}, Block{96, 576, 160, 14, 14, 3, 2}, Block{160, 960, 160, 7, 7},
+        Block{16, 96, 0, 112, 112, 3, 2, 1, 1, false, silu},
+        Block{24, 144, 0, 56, 56, 3, 1, 1, 1, false, silu},
+        Block{24, 144, 0, 56, 56, 5, 2, 1, 1, false, silu},
+        Block{80, 480, 0, 14, 14, 5, 1, 1, 1, false, silu},
+        Block{192, 1152, 0, 7, 7, 5, 1, 1, 1, false, silu}})
+    for (const int threads : {1, 2}) {
+      LayerCase block = make_case(b);
+      block.allowed_types = {};
+      const int64_t pixels = b.height * b.width, out_pixels = pixels / (b.stride * b.stride);
+      const auto activation = PointwiseProgram::parse(b.activation, 1);
+      const auto pointwise_us = [&](int64_t in, int64_t out, int64_t size, bool activated) {
+        LayerCase layer{.op = Conv{.kernel = {1, 1}, .strides = {1, 1}},
+                        .inputs = {{.extents = {1, in, size, size}},
+                                   {.extents = {out, in, 1, 1}, .constant = true},
+                                   {.extents = {out}, .constant = true}}};
+        if (activated) layer.epilogue = activation;
+        return in == 0 || out == 0 ? 0
+                                   : fastest_us({tile_conv_tactics(), onednn_conv_tactics()}, layer, threads);
+      };
+      const int64_t pad = b.kernel / 2;
+      const LayerCase window{.op = Conv{.kernel = {b.kernel, b.kernel},
+                                        .strides = {b.stride, b.stride},
+                                        .pads_begin = {pad, pad},
+                                        .pads_end = {pad, pad},
+                                        .groups = b.channels},
+                             .inputs = {block.inputs[0], block.inputs[3], block.inputs[4]},
+                             .epilogue = activation};
+      LayerCase middle = window;
+      middle.inputs[0].extents = {1, b.channels, b.height, b.width};
+      const double expand = pointwise_us(b.in, b.channels, b.height, true),
+                   depthwise = fastest_us({depthwise_tactics(), onednn_conv_tactics()}, middle, threads),
+                   project = pointwise_us(b.channels, b.out, b.height / b.stride, false);
+      const double gflop = 2e-9 * static_cast<double>(b.channels) *
+                           static_cast<double>(pixels * b.in + out_pixels * (b.out + b.kernel * b.kernel));
+      printf("%d-%d-%d@%d k%d s%d, %d threads: apart %.1f + %.1f + %.1f = %.1f us (%.0f GFLOP/s)", int(b.in),
+             int(b.channels), int(b.out), int(b.height), int(b.kernel), int(b.stride), threads, expand,
+             depthwise, project, expand + depthwise + project, gflop * 1e6 / (expand + depthwise + project));
+      for (const std::string& line : time_layer(depthwise_block_tactics(), block, threads))
+        printf(", %s%s", line.substr(line.find("by_"), 10).c_str(), line.substr(line.rfind(": ")).c_str());
+      printf("\n");
+    }
+}
+
+}  // namespace
+}  // namespace lathe::cpu

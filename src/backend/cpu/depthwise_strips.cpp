@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A few output rows at a time (a strip) go through all parts, so that the tensors between the parts, six times as wide as
+// those around them, stay in L1 and L2. Within a strip, 32 channels at a time are expanded and filtered; expanded rows that the
+// next strip wants again stay in a ring. The projection then takes all channels of the strip in one go.
+//
+// Members of the team share the output rows: neighbours expand the rows twice that both their windows want. Where there are
+// few rows and many channels (7x7 pixels, 960 channels) that would be half of the rows, and each member would read all
+// weights; there members share the channels instead, and the projection's sums are added up at the end.
+#include "backend/cpu/depthwise_strips.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/own_tactic.h"
+#include "backend/cpu/tile_panels.h"
+
+namespace lathe::cpu {
+
+int64_t PreparedStrips::chunk() const {
+  return tile_matmul_table(type).panel;
+}
+int64_t PreparedStrips::chunk_width(int64_t c) const {
+  return std::min(chunk(), round_up(channels - c * chunk(), chunk() / 2));
+}
+int64_t PreparedStrips::rows_for(int64_t strip) const {
+  return std::min(y.input, (strip - 1) * y.stride + (y.kernel - 1) * y.dilation + 1);
+}
+int64_t PreparedStrips::ring_bytes(int64_t strip) const {
+  return expands ? share_chunks_ * rows_for(strip) * x.input * chunk() * 4 : 0;
+}
+int64_t PreparedStrips::strip_bytes(int64_t strip) const {
+  return projects ? round_up(dtype_bytes(type, strip * x.output * stride_), 64) : 0;
+}
+
+void PreparedStrips::plan() {
+  const int count = members(threads);
+  shares_ = by_channels && count > 1 ? static_cast<int>(std::min<int64_t>(count, chunks())) : 1;
+  share_chunks_ = (chunks() + shares_ - 1) / shares_;
+  // Pixels of a multiple of 1 KB fall into the same few cache sets.
+  stride_ = share_chunks_ * chunk();
+  if (dtype_bytes(type, stride_) % 1024 == 0) stride_ += chunk();
+  // As many rows as leave half of L2 to the weights and to what streams through.
+  strip_rows_ = 1;
+  while (strip_rows_ < y.output && ring_bytes(strip_rows_ + 1) + strip_bytes(strip_rows_ + 1) <= l2_bytes / 2)
+    ++strip_rows_;
+  ring_rows_ = rows_for(strip_rows_);
+  sums_bytes_ = adds_up() ? round_up(batch * y.output * x.output * out_channels * 4, 64) : 0;
+  ring_bytes_ = ring_bytes(strip_rows_);
+  member_bytes_ = sums_bytes_ + ring_bytes_ + strip_bytes(strip_rows_);
+}
+
+int PreparedStrips::members(int available) const {
+  const double pixels = static_cast<double>(batch * y.output * x.output), all = static_cast<double>(channels);
+  const double expanded = expands ? static_cast<double>(batch * y.input * x.input * in_channels) : 0;
+  const double projected = projects ? pixels * static_cast<double>(out_channels) : 0;
+  const double taps = pixels * static_cast<double>(y.kernel * x.kernel);
+  const double speed = type == DType::Float32 ? 90 : 180;
+  const int wanted = members_for(all * (2 * (expanded + projected) / speed + 0.025 * taps), available);
+  // Those who add sums up meet, which only all can.
+  return by_channels && projects && wanted > 1 ? available : wanted;
+}
+
+PreparedStrips::Piece PreparedStrips::piece(const LayerArgs& args, int share) const {
+  const Worker::Range own = Worker{share, shares_}.slice(chunks());
+  std::byte* memory = args.scratch + share * member_bytes_;
+  return {.chunks = {own.begin, own.end},
+          .ring = reinterpret_cast<float*>(memory + sums_bytes_),
+          .strip = memory + sums_bytes_ + ring_bytes_,
+          .sums = adds_up() ? reinterpret_cast<float*>(memory) : nullptr};
+}
+
+void PreparedStrips::run(const LayerArgs& args, const Worker& worker) const {
+  if (shares_ > 1) {
+    for (int share = worker.index; share < shares_; share += worker.count)
+      for (int64_t image = 0; image < batch; ++image) run_rows(args, piece(args, share), image, 0, y.output);
+    if (!projects) return;
+    if (worker.count > 1) worker.barrier();
+    return add_up(args, worker);
+  }
+  Piece own = piece(args, 0);
+  own.ring += worker.index * member_bytes_ / 4;
+  own.strip += worker.index * member_bytes_;
+  const Worker::Range rows = worker.slice(batch * y.output);
+  for (int64_t i = rows.begin, n = 0; i < rows.end; i += n) {
+    const int64_t row = i % y.output;
+    n = std::min(rows.end - i, y.output - row);
+    run_rows(args, own, i / y.output, row, row + n);
+  }
+}
+
+// The input rows inside the data that the windows of output rows [begin, end) want.
+PreparedStrips::Range PreparedStrips::input_rows(int64_t begin, int64_t end) const {
+  const int64_t first = begin * y.stride - y.pad_begin;
+  const int64_t last = (end - 1) * y.stride - y.pad_begin + (y.kernel - 1) * y.dilation + 1;
+  const int64_t from = std::clamp<int64_t>(first, 0, y.input);
+  return {from, std::clamp(last, from, y.input)};
+}
+
+void PreparedStrips::run_rows(const LayerArgs& args, const Piece& p, int64_t image, int64_t begin,
+                              int64_t end) const {
+  // The window leaves lanes beyond the channels alone; the projection multiplies them by zero.
+  if (projects && !expands && channels % (chunk() / 2) != 0)
+    std::memset(p.strip, 0, static_cast<size_t>(strip_bytes(strip_rows_)));
+  int64_t ready = 0;  // rows before it are in the ring, or not wanted any more
+  for (int64_t row = begin; row < end; row += strip_rows_) {
+    const int64_t count = std::min(strip_rows_, end - row);
+    const Range wanted = input_rows(row, row + count);
+    const Range fresh{std::max(ready, wanted.begin), wanted.end};
+    for (int64_t c = p.chunks.begin; c < p.chunks.end; ++c) {
+      if (expands && fresh.size() > 0) expand(args, p, image, c, fresh);
+      depthwise(args, p, image, c, row, count);
+    }
+    ready = std::max(ready, wanted.end);
+    if (projects) project(args, p, image, row, count);
+  }
+}
+
+void PreparedStrips::expand(const LayerArgs& args, const Piece& p, int64_t image, int64_t c,
+                            const Range& rows) const {
+  const MatMulTileTable& table = tile_matmul_table(type);
+  const int64_t width = chunk_width(c), pixel_bytes = dtype_bytes(type, in_channels);
+  float* to = p.ring + (c - p.chunks.begin) * ring_rows_ * x.input * chunk();
+  const bool more = c + 1 < p.chunks.end;
+  MatMulTile t;
+  t.columns = width;
+  t.steps = t.a_stride = pixel_bytes / 4;
+  t.b = weights.expand + pixel_bytes * chunk() * c;
+  t.bias = weights.expand_bias + c * chunk();
+  t.out_stride = width;
+  t.tail = expand_tail;
+  for (int64_t row = rows.begin, n = 0; row < rows.end; row += n) {
+    n = std::min(rows.end - row, ring_rows_ - row % ring_rows_);  // the ring ends
+    const int64_t pixels = n * x.input, tiles = (pixels + table.tile_rows - 1) / table.tile_rows;
+    const auto* from =
+        static_cast<const std::byte*>(args.inputs[0]) + (image * y.input + row) * x.input * pixel_bytes;
+    float* out = to + row % ring_rows_ * x.input * width;
+    // Each tile fetches its share of the next chunk's weights.
+    const int64_t panel_bytes = pixel_bytes * chunk(), share = round_up(panel_bytes / tiles, 64);
+    t.ahead_bytes = more ? (4 * chunk() + tiles - 1) / tiles : 0;
+    for (int64_t i = 0; i < tiles; ++i) {
+      const int64_t r = pixels * i / tiles;
+      t.rows = pixels * (i + 1) / tiles - r;
+      t.ahead = more ? t.b + panel_bytes + i * share : t.b;
+      t.a = from + r * pixel_bytes;
+      t.out = out + r * width;
+      table.run(t);
+    }
+  }
+}
+
+void PreparedStrips::depthwise(const LayerArgs& args, const Piece& p, int64_t image, int64_t c, int64_t row,
+                               int64_t count) const {
+  const DepthwiseTable& table = depthwise_table(isa);
+  const int64_t lanes = table.vector, taps = y.kernel * x.kernel, vectors = (channels + lanes - 1) / lanes;
+  const int64_t width = expands ? chunk_width(c) : in_channels, first = p.chunks.begin * chunk();
+  int64_t offsets[kMostRows] = {};
+  DepthwiseRow d;
+  d.stored = expands ? Stored::F32 : stored_as(type);
+  d.row_offsets = offsets;
+  d.pixel_stride = width;
+  set_columns(d, x);
+  d.tail = projects ? depthwise_tail : tail.tail;
+  d.out_stored = stored_as(type);
+  d.out_stride = projects ? stride_ : channels;
+  for (int64_t v = c * chunk() / lanes; v < std::min(vectors, (c + 1) * chunk() / lanes); ++v) {
+    const int64_t channel = v * lanes;
+    d.channels = expands && projects ? lanes : std::min(lanes, channels - channel);
+    d.bias = weights.depthwise + (vectors * taps + v) * lanes;
+    if (expands)
+      d.in = p.ring + (c - p.chunks.begin) * ring_rows_ * x.input * chunk() + channel - c * chunk();
+    else
+      d.in = static_cast<const std::byte*>(args.inputs[0]) +
+             dtype_bytes(type, image * y.input * x.input * width + channel);
+    std::byte* out = projects
+                         ? p.strip + dtype_bytes(type, channel - first)
+                         : static_cast<std::byte*>(args.outputs[0]) +
+                               dtype_bytes(type, (image * y.output + row) * x.output * channels + channel);
+    for (int64_t o = row; o < row + count; ++o) {
+      const WindowRows& window = window_rows[static_cast<size_t>(o)];
+      for (int64_t r = 0; r < window.count; ++r) {
+        const int64_t position = window.first_row + r * y.dilation;
+        offsets[r] = (expands ? position % ring_rows_ : position) * x.input * width;
+      }
+      d.rows = window.count;
+      d.weights = weights.depthwise + (v * taps + window.first_tap * x.kernel) * lanes;
+      d.out = out + dtype_bytes(type, (o - row) * x.output * d.out_stride);
+      table.row(d);
+    }
+  }
+}
+
+void PreparedStrips::project(const LayerArgs& args, const Piece& p, int64_t image, int64_t row,
+                             int64_t count) const {
+  const MatMulTileTable& table = tile_matmul_table(type);
+  const int64_t pixels = count * x.output, tiles = (pixels + table.tile_rows - 1) / table.tile_rows;
+  const int64_t all = round_up(channels, chunk() / 2), first = p.chunks.begin * chunk();
+  const int64_t at = (image * y.output + row) * x.output * out_channels;
+  const std::byte* operand =
+      tail.operand >= 0 && !p.sums
+          ? static_cast<const std::byte*>(args.inputs[static_cast<size_t>(tail.operand)])
+          : nullptr;
+  MatMulTile t;
+  t.steps = dtype_bytes(type, std::min(all, p.chunks.end * chunk()) - first) / 4;
+  t.a_stride = dtype_bytes(type, stride_) / 4;
+  t.out_stride = t.operand_stride = out_channels;
+  if (!p.sums) t.tail = tail.tail;
+  t.stored = p.sums ? Stored::F32 : stored_as(type);
+  for (int64_t column = 0; column < out_channels; column += table.panel) {
+    t.columns = std::min(table.panel, out_channels - column);
+    const int64_t wide = round_up(t.columns, table.panel / 2);
+    t.b = weights.project + dtype_bytes(type, all * column + first * wide);
+    t.bias = p.sums ? nullptr : weights.project_bias + column;
+    const bool more = column + table.panel < out_channels;
+    const int64_t panel_bytes = dtype_bytes(type, all * table.panel),
+                  share = round_up(t.steps * 4 * wide / tiles, 64);
+    t.ahead_bytes = more ? (4 * table.panel + tiles - 1) / tiles : 0;
+    for (int64_t i = 0; i < tiles; ++i) {
+      const int64_t r = pixels * i / tiles, to = at + r * out_channels + column;
+      t.rows = pixels * (i + 1) / tiles - r;
+      t.ahead = more ? t.b + panel_bytes + i * share : t.b;
+      t.a = p.strip + r * t.a_stride * 4;
+      t.operand = operand ? operand + dtype_bytes(type, to) : nullptr;
+      t.out = p.sums ? reinterpret_cast<std::byte*>(p.sums + to)
+                     : static_cast<std::byte*>(args.outputs[0]) + dtype_bytes(type, to);
+      table.run(t);
+    }
+  }
+}
+
+void PreparedStrips::add_up(const LayerArgs& args, const Worker& worker) const {
+  const Worker::Range part = worker.slice(batch * y.output * x.output);
+  const int64_t pixels = part.end - part.begin, begin = part.begin * out_channels;
+  if (pixels == 0) return;
+  float* sum = piece(args, 0).sums + begin;
+  for (int share = 1; share < shares_; ++share) {
+    const float* other = piece(args, share).sums + begin;
+    for (int64_t k = 0; k < pixels * out_channels; ++k) sum[k] += other[k];
+  }
+  for (int64_t p = 0; p < pixels; ++p)
+    for (int64_t c = 0; c < out_channels; ++c) sum[p * out_channels + c] += weights.plain_bias[c];
+  epilogue->apply(args, sum, out_channels, begin, pixels, out_channels, out_channels);
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A DepthwiseBlock at concrete extents: what depthwise_block.cpp's tactics run.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backend/cpu/depthwise.h"
+#include "backend/cpu/pointwise_eval.h"
+#include "backend/cpu/register_tail.h"
+
+namespace lathe::cpu {
+
+// Packed constants of a block; null where a part is absent. Channels between the parts are padded to half panels.
+struct BlockWeights {
+  const std::byte *expand = nullptr, *project = nullptr;  // column panels
+  const float *expand_bias = nullptr, *depthwise = nullptr, *project_bias = nullptr;
+  const float* plain_bias = nullptr;  // of the projection, without what its epilogue adds
+};
+
+class PreparedStrips final : public PreparedLayer {
+ public:
+  static constexpr int64_t kMostRows = 16;  // of a window
+
+  int64_t batch = 1, in_channels = 1, channels = 1, out_channels = 1;
+  WindowAxis y, x;
+  bool expands = false, projects = false;
+  bool by_channels = false;     // members share the channels between the parts, not the rows
+  DType type = DType::Float32;  // of data, result and what the projection reads
+  BlockWeights weights;
+  RegisterTail expand_tail, depthwise_tail;
+  TailPlan tail;                                     // after the last part
+  std::shared_ptr<const PreparedEpilogue> epilogue;  // the same, for sums of several members
+  std::vector<WindowRows> window_rows;               // per output row
+  Isa isa = Isa::Avx512;
+  int threads = 1;
+  int64_t l2_bytes = 1 << 20;
+
+  // To be called once everything above is set.
+  void plan();
+
+  size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes_ * threads); }
+  int members(int available) const override;
+  bool meets(int count) const override { return adds_up() && count > 1; }
+  void run(const LayerArgs& args, const Worker& worker) const override;
+
+ private:
+  struct Range {
+    int64_t begin = 0, end = 0;
+    int64_t size() const { return end - begin; }
+  };
+  // Channels that somebody works on, and memory for them.
+  struct Piece {
+    Range chunks;
+    float* ring = nullptr;       // [chunk][row][column][channel] of expanded rows
+    std::byte* strip = nullptr;  // [pixel][channel]: what the projection reads
+    float* sums = nullptr;       // its part of the projection's sums, when channels are shared
+  };
+
+  bool adds_up() const { return shares_ > 1 && projects; }
+  int64_t chunk() const;  // channels that go through the first two parts together: a panel
+  int64_t chunks() const { return (channels + chunk() - 1) / chunk(); }
+  int64_t chunk_width(int64_t c) const;
+  int64_t rows_for(int64_t strip) const;
+  int64_t ring_bytes(int64_t strip) const;
+  int64_t strip_bytes(int64_t strip) const;
+  Piece piece(const LayerArgs& args, int share) const;
+
+  Range input_rows(int64_t begin, int64_t end) const;
+  void run_rows(const LayerArgs& args, const Piece& p, int64_t image, int64_t begin, int64_t end) const;
+  void expand(const LayerArgs& args, const Piece& p, int64_t image, int64_t c, const Range& rows) const;
+  void depthwise(const LayerArgs& args, const Piece& p, int64_t image, int64_t c, int64_t row,
+                 int64_t count) const;
+  void project(const LayerArgs& args, const Piece& p, int64_t image, int64_t row, int64_t count) const;
+  void add_up(const LayerArgs& args, const Worker& worker) const;
+
+  int shares_ = 1;                                       // of the channels
+  int64_t share_chunks_ = 1;                             // of the largest share
+  int64_t strip_rows_ = 1, ring_rows_ = 1, stride_ = 1;  // stride: channels between pixels of the strip
+  int64_t sums_bytes_ = 0, ring_bytes_ = 0, member_bytes_ = 0;
+};
+
+}  // namespace lathe::cpu
