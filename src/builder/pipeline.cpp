@@ -32,6 +32,23 @@ void fix_symbols(Graph& graph, const SymbolRanges& ranges, const BatchSplit& spl
   infer_shapes(graph);
 }
 
+bool is_optional(std::string_view pass) {
+  for (const Stage& stage : optional_stages())
+    for (const Pass& p : stage.passes)
+      if (p.name == pass) return true;
+  return false;
+}
+
+// The part of the options that speaks of optional passes, or of the others. A limit of rewrites is for finding a wrong one among
+// those that are made in any case.
+PassOptions options_of(PassOptions options, bool optional) {
+  for (auto* names : {&options.disabled, &options.dump_after})
+    std::erase_if(*names,
+                  [&](const std::string& name) { return name != "all" && is_optional(name) != optional; });
+  if (optional && options.stop_after >= 0) options.stop_after = 0;
+  return options;
+}
+
 Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
                const BuildOptions& options, const Pipeline& pipeline, const BatchSplit& split) {
   Graph graph = portable;
@@ -39,9 +56,18 @@ Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vec
   PassContext context(pipeline.observer, pipeline.pool);
   context.allowed_types = types;
   context.backend_operators = pipeline.backend.own_operators();
-  run_passes(graph, default_stages(), options.passes, context);
+  run_passes(graph, default_stages(), options_of(options.passes, false), context);
   verify_graph(graph);
   return graph;
+}
+
+// The graph with all optional rewrites, for the tuner to choose among; what comes of them is its to tell.
+Graph optional_rewrites(const Graph& graph, const BuildOptions& options, const Pipeline& pipeline) {
+  Graph fused = graph;
+  NullObserver quiet;
+  PassContext context(quiet, pipeline.pool);
+  run_passes(fused, optional_stages(), options_of(options.passes, true), context);
+  return fused;
 }
 
 TuneOptions tune_options(const BuildOptions& options) {
@@ -76,12 +102,13 @@ BuiltVariant build_variant(const Graph& portable, const SymbolRanges& ranges, co
                            const BuildOptions& options, const Pipeline& pipeline, const BatchSplit& split) {
   Observer& observer = pipeline.observer;
   const Graph graph = optimize(portable, ranges, types, options, pipeline, split);
+  const Graph fused = optional_rewrites(graph, options, pipeline);
   const SymbolRanges tuned_ranges = part_ranges(ranges, split);
   const auto one_thread = split.on() ? pipeline.backend.one_thread() : nullptr;
 
   const Stopwatch tuning;
   TunedGraph tuned = tune_graph(graph, tuned_ranges, one_thread ? *one_thread : pipeline.backend,
-                                tune_options(options), pipeline.cache, observer);
+                                tune_options(options), pipeline.cache, observer, &fused);
   observer.log(Severity::Verbose,
                "Formats and tactics selection completed in " + seconds_text(tuning.seconds()) + " seconds.");
   observer.on(StageFinished{"reformat layers", static_cast<int>(tuned.graph.order().size())});

@@ -60,6 +60,8 @@ struct PassOptions {
 
 // The passes of a normal build in their order (stages.cpp).
 std::vector<Stage> default_stages();
+// Rewrites that pay on some machines and shapes only. They run on a copy; the tuner takes each where it is faster.
+std::vector<Stage> optional_stages();
 
 // Runs the stages in order; each stage repeats until nothing changes (bounded). Throws with the pass's name as context.
 // Nodes that nobody reads any more are removed after every pass that changed something, and the graph is verified.

@@ -50,11 +50,10 @@ std::vector<Case> read_cases(const std::filesystem::path& path) {
 }
 
 Pass find_pass(std::string_view name) {
-  for (const Stage& stage : default_stages()) {
-    for (const Pass& pass : stage.passes) {
-      if (pass.name == name) return pass;
-    }
-  }
+  for (const auto& stages : {default_stages(), optional_stages()})
+    for (const Stage& stage : stages)
+      for (const Pass& pass : stage.passes)
+        if (pass.name == name) return pass;
   throw_input_error("there is no pass " + std::string(name));
 }
 

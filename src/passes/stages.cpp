@@ -87,4 +87,8 @@ std::vector<Stage> default_stages() {
   };
 }
 
+std::vector<Stage> optional_stages() {
+  return {{"depthwise blocks", {{"fuse_depthwise_block", "DepthwiseBlockFusion", fuse_depthwise_block}}}};
+}
+
 }  // namespace lathe

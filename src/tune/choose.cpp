@@ -41,8 +41,12 @@ class Problem {
   // A reformat alone is measured without what it does to its neighbours. The surcharge also keeps noise of single layers from
   // paying for a zigzag between formats.
   double reformat_ms(ValueId value, const TensorType& from, const TensorType& to) {
-    return from == to ? 0 : reformats_.find(value, from, to).ms * 1.25 + traits_.reformat_surcharge_ms;
+    if (from == to) return 0;
+    if (is_inside(from) || is_inside(to)) return kImpossible;
+    return reformats_.find(value, from, to).ms * 1.25 + traits_.reformat_surcharge_ms;
   }
+  // What stays inside of a fused layer (alternatives.cpp) cannot be turned into anything.
+  static bool is_inside(const TensorType& type) { return type.dtype == DType::Undefined; }
   // Where narrow types win as a rule, a wide one has to win by more than the noise: its weights and activations also take more
   // of the caches from its neighbours.
   double layer_ms(size_t i, const LayerState& state) const {
@@ -99,6 +103,7 @@ class Problem {
         for (const LayerState& s : states_[i]) all.push_back({v, s.tactic.outputs[k], given_type(v)});
       }
     }
+    std::erase_if(all, [](const auto& c) { return is_inside(c.from) || is_inside(c.to); });
     return all;
   }
   size_t output_number(size_t writer, ValueId v) const {

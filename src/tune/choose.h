@@ -13,6 +13,8 @@ namespace lathe {
 struct LayerState {
   Tactic tactic;
   double ms = 0;
+  // The layer is a part of this alternative (alternatives.h), in this one of its states; -1: it runs by itself.
+  int alternative = -1, variant = -1;
 };
 
 // The network's relative error from tactics that are less exact than direct summation: the root of the sum of squares of

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/hash.h"
+#include "tune/alternatives.h"
 #include "tune/candidates.h"
 #include "tune/insert_reformats.h"
 #include "tune/pbqp.h"
@@ -19,8 +20,9 @@ namespace {
 class Tuner {
  public:
   Tuner(const Graph& graph, const SymbolRanges& ranges, const Backend& backend, const TuneOptions& options,
-        TimingCache& cache, Observer& observer)
+        TimingCache& cache, Observer& observer, const Graph* fused)
       : graph_(graph),
+        fused_(fused ? *fused : graph),
         ranges_(ranges),
         backend_(backend),
         options_(options),
@@ -29,7 +31,9 @@ class Tuner {
         effort_(effort_of(options)),
         measurer_(backend, options, effort_, cache, observer),
         workspace_(backend, options.workspace_limit_bytes),
-        reformats_(graph, ranges, backend, options, effort_, measurer_, workspace_) {}
+        reformats_(graph, ranges, backend, options, effort_, measurer_, workspace_) {
+    for (const NodeId id : graph_.order()) queries_.push_back({graph_, id, ranges_});
+  }
 
   TunedGraph run() {
     list_tactics();
@@ -45,28 +49,47 @@ class Tuner {
       observer_.log(Severity::Warning,
                     "The workspace limit has no effect: tactics of this device do not say how much scratch "
                     "memory they need.");
-    TunedGraph result = insert_reformats(graph_, chosen, reformats_, ranges_, observer_);
+    const ChosenGraph taken = take_alternatives(graph_, fused_, alternatives_, fused_states_, chosen);
+    report_alternatives(chosen);
+    TunedGraph result = insert_reformats(taken.graph, taken.chosen, reformats_, ranges_, observer_);
     result.timed = effort_.timed;
     if (skipped_ > 0)
       observer_.log(Severity::Info, "The time budget for tuning ended before " + std::to_string(skipped_) +
-                                        " of " + std::to_string(tactics_.size()) +
+                                        " of " + std::to_string(layers()) +
                                         " layers were timed; their tactics were chosen by estimate.");
     return result;
   }
 
  private:
-  LayerQuery query(size_t i) const { return {graph_, graph_.order()[i], ranges_}; }
+  // The graph's layers, then the fused layers of the alternatives.
+  const LayerQuery& query(size_t i) const { return queries_[i]; }
+  size_t layers() const { return graph_.order().size(); }
 
   void list_tactics() {
     std::map<std::string, size_t> first;
-    for (size_t i = 0; i < graph_.order().size(); ++i) {
-      tactics_.push_back(considered_tactics(backend_, query(i), options_, effort_, observer_));
-      // Identical layers are timed once: only the first has a share of the budget.
-      const bool is_new = effort_.timed && first.emplace(layer_signature(query(i)), i).second;
-      const bool worth =
-          std::any_of(tactics_[i].begin(), tactics_[i].end(), [](const Tactic& t) { return !t.is_view; });
-      shares_.push_back(is_new && worth ? 0.3 + estimated_ms(traits_, query(i), tactics_[i][0], 0) : 0);
+    for (size_t i = 0; i < layers(); ++i)
+      add_tactics(considered_tactics(backend_, query(i), options_, effort_, observer_), first);
+    if (!effort_.timed) return;
+    for (Alternative& alternative : find_alternatives(graph_, fused_)) {
+      const LayerQuery fused{fused_, alternative.fused, ranges_};
+      const std::vector<Tactic> all = backend_.tactics(fused);
+      if (std::none_of(all.begin(), all.end(),
+                       [](const Tactic& t) { return t.support.ok && !t.last_resort; }))
+        continue;
+      queries_.push_back(fused);
+      alternatives_.push_back(std::move(alternative));
+      add_tactics(considered_tactics(backend_, fused, options_, effort_, observer_), first);
     }
+  }
+
+  // Identical layers are timed once: only the first has a share of the budget.
+  void add_tactics(std::vector<Tactic> tactics, std::map<std::string, size_t>& first) {
+    const size_t i = tactics_.size();
+    const bool is_new = effort_.timed && first.emplace(layer_signature(query(i)), i).second;
+    const bool worth =
+        std::any_of(tactics.begin(), tactics.end(), [](const Tactic& t) { return !t.is_view; });
+    shares_.push_back(is_new && worth ? 0.3 + estimated_ms(traits_, query(i), tactics[0], 0) : 0);
+    tactics_.push_back(std::move(tactics));
   }
 
   // Lets the backend compile what is not in the timing cache while the first layers are timed.
@@ -92,6 +115,8 @@ class Tuner {
                                 .limit_seconds = std::max(0.05, share) + traits_.first_use_seconds});
     }
     if (!result.empty()) return result;
+    // An estimate is not enough to take a fused layer instead of layers that were timed.
+    if (i >= layers()) return std::vector<double>(tactics_[i].size(), kImpossible);
     if (effort_.timed) ++skipped_;
     for (size_t k = 0; k < tactics_[i].size(); ++k)
       result.push_back(estimated_ms(traits_, query(i), tactics_[i][k], k));
@@ -100,31 +125,63 @@ class Tuner {
 
   std::vector<LayerState> choose() {
     std::vector<std::vector<LayerState>> states;
-    for (size_t i = 0; i < tactics_.size(); ++i) {
+    for (size_t i = 0; i < layers(); ++i) {
       states.push_back(undominated(tactics_[i], times_[i]));
       if (states.back().empty())
         throw_input_error("no tactic of layer '" + graph_.node(graph_.order()[i]).name +
                           "' could be prepared on " + backend_.target().description);
     }
+    const std::vector<std::vector<LayerState>> apart = states;
+    fused_states_.clear();
+    for (size_t i = 0; i < alternatives_.size(); ++i) {
+      fused_states_.push_back(undominated(tactics_[layers() + i], times_[layers() + i]));
+      add_states(graph_, fused_, alternatives_[i], static_cast<int>(i), fused_states_.back(), states);
+    }
+    const std::vector<LayerState> chosen = choose(states);
+    // Where the solver had to guess, parts may have disagreed; without alternatives there is nothing to disagree on.
+    return is_consistent(alternatives_, chosen) ? chosen : choose(apart);
+  }
+  std::vector<LayerState> choose(std::vector<std::vector<LayerState>> states) {
     const std::vector<size_t> choice = choose_states(graph_, states, reformats_, traits_);
     std::vector<LayerState> chosen;
     for (size_t i = 0; i < choice.size(); ++i) chosen.push_back(states[i][choice[i]]);
     return chosen;
   }
 
+  void report_alternatives(const std::vector<LayerState>& chosen) {
+    for (size_t number = 0; number < alternatives_.size(); ++number) {
+      const auto best = [&](size_t i) { return *std::min_element(times_[i].begin(), times_[i].end()); };
+      const double fused_ms = best(layers() + number);
+      if (fused_ms >= kImpossible) continue;
+      double parts_ms = 0;
+      for (const size_t part : alternatives_[number].parts) parts_ms += best(part);
+      const bool taken = chosen[alternatives_[number].parts.back()].alternative == static_cast<int>(number);
+      char times[80];
+      snprintf(times, sizeof times, "%.6g ms as one layer, %.6g ms apart: ", fused_ms, parts_ms);
+      observer_.log(Severity::Verbose, "'" + query(layers() + number).layer().name + "' takes " + times +
+                                           (taken ? "fused." : "not fused."));
+    }
+  }
+
   // Takes chosen tactics that need too much scratch memory out of the race; true when there was one.
   bool refuse_over_limit(const std::vector<LayerState>& chosen) {
     bool refused = false;
-    for (size_t i = 0; i < chosen.size(); ++i) {
-      const Tactic& tactic = chosen[i].tactic;
+    for (size_t k = 0; k < chosen.size(); ++k) {
+      const LayerState& state = chosen[k];
+      const bool fused = state.alternative >= 0;
+      const auto number = static_cast<size_t>(state.alternative);
+      if (fused && alternatives_[number].parts.back() != k) continue;
+      const size_t i = fused ? layers() + number : k;
+      const Tactic& tactic =
+          fused ? fused_states_[number][static_cast<size_t>(state.variant)].tactic : state.tactic;
       const std::string reason = workspace_.refusal(query(i), tactic);
       if (reason.empty()) continue;
       const std::string& layer = query(i).layer().name;
       observer_.on(RunnerSkipped{layer, tactic.runner, tactic.name + ": " + reason});
-      for (size_t k = 0; k < tactics_[i].size(); ++k)
-        if (tactics_[i][k].id == tactic.id && tactics_[i][k].same_types(tactic)) times_[i][k] = kImpossible;
-      const bool none_left =
-          std::all_of(times_[i].begin(), times_[i].end(), [](double ms) { return ms >= kImpossible; });
+      for (size_t t = 0; t < tactics_[i].size(); ++t)
+        if (tactics_[i][t].id == tactic.id && tactics_[i][t].same_types(tactic)) times_[i][t] = kImpossible;
+      const bool none_left = !fused && std::all_of(times_[i].begin(), times_[i].end(),
+                                                   [](double ms) { return ms >= kImpossible; });
       if (none_left && !add_last_resorts(i))
         throw_input_error("no tactic of layer '" + layer + "' is left within the workspace limit: " +
                           tactic.name + " was the last, and " + reason + ". Raise --memPoolSize=workspace");
@@ -160,7 +217,7 @@ class Tuner {
         Progress{"Tuning", static_cast<int64_t>(done), static_cast<int64_t>(shares_.size()), remaining});
   }
 
-  const Graph& graph_;
+  const Graph &graph_, &fused_;
   const SymbolRanges& ranges_;
   const Backend& backend_;
   const TuneOptions& options_;
@@ -170,7 +227,10 @@ class Tuner {
   Measurer measurer_;
   WorkspaceLimit workspace_;
   ReformatCosts reformats_;
-  std::vector<std::vector<Tactic>> tactics_;  // by layer
+  std::vector<LayerQuery> queries_;
+  std::vector<Alternative> alternatives_;
+  std::vector<std::vector<LayerState>> fused_states_;  // by alternative
+  std::vector<std::vector<Tactic>> tactics_;           // by query
   std::vector<std::vector<double>> times_;
   std::vector<double> shares_;
   int skipped_ = 0;
@@ -179,8 +239,9 @@ class Tuner {
 }  // namespace
 
 TunedGraph tune_graph(const Graph& graph, const SymbolRanges& ranges, const Backend& backend,
-                      const TuneOptions& options, TimingCache& cache, Observer& observer) {
-  return Tuner(graph, ranges, backend, options, cache, observer).run();
+                      const TuneOptions& options, TimingCache& cache, Observer& observer,
+                      const Graph* fused) {
+  return Tuner(graph, ranges, backend, options, cache, observer, fused).run();
 }
 
 }  // namespace lathe

@@ -34,8 +34,11 @@ struct TunedGraph {
   bool timed = false;
 };
 
+// `fused`: a copy of the graph in which an optional pass has made one layer of several; each such layer is used where it is
+// faster than its parts. Nothing is fused when nothing is timed.
 TunedGraph tune_graph(const Graph& graph, const SymbolRanges& ranges, const Backend& backend,
-                      const TuneOptions& options, TimingCache& cache, Observer& observer);
+                      const TuneOptions& options, TimingCache& cache, Observer& observer,
+                      const Graph* fused = nullptr);
 
 // Target::key and threads as the cache's key.
 uint64_t timing_target(const Target& target);
