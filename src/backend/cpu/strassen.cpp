@@ -3,20 +3,19 @@
 // FP32 products with constant right operands by Strassen's algorithm, one level: seven products of half the rows, columns and
 // depth instead of eight. MatMul, and 1x1 convolution in channels-last (pixels are rows).
 //
-// Operations: 7/8 of 2 M N K, and one vector addition per 7/4 M K / 16 (AVX-512) for the sums of rows. Bytes: 7/4 of the weights once
-// per block of rows, and 7/4 of the rows written and read again, which costs as much as some 10 columns. So it pays from about 60 rows
-// and 100 columns; the floor is the arithmetic. The sums that come out stay in registers and L1 (kernels/strassen.inc).
-// Reached (Zen 4, two threads, cold, of 236 GFLOP/s; operations of the direct algorithm): 128x768 by 768x768 254, by 768x3072 253,
-// 128x3072 by 3072x768 250, 1024 rows 250, 246 and 236; the best direct tactics 217 to 228, 218, 217, 226, 224, 225.
-// The engine file holds the weights packed as for the direct product. Their sums are formed when the kernel is made, into 5/4 as
-// much memory: formed on the way they cost 5 % at 128 rows.
+// Operations: 7/8 of 2 M N K, and the sums of what goes in: 7/8 additions for an element of the rows, 5/4 for one of the weights.
+// Bytes: the weights once per block of rows; the sums of rows, 7/4 of them, written and read again. So it pays from about 60 rows and
+// 100 columns; the floor is the arithmetic.
+// The weights are packed as for the direct product. Their sums are formed, panel pair by panel pair, while the pair before is
+// multiplied: additions have ports of their own, so they are nearly free there (in a pass of their own they cost 5 % at 128 rows), and
+// kept for all inferences they would be 7/4 of the bytes from memory. The sums that come out stay in registers and L1
+// (kernels/strassen.inc).
 // k goes in chunks, so that one chunk of two panels and of a tile of rows stay in L2. What comes next is fetched ahead.
 // The error is about twice that of direct summation, and it is relative to the largest rows and columns of a tile, not to each
 // element: halves of very different size would hurt the smaller one.
 #include <algorithm>
 #include <cstring>
 
-#include "backend/cpu/host_memory.h"
 #include "backend/cpu/kernels/strassen_table.h"
 #include "backend/cpu/own_tactic.h"
 #include "backend/cpu/pack_matrices.h"
@@ -26,12 +25,13 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kChunk = 768;      // of k, at most
-constexpr int64_t kUnit = 32;        // of k: half of it fills whole vectors
-constexpr int64_t kBlockTiles = 16;  // of rows, whose sums pass over all panels
-constexpr int64_t kFewestRows = 32;  // below, the weights' way counts more than the arithmetic
-constexpr double kErrorFactor =
-    2.5;  // 0.8 to 2.2 on normal data, GELU's results and outliers, k = 256 .. 3072
+constexpr int64_t kChunk = 768;        // of k, at most
+constexpr int64_t kUnit = 32;          // of k: half of it fills whole vectors
+constexpr int64_t kBlockTiles = 16;    // of rows, whose sums pass over all panels
+constexpr int64_t kFewestRows = 32;    // below, the weights' way counts more than the arithmetic
+constexpr int64_t kFetchingTiles = 3;  // that fetch what the next panels need
+// Measured 0.8 to 2.2 on normal data, GELU's results and outliers, k = 256 .. 3072.
+constexpr double kErrorFactor = 2.5;
 
 int64_t round_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
@@ -56,7 +56,6 @@ class PreparedStrassen final : public PreparedLayer {
   Depth depth;
   int64_t matrices = 1;            // right operands that meet the same rows; their results follow one another
   const float* weights = nullptr;  // panels
-  const float* sums = nullptr;     // of the weights
   const float* bias = nullptr;     // one value per column of all matrices
   std::optional<TailPlan> plan;
   std::shared_ptr<const PreparedEpilogue> epilogue;  // without a plan
@@ -80,11 +79,23 @@ class PreparedStrassen final : public PreparedLayer {
       groups = worker.slice(group_count());
     if (rows.begin >= rows.end || groups.begin >= groups.end) return;
     Part part{args, rows, groups};
+    const int64_t all = tiles(part.rows_count()), blocks = (all + kBlockTiles - 1) / kBlockTiles;
+    part.block_tiles = (all + blocks - 1) / blocks;
     part.left = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats(worker.count);
-    part.partial = part.left + block_tiles() * left_floats_of_tile();
+    part.right[0] = part.left + most_block_tiles() * left_floats_of_tile();
+    part.right[1] = part.right[0] + right_floats();
+    part.partial = part.right[1] + right_floats();
     part.results = part.partial + partial_floats(groups.end - groups.begin);
-    for (int64_t first = 0; first < tiles(part.rows_count()); first += block_tiles())
-      for (int64_t c = 0; c < depth.count; ++c) run_block(part, first, c);
+    Place at{0, 0, groups.begin};
+    StrassenSums sums = sums_at(at, part.right[0]);
+    table_for(isa).form_right(sums);
+    for (bool more = true; more;) {
+      const Place now = at;
+      more = advance(part, at);
+      std::swap(part.right[0], part.right[1]);
+      sums = more ? sums_at(at, part.right[0]) : StrassenSums{};
+      run_group(part, now, sums);
+    }
   }
 
  private:
@@ -92,8 +103,13 @@ class PreparedStrassen final : public PreparedLayer {
   struct Part {
     const LayerArgs& args;
     Worker::Range rows, groups;
-    float *left = nullptr, *partial = nullptr, *results = nullptr;
+    int64_t block_tiles = 1;  // at most most_block_tiles()
+    float *left = nullptr, *right[2] = {}, *partial = nullptr, *results = nullptr;
     int64_t rows_count() const { return rows.end - rows.begin; }
+  };
+  // Blocks of tiles pass, chunk by chunk, over all pairs of panels.
+  struct Place {
+    int64_t block = 0, chunk = 0, group = 0;
   };
   // Rows of a tile. The last tile's may be odd: then the upper half has one more.
   struct Rows {
@@ -107,7 +123,7 @@ class PreparedStrassen final : public PreparedLayer {
   int64_t matrix_groups() const { return n / group_columns(); }
   int64_t group_count() const { return matrices * matrix_groups(); }
   int64_t tiles(int64_t rows) const { return (rows + 2 * tile_rows() - 1) / (2 * tile_rows()); }
-  int64_t block_tiles() const { return std::min(kBlockTiles, tiles(m)); }
+  int64_t most_block_tiles() const { return std::min(kBlockTiles, tiles(m)); }
   Rows tile(const Part& part, int64_t i) const {
     const int64_t rows = part.rows_count(), all = tiles(rows), pairs = (rows + 1) / 2;
     const int64_t first = pairs * i / all * 2, end = std::min(rows, pairs * (i + 1) / all * 2);
@@ -121,33 +137,35 @@ class PreparedStrassen final : public PreparedLayer {
   int64_t left_floats_of_tile() const { return kStrassenProducts * tile_rows() * left_stride(); }
   int64_t partial_floats_of_tile() const { return 4 * tile_rows() * panel(); }
   int64_t partial_floats(int64_t groups) const {
-    return depth.count > 1 ? block_tiles() * groups * partial_floats_of_tile() : 0;
+    return depth.count > 1 ? most_block_tiles() * groups * partial_floats_of_tile() : 0;
   }
+  int64_t right_floats() const { return kFormedRight * depth.most_steps() * panel(); }
   int64_t member_floats(int count) const {
     const int64_t groups = by_rows(count) ? group_count() : (group_count() + count - 1) / count;
-    return block_tiles() * left_floats_of_tile() + partial_floats(groups) +
+    return most_block_tiles() * left_floats_of_tile() + 2 * right_floats() + partial_floats(groups) +
            (plan ? 0 : partial_floats_of_tile()) + 16;
   }
-  // Rows: everybody reads all weights (at some 30 GB/s, beside the arithmetic). Groups: everybody forms all sums of rows (40 GB/s).
+  // Rows: everybody reads all weights (30 GB/s). Groups: everybody forms all sums of rows (20 GB/s). The smaller traffic counts even
+  // where it hides behind the arithmetic: neighbours on the machine want their part of the memory's rate.
   bool by_rows(int members) const {
     if (members == 1) return true;
     const double flops = 1.75 * static_cast<double>(m * n * matrices) * static_cast<double>(k()) / 110;
     const auto share = [members](int64_t units) {
       return static_cast<double>((units + members - 1) / members) / static_cast<double>(units);
     };
-    const double w = 7.0 * static_cast<double>(k() * n * matrices) / 30,
-                 a = 7.0 * static_cast<double>(m * k()) / 40;
-    return std::max(share((m + 1) / 2) * flops, w) + a / members <=
-           std::max(share(group_count()) * flops, w / members) + a;
+    const double w = 4.0 * static_cast<double>(k() * n * matrices) / 30,
+                 a = 7.0 * static_cast<double>(m * k()) / 20;
+    return share((m + 1) / 2) * flops + w + a / members <= share(group_count()) * flops + w / members + a;
   }
   int64_t k() const { return depth.k; }
 
-  // A block of tiles from `first` on over all panels of the part, in one chunk of k.
-  void run_block(const Part& part, int64_t first, int64_t c) const {
-    const int64_t end = std::min(first + block_tiles(), tiles(part.rows_count()));
-    for (int64_t i = first; i < end; ++i)
-      form_left(part, tile(part, i), c, part.left + (i - first) * left_floats_of_tile());
-    for (int64_t g = part.groups.begin; g < part.groups.end; ++g) run_group(part, c, g, first, end);
+  // To the next pair of panels; false at the end.
+  bool advance(const Part& part, Place& at) const {
+    if (++at.group < part.groups.end) return true;
+    at.group = part.groups.begin;
+    if (++at.chunk < depth.count) return true;
+    at.chunk = 0;
+    return ++at.block * part.block_tiles < tiles(part.rows_count());
   }
 
   void form_left(const Part& part, const Rows& rows, int64_t c, float* to) const {
@@ -159,29 +177,29 @@ class PreparedStrassen final : public PreparedLayer {
     }
   }
 
-  void set_right(int64_t c, int64_t group, const float* (&to)[kStrassenProducts]) const {
-    const int64_t quarter = depth.steps(c) * panel();
-    const float* formed = sums + (group * k() + depth.first(c)) / 2 * panel() * kFormedRight;
-    const float* b11 = weights + (2 * group * k() + depth.first(c)) * panel();
-    const float* b22 = b11 + k() * panel() + quarter;
-    for (int p = 0; p < kStrassenProducts; ++p) to[p] = formed + (p < 4 ? p : 4) * quarter;
-    to[4] = b22;
-    to[6] = b11;
+  const float* panel_at(int64_t index, int64_t c) const {
+    return weights + (index * k() + depth.first(c)) * panel();
+  }
+  StrassenSums sums_at(const Place& at, float* out) const {
+    const int64_t quarter = depth.steps(at.chunk) * panel();
+    return {panel_at(2 * at.group, at.chunk), panel_at(2 * at.group + 1, at.chunk), quarter, out, 0, quarter};
   }
 
-  // Tiles [first, end) of rows over one pair of panels.
-  void run_group(const Part& part, int64_t c, int64_t group, int64_t first, int64_t end) const {
-    const int64_t column = group % matrix_groups() * group_columns(), matrix = group / matrix_groups();
+  // A block of tiles over one pair of panels; `next` is formed meanwhile.
+  void run_group(const Part& part, const Place& at, const StrassenSums& next) const {
+    const int64_t all = tiles(part.rows_count()), first = at.block * part.block_tiles;
+    const int64_t end = std::min(first + part.block_tiles, all);
+    if (at.group == part.groups.begin)
+      for (int64_t i = first; i < end; ++i)
+        form_left(part, tile(part, i), at.chunk, part.left + (i - first) * left_floats_of_tile());
+    const int64_t column = at.group % matrix_groups() * group_columns(), matrix = at.group / matrix_groups();
     StrassenTile t;
-    t.steps = depth.steps(c);
+    t.steps = depth.steps(at.chunk);
     t.a_stride = left_stride();
-    set_right(c, group, t.b);
-    const float* ahead[kStrassenProducts];
-    const bool more = group + 1 < part.groups.end;
-    set_right(c, more ? group + 1 : part.groups.begin, ahead);
-    t.bias = bias ? bias + group * group_columns() : nullptr;
-    t.first = c == 0;
-    t.last = c + 1 == depth.count;
+    set_right(at, part.right[1], t.b);
+    t.bias = bias ? bias + at.group * group_columns() : nullptr;
+    t.first = at.chunk == 0;
+    t.last = at.chunk + 1 == depth.count;
     if (plan) t.tail = plan->tail;
     t.out_stride = plan ? n : group_columns();
     t.operand_stride = n;
@@ -195,39 +213,50 @@ class PreparedStrassen final : public PreparedLayer {
       t.lower_rows = rows.count - rows.half();
       t.a = part.left + (i - first) * left_floats_of_tile();
       if (depth.count > 1)
-        t.partial = part.partial +
-                    ((group - part.groups.begin) * block_tiles() + i - first) * partial_floats_of_tile();
-      const int64_t at = (matrix * m + rows.first) * n + column;
-      t.operand = operand ? operand + at : nullptr;
-      t.out = plan ? static_cast<float*>(part.args.outputs[0]) + at : part.results;
-      // Each tile fetches its share of the next panels, and the left operands of the next tile.
-      t.ahead_bytes = (panel() * 4 + end - first - 1) / (end - first);
-      for (int p = 0; p < kStrassenProducts; ++p)
-        t.ahead[p] = ahead[p] + (i - first) * t.steps * t.ahead_bytes / 4;
-      t.left_ahead = i + 1 < end ? t.a + left_floats_of_tile() : part.left;
-      t.left_ahead_bytes = t.rows * left_stride() * 4 / t.steps + 1;
+        t.partial = part.partial + ((at.group - part.groups.begin) * part.block_tiles + i - first) *
+                                       partial_floats_of_tile();
+      const int64_t place = (matrix * m + rows.first) * n + column;
+      t.operand = operand ? operand + place : nullptr;
+      t.out = plan ? static_cast<float*>(part.args.outputs[0]) + place : part.results;
+      prepare_next(part, next, i - first, end - first, t);
       table_for(isa).run(t);
       if (!plan && t.last)
-        epilogue->apply(part.args, part.results, group_columns(), at, rows.count, n, group_columns());
+        epilogue->apply(part.args, part.results, group_columns(), place, rows.count, n, group_columns());
     }
+    StrassenSums rest = next;
+    rest.begin = end - first == 1 ? std::min(rest.end, sums_per_tile(t.steps)) : rest.end;
+    table_for(isa).form_right(rest);
+  }
+  void set_right(const Place& at, const float* formed, const float* (&to)[kStrassenProducts]) const {
+    const int64_t quarter = depth.steps(at.chunk) * panel();
+    for (int p = 0; p < kStrassenProducts; ++p) to[p] = formed + (p < 4 ? p : 4) * quarter;
+    to[4] = panel_at(2 * at.group + 1, at.chunk) + quarter;
+    to[6] = panel_at(2 * at.group, at.chunk);
+  }
+  int64_t sums_per_tile(int64_t steps) const {
+    return kStrassenProducts * steps / kStepsPerSum * table_for(isa).vector;
+  }
+
+  // What tile `i` of `count` does for those after it: fetches the left operands of the next one, and the next panels (in the tiles
+  // just before they are wanted: L2 would not keep them for long), whose sums the last two form.
+  void prepare_next(const Part& part, const StrassenSums& next, int64_t i, int64_t count,
+                    StrassenTile& t) const {
+    t.left_ahead = i + 1 < count ? t.a + left_floats_of_tile() : part.left;
+    t.left_ahead_bytes = t.rows * left_stride() * 4 / t.steps + 1;
+    const int64_t last = std::max<int64_t>(count - 2, 1), window = std::min(last, kFetchingTiles);
+    const bool fetches = next.end > 0 && i >= last - window && i < last;
+    t.ahead_bytes = fetches ? (panel() * 4 + window - 1) / window : 0;
+    const int64_t at = fetches ? (i - last + window) * t.steps * t.ahead_bytes / 4 : 0;
+    for (int p = 0; p < kStrassenProducts; ++p)
+      t.ahead[p] = fetches ? (p % 4 < 2 ? next.left : next.right) + p % 2 * next.quarter + at : t.a;
+    t.next = next;
+    const int64_t share = sums_per_tile(t.steps), before = std::max<int64_t>(0, next.end - share);
+    if (i + 2 < count) t.next.end = 0;
+    if (i + 2 == count) t.next.end = before;
+    if (i + 1 == count && count > 1) t.next.begin = before;
+    if (count == 1) t.next.end = std::min(share, next.end);
   }
 };
-
-// The sums of the right operands: [pair of panels][chunk][sum].
-HostBuffer form_right(const float* weights, int64_t groups, const Depth& depth, Isa isa) {
-  const StrassenTable& table = table_for(isa);
-  HostBuffer sums(static_cast<size_t>(groups * depth.k / 2 * table.panel * kFormedRight) * sizeof(float));
-  auto* to = reinterpret_cast<float*>(sums.begin());
-  for (int64_t g = 0; g < groups; ++g)
-    for (int64_t c = 0; c < depth.count; ++c) {
-      const int64_t quarter = depth.steps(c) * table.panel;
-      const float* left = weights + (2 * g * depth.k + depth.first(c)) * table.panel;
-      const float* right = left + depth.k * table.panel;
-      table.form_right(left, right, left + quarter, right + quarter, quarter, to);
-      to += kFormedRight * quarter;
-    }
-  return sums;
-}
 
 class StrassenKernel final : public LayerKernel {
  public:
@@ -253,15 +282,12 @@ class StrassenKernel final : public LayerKernel {
       std::memcpy(bytes.data() + matrices_ * k_ * n_ * 4, sums.data(), sums.size() * sizeof(float));
       return bytes;
     });
-    sums_ = form_right(reinterpret_cast<const float*>(packed_.data()),
-                       matrices_ * n_ / (2 * table_for(isa_).panel), Depth(k_), isa_);
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     auto p = std::make_unique<PreparedStrassen>();
     p->n = n_;
     p->depth = Depth(k_);
-    p->sums = reinterpret_cast<const float*>(sums_.begin());
     p->matrices = matrices_;
     p->m = element_count(context.outputs[0]) / (n_ * matrices_);
     p->weights = reinterpret_cast<const float*>(packed_.data());
@@ -279,7 +305,6 @@ class StrassenKernel final : public LayerKernel {
   std::optional<TailPlan> plan_;
   int64_t n_ = 1, k_ = 1, matrices_ = 1;
   std::span<const std::byte> packed_;
-  HostBuffer sums_;
 };
 
 bool all_are(const Ints& values, int64_t wanted) {

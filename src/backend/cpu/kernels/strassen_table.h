@@ -27,6 +27,15 @@ namespace lathe::cpu {
 constexpr int kStrassenProducts = 7;
 constexpr int kFormedRight = 5;  // right operands that are sums: of products 0, 1, 2, 3 and 5
 
+// Sums of right operands: elements [begin, end) of each, multiples of a vector.
+struct StrassenSums {
+  const float *left = nullptr, *right = nullptr;  // panels: two quarters, one behind the other
+  int64_t quarter = 0;                            // elements: half of k times the panel
+  float* out = nullptr;                           // [kFormedRight][quarter]
+  int64_t begin = 0, end = 0;
+};
+constexpr int64_t kStepsPerSum = 4;
+
 struct StrassenTile {
   int64_t rows = 0;          // of each half, at most the table's
   int64_t lower_rows = 0;    // of the lower half that exist: `rows` or one less
@@ -44,23 +53,25 @@ struct StrassenTile {
   float* out = nullptr;
   int64_t out_stride = 0;
   RegisterTail tail;
-  // Brought into L2 on the way, so many bytes per step: right operands of the next panels, for each product, and the left
-  // operands of the next tile.
+  // Brought into L2 on the way, so many bytes per step of each product: the weights of the next panels, and the left operands
+  // of the next tile.
   const float* ahead[kStrassenProducts] = {};
   const float* left_ahead = nullptr;
   int64_t ahead_bytes = 0, left_ahead_bytes = 0;
+  // Formed on the way: sums of the right operands of the next panels, beside the multiply-adds, whose ports additions do not need.
+  // At most a vector for every kStepsPerSum steps.
+  StrassenSums next;
 };
 
 struct StrassenTable {
   int64_t tile_rows, panel;  // of a half; columns of one panel
+  int64_t vector;            // elements
   void (*run)(const StrassenTile& tile);
   // The left operands of a pair of rows, each with 2 `steps` elements (a multiple of 32); `lower`: null for zeros. Product p's
   // row goes to out + p * product_stride.
   void (*form_left)(const float* upper, const float* lower, int64_t steps, float* out,
                     int64_t product_stride);
-  // The right operands that are sums, `count` elements each (a multiple of 32), one after the other.
-  void (*form_right)(const float* b11, const float* b12, const float* b21, const float* b22, int64_t count,
-                     float* out);
+  void (*form_right)(const StrassenSums& sums);
 };
 
 const StrassenTable& strassen_table_avx2();
