@@ -95,12 +95,18 @@ std::vector<Tensor> evaluate_squeeze_excite(const SqueezeExcite& op, const Evalu
   return {std::move(y)};
 }
 
-// Mean and gate touch every element once each; two products a image.
-double squeeze_excite_flops(const Op&, const CostContext& context) {
-  const double images = context.inputs[0].empty() ? 0 : static_cast<double>(context.inputs[0][0]);
-  return 2.0 * static_cast<double>(element_count(context.inputs[0])) +
-         2.0 * images *
-             static_cast<double>(element_count(context.inputs[1]) + element_count(context.inputs[3]));
+// Mean and gate touch every element once each; two products an image, each with its function.
+double squeeze_excite_flops(const Op& op, const CostContext& context) {
+  const auto& [squeeze, excite] = std::get<SqueezeExcite>(op);
+  const Extents& x = context.inputs[0];
+  const double images = x.empty() ? 0 : static_cast<double>(x[0]);
+  const double channels = x.size() < 2 ? 0 : static_cast<double>(x[1]);
+  const double middle = context.inputs[1].empty() ? 0 : static_cast<double>(context.inputs[1][0]);
+  return 2.0 * static_cast<double>(element_count(x)) +
+         images *
+             (2.0 * static_cast<double>(element_count(context.inputs[1]) + element_count(context.inputs[3])) +
+              middle * static_cast<double>(squeeze.steps.size()) +
+              channels * static_cast<double>(excite.steps.size()));
 }
 
 }  // namespace

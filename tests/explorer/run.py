@@ -433,8 +433,8 @@ HAND = {
     "efficientnet_b0": ([], [
         ("/features/features.0/", 2 * 32 * 112**2 * 27 + 32 * 112**2, 4 * (3 * 224**2 + 32 * 27 + 32), 4 * 32 * 112**2),
         ("/features/features.1/features.1.0/block/block.0/", 2 * 32 * 112**2 * 9 + 32 * 112**2, 4 * (32 * 112**2 + 32 * 9 + 32), 4 * 32 * 112**2),
-        ("/features/features.1/features.1.0/block/block.1/avgpool", 32 * 112**2, 4 * 32 * 112**2, 4 * 32),
-        ("/features/features.1/features.1.0/block/block.1/fc1", 2 * 32 * 8 + 8, 4 * (32 + 32 * 8 + 8), 4 * 8),
+        ("/features/features.1/features.1.0/block/block.1/avgpool", 2 * 32 * 112**2 + 2 * 2 * 32 * 8 + 8 + 32, 4 * (32 * 112**2 + 2 * 32 * 8 + 8 + 32), 4 * 32 * 112**2),
+        ("/classifier", 2 * 1280 * 1000 + 1000, 4 * (1280 + 1280 * 1000 + 1000), 4 * 1000),
         ("/features/features.1/features.1.0/block/block.2/", 2 * 32 * 16 * 112**2, 4 * (32 * 112**2 + 32 * 16 + 16), 4 * 16 * 112**2)]),
     "bert_base": (["--shapes=input_ids:1x128,attention_mask:1x128"], [
         ("/m/encoder/layer.0/attention/self/query", 3 * (2 * 128 * 768**2 + 128 * 768), 4 * (128 * 768 + 3 * (768**2 + 768)), 4 * 3 * 128 * 768),
