@@ -12,6 +12,7 @@
 #include "backend/cpu/execution.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/split_execution.h"
+#include "backend/cpu/weight_memory.h"
 #include "base/error.h"
 
 namespace lathe::cpu {
@@ -45,7 +46,8 @@ CpuProgram::CpuProgram(ProgramSpec spec, const Machine& machine, std::shared_ptr
 
 void CpuProgram::make_kernels() {
   const std::vector<NodeId>& order = graph().order();
-  LockedBlobStore blobs(*spec_.blobs);
+  LockedBlobStore stored(*spec_.blobs);
+  WeightMemory blobs(stored);
   layers_.resize(order.size());
   const SymbolRanges ranges = part_ranges(spec_.ranges, spec_.split);
   for_each_parallel(*pool_, order.size(), [&](size_t i) {
@@ -62,7 +64,8 @@ void CpuProgram::make_kernels() {
       throw;
     }
   });
-  weight_bytes_ = blobs.bytes();
+  weight_bytes_ = stored.bytes();
+  weights_ = blobs.take();
 }
 
 void CpuProgram::count_weights() {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/host_memory.h"
 #include "backend/cpu/kernel.h"
 #include "backend/program.h"
 #include "backend/segments.h"
@@ -40,6 +41,7 @@ class CpuProgram final : public Program, public std::enable_shared_from_this<Cpu
   ProgramSpec spec_;
   Machine machine_;
   std::shared_ptr<ThreadPool> pool_;
+  std::vector<HostBuffer> weights_;  // of a loaded engine: what the kernels read
   std::vector<ProgramLayer> layers_;
   Segments segments_;
   int64_t weight_bytes_ = 0;
