@@ -84,7 +84,7 @@ std::string arithmetic_precision(const Layer& layer, bool matrix) {
 }
 
 bool is_matrix_type(const std::string& type) {
-  return type.starts_with("Convolution") ||
+  return type.starts_with("Convolution") || type == "DepthwiseBlock" ||
          is_one_of(type, {"Deconvolution", "MatrixMultiply", "gemm", "Gemm", "FullyConnected", "ConvActPool",
                           "Attention", "Conv", "MatMul", "fmha", "mha"});
 }

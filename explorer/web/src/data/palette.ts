@@ -11,12 +11,12 @@ export function colour(key: string): Colour {
 
 const kTypeFamilies: [key: string, label: string, types: RegExp][] = [
   ["vermillion", "reformat, copy, cast", /^(reformat|copy|cast|nooprefor)/i],
-  ["blue", "convolution", /^(conv|deconv|caskconv|caskdeconv)/i],
+  ["blue", "convolution", /^(conv|deconv|caskconv|caskdeconv|depthwise)/i],
   ["green", "matrix product", /^(mat|gemm|fullyconnected|einsum)/i],
   ["purple", "attention", /attention|mha/i],
   ["sky", "normalisation, softmax", /norm|softmax|^lrn/i],
   ["orange", "pointwise", /^(pointwise|elementwise|unary|activation|scale|quantize|dequantize|clip|select|kgen)/i],
-  ["yellow", "pooling, reduction", /^(pool|reduce|topk|cumsum|argm)/i],
+  ["yellow", "pooling, reduction", /^(pool|reduce|squeezeexcite|topk|cumsum|argm)/i],
   ["grey", "data movement", /^(shuffle|slice|concat|gather|scatter|resize|transpose|reshape|pad|split|expand|view|shape|tile|onehot|nonzero|identity)/i],
 ];
 const kOther: [string, string] = ["dark", "other"];
