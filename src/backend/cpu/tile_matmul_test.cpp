@@ -38,7 +38,7 @@ bool has_avx512() {
 TEST(TileMatMul, SizesAndTails) {
   if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
   for (const int64_t m : {1, 13, 14, 15, 197})
-    for (const int64_t n : {1, 16, 17, 33, 64})
+    for (const int64_t n : {1, 16, 17, 24, 33, 64})
       for (const int64_t k : {1, 2, 30, 512}) {
         SCOPED_TRACE(std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k));
         EXPECT_GE(check_layer(tile_matmul_tactics(), product({m, k}, {k, n})), 1);

@@ -14,6 +14,9 @@ struct Step {
   static Vec multiply(Vec a, Vec b, Vec sum) {
     return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
   }
+  static __m256 multiply_half(__m256 a, __m256 b, __m256 sum) {
+    return _mm256_dpbf16_ps(sum, reinterpret_cast<__m256bh>(a), reinterpret_cast<__m256bh>(b));
+  }
   static __m256i rounded(Vec x) { return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)); }
   static void store_bf16(uint16_t* p, Vec x) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), rounded(x));
