@@ -42,7 +42,9 @@ std::vector<Alternative> find_alternatives(const Graph& graph, const Graph& fuse
 }
 
 void add_states(const Graph& graph, const Graph& fused, const Alternative& alternative, int number,
-                const std::vector<LayerState>& fused_states, std::vector<std::vector<LayerState>>& states) {
+                double boundary_ms, const std::vector<LayerState>& fused_states,
+                std::vector<std::vector<LayerState>>& states) {
+  const double saved_ms = boundary_ms * static_cast<double>(alternative.parts.size() - 1);
   const std::vector<ValueId>& operands = fused.node(alternative.fused).inputs;
   for (size_t variant = 0; variant < fused_states.size(); ++variant) {
     const Tactic& tactic = fused_states[variant].tactic;
@@ -55,7 +57,7 @@ void add_states(const Graph& graph, const Graph& fused, const Alternative& alter
     for (const size_t part : alternative.parts) {
       const Node& node = graph.node(graph.order()[part]);
       const bool last = part == alternative.parts.back();
-      LayerState state{.ms = last ? fused_states[variant].ms : 0,
+      LayerState state{.ms = last ? fused_states[variant].ms - saved_ms : 0,
                        .alternative = number,
                        .variant = static_cast<int>(variant)};
       for (const ValueId input : node.inputs) state.tactic.inputs.push_back(type_of(input));

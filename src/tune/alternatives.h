@@ -20,9 +20,11 @@ struct Alternative {
 // `fused` is a copy of `graph` in which some layers were replaced by one; nodes and values that are in both have the same ids.
 std::vector<Alternative> find_alternatives(const Graph& graph, const Graph& fused);
 
-// Adds to the parts' states those of alternative `number`, one for each of the fused layer's states.
+// Adds to the parts' states those of alternative `number`, one for each of the fused layer's states. `boundary_ms`: what a boundary
+// between two layers costs that neither's time shows.
 void add_states(const Graph& graph, const Graph& fused, const Alternative& alternative, int number,
-                const std::vector<LayerState>& fused_states, std::vector<std::vector<LayerState>>& states);
+                double boundary_ms, const std::vector<LayerState>& fused_states,
+                std::vector<std::vector<LayerState>>& states);
 
 // Do the parts of each alternative agree on it?
 bool is_consistent(const std::vector<Alternative>& alternatives, const std::vector<LayerState>& chosen);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "backend/fake_backend.h"
 #include "base/observer.h"
 #include "ir/edit.h"
@@ -65,6 +67,19 @@ TEST(Alternatives, TheFasterOneIsTaken) {
   backend.times_ms["fake_block"] = 0.9;
   EXPECT_EQ(chosen(backend),
             (std::vector<std::string>{"fake_copy", "fake_fast", "fake_fast", "fake_fast", "fake_copy"}));
+}
+
+TEST(Alternatives, ABoundaryCostsMoreThanItsLayersShow) {
+  FakeBackend backend;
+  backend.times_ms["fake_winograd"] = 5;
+  backend.times_ms["fake_block"] = 0.82;  // its parts: 0.8
+  const auto fused = [&] {
+    const auto names = chosen(backend);
+    return std::count(names.begin(), names.end(), "fake_block") == 1;
+  };
+  EXPECT_FALSE(fused());
+  backend.traits.reformat_surcharge_ms = 0.03;
+  EXPECT_TRUE(fused());
 }
 
 TEST(Alternatives, ReformatsCount) {

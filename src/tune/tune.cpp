@@ -135,7 +135,9 @@ class Tuner {
     fused_states_.clear();
     for (size_t i = 0; i < alternatives_.size(); ++i) {
       fused_states_.push_back(undominated(tactics_[layers() + i], times_[layers() + i]));
-      add_states(graph_, fused_, alternatives_[i], static_cast<int>(i), fused_states_.back(), states);
+      // A boundary that goes costs no barrier any more and keeps data in the caches, as one without a reformat.
+      add_states(graph_, fused_, alternatives_[i], static_cast<int>(i), traits_.reformat_surcharge_ms,
+                 fused_states_.back(), states);
     }
     const std::vector<LayerState> chosen = choose(states);
     // Where the solver had to guess, parts may have disagreed; without alternatives there is nothing to disagree on.
