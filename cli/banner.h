@@ -3,7 +3,7 @@
 // The option banner: sections and lines of TensorRT 10.4, which log parsers read key by key.
 #pragma once
 
-#include "options.h"
+#include "arguments/options.h"
 #include "report/log.h"
 
 namespace lathe::cli {

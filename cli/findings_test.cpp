@@ -9,9 +9,9 @@
 #include <set>
 
 #include "commands.h"
-#include "error_of.h"
+#include "arguments/error_of.h"
 #include "explorer/core/rule_parts.h"
-#include "options.h"
+#include "arguments/options.h"
 
 namespace lathe::cli {
 namespace {

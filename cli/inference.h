@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "options.h"
+#include "arguments/options.h"
 #include "report/log.h"
 #include "report/outputs.h"
 #include "report/performance.h"

@@ -11,7 +11,7 @@
 #include "engine_setup.h"
 #include "failure.h"
 #include "inference.h"
-#include "input_data.h"
+#include "arguments/input_data.h"
 #include "profiles.h"
 #include "report/layer_costs.h"
 #include "report/layer_info.h"

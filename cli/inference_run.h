@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "options.h"
+#include "arguments/options.h"
 #include "report/log.h"
 #include "runtime/engine.h"
 

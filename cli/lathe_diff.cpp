@@ -5,17 +5,17 @@
 
 #include <algorithm>
 
-#include "arguments.h"
+#include "arguments/arguments.h"
 #include "base/json.h"
 #include "base/thread_pool.h"
 #include "commands.h"
 #include "engine_setup.h"
-#include "input_data.h"
+#include "arguments/input_data.h"
 #include "onnx/import.h"
 #include "profiles.h"
 #include "report/engine_diff.h"
 #include "report/table.h"
-#include "words.h"
+#include "arguments/words.h"
 
 namespace lathe::cli {
 namespace {

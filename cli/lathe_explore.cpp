@@ -11,7 +11,8 @@
 #include <filesystem>
 
 #include "archive.h"
-#include "arguments.h"
+#include "arguments/arguments.h"
+#include "arguments/words.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "commands.h"
@@ -23,7 +24,6 @@
 #include "measure_peaks.h"
 #include "profile_engine.h"
 #include "report/model_graph.h"
-#include "words.h"
 
 namespace lathe::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include "report/layer_info.h"
 #include "report/model_graph.h"
 #include "report/table.h"
-#include "words.h"
+#include "arguments/words.h"
 
 namespace lathe::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "archive.h"
-#include "arguments.h"
+#include "arguments/arguments.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "commands.h"

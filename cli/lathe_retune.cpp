@@ -6,7 +6,7 @@
 #include "builder/builder.h"
 #include "commands.h"
 #include "engine_setup.h"
-#include "options.h"
+#include "arguments/options.h"
 #include "report/build_log.h"
 
 namespace lathe::cli {

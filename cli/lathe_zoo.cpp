@@ -9,7 +9,7 @@
 #include "commands.h"
 #include "onnx/zoo.h"
 #include "report/table.h"
-#include "words.h"
+#include "arguments/words.h"
 
 namespace lathe::cli {
 namespace {

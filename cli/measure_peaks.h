@@ -6,7 +6,7 @@
 #pragma once
 
 #include "explorer/core/model.h"
-#include "options.h"
+#include "arguments/options.h"
 
 namespace lathe::cli {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "failure.h"
-#include "options.h"
+#include "arguments/options.h"
 #include "plan/optimization_profile.h"
 #include "report/log.h"
 #include "runtime/engine.h"

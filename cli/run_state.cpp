@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "arguments.h"
+#include "arguments/arguments.h"
 #include "backend/all.h"
 #include "base/error.h"
 

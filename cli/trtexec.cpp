@@ -12,9 +12,9 @@
 #include "commands.h"
 #include "engine_setup.h"
 #include "failure.h"
-#include "flag.h"
+#include "arguments/flag.h"
 #include "inference_run.h"
-#include "options.h"
+#include "arguments/options.h"
 
 namespace lathe::cli {
 namespace {

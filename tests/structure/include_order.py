@@ -22,13 +22,13 @@ LAYERS = [
     {"backend/all"},
     {"runtime"},
     {"builder"},
-    {"report", "explorer/core", "explorer/web"},
+    {"report", "explorer/core", "explorer/web", "cli/arguments"},
     {"cli", "python", "bench", "examples", "explorer/python"},
 ]
 # The runtime links no ONNX reader, no pass and no tuner, though they lie below it.
 FORBIDDEN = {"runtime": {"onnx", "passes", "quant", "tune"}}
-# The explorer reads JSON: it stands on base alone.
-ONLY = {"explorer/core": {"base"}, "explorer/web": {"base"}}
+# The explorer reads JSON: it stands on base alone. A command line's words are read without the engine library's rest.
+ONLY = {"explorer/core": {"base"}, "explorer/web": {"base"}, "cli/arguments": {"base", "ir", "plan"}}
 # Tables: long because what they list is long.
 LONG_FILES = {"src/ir/op.h"}
 
@@ -37,6 +37,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 def folder_of(path):
     """'backend/cpu/kernels/x.h' -> 'backend/cpu'; 'backend/all.cpp' -> 'backend/all'; 'ir/dim.h' -> 'ir'."""
+    parts = path.removeprefix("cli/").split("/")
+    if len(parts) > 1 and parts[0] == "arguments":
+        return "cli/arguments"  # included as "arguments/x.h"
     parts = path.split("/")
     if parts[:2] in (["backend", "cpu"], ["backend", "cuda"]) or parts[0] == "explorer":
         return "/".join(parts[:2])

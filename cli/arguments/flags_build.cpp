@@ -3,8 +3,8 @@
 // Flags of the build: effort, caches, files.
 #include <fmt/format.h>
 
-#include "arguments.h"
-#include "flag.h"
+#include "arguments/arguments.h"
+#include "arguments/flag.h"
 
 namespace lathe::cli {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "numpy_file.h"
+#include "arguments/numpy_file.h"
 
 #include <fmt/format.h>
 #include <zip.h>

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "flag.h"
+#include "arguments/flag.h"
 
 namespace lathe::cli {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "arguments.h"
+#include "arguments/arguments.h"
 
 #include <fmt/format.h>
 

@@ -3,8 +3,8 @@
 // Flags of the device, our own flags, and the names that only other devices can honour.
 #include <fmt/format.h>
 
-#include "arguments.h"
-#include "flag.h"
+#include "arguments/arguments.h"
+#include "arguments/flag.h"
 
 namespace lathe::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "options.h"
+#include "arguments/options.h"
 
 namespace lathe::cli {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "options.h"
+#include "arguments/options.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "arguments.h"
+#include "arguments/arguments.h"
 #include "base/error.h"
-#include "flag.h"
+#include "arguments/flag.h"
 
 namespace lathe::cli {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "input_data.h"
+#include "arguments/input_data.h"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/floats.h"
-#include "numpy_file.h"
+#include "arguments/numpy_file.h"
 
 namespace lathe::cli {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "options.h"
+#include "arguments/options.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <sstream>
 
-#include "error_of.h"
-#include "flag.h"
+#include "arguments/error_of.h"
+#include "arguments/flag.h"
 
 namespace lathe::cli {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "input_data.h"
+#include "arguments/input_data.h"
 
 #include <gtest/gtest.h>
 #include <zip.h>
@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "error_of.h"
+#include "arguments/error_of.h"
 #include "ir/text.h"
-#include "numpy_file.h"
+#include "arguments/numpy_file.h"
 
 namespace lathe::cli {
 namespace {

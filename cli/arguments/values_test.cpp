@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "values.h"
+#include "arguments/values.h"
 
 #include <gtest/gtest.h>
 
-#include "arguments.h"
-#include "error_of.h"
+#include "arguments/arguments.h"
+#include "arguments/error_of.h"
 
 namespace lathe::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/observer.h"
-#include "values.h"
+#include "arguments/values.h"
 
 namespace lathe::cli {
 

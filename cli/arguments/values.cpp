@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "values.h"
+#include "arguments/values.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <cctype>
 #include <cmath>
 
-#include "arguments.h"
+#include "arguments/arguments.h"
 #include "base/error.h"
 
 namespace lathe::cli {

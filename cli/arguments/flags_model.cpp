@@ -5,8 +5,8 @@
 
 #include <cstdlib>
 
-#include "arguments.h"
-#include "flag.h"
+#include "arguments/arguments.h"
+#include "arguments/flag.h"
 
 namespace lathe::cli {
 namespace {
