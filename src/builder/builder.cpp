@@ -103,30 +103,14 @@ BuiltVariant build_checked(const Graph& portable, const SymbolRanges& ranges, co
                            const BuildOptions& options, const Pipeline& pipeline) {
   BuildOptions untimed = options;
   untimed.optimization_level = 0;
-  std::vector<BuiltVariant> rivals;
-  std::vector<std::string> labels = {"tuned", "untimed"};
-  rivals.push_back(build_variant(portable, ranges, types, options, pipeline));
   NullObserver quiet;
   const Pipeline silent{pipeline.backend, pipeline.pool, pipeline.cache, quiet};
-  rivals.push_back(build_variant(portable, ranges, types, untimed, silent));
-  if (!types.empty()) {
-    labels.emplace_back("untimed in fp32");
-    rivals.push_back(build_variant(portable, ranges, {}, untimed, silent));
-  }
-  std::vector<BuiltVariant*> all;
-  for (BuiltVariant& rival : rivals) all.push_back(&rival);
-  time_engines(all, pipeline);
-  size_t best = 0;
-  std::string text = "Whole engines:";
-  for (size_t i = 0; i < rivals.size(); ++i) {
-    const double ms = rivals[i].variant.measured_ms;
-    if (ms < rivals[best].variant.measured_ms) best = i;
-    char part[80];
-    snprintf(part, sizeof part, "%s %s %.6g ms", i == 0 ? "" : ",", labels[i].c_str(), ms);
-    text += part;
-  }
-  pipeline.observer.log(Severity::Info, text + "; kept: " + labels[best] + ".");
-  BuiltVariant result = std::move(rivals[best]);
+  std::vector<RivalEngine> rivals;
+  rivals.push_back({"tuned", build_variant(portable, ranges, types, options, pipeline)});
+  rivals.push_back({"untimed", build_variant(portable, ranges, types, untimed, silent)});
+  if (!types.empty())
+    rivals.push_back({"untimed in fp32", build_variant(portable, ranges, {}, untimed, silent)});
+  BuiltVariant result = fastest_engine(std::move(rivals), pipeline);
   result.timed = true;
   if (!types.empty())
     pipeline.observer.log(
@@ -161,18 +145,16 @@ BuiltVariant build_fastest(const Graph& portable, const SymbolRanges& ranges, co
     if (plain.timed) time_engines({&plain}, pipeline);
     return plain;
   }
-  if (typed.timed) {
-    time_engines({&plain, &typed}, pipeline);
-    const double plain_ms = plain.variant.measured_ms, typed_ms = typed.variant.measured_ms;
-    char text[160];
-    snprintf(text, sizeof text,
-             "Whole engine in fp32: %.6g ms, with %s allowed: %.6g ms; the faster one is kept.", plain_ms,
-             names.c_str(), typed_ms);
-    pipeline.observer.log(Severity::Info, text);
-    if (plain_ms <= typed_ms) return plain;
+  BuiltVariant best = std::move(typed);
+  if (best.timed) {
+    std::vector<RivalEngine> rivals;
+    rivals.push_back({"in fp32", std::move(plain)});
+    rivals.push_back({"with " + names + " allowed", std::move(best)});
+    best = fastest_engine(std::move(rivals), pipeline);
+    if (!uses_type(best.variant, types)) return best;
   }
-  pipeline.observer.log(Severity::Info, "Precision: " + precision_shares(typed.variant) + ".");
-  return typed;
+  pipeline.observer.log(Severity::Info, "Precision: " + precision_shares(best.variant) + ".");
+  return best;
 }
 
 BatchSplit possible_split(const Graph& portable, const SymbolRanges& ranges, const BuildOptions& options,
@@ -202,15 +184,10 @@ BuiltVariant build_profile(const Graph& portable, const SymbolRanges& ranges, co
   const bool typed = uses_type(whole.variant, types);
   BuiltVariant parts =
       build_variant(portable, ranges, typed ? types : std::vector<DType>{}, options, pipeline, split);
-  time_engines({&whole, &parts}, pipeline, "whole batch or parts");
-  const double whole_ms = whole.variant.measured_ms, parts_ms = parts.variant.measured_ms;
-  char text[160];
-  snprintf(
-      text, sizeof text,
-      "The whole batch at once: %.6g ms, an item at a time on each thread: %.6g ms; the faster one is kept.",
-      whole_ms, parts_ms);
-  pipeline.observer.log(Severity::Info, text);
-  return whole_ms <= parts_ms ? std::move(whole) : std::move(parts);
+  std::vector<RivalEngine> rivals;
+  rivals.push_back({"the whole batch at once", std::move(whole)});
+  rivals.push_back({"an item at a time on each thread", std::move(parts)});
+  return fastest_engine(std::move(rivals), pipeline, "whole batch or parts");
 }
 
 }  // namespace

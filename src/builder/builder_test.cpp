@@ -153,7 +153,8 @@ TEST_F(BuilderTest, BatchInPartsIsObservedWhole) {
 TEST_F(BuilderTest, FasterOfWholeBatchAndItems) {
   const Network network = small_network();
   const auto engine = Builder(backend, log).build(network, quick());
-  EXPECT_TRUE(log.said("The whole batch at once: "));
+  EXPECT_TRUE(log.said("Whole engines: the whole batch at once ") &&
+              log.said(", an item at a time on each thread "));
   const auto context = engine->create_context();
   for (const int64_t n : {1, 4}) expect_right(*context, network, n);
 }

@@ -121,4 +121,22 @@ void time_engines(const std::vector<BuiltVariant*>& variants, const Pipeline& pi
   }
 }
 
+BuiltVariant fastest_engine(std::vector<RivalEngine> rivals, const Pipeline& pipeline,
+                            const std::string& race) {
+  std::vector<BuiltVariant*> all;
+  for (RivalEngine& rival : rivals) all.push_back(&rival.built);
+  time_engines(all, pipeline, race);
+  size_t best = 0;
+  std::string text;
+  for (size_t i = 0; i < rivals.size(); ++i) {
+    const double ms = rivals[i].built.variant.measured_ms;
+    if (ms < rivals[best].built.variant.measured_ms) best = i;
+    char time[32];
+    snprintf(time, sizeof time, " %.6g ms", ms);
+    text += (i == 0 ? " " : ", ") + rivals[i].label + time;
+  }
+  pipeline.observer.log(Severity::Info, "Whole engines:" + text + "; kept: " + rivals[best].label + ".");
+  return std::move(rivals[best].built);
+}
+
 }  // namespace lathe
