@@ -13,9 +13,10 @@ cd "$(dirname "$0")/.."
 build=(g++ cmake ninja-build pkg-config libdnnl-dev ocl-icd-opencl-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libzip-dev zlib1g-dev
   python3 python3-venv)  # npm, where the machine has none (setup-web.sh)
 explorer=(python3-dev graphviz)  # the Python package is a C++ module; dot draws its graphs
-# The browser opens the explorer's page; without a font its texts have no width.
-test=(libgtest-dev chromium fonts-liberation "${explorer[@]}")
-dev=(clang-format-14 clang-tidy-16 ccache)  # (Clang before 16 has no std::source_location)
+# The browser opens the explorer's page; without a font its texts have no width. Clang builds what runs under sanitizers: in
+# two thirds of GCC's time, and a second compiler sees the code. (Clang before 16 has no std::source_location.)
+test=(libgtest-dev chromium fonts-liberation clang-16 libclang-rt-16-dev llvm-16 "${explorer[@]}")
+dev=(clang-format-14 clang-tidy-16 ccache)
 slow=(qemu-user)  # an AVX2-only CPU under emulation
 
 case "${1:-build}" in

@@ -7,20 +7,33 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 logs=build/test-logs
 mkdir -p "$logs"
-failed=0
+cores=$(nproc)
+pids=()
 
-check() {  # check NAME COMMAND...
-  local name=$1 start=$SECONDS
+run_check() {  # run_check NAME COMMAND...: a line when it ends
+  local name=$1 start=$SECONDS log="$logs/${1//\//_}.log"
   shift
-  if "$@" >"$logs/${name//\//_}.log" 2>&1; then
+  if "$@" >"$log" 2>&1; then
     printf '  %-44s ok      %4d s\n' "$name" $((SECONDS - start))
     echo "ok $name" >>"$logs/results"
   else
-    printf '  %-44s FAILED  %4d s\n' "$name" $((SECONDS - start))
-    tail -n 60 "$logs/${name//\//_}.log" | sed 's/^/    | /'
+    printf '  %-44s FAILED  %4d s\n%s\n' "$name" $((SECONDS - start)) "$(tail -n 60 "$log" | sed 's/^/    | /')"
     echo "failed $name" >>"$logs/results"
-    failed=1
+    return 1
   fi
+}
+
+# Checks use a core each, mostly, so one is started per core. None of them measures time.
+check() {  # check NAME COMMAND...
+  while [ "$(jobs -rp | wc -l)" -ge "$cores" ]; do sleep 0.05; done
+  run_check "$@" &
+  pids+=($!)
+}
+
+all_passed() {  # waits for every check
+  local failed=0 pid
+  for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
+  return $failed
 }
 
 programs() {  # programs BUILD_DIR PREFIX [NAMES...]: the test programs of a build
@@ -36,6 +49,7 @@ programs() {  # programs BUILD_DIR PREFIX [NAMES...]: the test programs of a bui
 }
 
 python=.venv/bin/python
+export ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-16
 case "${1:-}" in
   fast)
     check include_order python3 tests/structure/include_order.py
@@ -56,7 +70,7 @@ case "${1:-}" in
     done
     ;;
   tsan)
-    export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tests/tsan.supp"
+    export TSAN_OPTIONS="halt_on_error=1 external_symbolizer_path=$ASAN_SYMBOLIZER_PATH suppressions=$PWD/tests/tsan.supp"
     programs build-tsan tsan/ base_test runtime_test
     ;;
   slow)
@@ -69,4 +83,4 @@ case "${1:-}" in
     ;;
   *) sed -n '4,5p' "$0"; exit 2 ;;
 esac
-exit $failed
+all_passed
