@@ -46,6 +46,11 @@ Dim scaled_dim(const Dim& dim, float scale) {
   return floor_div(dim * Dim(numerator), Dim(int64_t{1} << -exponent));
 }
 
+int64_t to_size(double size) {
+  if (!(size < 0x1p63)) throw_input_error("Resize: a size of " + std::to_string(size) + " is too large");
+  return static_cast<int64_t>(size);
+}
+
 }  // namespace
 
 Shape resize_shape(const Resize& op, const Shape& input, std::span<const float> scales) {
@@ -80,7 +85,7 @@ std::optional<Shape> resize_shape_for_sizes(const Resize& op, const Shape& input
     scale = op.aspect == AspectPolicy::NotLarger ? std::min(scale, ratio) : std::max(scale, ratio);
   }
   for (const size_t axis : axes) {  // half up
-    result[axis] = static_cast<int64_t>(std::floor(scale * static_cast<double>(input[axis].value()) + 0.5));
+    result[axis] = to_size(std::floor(scale * static_cast<double>(input[axis].value()) + 0.5));
   }
   return result;
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
 #include "ops/op_test.h"
 #include "ops/shape_rules.h"
 
@@ -121,6 +123,8 @@ TEST(ResizeOp, Errors) {
   expect_says(error(Resize{.scales = {1, 0}}), "not a positive number");
   expect_says(error(Resize{.scales = {1, 1e30f}}), "too large");
   expect_says(error(Resize{.sizes = Shape{1, -1}}), "is negative");
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  expect_says(error(Resize{.aspect = AspectPolicy::NotSmaller, .sizes = Shape{most, most}}), "too large");
   expect_says(error(Resize{.scales = {1, 1}, .axes = {0, 0}}), "name a dim twice");
   expect_says(error(Resize{.antialias = true, .scales = {1, 1}}), "antialias needs");
   expect_says(input_error([&] { run_op(Resize{.sizes = Shape{2}}, {f32s({0}, {})}); }),
