@@ -220,7 +220,7 @@ std::vector<Tensor> evaluate_reduce(const Reduce& op, const EvaluateContext& con
   const int64_t total = result.size();
   context.parallel_for((total + pack - 1) / pack, grain, [&](int64_t first, int64_t last) {
     for (int64_t i = first * pack; i < std::min(last * pack, total); ++i) {
-      const int64_t start = starts[static_cast<size_t>(i)];
+      const int64_t start = inside.empty() ? 0 : starts[static_cast<size_t>(i)];  // no data: no place in it
       if (integers) {
         const int64_t value = reduce_integers(op.kind, x.dtype(), integer_data.data() + start, inside);
         writer.store_int64s(i, 1, &value);
