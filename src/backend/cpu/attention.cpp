@@ -27,10 +27,6 @@ const AttentionTable& attention_table(Isa isa) {
   return isa == Isa::Avx2 ? attention_table_avx2() : attention_table_avx512();
 }
 
-int64_t round_up(int64_t n, int64_t to) {
-  return (n + to - 1) / to * to;
-}
-
 // Where head (b, h) starts and how far its rows are apart, in elements.
 struct HeadRows {
   int64_t batch = 0, head = 0, row = 0;

@@ -29,10 +29,6 @@ const GemmTable& gemm_table(Isa isa) {
   return isa == Isa::Avx2 ? gemm_table_avx2() : gemm_table_avx512();
 }
 
-int64_t round_up(int64_t n, int64_t to) {
-  return (n + to - 1) / to * to;
-}
-
 struct Problem {
   int64_t batch = 1, m = 1, n = 1, k = 1;
   std::vector<int64_t> a_offset, b_offset;  // per batch, in matrices' elements
@@ -312,18 +308,10 @@ class PixelConvKernel final : public LayerKernel {
   std::span<const std::byte> packed_;
 };
 
-bool is_pixel_conv(const Conv& op) {
-  const auto all = [](const Ints& values, int64_t wanted) {
-    return std::all_of(values.begin(), values.end(), [wanted](int64_t v) { return v == wanted; });
-  };
-  return op.groups == 1 && all(op.kernel, 1) && all(op.strides, 1) && all(op.pads_begin, 0) &&
-         all(op.pads_end, 0);
-}
-
 std::vector<Tactic> list_pixel_conv(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Conv>(&node.op);
-  if (!op || !is_pixel_conv(*op)) return {};
+  if (!op || !is_pixel_conv(*op) || !all_are(op->strides, 1)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query)) {
     const TensorType pixels{type, kChannelsLast};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the families with kernels of ours share: tactic skeletons and the choice of how many members work on a layer.
+// What the families with kernels of ours share: tactic skeletons, questions about a layer, and the choice of how
+// many members work on it.
 #pragma once
 
 #include <algorithm>
@@ -30,6 +31,18 @@ inline bool is_vector_float(DType t) {
 inline Stored stored_as(DType t) {
   if (t == DType::BFloat16) return Stored::BF16;
   return t == DType::Float16 ? Stored::F16 : Stored::F32;
+}
+
+inline int64_t round_up(int64_t n, int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+inline bool all_are(const Ints& values, int64_t wanted) {
+  return std::all_of(values.begin(), values.end(), [wanted](int64_t v) { return v == wanted; });
+}
+// A product of pixels and weights: each result comes from one pixel. Strides may skip some.
+inline bool is_pixel_conv(const Conv& op) {
+  return op.groups == 1 && all_are(op.kernel, 1) && all_are(op.pads_begin, 0) && all_are(op.pads_end, 0);
 }
 
 // Reductions and pooling share their kernels.

@@ -26,10 +26,6 @@ const SqueezeExciteTable& squeeze_excite_table(Isa isa) {
   return isa == Isa::Avx2 ? squeeze_excite_table_avx2() : squeeze_excite_table_avx512();
 }
 
-int64_t round_up(int64_t x, int64_t unit) {
-  return (x + unit - 1) / unit * unit;
-}
-
 // Where the packed weights lie, in floats: [channel][padded middle], [middle], [vector of channels][middle][lane], [channel].
 struct PackedWeights {
   int64_t channels = 0, middle = 0;  // as in the network

@@ -35,10 +35,6 @@ constexpr int64_t kFetchingTiles = 3;  // that fetch what the next panels need
 // Measured 0.8 to 2.2 on normal data, GELU's results and outliers, k = 256 .. 3072.
 constexpr double kErrorFactor = 2.5;
 
-int64_t round_up(int64_t n, int64_t to) {
-  return (n + to - 1) / to * to;
-}
-
 const StrassenTable& table_for(Isa isa) {
   return isa == Isa::Avx2 ? strassen_table_avx2() : strassen_table_avx512();
 }
@@ -309,10 +305,6 @@ class StrassenKernel final : public LayerKernel {
   std::span<const std::byte> packed_;
 };
 
-bool all_are(const Ints& values, int64_t wanted) {
-  return std::all_of(values.begin(), values.end(), [wanted](int64_t v) { return v == wanted; });
-}
-
 // Rows of the largest result; a batch of right operands counts as more of them.
 int64_t most_rows(const LayerQuery& query, int64_t columns) {
   int64_t elements = 1;
@@ -373,9 +365,7 @@ std::vector<Tactic> list_matmul(const LayerQuery& query, const Machine& machine)
 
 std::vector<Tactic> list_pixel_conv(const LayerQuery& query, const Machine& machine) {
   const auto* op = std::get_if<Conv>(&query.layer().op);
-  if (!op || op->groups != 1 || !all_are(op->kernel, 1) || !all_are(op->strides, 1) ||
-      !all_are(op->pads_begin, 0) || !all_are(op->pads_end, 0))
-    return {};
+  if (!op || !is_pixel_conv(*op) || !all_are(op->strides, 1)) return {};
   return list_fp32(query, machine, "StrassenConvolution", "strassen_conv_1x1_f32_", kChannelsLast);
 }
 

@@ -236,10 +236,6 @@ class TileMatMulKernel final : public LayerKernel {
   std::span<const std::byte> packed_;
 };
 
-bool all_are(const Ints& values, int64_t wanted) {
-  return std::all_of(values.begin(), values.end(), [wanted](int64_t v) { return v == wanted; });
-}
-
 // A refusal, or the type pairs (operand, result) that can be had.
 Support supports(const LayerQuery& query, DType type, const Machine& machine) {
   const Node& node = query.layer();
@@ -301,9 +297,7 @@ std::vector<Tactic> list_matmul(const LayerQuery& query, const Machine& machine)
 std::vector<Tactic> list_pixel_conv(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Conv>(&node.op);
-  if (!op || op->groups != 1 || !all_are(op->kernel, 1) || !all_are(op->pads_begin, 0) ||
-      !all_are(op->pads_end, 0))
-    return {};
+  if (!op || !is_pixel_conv(*op)) return {};
   const size_t rank = query.graph.value(node.inputs[0]).shape.size();
   if (!all_are(op->strides, 1) && rank != 4) return {};
   return list_typed(query, machine, "TileConvolution", "tile_conv_1x1", kChannelsLast);

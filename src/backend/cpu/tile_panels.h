@@ -8,14 +8,11 @@
 #include <cstdint>
 
 #include "backend/cpu/kernels/tile_matmul_table.h"
+#include "backend/cpu/own_tactic.h"
 #include "base/floats.h"
 #include "ir/dtype.h"
 
 namespace lathe::cpu {
-
-inline int64_t round_up(int64_t n, int64_t to) {
-  return (n + to - 1) / to * to;
-}
 
 inline const MatMulTileTable& tile_matmul_table(DType type) {
   return type == DType::Float32 ? tile_matmul_table_f32_avx512() : tile_matmul_table_bf16_avx512();

@@ -29,10 +29,6 @@ namespace {
 
 constexpr std::string_view kRunner = "WinogradConvolution";
 
-int64_t round_up(int64_t n, int64_t to) {
-  return (n + to - 1) / to * to;
-}
-
 // Rows of V and M lie apart by this: a multiple of 1 KB would put them all into the same few cache sets.
 int64_t row_floats(int64_t channels) {
   return channels * 4 % 1024 == 0 ? channels + 16 : channels;

@@ -8,16 +8,9 @@
 #include "backend/cpu/kernels/math.inc"
 //
 #include "backend/cpu/kernels/activation.inc"
-
-namespace {
-
-struct Rounding {
-  static void store(uint16_t* p, Vec x) { store_bf16(p, x); }
-  static void storen(uint16_t* p, Vec x, int64_t lanes) { storen_bf16(p, x, lanes); }
-};
-
-}  // namespace
-
+//
+#include "backend/cpu/kernels/rounding.inc"
+//
 #include "backend/cpu/kernels/depthwise.inc"
 
 namespace lathe::cpu {

@@ -8,19 +8,9 @@
 #include "backend/cpu/kernels/math.inc"
 //
 #include "backend/cpu/kernels/activation.inc"
-
-namespace {
-
-struct Rounding {
-  static __m256i round(Vec x) { return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)); }
-  static void store(uint16_t* p, Vec x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), round(x)); }
-  static void storen(uint16_t* p, Vec x, int64_t lanes) {
-    _mm256_mask_storeu_epi16(p, first_lanes(lanes), round(x));
-  }
-};
-
-}  // namespace
-
+//
+#include "backend/cpu/kernels/rounding_avx512_bf16.inc"
+//
 #include "backend/cpu/kernels/depthwise.inc"
 
 namespace lathe::cpu {

@@ -9,15 +9,8 @@
 //
 #include "backend/cpu/kernels/activation.inc"
 
-namespace {
-
-struct Step {
-  static void store_bf16(uint16_t* p, Vec x) { ::store_bf16(p, x); }
-  static void storen_bf16(uint16_t* p, Vec x, int64_t lanes) { ::storen_bf16(p, x, lanes); }
-};
-
-}  // namespace
-
+#include "backend/cpu/kernels/rounding.inc"
+//
 #include "backend/cpu/kernels/tile_tail.inc"
 //
 #include "backend/cpu/kernels/strassen.inc"

@@ -13,12 +13,12 @@ namespace {
 struct Step {
   static Vec multiply(Vec a, Vec b, Vec sum) { return fmadd(a, b, sum); }
   static __m256 multiply_half(__m256 a, __m256 b, __m256 sum) { return _mm256_fmadd_ps(a, b, sum); }
-  static void store_bf16(uint16_t* p, Vec x) { ::store_bf16(p, x); }
-  static void storen_bf16(uint16_t* p, Vec x, int64_t lanes) { ::storen_bf16(p, x, lanes); }
 };
 
 }  // namespace
 
+#include "backend/cpu/kernels/rounding.inc"
+//
 #include "backend/cpu/kernels/tile_tail.inc"
 //
 #include "backend/cpu/kernels/tile_matmul.inc"

@@ -17,17 +17,12 @@ struct Step {
   static __m256 multiply_half(__m256 a, __m256 b, __m256 sum) {
     return _mm256_dpbf16_ps(sum, reinterpret_cast<__m256bh>(a), reinterpret_cast<__m256bh>(b));
   }
-  static __m256i rounded(Vec x) { return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)); }
-  static void store_bf16(uint16_t* p, Vec x) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), rounded(x));
-  }
-  static void storen_bf16(uint16_t* p, Vec x, int64_t lanes) {
-    _mm256_mask_storeu_epi16(p, first_lanes(lanes), rounded(x));
-  }
 };
 
 }  // namespace
 
+#include "backend/cpu/kernels/rounding_avx512_bf16.inc"
+//
 #include "backend/cpu/kernels/tile_tail.inc"
 //
 #include "backend/cpu/kernels/tile_matmul.inc"
