@@ -139,6 +139,21 @@ TEST(Analysis, CountsFlopsAndBytes) {
   EXPECT_EQ(find(engine, "fc").flops, 2.0 * 40 * 64);
 }
 
+// TensorRT's convolution with a pooling behind it: the attributes have prefixes, the convolution's result is no tensor.
+TEST(Analysis, CountsConvolutionsWithPooling) {
+  const std::string stem = layer(
+      "stem", "ConvActPool", tensor("x", "2,3,224,224"), tensor("h", "2,64,56,56"),
+      R"(, "ParameterType": "ConvActPool", "ConvKernel": [7,7], "ConvPrePadding": [3,3], "ConvPostPadding": [3,3],
+         "ConvStride": [2,2], "ConvDilation": [1,1], "ConvOutMaps": 64, "ConvGroups": 1, "ConvActivation": "RELU",
+         "ConvWeights": {"Type": "Int8", "Count": 9408}, "ConvBias": {"Type": "Float", "Count": 64},
+         "PoolingWindowSize": [3,3], "PoolingStride": [2,2])");
+  const auto engine = analyse({layers_file({stem}, "\"x\",\"h\"")});
+  const Layer& found = find(engine, "stem");
+  const double inner = 2.0 * 64 * 112 * 112;
+  EXPECT_EQ(found.flops, 2 * inner * 3 * 49 + inner + 2.0 * 64 * 56 * 56 * 9);
+  EXPECT_EQ(found.weights_bytes, 9408 + 64 * 4);
+}
+
 TEST(Analysis, PrecisionIsThatOfTheArithmetic) {
   const auto engine = analyse(
       {layers_file({layer("g", "Gather", tensor("i", "1,4", "Int32") + "," + tensor("t", "9,8", "Half"),
@@ -293,6 +308,36 @@ TEST(Analysis, RooflineWithGivenPeaks) {
   EXPECT_EQ(find(engine, "fc").roofline.verdict, "launch");
 }
 
+// Engines of fast devices have no layer long enough to be trusted alone.
+TEST(Analysis, RoofOfShortLayersIsTheirOwn) {
+  const auto files = [](double conv, double fc) {
+    return std::vector<InputFile>{layers_file({kConv, kFc}, "\"x\",\"y\""),
+                                  profile_file({{"conv", conv}, {"fc", fc}})};
+  };
+  const auto fast = analyse(files(0.01, 0.004)), slow = analyse(files(1, 0.004));
+  EXPECT_EQ(fast.peaks.source, "estimated");
+  for (const auto& l : fast.layers) EXPECT_LE(*l.roofline.percent_of_roof, 100.001);
+  EXPECT_DOUBLE_EQ(*find(slow, "conv").roofline.percent_of_roof, 100);
+  EXPECT_GT(*find(slow, "fc").roofline.percent_of_roof, 100);
+  EXPECT_NE(slow.notes[0].text.find("shorter ones"), std::string::npos);
+}
+
+TEST(Analysis, DominantLayersBeginWithTheSlowest) {
+  std::vector<std::string> layers;
+  std::vector<std::pair<std::string, double>> times;
+  for (const auto& [name, ms] : {std::pair{"a", 2.0}, {"b", 5.0}, {"c", 3.0}, {"d", 0.1}, {"e", 0.1}}) {
+    layers.push_back(fmt::format("\"{}\"", name));
+    times.emplace_back(name, ms);
+  }
+  const auto engine = analyse({layers_file(layers, "\"x\""), profile_file(times)});
+  std::vector<std::string> titles;
+  for (const auto& finding : engine.findings) {
+    if (finding.id == "dominant-layer") titles.push_back(finding.evidence[0]);
+  }
+  EXPECT_EQ(titles,
+            (std::vector<std::string>{"b: 5 ms of 10.2 ms", "c: 3 ms of 10.2 ms", "a: 2 ms of 10.2 ms"}));
+}
+
 TEST(Analysis, SeriesAreTrtexecs) {
   std::vector<double> values;
   for (int i = 100; i >= 1; --i) values.push_back(i);
@@ -402,6 +447,9 @@ TEST(Text, ShortenKeepsCharactersWhole) {
             "features.2.0/block/block.0/Conv");
   EXPECT_EQ(layer_label("Reformatting CopyNode for Input Tensor 0 to /a/conv + /a/relu", 40),
             "reformat before a/conv +1");
+  EXPECT_EQ(layer_label(
+                "net/quant_conv1/Last/ReadVariableOp:0 + QuantLinearNode__638 + net/quant_conv1/Conv2D", 40),
+            "net/quant_conv1/Conv2D +2");
   EXPECT_EQ(layer_label("one name that is long and no path", 12), "one n.. path");
 }
 

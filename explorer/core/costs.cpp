@@ -66,6 +66,37 @@ Count convolution_flops(const Layer& layer, bool transposed) {
   return 2 * products + *output * epilogue_steps(layer);  // a bias starts the sum, it costs nothing
 }
 
+// A convolution with a pooling behind it, whose attributes have prefixes ("ConvKernel"). The convolution's own result is in no
+// list of tensors: its extents follow from kernel, stride, dilation and padding.
+Count pooled_convolution_flops(const Layer& layer) {
+  const Shape kernel = attribute_list(layer, "ConvKernel"), stride = attribute_list(layer, "ConvStride"),
+              dilation = attribute_list(layer, "ConvDilation"),
+              before = attribute_list(layer, "ConvPrePadding"),
+              after = attribute_list(layer, "ConvPostPadding"),
+              window = attribute_list(layer, "PoolingWindowSize");
+  const size_t rank = kernel.size();
+  if (rank == 0 || window.empty() || layer.inputs.empty() || layer.inputs[0].shape.size() != rank + 2)
+    return {};
+  for (const Shape* list : {&stride, &dilation, &before, &after}) {
+    if (list->size() != rank) return {};
+  }
+  const Shape& input = layer.inputs[0].shape;
+  const auto pooled = first_output(layer);
+  const double groups = std::max(1.0, attribute_number(layer, "ConvGroups", 1));
+  double output = static_cast<double>(input[0]) * attribute_number(layer, "ConvOutMaps", 0);
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t room = input[i + 2] + before[i] + after[i] - dilation[i] * (kernel[i] - 1) - 1;
+    if (stride[i] < 1 || room < 0) return {};
+    output *= static_cast<double>(room / stride[i] + 1);
+  }
+  if (!pooled || output <= 0) return {};
+  const auto activation = layer.attributes.find("ConvActivation");
+  const bool active = activation != layer.attributes.end() && activation->is_string() &&
+                      activation->get<std::string>() != "NONE";
+  return 2 * output * static_cast<double>(input[1]) / groups * product(kernel) + (active ? output : 0) +
+         *pooled * product(window);
+}
+
 // The inner extent of C = A x B: from the transposes where the file has them, else a dimension of both A and B for which
 // the element counts agree.
 Count inner_extent(const Layer& layer) {
@@ -115,7 +146,8 @@ bool is_any(const std::string& type, std::initializer_list<std::string_view> typ
 
 Count count_flops(const Layer& layer) {
   const std::string& type = layer.type;
-  if (type.starts_with("Convolution") || type == "ConvActPool") return convolution_flops(layer, false);
+  if (type.starts_with("Convolution")) return convolution_flops(layer, false);
+  if (type == "ConvActPool") return pooled_convolution_flops(layer);
   if (type == "Deconvolution") return convolution_flops(layer, true);
   if (is_any(type, {"MatrixMultiply", "gemm", "Gemm", "FullyConnected"})) return matmul_flops(layer);
   if (type == "Pooling") {
@@ -152,7 +184,9 @@ bool reads_only_what_it_gives(const Layer& layer) {
 }
 
 void count_bytes(Layer& layer) {
-  const int64_t attributes = attribute_weight_bytes(layer, "Weights") + attribute_weight_bytes(layer, "Bias");
+  int64_t attributes = 0;
+  for (const char* key : {"Weights", "Bias", "ConvWeights", "ConvBias"})
+    attributes += attribute_weight_bytes(layer, key);
   int64_t read = attributes, written = 0, constants = 0;
   bool known = !layer.outputs.empty();
   for (const auto& output : layer.outputs) {

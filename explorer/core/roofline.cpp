@@ -2,7 +2,7 @@
 //
 // Time against what the device could do: roof = max(flops / peak flops, bytes / peak bandwidth). Peaks are given or
 // measured; without them the best rates of this very profile stand in, which makes every verdict "at best": the fastest
-// layer then has 100 % by construction, and the report says so.
+// of the layers that they are taken from then has 100 % by construction, and the report says so.
 #include <algorithm>
 
 #include "explorer/core/analyse.h"
@@ -13,17 +13,29 @@ namespace {
 
 // A layer that is expected to reach this share of the roof has nothing to win.
 constexpr double kReachable = 0.8;
-// Rates of shorter layers say more about the clock than about the device.
+// Rates of shorter layers say more about the clock and the caches than about the device. An engine that has hardly any
+// longer ones is judged by all that it has.
 constexpr double kShortestForEstimate_ms = 0.02;
 
 double typical_ms(const LayerTime& time) {
   return time.median_ms && *time.median_ms > 0 ? *time.median_ms : time.average_ms;
 }
 
+double shortest_for_estimate(const EngineData& engine) {
+  double all = 0, longer = 0;
+  for (const auto& layer : engine.layers) {
+    const double ms = layer.time ? typical_ms(*layer.time) : 0;
+    all += ms;
+    if (ms >= kShortestForEstimate_ms) longer += ms;
+  }
+  return longer >= all / 2 ? kShortestForEstimate_ms : 0;
+}
+
 Peaks estimate_peaks(const EngineData& engine) {
   Peaks peaks;
+  const double shortest = shortest_for_estimate(engine);
   for (const auto& layer : engine.layers) {
-    if (!layer.time || typical_ms(*layer.time) < kShortestForEstimate_ms) continue;
+    if (!layer.time || typical_ms(*layer.time) <= 0 || typical_ms(*layer.time) < shortest) continue;
     const double seconds = typical_ms(*layer.time) / 1e3;
     if (layer.flops && *layer.flops > 0 && !layer.precision.empty()) {
       double& best = peaks.flops_per_s[layer.precision];
@@ -71,9 +83,14 @@ void apply_roofline(EngineData& engine, const Peaks& given) {
   engine.peaks = given.source == "none" ? estimate_peaks(engine) : given;
   if (engine.device.kind == "cpu" && given.source == "none") engine.peaks.launch_ms = 0.002;
   if (engine.peaks.source == "estimated") {
-    engine.note("info",
-                "Peaks were not given: the best rates of this profile stand in, so the fastest layers are at "
-                "100 % by construction.");
+    engine.note(
+        "info",
+        shortest_for_estimate(engine) > 0
+            ? "Peaks were not given: the best rates of this profile stand in, so of its layers of 0.02 "
+              "ms or more the fastest are at 100 % by construction; shorter ones, whose data lie "
+              "in caches, may be above."
+            : "Peaks were not given: the best rates of this profile stand in, so the fastest "
+              "layers are at 100 % by construction.");
   }
   for (auto& layer : engine.layers) place_layer(layer, engine.peaks);
   const auto above = std::count_if(engine.layers.begin(), engine.layers.end(), [](const Layer& layer) {

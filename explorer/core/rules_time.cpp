@@ -31,14 +31,21 @@ std::vector<Finding> find_dominant_layers(const EngineData& engine) {
     Finding f{"dominant-layer",
               fmt::format("One layer takes {:.0f} % of the time", 100 * layer.time->average_ms / total),
               "info", "high"};
-    f.evidence.push_back(fmt::format("{}: {:g} ms of {:g} ms, {}", short_name(layer), layer.time->average_ms,
-                                     total, layer_facts(layer)));
+    const std::string facts = layer_facts(layer);
+    f.evidence.push_back(fmt::format("{}: {:g} ms of {:g} ms{}{}", short_name(layer), layer.time->average_ms,
+                                     total, facts.empty() ? "" : ", ", facts));
     f.layers = {layer.index};
     f.action = layer.roofline.percent_of_roof && *layer.roofline.percent_of_roof > 70
                    ? "It is near the roof: only less work (smaller shape, lower precision) makes it faster."
                    : "Start here: see its roofline, tactic and what it was fused from.";
     findings.push_back(std::move(f));
   }
+  std::stable_sort(findings.begin(), findings.end(), [&](const Finding& a, const Finding& b) {
+    const auto ms = [&](const Finding& f) {
+      return engine.layers[static_cast<size_t>(f.layers[0])].time->average_ms;
+    };
+    return ms(a) > ms(b);
+  });
   return findings;
 }
 

@@ -36,6 +36,21 @@ std::string last_segments(std::string_view path) {
   return text;
 }
 
+// Of a fused layer's names the first that is a path to a node: quantised models of TensorFlow begin with tensors
+// ("a/ReadVariableOp:0") and nodes that a converter made ("QuantLinearNode__638"). Without one, the first.
+std::string_view telling_part(std::string_view name) {
+  for (size_t start = 0; start < name.size();) {
+    const size_t end = std::min(name.find(" + ", start), name.size());
+    const std::string_view part = name.substr(start, end - start);
+    const size_t colon = part.rfind(':');
+    const bool is_tensor = colon != std::string_view::npos && colon + 1 < part.size() &&
+                           part.find_first_not_of("0123456789", colon + 1) == std::string_view::npos;
+    if (part.find('/') != std::string_view::npos && !is_tensor) return part;
+    start = end + 3;
+  }
+  return name.substr(0, name.find(" + "));
+}
+
 }  // namespace
 
 std::string layer_label(const std::string& name, size_t width) {
@@ -54,10 +69,9 @@ std::string layer_label(const std::string& name, size_t width) {
     before = "reformat " + before;
   }
   size_t more = 0;
-  const size_t end = rest.find(" + ");
-  for (size_t at = end; at != std::string_view::npos; at = rest.find(" + ", at + 3)) ++more;
+  for (size_t at = rest.find(" + "); at != std::string_view::npos; at = rest.find(" + ", at + 3)) ++more;
   const std::string label =
-      before + last_segments(rest.substr(0, end)) + (more > 0 ? fmt::format(" +{}", more) : "");
+      before + last_segments(telling_part(rest)) + (more > 0 ? fmt::format(" +{}", more) : "");
   return shorten(label, width);
 }
 

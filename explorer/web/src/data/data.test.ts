@@ -112,6 +112,7 @@ test("short names keep what tells repeated blocks apart", () => {
   assert.equal(shortPath("/m/encoder/layer.11/attention/self/query/MatMul + /m/x/Add"), "layer.11/…/self/query/MatMul +1");
   assert.equal(shortPath("/m/encoder/layer.1/output/dense/MatMul"), "layer.1/output/dense/MatMul");
   assert.equal(shortPath("Conv_0 + Relu_1"), "Conv_0 +1");
+  assert.equal(shortPath("net/quant_conv1/Last/ReadVariableOp:0 + QuantLinearNode__638 + net/quant_conv1/Conv2D"), "net/quant_conv1/Conv2D +2");
   assert.equal(shortPath("/a/b/c/d/e"), "c/d/e");
   assert.equal(shortPath("Reformatting CopyNode for Input Tensor 0 to /a/b/Conv + /a/b/Relu"), "→ a/b/Conv");
 });

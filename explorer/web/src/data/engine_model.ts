@@ -38,14 +38,20 @@ export function groupFamily(model: EngineModel, rows: readonly number[]): string
   return familyOf(model.layers[slowest]!)[0];
 }
 
-// The first node's path without its middle: "layer.0/…/self/query/MatMul +2". The innermost numbered part stays, as it
-// alone tells repeated blocks apart.
+// One node's path without its middle: "layer.0/…/self/query/MatMul +2". The innermost numbered part stays, as it alone
+// tells repeated blocks apart.
 export function shortPath(name: string): string {
   const copy = /^Reformatting CopyNode for (Input|Output) Tensor (\d+) (?:to|of|from) (.*)$/s.exec(name);
-  if (copy) return `${copy[1] === "Input" ? "→" : "←"} ${lastSegments(copy[3]!.split(" + ")[0]!)}`;
+  if (copy) return `${copy[1] === "Input" ? "→" : "←"} ${lastSegments(tellingPart(copy[3]!.split(" + ")))}`;
   const parts = name.split(" + ");
   const more = parts.length > 1 ? ` +${parts.length - 1}` : "";
-  return lastSegments(parts[0]!) + more;
+  return lastSegments(tellingPart(parts)) + more;
+}
+
+// The first that is a path to a node: quantised models of TensorFlow begin with tensors ("a/ReadVariableOp:0") and nodes
+// that a converter made ("QuantLinearNode__638"). Without one, the first.
+function tellingPart(parts: readonly string[]): string {
+  return parts.find((part) => part.includes("/") && !/:\d+$/.test(part)) ?? parts[0]!;
 }
 
 function lastSegments(path: string): string {
