@@ -24,6 +24,7 @@
 #include "measure_peaks.h"
 #include "profile_engine.h"
 #include "report/model_graph.h"
+#include "report/table.h"
 
 namespace lathe::cli {
 namespace {
@@ -146,6 +147,9 @@ void run_engine(const std::string& path, const Words& run_flags, const std::vect
   for (const auto& shapes : sweep) {
     Words flags = run_flags;
     if (!shapes.empty()) flags.push_back("--shapes=" + shapes);
+    // Two runs of some seconds: whoever waits should know for what.
+    fmt::print(stderr, "running {}{}, then once more for times per layer\n", path,
+               shapes.empty() ? "" : " with " + shapes);
     // Of one input the extents say enough.
     const bool one = shapes.find(',') == std::string::npos && shapes.find(':') != std::string::npos;
     engines.push_back(
@@ -226,11 +230,17 @@ void make_names_unique(std::vector<explorer::EngineData>& engines) {
   }
 }
 
+// What was written is said on stderr: stdout may hold the report itself.
+void write_and_tell(const std::string& file, const std::string& text) {
+  write_file_atomically(file, text);
+  fmt::print(stderr, "wrote {} ({})\n", file, bytes_text(static_cast<int64_t>(text.size())));
+}
+
 void write_output(const std::string& file, const std::string& text) {
   if (file == "-") {
     std::fputs(text.c_str(), stdout);
   } else {
-    write_file_atomically(file, text);
+    write_and_tell(file, text);
   }
 }
 
@@ -243,11 +253,11 @@ bool write_foreign(const CommandWords& arguments, const Analysis& analysis) {
     if (analysis.engines.size() != 1) throw_input_error(fmt::format("{} writes one engine; give one", flag));
     const fs::path prefix = arguments.value(flag);
     const explorer::ForeignFiles files = convert(analysis.engines.front());
-    write_file_atomically(prefix.parent_path() / name("layers", prefix.filename().string()),
-                          dump_json(files.layers) + "\n");
+    write_and_tell(prefix.parent_path() / name("layers", prefix.filename().string()),
+                   dump_json(files.layers) + "\n");
     if (!files.profile.is_null())
-      write_file_atomically(prefix.parent_path() / name("profile", prefix.filename().string()),
-                            dump_json(files.profile) + "\n");
+      write_and_tell(prefix.parent_path() / name("profile", prefix.filename().string()),
+                     dump_json(files.profile) + "\n");
   };
   write("--trex", explorer::trex_files, [](const std::string& part, const std::string& name) {
     return fmt::format("{}.{}.json", name, part == "layers" ? "graph" : part);
@@ -334,8 +344,10 @@ int run_explore(const Words& words) {
   attach_flags(from_flags, groups);
   // Files may come from another machine; an engine that runs here has this one's roof.
   const bool runs_here = std::all_of(given.files.begin(), given.files.end(), is_engine_file);
-  if (peaks == "measure" || (peaks.empty() && runs_here))
+  if (peaks == "measure" || (peaks.empty() && runs_here)) {
+    fmt::print(stderr, "measuring what this machine can do at most\n");
     settings.peaks = measure_peaks(system_flags(arguments));
+  }
   for (const auto& [files, engine, name] : groups) {
     const size_t index = analysis.engines.size();
     settings.name = index < names.size() ? names[index] : name;

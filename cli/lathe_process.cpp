@@ -116,6 +116,31 @@ void print_command(const Words& words) {
   fmt::print("{}\n", line);
 }
 
+// What a run warned of stands in its log, where nobody looks who sees no error: said here, too, once each. That a timing
+// cache is new is no news, and flags that the user did not give are not the user's affair.
+void tell_warnings(const std::string& log, const Words& extra) {
+  std::vector<std::string> told;
+  constexpr std::string_view kMark = "[W] ", kOurs = "[TRT] ";
+  const std::string text = read_file(log);
+  for (size_t start = 0; start < text.size();) {
+    const size_t end = std::min(text.find('\n', start), text.size());
+    std::string_view line = std::string_view(text).substr(start, end - start);
+    start = end + 1;
+    const size_t mark = line.find(kMark);
+    if (mark == std::string_view::npos || line.find("timing cache") != std::string_view::npos) continue;
+    line.remove_prefix(mark + kMark.size());
+    if (line.starts_with(kOurs)) line.remove_prefix(kOurs.size());
+    const std::string first(line.substr(0, line.find_first_of(" =")));
+    const bool ours =
+        first.starts_with("--") && std::none_of(extra.begin(), extra.end(), [&](const std::string& word) {
+          return word.substr(0, word.find('=')) == first;
+        });
+    if (ours || std::find(told.begin(), told.end(), line) != told.end()) continue;
+    told.emplace_back(line);
+    fmt::print("  warning: {}\n", line);
+  }
+}
+
 void run_step(const Request& request, const Words& words, const std::string& log, const char* what) {
   print_command(words);
   if (request.print_only) return;
@@ -126,6 +151,7 @@ void run_step(const Request& request, const Words& words, const std::string& log
     error.add_context(fmt::format("{} failed; its log is {}", what, log));
     throw;
   }
+  tell_warnings(log, request.extra);
 }
 
 void write_json(const std::string& file, const Json& json) {
@@ -231,10 +257,13 @@ int run_process(const Words& words) {
   if (request.draw) draw(request, base);
   if (request.archive) archive(request, base, engine);
   if (!request.draw && !request.archive) return 0;
+  std::vector<std::string> written;
   for (const auto& entry : fs::directory_iterator(request.folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(fs::path(base).filename().string())) fmt::print("  {}\n", entry.path().string());
+    if (entry.path().filename().string().starts_with(fs::path(base).filename().string()))
+      written.push_back(entry.path().string());
   }
+  std::sort(written.begin(), written.end());
+  for (const auto& file : written) fmt::print("  {}\n", file);
   return 0;
 }
 

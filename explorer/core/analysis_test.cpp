@@ -424,6 +424,18 @@ TEST(Text, FitsInEightyColumns) {
   EXPECT_NE(summary_text({{engine}, {}}, true).find("\x1b[1m"), std::string::npos);
 }
 
+TEST(Text, WithoutTimesListsLayersAsTheyRun) {
+  const std::string text = summary_text({{analyse({layers_file({kConv, kFc}, "\"x\",\"y\"")})}, {}}, false);
+  EXPECT_NE(text.find("Layers, in order\n    0  Convolution      FP32  conv\n    1  gemm "),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("No profile was given"), std::string::npos);
+  std::vector<std::string> names;
+  for (int i = 0; i < 12; ++i) names.push_back(fmt::format("\"layer{}\"", i));
+  const std::string bare = summary_text({{analyse({layers_file(names, "\"x\"")})}, {}}, false);
+  EXPECT_NE(bare.find("    9  layer9\n       and 2 more\n"), std::string::npos) << bare;
+}
+
 TEST(Text, TraceHasALayerPerEvent) {
   const auto engine =
       analyse({layers_file({kConv, kFc}, "\"x\",\"y\""), profile_file({{"conv", 0.5}, {"fc", 0.25}})});

@@ -260,7 +260,11 @@ EngineData assemble_engine(const std::vector<InputFile>& files, const AnalysisOp
   std::vector<std::string> first_names;
   for (const auto& layer : engine.layers) first_names.push_back(layer.name);
   make_names_unique(engine.layers);
-  if (!profiles.empty()) join_profile(engine, profiles.front(), profile_names.front(), first_names);
+  if (!profiles.empty()) {
+    join_profile(engine, profiles.front(), profile_names.front(), first_names);
+  } else {
+    engine.note("info", "No profile was given, so no layer has a time: trtexec --exportProfile writes one.");
+  }
   for (const auto& file : files) {
     if (file.kind == FileKind::Accuracy) join_accuracy(engine, read_accuracy(file), file.name);
   }

@@ -109,7 +109,7 @@ TEST(OnnxNodes, ThatTheModelDoesNotHaveAreSaid) {
   const auto engine =
       engine_of(kNamed + "," + layer("l", "y", "z", R"(, "Metadata": "[ONNX Layer: strange]")"));
   ASSERT_FALSE(engine.notes.empty());
-  EXPECT_EQ(engine.notes[0].text,
+  EXPECT_EQ(engine.notes.back().text,
             "m.onnx: 1 nodes that layers of l.json name are not in it (first: strange): is it the model that "
             "the engine was "
             "built from?");

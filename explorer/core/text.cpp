@@ -151,18 +151,34 @@ void add_head(std::string& text, const EngineData& engine, const Painter& paint)
     text += wrapped(fmt::format("  {:<8} ", note.severity), "           ", note.text);
 }
 
+// Without times there is no slowest layer: the first ones, as they run.
+void add_order(std::string& text, const EngineData& engine, const Painter& paint) {
+  constexpr size_t kType = 16;
+  text += "\n" + paint.bold("Layers, in order") + "\n";
+  for (size_t i = 0; i < std::min(engine.layers.size(), kSlowest); ++i) {
+    const Layer& layer = engine.layers[i];
+    std::string line = fmt::format("{:>5}  ", i);
+    if (!engine.names_only)
+      line += fmt::format("{} {:<6}", padded(layer.type, kType),
+                          layer.precision.empty() ? "-" : shorten(layer.precision, 5));
+    text += line + layer_label(layer.name, kWidth - text_width(line)) + "\n";
+  }
+  if (engine.layers.size() > kSlowest)
+    text += fmt::format("       and {} more\n", engine.layers.size() - kSlowest);
+}
+
 void add_slowest(std::string& text, const EngineData& engine, const Painter& paint) {
   std::vector<const Layer*> layers;
   for (const auto& layer : engine.layers) {
     if (layer.time) layers.push_back(&layer);
   }
-  if (layers.empty()) return;
+  if (layers.empty()) return add_order(text, engine, paint);
   std::stable_sort(layers.begin(), layers.end(),
                    [](const Layer* a, const Layer* b) { return a->time->average_ms > b->time->average_ms; });
   const double total = engine.statistics.layer_sum_ms.value_or(0);
   text +=
       "\n" + paint.bold(layers.size() > kSlowest ? "The ten slowest layers" : "Layers, slowest first") + "\n";
-  text += fmt::format("{:>11}{:>7}{:>7}  {:<8}{:<6}{}\n", "ms", "%", "%roof", "bound", "type", "layer");
+  text += fmt::format("{:>11}{:>7}{:>7}  {:<8}{:<6}{}\n", "ms", "%", "%roof", "bound", "prec.", "layer");
   for (size_t i = 0; i < std::min(layers.size(), kSlowest); ++i) {
     const Layer& layer = *layers[i];
     text += fmt::format(
