@@ -2,7 +2,8 @@
 //
 // A table of any length: only the rows in sight exist. Rows have one height, so their place is arithmetic. Head, body
 // and foot share one grid template and scroll sideways together. Selection: click, with Ctrl/Cmd one more, with Shift a
-// range; keys: arrows, Page, Home, End, Space, Ctrl+A.
+// range; keys: arrows, Page, Home, End, Space, Ctrl+A. A row keeps its element while it is in sight: a browser makes no
+// click of a press and a release on two elements, so rows made anew by a scroll in between would swallow it.
 import { h, type Child } from "./dom";
 import { textWidth } from "./text_width";
 
@@ -33,6 +34,9 @@ export class Grid {
   private readonly scroller_: HTMLElement;
   private cursor_ = 0; // position in rows_
   private anchor_ = 0;
+  private readonly drawn_ = new Map<number, HTMLElement>();
+  private readonly filled_ = new Set<number>(); // rows whose cells are as they should be
+  private rooms_ = "";
 
   constructor(private readonly options: GridOptions) {
     this.scroller_ = h("div", { class: "grid-scroll", tabindex: 0, role: "grid", "aria-label": options.label, "aria-multiselectable": "true" },
@@ -76,6 +80,7 @@ export class Grid {
         h("button", { type: "button", "data-tip": column.tip, "data-column": column.id, click: () => this.options.sort(column) },
           column.title, direction === "none" ? "" : direction === "descending" ? " ▾" : " ▴"));
     }));
+    this.filled_.clear();
     this.draw_();
   }
 
@@ -108,16 +113,40 @@ export class Grid {
     const spare = Math.max(0, this.scroller_.clientWidth - widths.reduce((sum, width) => sum + width, 0));
     const growing = columns.filter((column) => column.grow).length;
     const rooms = columns.map((column, i) => widths[i]! + (column.grow ? spare / growing : 0) - kPadding);
-    const elements: HTMLElement[] = [];
+    if (this.rooms_ !== rooms.join()) {
+      this.rooms_ = rooms.join();
+      this.filled_.clear();
+    }
+    const inSight = new Set(this.rows_.slice(first, last));
+    for (const [row, element] of this.drawn_) {
+      if (inSight.has(row)) continue;
+      element.remove();
+      this.drawn_.delete(row);
+      this.filled_.delete(row);
+    }
+    let next = this.body_.firstElementChild;
     for (let position = first; position < last; position += 1) {
       const row = this.rows_[position]!;
-      elements.push(h("div", {
-        class: position === this.cursor_ ? "grid-row cursor" : "grid-row", role: "row", "aria-rowindex": position + 2,
-        "aria-selected": String(selected.has(row)), "data-row": row, "data-position": position,
-        style: `transform:translateY(${position * kRowHeight}px)`,
-      }, columns.map((column, i) => h("div", { role: "gridcell", class: column.numeric ? "number" : null }, this.options.cell(row, column, rooms[i]!)))));
+      const element = this.rowElement_(row, position, selected.has(row));
+      if (!this.filled_.has(row)) {
+        element.replaceChildren(...columns.map((column, i) =>
+          h("div", { role: "gridcell", class: column.numeric ? "number" : null }, this.options.cell(row, column, rooms[i]!))));
+        this.filled_.add(row);
+      }
+      if (element === next) next = next.nextElementSibling;
+      else this.body_.insertBefore(element, next);
     }
-    this.body_.replaceChildren(...elements);
+  }
+
+  private rowElement_(row: number, position: number, selected: boolean): HTMLElement {
+    let element = this.drawn_.get(row);
+    if (!element) this.drawn_.set(row, element = h("div", { role: "row", "data-row": row }));
+    element.className = position === this.cursor_ ? "grid-row cursor" : "grid-row";
+    element.setAttribute("aria-rowindex", String(position + 2));
+    element.setAttribute("aria-selected", String(selected));
+    element.dataset.position = String(position);
+    element.style.transform = `translateY(${position * kRowHeight}px)`;
+    return element;
   }
 
   private click_(event: MouseEvent): void {
