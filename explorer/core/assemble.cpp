@@ -196,6 +196,10 @@ void take_log(EngineData& engine, const LogFile& log) {
     engine.model_file = file;
     engine.model_name = std::filesystem::path(file).stem().string();
   }
+  for (const char* key : {"Save engine", "Load engine"}) {
+    if (const auto file = value_of(engine.build_options, key); !file.empty() && engine.engine_file.empty())
+      engine.engine_file = file;
+  }
   engine.device.name = value_of(engine.device.properties, "Selected Device");
   if (engine.device.name.empty()) return;
   const bool cpu = value_of(engine.device.properties, "Selected Device ID") == "cpu";

@@ -389,6 +389,7 @@ def process(t):
     rules(t, f"{base}.graph.json", f"{base}.profile.json", "process")
     check_hardware(t, engine, json.loads(pathlib.Path(f"{base}.hardware.json").read_text()))
     t.check(engine["onnx"]["nodes"] and "unknown" not in engine["onnx"]["fates"], "the report knows no model")
+    t.check(not [f["command"] for f in engine["findings"] if "model.engine" in f["command"]], "a command names another engine than the one that was built")
     t.run("process", "m.onnx", "out", "-d", "--archive")
     archived = t.analyse(f"{base}.tea")["engines"][0]
     told = [{k: v for k, v in e["statistics"].items() if k != "engine_latency_source"} for e in (archived, engine)]  # that names the file
