@@ -33,6 +33,22 @@ DEV void copy_box(void* to, const TensorMap* map, int c0, int c1, u64* b) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
                    shared_address(to)), "l"(map), "r"(c0), "r"(c1), "r"(shared_address(b)) : "memory");
 }
+// A box of channels of pixels from the window's corner (x, y) of the image on, each moved by (dx, dy).
+DEV void copy_windows(void* to, const TensorMap* map, int channel, int x, int y, int image, int dx, int dy, u64* b) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};"
+      ::"r"(shared_address(to)), "l"(map), "r"(channel), "r"(x), "r"(y), "r"(image), "r"(shared_address(b)), "h"((u16)dx), "h"((u16)dy)
+      : "memory");
+}
+// All threads of the blocks of a cluster that have not left: what they wrote before is seen behind the wait.
+DEV void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+DEV void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+// 16 bytes that lie in block `rank` of the cluster where `own` is in this one.
+DEV void load_shared_of(int rank, const float* own, float (&x)[4]) {
+  asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %4, %5;\n"
+               "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n}"
+               : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]) : "r"(shared_address(own)), "r"(rank) : "memory");
+}
 DEV void prefetch_map(const TensorMap* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 // The first `threads` threads of the block meet.
 template <int threads> DEV void meet_first() { asm volatile("bar.sync 1, %0;" ::"n"(threads) : "memory"); }

@@ -72,7 +72,8 @@ namespace lathe::cuda {
   X(cuProfilerStart)              \
   X(cuProfilerStop)               \
   X(cuLaunchKernelEx)             \
-  X(cuTensorMapEncodeTiled)
+  X(cuTensorMapEncodeTiled)       \
+  X(cuTensorMapEncodeIm2col)
 
 struct Driver {
 #define LATHE_MEMBER(function) decltype(&::function) function = nullptr;

@@ -53,8 +53,9 @@ class Emulator {
       text.replace(text.find(linkage), linkage.size(), "__global__");
       file << "namespace k" << i << " {\n" << text << "}\n";
       file << "extern \"C\" int launch_" << i
-           << "(void** args, const unsigned* grid, unsigned threads) { return "
-           << "emulator::launch(k" << i << "::" << kernels[i]->entry << ", args, grid, threads); }\n";
+           << "(void** args, const unsigned* grid, unsigned threads, unsigned cluster) { return "
+           << "emulator::launch(k" << i << "::" << kernels[i]->entry
+           << ", args, grid, threads, cluster); }\n";
     }
     file.close();
     const std::string command = compiler() + " -shared -o " + stem + ".so -include " +
@@ -78,21 +79,27 @@ struct alignas(64) EmulatedMap {
   int64_t base = 0;
   int rank = 0, box[5] = {};
   long long extents[5] = {}, strides[5] = {};
+  int first[2] = {}, last[2] = {}, steps[2] = {};
 };
 
 EmulatedMap emulated_map(const TensorView& view, int64_t base, const SymbolValues& symbols) {
   EmulatedMap map;
   map.base = base;
   map.rank = static_cast<int>(view.extents.size());
+  for (size_t d = 0; d < view.box.size(); ++d) map.box[d] = view.box[d];
   for (size_t d = 0; d < view.extents.size(); ++d) {
-    map.box[d] = view.box[d];
     map.extents[d] = view.extents[d].evaluate(symbols);
     map.strides[d] = view.strides[d].evaluate(symbols);
+  }
+  for (size_t d = 0; d < 2 && view.windows; ++d) {
+    map.first[d] = static_cast<int>(view.windows->first[d].evaluate(symbols));
+    map.last[d] = static_cast<int>(view.windows->last[d].evaluate(symbols));
+    map.steps[d] = view.windows->steps[d];
   }
   return map;
 }
 
-using Launch = int (*)(void** args, const unsigned* grid, unsigned threads);
+using Launch = int (*)(void** args, const unsigned* grid, unsigned threads, unsigned cluster);
 
 void run_emulated(const LayerProblem& p, const Tactic& tactic, const LayerSource& layer, void* library,
                   size_t first, LayerBuffers& b) {
@@ -136,7 +143,9 @@ void run_emulated(const LayerProblem& p, const Tactic& tactic, const LayerSource
     const auto launch =
         reinterpret_cast<Launch>(dlsym(library, ("launch_" + std::to_string(first + k)).c_str()));
     ASSERT_NE(launch, nullptr);
-    EXPECT_EQ(launch(args.data(), grid, static_cast<unsigned>(kernel.threads)), 0)
+    EXPECT_EQ(launch(args.data(), grid, static_cast<unsigned>(kernel.threads),
+                     static_cast<unsigned>(kernel.cluster)),
+              0)
         << describe(tactic) << ": " << kernel.entry
         << ": threads wait at a barrier for others that have left";
   }

@@ -20,6 +20,7 @@ GeneratedLaunch::GeneratedLaunch(const KernelSource& source, const GpuKernel& ke
   shape_.block[0] = static_cast<unsigned>(source.threads);
   shape_.early = true;
   shape_.shared_bytes = static_cast<unsigned>(source.shared_bytes);
+  shape_.cluster[2] = static_cast<unsigned>(source.cluster);
   for (const KernelArg& arg : source.args) numbers_.push_back(upper_extent(arg.value, symbols));
   for (size_t i = 0; i < source.args.size(); ++i) {
     if (!source.args[i].view) continue;
@@ -30,21 +31,36 @@ GeneratedLaunch::GeneratedLaunch(const KernelSource& source, const GpuKernel& ke
     for (size_t d = 0; d < from.extents.size(); ++d) {
       view.extents.push_back(static_cast<cuuint64_t>(upper_extent(from.extents[d], symbols)));
       if (d > 0) view.strides.push_back(static_cast<cuuint64_t>(2 * upper_extent(from.strides[d], symbols)));
-      view.box.push_back(static_cast<cuuint32_t>(from.box[d]));
+    }
+    for (const int extent : from.box) view.box.push_back(static_cast<cuuint32_t>(extent));
+    view.steps.assign(from.extents.size(), 1);
+    view.windows = from.windows.has_value();
+    for (size_t d = 0; d < 2 && view.windows; ++d) {
+      const int64_t pixels = upper_extent(from.extents[d + 1], symbols);
+      view.lower.push_back(static_cast<int>(from.windows->first[d].evaluate(symbols)));
+      view.upper.push_back(static_cast<int>(from.windows->last[d].evaluate(symbols) - (pixels - 1)));
+      view.steps[d + 1] = static_cast<cuuint32_t>(from.windows->steps[d]);
     }
   }
 }
 
 CUtensorMap GeneratedLaunch::tensor_map(const View& view, const void* address) const {
   CUtensorMap map;
-  const std::vector<cuuint32_t> steps(view.extents.size(), 1);
-  kernel_.driver().require(
-      kernel_.driver().cuTensorMapEncodeTiled(
-          &map, view.type, static_cast<cuuint32_t>(view.extents.size()), const_cast<void*>(address),
-          view.extents.data(), view.strides.data(), view.box.data(), steps.data(),
-          CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-          CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-      "describing an operand of kernel '" + source_.entry + "' to the copy engine");
+  const auto rank = static_cast<cuuint32_t>(view.extents.size());
+  void* const data = const_cast<void*>(address);
+  const Driver& driver = kernel_.driver();
+  const CUresult result =
+      view.windows
+          ? driver.cuTensorMapEncodeIm2col(
+                &map, view.type, rank, data, view.extents.data(), view.strides.data(), view.lower.data(),
+                view.upper.data(), view.box[0], view.box[1], view.steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
+                CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
+          : driver.cuTensorMapEncodeTiled(
+                &map, view.type, rank, data, view.extents.data(), view.strides.data(), view.box.data(),
+                view.steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  driver.require(result, "describing an operand of kernel '" + source_.entry + "' to the copy engine");
   return map;
 }
 

@@ -40,6 +40,10 @@ class GeneratedLaunch {
     std::vector<cuuint64_t> extents, strides;  // strides in bytes, from the second dim on
     std::vector<cuuint32_t> box;
     CUtensorMapDataType type = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    bool windows = false;
+    // Of windows: the corners relative to the first and the last pixel, and the steps of all dims.
+    std::vector<int> lower, upper;
+    std::vector<cuuint32_t> steps;
   };
   std::map<size_t, View> views_;  // by argument
 

@@ -165,7 +165,8 @@ int result_vector(const LayerQuery& query, const Tactic& tactic, const ImplicitG
   return splits == 1 ? Tail(query, tactic).vector(v) : v;
 }
 
-std::vector<std::byte> pack_gemm_weights(const Op& op, const Tensor& weights, DType type) {
+std::vector<std::byte> pack_gemm_weights(const Op& op, const Tensor& weights, DType type,
+                                         int64_t channel_multiple) {
   const std::vector<double> w = weights.to_doubles();
   const Extents& e = weights.extents();
   int64_t groups = 1, n = 0, channels = 0, taps = 1;
@@ -182,7 +183,8 @@ std::vector<std::byte> pack_gemm_weights(const Op& op, const Tensor& weights, DT
     n = columns ? e[e.size() - 2] : e.back();
     channels = columns ? e.back() : e[e.size() - 2];
   }
-  const int64_t k = taps * channels, padded = (k + kPackedMultiple - 1) / kPackedMultiple * kPackedMultiple;
+  const int64_t pitch = (channels + channel_multiple - 1) / channel_multiple * channel_multiple,
+                k = taps * pitch, padded = (k + kPackedMultiple - 1) / kPackedMultiple * kPackedMultiple;
   std::vector<double> out(static_cast<size_t>(groups * n * padded), 0.0);
   const auto source = [&](int64_t g, int64_t o, int64_t tap, int64_t c) {
     if (conv) return ((g * n + o) * channels + c) * taps + tap;
@@ -193,7 +195,7 @@ std::vector<std::byte> pack_gemm_weights(const Op& op, const Tensor& weights, DT
     for (int64_t o = 0; o < n; ++o)
       for (int64_t tap = 0; tap < taps; ++tap)
         for (int64_t c = 0; c < channels; ++c)
-          out[static_cast<size_t>((g * n + o) * padded + tap * channels + c)] =
+          out[static_cast<size_t>((g * n + o) * padded + tap * pitch + c)] =
               w[static_cast<size_t>(source(g, o, tap, c))];
   const Tensor t = Tensor::from_doubles(type, {groups * n * padded}, out);
   return {t.bytes().begin(), t.bytes().end()};

@@ -26,6 +26,13 @@ struct TensorView {
   DType type = DType::Float16;
   std::vector<Dim> extents, strides;  // strides in elements; strides[0] is 1
   std::vector<int> box;
+  // Channels, columns, rows and images as windows of a convolution read them: a box is channels of so many pixels, one after
+  // the other as the windows' corners move: from `first` in steps of `steps` to `last`, in columns, then rows, then images.
+  struct Windows {
+    std::array<Dim, 2> first, last;  // coordinates of the first and the last window's corner: column, row
+    std::array<int, 2> steps = {1, 1};
+  };
+  std::optional<Windows> windows = {};
 };
 
 struct KernelArg {
@@ -55,6 +62,7 @@ struct KernelSource {
   int threads = 256;
   int shared_bytes = 0;  // dynamic
   int resident = 0;      // blocks that a multiprocessor must be able to hold at once; 0: as it comes
+  int cluster = 1;       // blocks along grid[2] that run together and read each other's shared memory
 };
 
 // What a layer is made of with one tactic: launches in order, and memory that they share.

@@ -15,6 +15,7 @@ TacticFamily cudnn_conv_tactics();
 TacticFamily cublaslt_tactics();
 TacticFamily leading_wgmma_tactics();
 TacticFamily wgmma_tactics();
+TacticFamily wgmma_conv_tactics();
 TacticFamily reference_tactics();
 // Kernels of ours, generated:
 GeneratedFamily copy_family();
@@ -40,6 +41,7 @@ std::vector<TacticFamily> tactic_families() {
       leading_wgmma_tactics(),
       cublaslt_tactics(),
       wgmma_tactics(),
+      wgmma_conv_tactics(),
       cudnn_conv_tactics(),
       generated_tactics<gemm_family>(),
       generated_tactics<copy_family>(),

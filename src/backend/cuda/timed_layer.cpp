@@ -119,7 +119,7 @@ class CudaTimedLayer final : public TimedLayer {
   static std::string pack_key(const Tactic& tactic) {
     std::string name = tactic.name;
     if (tactic.runner.rfind("Cublas", 0) == 0 || tactic.runner.rfind("Cudnn", 0) == 0 ||
-        tactic.runner == "ImplicitGemm" || tactic.runner == "HopperGemm")
+        tactic.runner == "ImplicitGemm" || tactic.runner.rfind("Hopper", 0) == 0)
       name.resize(std::min(
           name.size(),
           name.find_first_of("0123456789",

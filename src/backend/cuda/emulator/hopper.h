@@ -15,6 +15,7 @@ struct alignas(64) TensorMap {
   int rank;
   int box[5];
   long long extents[5], strides[5];  // strides in elements of 2 bytes
+  int first[2], last[2], steps[2];   // of windows
 };
 
 namespace emulator {
@@ -35,14 +36,21 @@ inline void complete(Barrier& b) {
   ++progress;
 }
 inline char* swizzled(size_t address) {
-  return shared + (address ^ (address >> 7 & 7) << 4);
+  return shared() + (address ^ (address >> 7 & 7) << 4);
 }
-static int first_count;
-static unsigned first_generation;
+// A barrier of the cluster: threads that have left count as arrived.
+inline void complete_cluster() {
+  unsigned left = 0;
+  for (unsigned t = 0; t < fibers.size(); ++t) left += fibers[t].done;
+  if (cluster_arrived + left < fibers.size()) return;
+  cluster_arrived = 0;
+  ++cluster_phase;
+  ++progress;
+}
 }  // namespace emulator
 
 inline u32 shared_address(const void* p) {
-  return static_cast<u32>(static_cast<const char*>(p) - emulator::shared);
+  return static_cast<u32>(static_cast<const char*>(p) - emulator::shared());
 }
 inline void barrier_init(u64* b, u32 count) {
   emulator::barrier(b) = {static_cast<unsigned short>(count), static_cast<unsigned short>(count), 0, 0};
@@ -74,9 +82,48 @@ inline void copy_box(void* to, const TensorMap* map, int c0, int c1, u64* b) {
   emulator::barrier(b).bytes -= map->box[0] * map->box[1] * 2;
   emulator::complete(emulator::barrier(b));
 }
+inline void copy_windows(void* to, const TensorMap* map, int channel, int x, int y, int image, int dx, int dy,
+                         u64* b) {
+  const size_t start = shared_address(to);
+  for (int pixel = 0; pixel < map->box[1]; ++pixel) {
+    const long long px = x + dx, py = y + dy;
+    for (int i = 0; i < map->box[0]; ++i) {
+      const bool inside = channel + i < map->extents[0] && px >= 0 && px < map->extents[1] && py >= 0 &&
+                          py < map->extents[2] && image < map->extents[3];
+      u16 value = 0;
+      if (inside)
+        memcpy(&value,
+               map->base +
+                   2 * (channel + i + px * map->strides[1] + py * map->strides[2] + image * map->strides[3]),
+               2);
+      memcpy(emulator::swizzled(start + static_cast<size_t>(pixel * map->box[0] + i) * 2), &value, 2);
+    }
+    if ((x += map->steps[0]) <= map->last[0]) continue;
+    x = map->first[0];
+    if ((y += map->steps[1]) <= map->last[1]) continue;
+    y = map->first[1];
+    ++image;
+  }
+  emulator::barrier(b).bytes -= map->box[0] * map->box[1] * 2;
+  emulator::complete(emulator::barrier(b));
+}
+inline void cluster_arrive() {
+  emulator::fibers[emulator::current].cluster_phase = emulator::cluster_phase;
+  ++emulator::cluster_arrived;
+  emulator::complete_cluster();
+}
+inline void cluster_wait() {
+  while (emulator::fibers[emulator::current].cluster_phase == emulator::cluster_phase) {
+    emulator::complete_cluster();
+    if (emulator::fibers[emulator::current].cluster_phase == emulator::cluster_phase) emulator::yield();
+  }
+}
+inline void load_shared_of(int rank, const float* own, float (&x)[4]) {
+  memcpy(x, emulator::shared_memories[rank] + shared_address(own), 16);
+}
 template <int threads>
 inline void meet_first() {
-  emulator::meet(emulator::first_count, emulator::first_generation, threads);
+  emulator::meet(emulator::block().first_arrived, emulator::block().first_generation, threads);
 }
 inline u64 tile_operand(const void* tile) {
   return shared_address(tile) >> 4;
@@ -89,7 +136,7 @@ template <int N>
 inline void multiply_done(float (&)[N]) {}
 template <int N, class Widen>
 inline void multiply_tile(float (&d)[N], u64 a, u64 b, Widen widen16) {
-  const int t = static_cast<int>(emulator::current % 128);
+  const int t = static_cast<int>(threadIdx.x % 128);
   float rows[2][16];
   const auto row_of = [&](u64 tile, int row, float* to) {
     for (int k = 0; k < 16; ++k) {

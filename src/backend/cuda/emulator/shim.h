@@ -53,6 +53,7 @@ struct Fiber {
   std::vector<char> stack;
   bool done = false;
   std::vector<std::vector<Copy>> groups;
+  unsigned cluster_phase = 0;  // in which it arrived
 };
 struct Warp {
   alignas(16) unsigned char slots[32][64];
@@ -60,12 +61,28 @@ struct Warp {
   unsigned generation = 0;
 };
 
+// A block of the cluster that runs.
+constexpr unsigned kMostBlocks = 8;
+struct Block {
+  std::vector<Warp> warps{32};
+  int arrived = 0, first_arrived = 0;
+  unsigned generation = 0, first_generation = 0;
+  Index3 index;
+};
+
 static ucontext_t scheduler;
-static std::vector<Fiber> fibers(1024);
-static std::vector<Warp> warps(32);
-static unsigned current, thread_count, arrived, generation, progress;
+static std::vector<Fiber> fibers;
+static std::vector<Block> blocks(kMostBlocks);
+static unsigned current, thread_count, cluster_arrived, cluster_phase, progress;  // thread_count: of a block
 static std::function<void()> kernel;
-alignas(1024) static char shared[232448];
+alignas(1024) static char shared_memories[kMostBlocks][232448];
+
+inline Block& block() {
+  return blocks[current / thread_count];
+}
+inline char* shared() {
+  return shared_memories[current / thread_count];
+}
 
 inline void yield() {
   swapcontext(&fibers[current].context, &scheduler);
@@ -87,14 +104,14 @@ inline void meet(int& count, unsigned& gen, int all) {
   }
 }
 inline Warp& warp() {
-  return warps[current / 32];
+  return block().warps[current % thread_count / 32];
 }
 inline void warp_meet() {
   const int lanes = thread_count < 32 ? static_cast<int>(thread_count) : 32;
   meet(warp().arrived, warp().generation, lanes);
 }
 inline int lane() {
-  return static_cast<int>(current % 32);
+  return static_cast<int>(current % thread_count % 32);
 }
 template <class T>
 inline void put(const T& x) {
@@ -109,14 +126,21 @@ inline T get(int from) {
   return x;
 }
 
-inline int run_block(unsigned threads) {
-  memset(shared, 0xcd, sizeof shared);
+// The blocks of a cluster, from `first` on along z.
+inline int run_cluster(Index3 first, unsigned count, unsigned threads) {
+  memset(shared_memories, 0xcd, count * sizeof shared_memories[0]);
   thread_count = threads;
-  arrived = 0;
-  for (Warp& w : warps) w.arrived = 0;
+  cluster_arrived = 0;
+  for (unsigned b = 0; b < count; ++b) {
+    blocks[b].index = {first.x, first.y, first.z + b};
+    blocks[b].arrived = blocks[b].first_arrived = 0;
+    for (Warp& w : blocks[b].warps) w.arrived = 0;
+  }
+  threads *= count;
+  if (fibers.size() < threads) fibers.resize(threads);
   for (unsigned t = 0; t < threads; ++t) {
     Fiber& f = fibers[t];
-    f.stack.resize(128 << 10);
+    f.stack.resize(64 << 10);
     f.done = false;
     f.groups.assign(1, {});
     getcontext(&f.context);
@@ -130,7 +154,8 @@ inline int run_block(unsigned threads) {
     for (unsigned t = 0; t < threads; ++t) {
       if (fibers[t].done) continue;
       current = t;
-      threadIdx = {t, 0, 0};
+      threadIdx = {t % thread_count, 0, 0};
+      blockIdx = block().index;
       swapcontext(&scheduler, &fibers[t].context);
       all_done = all_done && fibers[t].done;
     }
@@ -146,24 +171,22 @@ void call(void (*f)(A...), void** args, std::index_sequence<I...>) {
 
 // 0, or 1 when threads of a block never meet at a barrier.
 template <class... A>
-int launch(void (*f)(A...), void** args, const unsigned* grid, unsigned threads) {
+int launch(void (*f)(A...), void** args, const unsigned* grid, unsigned threads, unsigned cluster) {
   kernel = [=] { call(f, args, std::index_sequence_for<A...>()); };
   blockDim = {threads, 1, 1};
   gridDim = {grid[0], grid[1], grid[2]};
-  for (unsigned z = 0; z < grid[2]; ++z)
+  for (unsigned z = 0; z < grid[2]; z += cluster)
     for (unsigned y = 0; y < grid[1]; ++y)
-      for (unsigned x = 0; x < grid[0]; ++x) {
-        blockIdx = {x, y, z};
-        if (run_block(threads)) return 1;
-      }
+      for (unsigned x = 0; x < grid[0]; ++x)
+        if (run_cluster({x, y, z}, cluster, threads)) return 1;
   return 0;
 }
 
 }  // namespace emulator
 
 inline void __syncthreads() {
-  static int& count = reinterpret_cast<int&>(emulator::arrived);
-  emulator::meet(count, emulator::generation, static_cast<int>(emulator::thread_count));
+  emulator::meet(emulator::block().arrived, emulator::block().generation,
+                 static_cast<int>(emulator::thread_count));
 }
 inline void __syncwarp() {
   emulator::warp_meet();
@@ -241,7 +264,7 @@ inline float shuffle(float x, int lane) {
   return y;
 }
 inline char* shared_memory() {
-  return emulator::shared;
+  return emulator::shared();
 }
 inline void copy_async(void* to, const void* from, int bytes) {
   emulator::fibers[emulator::current].groups.back().push_back({to, from, bytes});
