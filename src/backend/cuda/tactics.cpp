@@ -27,6 +27,7 @@ GeneratedFamily arg_reduce_family();
 GeneratedFamily group_norm_family();
 GeneratedFamily pool_family();
 GeneratedFamily depthwise_family();
+GeneratedFamily stem_family();
 GeneratedFamily gather_family();
 GeneratedFamily pad_family();
 GeneratedFamily resize_family();
@@ -38,6 +39,7 @@ std::vector<TacticFamily> tactic_families() {
   return {
       view_tactics(),
       generated_tactics<depthwise_family>(),
+      generated_tactics<stem_family>(),
       leading_wgmma_tactics(),
       cublaslt_tactics(),
       wgmma_tactics(),
