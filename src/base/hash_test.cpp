@@ -10,20 +10,6 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-TEST(Hash, Crc32KnownValues) {
-  EXPECT_EQ(crc32({}), 0u);
-  EXPECT_EQ(crc32(bytes_of("123456789")), 0xcbf43926u);  // the check value of the standard
-  EXPECT_EQ(crc32(bytes_of("The quick brown fox jumps over the lazy dog")), 0x414fa339u);
-}
-
-TEST(Hash, Crc32GoesOn) {
-  const std::string text = "a longer text that is cut at every place";
-  for (size_t cut = 0; cut <= text.size(); ++cut) {
-    const uint32_t first = crc32(bytes_of(std::string_view(text).substr(0, cut)));
-    EXPECT_EQ(crc32(bytes_of(std::string_view(text).substr(cut)), first), crc32(bytes_of(text)));
-  }
-}
-
 TEST(Hash, Xxh3KnownValue) {
   EXPECT_EQ(hash_text(""), 0x2d06800538d394c2u);  // XXH3_64bits of nothing, seed 0
 }

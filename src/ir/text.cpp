@@ -22,7 +22,7 @@ std::string number_text(T value) {
   return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
 }
 
-std::string quoted(std::string_view name) {
+std::string in_quotes(std::string_view name) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string text = "\"";
   for (char c : name) {
@@ -43,7 +43,7 @@ std::string value_name(const Graph& graph, ValueId id) {
   const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return (c < 0x80 && std::isalnum(c)) || c == '_' || c == '.';
   });
-  return "%" + (plain && !name.empty() ? name : quoted(name));
+  return "%" + (plain && !name.empty() ? name : in_quotes(name));
 }
 
 template <class T, class F>
@@ -159,7 +159,7 @@ std::string node_to_text(const Graph& graph, NodeId id) {
   std::string text;
   for (size_t i = 0; i < node.outputs.size(); ++i)
     text += (i ? ", " : "") + typed_value(graph, node.outputs[i]);
-  text += " = " + std::string(op_name(node.op)) + " " + quoted(node.name) + " (";
+  text += " = " + std::string(op_name(node.op)) + " " + in_quotes(node.name) + " (";
   for (size_t i = 0; i < node.inputs.size(); ++i) text += (i ? ", " : "") + value_name(graph, node.inputs[i]);
   text += ")";
   if (const std::string fields = fields_text(node.op); !fields.empty()) text += " {" + fields + "}";
@@ -168,13 +168,13 @@ std::string node_to_text(const Graph& graph, NodeId id) {
     text += " allow " + list_text(node.allowed_types, [](DType t) { return field_text(t); });
   if (!node.origins.empty()) {
     text += " from " +
-            list_text(node.origins, [](const Origin& o) { return quoted(o.name) + " " + quoted(o.op_type); });
+            list_text(node.origins, [](const Origin& o) { return in_quotes(o.name) + " " + in_quotes(o.op_type); });
   }
   return text;
 }
 
 std::string to_text(const Graph& graph, const GraphTextOptions& options) {
-  std::string text = "graph " + quoted(graph.name()) + " {\n";
+  std::string text = "graph " + in_quotes(graph.name()) + " {\n";
   for (ValueId id : graph.inputs()) text += "  input " + typed_value(graph, id) + "\n";
   for (ValueId id = 0; static_cast<size_t>(id) < graph.value_count(); ++id) {
     const Value& value = graph.value(id);

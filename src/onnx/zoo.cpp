@@ -6,10 +6,11 @@
 // there): a reader that maps the file can use the weights in place.
 #include "onnx/zoo.h"
 
+#include <zlib.h>
+
 #include <map>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/json.h"
 #include "ir/dtype.h"
 #include "onnx/embedded_recipes.h"
@@ -113,7 +114,7 @@ class GraphLayout {
     put_bytes(front, kTensorName, name);
     add(aligned_front(front, bytes));
     layout_.pieces.back().weights =
-        Weights{recipe, crc32(std::as_bytes(std::span(name.data(), name.size()))), elements};
+        Weights{recipe, crc32_z(0, reinterpret_cast<const Bytef*>(name.data()), name.size()), elements};
     position_ += bytes;
   }
 
