@@ -11,6 +11,7 @@
 
 #include "explorer/core/comparison.h"
 #include "explorer/core/decimal.h"
+#include "explorer/core/text.h"
 
 namespace lathe::explorer {
 namespace {
@@ -43,7 +44,8 @@ std::string joined(const EngineData& engine, const std::vector<int>& layers, std
 
 std::string layer_parts(const EngineData& engine, const std::vector<int>& layers) {
   std::vector<std::string> names;
-  for (const int index : layers) names.push_back(engine.layers[static_cast<size_t>(index)].name);
+  for (const int index : layers)
+    names.push_back(layer_label(engine.layers[static_cast<size_t>(index)].name, kLabelInText));
   return fmt::format("{}", fmt::join(names, " | "));
 }
 
@@ -80,9 +82,10 @@ std::vector<FusionChange> broken_fusions(const EngineData& whole, const std::vec
       still_whole = still_whole || held == static_cast<long>(nodes.size());
     }
     if (still_whole || holders.size() < 2) continue;
-    changes.push_back({row, nodes, holders,
-                       fmt::format("{} is one layer in {} and {} in {}: {}", layer.name, whole.name,
-                                   holders.size(), broken.name, layer_parts(broken, holders))});
+    changes.push_back(
+        {row, nodes, holders,
+         fmt::format("{} is one layer in {} and {} in {}: {}", layer_label(layer.name, kLabelInText),
+                     whole.name, holders.size(), broken.name, layer_parts(broken, holders))});
   }
   return changes;
 }

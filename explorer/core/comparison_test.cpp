@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "explorer/core/comparison.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,6 +62,30 @@ TEST(Comparison, FusedLayersStandBesideWhatTheyReplace) {
   EXPECT_EQ(pair.fusions_lost[0].nodes, (std::vector<std::string>{"c", "r"}));
   ASSERT_EQ(pair.fusions_new.size(), 1u);
   EXPECT_EQ(pair.fusions_new[0].nodes, (std::vector<std::string>{"r", "p"}));
+}
+
+// A fused layer of a transformer has a name of half a page; the nodes stand beside the sentence.
+TEST(Comparison, SentencesHoldLabelsAndNotWholeNames) {
+  const std::string path = "/m/encoder/layer.3/intermediate/dense/a_node_of_many_letters_";
+  std::vector<std::string> nodes;
+  for (int i = 0; i < 6; ++i) nodes.push_back(path + std::to_string(i));
+  const std::vector<std::string> first(nodes.begin(), nodes.begin() + 2),
+      rest(nodes.begin() + 2, nodes.end());
+  const auto name = [](const std::vector<std::string>& of) {
+    return fmt::format("{}", fmt::join(of, " + "));
+  };
+  Analysis analysis{
+      {engine("a", {{name(nodes), nodes, 1}}), engine("b", {{name(first), first, 1}, {name(rest), rest, 1}})},
+      {}};
+  analysis.comparison = compare_engines(analysis.engines);
+  apply_fail_if(*analysis.comparison, analysis.engines, "fusion lost or any layer>1%");
+  const auto& pair = analysis.comparison->pairs[0];
+  ASSERT_EQ(pair.fusions_lost.size(), 1u);
+  EXPECT_EQ(pair.fusions_lost[0].nodes, nodes);
+  EXPECT_LT(text_width(pair.fusions_lost[0].text), 220u) << pair.fusions_lost[0].text;
+  EXPECT_TRUE(pair.fusions_lost[0].text.ends_with(" +3")) << pair.fusions_lost[0].text;
+  for (const auto& check : analysis.comparison->checks) EXPECT_LT(text_width(check.text), 240u) << check.text;
+  EXPECT_NE(summary_markdown(analysis).find(" +5 | +1 |"), std::string::npos);
 }
 
 // Twelve equal blocks; in one of them the softmax is fused away. Alignment by order and signature alone shifts all later rows.

@@ -109,7 +109,8 @@ Outcome judge_any_layer(const PairView& v, const Bound& bound) {
   }
   if (worst == nullptr) return {true, "no row has times on both sides"};
   return {most > bound.value,
-          fmt::format("largest growth {:+.3g}{}: {}", most, bound.unit == "%" ? " %" : " ms", worst->label)};
+          fmt::format("largest growth {:+.3g}{}: {}", most, bound.unit == "%" ? " %" : " ms",
+                      layer_label(worst->label, kLabelInText))};
 }
 
 Outcome judge_bound(const PairView& v, const std::string& name, const Bound& bound,
@@ -140,7 +141,7 @@ Outcome count_rows(const PairView& v, const std::string& what, Holds holds) {
   std::string first;
   for (const auto& row : v.pair.rows) {
     if (!holds(row)) continue;
-    if (count++ == 0) first = row.label;
+    if (count++ == 0) first = layer_label(row.label, kLabelInText);
   }
   return count_outcome(count, what, first);
 }

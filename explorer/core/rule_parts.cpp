@@ -19,7 +19,7 @@ std::string layer_facts(const Layer& layer) {
 }
 
 std::string short_name(const Layer& layer) {
-  return layer_label(layer.name, 60);
+  return layer_label(layer.name, kLabelInText);
 }
 
 std::string count_text(size_t count, const std::string& word) {

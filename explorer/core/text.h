@@ -28,9 +28,10 @@ std::string si_text(double value, const std::string& unit);
 std::string binary_text(double bytes);
 // At most `width` characters, the middle replaced by "..".
 std::string shorten(const std::string& text, size_t width);
-// A layer's name in at most `width` characters: whole, or its first node's path without its middle and how many nodes more
+// A layer's name in at most `width` characters: whole, or one node's path without its middle and how many nodes more
 // it has: "layer.0/../query/MatMul +2". The innermost numbered part stays, as it alone tells repeated blocks apart.
 std::string layer_label(const std::string& name, size_t width);
+inline constexpr size_t kLabelInText = 60;  // the width of a label in a sentence
 // Characters, not bytes.
 size_t text_width(const std::string& text);
 std::string change_text(const EnginePair& pair);

@@ -87,7 +87,7 @@ void add_pair(std::string& text, const Analysis& analysis, const EnginePair& pai
     text += "| change | ms |\n|---|---:|\n";
     text += fmt::format("| *{}* | {} |\n", cell(a.name), *pair.baseline_sum_ms);
     for (const auto& item : pair.waterfall)
-      text += fmt::format("| {} | {:+} |\n", cell(item.label), item.delta_ms);
+      text += fmt::format("| {} | {:+} |\n", cell(layer_label(item.label, 80)), item.delta_ms);
     text += fmt::format("| *{}* | {} |\n\n", cell(b.name), *pair.candidate_sum_ms);
   }
   for (const auto& change : pair.fusions_lost) text += "- fusion lost: " + cell(change.text) + "\n";

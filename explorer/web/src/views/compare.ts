@@ -172,7 +172,7 @@ export function makeCompare(store: Store): View {
 
     function fusions(heading: string, changes: readonly FusionChange[]): HTMLElement | null {
       return changes.length === 0 ? null : section(`${heading} (${changes.length})`, h("ul", {}, changes.slice(0, 50).map((change) =>
-        h("li", {}, h("button", { type: "button", class: "link", click: () => selectRows([change.row]) }, change.text)))), changes.length > 50 && h("p", { class: "dim" }, `and ${changes.length - 50} more`));
+        h("li", {}, h("button", { type: "button", class: "link", title: change.nodes.join("\n"), click: () => selectRows([change.row]) }, breakable(change.text))))), changes.length > 50 && h("p", { class: "dim" }, `and ${changes.length - 50} more`));
     }
 
     const trade = h("div", { class: "chart" });
