@@ -20,7 +20,7 @@ function significant(value: number, digits: number): string {
 export function milliseconds(value: Maybe): string {
   if (!known(value)) return kUnknown;
   if (value === 0) return "0";
-  if (Math.abs(value) < 0.0001) return value.toExponential(1);
+  if (Math.abs(value) < 0.0001) return significant(value, 2);
   return Math.abs(value) >= 1 ? significant(value, 4) : value.toFixed(4);
 }
 

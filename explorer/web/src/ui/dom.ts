@@ -37,9 +37,9 @@ export function swatch(colour: { key: string }, label: string): HTMLElement {
   return h("span", { class: "legend-item" }, h("i", { class: `swatch k-${colour.key}` }), label);
 }
 
-// A name that may break after '/', '_' and '+' rather than anywhere.
+// A name that may break after '/', '_' and '+' rather than anywhere, and not behind the arrow of a reformat.
 export function breakable(text: string): HTMLElement {
-  return h("span", { class: "breakable" }, text.split(/(?<=[/_+])/).flatMap((part, i) => (i === 0 ? [part] : [h("wbr"), part])));
+  return h("span", { class: "breakable" }, text.replace(/^([→←]) /, "$1\u00a0").split(/(?<=[/_+])/).flatMap((part, i) => (i === 0 ? [part] : [h("wbr"), part])));
 }
 
 // A row of buttons of which one is pressed.

@@ -5,7 +5,7 @@
 import { legend, type EngineModel } from "../data/engine_model";
 import * as numbers from "../data/numbers";
 import { precisionKey, verdictKey } from "../data/palette";
-import { choice, h, s, section, simpleTable, swatch } from "../ui/dom";
+import { breakable, choice, h, s, section, simpleTable, swatch } from "../ui/dom";
 import type { State, Store } from "../ui/store";
 import { kColourModes } from "./graph";
 import { drawScatter, type Axes } from "./scatter";
@@ -83,9 +83,9 @@ export function makeRoofline(store: Store): View {
   const order = model.layers.map((_, i) => i).filter((i) => (model.layers[i]!.roofline.recoverable_ms ?? 0) > 0)
     .sort((a, b) => model.layers[b]!.roofline.recoverable_ms! - model.layers[a]!.roofline.recoverable_ms! || a - b);
   const total = order.reduce((sum, i) => sum + model.layers[i]!.roofline.recoverable_ms!, 0);
-  const table = simpleTable(["layer", "bound by", "time ms", "% of roof", "recoverable ms"], order.slice(0, kRows).map((i) => {
+  const table = simpleTable(["layer", "bound\u00a0by", "time ms", "% of roof", "recoverable ms"], order.slice(0, kRows).map((i) => {
     const layer = model.layers[i]!;
-    return [h("button", { type: "button", class: "link", "data-layer-tip": i, click: () => store.focus(i) }, model.shortNames[i]!), layer.roofline.verdict, numbers.milliseconds(layer.time?.average_ms),
+    return [h("button", { type: "button", class: "link", "data-layer-tip": i, click: () => store.focus(i) }, breakable(model.shortNames[i]!)), layer.roofline.verdict, numbers.milliseconds(layer.time?.average_ms),
       numbers.percent(layer.roofline.percent_of_roof), numbers.milliseconds(layer.roofline.recoverable_ms)];
   }), [2, 3, 4]);
   const facts = simpleTable(["peak", "value"], [...Object.entries(peaks.flops_per_s).map(([name, value]) => [name, numbers.flopsPerSecond(value)]),

@@ -10,7 +10,7 @@ import { isOverhead, layerColour, legend, share } from "../data/engine_model";
 import * as numbers from "../data/numbers";
 import { colour } from "../data/palette";
 import type { Layer, TensorUse } from "../data/schema";
-import { choice, h, s, section, simpleTable, swatch } from "../ui/dom";
+import { breakable, choice, h, s, section, simpleTable, swatch } from "../ui/dom";
 import { PanZoom } from "../ui/pan_zoom";
 import type { State, Store } from "../ui/store";
 import { fitText, textWidth } from "../ui/text_width";
@@ -204,7 +204,7 @@ export function makeTimeline(store: Store): View {
     return section(`Overhead: ${rows.length === 1 ? "1 layer that reformats, copies or casts" : `${rows.length} layers that reformat, copy or cast`}, ${numbers.milliseconds(total)} ms, ${numbers.percent((100 * total) / (model.sumMs || NaN), 2)} %`,
       rows.length === 0 ? h("p", { class: "dim" }, "None that takes time.") : simpleTable(["layer", "kind", "from", "to", "size", "ms", "%"], rows.slice(0, kOverheadRows).map((row) => {
         const layer = model.layers[row]!;
-        return [h("button", { type: "button", class: "link", "data-layer-tip": row, click: () => store.focus(row) }, model.shortNames[row]!), originOf(layer), side(layer.inputs[0]), side(layer.outputs[0]),
+        return [h("button", { type: "button", class: "link", "data-layer-tip": row, click: () => store.focus(row) }, breakable(model.shortNames[row]!)), originOf(layer), side(layer.inputs[0]), side(layer.outputs[0]),
           numbers.bytes(layer.outputs[0]?.bytes), numbers.milliseconds(model.timeMs[row]), numbers.percent(share(model, row), 2)];
       }), [4, 5, 6]), rows.length > kOverheadRows && h("p", { class: "dim" }, `and ${rows.length - kOverheadRows} more: filter the table by kind:overhead`));
   }
