@@ -38,18 +38,19 @@ class TemporaryFolder {
   fs::path path_;
 };
 
-// The [E] lines of a log without their stamps.
+// The [E] lines of a log without their stamps; the last line of a log that has none.
 std::string error_lines(const std::string& log) {
-  std::string text;
+  std::string text, last;
   size_t start = 0;
   while (start < log.size()) {
     const size_t end = std::min(log.find('\n', start), log.size());
     const std::string line = log.substr(start, end - start);
     if (const size_t mark = line.find("] [E] "); mark != std::string::npos)
       text += (text.empty() ? "" : "; ") + line.substr(mark + 6);
+    if (!line.empty()) last = line;
     start = end + 1;
   }
-  return text.empty() ? "the run failed without a message" : text;
+  return text.empty() ? last : text;
 }
 
 bool has_flag(const Words& words, std::string_view name) {

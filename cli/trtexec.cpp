@@ -5,16 +5,15 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <iostream>
 
+#include "arguments/flag.h"
+#include "arguments/options.h"
 #include "banner.h"
 #include "base/version.h"
 #include "commands.h"
 #include "engine_setup.h"
 #include "failure.h"
-#include "arguments/flag.h"
 #include "inference_run.h"
-#include "arguments/options.h"
 
 namespace lathe::cli {
 namespace {
@@ -100,13 +99,13 @@ void run(Options& options, std::shared_ptr<const Backend> backend, Log& log) {
 }
 
 // Opens the device, or says in trtexec's words that there is none.
-std::shared_ptr<const Backend> open_or_complain(const SystemFlags& system, bool tf32) {
+std::shared_ptr<const Backend> open_or_complain(const SystemFlags& system, bool tf32, Log& log) {
   try {
     return open_device(system, tf32);
   } catch (const Error& error) {
     const bool asks_for_gpu = !system.device.empty() && system.device != "cpu" && system.device != "auto";
     if (!asks_for_gpu) throw;
-    std::cerr << "Cannot find any available devices (GPUs)! " << error.what() << std::endl;
+    log.plain_error(std::string("Cannot find any available devices (GPUs)! ") + error.what());
     return nullptr;
   }
 }
@@ -151,7 +150,7 @@ int run_logged(const std::string& program, const Words& words, Log& log) {
   print_option_banner(log, options);
   log.set_verbose(options.reporting.verbose);
   try {
-    const auto backend = open_or_complain(options.system, options.build.tf32);
+    const auto backend = open_or_complain(options.system, options.build.tf32, log);
     if (backend == nullptr) return 1;
     print_device(log, *backend);
     run(options, backend, log);

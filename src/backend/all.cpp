@@ -26,7 +26,10 @@ std::vector<std::string> cuda_library_paths() {
   Dl_info here{};
   if (dladdr(reinterpret_cast<void*>(&open_backend), &here) != 0 && here.dli_fname != nullptr) {
     std::error_code ignored;
-    const auto folder = std::filesystem::canonical(here.dli_fname, ignored).parent_path();
+    std::filesystem::path own = here.dli_fname;
+    if (!own.has_parent_path())
+      own = "/proc/self/exe";  // a program found through PATH is known as it was called
+    const auto folder = std::filesystem::canonical(own, ignored).parent_path();
     if (!folder.empty()) {
       paths.push_back(folder / kCudaLibrary);
       paths.push_back(folder.parent_path() / "lib" / kCudaLibrary);

@@ -59,6 +59,10 @@ void Log::plain(std::string_view text) {
   write(out_, std::string(text) + "\n");
 }
 
+void Log::plain_error(std::string_view text) {
+  write(err_, std::string(text) + "\n");
+}
+
 void Log::write(Severity severity, std::string_view tag, std::string_view text) {
   if (severity == Severity::Verbose && !verbose_) return;
   const bool to_stdout = severity == Severity::Info || severity == Severity::Verbose;

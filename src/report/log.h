@@ -34,6 +34,8 @@ class Log {
   void library(Severity severity, std::string_view text);
   // Without prefix, to stdout: banner, help, layer dumps.
   void plain(std::string_view text);
+  // The same to stderr.
+  void plain_error(std::string_view text);
 
   bool shows_status() const { return status_ != nullptr; }
   // Replaces the status line at the bottom of the terminal; empty removes it.

@@ -47,6 +47,12 @@ def models(t):
     r = t.run("--onnx=tiny.onnx", "--device=0")
     t.expect(r, 1, [], ["re:Cannot find any available devices \\(GPUs\\)!.*"])
     t.check(not any("FAILED" in line for line in r.out), "a missing device prints FAILED", r)
+    # Found through PATH the program knows its own folder, too, and what lies there.
+    process = subprocess.run(["trtexec", "--onnx=tiny.onnx", "--device=0"], cwd=t.folder, capture_output=True, text=True,
+                             env={**os.environ, "PATH": f"{t.bin}:{os.environ['PATH']}"})
+    t.check(process.stderr.splitlines() == r.err, f"by its path {r.err}, through PATH {process.stderr}")
+    t.expect(t.run("process", "tiny.onnx", "out_gpu", "--device=0", program="lathe"), 1, [],
+             ["re:lathe: the build failed; its log is out_gpu/tiny.onnx.engine.build.log: Cannot find any available devices.*"])
 
 
 def engines(t):
