@@ -38,6 +38,20 @@ TEST(Json, DeepNestingIsAnError) {
   EXPECT_NE(error_of(std::string(2'000'000, '[')).find("nested deeper"), std::string::npos);
 }
 
+TEST(Json, BracketsInStringsDoNotNest) {
+  const std::string text = "[\"" + std::string(600, '[') + "\\\"" + std::string(600, '{') + "\\\\\", [1]]";
+  EXPECT_EQ(parse_json(text, "f.json")[1][0], 1);
+  const std::string deep = "[\"\\\\\", " + std::string(600, '[');
+  EXPECT_NE(error_of(deep).find("nested deeper"), std::string::npos);
+}
+
+// A list of objects is as quick as it is long. With the parser's callback this takes minutes.
+TEST(Json, LongListsTakeNoTime) {
+  std::string text = "[{}";
+  for (int i = 1; i < 100'000; ++i) text += ", {}";
+  EXPECT_EQ(parse_json(text + "]", "f.json").size(), 100'000u);
+}
+
 TEST(Json, InvalidUtf8IsReplaced) {
   EXPECT_EQ(dump_json(Json("a\xff"), -1), "\"a\xef\xbf\xbd\"");
 }
