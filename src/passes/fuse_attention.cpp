@@ -8,6 +8,9 @@
 // Where q, k, v come from a Transpose that splits heads ([B, S, H, D] -> [B, H, S, D]) the node takes layout BSHD: it is
 // wrapped in the inverse Transposes, which simplify_shuffles cancels against the exporter's, so that no data moves.
 //
+// Scales of q and k that stand above the shuffles that split heads are taken out there: products that make q, k and v are then
+// alike (merge_matmuls).
+//
 // Must not fire when the scores or the weights of the softmax are read elsewhere, when the mask does not broadcast to the
 // scores, or when a Where fills with a number that is not out of reach of real scores.
 #include <algorithm>
@@ -32,6 +35,7 @@ struct Match {
   ValueId where_condition = kNoValue;  // Where(condition, scores, fill); becomes a mask
   ValueId where_fill = kNoValue;
   double scale = 1;
+  std::vector<NodeId> scales_above;  // of q and k, in front of the shuffles that lead to them
 };
 
 size_t rank_of(const Graph& graph, ValueId value) {
@@ -53,6 +57,16 @@ ValueId peel_scale(const Graph& graph, ValueId value, double& scale, std::vector
     nodes.insert(nodes.begin(), node);
     value = operand->value;
   }
+}
+
+// The same above Reshapes and Transposes: what they shuffle could as well be scaled behind them.
+void find_scales_above(const Graph& graph, ValueId value, Match& match) {
+  while (sole_user(graph, value) &&
+         (producer_op<ReshapeOp>(graph, value) || producer_op<Transpose>(graph, value)))
+    value = graph.node(graph.value(value).producer).inputs[0];
+  std::vector<NodeId> found;
+  peel_scale(graph, value, match.scale, found);
+  match.scales_above.insert(match.scales_above.end(), found.begin(), found.end());
 }
 
 bool broadcasts_to(const Shape& shape, const Shape& target) {
@@ -133,6 +147,8 @@ std::optional<Match> match_attention(const Graph& graph, NodeId last) {
   }
   if (!same_float_type(graph, {match.q, match.k_transposed, match.v, result_of(graph, last)}))
     return std::nullopt;
+  find_scales_above(graph, match.q, match);
+  find_scales_above(graph, match.k_transposed, match);
   return match;
 }
 
@@ -172,6 +188,16 @@ ValueId with_one_head(Graph& graph, NodeId like, ValueId value) {
   return insert_layout(graph, like, "_heads", ReshapeOp{.shape = shape}, {value});
 }
 
+// Attention does what these nodes did.
+void take_scales(Graph& graph, NodeId attention, const std::vector<NodeId>& scales) {
+  GraphEditor editor(graph);
+  for (const NodeId node : scales) {
+    editor.absorb(attention, node);
+    editor.replace_uses(result_of(graph, node), operand_with_scalar(graph, node)->value);
+    remove_if_unread(graph, node);
+  }
+}
+
 void fuse(Graph& graph, PassContext& context, const Match& match) {
   const NodeId last = match.nodes.back();
   const bool rank_4 = rank_of(graph, match.q) == 4;
@@ -197,13 +223,14 @@ void fuse(Graph& graph, PassContext& context, const Match& match) {
   if (mask != kNoValue) inputs.push_back(rank_4 ? mask : with_one_head(graph, last, mask));
   const Attention op{.scale = static_cast<float>(match.scale),
                      .layout = bshd ? AttentionLayout::BSHD : AttentionLayout::BHSD};
+  const ValueId old_result = result_of(graph, last);
   if (rank_4 && !bshd) {
     replace_nodes(graph, context, match.nodes, op, inputs);
+    take_scales(graph, graph.value(old_result).producer, match.scales_above);
     return;
   }
   // The node gives another shape: a Reshape or Transpose behind it gives the old one.
   context.report_fusion(graph, match.nodes.front(), last);
-  const ValueId old_result = result_of(graph, last);
   const Shape shape = graph.value(old_result).shape;
   const ValueId attention = insert_layout(graph, last, "_attention", op, inputs);
   const ValueId result = insert_layout(
@@ -218,6 +245,7 @@ void fuse(Graph& graph, PassContext& context, const Match& match) {
   editor.replace_uses(old_result, result);
   for (auto it = match.nodes.rbegin(); it != match.nodes.rend(); ++it) remove_if_unread(graph, *it);
   editor.rename_node(fused, name);
+  take_scales(graph, fused, match.scales_above);
 }
 
 }  // namespace
