@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/timeline.h"
 #include "base/error.h"
 
 namespace lathe::cuda {
@@ -77,11 +78,13 @@ void ShapePlan::bind(std::byte* arena, std::byte* scratch, std::span<void* const
 void ShapePlan::enqueue_step(size_t index, CUstream stream) const {
   const Step& step = steps_[index];
   if (step.prepared == nullptr) return;
+  const std::string& name = program_.graph().node(program_.layers()[first_ + index].node).name;
+  // Also while a graph is recorded: a profiler traces a replay's kernels back to where they were recorded.
+  const TimelineRange range(name);
   try {
     step.prepared->enqueue(args(index), stream);
   } catch (Error& error) {
-    error.add_context(
-        fmt::format("in layer '{}'", program_.graph().node(program_.layers()[first_ + index].node).name));
+    error.add_context(fmt::format("in layer '{}'", name));
     throw;
   }
 }
