@@ -57,11 +57,16 @@ class RowWriter {
              " / 32];");
     }
     b.line("const auto* from = " + in + " + row * " + n_ + ";");
-    if (kept_) {
-      b.line("float x[" + std::to_string(per_thread_) + "][" + std::to_string(v) + "];");
-      loop("load(from + i, x[k]);");
-    }
   }
+
+  void load_row() {
+    if (!kept_) return;
+    b_.line("float x[" + std::to_string(per_thread_) + "][" + std::to_string(v_) + "];");
+    loop("load(from + i, x[k]);");
+  }
+  // Elements of other rows that a thread can keep beside this one without losing occupancy.
+  bool keeps_more() const { return kept_ && per_thread_ * v_ <= 8; }
+  int64_t per_thread() const { return per_thread_; }
 
   // Runs `body` for every vector of the row: `i` is its first element, `x[k]` (or `y`) its values.
   void loop(const std::string& body) {
@@ -160,8 +165,23 @@ LayerSource generate_layer_norm(const LayerQuery& query, const Tactic& tactic) {
   const int v = row_vector(query, tactic, rows), threads = threads_of(tactic);
   const std::string vs = std::to_string(v);
   KernelBuilder b = start_kernel(query, op.rms ? "rms_norm" : "layer_norm", tactic.outputs[0].dtype);
+  b.waits_itself();
   Tail(query, tactic).emit(b, v);
   RowWriter row(b, rows, tactic.inputs[0].dtype, threads, v, upper_bound(rows.n, query.ranges));
+  // Scale and bias are on their way before the previous kernel has ended.
+  const auto is_given = [&](size_t i) { return node.op_input_count() > i && node.inputs[i] != kNoValue; };
+  const auto is_early = [&](size_t i) {
+    return row.keeps_more() && is_given(i) && query.graph.value(node.inputs[i]).is_constant();
+  };
+  const char* const names[] = {"", "scale", "bias"};
+  for (const size_t i : {1, 2}) {
+    if (!is_early(i)) continue;
+    b.line("float early_" + std::string(names[i]) + "[" + std::to_string(row.per_thread()) + "][" + vs +
+           "];");
+    row.loop("load(" + b.input(i, tactic.inputs[i].dtype) + " + i, early_" + names[i] + "[k]);");
+  }
+  b.line("wait_for_previous_kernel();");
+  row.load_row();
   b.line("float mean = 0, square = 0;");
   if (!op.rms) {
     row.each("mean += x[k][j];");
@@ -172,13 +192,14 @@ LayerSource generate_layer_norm(const LayerQuery& query, const Tactic& tactic) {
   b.line("square = " + row.reduced("square", "SumOp") + " / (float)" + row.n() + ";");
   b.line("const float factor = 1.f / sqrtf(square + " + float_literal(op.epsilon) + ");");
   std::string body = "float y[" + vs + "];\n";
-  const auto operand = [&](size_t i, const std::string& name) {
-    if (node.op_input_count() <= i || node.inputs[i] == kNoValue) return false;
-    body += "float " + name + "[" + vs + "];\nload(" + b.input(i, tactic.inputs[i].dtype) + " + i, " + name +
-            ");\n";
-    return true;
-  };
-  const bool scale = operand(1, "scale"), bias = operand(2, "bias");
+  for (const size_t i : {1, 2}) {
+    const std::string name = names[i];
+    if (!is_given(i)) continue;
+    body += is_early(i) ? "const auto& " + name + " = early_" + name + "[k];\n"
+                        : "float " + name + "[" + vs + "];\nload(" + b.input(i, tactic.inputs[i].dtype) +
+                              " + i, " + name + ");\n";
+  }
+  const bool scale = is_given(1), bias = is_given(2);
   body += "#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) y[j] = (x[k][j] - mean) * factor" +
           (scale ? " * scale[j]" : "") + (bias ? " + bias[j]" : "") + ";\n";
   row.loop(body + "finish" + vs + "(row * " + row.n() + " + i, y);");
@@ -232,8 +253,8 @@ LayerSource generate_columns(const LayerQuery& query, const Tactic& tactic, cons
          "top[j] = pw_Max(x[j], top[j]);\n}");
   b.line(walk + each + "sum[j] += exp_(x[j] - top[j]);\n}");
   b.line(each + "sum[j] = " + (log ? "logf(sum[j]);" : "1.f / sum[j];"));
-  b.line(walk + each + (log ? "x[j] = x[j] - top[j] - sum[j];\n" : "x[j] = exp_(x[j] - top[j]) * sum[j];\n") + "finish" +
-         vs + "(base + i * " + inner + ", x);\n}");
+  b.line(walk + each + (log ? "x[j] = x[j] - top[j] - sum[j];\n" : "x[j] = exp_(x[j] - top[j]) * sum[j];\n") +
+         "finish" + vs + "(base + i * " + inner + ", x);\n}");
   return {{b.finish()}};
 }
 
@@ -245,6 +266,7 @@ LayerSource generate_softmax(const LayerQuery& query, const Tactic& tactic) {
   KernelBuilder b = start_kernel(query, "softmax", tactic.outputs[0].dtype);
   Tail(query, tactic).emit(b, v);
   RowWriter row(b, rows, tactic.inputs[0].dtype, threads, v, upper_bound(rows.n, query.ranges));
+  row.load_row();
   b.line("float top = -infinity(), sum = 0;");
   row.each("top = pw_Max(x[k][j], top);");
   b.line("top = " + row.reduced("top", "MaxOp") + ";");
