@@ -33,6 +33,10 @@ DEV void copy_box(void* to, const TensorMap* map, int c0, int c1, u64* b) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
                    shared_address(to)), "l"(map), "r"(c0), "r"(c1), "r"(shared_address(b)) : "memory");
 }
+DEV void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, u64* b) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
+                   shared_address(to)), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(shared_address(b)) : "memory");
+}
 // A box of channels of pixels from the window's corner (x, y) of the image on, each moved by (dx, dy).
 DEV void copy_windows(void* to, const TensorMap* map, int channel, int x, int y, int image, int dx, int dy, u64* b) {
   asm volatile(
@@ -56,6 +60,11 @@ template <int threads> DEV void meet_first() { asm volatile("bar.sync 1, %0;" ::
 DEV u64 tile_operand(const void* tile) {
   return (u64)((shared_address(tile) & 0x3ffff) >> 4) | (u64)1 << 16 | (u64)64 << 32 | (u64)1 << 62;
 }
+// Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
+DEV void store_matrix(void* row, const u32 (&r)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(shared_address(row)), "r"(r[0]),
+               "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+}
 DEV void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEV void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N> DEV void multiply_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
@@ -66,15 +75,26 @@ template <int N> DEV void multiply_done(float (&d)[N]) {
 }
 )cuda";
 
+std::string kind_of(DType type) {
+  return type == DType::BFloat16 ? "bf16" : "f16";
+}
+
+// Operands %0, %1, ... and constraints of n / 2 accumulators.
+struct Accumulators {
+  std::string registers, operands;
+  explicit Accumulators(int n) {
+    for (int i = 0; i < n / 2; ++i) {
+      registers += (i ? ", %" : "%") + std::to_string(i);
+      operands += (i ? ", \"+f\"(d[" : "\"+f\"(d[") + std::to_string(i) + "])";
+    }
+  }
+};
+
 }  // namespace
 
 std::string hopper_primitives(DType type, int n) {
-  const std::string kind = type == DType::BFloat16 ? "bf16" : "f16";
-  std::string registers, operands;
-  for (int i = 0; i < n / 2; ++i) {
-    registers += (i ? ", %" : "%") + std::to_string(i);
-    operands += (i ? ", \"+f\"(d[" : "\"+f\"(d[") + std::to_string(i) + "])";
-  }
+  const std::string kind = kind_of(type);
+  const Accumulators d(n);
   return std::string(kCopies) + "// d += a (64x16) times b (16x" + std::to_string(n) +
          "): thread t of the warpgroup has rows t / 32 * 16 + t % 32 / 4 + 8 h, columns 8 j + t % 4 * 2 + e "
          "in\n"
@@ -82,9 +102,26 @@ std::string hopper_primitives(DType type, int n) {
          kind + "(float (&d)[" + std::to_string(n / 2) +
          "], u64 a, u64 b) {\nasm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, 1, "
          "0;\\nwgmma.mma_async.sync.aligned.m64n" +
-         std::to_string(n) + "k16.f32." + kind + "." + kind + " {" + registers + "}, %" +
-         std::to_string(n / 2) + ", %" + std::to_string(n / 2 + 1) + ", p, 1, 1, 0, 0;\\n}\" : " + operands +
-         " : \"l\"(a), \"l\"(b));\n}\n";
+         std::to_string(n) + "k16.f32." + kind + "." + kind + " {" + d.registers + "}, %" +
+         std::to_string(n / 2) + ", %" + std::to_string(n / 2 + 1) +
+         ", p, 1, 1, 0, 0;\\n}\" : " + d.operands + " : \"l\"(a), \"l\"(b));\n}\n";
+}
+
+std::string hopper_rows_primitive(DType type, int n) {
+  const std::string kind = kind_of(type);
+  const Accumulators d(n);
+  std::string a;
+  for (int i = 0; i < 5; ++i) a += (i ? ", %" : "%") + std::to_string(n / 2 + i) + (i == 3 ? "}" : "");
+  return "// d += a (64x16) times b (16x" + std::to_string(n) +
+         "), b a tile of 16 rows: a thread has its rows of a as it has those of d, columns t % 4 * 2 + e and "
+         "8\n"
+         "// further on in a[h] and a[2 + h].\nDEV void multiply_rows_" +
+         kind + "(float (&d)[" + std::to_string(n / 2) +
+         "], const u32 (&a)[4], u64 b) {\nasm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, 1, "
+         "0;\\nwgmma.mma_async.sync.aligned.m64n" +
+         std::to_string(n) + "k16.f32." + kind + "." + kind + " {" + d.registers + "}, {" + a +
+         ", p, 1, 1, 1;\\n}\" : " + d.operands +
+         " : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n";
 }
 
 }  // namespace lathe::cuda

@@ -13,5 +13,8 @@ namespace lathe::cuda {
 
 // For kernels that multiply tiles of 64 x `n` of that type: multiply_tile_f16 or _bf16(float (&d)[n / 2], a, b).
 std::string hopper_primitives(DType type, int n);
+// Behind those, for a left operand in registers and a right one whose rows are K: multiply_rows_f16 or _bf16(float (&d)[n / 2],
+// const u32 (&a)[4], b), n = 64.
+std::string hopper_rows_primitive(DType type, int n);
 
 }  // namespace lathe::cuda

@@ -252,14 +252,16 @@ int Tail::vector(int limit) const {
   return vector_width(limit, {walk_.extents.back()});
 }
 
-std::string Tail::emit_loads(KernelBuilder& b, int v, std::vector<std::string>& names) const {
+std::string Tail::emit_loads(KernelBuilder& b, int v, const std::string& owner, std::string& members,
+                             std::vector<std::string>& names) const {
   const size_t dims = walk_.extents.size();
   std::string text, coordinates;
   bool decoded = false;
   const std::string vs = std::to_string(v);
   for (size_t i = 0; i < operands_.size(); ++i) {
     const Operand& o = operands_[i];
-    const std::string x = "x" + std::to_string(i), type(compute_name(o.computed_type()));
+    const std::string member = "x" + std::to_string(i), x = owner + member,
+                      type(compute_name(o.computed_type()));
     if (o.kind == Operand::Kind::Value) {
       names.push_back("v[j]");
       continue;
@@ -282,11 +284,12 @@ std::string Tail::emit_loads(KernelBuilder& b, int v, std::vector<std::string>& 
       vectors = vectors && (d + 1 == dims ? s[d].is_constant(1) : divides(v, s[d]));
     }
     if (single) {
-      text += "const " + type + " " + x + " = widen(*" + pointer + ");\n";
+      members += type + " " + member + ";\n";
+      text += x + " = widen(*" + pointer + ");\n";
       names.push_back(x);
       continue;
     }
-    text += type + " " + x + "[" + vs + "];\n";
+    members += type + " " + member + "[" + vs + "];\n";
     names.push_back(x + "[j]");
     if (contiguous) {
       text += "load(" + pointer + " + at, " + x + ");\n";
@@ -359,7 +362,9 @@ void Tail::emit(KernelBuilder& b, int v) const {
   for (const Operand& o : operands_) types.push_back(o.computed_type());
   const DType last = step_types(program_, types).back();
   std::vector<std::string> names;
-  b.line(emit_loads(b, v, names));
+  std::string declared;
+  const std::string loads = emit_loads(b, v, "", declared, names);
+  b.line(declared + loads);
   // A float that becomes an integer is converted by the store.
   const DType kept = is_float(last) ? DType::Float32 : (is_float(result_.dtype) ? DType::Float32 : last);
   b.line(std::string(compute_name(kept)) + " result[" + vs + "];\n#pragma unroll\nfor (int j = 0; j < " + vs +
@@ -367,17 +372,21 @@ void Tail::emit(KernelBuilder& b, int v) const {
   b.line(emit_steps(names) + "}\nstore(" + out + " + at, result);\n};");
 }
 
-void Tail::emit_apply(KernelBuilder& b, int v) const {
+void Tail::emit_apply(KernelBuilder& b, int v, const Before& before) const {
   const std::string vs = std::to_string(v);
   check(is_float(result_.dtype), "apply is for floats");
-  b.line("const auto apply" + vs + " = [&](idx at, float (&v)[" + vs + "]) {");
+  std::string members = before.members, loads = before.loads, steps;
+  if (!before.steps.empty())
+    steps = "#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {\n" + before.steps + "}\n";
   if (!program_.empty()) {
     std::vector<std::string> names;
-    b.line(emit_loads(b, v, names));
-    b.line("float result[" + vs + "];\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {");
-    b.line(emit_steps(names) + "}\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) v[j] = result[j];");
+    loads += emit_loads(b, v, "o.", members, names);
+    steps += "float result[" + vs + "];\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {\n" +
+             emit_steps(names) + "}\n#pragma unroll\nfor (int j = 0; j < " + vs +
+             "; ++j) v[j] = result[j];\n";
   }
-  b.line("};");
+  b.line("struct Operands {\n" + members + "};\nconst auto fetch = [&](idx at, idx column, Operands& o) {\n" +
+         loads + "};\nconst auto apply = [&](const Operands& o, float (&v)[" + vs + "]) {\n" + steps + "};");
 }
 
 }  // namespace lathe::cuda

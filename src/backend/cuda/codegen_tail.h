@@ -68,15 +68,22 @@ class Tail {
   bool identity() const { return program_.empty(); }
   // Defines finish<V>: `auto finish8 = [&](idx at, float (&v)[8]) {...};`. Result element type of v: compute_type().
   void emit(KernelBuilder& b, int v) const;
-  // Defines apply<V>, which leaves the results in v: where several vectors are worked on before the first store, the loads of
-  // their operands need not wait for each other. For results that are floats.
-  void emit_apply(KernelBuilder& b, int v) const;
+  // What a kernel does to each vector before the program: more operands, their loads, and steps on v[j].
+  struct Before {
+    std::string members, loads, steps;
+  };
+  // Defines a struct Operands, fetch(at, column, o), which loads the operands, and apply(o, v), which leaves the results in v:
+  // where several vectors are worked on together, all loads are under way before the first is needed. For results that are
+  // floats.
+  void emit_apply(KernelBuilder& b, int v, const Before& before) const;
   const TensorType& result() const { return result_; }
 
  private:
   struct Access;
   void plan();
-  std::string emit_loads(KernelBuilder& b, int v, std::vector<std::string>& names) const;
+  // Loads into `owner` + "x1", ..., which `members` declares.
+  std::string emit_loads(KernelBuilder& b, int v, const std::string& owner, std::string& members,
+                         std::vector<std::string>& names) const;
   std::string emit_steps(const std::vector<std::string>& names) const;
 
   PointwiseProgram program_;

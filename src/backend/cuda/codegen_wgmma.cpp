@@ -21,10 +21,10 @@
 
 #include "backend/cuda/codegen_hopper.h"
 #include "backend/cuda/codegen_patches.h"
+#include "backend/cuda/codegen_wgmma.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/fused_tail.h"
 #include "backend/cuda/generated_layer.h"
-#include "backend/cuda/implicit_gemm.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -35,74 +35,107 @@ GeneratedFamily wgmma_family();
 namespace {
 
 constexpr std::string_view kRunner = "HopperGemm";
-constexpr int kStep = 64;  // of K: a row of a tile is 128 bytes
+constexpr int kStep = kWgmmaStep;
 
-struct Variant {
-  int groups = 1, bn = 64, resident = 1, splits = 1;
-  bool patches = false;  // the rows of A are windows of an image, laid out by a kernel in front
-
-  int rows() const { return 64 * groups; }
-  int threads() const { return 128 * groups + 32; }
-  int stage_bytes() const { return (rows() + bn) * kStep * 2; }
-  // Stages that fit when `resident` blocks share a multiprocessor: each also has 1 KiB of the system's, 1 KiB for
-  // alignment, and its barriers.
-  int stages() const {
-    const int bytes = std::min(232448, 233472 / resident - 1024) - 1024 - 256;
-    return std::min(8, bytes / stage_bytes());
-  }
-  bool fits() const {
-    const int registers = (bn / 2 + 32 + 7) / 8 * 8;
-    return stages() >= 3 && registers <= 232 && registers * 32 * (4 * groups + 1) * resident <= 65536;
-  }
-};
+using Variant = WgmmaVariant;
 
 std::string variant_name(const Variant& v) {
-  return (v.patches ? "cuda_wgmma_patches_" : "cuda_wgmma_") + std::to_string(v.rows()) + "x" +
-         std::to_string(v.bn) + "_c" + std::to_string(v.resident) + "_s" + std::to_string(v.splits);
+  const std::string kind = v.relay ? "relay_" : v.patches ? "patches_" : "";
+  const std::string name = "cuda_wgmma_" + kind + std::to_string(v.rows()) + "x" + std::to_string(v.bn);
+  return v.relay ? name + "_b" + std::to_string(v.blocks)
+                 : name + "_c" + std::to_string(v.resident) + (v.cluster ? "_k" : "_s") +
+                       std::to_string(v.splits);
 }
 
 Variant parse_variant(const std::string& name) {
   Variant v;
   int rows = 0;
+  char parts = 's';
   v.patches = name.find("_patches_") != std::string::npos;
-  const int read = std::sscanf(name.c_str() + (v.patches ? 19 : 11), "%dx%d_c%d_s%d", &rows, &v.bn,
-                               &v.resident, &v.splits);
-  check(read == 4 && rows % 64 == 0, "not a tactic of this family: " + name);
+  v.relay = name.find("_relay_") != std::string::npos;
+  const char* numbers = name.c_str() + (v.patches ? 19 : v.relay ? 17 : 11);
+  const int read = v.relay
+                       ? std::sscanf(numbers, "%dx%d_b%d", &rows, &v.bn, &v.blocks)
+                       : std::sscanf(numbers, "%dx%d_c%d_%c%d", &rows, &v.bn, &v.resident, &parts, &v.splits);
+  check(read == (v.relay ? 3 : 5) && rows % 64 == 0, "not a tactic of this family: " + name);
   v.groups = rows / 64;
+  v.cluster = parts == 'k';
   return v;
 }
 
-// A rough time in microseconds, to order variants and to leave out hopeless ones.
-double estimate(const Variant& v, double m, double n, double k, double batches) {
-  const double blocks = std::ceil(m / v.rows()) * std::ceil(n / v.bn) * batches * v.splits;
-  const double steps = std::ceil(std::ceil(k / kStep) / v.splits);
-  const double product = v.rows() * v.bn * 128.0 / 6.0e6, copies = v.stage_bytes() / 60.0e3;
-  const double each = std::max(product, copies), latency = 0.8 / v.stages();
-  const double epilogue = v.rows() * v.bn / 25.0e3;
-  const double waves = std::floor(blocks / (132.0 * v.resident));
-  const double rest = std::ceil((blocks - waves * 132 * v.resident) / 132);
+struct Sizes : GemmSizes {
+  bool heavy = false;  // an epilogue with exponentials
+};
+
+bool has_exponentials(const PointwiseProgram& program) {
+  return std::any_of(program.steps.begin(), program.steps.end(), [](const PointwiseStep& s) {
+    using enum PointwiseCode;
+    for (const PointwiseCode code :
+         {Exp, Erf, Tanh, Sigmoid, Softplus, Mish, Silu, GeluErf, GeluTanh, Elu, Celu, Selu, Pow, Log})
+      if (s.code == code) return true;
+    return false;
+  });
+}
+
+// Blocks that run at once where a multiprocessor takes one. Clusters lie within a group of 14 to 18 multiprocessors; 128 blocks
+// in clusters of 4 or 8 take two rounds, and so do 108 in clusters of 6.
+double blocks_at_once(const Variant& v) {
+  if (!v.cluster) return 132;
+  return v.splits == 2 ? 120 : v.splits == 3 ? 108 : v.splits == 4 ? 112 : 96;
+}
+
+double block_count(const Variant& v, const Sizes& s) {
+  return std::ceil(s.m / v.rows()) * std::ceil(s.n / v.bn) * s.batches * v.splits;
+}
+
+// A rough time in microseconds, to order variants and to leave out hopeless ones; fitted to the products of BERT and ViT.
+double estimate(const Variant& v, const Sizes& s) {
+  const double blocks = block_count(v, s), slots = blocks_at_once(v), elements = v.rows() * v.bn;
+  const double steps = std::ceil(std::ceil(s.k / kStep) / v.splits);
+  const double each = std::max(elements * 128.0 / 5.7e6, v.stage_bytes() / 66.0e3),
+               latency = 1.0 / v.stages();
+  const double epilogue = elements / (s.heavy ? 9e3 : 25e3);
+  const double waves = std::floor(blocks / (slots * v.resident));
+  const double rest = std::ceil((blocks - waves * slots * v.resident) / slots);
   const auto wave = [&](double together) {
     if (together == 0) return 0.0;
-    return 1.0 + steps * std::max(latency, together * each) + epilogue * (together > 1 ? 1.3 : 1.0);
+    return 1.2 + steps * std::max(latency, together * each) + epilogue * (together > 1 ? 1.3 : 1.0);
   };
-  const double sum = v.splits > 1 ? 1.2 + v.splits * m * n * batches * 8 / 5e6 : 0;
+  if (v.relay) {
+    const double handed_over = elements / (s.heavy ? 6e3 : 15e3);
+    return 2.0 + epilogue +
+           (waves + std::min(rest, 1.0)) *
+               (0.4 + std::max(handed_over, steps * std::max(1.1 * latency, each)));
+  }
+  const double sum = v.splits == 1 ? 0
+                     : v.cluster   ? 0.8 + elements / 16e3
+                                   : 1.2 + v.splits * s.m * s.n * s.batches * 8 / 5e6;
   return 1.0 + waves * wave(v.resident) + wave(rest) + sum;
 }
 
 std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query) {
-  const auto [m, n, k, batches] = sizes_at_opt(p, query);
+  const Sizes sizes{{sizes_at_opt(p, query)}, has_exponentials(query.layer().epilogue)};
   std::vector<std::pair<double, Variant>> timed;
   for (const int groups : {1, 2, 3})
     for (const int bn : {32, 64, 96, 128, 192, 256})
       for (const int resident : {1, 2, 3, 4})
         for (const int splits : {1, 2, 3, 4, 6, 8}) {
-          const Variant v{groups, bn, resident, splits};
-          const double blocks = std::ceil(m / v.rows()) * std::ceil(n / bn) * batches * splits;
-          if (!v.fits() || (splits > 1 && (k / kStep / splits < 2 || blocks > 264))) continue;
-          if (bn >= 2 * n && bn > 32) continue;
+          Variant v{groups, bn, resident, splits};
+          const double blocks = block_count(v, sizes);
+          if (!v.fits() || (splits > 1 && (sizes.k / kStep / splits < 2 || blocks > 264))) continue;
+          if (bn >= 2 * sizes.n && bn > 32) continue;
           if (resident > 1 && blocks <= 132 * (resident - 1)) continue;
-          timed.emplace_back(estimate(v, m, n, k, batches), v);
+          timed.emplace_back(estimate(v, sizes), v);
+          v.cluster = splits > 1;
+          if (v.cluster && blocks <= blocks_at_once(v) * resident) timed.emplace_back(estimate(v, sizes), v);
         }
+  for (const int groups : {2, 3})
+    for (const int bn : {128, 192, 256}) {
+      const Variant v{.groups = groups, .bn = bn, .relay = true};
+      // For one tile each there is nothing to overlap with.
+      if (!v.fits() || block_count(v, sizes) <= 132) continue;
+      timed.emplace_back(estimate(v, sizes), v);
+    }
   return most_promising(std::move(timed));
 }
 
@@ -144,7 +177,8 @@ std::vector<Tactic> list_typed(const LayerQuery& query, DType type, bool patches
   std::vector<Tactic> tactics;
   for (Variant v : variants(p, query)) {
     v.patches = patches;
-    if (patches && v.splits > 1) continue;  // the parts of sums would lie where the patches do
+    if (v.cluster && result_vector(query, base, p, 4, 1) != 4) continue;
+    if (patches && (v.splits > 1 || v.relay)) continue;  // the parts of sums would lie where the patches do
     Tactic t = base;
     t.name = variant_name(v);
     t.id = hash_text(t.name);
@@ -166,22 +200,13 @@ std::vector<Tactic> list(const LayerQuery& query) {
   return tactics;
 }
 
-// Which tile a block computes, and where its operands lie as rows of A and of the packed B.
+// Which tile a block computes, and which part of K.
 void begin_tile(KernelBuilder& b, const ImplicitGemm& p, const Variant& v) {
-  const Dim tiles_m = ceil_div(p.m, Dim(v.rows())), tiles_n = ceil_div(p.n, Dim(v.bn)),
-            tiles_k = ceil_div(p.k, Dim(kStep));
-  b.kernel().grid = {tiles_m * tiles_n * p.batches, 1, Dim(v.splits)};
-  const std::string tn = b.number(tiles_n), tm = b.number(tiles_m), tk = b.number(tiles_k),
-                    ss = std::to_string(v.splits);
-  b.line("const idx column0 = blockIdx.x % " + tn + " * BN, row0 = blockIdx.x / " + tn + " % " + tm +
-         " * ROWS, batch = blockIdx.x / " + tn + " / " + tm + ";");
+  b.kernel().grid = {wgmma_tiles(p, v), 1, Dim(v.splits)};
+  const std::string tk = b.number(ceil_div(p.k, Dim(kStep))), ss = std::to_string(v.splits);
+  b.line(wgmma_tile(b, p, v, "blockIdx.x"));
   b.line("const int first = " + tk + " * blockIdx.z / " + ss + ", tiles = " + tk + " * (blockIdx.z + 1) / " +
          ss + " - first, split = blockIdx.z;");
-  const auto moves = [&](size_t operand) {
-    return !p.batch_walk.extents.empty() && !p.batch_walk.strides[operand][0].is_constant(0);
-  };
-  b.line("const int a_row = row0" + std::string(moves(0) ? " + batch * " + b.number(p.m) : "") +
-         ", b_row = column0" + std::string(moves(1) ? " + batch * " + b.number(p.n) : "") + ";");
 }
 
 // The warp that starts the copies.
@@ -225,17 +250,48 @@ constexpr std::string_view kResults = R"(constexpr int TOGETHER = TURNS % 4 == 0
 for (int turn = 0; turn < TURNS; turn += TOGETHER) {
 idx at[TOGETHER];
 float v[TOGETHER][V];
+Operands o[TOGETHER];
 #pragma unroll
 for (int u = 0; u < TOGETHER; ++u) {
 const int i = (turn + u) * 32 + lane, row = i / (BN / V), column = i % (BN / V) * V;
-load(strip + row * (BN + 8) + column, v[u]);
 at[u] = place(row0 + warp * 16 + row, column0 + column);
-finish(at[u] < 0 ? 0 : at[u], at[u] < 0 ? 0 : column0 + column, v[u]);
+fetch(at[u] < 0 ? 0 : at[u], at[u] < 0 ? 0 : column0 + column, o[u]);
+load(strip + row * (BN + 8) + column, v[u]);
 }
+#pragma unroll
+for (int u = 0; u < TOGETHER; ++u) apply(o[u], v[u]);
 #pragma unroll
 for (int u = 0; u < TOGETHER; ++u)
 if (at[u] >= 0) store(RESULT + at[u], v[u]);
 })";
+
+// Parts of K in a cluster: each block adds up an equal share of the tile, in the order of the parts, and finishes it.
+constexpr std::string_view kTogether = R"(cluster_arrive();
+cluster_wait();
+constexpr int SHARE = (ROWS * (BN / V) + SPLITS - 1) / SPLITS;
+for (int i = threadIdx.x; i < SHARE; i += 128 * GROUPS) {
+const int n = split * SHARE + i, row = n / (BN / V), column = n % (BN / V) * V;
+const idx at = n < ROWS * (BN / V) ? place(row0 + row, column0 + column) : -1;
+if (at < 0) continue;
+const float* strip = (float*)base + row * (BN + 8) + column;
+float part[SPLITS][V], v[V];
+Operands o;
+fetch(at, column0 + column, o);
+#pragma unroll
+for (int s = 0; s < SPLITS; ++s) load_shared_of(s, strip, part[s]);
+#pragma unroll
+for (int j = 0; j < V; ++j) {
+v[j] = part[0][j];
+#pragma unroll
+for (int s = 1; s < SPLITS; ++s) v[j] += part[s][j];
+}
+apply(o, v);
+store(RESULT + at, v);
+}
+// Others may still read what this block holds.
+__syncwarp();
+cluster_arrive();
+cluster_wait();)";
 
 constexpr std::string_view kProducts = R"(wait_for_previous_kernel();
 float sum[BN / 2] = {};
@@ -273,27 +329,22 @@ KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const
                             const Variant& variant) {
   KernelBuilder b = start_kernel(query, "wgmma", tactic.outputs[0].dtype);
   b.hardware(hopper_primitives(p.type, variant.bn));
-  GemmWriter writer(b, query, tactic, p, variant.threads(), variant.rows(), variant.bn, kStep,
-                    variant.splits);
-  const int width = result_vector(query, tactic, p, 8, variant.splits);
+  const int sums = variant.cluster ? 1 : variant.splits;
+  GemmWriter writer(b, query, tactic, p, variant.threads(), variant.rows(), variant.bn, kStep, sums);
+  const int width = result_vector(query, tactic, p, variant.cluster ? 4 : 8, sums);
   const int strips = 4 * variant.groups * 16 * (variant.bn + 8) * 4,
             stages_bytes = std::max(variant.stages() * variant.stage_bytes(), (strips + 7) / 8 * 8);
   b.kernel().threads = variant.threads();
   b.kernel().resident = variant.resident;
+  if (variant.cluster) b.kernel().cluster = variant.splits;
   b.kernel().shared_bytes = 1024 + stages_bytes + 16 * variant.stages();
   b.waits_itself();
   b.global("constexpr int GROUPS = " + std::to_string(variant.groups) + ", ROWS = 64 * GROUPS, BN = " +
            std::to_string(variant.bn) + ", STAGES = " + std::to_string(variant.stages()) +
            ", STAGE = (ROWS + BN) * 128, V = " + std::to_string(width) +
-           ";\n#define MULTIPLY multiply_tile_" + (p.type == DType::Float16 ? "f16" : "bf16"));
-  const Dim padded = ceil_div(p.k, Dim(kPackedMultiple)) * Dim(kPackedMultiple);
-  const Dim a_rows =
-      variant.patches ? p.m : element_count(input_shape(query, 0)).exact_div(p.k).value_or(p.m);
-  const Dim b_rows =
-      element_count(query.graph.value(query.layer().inputs[1]).shape).exact_div(p.k).value_or(p.n);
-  const TensorView rows{p.type, {p.k, a_rows}, {1, p.k}, {kStep, variant.rows()}};
-  const std::string a = variant.patches ? b.scratch_map(0, rows) : b.input_map(0, rows),
-                    weights = b.packed_map("w", {p.type, {padded, b_rows}, {1, padded}, {kStep, variant.bn}});
+           ", SPLITS = " + std::to_string(variant.splits) + ";\n#define MULTIPLY multiply_tile_" +
+           (p.type == DType::Float16 ? "f16" : "bf16"));
+  const auto [a, weights] = wgmma_maps(b, query, p, variant);
   begin_tile(b, p, variant);
   b.line(
       "char* base = shared_memory();\nbase += (1024 - shared_address(base) % 1024) % 1024;\nu64* full = "
@@ -310,13 +361,14 @@ barriers_ready();
 }
 __syncthreads();)");
   produce(b, a, weights);
-  if (variant.splits > 1)
+  const bool parts = variant.splits > 1 && !variant.cluster;
+  if (parts)
     writer.result(width);
   else
     writer.result_in_place(width);
   b.line(kProducts);
-  if (variant.splits == 1) b.line("#define RESULT " + b.output(0, tactic.outputs[0].dtype));
-  b.line(variant.splits > 1 ? kParts : kResults);
+  if (!parts) b.line("#define RESULT " + b.output(0, tactic.outputs[0].dtype));
+  b.line(variant.cluster ? kTogether : parts ? kParts : kResults);
   return b.finish();
 }
 
@@ -330,8 +382,9 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
     source.kernels.push_back(patch_kernel(query, tactic));
     source.scratch_bytes = patch_bytes(query);
   }
-  source.kernels.push_back(product_kernel(query, tactic, p, variant));
-  if (variant.splits > 1) {
+  source.kernels.push_back(variant.relay ? relay_kernel(query, tactic, p, variant)
+                                         : product_kernel(query, tactic, p, variant));
+  if (variant.splits > 1 && !variant.cluster) {
     source.kernels.push_back(GemmWriter::sum_kernel(query, tactic, p, variant.splits));
     source.scratch_bytes = GemmWriter::scratch_bytes(query, variant.splits);
   }
@@ -346,6 +399,31 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
 }
 
 }  // namespace
+
+Dim wgmma_tiles(const ImplicitGemm& p, const Variant& v) {
+  return ceil_div(p.m, Dim(v.rows())) * ceil_div(p.n, Dim(v.bn)) * p.batches;
+}
+
+std::string wgmma_tile(KernelBuilder& b, const ImplicitGemm& p, const Variant& v, const std::string& tile) {
+  const std::string tn = b.number(ceil_div(p.n, Dim(v.bn))), tm = b.number(ceil_div(p.m, Dim(v.rows())));
+  const auto moves = [&](size_t operand) {
+    return !p.batch_walk.extents.empty() && !p.batch_walk.strides[operand][0].is_constant(0);
+  };
+  return "const idx column0 = " + tile + " % " + tn + " * BN, row0 = " + tile + " / " + tn + " % " + tm +
+         " * ROWS, batch = " + tile + " / " + tn + " / " + tm + ";\nconst int a_row = row0" +
+         (moves(0) ? " + batch * " + b.number(p.m) : "") + ", b_row = column0" +
+         (moves(1) ? " + batch * " + b.number(p.n) : "") + ";";
+}
+
+WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& p, const Variant& v) {
+  const Dim padded = ceil_div(p.k, Dim(kPackedMultiple)) * Dim(kPackedMultiple);
+  const Dim a_rows = v.patches ? p.m : element_count(input_shape(query, 0)).exact_div(p.k).value_or(p.m);
+  const Dim b_rows =
+      element_count(query.graph.value(query.layer().inputs[1]).shape).exact_div(p.k).value_or(p.n);
+  const TensorView rows{p.type, {p.k, a_rows}, {1, p.k}, {kStep, v.rows()}};
+  return {v.patches ? b.scratch_map(0, rows) : b.input_map(0, rows),
+          b.packed_map("w", {p.type, {padded, b_rows}, {1, padded}, {kStep, v.bn}})};
+}
 
 GeneratedFamily wgmma_family() {
   return {kRunner, list, generate};

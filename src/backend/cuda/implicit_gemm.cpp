@@ -387,14 +387,19 @@ void GemmWriter::result_in_place(int v) {
   check(splits_ == 1, "partial sums have no epilogue");
   const std::string vs = std::to_string(v), length = b_.number(problem_.row_length),
                     m = b_.number(problem_.m), n = b_.number(problem_.n);
-  Tail(query_, tactic_).emit_apply(b_, v);
+  Tail::Before before;
+  if (problem_.has_bias)
+    before = {"float bias[" + vs + "];\n",
+              "load(" + b_.input(2, problem_.bias_type) + " + (batch * " + n + " + column), o.bias);\n",
+              "v[j] += o.bias[j];\n"};
+  Tail(query_, tactic_).emit_apply(b_, v, before);
   b_.line("const auto place = [&](idx row, idx column) -> idx {\nif (row >= " + m + " || column >= " + n +
           ") return -1;\nreturn " +
           (problem_.is_conv ? "row * " + length + " + batch * " + n + " + column"
                             : "(batch * " + m + " + row) * " + length + " + column") +
           ";\n};");
-  b_.line("const auto finish = [&](idx at, idx column, float (&v)[" + vs + "]) {\n" +
-          add_bias(b_, problem_, v, "(batch * " + n + " + column)") + "apply" + vs + "(at, v);\n};");
+  b_.line("const auto finish = [&](idx at, idx column, float (&v)[" + vs +
+          "]) {\nOperands o;\nfetch(at, column, o);\napply(o, v);\n};");
 }
 
 Dim GemmWriter::scratch_bytes(const LayerQuery& query, int splits) {

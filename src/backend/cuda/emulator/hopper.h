@@ -69,18 +69,24 @@ inline void barrier_wait(u64* b, u32 parity) {
 }
 inline void stored_before_copies() {}
 inline void prefetch_map(const TensorMap*) {}
-inline void copy_box(void* to, const TensorMap* map, int c0, int c1, u64* b) {
+inline void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, u64* b) {
   const size_t start = shared_address(to);
   for (int row = 0; row < map->box[1]; ++row)
     for (int i = 0; i < map->box[0]; ++i) {
       const long long x = c0 + i, y = static_cast<long long>(c1) + row;
-      const bool inside = x >= 0 && x < map->extents[0] && y >= 0 && y < map->extents[1];
+      const bool inside = x >= 0 && x < map->extents[0] && y >= 0 && y < map->extents[1] &&
+                          (map->rank < 3 || (c2 >= 0 && c2 < map->extents[2]));
       u16 value = 0;
-      if (inside) memcpy(&value, map->base + 2 * (x + y * map->strides[1]), 2);
+      if (inside)
+        memcpy(&value,
+               map->base + 2 * (x + y * map->strides[1] + (map->rank < 3 ? 0 : c2 * map->strides[2])), 2);
       memcpy(emulator::swizzled(start + static_cast<size_t>(row * map->box[0] + i) * 2), &value, 2);
     }
   emulator::barrier(b).bytes -= map->box[0] * map->box[1] * 2;
   emulator::complete(emulator::barrier(b));
+}
+inline void copy_box(void* to, const TensorMap* map, int c0, int c1, u64* b) {
+  copy_box(to, map, c0, c1, 0, b);
 }
 inline void copy_windows(void* to, const TensorMap* map, int channel, int x, int y, int image, int dx, int dy,
                          u64* b) {
@@ -125,6 +131,12 @@ template <int threads>
 inline void meet_first() {
   emulator::meet(emulator::block().first_arrived, emulator::block().first_generation, threads);
 }
+inline void store_matrix(void* row, const u32 (&r)[4]) {
+  emulator::put(row);
+  const int l = emulator::lane();
+  for (int m = 0; m < 4; ++m) memcpy(emulator::get<char*>(m * 8 + l / 4) + (l % 4) * 4, &r[m], 4);
+  emulator::warp_meet();
+}
 inline u64 tile_operand(const void* tile) {
   return shared_address(tile) >> 4;
 }
@@ -161,4 +173,35 @@ inline void multiply_tile_f16(float (&d)[N], u64 a, u64 b) {
 template <int N>
 inline void multiply_tile_bf16(float (&d)[N], u64 a, u64 b) {
   multiply_tile(d, a, b, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); });
+}
+template <int N, class Widen>
+inline void multiply_rows(float (&d)[N], const u32 (&a)[4], u64 b, Widen widen16) {
+  struct Rows {
+    u32 a[4];
+  } mine = {{a[0], a[1], a[2], a[3]}};
+  emulator::put(mine);
+  const int l = emulator::lane();
+  float rows[2][16];
+  for (int h = 0; h < 2; ++h)
+    for (int k = 0; k < 16; ++k) {
+      const Rows from = emulator::get<Rows>(l / 4 * 4 + k % 8 / 2);
+      rows[h][k] = widen16(static_cast<u16>(from.a[k / 8 * 2 + h] >> 16 * (k % 2)));
+    }
+  emulator::warp_meet();
+  for (int j = 0; j < N / 4; ++j)
+    for (int e = 0; e < 2; ++e)
+      for (int k = 0; k < 16; ++k) {
+        u16 x;
+        memcpy(&x, emulator::swizzled((b << 4) + static_cast<size_t>(k * 128 + (8 * j + l % 4 * 2 + e) * 2)),
+               2);
+        for (int h = 0; h < 2; ++h) d[4 * j + 2 * h + e] += rows[h][k] * widen16(x);
+      }
+}
+template <int N>
+inline void multiply_rows_f16(float (&d)[N], const u32 (&a)[4], u64 b) {
+  multiply_rows(d, a, b, [](u16 x) { return f16_to_f32(x); });
+}
+template <int N>
+inline void multiply_rows_bf16(float (&d)[N], const u32 (&a)[4], u64 b) {
+  multiply_rows(d, a, b, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); });
 }

@@ -209,6 +209,12 @@ inline float __expf(float x) {
 inline float power_of_two(float x) {
   return exp2f(x);
 }
+inline float reciprocal(float x) {
+  return 1.f / x;
+}
+inline float larger(float a, float b) {
+  return a > b || a != a ? a : b;
+}
 inline float __fdividef(float a, float b) {
   return a / b;
 }
