@@ -9,16 +9,23 @@
 // many blocks, which is what a small batch needs. FP32: a warp has four rows, a lane a key; plain multiply-adds.
 //
 // Keys behind the end, masked ones and those after the row (causal) score -infinity; a row without any key gives zeros.
+#include "backend/cuda/codegen_hopper.h"
+#include "backend/cuda/device.h"
+#include "backend/cuda/generated_layer.h"
 #include "backend/cuda/own_tactic.h"
 #include "base/error.h"
 #include "base/hash.h"
 
 namespace lathe::cuda {
 
+GeneratedFamily attention_family();
+
 namespace {
 
-constexpr std::string_view kRunner = "Attention";
+constexpr std::string_view kRunner = "Attention", kWholeRows = "cuda_attention_wgmma_g";
 constexpr int64_t kLargestHead = 256;
+// Of the kernel that keeps all scores of its rows in registers.
+constexpr int64_t kWholeRowKeys = 256, kWholeRowHead = 64;
 
 struct Sizes {
   Dim batch, heads, queries, keys;
@@ -66,6 +73,14 @@ std::vector<Tactic> list(const LayerQuery& query) {
       // Few rows per block when larger blocks would leave multiprocessors idle.
       const int64_t heads = upper_bound(s.batch * s.heads, query.ranges);
       const int64_t rows = upper_bound(s.queries, query.ranges);
+      if (s.width == kWholeRowHead && s.value_width == kWholeRowHead &&
+          upper_bound(s.keys, query.ranges) <= kWholeRowKeys)
+        for (const int groups : {2, 1}) {
+          Tactic t = base;
+          t.name = std::string(kWholeRows) + std::to_string(groups);
+          t.id = hash_text(t.name);
+          tactics.push_back(std::move(t));
+        }
       std::vector<int> warps = {4, 2, 1};
       if (heads * ((rows + 63) / 64) < 132) warps = {1, 2, 4};
       for (const int w : warps) {
@@ -90,7 +105,8 @@ struct Names {
 };
 
 // Block geometry, pointers and strides; `rows` query rows per block. Defines b, h, q0, bh.
-Names begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, const Attention& op, int rows) {
+Names begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, const Attention& op, int rows,
+            bool pointers = true) {
   const Sizes s = sizes_of(query, op);
   const Node& node = query.layer();
   Names n;
@@ -110,7 +126,7 @@ Names begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, con
   b.line("const idx q0 = blockIdx.x % " + b.number(tiles) + " * " + std::to_string(rows) +
          ", bh = blockIdx.x / " + b.number(tiles) + ", h = bh % " + n.heads + ", b = bh / " + n.heads + ";");
   const char* names[] = {"query", "key", "value"};
-  for (size_t i = 0; i < 3; ++i)
+  for (size_t i = 0; i < 3 && pointers; ++i)
     b.line("const auto* " + std::string(names[i]) + " = " + b.input(i, tactic.inputs[i].dtype) + " + b * " +
            n.batch[i] + " + h * " + n.head[i] + ";");
   // masked(score, row, key): the score with the mask, in units of log 2.
@@ -383,7 +399,164 @@ const int column = j * 8 + t * 2;)");
   return {{b.finish()}};
 }
 
+// Hopper: 64 rows for a warpgroup, whose scores with all keys are one product and stay in registers. Queries, keys and values
+// come by the copy engine; results leave through the memory that held the queries.
+constexpr std::string_view kWholeRowProducts = R"(barrier_wait(arrived, 0);
+float score[KEYS / 2] = {};
+multiply_begin();
+#pragma unroll
+for (int k = 0; k < 4; ++k) MULTIPLY_TILE(score, tile_operand(qs + warp / 4 * 8192) + 2 * k, tile_operand(ks) + 2 * k);
+multiply_commit();
+multiply_wait<0>();
+multiply_done(score);
+float sum[2] = {}, top[2];
+#pragma unroll
+for (int half = 0; half < 2; ++half) {
+float next = -infinity();
+#pragma unroll
+for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+for (int c = 0; c < 2; ++c) {
+float& x = score[4 * j + 2 * half + c];
+const idx row = q0 + warp * 16 + g + half * 8, key = 8 * j + 2 * t + c;
+x = SCORE;
+next = fmaxf(next, x);
+}
+next = fmaxf(next, shuffle_xor(next, 1));
+top[half] = fmaxf(next, shuffle_xor(next, 2));
+const float base = top[half] == -infinity() ? 0.f : top[half];
+#pragma unroll
+for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+for (int c = 0; c < 2; ++c) {
+float& x = score[4 * j + 2 * half + c];
+x = power_of_two(x - base);
+sum[half] += x;
+}
+}
+u32 part[KEYS / 16][4];
+#pragma unroll
+for (int i = 0; i < KEYS / 16; ++i)
+#pragma unroll
+for (int r = 0; r < 4; ++r) part[i][r] = PACK(score[8 * i + 2 * r], score[8 * i + 2 * r + 1]);
+barrier_wait(arrived + 1, 0);
+float out[32] = {};
+multiply_begin();
+#pragma unroll
+for (int i = 0; i < KEYS / 16; ++i) MULTIPLY_ROWS(out, part[i], tile_operand(vs) + 128 * i);
+multiply_commit();
+#pragma unroll
+for (int half = 0; half < 2; ++half) {
+sum[half] += shuffle_xor(sum[half], 1);
+sum[half] += shuffle_xor(sum[half], 2);
+sum[half] = sum[half] == 0 ? 0.f : 1.f / sum[half];
+}
+multiply_wait<0>();
+multiply_done(out);
+)";
+// Sixteen rows of a warp, 16 bytes at a time, in an order that has them in different banks.
+constexpr std::string_view kWholeRowResults = R"(char* strip = qs + warp * 2048;
+const int r = lane % 16;
+#pragma unroll
+for (int j = 0; j < 8; j += 2) {
+u32 pair[4];
+#pragma unroll
+for (int h = 0; h < 4; ++h) pair[h] = PACK(out[4 * j + 2 * h] * sum[h % 2], out[4 * j + 2 * h + 1] * sum[h % 2]);
+store_matrix(strip + r * 128 + ((j + lane / 16) ^ r % 8) * 16, pair);
+}
+__syncwarp();
+#pragma unroll
+for (int i = 0; i < 4; ++i) {
+const int n = i * 32 + lane, row = n / 8, column = n % 8;
+float v[8];
+load((const T*)(strip + row * 128 + (column ^ row % 8) * 16), v);
+if (q0 + warp * 16 + row < QUERIES) finish8(RESULT + (q0 + warp * 16 + row) * PITCH + column * 8, v);
+})";
+constexpr std::string_view kWholeRowPairs = R"(#pragma unroll
+for (int half = 0; half < 2; ++half) {
+const idx row = q0 + warp * 16 + g + half * 8;
+#pragma unroll
+for (int j = 0; j < 8; ++j)
+#pragma unroll
+for (int c = 0; c < 2; ++c) {
+const float v[1] = {out[4 * j + 2 * half + c] * sum[half]};
+if (row < QUERIES) finish1(RESULT + row * PITCH + 8 * j + 2 * t + c, v);
+}
+})";
+
+// As the copy engine sees an operand: rows of a head, or of all heads, one after the other.
+TensorView rows_view(const Shape& shape, DType type, bool bhsd, int rows) {
+  if (bhsd)
+    return {
+        type, {shape[3], shape[2], shape[0] * shape[1]}, {1, shape[3], shape[2] * shape[3]}, {64, rows, 1}};
+  const Dim row = shape[2] * shape[3];
+  return {type, {row, shape[1], shape[0]}, {1, row, shape[1] * row}, {64, rows, 1}};
+}
+
+LayerSource generate_whole_rows(const LayerQuery& query, const Tactic& tactic, int groups) {
+  const auto& op = std::get<Attention>(query.layer().op);
+  const Sizes s = sizes_of(query, op);
+  const DType type = tactic.inputs[0].dtype;
+  const bool bhsd = op.layout == AttentionLayout::BHSD;
+  const int keys = static_cast<int>((upper_bound(s.keys, query.ranges) + 15) / 16 * 16);
+  KernelBuilder b = start_kernel(query, "attention_wgmma", type);
+  b.hardware(hopper_primitives(type, keys) + hopper_rows_primitive(type, 64));
+  const Tail tail(query, tactic);
+  const bool vectors = tail.identity() && tail.vector(8) == 8;
+  tail.emit(b, vectors ? 8 : 1);
+  b.kernel().threads = 128 * groups;
+  b.kernel().resident = 65536 / (128 * groups * (keys <= 128 ? 128 : 168));
+  b.kernel().shared_bytes = 1024 + groups * 8192 + 2 * keys * 128 + 16;
+  b.waits_itself();
+  const std::string kind = type == DType::Float16 ? "f16" : "bf16";
+  b.global("constexpr int GROUPS = " + std::to_string(groups) + ", KEYS = " + std::to_string(keys) +
+           ";\n#define MULTIPLY_TILE multiply_tile_" + kind + "\n#define MULTIPLY_ROWS multiply_rows_" +
+           kind + "\n#define PACK f32_to_" + kind + "x2\ntypedef " + std::string(storage_name(type)) + " T;");
+  const Names n = begin(b, query, tactic, op, 64 * groups, false);
+  std::string maps[3];
+  for (size_t i = 0; i < 3; ++i)
+    maps[i] = b.input_map(i, rows_view(input_shape(query, i), type, bhsd, i == 0 ? 64 : keys));
+  const std::string column = bhsd ? "0" : "h * 64", outer = bhsd ? "bh" : "b";
+  b.line(R"(char* qs = shared_memory();
+qs += (1024 - shared_address(qs) % 1024) % 1024;
+char *ks = qs + GROUPS * 8192, *vs = ks + KEYS * 128;
+u64* arrived = (u64*)(vs + KEYS * 128);
+const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+if (threadIdx.x == 0) {
+barrier_init(arrived, 1);
+barrier_init(arrived + 1, 1);
+barriers_ready();
+wait_for_previous_kernel();
+stored_before_copies();
+barrier_expect(arrived, GROUPS * 8192 + KEYS * 128);)");
+  b.line("for (int i = 0; i < GROUPS; ++i) copy_box(qs + i * 8192, &" + maps[0] + ", " + column +
+         ", q0 + 64 * i, " + outer + ", arrived);\ncopy_box(ks, &" + maps[1] + ", " + column + ", 0, " +
+         outer + ", arrived);\nbarrier_expect(arrived + 1, KEYS * 128);\ncopy_box(vs, &" + maps[2] + ", " +
+         column + ", 0, " + outer + ", arrived + 1);\n}\nwait_for_previous_kernel();\n__syncthreads();");
+  const bool whole = s.keys.is_constant(), once = n.has_mask && !n.mask_has_rows;
+  // A mask that is the same for all rows is read while the operands are under way.
+  if (once)
+    b.line(R"(float bias[KEYS / 8][2];
+#pragma unroll
+for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+for (int c = 0; c < 2; ++c) bias[j][c] = masked(0.f, 0, 8 * j + 2 * t + c);)");
+  const std::string scaled = "x * " + float_literal(op.scale * 1.4426950408889634);
+  b.line("#define SCORE " +
+         (once              ? scaled + " + bias[j][c]"
+          : n.mask_has_rows ? "masked(" + scaled + ", row, key)"
+          : whole ? "8 * j + 8 <= " + n.keys + " || key < " + n.keys + " ? " + scaled + " : -infinity()"
+                  : "key < " + n.keys + " ? " + scaled + " : -infinity()"));
+  b.line("#define QUERIES " + n.queries + "\n#define PITCH " + n.row[3] + "\n#define RESULT b * " +
+         n.batch[3] + " + h * " + n.head[3]);
+  b.line(kWholeRowProducts);
+  b.line(vectors ? kWholeRowResults : kWholeRowPairs);
+  return {{b.finish()}};
+}
+
 LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
+  if (tactic.name.rfind(kWholeRows, 0) == 0)
+    return generate_whole_rows(query, tactic, std::stoi(tactic.name.substr(kWholeRows.size())));
   const size_t at = tactic.name.rfind("_w");
   if (at == std::string::npos) return generate_fma(query, tactic);
   return generate_mma(query, tactic, std::stoi(tactic.name.substr(at + 2)));
@@ -393,6 +566,17 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
 
 GeneratedFamily attention_family() {
   return {kRunner, list, generate};
+}
+
+TacticFamily attention_tactics() {
+  TacticFamily family = generated_tactics<attention_family>();
+  family.list = [](const LayerQuery& query, const Device& device) {
+    std::vector<Tactic> tactics = list(query);
+    const bool hopper = device.properties.major == 9 && device.properties.minor == 0;
+    if (!hopper) std::erase_if(tactics, [](const Tactic& t) { return t.name.rfind(kWholeRows, 0) == 0; });
+    return tactics;
+  };
+  return family;
 }
 
 }  // namespace lathe::cuda

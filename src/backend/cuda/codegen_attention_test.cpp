@@ -39,6 +39,28 @@ TEST(CudaAttention, HeadSizesLayoutsAndMasks) {
   EXPECT_EQ(check_generated(attention_family(), cases), 9 * 7 + 3);
 }
 
+// Heads of 64 with up to 256 keys: all scores of a row in registers, on Hopper.
+TEST(CudaAttention, WholeRows) {
+  std::vector<LayerCase> cases;
+  cases.push_back(attention({1, 2, 70, 64}, {1, 2, 128, 64}, {1, 2, 128, 64}, {.scale = 0.125f}));
+  cases.push_back(attention({1, 2, 197, 64}, {1, 2, 197, 64}, {1, 2, 197, 64}, {.scale = 0.125f}));
+  LayerCase bshd = attention({2, 40, 3, 64}, {2, 40, 3, 64}, {2, 40, 3, 64},
+                             {.scale = 0.3f, .causal = true, .layout = AttentionLayout::BSHD});
+  bshd.dynamic_batch = true;
+  cases.push_back(bshd);
+  LayerCase masked = attention({2, 33, 2, 64}, {2, 33, 2, 64}, {2, 33, 2, 64},
+                               {.scale = 0.3f, .layout = AttentionLayout::BSHD});
+  masked.inputs.push_back({.extents = {2, 1, 1, 33}, .low = -4, .high = 1});
+  cases.push_back(masked);
+  masked.inputs.back() = {.dtype = DType::Bool, .extents = {2, 1, 33, 33}, .low = 0, .high = 2};
+  cases.push_back(masked);
+  masked.epilogue = PointwiseProgram::parse("Add(0,1)", 2);
+  masked.operands = {{.extents = {2, 33, 2, 64}}};
+  cases.push_back(masked);
+  for (LayerCase& layer : cases) layer.emulated = 2;
+  EXPECT_GE(check_generated(attention_family(), cases), 30);
+}
+
 TEST(CudaAttention, RefusesLargeHeads) {
   const auto reasons =
       generated_refusals(attention_family(), attention({1, 1, 4, 320}, {1, 1, 4, 320}, {1, 1, 4, 320}, {}));

@@ -16,6 +16,7 @@ TacticFamily cublaslt_tactics();
 TacticFamily leading_wgmma_tactics();
 TacticFamily wgmma_tactics();
 TacticFamily wgmma_conv_tactics();
+TacticFamily attention_tactics();
 TacticFamily reference_tactics();
 // Kernels of ours, generated:
 GeneratedFamily copy_family();
@@ -32,7 +33,6 @@ GeneratedFamily gather_family();
 GeneratedFamily pad_family();
 GeneratedFamily resize_family();
 GeneratedFamily trilu_family();
-GeneratedFamily attention_family();
 GeneratedFamily gemm_family();
 
 std::vector<TacticFamily> tactic_families() {
@@ -58,7 +58,7 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<pad_family>(),
       generated_tactics<resize_family>(),
       generated_tactics<trilu_family>(),
-      generated_tactics<attention_family>(),
+      attention_tactics(),
       reference_tactics(),
   };
 }
