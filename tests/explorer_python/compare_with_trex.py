@@ -51,7 +51,8 @@ def frames(package, output, files):
             except Exception as error:  # whatever it is, it is trex's
                 tables[kind] = repr(error)
         sums = {"total_runtime": plain(plan.total_runtime), "total_weights_size": plain(plan.total_weights_size), "total_act_size": plain(plan.total_act_size)}
-        result[pathlib.Path(layers).name if "A100" not in layers else "/".join(pathlib.Path(layers).parts[-3:])] = {
+        name = pathlib.Path(layers).name  # with its folders where another has that name
+        result[name if name not in result else "/".join(pathlib.Path(layers).parts[-3:])] = {
             "columns": columns, "views": tables, "sums": sums, "written": written_names(layers)}
     pathlib.Path(output).write_text(json.dumps(result, indent=1))
 
