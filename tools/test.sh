@@ -52,7 +52,7 @@ python=.venv/bin/python
 export ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-16
 case "${1:-}" in
   fast)
-    check include_order python3 tests/structure/include_order.py
+    for script in include_order one_definition; do check $script python3 tests/structure/$script.py; done
     programs build ""
     for script in tests/*/run.py; do
       [ -f "$script" ] && check "$(basename "$(dirname "$script")")" $python "$script" --build build

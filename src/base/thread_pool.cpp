@@ -37,7 +37,7 @@
 
 #include "base/cpu_count.h"
 #include "base/error.h"
-#include "base/placement.h"
+#include "base/thread_placement.h"
 #include "base/wait_word.h"
 
 namespace lathe {
@@ -251,7 +251,7 @@ class TeamBarrier {
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;
   std::mutex error_mutex_;
-  Placement placement_;
+  ThreadPlacement placement_;
   WaitWord release_;
   std::vector<WaitWord> words_, pieces_;
   struct alignas(kCacheLine) Round {

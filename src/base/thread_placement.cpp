@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/placement.h"
+#include "base/thread_placement.h"
 
 #include <time.h>
 
@@ -7,25 +7,25 @@
 
 namespace lathe {
 
-Placement::Placement(int threads, bool enabled) : enabled_(enabled), places_(static_cast<size_t>(threads)) {}
+ThreadPlacement::ThreadPlacement(int threads, bool enabled) : enabled_(enabled), places_(static_cast<size_t>(threads)) {}
 
-void Placement::begin(int index) {
+void ThreadPlacement::begin(int index) {
   at(index).fetched_from.store(kNowhere, std::memory_order_relaxed);
   at(index).thread.store(pthread_self(), std::memory_order_relaxed);
   at(index).cpu.store(current_cpu(), std::memory_order_release);
 }
 
-void Placement::arrive(int index) {
+void ThreadPlacement::arrive(int index) {
   const int now = current_cpu();
   if (at(index).cpu.load(std::memory_order_relaxed) != now)
     at(index).cpu.store(now, std::memory_order_relaxed);
 }
 
-void Placement::end(int index) {
+void ThreadPlacement::end(int index) {
   at(index).cpu.store(kNowhere, std::memory_order_relaxed);
 }
 
-void Placement::settle(int index, int members) {
+void ThreadPlacement::settle(int index, int members) {
   if (!enabled_) return;
   const int now = current_cpu();
   std::vector<int> taken;
@@ -41,16 +41,16 @@ void Placement::settle(int index, int members) {
   arrive(index);
 }
 
-void Placement::make_room(int index) {
+void ThreadPlacement::make_room(int index) {
   if (at(index).fetched_from.load(std::memory_order_relaxed) == kNowhere) return;
   go_to_cpu(at(index).fetched_from.exchange(kNowhere, std::memory_order_relaxed));
 }
 
-bool Placement::shares_cpu(int other) const {
+bool ThreadPlacement::shares_cpu(int other) const {
   return enabled_ && at(other).cpu.load(std::memory_order_relaxed) == current_cpu();
 }
 
-void Placement::fetch(int index, int other) {
+void ThreadPlacement::fetch(int index, int other) {
   const int from = at(other).cpu.load(std::memory_order_acquire), here = current_cpu();
   if (from == kNowhere || from == here || !bring_here(at(other).thread.load(std::memory_order_relaxed)))
     return;
@@ -61,7 +61,7 @@ void Placement::fetch(int index, int other) {
     go_to_cpu(from);
 }
 
-int64_t Placement::cpu_time(int member) const {
+int64_t ThreadPlacement::cpu_time(int member) const {
   clockid_t clock{};
   timespec time{};
   if (!enabled_ || at(member).cpu.load(std::memory_order_acquire) == kNowhere ||

@@ -24,10 +24,10 @@
 
 namespace lathe {
 
-class Placement {
+class ThreadPlacement {
  public:
   // `enabled`: there is a CPU for each member. Otherwise nobody is moved.
-  Placement(int threads, bool enabled);
+  ThreadPlacement(int threads, bool enabled);
 
   // Each member about itself: at the begin of a run, before a piece of work, and at the end.
   void begin(int index);
@@ -64,7 +64,7 @@ class Placement {
 };
 
 template <class Wait>
-bool Placement::stands_still(int other, const Wait& wait) const {
+bool ThreadPlacement::stands_still(int other, const Wait& wait) const {
   constexpr int64_t kMovedNs = 1000;
   const int64_t before = cpu_time(other);
   if (wait() || before < 0) return false;
