@@ -99,6 +99,14 @@ test("the table filters, sorts, selects and adds up", () => open("two", async (p
   assert.match(await counter(), /6 selected/);
   await page.screenshot({ path: `${folder}/table_selection.png` });
 
+  // The swatch beside a type is the type's, whatever the other views colour by.
+  const swatch = () => page.locator(".grid-row[data-row='0'] .swatch").getAttribute("class");
+  const ofType = await swatch();
+  await tab(page, "graph");
+  await page.click(".choice button[data-value=precision]");
+  await tab(page, "layers");
+  assert.equal(await swatch(), ofType);
+
   await page.click("[data-menu=columns] summary");
   await page.check("[data-menu=columns] input[value=flops]");
   assert.equal(await page.locator("[data-column=flops]").count(), 1);
@@ -262,6 +270,22 @@ test("the comparison aligns, filters and sums", () => open("two", async (page) =
   assert.equal(await page.locator(".compare .dot").count(), won.length);
   assert.equal(await page.locator("[data-column=error]").count(), 1);
 }, { hash: "#compare" }));
+
+// A wheel that still turns while the button goes down must not swallow the click: rows keep their elements.
+test("a click counts although the table scrolls under it", () => open("two", async (page) => {
+  const row = page.locator(".layers .grid-row[data-row='9']");
+  const box = await row.boundingBox();
+  await page.mouse.move(box.x + 30, box.y + box.height / 2);
+  await page.mouse.down();
+  await page.evaluate(async () => {
+    const scroller = document.querySelector(".layers .grid-scroll");
+    scroller.scrollTop = 4;
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  });
+  await page.mouse.up();
+  assert.match(await text(page, ".detail p"), /layer 9/);
+  assert.match(await text(page, ".counter"), /1 selected/);
+}, { hash: "#layers" }));
 
 test("the model shows where its nodes went", () => open("two", async (page) => {
   const { onnx } = engine;

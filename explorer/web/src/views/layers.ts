@@ -44,7 +44,7 @@ export function makeLayers(store: Store): View {
 
   function cell(row: number, column: Column, room: number): Child | Child[] {
     const text = cellText(model, column, row);
-    if (column.id === "type") return [h("i", { class: `swatch k-${layerColour(model, row, store.state.colours === "time" ? "type" : store.state.colours).key}` }), text];
+    if (column.id === "type") return [h("i", { class: `swatch k-${layerColour(model, row, "type").key}` }), text];
     if (column.id === "share") {
       const value = column.number!(model, row) ?? 0;
       return [h("i", { class: "share-bar", style: `width:${Math.min(100, (100 * value * model.sumMs) / 100 / (model.maxMs || 1)) || 0}%` }), h("span", {}, text)];
@@ -173,8 +173,6 @@ export function makeLayers(store: Store): View {
       if (state.filter !== before.filter || state.facets !== before.facets) {
         if (search.value !== state.filter) search.value = state.filter;
         fill();
-      } else if (state.colours !== before.colours) {
-        grid.refresh();
       } else if (state.selected !== before.selected) {
         grid.refresh();
         drawFoot();
