@@ -6,13 +6,14 @@
 //
 // With a small batch there are few tiles and K is long (7x7 pixels, 512 channels: 8 tiles of 64 x 64, 72 steps of K), so the
 // blocks of a cluster share a tile: each sums up a part of K, leaves its sums in its shared memory, and finishes a part of the
-// tile by adding up what the others have there, in a fixed order. That takes two barriers of a quarter of a microsecond, where
-// sums that pass through memory take a second kernel.
+// tile by adding up what the others have there, in a fixed order. That takes two barriers of a quarter of a microsecond, and a
+// microsecond for each 20 KB of a tile. Sums that pass through memory take a second kernel, which is as fast: both are tactics.
 //
 // All of a block's first weights are on their way before the kernel in front has ended; at batch 1 those are all that there
 // are. Floors of a 3x3 convolution of ResNet-50: 0.3 us at batch 1 (its bytes), 9.4 us at batch 32 (790 TFLOP/s).
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include "backend/cuda/codegen_hopper.h"
 #include "backend/cuda/device.h"
@@ -32,6 +33,8 @@ constexpr int kStep = 64;  // channels of a step of K: a pixel of a tile is 128 
 
 struct Variant {
   int groups = 1, bn = 64, resident = 1, splits = 1;
+  bool shares =
+      false;  // the blocks that split K share a tile as a cluster; else a second kernel adds up what they stored
 
   int rows() const { return 64 * groups; }
   int consumers() const { return 128 * groups; }
@@ -54,15 +57,17 @@ struct Variant {
 
 std::string variant_name(const Variant& v) {
   return "cuda_wgmma_conv_" + std::to_string(v.rows()) + "x" + std::to_string(v.bn) + "_c" +
-         std::to_string(v.resident) + "_k" + std::to_string(v.splits);
+         std::to_string(v.resident) + (v.shares ? "_k" : "_s") + std::to_string(v.splits);
 }
 
 Variant parse_variant(const std::string& name) {
   Variant v;
   int rows = 0;
-  const int read =
-      std::sscanf(name.c_str(), "cuda_wgmma_conv_%dx%d_c%d_k%d", &rows, &v.bn, &v.resident, &v.splits);
-  check(read == 4 && rows % 64 == 0, "not a tactic of this family: " + name);
+  char kind = 0;
+  const int read = std::sscanf(name.c_str(), "cuda_wgmma_conv_%dx%d_c%d_%c%d", &rows, &v.bn, &v.resident,
+                               &kind, &v.splits);
+  check(read == 5 && rows % 64 == 0, "not a tactic of this family: " + name);
+  v.shares = kind == 'k';
   v.groups = rows / 64;
   return v;
 }
@@ -80,14 +85,18 @@ double estimate(const Variant& v, double m, double n, double all_steps) {
   const double steps = std::ceil(all_steps / v.splits);
   const double product = v.rows() * v.bn * 128.0 / 6.0e6, copies = v.stage_bytes() / 60.0e3;
   const double each = std::max(product, copies), latency = 0.8 / v.stages(static_cast<int64_t>(all_steps));
-  const double epilogue = v.rows() * v.bn / 25.0e3 / v.splits + (v.splits > 1 ? 0.7 : 0.0);
+  // Blocks read each other's memory at 20 GB/s; a second kernel takes a microsecond.
+  const double sum = v.splits == 1 ? 0.0
+                     : v.shares    ? 1.0 + v.rows() * v.bn * 4 / 20.0e3
+                                   : 1.1 + v.splits * m * n * 8 / 5.0e6;
+  const double epilogue = v.rows() * v.bn / 25.0e3;
   const double waves = std::floor(blocks / (132.0 * v.resident));
   const double rest = std::ceil((blocks - waves * 132 * v.resident) / 132);
   const auto wave = [&](double together) {
     if (together == 0) return 0.0;
     return 1.0 + steps * std::max(latency, together * each) + epilogue * (together > 1 ? 1.3 : 1.0);
   };
-  return 1.0 + waves * wave(v.resident) + wave(rest);
+  return 1.0 + waves * wave(v.resident) + wave(rest) + sum;
 }
 
 std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, const Tactic& tactic) {
@@ -101,18 +110,18 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, co
   for (const int groups : {1, 2, 3})
     for (const int bn : {32, 64, 96, 128, 192, 256})
       for (const int resident : {1, 2, 3})
-        for (const int splits : {1, 2, 4, 8}) {
-          const Variant v{groups, bn, resident, splits};
+        for (const int kind : {1, 2, 4, 8, -2, -3, -4, -6, -8}) {
+          const Variant v{groups, bn, resident, std::abs(kind), kind > 1};
+          const int splits = v.splits;
           const double tiles = std::ceil(m / v.rows()) * std::ceil(n / bn), blocks = tiles * splits;
-          if (plain && splits == 1) continue;  // codegen_wgmma.cpp has these
-          if (!v.fits(steps) || splits > steps || (splits > 1 && !vectors) ||
+          if (plain && !v.shares && (splits > 1 || bn > 64)) continue;  // codegen_wgmma.cpp has these
+          if (v.shares && bn > 32 * splits) continue;  // more than four vectors for each thread
+          if (!v.fits(steps) || splits > steps || (v.shares && !vectors) ||
               (splits > 1 && blocks > 132.0 * resident))
             continue;
           if (bn >= 2 * n && bn > 32) continue;
-          // One that fits more blocks than there are is another only when it is smaller.
-          const Variant less{groups, bn, resident - 1, splits};
-          if (resident > 1 && blocks <= 132 * (resident - 1) && v.stages(steps) == less.stages(steps))
-            continue;
+          // One that fits more blocks than there are is only smaller, so that the next kernel's blocks find a place beside it.
+          if (blocks <= 132 * (resident - 1) && (resident < 3 || splits > 1)) continue;
           timed.emplace_back(estimate(v, m, n, static_cast<double>(steps)), v);
         }
   return most_promising(std::move(timed));
@@ -188,8 +197,7 @@ if (++s == STAGES) { s = 0; parity ^= 1; }
 return;
 })";
 
-constexpr std::string_view kProducts = R"(wait_for_previous_kernel();
-float sum[BN / 2] = {};
+constexpr std::string_view kProducts = R"(float sum[BN / 2] = {};
 for (int i = 0, s = 0, parity = 0; i < tiles; ++i) {
 barrier_wait(full + s, parity);
 const u64 a = tile_operand(base + s * STAGE + warp / 4 * 8192), b = tile_operand(base + s * STAGE + ROWS * 128);
@@ -204,63 +212,46 @@ if (++s == STAGES) { s = 0; parity ^= 1; }
 }
 multiply_wait<0>();
 multiply_done(sum);
-meet_first<128 * GROUPS>();
-// The tile as rows, sixteen for each warp; the pitch keeps rows in different banks.
-float* tile = (float*)base;
-float* strip = tile + warp * 16 * (BN + 8);
-#pragma unroll
-for (int j = 0; j < BN / 8; ++j)
-#pragma unroll
-for (int h = 0; h < 2; ++h) {
-uint2 pair;
-pair.x = __float_as_uint(sum[4 * j + 2 * h]);
-pair.y = __float_as_uint(sum[4 * j + 2 * h + 1]);
-*(uint2*)(strip + (lane / 4 + 8 * h) * (BN + 8) + 8 * j + lane % 4 * 2) = pair;
-}
 )";
 
-// A warp's own rows; several vectors at a time, whose operands are loaded before the first of them is stored (a load behind a
-// store that may alias waits for it).
-constexpr std::string_view kOwnRows = R"(__syncwarp();
-constexpr int TURNS = 16 * (BN / V) / 32, TOGETHER = TURNS % 4 == 0 ? 4 : TURNS % 3 == 0 ? 3 : TURNS % 2 == 0 ? 2 : 1;
-for (int turn = 0; turn < TURNS; turn += TOGETHER) {
-idx at[TOGETHER];
-float v[TOGETHER][V];
-#pragma unroll
-for (int u = 0; u < TOGETHER; ++u) {
-const int i = (turn + u) * 32 + lane, row = i / (BN / V), column = i % (BN / V) * V;
-load(strip + row * (BN + 8) + column, v[u]);
-at[u] = place(row0 + warp * 16 + row, column0 + column);
-finish(at[u] < 0 ? 0 : at[u], at[u] < 0 ? 0 : column0 + column, v[u]);
-}
-#pragma unroll
-for (int u = 0; u < TOGETHER; ++u)
-if (at[u] >= 0) store(RESULT + at[u], v[u]);
+constexpr std::string_view kParts = R"(__syncwarp();
+#pragma unroll 4
+for (int i = lane; i < 16 * (BN / V); i += 32) {
+const int row = i / (BN / V), column = i % (BN / V) * V;
+float v[V];
+load(strip + row * (BN + 8) + column, v);
+result(pixel(warp * 16 + row), column0 + column, v);
 })";
 
 // A part of the tile, summed up over the blocks of the cluster, the first block's part first. Nobody leaves before all have read.
+constexpr std::string_view kFetchShare =
+    R"(constexpr int SHARE = ROWS * (BN / V) / SPLITS, TURNS = (SHARE + 128 * GROUPS - 1) / (128 * GROUPS);
+idx at[TURNS];
+Operands operands[TURNS];
+#pragma unroll
+for (int u = 0; u < TURNS; ++u) {
+const int i = u * 128 * GROUPS + threadIdx.x, e = split * SHARE + (i < SHARE ? i : 0);
+const idx column = column0 + e % (BN / V) * V;
+at[u] = i < SHARE ? place(pixel(e / (BN / V)), column) : -1;
+fetch(at[u] < 0 ? 0 : at[u], at[u] < 0 ? 0 : column, operands[u]);
+}
+)";
 constexpr std::string_view kShare = R"(cluster_arrive();
 cluster_wait();
-constexpr int SHARE = ROWS * (BN / V) / SPLITS, TURNS = (SHARE + 128 * GROUPS - 1) / (128 * GROUPS);
-idx at[TURNS];
 float v[TURNS][V];
 #pragma unroll
 for (int u = 0; u < TURNS; ++u) {
 const int i = u * 128 * GROUPS + threadIdx.x, e = split * SHARE + (i < SHARE ? i : 0), row = e / (BN / V), column = e % (BN / V) * V;
-at[u] = i < SHARE ? place(row0 + row, column0 + column) : -1;
-#pragma unroll
-for (int q = 0; q < V; q += 4) {
 float part[SPLITS][4];
 #pragma unroll
-for (int s = 0; s < SPLITS; ++s) load_shared_of(s, tile + row * (BN + 8) + column + q, part[s]);
+for (int s = 0; s < SPLITS; ++s) load_shared_of(s, tile + row * (BN + 8) + column, part[s]);
 #pragma unroll
 for (int j = 0; j < 4; ++j) {
-v[u][q + j] = part[0][j];
+v[u][j] = part[0][j];
 #pragma unroll
-for (int s = 1; s < SPLITS; ++s) v[u][q + j] += part[s][j];
+for (int s = 1; s < SPLITS; ++s) v[u][j] += part[s][j];
 }
-}
-finish(at[u] < 0 ? 0 : at[u], at[u] < 0 ? 0 : column0 + column, v[u]);
+apply(operands[u], v[u]);
 }
 cluster_arrive();
 #pragma unroll
@@ -274,7 +265,7 @@ void begin_tile(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& p
   const int64_t steps = steps_of(p), pieces = (p.channels.value() + kStep - 1) / kStep;
   const ImplicitGemm::Axis &h = p.axes[0], &w = p.axes[1];
   b.kernel().grid = {tiles_m * tiles_n, 1, Dim(v.splits)};
-  b.kernel().cluster = v.splits;
+  b.kernel().cluster = v.shares ? v.splits : 1;
   const TensorView pixels{
       .type = p.type,
       .extents = {p.channels, w.in, h.in, input_shape(query, 0)[0]},
@@ -328,9 +319,10 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
   const int64_t steps = steps_of(p);
   KernelBuilder b = start_kernel(query, "wgmma_conv", tactic.outputs[0].dtype);
   b.hardware(hopper_primitives(p.type, v.bn));
-  GemmWriter writer(b, query, tactic, p, v.consumers() + 32, v.rows(), v.bn, kStep, 1);
-  // Vectors so wide that every thread has one.
-  const int width = result_vector(query, tactic, p, v.splits > 1 && v.bn < 16 * v.splits ? 4 : 8, 1);
+  const int parts = v.shares ? 1 : v.splits;  // in memory
+  GemmWriter writer(b, query, tactic, p, v.consumers() + 32, v.rows(), v.bn, kStep, parts);
+  // What threads side by side read of another block's memory should lie side by side.
+  const int width = result_vector(query, tactic, p, v.shares ? 4 : 8, parts);
   const int stages = v.stages(steps);
   const int staged = std::max(stages * v.stage_bytes(), v.strip_bytes());
   b.kernel().threads = v.consumers() + 32;
@@ -344,11 +336,23 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
            ";\n#define MULTIPLY multiply_tile_" + (p.type == DType::Float16 ? "f16" : "bf16"));
   begin_tile(b, query, p, v);
   b.line(kProduce);
-  writer.result_in_place(width);
+  if (parts > 1)
+    writer.result(width);
+  else
+    writer.result_in_place(width);
+  b.line("const auto pixel = [&](int row) -> idx { return row0 + row; };");
+  b.line("constexpr bool EARLY = " + std::string(v.resident <= 2 && v.bn <= 64 ? "true" : "false") +
+         ";\nwait_for_previous_kernel();");
+  if (parts == 1) b.line(v.shares ? kFetchShare : fetch_own_rows());
   b.line(kProducts);
-  b.line("#define RESULT " + b.output(0, tactic.outputs[0].dtype));
-  b.line(v.splits > 1 ? kShare : kOwnRows);
+  b.line(tile_to_shared());
+  if (parts == 1) b.line("#define RESULT " + b.output(0, tactic.outputs[0].dtype));
+  b.line(parts > 1 ? kParts : v.shares ? kShare : store_own_rows());
   LayerSource source{.kernels = {b.finish()}};
+  if (parts > 1) {
+    source.kernels.push_back(GemmWriter::sum_kernel(query, tactic, p, parts));
+    source.scratch_bytes = GemmWriter::scratch_bytes(query, parts);
+  }
   const Tensor weights = query.graph.value(query.layer().inputs[1]).constant;
   source.blocks["w"] = [op = query.layer().op, weights, type = p.type] {
     return pack_gemm_weights(op, weights, type, kStep);

@@ -56,6 +56,8 @@ DEV void load_shared_of(int rank, const float* own, float (&x)[4]) {
 DEV void prefetch_map(const TensorMap* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 // The first `threads` threads of the block meet.
 template <int threads> DEV void meet_first() { asm volatile("bar.sync 1, %0;" ::"n"(threads) : "memory"); }
+// What this thread stored to shared memory, for products; a barrier has to follow.
+DEV void stored_before_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // Describes a tile in shared memory, rows of 128 swizzled bytes; + 2 is 16 elements further along the rows.
 DEV u64 tile_operand(const void* tile) {
   return (u64)((shared_address(tile) & 0x3ffff) >> 4) | (u64)1 << 16 | (u64)64 << 32 | (u64)1 << 62;
@@ -121,6 +123,77 @@ std::string hopper_rows_primitive(DType type, int n) {
          "0;\\nwgmma.mma_async.sync.aligned.m64n" +
          std::to_string(n) + "k16.f32." + kind + "." + kind + " {" + d.registers + "}, {" + a +
          ", p, 1, 1, 1;\\n}\" : " + d.operands +
+         " : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n";
+}
+
+std::string_view tile_to_shared() {
+  return R"(meet_first<128 * GROUPS>();
+// The tile as rows, sixteen for each warp; the pitch keeps rows in different banks.
+float* tile = (float*)base;
+float* strip = tile + warp * 16 * (BN + 8);
+#pragma unroll
+for (int j = 0; j < BN / 8; ++j)
+#pragma unroll
+for (int h = 0; h < 2; ++h) {
+uint2 pair;
+pair.x = __float_as_uint(sum[4 * j + 2 * h]);
+pair.y = __float_as_uint(sum[4 * j + 2 * h + 1]);
+*(uint2*)(strip + (lane / 4 + 8 * h) * (BN + 8) + 8 * j + lane % 4 * 2) = pair;
+}
+)";
+}
+
+std::string_view fetch_own_rows() {
+  return R"(constexpr int TURNS = 16 * (BN / V) / 32, TOGETHER = TURNS % 4 == 0 ? 4 : TURNS % 3 == 0 ? 3 : TURNS % 2 == 0 ? 2 : 1;
+idx at[TOGETHER];
+Operands operands[TOGETHER];
+const auto fetch_turn = [&](int turn) {
+#pragma unroll
+for (int u = 0; u < TOGETHER; ++u) {
+const int i = (turn + u) * 32 + lane;
+const idx column = column0 + i % (BN / V) * V;
+at[u] = place(pixel(warp * 16 + i / (BN / V)), column);
+fetch(at[u] < 0 ? 0 : at[u], at[u] < 0 ? 0 : column, operands[u]);
+}
+};
+if constexpr (EARLY) fetch_turn(0);
+)";
+}
+
+std::string_view store_own_rows() {
+  return R"(__syncwarp();
+for (int turn = 0; turn < TURNS; turn += TOGETHER) {
+if (!EARLY || turn > 0) fetch_turn(turn);
+float v[TOGETHER][V];
+#pragma unroll
+for (int u = 0; u < TOGETHER; ++u) {
+const int i = (turn + u) * 32 + lane;
+load(strip + i / (BN / V) * (BN + 8) + i % (BN / V) * V, v[u]);
+apply(operands[u], v[u]);
+}
+#pragma unroll
+for (int u = 0; u < TOGETHER; ++u)
+if (at[u] >= 0) store(RESULT + at[u], v[u]);
+})";
+}
+
+std::string hopper_primitives() {
+  return std::string(kCopies);
+}
+
+std::string hopper_kept_primitive(DType type, int n) {
+  const std::string kind = kind_of(type);
+  const Accumulators d(n);
+  std::string a;
+  for (int i = 0; i < 4; ++i) a += (i ? ", %" : "%") + std::to_string(n / 2 + i);
+  return "// The same with a in registers: a thread has its two rows in a[h] and a[2 + h], columns t % 4 * 2 "
+         "+ e and "
+         "8\n// further on.\nDEV void multiply_kept_" +
+         kind + "(float (&d)[" + std::to_string(n / 2) +
+         "], const u32 (&a)[4], u64 b) {\nasm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, 1, "
+         "0;\\nwgmma.mma_async.sync.aligned.m64n" +
+         std::to_string(n) + "k16.f32." + kind + "." + kind + " {" + d.registers + "}, {" + a + "}, %" +
+         std::to_string(n / 2 + 4) + ", p, 1, 1, 0;\\n}\" : " + d.operands +
          " : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n";
 }
 

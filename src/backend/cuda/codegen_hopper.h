@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "ir/dtype.h"
 
@@ -16,5 +17,18 @@ std::string hopper_primitives(DType type, int n);
 // Behind those, for a left operand in registers and a right one whose rows are K: multiply_rows_f16 or _bf16(float (&d)[n / 2],
 // const u32 (&a)[4], b), n = 64.
 std::string hopper_rows_primitive(DType type, int n);
+// Behind those: multiply_kept_f16 or _bf16(d, a, b), for a left operand in registers.
+std::string hopper_kept_primitive(DType type, int n);
+// Copies, barriers and clusters alone.
+std::string hopper_primitives();
+
+// What becomes of the sums of GROUPS warpgroups, each 64 rows of BN columns in `sum`. First `tile`, in shared memory from `base`
+// on: the rows of all, BN + 8 floats apart.
+std::string_view tile_to_shared();
+// Then each warp stores its own rows through place(pixel(row), column) and GemmWriter's fetch() and apply(), V columns at a time
+// and several such vectors together: their operands are loaded before the first is stored (a load behind a store that may alias
+// waits for it), the first ones where fetch_own_rows() stands when EARLY is set: in front of the products.
+std::string_view fetch_own_rows();
+std::string_view store_own_rows();
 
 }  // namespace lathe::cuda

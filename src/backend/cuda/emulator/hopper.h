@@ -68,6 +68,7 @@ inline void barrier_wait(u64* b, u32 parity) {
   while (emulator::barrier(b).phase == parity) emulator::yield();
 }
 inline void stored_before_copies() {}
+inline void stored_before_products() {}
 inline void prefetch_map(const TensorMap*) {}
 inline void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, u64* b) {
   const size_t start = shared_address(to);
@@ -99,8 +100,8 @@ inline void copy_windows(void* to, const TensorMap* map, int channel, int x, int
       u16 value = 0;
       if (inside)
         memcpy(&value,
-               map->base +
-                   2 * (channel + i + px * map->strides[1] + py * map->strides[2] + image * map->strides[3]),
+               map->base + 2 * (channel + i + px * map->strides[1] + py * map->strides[2] +
+                                image * map->strides[3]),
                2);
       memcpy(emulator::swizzled(start + static_cast<size_t>(pixel * map->box[0] + i) * 2), &value, 2);
     }
@@ -125,6 +126,10 @@ inline void cluster_wait() {
   }
 }
 inline void load_shared_of(int rank, const float* own, float (&x)[4]) {
+  if (shared_address(own) % 16 != 0) {
+    fprintf(stderr, "16 bytes are loaded from shared memory at %u\n", shared_address(own));
+    abort();
+  }
   memcpy(x, emulator::shared_memories[rank] + shared_address(own), 16);
 }
 template <int threads>
@@ -204,4 +209,35 @@ inline void multiply_rows_f16(float (&d)[N], const u32 (&a)[4], u64 b) {
 template <int N>
 inline void multiply_rows_bf16(float (&d)[N], const u32 (&a)[4], u64 b) {
   multiply_rows(d, a, b, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); });
+}
+// The left operand as above, the right one a tile whose rows are columns of the result.
+template <int N, class Widen>
+inline void multiply_kept(float (&d)[N], const u32 (&a)[4], u64 b, Widen widen16) {
+  struct Rows {
+    u32 a[4];
+  } mine = {{a[0], a[1], a[2], a[3]}};
+  emulator::put(mine);
+  const int l = emulator::lane();
+  float rows[2][16];
+  for (int h = 0; h < 2; ++h)
+    for (int k = 0; k < 16; ++k)
+      rows[h][k] = widen16(
+          static_cast<u16>(emulator::get<Rows>(l / 4 * 4 + k % 8 / 2).a[k / 8 * 2 + h] >> 16 * (k % 2)));
+  emulator::warp_meet();
+  for (int j = 0; j < N / 4; ++j)
+    for (int e = 0; e < 2; ++e)
+      for (int k = 0; k < 16; ++k) {
+        u16 x;
+        memcpy(&x,
+               emulator::swizzled((b << 4) + static_cast<size_t>((8 * j + l % 4 * 2 + e) * 128 + k * 2)), 2);
+        for (int h = 0; h < 2; ++h) d[4 * j + 2 * h + e] += rows[h][k] * widen16(x);
+      }
+}
+template <int N>
+inline void multiply_kept_f16(float (&d)[N], const u32 (&a)[4], u64 b) {
+  multiply_kept(d, a, b, [](u16 x) { return f16_to_f32(x); });
+}
+template <int N>
+inline void multiply_kept_bf16(float (&d)[N], const u32 (&a)[4], u64 b) {
+  multiply_kept(d, a, b, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); });
 }
