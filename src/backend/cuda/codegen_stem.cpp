@@ -6,12 +6,15 @@
 //
 // K runs over channels, rows of the window and, inside, its columns, padded to 4 or 8 and shifted so that windows begin at even
 // columns. A block keeps the rows of the image that its windows see in shared memory as 16-bit pairs: two neighbouring operands
-// of the tensor cores (mma.sync) are then one word, windows side by side are one word apart, and a warp's 32 words lie in
-// different banks or are the same. A pad that meets an infinite pixel gives NaN (0 * inf) one column further than the window.
+// of the tensor cores are then one word, windows side by side are one word apart, and a warp's 32 words lie in different banks
+// or are the same. So warps gather their pixels in registers and multiply them (wgmma) with weights in shared memory. A pad that
+// meets an infinite pixel gives NaN (0 * inf) one column further than the window.
 //
-// ResNet-50's (7x7, 3 to 64 channels): bytes give 15 us at batch 32, the 9 GFLOP with pads 18 us at the 500 TFLOP/s of mma.sync.
+// ResNet-50's (7x7, 3 to 64 channels): bytes give 15 us at batch 32, the 9 GFLOP with pads 12 us.
 #include <cstdio>
 
+#include "backend/cuda/codegen_hopper.h"
+#include "backend/cuda/device.h"
 #include "backend/cuda/generated_layer.h"
 #include "backend/cuda/implicit_gemm.h"
 #include "base/error.h"
@@ -55,20 +58,24 @@ Support describe(const LayerQuery& query, const Tactic& tactic, Stem& s, Implici
   if (s.w.kernel + s.shift > 8 || s.h.kernel > 16)
     return Support::no("windows of more than 8 columns or 16 rows");
   s.columns = s.w.kernel + s.shift > 4 ? 8 : 4;
+  if (result_vector(query, tactic, p, 2, 1) < 2) return Support::no("an odd number of channels");
   return {};
 }
 
 struct Variant {
-  int rows = 1;   // of the result, for each block
-  int warps = 8;  // 16 columns each
+  int rows = 1;    // of the result, for each block
+  int tiles = 8;   // of a row, sixteen pixels each
+  int groups = 1;  // of four warps, which compute four tiles at a time
 
   static Variant parse(const std::string& name) {
     Variant v;
-    check(std::sscanf(name.c_str(), "cuda_stem_%dx%d", &v.rows, &v.warps) == 2,
+    check(std::sscanf(name.c_str(), "cuda_stem_%dx%d_g%d", &v.rows, &v.tiles, &v.groups) == 3,
           "not a tactic of this family: " + name);
     return v;
   }
-  std::string name() const { return "cuda_stem_" + std::to_string(rows) + "x" + std::to_string(warps); }
+  std::string name() const {
+    return "cuda_stem_" + std::to_string(rows) + "x" + std::to_string(tiles) + "_g" + std::to_string(groups);
+  }
 };
 
 std::vector<Tactic> list(const LayerQuery& query) {
@@ -93,18 +100,18 @@ std::vector<Tactic> list(const LayerQuery& query) {
       tactics.push_back(std::move(base));
       continue;
     }
-    // Warps whose columns waste least of a row; blocks of more rows where there are enough of them.
-    int warps = 8;
+    // Tiles that waste least of a row; blocks of more rows where there are enough of them.
+    int in_row = 8;
     if (s.w.out.is_constant()) {
       const int64_t tiles = (s.w.out.value() + 15) / 16, blocks = (tiles + 7) / 8;
-      warps = static_cast<int>((tiles + blocks - 1) / blocks);
+      in_row = static_cast<int>((tiles + blocks - 1) / blocks);
     }
-    const GemmSizes sizes = sizes_at_opt(p, query);
-    std::vector<int> rows = {1, 2, 4};
-    if (sizes.m / 16 / warps > 4 * 132) rows = {4, 2, 1};
-    for (const int r : rows) {
+    std::vector<Variant> variants = {
+        {1, in_row, 1}, {2, in_row, 2}, {1, in_row, 2}, {4, in_row, 2}, {4, in_row, 1}};
+    if (sizes_at_opt(p, query).m / 16 / in_row > 4 * 132) std::reverse(variants.begin(), variants.end());
+    for (const Variant& v : variants) {
       Tactic t = base;
-      t.name = Variant{r, warps}.name();
+      t.name = v.name();
       t.id = hash_text(t.name);
       tactics.push_back(std::move(t));
     }
@@ -112,102 +119,123 @@ std::vector<Tactic> list(const LayerQuery& query) {
   return tactics;
 }
 
-// [channels of the result][channel, row, column of the padded window], K padded with zeros.
-std::vector<std::byte> pack_stem(const Tensor& weights, const Stem& s, DType type) {
+// Channels of the result that a block computes, and bytes of their weights in shared memory.
+int64_t columns_of_block(int64_t n) {
+  return std::min<int64_t>(64, (n + 7) / 8 * 8);
+}
+int64_t weight_bytes(const Stem& s, int64_t bn) {
+  return (s.k() + 63) / 64 * bn * 128;
+}
+
+// As a block has them in shared memory: for each 64 of K (channel, row, column of the padded window) a tile of rows of 128
+// swizzled bytes, one for each channel of the result.
+std::vector<std::byte> pack_stem(const Tensor& weights, const Stem& s, int64_t bn, DType type) {
   const std::vector<double> w = weights.to_doubles();
-  const auto k = static_cast<size_t>(s.k()), rows = static_cast<size_t>(s.rows()),
-             columns = static_cast<size_t>(s.columns), width = static_cast<size_t>(s.w.kernel),
-             shift = static_cast<size_t>(s.shift);
-  const size_t n = w.size() / (rows * width);
-  std::vector<double> packed(n * k, 0.0);
-  for (size_t o = 0; o < n; ++o)
-    for (size_t r = 0; r < rows; ++r)
-      for (size_t c = 0; c < width; ++c)
-        packed[o * k + r * columns + c + shift] = w[(o * rows + r) * width + c];
+  const int64_t rows = s.rows(), width = s.w.kernel, n = static_cast<int64_t>(w.size()) / (rows * width);
+  const int64_t block = weight_bytes(s, bn) / 2, blocks = (n + bn - 1) / bn;
+  std::vector<double> packed(static_cast<size_t>(blocks * block), 0.0);
+  for (int64_t o = 0; o < n; ++o)
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < width; ++c) {
+        const int64_t k = r * s.columns + c + s.shift, own = o % bn;
+        const int64_t at = o / bn * block + k / 64 * bn * 64 + own * 64 + ((k % 64) ^ (own % 8 * 8));
+        packed[static_cast<size_t>(at)] = w[static_cast<size_t>((o * rows + r) * width + c)];
+      }
   const Tensor t = Tensor::from_doubles(type, {static_cast<int64_t>(packed.size())}, packed);
   return {t.bytes().begin(), t.bytes().end()};
 }
 
 constexpr std::string_view kLoad = R"(const idx n0 = blockIdx.y * BN;
-T* bs = (T*)shared_memory();
-u32* xs = (u32*)(bs + BN * BP);
-const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, m = lane / 8, g = lane / 4, t = lane % 4;
-for (int i = threadIdx.x; i < BN * (KP / 8); i += THREADS) {
-const int row = i / (KP / 8), column = i % (KP / 8) * 8;
-const bool valid = n0 + row < N;
-copy_async(bs + row * BP + column, WEIGHTS + (valid ? (n0 + row) * KP + column : 0), valid ? 16 : 0);
-}
+char* base = shared_memory();
+base += (1024 - shared_address(base) % 1024) % 1024;
+u32* xs = (u32*)(base + WEIGHT_BYTES);
+const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+for (int i = threadIdx.x; i < WEIGHT_BYTES / 16; i += THREADS) copy_async(base + i * 16, (const char*)WEIGHTS + blockIdx.y * WEIGHT_BYTES + i * 16, 16);
 copy_commit();
 wait_for_previous_kernel();
-#pragma unroll 4
-for (int i = threadIdx.x; i < CHANNELS * ROWS_IN * WORDS; i += THREADS) {
-const int row = i / WORDS;
+// All loads are under way before the first is waited for.
+constexpr int LOADED = CHANNELS * ROWS_IN * WORDS, LOADS = (LOADED + THREADS - 1) / THREADS;
+float e[LOADS][2];
+#pragma unroll
+for (int u = 0; u < LOADS; ++u) {
+const int i = u * THREADS + threadIdx.x, row = i / WORDS;
 const idx y = y0 + row % ROWS_IN, x = x0 + i % WORDS * 2;
-float e[2] = {0.f, 0.f};
-if (y >= 0 && y < H) {
+const bool inside = i < LOADED && y >= 0 && y < H;
 const auto* from = IMAGE + ((image * CHANNELS + row / ROWS_IN) * H + y) * W + x;
 if constexpr (PAIRS) {
-if (x >= 0 && x < W) load(from, e);
+const bool both = inside && x >= 0 && x < W;
+load(both ? from : IMAGE, e[u]);
+if (!both) e[u][0] = e[u][1] = 0.f;
 } else {
-if (x >= 0 && x < W) e[0] = widen(from[0]);
-if (x + 1 >= 0 && x + 1 < W) e[1] = widen(from[1]);
+const bool first = inside && x >= 0 && x < W, second = inside && x + 1 >= 0 && x + 1 < W;
+e[u][0] = widen(first ? from[0] : IMAGE[0]);
+e[u][1] = widen(second ? from[1] : IMAGE[0]);
+if (!first) e[u][0] = 0.f;
+if (!second) e[u][1] = 0.f;
 }
 }
-xs[i] = PAIR(e[0], e[1]);
+#pragma unroll
+for (int u = 0; u < LOADS; ++u) {
+const int i = u * THREADS + threadIdx.x;
+if (i < LOADED) xs[i] = PAIR(e[u][0], e[u][1]);
 }
 copy_wait<0>();
+stored_before_products();
 __syncthreads();
 )";
 
-constexpr std::string_view kProducts = R"(float sum[TH][BN / 8][4] = {};
+constexpr std::string_view kProducts = R"(T* strip = (T*)(xs + (LOADED + 3) / 4 * 4) + warp * 16 * (BN + 8);
+Operands operands[BN / 8];
+if constexpr (!HAS_OPERANDS)
 #pragma unroll
-for (int s = 0; s < KP / 16; ++s) {
-u32 b[BN / 16][4];
+for (int c = 0; c < BN / 8; ++c) fetch(0, n0 + c * 8 + t * 2 < N ? n0 + c * 8 + t * 2 : 0, operands[c]);
+// Four tiles of sixteen pixels at a time, one for each warp of a group.
+for (int first = warp / 4 * 4; first < TH * TX; first += 4 * GROUPS) {
+const bool mine = first + warp % 4 < TH * TX;
+const int tile = mine ? first + warp % 4 : 0, h = tile / TX, column = tile % TX * 16;
+u32 a[KP / 16][4];
 #pragma unroll
-for (int c = 0; c < BN / 16; ++c) load_matrix(b[c], bs + (c * 16 + m / 2 * 8 + lane % 8) * BP + s * 16 + m % 2 * 8);
-// Where the two halves of this thread's operands begin for the block's first row; behind the last row weights are zero.
-int from[2];
+for (int s = 0; s < KP / 16; ++s)
 #pragma unroll
 for (int half = 0; half < 2; ++half) {
+// Behind the last row weights are zero.
 const int k = s * 16 + half * 8 + t * 2, row = k / KW < KROWS ? k / KW : 0;
-from[half] = (row / KH * ROWS_IN + row % KH) * WORDS + warp * 16 + g + k % KW / 2;
+const u32* x = xs + (row / KH * ROWS_IN + row % KH + h * SH) * WORDS + column + g + k % KW / 2;
+a[s][2 * half] = x[0];
+a[s][2 * half + 1] = x[8];
 }
+float sum[BN / 2] = {};
+multiply_begin();
 #pragma unroll
-for (int h = 0; h < TH; ++h) {
-u32 a[4];
+for (int s = 0; s < KP / 16; ++s) MULTIPLY(sum, a[s], tile_operand(base + s / 4 * BN * 128) + s % 4 * 2);
+multiply_commit();
+multiply_wait<0>();
+multiply_done(sum);
+// Through shared memory, so that whole vectors of channels are stored.
+const idx oy = oy0 + h;
 #pragma unroll
-for (int half = 0; half < 2; ++half) {
-const u32* x = xs + from[half] + h * SH * WORDS;
-a[2 * half] = x[0];
-a[2 * half + 1] = x[8];
+for (int r = 0; r < 2; ++r) {
+const idx ox = ox0 + column + g + 8 * r;
+const bool inside = mine && oy < OH && ox < OW;
+#pragma unroll
+for (int c = 0; c < BN / 8; ++c) {
+float v[2] = {sum[4 * c + 2 * r], sum[4 * c + 2 * r + 1]};
+if constexpr (HAS_OPERANDS) {
+const idx at = inside ? place((image * OH + oy) * OW + ox, n0 + c * 8 + t * 2) : -1;
+fetch(at < 0 ? 0 : at, at < 0 ? 0 : n0 + c * 8 + t * 2, operands[c]);
 }
-#pragma unroll
-for (int c = 0; c < BN / 16; ++c) {
-MULTIPLY(sum[h][2 * c], a, b[c][0], b[c][1]);
-MULTIPLY(sum[h][2 * c + 1], a, b[c][2], b[c][3]);
+apply(operands[c], v);
+*(u32*)(strip + (g + 8 * r) * (BN + 8) + c * 8 + t * 2) = PAIR(v[0], v[1]);
 }
 }
-}
-// Sixteen pixels of the warp at a time, turned into vectors of channels.
-float* strip = (float*)(xs + (CHANNELS * ROWS_IN * WORDS + 3) / 4 * 4) + warp * 16 * (BN + 4);
-#pragma unroll
-for (int h = 0; h < TH; ++h) {
-#pragma unroll
-for (int c = 0; c < BN / 8; ++c)
-#pragma unroll
-for (int e = 0; e < 4; ++e) strip[(g + e / 2 * 8) * (BN + 4) + c * 8 + t * 2 + e % 2] = sum[h][c][e];
 __syncwarp();
-#pragma unroll 4
-for (int i = lane; i < 16 * BN / V; i += 32) {
-const int row = i / (BN / V), column = i % (BN / V) * V;
-const idx oy = oy0 + h, ox = ox0 + warp * 16 + row;
-if (oy >= OH || ox >= OW) continue;
-const idx at = place((image * OH + oy) * OW + ox, n0 + column);
-if (at < 0) continue;
-float v[V];
-load(strip + row * (BN + 4) + column, v);
-finish(at, n0 + column, v);
-store(RESULT + at, v);
+#pragma unroll
+for (int i = lane; i < 16 * (BN / V); i += 32) {
+const int row = i / (BN / V), channel = i % (BN / V) * V;
+const idx ox = ox0 + column + row, at = mine && oy < OH && ox < OW ? place((image * OH + oy) * OW + ox, n0 + channel) : -1;
+u32 w[V / 2];
+load_words(strip + row * (BN + 8) + channel, w);
+if (at >= 0) store_words(RESULT + at, w);
 }
 __syncwarp();
 })";
@@ -219,37 +247,40 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
   const Support support = describe(query, tactic, s, p);
   check(support.ok, "a refused convolution is generated: " + support.reason);
   const DType type = tactic.outputs[0].dtype;
-  const int64_t n = p.n.value(), bn = std::min<int64_t>(64, (n + 15) / 16 * 16);
-  const int64_t rows_in = (v.rows - 1) * s.h.stride + s.h.kernel, words = 16 * v.warps + 4;
+  const int64_t n = p.n.value(), bn = columns_of_block(n), rows_in = (v.rows - 1) * s.h.stride + s.h.kernel,
+                words = 16 * v.tiles + 4, threads = 128 * v.groups, weights = weight_bytes(s, bn);
   KernelBuilder b = start_kernel(query, "stem", type);
-  GemmWriter writer(b, query, tactic, p, 32 * v.warps, 16, 16, 16, 1);
-  const int width = result_vector(query, tactic, p, 8, 1);
-  b.kernel().threads = 32 * v.warps;
-  b.kernel().shared_bytes = static_cast<int>(
-      bn * (s.k() + 8) * 2 + (s.channels * rows_in * words + 3) / 4 * 16 + v.warps * 16 * (bn + 4) * 4);
+  b.hardware(hopper_primitives() + hopper_kept_primitive(type, static_cast<int>(bn)));
+  GemmWriter writer(b, query, tactic, p, static_cast<int>(threads), 16, 16, 16, 1);
+  b.kernel().threads = static_cast<int>(threads);
+  b.kernel().shared_bytes = static_cast<int>(1024 + weights + (s.channels * rows_in * words + 3) / 4 * 16 +
+                                             4 * v.groups * 16 * (bn + 8) * 2);
   b.waits_itself();
-  const Dim tiles_x = ceil_div(s.w.out, Dim(16 * v.warps)), tiles_y = ceil_div(s.h.out, Dim(v.rows));
+  const Dim tiles_x = ceil_div(s.w.out, Dim(16 * v.tiles)), tiles_y = ceil_div(s.h.out, Dim(v.rows));
   b.kernel().grid = {tiles_x * tiles_y * s.images, Dim((n + bn - 1) / bn), 1};
   const auto set = [&](const char* name, int64_t value) {
     b.global(std::string("constexpr int ") + name + " = " + std::to_string(value) + ";");
   };
-  set("THREADS", 32 * v.warps);
+  set("THREADS", threads);
+  set("GROUPS", v.groups);
   set("TH", v.rows);
+  set("TX", v.tiles);
   set("BN", bn);
   set("N", n);
-  set("V", width);
+  set("V", vector_width(8, {p.n}));
+  set("WEIGHT_BYTES", weights);
   set("CHANNELS", s.channels);
   set("KH", s.h.kernel);
   set("KW", s.columns);
   set("KROWS", s.rows());
   set("KP", s.k());
-  set("BP", s.k() + 8);
   set("SH", s.h.stride);
   set("ROWS_IN", rows_in);
   set("WORDS", words);
+  set("HAS_OPERANDS", query.layer().inputs.size() > query.layer().op_input_count());
   const bool f16 = type == DType::Float16;
-  b.global(std::string("typedef ") + std::string(storage_name(type)) + " T;\n#define MULTIPLY " +
-           (f16 ? "multiply_f16" : "multiply_bf16") + "\n#define PAIR " +
+  b.global(std::string("typedef ") + std::string(storage_name(type)) +
+           " T;\n#define MULTIPLY multiply_kept_" + (f16 ? "f16" : "bf16") + "\n#define PAIR " +
            (f16 ? "f32_to_f16x2" : "f32_to_bf16x2"));
   const std::string tx = b.number(tiles_x), ty = b.number(tiles_y);
   b.line("#define IMAGE " + b.input(0, tactic.inputs[0].dtype) + "\n#define WEIGHTS " +
@@ -257,23 +288,35 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
   b.line("constexpr bool PAIRS = " + std::string(divides(2, s.w.in) ? "true" : "false") + ";");
   b.line("const idx W = " + b.number(s.w.in) + ", H = " + b.number(s.h.in) + ", OW = " + b.number(s.w.out) +
          ", OH = " + b.number(s.h.out) + ";");
-  b.line("const idx ox0 = blockIdx.x % " + tx + " * " + std::to_string(16 * v.warps) +
+  b.line("const idx ox0 = blockIdx.x % " + tx + " * " + std::to_string(16 * v.tiles) +
          ", oy0 = blockIdx.x / " + tx + " % " + ty + " * TH, image = blockIdx.x / " + tx + " / " + ty +
          ", batch = 0;\nconst idx x0 = ox0 * 2 - " + std::to_string(s.w.pad_begin.value() + s.shift) +
          ", y0 = oy0 * SH - " + b.number(s.h.pad_begin) + ";");
-  writer.result_in_place(width);
+  writer.result_in_place(2);
   b.line(kLoad);
   b.line(kProducts);
   LayerSource source{.kernels = {b.finish()}};
-  const Tensor weights = query.graph.value(query.layer().inputs[1]).constant;
-  source.blocks["w"] = [weights, s, type] { return pack_stem(weights, s, type); };
+  const Tensor constant = query.graph.value(query.layer().inputs[1]).constant;
+  source.blocks["w"] = [constant, s, bn, type] { return pack_stem(constant, s, bn, type); };
   return source;
+}
+
+// Only where the instructions exist.
+std::vector<Tactic> list_on(const LayerQuery& query, const Device& device) {
+  const bool hopper = device.properties.major == 9 && device.properties.minor == 0;
+  return hopper ? list(query) : std::vector<Tactic>();
 }
 
 }  // namespace
 
 GeneratedFamily stem_family() {
   return {kRunner, list, generate};
+}
+
+TacticFamily stem_tactics() {
+  TacticFamily family = generated_tactics<stem_family>();
+  family.list = list_on;
+  return family;
 }
 
 }  // namespace lathe::cuda

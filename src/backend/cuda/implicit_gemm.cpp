@@ -398,8 +398,6 @@ void GemmWriter::result_in_place(int v) {
           (problem_.is_conv ? "row * " + length + " + batch * " + n + " + column"
                             : "(batch * " + m + " + row) * " + length + " + column") +
           ";\n};");
-  b_.line("const auto finish = [&](idx at, idx column, float (&v)[" + vs +
-          "]) {\nOperands o;\nfetch(at, column, o);\napply(o, v);\n};");
 }
 
 Dim GemmWriter::scratch_bytes(const LayerQuery& query, int splits) {

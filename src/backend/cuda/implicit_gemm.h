@@ -83,8 +83,8 @@ class GemmWriter {
   void prologue(int a_pitch, int b_pitch);
   // Defines result(row, column, v): bias and epilogue, or a partial sum when K is split.
   void result(int v);
-  // For several vectors at a time: place(row, column), where the result lies or -1 when there is none; bias and epilogue as
-  // Tail::emit_apply() has them; and finish(at, column, v), all of it for one vector.
+  // For several vectors at a time: place(row, column), where the result lies or -1 when there is none; and bias and epilogue as
+  // Tail::emit_apply() has them.
   void result_in_place(int v);
   // The kernel that adds up partial sums.
   static KernelSource sum_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& problem,

@@ -17,6 +17,7 @@ TacticFamily leading_wgmma_tactics();
 TacticFamily wgmma_tactics();
 TacticFamily wgmma_conv_tactics();
 TacticFamily attention_tactics();
+TacticFamily stem_tactics();
 TacticFamily reference_tactics();
 // Kernels of ours, generated:
 GeneratedFamily copy_family();
@@ -28,7 +29,6 @@ GeneratedFamily arg_reduce_family();
 GeneratedFamily group_norm_family();
 GeneratedFamily pool_family();
 GeneratedFamily depthwise_family();
-GeneratedFamily stem_family();
 GeneratedFamily gather_family();
 GeneratedFamily pad_family();
 GeneratedFamily resize_family();
@@ -39,7 +39,7 @@ std::vector<TacticFamily> tactic_families() {
   return {
       view_tactics(),
       generated_tactics<depthwise_family>(),
-      generated_tactics<stem_family>(),
+      stem_tactics(),
       leading_wgmma_tactics(),
       cublaslt_tactics(),
       wgmma_tactics(),
