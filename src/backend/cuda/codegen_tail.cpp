@@ -58,6 +58,19 @@ std::string step_text(const PointwiseStep& step, const std::vector<std::string>&
 
 }  // namespace
 
+std::string unary_function(const PointwiseProgram& program, const std::string& name) {
+  check(program.empty() || program.input_count == 1, "a function of one number has more operands");
+  const std::vector<DType> types = step_types(program, {DType::Float32});
+  std::vector<std::string> names = {"x"};
+  std::string text = "DEV float " + name + "(float x) {\n";
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    names.push_back("s" + std::to_string(i));
+    text += "const " + std::string(compute_name(types[i + 1])) + " " + names.back() + " = " +
+            step_text(program.steps[i], names, types, types[i + 1]) + ";\n";
+  }
+  return text + "return to_float(" + names.back() + ");\n}\n";
+}
+
 std::vector<size_t> storage_order(size_t rank, const Format& format) {
   std::vector<size_t> order;
   for (size_t i = 0; i < rank; ++i)

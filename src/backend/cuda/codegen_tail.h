@@ -93,6 +93,8 @@ class Tail {
   Walk walk_;  // strides per operand (empty for Value and Literal)
 };
 
+// A program of one operand as a device function on a float.
+std::string unary_function(const PointwiseProgram& program, const std::string& name);
 // The type in which a tactic wants a pointwise operand: Undefined for constants that are baked into the source.
 TensorType tail_operand_type(const Value& value, const Shape& result_shape, const TensorType& result);
 // No: an operation or type that no kernel computes.

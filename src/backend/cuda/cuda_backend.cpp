@@ -102,6 +102,12 @@ class CudaBackend final : public Backend {
             .check_whole_engines = true};
   }
 
+  // One kernel where blocks form clusters.
+  std::vector<std::string_view> own_operators() const override {
+    if (device_->properties.major < 9) return {};
+    return {SqueezeExcite::kName};
+  }
+
   std::unique_ptr<Program> compile(const ProgramSpec& spec) const override {
     return std::make_unique<ProgramHandle>(std::make_shared<CudaProgram>(spec, device_));
   }

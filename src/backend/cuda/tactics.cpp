@@ -18,6 +18,7 @@ TacticFamily wgmma_tactics();
 TacticFamily wgmma_conv_tactics();
 TacticFamily attention_tactics();
 TacticFamily stem_tactics();
+TacticFamily squeeze_excite_tactics();
 TacticFamily reference_tactics();
 // Kernels of ours, generated:
 GeneratedFamily copy_family();
@@ -44,6 +45,7 @@ std::vector<TacticFamily> tactic_families() {
       cublaslt_tactics(),
       wgmma_tactics(),
       wgmma_conv_tactics(),
+      squeeze_excite_tactics(),
       cudnn_conv_tactics(),
       generated_tactics<gemm_family>(),
       generated_tactics<copy_family>(),
