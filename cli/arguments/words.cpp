@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "arguments/words.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace lathe::cli {
@@ -23,6 +25,8 @@ CommandWords::CommandWords(const std::vector<std::string>& words, const std::vec
     } else if (contains(options, name)) {
       if (equals == std::string::npos && i + 1 == words.size()) throw_input_error(name + " needs a value");
       values_[name] = equals == std::string::npos ? words[++i] : word.substr(equals + 1);
+    } else if (contains(switches, name)) {
+      throw_input_error(fmt::format("{} takes no value: write {} alone", name, name));
     } else {
       std::string known;
       for (const auto& list : {options, switches}) {

@@ -47,6 +47,7 @@ def models(t):
     r = t.run("--onnx=tiny.onnx", "--device=0")
     t.expect(r, 1, [], ["re:Cannot find any available devices \\(GPUs\\)!.*"])
     t.check(not any("FAILED" in line for line in r.out), "a missing device prints FAILED", r)
+    t.expect(t.run("diff", "tiny.onnx", "tiny.engine", "--json=d.json", program="lathe"), 1, [], ["lathe: --json takes no value: write --json alone"])
     # Found through PATH the program knows its own folder, too, and what lies there.
     process = subprocess.run(["trtexec", "--onnx=tiny.onnx", "--device=0"], cwd=t.folder, capture_output=True, text=True,
                              env={**os.environ, "PATH": f"{t.bin}:{os.environ['PATH']}"})
