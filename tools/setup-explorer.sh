@@ -14,6 +14,10 @@ python=python3
 [ -x /usr/bin/python3 ] && python=/usr/bin/python3
 [ -x .venv-explorer/bin/pip ] || "$python" -m venv .venv-explorer || { echo "python3 -m venv failed: install python3-venv" >&2; exit 1; }
 echo "Building the explorer's Python package into .venv-explorer"
-.venv-explorer/bin/pip install -q --disable-pip-version-check "./explorer/python[notebook,excel,onnx]"
+pip() { .venv-explorer/bin/pip install -q --disable-pip-version-check "$@"; }
+# Built beside what builds it, so that each build has the same paths and ccache knows it: 3 s instead of 30 when nothing is new.
+pip $(sed -n 's/^requires = \[\(.*\)\]$/\1/p' explorer/python/pyproject.toml | tr -d '",')
+if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+pip --no-build-isolation "./explorer/python[notebook,excel,onnx]"
 content >"$stamp"
 echo "Ready: .venv-explorer/bin/python -c 'import lathe_explorer'"
