@@ -28,6 +28,8 @@ BLOCK = [
 ]
 PEAK = {"FP32": 3e12, "BF16": 6e12, "INT8": 12e12}
 BANDWIDTH = 150e9
+# As TensorRT names them: nowhere a space.
+LONG = "sm80_xmma_fprop_implicit_gemm_indexed_wo_smem_interleaved_f16f16_f16f16_f16_nhwckrsc_nhwc_tilesize128x16x64_stage1_warpsize4x1x1_g1_tensor16x8x16"
 
 
 def engine(count, name="bert", seed=1, precision="FP32", speed=1.0, times=True, errors=False, hostile=None, model=True):
@@ -125,7 +127,7 @@ def layer(index, name, family, kind, precision, origins, inputs, out, tensors, t
         local = 10 ** rng.uniform(-8, -3)
         error = {"local": local, "accumulated": local * 3, "limit": 1e-4, "text": f"largest relative error {local:.1e}"}
     return {
-        "index": index, "name": name, "type": family, "runner": family, "tactic": f"onednn_{family.lower()}_avx512", "tactic_id": f"0x{index:08x}",
+        "index": index, "name": name, "type": family, "runner": family, "tactic": f"onednn_{family.lower()}_avx512" if family != "Attention" else LONG, "tactic_id": f"0x{index:08x}",
         "precision": precision, "input_precision": "FP32", "output_precision": "FP32", "kind": kind, "origins": origins,
         "inputs": [use(t, tensors) for t in inputs], "outputs": [use(out, tensors)],
         "time": {"average_ms": ms, "median_ms": ms, "total_ms": round(ms * 100, 4), "percent": None, "start_ms": round(before * TICK, 4), "noise_percent": 2.0} if times else None,
@@ -174,7 +176,7 @@ def assemble(name, layers, tensors, edges, precision, times, rng):
          "gain_ms": round(sum(ticks(layers[i]) for i in reformats) * TICK, 4), "gain_basis": "all of their time", "action": "Let the tuner try more formats.",
          "command": "trtexec --onnx=model.onnx --builderOptimizationLevel=5"},
         {"id": "slow-layer", "title": "One layer takes more than its neighbours", "severity": "medium", "confidence": "low",
-         "evidence": [layers[slow]["name"]], "layers": [slow], "gain_ms": None, "gain_basis": "", "action": "Look at its roofline.", "command": ""},
+         "evidence": [f"{layers[slow]['name']}, tactic {LONG}"], "layers": [slow], "gain_ms": None, "gain_basis": "", "action": "Look at its roofline.", "command": ""},
     ]
     return {
         "name": name, "sources": [{"role": "layers", "file": f"{name}.layers.json", "dialect": "lathe"}],

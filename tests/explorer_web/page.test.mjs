@@ -416,6 +416,18 @@ for (const colorScheme of ["light", "dark"]) {
   }
 }
 
+// Times of a fast device have more digits, and its tactics' names no end.
+for (const name of ["two", "fast"]) {
+  test(`panels hold what is in them, ${name}`, () => open(name, async (page) => {
+    for (const view of await page.locator("nav [data-view]").evaluateAll((tabs) => tabs.map((one) => one.dataset.view))) {
+      await tab(page, view);
+      const beyond = await page.evaluate(() => [...document.querySelectorAll(".panel, .finding, .tile, .toolbar")].filter((one) => one.checkVisibility() && one.scrollWidth > one.clientWidth + 1)
+        .map((one) => `${one.className}: ${one.textContent.slice(0, 60)}, ${one.scrollWidth} in ${one.clientWidth} px`));
+      assert.deepEqual(beyond, [], view);
+    }
+  }));
+}
+
 // Programmatic focus after a key counts as the keyboard's, so the outlines are those that a Tab would show.
 test("every control is reached by keyboard and shows it", () => open("two", async (page) => {
   for (const view of kViews) {

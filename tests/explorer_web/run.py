@@ -40,7 +40,7 @@ def write_pages(template, folder):
     untimed = generate.analysis(generate.engine(40, times=False))
     text = json.dumps(two)
     pages = {
-        "two": two, "untimed": untimed, "hostile": generate.analysis(generate.engine(60, "<b>bold</b>", hostile=HOSTILE)),
+        "two": two, "untimed": untimed, "fast": generate.analysis(generate.engine(166, speed=0.002, model=False)), "hostile": generate.analysis(generate.engine(60, "<b>bold</b>", hostile=HOSTILE)),
         "example": (ROOT / "explorer/core/testdata/two_engines.analysis.json").read_text(), "cut": text[: len(text) // 2], "other": '{"schema": "other"}',
         "version": text.replace('"schema_version": "1.2"', '"schema_version": "3.1"'), "empty": "",
     }

@@ -7,7 +7,7 @@ import { groupFamily, legend } from "../data/engine_model";
 import { metricsOf, type Metric } from "../data/metrics";
 import * as numbers from "../data/numbers";
 import { colour, precisionKey } from "../data/palette";
-import { choice, h, section, simpleTable, swatch } from "../ui/dom";
+import { breakable, choice, h, section, simpleTable, swatch } from "../ui/dom";
 import type { State, Store } from "../ui/store";
 import { drawDonut, drawSunburst, drawTreemap, type Slice } from "./area_charts";
 import { barList } from "./bars";
@@ -148,7 +148,7 @@ export function makeCharts(store: Store): View {
       section("Shares by precision", donuts, precisionLegend), section("Precisions used per layer type (number of layers)", precisionPerType(), precisionLegend.cloneNode(true)),
       section("Every run", areas.runs), section("Any two quantities", h("div", { class: "toolbar" }, metricChoice("x"), metricChoice("y"), choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours }))), areas.scatter),
       section(`Tactics${tactics.length > kTactics ? ` (the first ${kTactics} of ${tactics.length})` : ""}`, simpleTable(["tactic", "layers", "ms", "%"],
-        tactics.slice(0, kTactics).map((group) => [h("button", { type: "button", class: "link", click: () => store.update({ view: "layers", selected: new Set(group.layers), focus: null }) }, group.key || "not known"),
+        tactics.slice(0, kTactics).map((group) => [h("button", { type: "button", class: "link", click: () => store.update({ view: "layers", selected: new Set(group.layers), focus: null }) }, breakable(group.key || "not known")),
           group.count, numbers.milliseconds(group.time_ms), numbers.percent(group.percent)]), [1, 2, 3]))));
   return {
     root,

@@ -3,7 +3,7 @@
 // Findings, most worthwhile first: what, why it is believed, what it may bring, what to try. The command can be copied.
 import * as numbers from "../data/numbers";
 import type { Finding } from "../data/schema";
-import { copyButton, h } from "../ui/dom";
+import { breakable, copyButton, h } from "../ui/dom";
 import type { Store } from "../ui/store";
 import type { View } from "./view";
 
@@ -23,7 +23,7 @@ export function findingCard(store: Store, finding: Finding): HTMLElement {
       h("h3", {}, finding.title),
       h("span", { class: "gain", "data-tip": finding.gain_basis || null },
         finding.gain_ms === null ? "gain not known" : `≈ ${numbers.milliseconds(finding.gain_ms)} ms`)),
-    h("ul", {}, finding.evidence.map((line) => h("li", {}, line))),
+    h("ul", {}, finding.evidence.map((line) => h("li", {}, breakable(line)))),
     finding.action !== "" && h("p", {}, h("b", {}, "Try: "), finding.action),
     finding.command !== "" && h("div", { class: "command" }, commandText(finding.command), copyButton(() => finding.command)),
     h("footer", {},

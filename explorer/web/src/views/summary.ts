@@ -70,9 +70,11 @@ function seriesTable(engine: Engine): HTMLElement | null {
   const known = rows.filter((row): row is [string, Series] => row[1] !== null && row[1].max_ms > 0);
   if (known.length === 0) return null;
   const ms = numbers.milliseconds;
-  return section("Measured times, ms", simpleTable(["", "runs", "min", "mean", "median", "p90", "p95", "p99", "max", "spread %"],
+  const table = simpleTable(["", "runs", "min", "mean", "median", "p90", "p95", "p99", "max", "spread %"],
     known.map(([name, s]) => [name, s.count, ms(s.min_ms), ms(s.mean_ms), ms(s.median_ms), ms(s.p90_ms), ms(s.p95_ms), ms(s.p99_ms), ms(s.max_ms),
-      numbers.percent(s.variation_percent)]), [1, 2, 3, 4, 5, 6, 7, 8, 9]));
+      numbers.percent(s.variation_percent)]), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  table.classList.add("dense");
+  return section("Measured times, ms", table);
 }
 
 export function groupBars(store: Store, groups: Engine["groups"]["by_type"], key: (group: Engine["groups"]["by_type"][number]) => string, what = "time"): Bar[] {
