@@ -34,6 +34,19 @@ TEST(Json, HugeNumbersAreErrors) {
   EXPECT_NE(error_of("1e999999").find("not valid JSON"), std::string::npos);
 }
 
+TEST(Json, IntegersHoldWhatIsRead) {
+  EXPECT_EQ(Json(-7).get<int>(), -7);
+  EXPECT_EQ(Json(7.0).get<int64_t>(), 7);
+  EXPECT_EQ(Json(0xffffffffffffffffu).get<uint64_t>(), 0xffffffffffffffffu);
+  EXPECT_THROW(Json(1e30).get<int64_t>(), Error);
+  EXPECT_THROW(Json(-1e30).get<int64_t>(), Error);
+  EXPECT_THROW(Json(0xffffffffffffffffu).get<int64_t>(), Error);
+  EXPECT_THROW(Json(1ll << 40).get<int>(), Error);
+  EXPECT_THROW(Json(-1).get<size_t>(), Error);
+  EXPECT_THROW(parse_json("[1, 1e40]", "f.json").get<std::vector<int64_t>>(), Error);
+  EXPECT_THROW(Json("7").get<int64_t>(), Json::exception);
+}
+
 TEST(Json, DeepNestingIsAnError) {
   EXPECT_NE(error_of(std::string(2'000'000, '[')).find("nested deeper"), std::string::npos);
 }
