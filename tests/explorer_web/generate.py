@@ -68,6 +68,11 @@ def engine(count, name="bert", seed=1, precision="FP32", speed=1.0, times=True, 
     return {**assemble(name, layers, tensors, edges, precision, times, rng), "onnx": onnx_model(layers) if model else None}
 
 
+def readings():
+    return [{"at_ms": 100.0 * i, "core_mhz": 1980.0 - 15 * (i % 3), "memory_mhz": 3201.0, "temperature_c": 49.0 + i // 4, "power_w": 437.7 - 9.5 * i, "others_percent": None, "throttled": i == 5}
+            for i in range(12)]
+
+
 def onnx_model(layers):
     """A chain of the layers' nodes, and one each of a constant, an Identity and a node that nothing needs."""
     tensors = [onnx_tensor("x", ["batch", 128, 768], "FP32", None, "input"), onnx_tensor("w", [768, 768], "FP32", 4 * 768 * 768, "initializer")]
@@ -183,7 +188,7 @@ def assemble(name, layers, tensors, edges, precision, times, rng):
         "notes": [{"severity": "info", "text": "Generated for a test."}], "model": {"name": name, "file": f"{name}.onnx", "options": {"Format": "ONNX"}},
         "build_options": {"Precision": precision}, "inference_options": {"Iterations": "200"},
         "device": {"name": "Test device", "kind": "cpu", "properties": {"Threads": "2"}},
-        "hardware_state": {"text": "No clocks were recorded.", "samples": []},
+        "hardware_state": {"text": "12 readings of the GPU in 1.1 s." if times else "No clocks were recorded.", "samples": readings() if times else []},
         "peaks": {"source": "measured", "flops_per_s": PEAK, "bytes_per_s": BANDWIDTH, "launch_ms": 0.005},
         "statistics": {
             "layer_count": len(layers), "profile_iterations": 100 if times else None, "layer_sum_ms": round(total, 4) if times else None,

@@ -58,6 +58,12 @@ test("summary shows the file's numbers", () => open("two", async (page) => {
   assert.equal(gap, `−${ms(-stats.gap_ms)} ms`);
   const bars = await page.locator("section:has(h2:text-is('Time by type')) .bar-row").count();
   assert.equal(bars, engine.groups.by_type.length);
+  // Clocks, power and temperature over the run; what did not change has no line.
+  const state = page.locator("section:has(h2:text-is('Device and its state'))");
+  assert.equal(await state.locator(".spark").count(), 3);
+  assert.match(await state.textContent(), /Core clock1950 … 1980 MHz.*Memory clock3201 MHz.*Power333.2 … 437.7 W.*Throttled1 of 12 readings/);
+  const power = await state.locator(".spark path").last().getAttribute("d");
+  assert.equal(power.split("L").length, engine.hardware_state.samples.length);
   await page.click("section:has(h2:text-is('Time by type')) .bar-row >> nth=0");
   assert.match(await text(page, ".counter"), new RegExp(`${engine.groups.by_type[0].count} selected`));
 }));

@@ -5,7 +5,7 @@ import { precisionKey } from "../data/palette";
 import * as numbers from "../data/numbers";
 import { familyOf, groupFamily, isOverhead, share } from "../data/engine_model";
 import type { Engine, Series } from "../data/schema";
-import { facts, h, section, simpleTable, type Child } from "../ui/dom";
+import { facts, h, s, section, simpleTable, type Child } from "../ui/dom";
 import type { Store } from "../ui/store";
 import { barList, type Bar } from "./bars";
 import { findingCard } from "./findings";
@@ -117,13 +117,28 @@ function bindings(engine: Engine): HTMLElement {
       binding.profiles.map((p) => `${numbers.shape(p.min)} … ${numbers.shape(p.opt)} … ${numbers.shape(p.max)}`).join("; ")]), [5]));
 }
 
+// Readings over the run as a line without axes: their range stands beside it.
+function sparkline(points: readonly (readonly [at: number, value: number])[], label: string): SVGElement {
+  const [width, height] = [240, 24];
+  const values = points.map(([, value]) => value);
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  const [from, to] = [points[0]![0], points[points.length - 1]![0]];
+  const x = (at: number) => (width * (at - from)) / (to - from || 1);
+  const y = (value: number) => 2 + ((height - 4) * (most - value)) / (most - least || 1);
+  return s("svg", { class: "spark", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${label} over ${((to - from) / 1000).toFixed(1)} s` },
+    s("path", { d: `M${points.map(([at, value]) => `${x(at).toFixed(1)} ${y(value).toFixed(1)}`).join("L")}` }));
+}
+
 function hardware(engine: Engine): HTMLElement {
   const state = engine.hardware_state;
-  const range = (pick: (sample: (typeof state.samples)[number]) => number | null, unit: string) => {
-    const values = state.samples.map(pick).filter((value): value is number => value !== null);
-    if (values.length === 0) return "";
+  const range = (pick: (sample: (typeof state.samples)[number]) => number | null, unit: string): Child => {
+    const points = state.samples.map((sample) => [sample.at_ms, pick(sample)] as const).filter((point): point is readonly [number, number] => point[1] !== null);
+    if (points.length === 0) return "";
+    const values = points.map(([, value]) => value);
     const [least, most] = [Math.min(...values), Math.max(...values)].map((value) => numbers.tick(value)) as [string, string];
-    return least === most ? `${least} ${unit}` : `${least} … ${most} ${unit}`;
+    if (least === most) return `${least} ${unit}`;
+    const text = `${least} … ${most} ${unit}`;
+    return points.length < 3 ? text : h("span", { class: "spark-row" }, text, sparkline(points, text));
   };
   const throttled = state.samples.filter((sample) => sample.throttled).length;
   return section("Device and its state", facts([["Device", engine.device.name], ["Kind", engine.device.kind]]), h("p", {}, state.text),
