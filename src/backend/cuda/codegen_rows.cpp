@@ -137,6 +137,16 @@ TensorType parameter_type(const Value& value, DType type) {
   return {value.is_constant() || !is_float(value.dtype) ? value.dtype : type, kLinear};
 }
 
+// Constant scale and bias, rows of which a lane has at most 24 elements, and no more results than the first.
+bool may_take_two_rows(const LayerQuery& query, const Rows& rows) {
+  const Node& node = query.layer();
+  if (!rows.n.is_constant() || rows.n.value() > 24 * 32 || upper_bound(rows.outer, query.ranges) < 1024)
+    return false;
+  for (size_t i = 1; i < node.op_input_count(); ++i)
+    if (node.inputs[i] != kNoValue && !query.graph.value(node.inputs[i]).is_constant()) return false;
+  return std::all_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId id) { return id == kNoValue; });
+}
+
 std::vector<Tactic> list_layer_norm(const LayerQuery& query) {
   const auto* op = std::get_if<LayerNorm>(&query.layer().op);
   if (!op) return {};
@@ -144,6 +154,14 @@ std::vector<Tactic> list_layer_norm(const LayerQuery& query) {
   const Rows rows = rows_of(x, op->axis, true);
   std::vector<Tactic> tactics =
       row_tactics(query, kNormRunner, op->rms ? "cuda_rms_norm" : "cuda_layer_norm", rows);
+  if (may_take_two_rows(query, rows))
+    for (size_t i = 0; i < tactics.size(); ++i)
+      if (tactics[i].support.ok && is_half(tactics[i].inputs[0].dtype) && threads_of(tactics[i]) == 32) {
+        Tactic t = tactics[i];
+        t.name = std::string(op->rms ? "cuda_rms_norm" : "cuda_layer_norm") + "_two_rows";
+        t.id = hash_text(t.name);
+        tactics.insert(tactics.begin() + static_cast<std::ptrdiff_t>(i++), std::move(t));
+      }
   const auto axis = static_cast<size_t>(normalize_axis(op->axis, static_cast<int64_t>(x.size()), "axis"));
   for (Tactic& t : tactics)
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) {
@@ -158,7 +176,56 @@ std::vector<Tactic> list_layer_norm(const LayerQuery& query) {
   return tactics;
 }
 
+// Two rows for each warp: both are on their way at once, and scale and bias, as wide in FP32 as two rows in 16 bits, are read once
+// for both, before the previous kernel has ended.
+LayerSource generate_two_rows(const LayerQuery& query, const Tactic& tactic) {
+  const auto& op = std::get<LayerNorm>(query.layer().op);
+  const Rows rows = rows_of(input_shape(query, 0), op.axis, true);
+  const int v = row_vector(query, tactic, rows);
+  KernelBuilder b = start_kernel(query, op.rms ? "rms_norm" : "layer_norm", tactic.outputs[0].dtype);
+  b.waits_itself();
+  Tail(query, tactic).emit(b, v);
+  b.kernel().threads = 128;
+  b.kernel().grid[0] = ceil_div(rows.outer, Dim(8));
+  const std::string n = b.number(rows.n), last = b.number(rows.outer) + " - 1";
+  b.global("constexpr int V = " + std::to_string(v) +
+           ", K = " + std::to_string((rows.n.value() + 32 * v - 1) / (32 * v)) + ";");
+  b.line(
+      "const int lane = threadIdx.x % 32;\nconst idx first = ((idx)blockIdx.x * 4 + threadIdx.x / 32) * 2;");
+  const auto loop = [&](const std::string& body) {
+    b.line("#pragma unroll\nfor (int k = 0; k < K; ++k) {\nconst idx i = (k * 32 + lane) * V;\nif (i < " + n +
+           ") {\n" + body + "\n}\n}");
+  };
+  const auto both = [&](const std::string& body) {
+    loop("#pragma unroll\nfor (int r = 0; r < 2; ++r)\n#pragma unroll\nfor (int j = 0; j < V; ++j) {\n" +
+         body + "\n}");
+  };
+  const bool scale = query.layer().op_input_count() > 1 && query.layer().inputs[1] != kNoValue,
+             bias = query.layer().op_input_count() > 2 && query.layer().inputs[2] != kNoValue;
+  b.line("float scale[K][V], bias[K][V], x[2][K][V], mean[2] = {}, square[2] = {}, factor[2];");
+  if (scale) loop("load(" + b.input(1, tactic.inputs[1].dtype) + " + i, scale[k]);");
+  if (bias) loop("load(" + b.input(2, tactic.inputs[2].dtype) + " + i, bias[k]);");
+  b.line("wait_for_previous_kernel();\nif (first > " + last + ") return;");
+  loop("#pragma unroll\nfor (int r = 0; r < 2; ++r) load(" + b.input(0, tactic.inputs[0].dtype) +
+       " + min(first + r, (idx)" + last + ") * " + n + " + i, x[r][k]);");
+  if (!op.rms) {
+    both("mean[r] += x[r][k][j];");
+    b.line("for (int r = 0; r < 2; ++r) mean[r] = warp_reduce(mean[r], SumOp{}) / (float)" + n + ";");
+  }
+  // About the mean, in a second pass: a large mean must not cancel.
+  both("square[r] += (x[r][k][j] - mean[r]) * (x[r][k][j] - mean[r]);");
+  b.line("for (int r = 0; r < 2; ++r) factor[r] = 1.f / sqrtf(warp_reduce(square[r], SumOp{}) / (float)" + n +
+         " + " + float_literal(op.epsilon) + ");");
+  b.line("#pragma unroll\nfor (int r = 0; r < 2; ++r) {\nif (first + r > " + last + ") break;");
+  loop("float y[V];\n#pragma unroll\nfor (int j = 0; j < V; ++j) y[j] = (x[r][k][j] - mean[r]) * factor[r]" +
+       std::string(scale ? " * scale[k][j]" : "") + (bias ? " + bias[k][j]" : "") + ";\nfinish" +
+       std::to_string(v) + "((first + r) * " + n + " + i, y);");
+  b.line("}");
+  return {{b.finish()}};
+}
+
 LayerSource generate_layer_norm(const LayerQuery& query, const Tactic& tactic) {
+  if (tactic.name.rfind("_two_rows") != std::string::npos) return generate_two_rows(query, tactic);
   const auto& op = std::get<LayerNorm>(query.layer().op);
   const Node& node = query.layer();
   const Rows rows = rows_of(input_shape(query, 0), op.axis, true);
