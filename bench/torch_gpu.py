@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch and Lathe on one GPU in one run: milliseconds of GPU compute, data resident, CUDA-graph replay, medians.
 
-usage: torch_gpu.py --build DIR [--models resnet50,...] [--batches 1,8] [--compile] [--level N] [--json FILE]
+usage: torch_gpu.py --build DIR [--models resnet50,...] [--batches 1,8] [--compile [--prepare | --prepared]] [--level N] [--json FILE]
 
-PyTorch runs FP16 and channels-last, eager (recorded as a CUDA graph) and, with --compile, torch.compile(mode="max-autotune").
+PyTorch runs FP16 and channels-last, eager (recorded as a CUDA graph) and, with --compile, torch.compile (--mode). Compiling takes a
+minute a model: --prepare only compiles, into PyTorch's cache, so that several processes may do it at once; --prepared then compares
+what was compiled in time, and eager elsewhere.
 Lathe builds with --fp16 and is timed by its own trtexec. The ratio is the best of PyTorch over Lathe: above 1, Lathe is faster.
 """
 import argparse, json, pathlib, re, statistics, subprocess, sys, tempfile, time
@@ -59,7 +61,7 @@ def replay_ms(run):
     return statistics.median(times)
 
 
-def torch_times(name, batch, compile_too):
+def torch_times(name, batch, mode):
     make, inputs = MODELS[name]
     model = make().cuda().half().eval()
     if name != "bert_base":
@@ -68,10 +70,10 @@ def torch_times(name, batch, compile_too):
     if name != "bert_base":
         data = tuple(x.contiguous(memory_format=torch.channels_last) for x in data)
     result = {"eager": replay_ms(lambda: model(*data))}
-    if compile_too:
+    if mode:
         try:
             torch._dynamo.reset()
-            compiled = torch.compile(model, mode="max-autotune-no-cudagraphs")
+            compiled = torch.compile(model, mode=mode)
             result["compiled"] = replay_ms(lambda: compiled(*data))
         except Exception as error:  # a compiler that fails on this model is one rival less
             print(f"# torch.compile failed on {name}: {str(error)[:200]}", file=sys.stderr)
@@ -104,6 +106,9 @@ def main():
     parser.add_argument("--models", default="resnet50,mobilenet_v2,efficientnet_b0,vit_b_16,bert_base")
     parser.add_argument("--batches", default="1,32")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--mode", default="max-autotune-no-cudagraphs")
+    parser.add_argument("--prepare", action="store_true")
+    parser.add_argument("--prepared", action="store_true")
     parser.add_argument("--level", default="3")
     parser.add_argument("--limit", type=float, default=180)
     parser.add_argument("--work", default=tempfile.gettempdir())
@@ -112,7 +117,13 @@ def main():
     rows = []
     for name in options.models.split(","):
         for batch in map(int, options.batches.split(",")):
-            rivals = torch_times(name, batch, options.compile)
+            compiled = pathlib.Path(options.work) / f"{name}.b{batch}.compiled"
+            mode = options.mode if options.compile and (not options.prepared or compiled.exists()) else None
+            rivals = torch_times(name, batch, mode)
+            if options.prepare:
+                if "compiled" in rivals:
+                    compiled.touch()
+                continue
             ours, problem, seconds = lathe_time(options, name, batch)
             best = min(rivals.values())
             rows.append({"model": name, "batch": batch, "torch_ms": rivals, "lathe_ms": ours, "lathe_seconds": seconds,
@@ -121,8 +132,9 @@ def main():
             print(f"{name:16} b{batch:<4} torch: {shown}  lathe {ours if ours else problem}  "
                   f"ratio {best / ours:.2f}  ({seconds:.0f} s)" if ours else f"{name:16} b{batch:<4} torch: {shown}  lathe: {problem}",
                   flush=True)
-    if options.json:
-        pathlib.Path(options.json).write_text(json.dumps({"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": rows}, indent=1))
+            if options.json:
+                found = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": rows}
+                pathlib.Path(options.json).write_text(json.dumps(found, indent=1))
     ratios = [r["ratio"] for r in rows if r["ratio"]]
     if ratios:
         print(f"geometric mean of ratios {statistics.geometric_mean(ratios):.2f} over {len(ratios)}")
