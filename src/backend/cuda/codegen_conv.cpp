@@ -197,23 +197,6 @@ if (++s == STAGES) { s = 0; parity ^= 1; }
 return;
 })";
 
-constexpr std::string_view kProducts = R"(float sum[BN / 2] = {};
-for (int i = 0, s = 0, parity = 0; i < tiles; ++i) {
-barrier_wait(full + s, parity);
-const u64 a = tile_operand(base + s * STAGE + warp / 4 * 8192), b = tile_operand(base + s * STAGE + ROWS * 128);
-multiply_begin();
-#pragma unroll
-for (int k = 0; k < 4; ++k) MULTIPLY(sum, a + 2 * k, b + 2 * k);
-multiply_commit();
-// One product may be under way while the next is started; the stage before it is free.
-multiply_wait<1>();
-if (i > 0 && lane == 0) barrier_arrive(empty + (s == 0 ? STAGES - 1 : s - 1));
-if (++s == STAGES) { s = 0; parity ^= 1; }
-}
-multiply_wait<0>();
-multiply_done(sum);
-)";
-
 constexpr std::string_view kParts = R"(__syncwarp();
 #pragma unroll 4
 for (int i = lane; i < 16 * (BN / V); i += 32) {
@@ -344,7 +327,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
   b.line("constexpr bool EARLY = " + std::string(v.resident <= 2 && v.bn <= 64 ? "true" : "false") +
          ";\nwait_for_previous_kernel();");
   if (parts == 1) b.line(v.shares ? kFetchShare : fetch_own_rows());
-  b.line(kProducts);
+  b.line(multiply_steps());
   b.line(tile_to_shared());
   if (parts == 1) b.line("#define RESULT " + b.output(0, tactic.outputs[0].dtype));
   b.line(parts > 1 ? kParts : v.shares ? kShare : store_own_rows());
@@ -362,8 +345,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
 
 // Only where the instructions exist.
 std::vector<Tactic> list_on(const LayerQuery& query, const Device& device) {
-  const bool hopper = device.properties.major == 9 && device.properties.minor == 0;
-  return hopper ? list(query) : std::vector<Tactic>();
+  return has_wgmma(device) ? list(query) : std::vector<Tactic>();
 }
 
 }  // namespace

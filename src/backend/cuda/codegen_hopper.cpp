@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "backend/cuda/device.h"
+
 namespace lathe::cuda {
 namespace {
 
@@ -124,6 +126,29 @@ std::string hopper_rows_primitive(DType type, int n) {
          std::to_string(n) + "k16.f32." + kind + "." + kind + " {" + d.registers + "}, {" + a +
          ", p, 1, 1, 1;\\n}\" : " + d.operands +
          " : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n";
+}
+
+bool has_wgmma(const Device& device) {
+  return device.properties.major == 9 && device.properties.minor == 0;
+}
+
+std::string_view multiply_steps() {
+  return R"(float sum[BN / 2] = {};
+for (int i = 0, s = 0, parity = 0; i < tiles; ++i) {
+barrier_wait(full + s, parity);
+const u64 a = tile_operand(base + s * STAGE + warp / 4 * 8192), b = tile_operand(base + s * STAGE + ROWS * 128);
+multiply_begin();
+#pragma unroll
+for (int k = 0; k < 4; ++k) MULTIPLY(sum, a + 2 * k, b + 2 * k);
+multiply_commit();
+// One product may be under way while the next is started; the stage before it is free.
+multiply_wait<1>();
+if (i > 0 && lane == 0) barrier_arrive(empty + (s == 0 ? STAGES - 1 : s - 1));
+if (++s == STAGES) { s = 0; parity ^= 1; }
+}
+multiply_wait<0>();
+multiply_done(sum);
+)";
 }
 
 std::string_view tile_to_shared() {

@@ -12,6 +12,8 @@
 
 namespace lathe::cuda {
 
+struct Device;
+
 // For kernels that multiply tiles of 64 x `n` of that type: multiply_tile_f16 or _bf16(float (&d)[n / 2], a, b).
 std::string hopper_primitives(DType type, int n);
 // Behind those, for a left operand in registers and a right one whose rows are K: multiply_rows_f16 or _bf16(float (&d)[n / 2],
@@ -22,6 +24,12 @@ std::string hopper_kept_primitive(DType type, int n);
 // Copies, barriers and clusters alone.
 std::string hopper_primitives();
 
+// Whether the GPU has these instructions.
+bool has_wgmma(const Device& device);
+
+// What GROUPS warpgroups do with the stages that arrive from `base` on: `sum`, each thread's part of 64 rows of BN columns, over
+// `tiles` steps of K; needs STAGES, STAGE, ROWS, MULTIPLY and the barriers `full` and `empty`.
+std::string_view multiply_steps();
 // What becomes of the sums of GROUPS warpgroups, each 64 rows of BN columns in `sum`. First `tile`, in shared memory from `base`
 // on: the rows of all, BN + 8 floats apart.
 std::string_view tile_to_shared();

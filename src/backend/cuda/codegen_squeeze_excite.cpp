@@ -127,6 +127,25 @@ std::vector<std::byte> pack_biases(const Tensor& first, const Tensor& second, co
   return floats_as(DType::Float32, packed);
 }
 
+// Sums of each lane's pixels, p0 to p1, by channel, in `lanes`; `unroll` pixels are under way together.
+std::string sum_pixels(int unroll) {
+  return R"(if (threadIdx.x / G < LANES)
+for (int c = threadIdx.x % G * V; c < C; c += G * V) {
+float sum[V] = {};
+#pragma unroll )" + std::to_string(unroll) + R"(
+for (idx p = p0 + threadIdx.x / G; p < p1; p += LANES) {
+float e[V];
+load(from + p * C + c, e);
+#pragma unroll
+for (int j = 0; j < V; ++j) sum[j] += e[j];
+}
+#pragma unroll
+for (int j = 0; j < V; ++j) lanes[threadIdx.x / G * C + c + j] = sum[j];
+}
+__syncthreads();
+)";
+}
+
 constexpr std::string_view kBody =
     R"(const int rank = blockIdx.z, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 const idx image = blockIdx.x, p0 = PIXELS * rank / 8, p1 = PIXELS * (rank + 1) / 8;
@@ -150,21 +169,8 @@ w2 = staged + MIDDLE * PART;
 }
 wait_for_previous_kernel();
 const T* from = IMAGE + image * PIXELS * C;
-if (threadIdx.x / G < LANES)
-for (int c = threadIdx.x % G * V; c < C; c += G * V) {
-float sum[V] = {};
-#pragma unroll 4
-for (idx p = p0 + threadIdx.x / G; p < p1; p += LANES) {
-float e[V];
-load(from + p * C + c, e);
-#pragma unroll
-for (int j = 0; j < V; ++j) sum[j] += e[j];
-}
-#pragma unroll
-for (int j = 0; j < V; ++j) lanes[threadIdx.x / G * C + c + j] = sum[j];
-}
-__syncthreads();
-for (int c = threadIdx.x; c < 8 * PART; c += THREADS) {
+)";
+constexpr std::string_view kGated = R"(for (int c = threadIdx.x; c < 8 * PART; c += THREADS) {
 float sum = 0;
 if (c < C)
 for (int l = 0; l < LANES; ++l) sum += lanes[l * C + c];
@@ -252,21 +258,8 @@ constexpr std::string_view kSums =
     R"(const idx image = blockIdx.x, part = blockIdx.y, p0 = PIXELS * part / PARTS, p1 = PIXELS * (part + 1) / PARTS;
 float* lanes = (float*)shared_memory();
 const T* from = IMAGE + image * PIXELS * C;
-if (threadIdx.x / G < LANES)
-for (int c = threadIdx.x % G * V; c < C; c += G * V) {
-float sum[V] = {};
-#pragma unroll 8
-for (idx p = p0 + threadIdx.x / G; p < p1; p += LANES) {
-float e[V];
-load(from + p * C + c, e);
-#pragma unroll
-for (int j = 0; j < V; ++j) sum[j] += e[j];
-}
-#pragma unroll
-for (int j = 0; j < V; ++j) lanes[threadIdx.x / G * C + c + j] = sum[j];
-}
-__syncthreads();
-for (int c = threadIdx.x; c < C; c += THREADS) {
+)";
+constexpr std::string_view kStoreSums = R"(for (int c = threadIdx.x; c < C; c += THREADS) {
 float sum = 0;
 for (int l = 0; l < LANES; ++l) sum += lanes[l * C + c];
 SUMS[(image * PARTS + part) * C + c] = sum;
@@ -363,6 +356,8 @@ LayerSource generate_steps(const LayerQuery& query, const Tactic& tactic, const 
         static_cast<int>(4 * s.channels * std::max<int64_t>(1, threads / (s.channels / v)));
     b.line("#define IMAGE " + b.input(0, type) + "\n#define SUMS " + b.scratch(0, "float"));
     b.line(kSums);
+    b.line(sum_pixels(8));
+    b.line(kStoreSums);
     source.kernels.push_back(b.finish());
   }
   {
@@ -440,6 +435,8 @@ for (int r = 1; r < 8; ++r) sum[j] += part[r][j];
          b.packed("b", "float"));
   tail.emit_apply(b, v, {});
   b.line(kBody);
+  b.line(sum_pixels(4));
+  b.line(kGated);
   LayerSource source{.kernels = {b.finish()}};
   source.blocks["w"] = [first = constant_input(query, 1), second = constant_input(query, 3), s, type] {
     return pack_weights(first, second, s, type);

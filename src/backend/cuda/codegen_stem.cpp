@@ -303,8 +303,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
 
 // Only where the instructions exist.
 std::vector<Tactic> list_on(const LayerQuery& query, const Device& device) {
-  const bool hopper = device.properties.major == 9 && device.properties.minor == 0;
-  return hopper ? list(query) : std::vector<Tactic>();
+  return has_wgmma(device) ? list(query) : std::vector<Tactic>();
 }
 
 }  // namespace

@@ -293,38 +293,6 @@ __syncwarp();
 cluster_arrive();
 cluster_wait();)";
 
-constexpr std::string_view kProducts = R"(wait_for_previous_kernel();
-float sum[BN / 2] = {};
-for (int i = 0, s = 0, parity = 0; i < tiles; ++i) {
-barrier_wait(full + s, parity);
-const u64 a = tile_operand(base + s * STAGE + warp / 4 * 8192), b = tile_operand(base + s * STAGE + ROWS * 128);
-multiply_begin();
-#pragma unroll
-for (int k = 0; k < 4; ++k) MULTIPLY(sum, a + 2 * k, b + 2 * k);
-multiply_commit();
-// One product may be under way while the next is started; the stage before it is free.
-multiply_wait<1>();
-if (i > 0 && lane == 0) barrier_arrive(empty + (s == 0 ? STAGES - 1 : s - 1));
-if (++s == STAGES) { s = 0; parity ^= 1; }
-}
-multiply_wait<0>();
-multiply_done(sum);
-meet_first<128 * GROUPS>();
-// Sixteen rows for each warp; the pitch keeps rows in different banks.
-float* strip = (float*)base + warp * 16 * (BN + 8);
-#pragma unroll
-for (int j = 0; j < BN / 8; ++j)
-#pragma unroll
-for (int h = 0; h < 2; ++h) {
-uint2 pair;
-pair.x = __float_as_uint(sum[4 * j + 2 * h]);
-pair.y = __float_as_uint(sum[4 * j + 2 * h + 1]);
-*(uint2*)(strip + (lane / 4 + 8 * h) * (BN + 8) + 8 * j + lane % 4 * 2) = pair;
-}
-__syncwarp();
-constexpr int TURNS = 16 * (BN / V) / 32;
-)";
-
 KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
                             const Variant& variant) {
   KernelBuilder b = start_kernel(query, "wgmma", tactic.outputs[0].dtype);
@@ -366,7 +334,10 @@ __syncthreads();)");
     writer.result(width);
   else
     writer.result_in_place(width);
-  b.line(kProducts);
+  b.line("wait_for_previous_kernel();");
+  b.line(multiply_steps());
+  b.line(tile_to_shared());
+  b.line("__syncwarp();\nconstexpr int TURNS = 16 * (BN / V) / 32;");
   if (!parts) b.line("#define RESULT " + b.output(0, tactic.outputs[0].dtype));
   b.line(variant.cluster ? kTogether : parts ? kParts : kResults);
   return b.finish();
@@ -453,8 +424,7 @@ template <bool leading>
 std::vector<Tactic> list_on(const LayerQuery& query, const Device& device) {
   const Op& op = query.layer().op;
   const bool product = std::holds_alternative<Conv>(op) || std::holds_alternative<MatMul>(op);
-  const bool hopper = device.properties.major == 9 && device.properties.minor == 0;
-  return product && hopper && leads(query) == leading ? list(query) : std::vector<Tactic>();
+  return product && has_wgmma(device) && leads(query) == leading ? list(query) : std::vector<Tactic>();
 }
 
 }  // namespace

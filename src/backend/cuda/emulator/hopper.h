@@ -179,8 +179,9 @@ template <int N>
 inline void multiply_tile_bf16(float (&d)[N], u64 a, u64 b) {
   multiply_tile(d, a, b, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); });
 }
+// A left operand in registers; `place(column, k)`: where an element of the right one lies in its tile, in bytes.
 template <int N, class Widen>
-inline void multiply_rows(float (&d)[N], const u32 (&a)[4], u64 b, Widen widen16) {
+inline void multiply_registers(float (&d)[N], const u32 (&a)[4], u64 b, Widen widen16, size_t place(int, int)) {
   struct Rows {
     u32 a[4];
   } mine = {{a[0], a[1], a[2], a[3]}};
@@ -197,47 +198,30 @@ inline void multiply_rows(float (&d)[N], const u32 (&a)[4], u64 b, Widen widen16
     for (int e = 0; e < 2; ++e)
       for (int k = 0; k < 16; ++k) {
         u16 x;
-        memcpy(&x, emulator::swizzled((b << 4) + static_cast<size_t>(k * 128 + (8 * j + l % 4 * 2 + e) * 2)),
-               2);
+        memcpy(&x, emulator::swizzled((b << 4) + place(8 * j + l % 4 * 2 + e, k)), 2);
         for (int h = 0; h < 2; ++h) d[4 * j + 2 * h + e] += rows[h][k] * widen16(x);
       }
+}
+// The right operand's rows are K, or columns of the result.
+inline size_t rows_are_k(int column, int k) {
+  return static_cast<size_t>(k * 128 + column * 2);
+}
+inline size_t rows_are_columns(int column, int k) {
+  return static_cast<size_t>(column * 128 + k * 2);
 }
 template <int N>
 inline void multiply_rows_f16(float (&d)[N], const u32 (&a)[4], u64 b) {
-  multiply_rows(d, a, b, [](u16 x) { return f16_to_f32(x); });
+  multiply_registers(d, a, b, [](u16 x) { return f16_to_f32(x); }, rows_are_k);
 }
 template <int N>
 inline void multiply_rows_bf16(float (&d)[N], const u32 (&a)[4], u64 b) {
-  multiply_rows(d, a, b, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); });
-}
-// The left operand as above, the right one a tile whose rows are columns of the result.
-template <int N, class Widen>
-inline void multiply_kept(float (&d)[N], const u32 (&a)[4], u64 b, Widen widen16) {
-  struct Rows {
-    u32 a[4];
-  } mine = {{a[0], a[1], a[2], a[3]}};
-  emulator::put(mine);
-  const int l = emulator::lane();
-  float rows[2][16];
-  for (int h = 0; h < 2; ++h)
-    for (int k = 0; k < 16; ++k)
-      rows[h][k] = widen16(
-          static_cast<u16>(emulator::get<Rows>(l / 4 * 4 + k % 8 / 2).a[k / 8 * 2 + h] >> 16 * (k % 2)));
-  emulator::warp_meet();
-  for (int j = 0; j < N / 4; ++j)
-    for (int e = 0; e < 2; ++e)
-      for (int k = 0; k < 16; ++k) {
-        u16 x;
-        memcpy(&x,
-               emulator::swizzled((b << 4) + static_cast<size_t>((8 * j + l % 4 * 2 + e) * 128 + k * 2)), 2);
-        for (int h = 0; h < 2; ++h) d[4 * j + 2 * h + e] += rows[h][k] * widen16(x);
-      }
+  multiply_registers(d, a, b, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); }, rows_are_k);
 }
 template <int N>
 inline void multiply_kept_f16(float (&d)[N], const u32 (&a)[4], u64 b) {
-  multiply_kept(d, a, b, [](u16 x) { return f16_to_f32(x); });
+  multiply_registers(d, a, b, [](u16 x) { return f16_to_f32(x); }, rows_are_columns);
 }
 template <int N>
 inline void multiply_kept_bf16(float (&d)[N], const u32 (&a)[4], u64 b) {
-  multiply_kept(d, a, b, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); });
+  multiply_registers(d, a, b, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); }, rows_are_columns);
 }
