@@ -572,7 +572,8 @@ TacticFamily attention_tactics() {
   TacticFamily family = generated_tactics<attention_family>();
   family.list = [](const LayerQuery& query, const Device& device) {
     std::vector<Tactic> tactics = list(query);
-    if (!has_wgmma(device)) std::erase_if(tactics, [](const Tactic& t) { return t.name.rfind(kWholeRows, 0) == 0; });
+    if (!has_wgmma(device))
+      std::erase_if(tactics, [](const Tactic& t) { return t.name.rfind(kWholeRows, 0) == 0; });
     return tactics;
   };
   return family;

@@ -132,7 +132,8 @@ std::string sum_pixels(int unroll) {
   return R"(if (threadIdx.x / G < LANES)
 for (int c = threadIdx.x % G * V; c < C; c += G * V) {
 float sum[V] = {};
-#pragma unroll )" + std::to_string(unroll) + R"(
+#pragma unroll )" +
+         std::to_string(unroll) + R"(
 for (idx p = p0 + threadIdx.x / G; p < p1; p += LANES) {
 float e[V];
 load(from + p * C + c, e);

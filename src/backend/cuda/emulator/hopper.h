@@ -79,8 +79,8 @@ inline void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, u64
                           (map->rank < 3 || (c2 >= 0 && c2 < map->extents[2]));
       u16 value = 0;
       if (inside)
-        memcpy(&value,
-               map->base + 2 * (x + y * map->strides[1] + (map->rank < 3 ? 0 : c2 * map->strides[2])), 2);
+        memcpy(&value, map->base + 2 * (x + y * map->strides[1] + (map->rank < 3 ? 0 : c2 * map->strides[2])),
+               2);
       memcpy(emulator::swizzled(start + static_cast<size_t>(row * map->box[0] + i) * 2), &value, 2);
     }
   emulator::barrier(b).bytes -= map->box[0] * map->box[1] * 2;
@@ -100,8 +100,8 @@ inline void copy_windows(void* to, const TensorMap* map, int channel, int x, int
       u16 value = 0;
       if (inside)
         memcpy(&value,
-               map->base + 2 * (channel + i + px * map->strides[1] + py * map->strides[2] +
-                                image * map->strides[3]),
+               map->base +
+                   2 * (channel + i + px * map->strides[1] + py * map->strides[2] + image * map->strides[3]),
                2);
       memcpy(emulator::swizzled(start + static_cast<size_t>(pixel * map->box[0] + i) * 2), &value, 2);
     }
@@ -181,7 +181,8 @@ inline void multiply_tile_bf16(float (&d)[N], u64 a, u64 b) {
 }
 // A left operand in registers; `place(column, k)`: where an element of the right one lies in its tile, in bytes.
 template <int N, class Widen>
-inline void multiply_registers(float (&d)[N], const u32 (&a)[4], u64 b, Widen widen16, size_t place(int, int)) {
+inline void multiply_registers(float (&d)[N], const u32 (&a)[4], u64 b, Widen widen16,
+                               size_t place(int, int)) {
   struct Rows {
     u32 a[4];
   } mine = {{a[0], a[1], a[2], a[3]}};
@@ -211,17 +212,21 @@ inline size_t rows_are_columns(int column, int k) {
 }
 template <int N>
 inline void multiply_rows_f16(float (&d)[N], const u32 (&a)[4], u64 b) {
-  multiply_registers(d, a, b, [](u16 x) { return f16_to_f32(x); }, rows_are_k);
+  multiply_registers(
+      d, a, b, [](u16 x) { return f16_to_f32(x); }, rows_are_k);
 }
 template <int N>
 inline void multiply_rows_bf16(float (&d)[N], const u32 (&a)[4], u64 b) {
-  multiply_registers(d, a, b, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); }, rows_are_k);
+  multiply_registers(
+      d, a, b, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); }, rows_are_k);
 }
 template <int N>
 inline void multiply_kept_f16(float (&d)[N], const u32 (&a)[4], u64 b) {
-  multiply_registers(d, a, b, [](u16 x) { return f16_to_f32(x); }, rows_are_columns);
+  multiply_registers(
+      d, a, b, [](u16 x) { return f16_to_f32(x); }, rows_are_columns);
 }
 template <int N>
 inline void multiply_kept_bf16(float (&d)[N], const u32 (&a)[4], u64 b) {
-  multiply_registers(d, a, b, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); }, rows_are_columns);
+  multiply_registers(
+      d, a, b, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); }, rows_are_columns);
 }
