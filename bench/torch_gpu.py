@@ -4,9 +4,9 @@
 
 usage: torch_gpu.py --build DIR [--models resnet50,...] [--batches 1,8] [--compile [--prepare | --prepared]] [--level N] [--json FILE]
 
-PyTorch runs FP16 and channels-last, eager (recorded as a CUDA graph) and, with --compile, torch.compile (--mode). Compiling takes a
-minute a model: --prepare only compiles, into PyTorch's cache, so that several processes may do it at once; --prepared then compares
-what was compiled in time, and eager elsewhere.
+PyTorch runs FP16 and channels-last, eager (recorded as a CUDA graph) and, with --compile, torch.compile in each of --modes.
+Compiling takes minutes a model: --prepare only compiles, into PyTorch's cache, so that several processes may do it at once;
+--prepared then compares what was compiled in time.
 Lathe builds with --fp16 and is timed by its own trtexec. The ratio is the best of PyTorch over Lathe: above 1, Lathe is faster.
 """
 import argparse, json, pathlib, re, statistics, subprocess, sys, tempfile, time
@@ -61,7 +61,7 @@ def replay_ms(run):
     return statistics.median(times)
 
 
-def torch_times(name, batch, mode):
+def torch_times(name, batch, modes, done=lambda mode: None):
     make, inputs = MODELS[name]
     model = make().cuda().half().eval()
     if name != "bert_base":
@@ -70,13 +70,14 @@ def torch_times(name, batch, mode):
     if name != "bert_base":
         data = tuple(x.contiguous(memory_format=torch.channels_last) for x in data)
     result = {"eager": replay_ms(lambda: model(*data))}
-    if mode:
+    for mode in modes:
         try:
             torch._dynamo.reset()
             compiled = torch.compile(model, mode=mode)
-            result["compiled"] = replay_ms(lambda: compiled(*data))
+            result[mode] = replay_ms(lambda: compiled(*data))
+            done(mode)
         except Exception as error:  # a compiler that fails on this model is one rival less
-            print(f"# torch.compile failed on {name}: {str(error)[:200]}", file=sys.stderr)
+            print(f"# torch.compile ({mode}) failed on {name}: {str(error)[:200]}", file=sys.stderr)
     return result
 
 
@@ -106,7 +107,7 @@ def main():
     parser.add_argument("--models", default="resnet50,mobilenet_v2,efficientnet_b0,vit_b_16,bert_base")
     parser.add_argument("--batches", default="1,32")
     parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--mode", default="max-autotune-no-cudagraphs")
+    parser.add_argument("--modes", default="default,max-autotune-no-cudagraphs")
     parser.add_argument("--prepare", action="store_true")
     parser.add_argument("--prepared", action="store_true")
     parser.add_argument("--level", default="3")
@@ -117,13 +118,12 @@ def main():
     rows = []
     for name in options.models.split(","):
         for batch in map(int, options.batches.split(",")):
-            compiled = pathlib.Path(options.work) / f"{name}.b{batch}.compiled"
-            mode = options.mode if options.compile and (not options.prepared or compiled.exists()) else None
-            rivals = torch_times(name, batch, mode)
+            marker = lambda mode: pathlib.Path(options.work) / f"{name}.b{batch}.{mode}.compiled"
+            modes = [m for m in options.modes.split(",") if options.compile and (not options.prepared or marker(m).exists())]
             if options.prepare:
-                if "compiled" in rivals:
-                    compiled.touch()
+                torch_times(name, batch, modes, lambda mode: marker(mode).touch())
                 continue
+            rivals = torch_times(name, batch, modes)
             ours, problem, seconds = lathe_time(options, name, batch)
             best = min(rivals.values())
             rows.append({"model": name, "batch": batch, "torch_ms": rivals, "lathe_ms": ours, "lathe_seconds": seconds,
