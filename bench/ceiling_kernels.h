@@ -10,5 +10,6 @@ namespace lathe::bench {
 double multiply_add_avx2(int64_t rounds);
 double multiply_add_avx512(int64_t rounds);
 double dot_bf16_avx512(int64_t rounds);
+double dot_bf16_amx(int64_t rounds);
 
 }  // namespace lathe::bench

@@ -12,7 +12,7 @@ namespace lathe::bench {
 struct Ceilings {
   std::string isa;             // what the arithmetic was measured with
   double f32_gflops = 0;       // multiply-adds from registers, all threads together
-  double bf16_gflops = 0;      // the dot-product instruction; 0: the CPU has none
+  double bf16_gflops = 0;      // the dot-product instruction or AMX's tiles; 0: the CPU has neither
   double cache_copy_gbs = 0;   // read + written bytes, each thread within half its private cache
   double memory_copy_gbs = 0;  // the same, far beyond the last-level cache
 };

@@ -21,9 +21,13 @@ namespace lathe::cpu {
 
 enum class Isa : uint8_t { Avx2, Avx512, Avx512Bf16, Amx };  // each includes the ones before it
 
+struct AmxTable;
+
 struct Machine {
-  Isa isa = Isa::Avx2;       // the highest level to use: what the CPU has, capped by --cpuIsa
+  Isa isa = Isa::Avx2;  // the highest level to use: what the CPU has, capped by --cpuIsa
   bool has_avx512_bf16 = false, has_avx512_vnni = false, has_avx512_fp16 = false;  // within the cap
+  const AmxTable* amx =
+      nullptr;  // products in AMX tiles (kernels/amx_table.h); null where they cannot be used
   int threads = 1;
   int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;
 };

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 
+#include "backend/cpu/amx_emulation.h"
 #include "backend/cpu/machine.h"
 
 namespace lathe::cpu {
@@ -61,10 +62,13 @@ int check_layer(const TacticFamily& family, const LayerCase& layer) {
   const CpuInfo info = read_cpu_info();
   const Isa best = make_machine(info, std::nullopt, 1).isa;
   for (const Isa isa : {Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16, Isa::Amx}) {
-    if (isa > best) break;
-    const Machine machine = make_machine(info, isa, 3);
+    // AMX is emulated where the CPU has all but its tiles.
+    const bool emulates = isa == Isa::Amx && best == Isa::Avx512Bf16;
+    if (isa > best && !emulates) break;
+    Machine machine = make_machine(info, isa, 3);
+    if (emulates) machine.amx = &emulated_amx_table();
     for (const Tactic& tactic : family.list(query, machine)) {
-      if (!tactic.support.ok) continue;
+      if (!tactic.support.ok || (emulates && tactic.name.find("_amx_") == std::string::npos)) continue;
       MemoryBlobStore blobs;
       const PackContext pack{blobs, "k"};
       const auto kernel = family.make(query, tactic, machine, pack);

@@ -15,6 +15,7 @@
 #include <array>
 #include <cstring>
 
+#include "backend/cpu/kernels/amx_table.h"
 #include "backend/cpu/onednn.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -24,7 +25,7 @@ namespace {
 
 // Raise it whenever an own kernel's speed or packed layout changes: old timings and packed weights are then
 // not used.
-constexpr int kKernelRevision = 4;
+constexpr int kKernelRevision = 5;
 
 struct Registers {
   uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -169,6 +170,7 @@ Machine make_machine(const CpuInfo& info, std::optional<Isa> cap, int threads) {
   machine.has_avx512_vnni = machine.isa >= Isa::Avx512 && info.avx512_vnni;
   machine.has_avx512_bf16 = machine.isa >= Isa::Avx512Bf16;
   machine.has_avx512_fp16 = machine.isa >= Isa::Amx && info.avx512_fp16;
+  if (machine.isa >= Isa::Amx) machine.amx = &amx_table();
   machine.threads = std::max(1, threads);
   if (info.l1_bytes > 0) machine.l1_bytes = info.l1_bytes;
   if (info.l2_bytes > 0) machine.l2_bytes = info.l2_bytes;

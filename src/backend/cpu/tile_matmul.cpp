@@ -13,9 +13,11 @@
 // copied together, by the member that uses it.
 #include <cstring>
 
+#include "backend/cpu/amx_matmul.h"
 #include "backend/cpu/own_tactic.h"
 #include "backend/cpu/pointwise_eval.h"
 #include "backend/cpu/register_tail.h"
+#include "backend/cpu/row_source.h"
 #include "backend/cpu/tile_panels.h"
 
 namespace lathe::cpu {
@@ -48,15 +50,6 @@ std::vector<std::byte> pack_weights(const Tensor& constant, DType type, bool tra
   std::memcpy(bytes.data() + matrices * matrix, bias.data(), bias.size() * sizeof(float));
   return bytes;
 }
-
-// Where the rows of the left operand lie: images of height x width pixels, every stride-th of which is a row. A plain matrix
-// is one image of one line.
-struct RowSource {
-  int64_t images = 1, height = 1, width = 1;  // of the result
-  int64_t in_height = 1, in_width = 1, stride_y = 1, stride_x = 1;
-  bool dense() const { return stride_y == 1 && stride_x == 1; }
-  int64_t rows() const { return images * height * width; }
-};
 
 class PreparedTileMatMul final : public PreparedLayer {
  public:
@@ -120,14 +113,6 @@ class PreparedTileMatMul final : public PreparedLayer {
            share(panel_count()) * flops + (w / members + a) / 30;
   }
 
-  const std::byte* row_address(const std::byte* base, int64_t row) const {
-    if (source.dense()) return base + row * row_bytes();
-    const int64_t x = row % source.width, y = row / source.width % source.height,
-                  image = row / (source.width * source.height);
-    return base + ((image * source.in_height + y * source.stride_y) * source.in_width + x * source.stride_x) *
-                      row_bytes();
-  }
-
   void run_block(const LayerArgs& args, int64_t first, int64_t rows, const Worker::Range& panels,
                  std::byte* own) const {
     const MatMulTileTable& table = tile_matmul_table(type);
@@ -138,7 +123,7 @@ class PreparedTileMatMul final : public PreparedLayer {
     const std::byte* a = base + first * row_bytes();
     if (copies()) {
       for (int64_t r = 0; r < rows; ++r)
-        std::memcpy(own + r * copied_stride(), row_address(base, first + r),
+        std::memcpy(own + r * copied_stride(), base + source.position(first + r) * row_bytes(),
                     static_cast<size_t>(row_bytes()));
       a = own;
     }
@@ -178,11 +163,15 @@ class PreparedTileMatMul final : public PreparedLayer {
   }
 };
 
+bool is_amx(const Tactic& tactic) {
+  return tactic.name.find("_amx_") != std::string::npos;
+}
+
 class TileMatMulKernel final : public LayerKernel {
  public:
   TileMatMulKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                    const PackContext& pack)
-      : tactic_(tactic), epilogue_(query, tactic, machine) {
+      : tactic_(tactic), amx_(machine.amx), epilogue_(query, tactic, machine) {
     const Node& node = query.layer();
     if (const auto* conv = std::get_if<Conv>(&node.op)) conv_ = *conv;
     const auto* product = std::get_if<MatMul>(&node.op);
@@ -206,7 +195,22 @@ class TileMatMulKernel final : public LayerKernel {
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
-    auto p = std::make_unique<PreparedTileMatMul>();
+    if (is_amx(tactic_)) {
+      auto p = prepare_as<PreparedAmxMatMul>(context);
+      p->table = amx_;
+      p->rows_first = tactic_.name.ends_with("_rows");
+      p->lay_out();
+      return p;
+    }
+    auto p = prepare_as<PreparedTileMatMul>(context);
+    p->type = tactic_.inputs[0].dtype;
+    return p;
+  }
+
+ private:
+  template <class Prepared>
+  std::unique_ptr<Prepared> prepare_as(const ShapeContext& context) const {
+    auto p = std::make_unique<Prepared>();
     const Extents &in = context.inputs[0], &out = context.outputs[0];
     p->n = n_;
     p->k = k_;
@@ -217,7 +221,6 @@ class TileMatMulKernel final : public LayerKernel {
       if (!conv_->strides.empty())
         p->source.stride_y = conv_->strides[0], p->source.stride_x = conv_->strides[1];
     }
-    p->type = tactic_.inputs[0].dtype;
     p->result = tactic_.outputs[0].dtype;
     p->weights = packed_.data();
     p->bias = reinterpret_cast<const float*>(packed_.data() + bias_offset_);
@@ -227,8 +230,8 @@ class TileMatMulKernel final : public LayerKernel {
     return p;
   }
 
- private:
   Tactic tactic_;
+  const AmxTable* amx_;
   Epilogue epilogue_;
   std::optional<Conv> conv_;
   std::optional<TailPlan> plan_;
@@ -237,7 +240,7 @@ class TileMatMulKernel final : public LayerKernel {
 };
 
 // A refusal, or the type pairs (operand, result) that can be had.
-Support supports(const LayerQuery& query, DType type, const Machine& machine) {
+Support supports(const LayerQuery& query, DType type, bool amx, const Machine& machine) {
   const Node& node = query.layer();
   const Value &a = query.graph.value(node.inputs[0]), &b = query.graph.value(node.inputs[1]);
   if (machine.isa == Isa::Avx2) return Support::no("needs AVX-512");
@@ -264,6 +267,8 @@ Support supports(const LayerQuery& query, DType type, const Machine& machine) {
   }
   if (type == DType::BFloat16 && k % 2 != 0)
     return Support::no("BF16 in pairs along an odd number of elements");
+  if (amx && amx_step(k) == 0)
+    return Support::no("k = " + std::to_string(k) + " is no multiple of 16 to 32 elements, as tiles want");
   return {};
 }
 
@@ -271,20 +276,25 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const Machine& machine, 
                                std::string_view stem, const Format& format) {
   const Node& node = query.layer();
   std::vector<Tactic> tactics;
-  const auto add = [&](DType from, DType to) {
-    const std::string name = std::string(stem) + (from == DType::Float32 ? "_f32_avx512" : "_avx512_bf16");
-    Tactic t = typed_tactic(query, runner, name, {from, format}, {to, format});
+  const auto add = [&](DType from, DType to, std::string_view suffix) {
+    Tactic t =
+        typed_tactic(query, runner, std::string(stem) + std::string(suffix), {from, format}, {to, format});
     for (size_t i = 1; i < node.op_input_count(); ++i) t.inputs[i] = {};
-    if (const Support s = supports(query, from, machine); !s.ok) t.support = s;
+    if (const Support s = supports(query, from, is_amx(t), machine); !s.ok) t.support = s;
     tactics.push_back(std::move(t));
   };
   const std::vector<DType> types = layer_types(query);
   for (const DType type : types) {
-    if (type != DType::Float32 && type != DType::BFloat16) continue;
-    add(type, type);
-    // In a network of both, a sum that goes on in FP32 needs no rounding in between.
-    if (type == DType::BFloat16 && std::find(types.begin(), types.end(), DType::Float32) != types.end())
-      add(type, DType::Float32);
+    if (type == DType::Float32) add(type, type, "_f32_avx512");
+    if (type != DType::BFloat16) continue;
+    std::vector<std::string_view> suffixes = {"_avx512_bf16"};
+    if (machine.amx) suffixes = {"_amx_bf16_panels", "_amx_bf16_rows", "_avx512_bf16"};
+    for (const std::string_view suffix : suffixes) {
+      add(type, type, suffix);
+      // In a network of both, a sum that goes on in FP32 needs no rounding in between.
+      if (std::find(types.begin(), types.end(), DType::Float32) != types.end())
+        add(type, DType::Float32, suffix);
+    }
   }
   return tactics;
 }

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Convolution in BF16 by AMX tiles, channels-last, any window: a product whose rows are pixels and whose steps along k are
+// the window's taps, with no matrix of windows in between (implicit GEMM).
+//
+// A member copies the input lines that a strip of output rows needs into its scratch, with zeros around them. Lines whose
+// number is the same modulo the vertical stride follow one another, and a line is as long as an output row times the horizontal
+// stride: so output pixels in a row, and from row to row, are the same distance apart in the strip, 16 of them are one
+// tile whatever the width of the image, and a tap is a constant offset. Between rows a few results belong to no pixel
+// (3x3: 1 in 57 to 1 in 8); they are not stored.
+// Channels that no step of 16 to 32 divides are padded in the copy; windows over up to 4 channels take a line of taps as one step.
+//
+// Operations: 2 K C R S per result. Bytes: input twice (the copy is read from L2), weights and result once; weights
+// of 3x3 512-512 (4.7 MB) come from L3, at 7x7 pixels the larger part of the floor.
+#include <cstring>
+
+#include "backend/cpu/kernels/amx_table.h"
+#include "backend/cpu/own_tactic.h"
+#include "backend/cpu/pointwise_eval.h"
+#include "backend/cpu/register_tail.h"
+#include "backend/cpu/tile_panels.h"
+#include "ops/window.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr std::string_view kRunner = "AmxConvolution";
+constexpr int64_t kGroup = AmxProduct::kGroup, kPanel = AmxProduct::kPanel;
+constexpr int64_t kStripBytes = 384 << 10;  // of input, in L2
+
+// How channels and taps become steps along k.
+struct StepLayout {
+  int64_t channels = 1;    // of a pixel in the strip, padded
+  int64_t step = 32;       // elements
+  bool whole_row = false;  // a step takes all taps of a window's row
+
+  static StepLayout of(int64_t channels, int64_t taps_x, bool dilated) {
+    const int64_t few = channels <= 2 ? 2 : 4;
+    if (channels <= 4 && !dilated && taps_x * few <= 32) return {few, taps_x * few, true};
+    if (amx_step(channels) >= 16) return {channels, amx_step(channels), false};
+    return {round_up(channels, channels < 16 ? 16 : 32), channels < 16 ? 16 : 32, false};
+  }
+};
+
+class PreparedAmxConv final : public PreparedLayer {
+ public:
+  const AmxTable* table = nullptr;
+  int64_t batch = 1, in_channels = 1, n = 1;
+  WindowAxis y, x;
+  StepLayout steps;
+  bool rows_first = false;
+  DType result = DType::BFloat16;
+  const std::byte* weights = nullptr;
+  const float* bias = nullptr;
+  std::optional<TailPlan> plan;
+  std::shared_ptr<const PreparedEpilogue> epilogue;  // without a plan
+  int threads = 1;
+
+  void lay_out() {
+    pixel_bytes_ = 2 * steps.channels;
+    // From the first pixel of an output row to that of the next, in outputs: padding on the right may be the next line's on the left.
+    const int64_t needed = (x.output - 1) * x.stride + (x.kernel - 1) * x.dilation + 1;
+    const int64_t right = std::max<int64_t>(0, needed - x.pad_begin - x.input);
+    const int64_t pixels =
+        std::max(x.pad_begin, right) + std::clamp<int64_t>(needed - x.pad_begin, 0, x.input);
+    right_bytes_ = right * pixel_bytes_;
+    row_outputs_ = std::max((pixels + x.stride - 1) / x.stride, x.output);
+    line_bytes_ = row_outputs_ * x.stride * pixel_bytes_;
+    strip_rows_ = 1;
+    while (strip_rows_ < y.output && strip_bytes(strip_rows_ + 1) <= kStripBytes) ++strip_rows_;
+    // Strips of equal height.
+    const int64_t strips = (y.output + strip_rows_ - 1) / strip_rows_;
+    strip_rows_ = (y.output + strips - 1) / strips;
+    for (int64_t dy = 0; dy < y.kernel; ++dy)
+      for (int64_t dx = 0; dx < (steps.whole_row ? 1 : x.kernel); ++dx)
+        for (int64_t c = 0; c < (steps.whole_row ? 1 : steps.channels); c += steps.step)
+          step_at_.push_back(
+              static_cast<int32_t>(line_at(dy * y.dilation) + dx * x.dilation * pixel_bytes_ + 2 * c));
+    for (int64_t row = 0; row < strip_rows_; ++row)
+      for (int64_t i = 0; i < row_outputs_; ++i)
+        row_at_.push_back(i < x.output ? static_cast<int32_t>(row * x.output + i) : -1);
+    const int64_t groups = (strip_rows_ * row_outputs_ + kGroup - 1) / kGroup;
+    strip_at_ = round_up(groups * static_cast<int64_t>(sizeof(std::byte*)), 64);
+    sums_at_ = strip_at_ + strip_bytes(strip_rows_);
+    member_bytes_ = sums_at_ + (plan ? 0 : round_up(strip_rows_ * x.output * kPanel * 4, 64)) + 64;
+  }
+
+  size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes_ * threads); }
+  int members(int available) const override {
+    return members_for(operations() / 1500 + weight_bytes() / 20 + input_bytes() / 30, available);
+  }
+  void run(const LayerArgs& args, const Worker& worker) const override {
+    const bool rows = by_rows(worker.count);
+    const Worker::Range own_rows = rows ? worker.slice(batch * y.output) : Worker::Range{0, batch * y.output};
+    const Worker::Range panels = rows ? Worker::Range{0, panel_count()} : worker.slice(panel_count());
+    if (own_rows.begin >= own_rows.end || panels.begin >= panels.end) return;
+    std::byte* own = args.scratch + worker.index * member_bytes_;
+    table->begin(steps.step);
+    for (int64_t i = own_rows.begin, count = 0; i < own_rows.end; i += count) {
+      const int64_t row = i % y.output;
+      count = std::min({own_rows.end - i, y.output - row, strip_rows_});
+      fill_strip(args, i / y.output, row, count, own + strip_at_);
+      multiply(args, i / y.output, row, count, panels, own);
+    }
+    table->end();
+  }
+
+ private:
+  int64_t panel_count() const { return (n + kPanel - 1) / kPanel; }
+  double operations() const {
+    return 2.0 * static_cast<double>(batch * y.output * x.output * n) *
+           static_cast<double>(steps.channels * y.kernel * x.kernel);
+  }
+  double weight_bytes() const { return 2.0 * static_cast<double>(steps.channels * y.kernel * x.kernel * n); }
+  double input_bytes() const { return 2.0 * static_cast<double>(batch * y.input * x.input * in_channels); }
+  // As for products (amx_matmul.cpp): all weights for everybody, or all input.
+  bool by_rows(int members) const {
+    if (members == 1) return true;
+    const auto share = [members](int64_t units) {
+      return static_cast<double>((units + members - 1) / members) / static_cast<double>(units);
+    };
+    const double flops = operations() / 1500, w = weight_bytes(), a = input_bytes();
+    return share(batch * y.output) * flops + (w + a / members) / 30 <=
+           share(panel_count()) * flops + (w / members + 2 * a) / 30;
+  }
+
+  // Lines of a strip that have the same number modulo the stride.
+  int64_t plane_lines(int64_t rows) const { return rows + (y.kernel - 1) * y.dilation / y.stride; }
+  int64_t line_at(int64_t line) const {
+    return (line % y.stride * plane_lines(strip_rows_) + line / y.stride) * line_bytes_;
+  }
+  int64_t strip_bytes(int64_t rows) const {
+    // The last tile reads 15 pixels too many, and their windows.
+    const int64_t beyond = (kGroup * x.stride + x.kernel * x.dilation) * pixel_bytes_;
+    return round_up(y.stride * plane_lines(rows) * line_bytes_ + beyond + 64, 64);
+  }
+
+  // The lines that output rows [row, row + count) see, with zeros around them.
+  void fill_strip(const LayerArgs& args, int64_t image, int64_t row, int64_t count, std::byte* strip) const {
+    const auto* data =
+        static_cast<const std::byte*>(args.inputs[0]) + 2 * image * y.input * x.input * in_channels;
+    const int64_t lines = (count - 1) * y.stride + (y.kernel - 1) * y.dilation + 1;
+    const int64_t left = x.pad_begin * pixel_bytes_;
+    const int64_t pixels = std::min(x.input, line_bytes_ / pixel_bytes_ - x.pad_begin),
+                  width = pixels * pixel_bytes_;
+    for (int64_t i = 0; i < lines; ++i) {
+      std::byte* to = strip + line_at(i);
+      const int64_t line = row * y.stride - y.pad_begin + i;
+      if (line < 0 || line >= y.input) {
+        std::memset(to, 0, static_cast<size_t>(line_bytes_));
+        continue;
+      }
+      std::memset(to, 0, static_cast<size_t>(left));
+      std::memset(to + left + width, 0, static_cast<size_t>(line_bytes_ - left - width));
+      copy_pixels(data + 2 * line * x.input * in_channels, pixels, to + left);
+    }
+    // The last line of each plane has its padding on the right in a line that nobody filled.
+    for (int64_t plane = 0; plane < y.stride; ++plane) {
+      const int64_t filled = (lines - plane + y.stride - 1) / y.stride;
+      if (filled < plane_lines(strip_rows_) || plane + 1 == y.stride)
+        std::memset(strip + (plane * plane_lines(strip_rows_) + filled) * line_bytes_, 0,
+                    static_cast<size_t>(right_bytes_));
+    }
+  }
+  void copy_pixels(const std::byte* from, int64_t pixels, std::byte* to) const {
+    if (steps.channels == in_channels) {
+      std::memcpy(to, from, static_cast<size_t>(pixels * pixel_bytes_));
+      return;
+    }
+    const int64_t bytes = 2 * in_channels;
+    for (int64_t i = 0; i < pixels; ++i, from += bytes, to += pixel_bytes_) {
+      std::memcpy(to, from, static_cast<size_t>(bytes));
+      std::memset(to + bytes, 0, static_cast<size_t>(pixel_bytes_ - bytes));
+    }
+  }
+
+  void multiply(const LayerArgs& args, int64_t image, int64_t row, int64_t count, const Worker::Range& panels,
+                std::byte* own) const {
+    const auto** starts = reinterpret_cast<const std::byte**>(own);
+    const int64_t rows = (count - 1) * row_outputs_ + x.output, groups = (rows + kGroup - 1) / kGroup;
+    const int64_t pitch = x.stride * pixel_bytes_;
+    for (int64_t g = 0; g < groups; ++g) starts[g] = own + strip_at_ + g * kGroup * pitch;
+    AmxProduct p{.groups = starts,
+                 .group_count = groups,
+                 .row_bytes = pitch,
+                 .step_at = step_at_.data(),
+                 .steps = static_cast<int64_t>(step_at_.size()),
+                 .step = steps.step,
+                 .rows_first = rows_first,
+                 .rows = rows,
+                 .row_at = row_at_.data()};
+    p.operand_stride = n;
+    p.out_stride = plan ? n : kPanel;
+    if (plan) p.tail = plan->tail;
+    if (plan) p.stored = stored_as(result);
+    auto* sums = reinterpret_cast<float*>(own + sums_at_);
+    const int64_t pixel = (image * y.output + row) * x.output;
+    for (int64_t panel = panels.begin, end = 0; panel < panels.end; panel = end) {
+      end = plan ? panels.end : panel + 1;
+      const int64_t column = panel * kPanel, at = pixel * n + column;
+      p.columns = std::min(n, end * kPanel) - column;
+      p.b = weights + p.steps * steps.step * 2 * column;
+      p.bias = bias + column;
+      p.out = plan ? static_cast<std::byte*>(args.outputs[0]) + dtype_bytes(result, at)
+                   : reinterpret_cast<std::byte*>(sums);
+      if (plan && plan->operand >= 0)
+        p.operand = static_cast<const std::byte*>(args.inputs[static_cast<size_t>(plan->operand)]) +
+                    dtype_bytes(result, at);
+      table->run(p);
+      if (!plan) epilogue->apply(args, sums, kPanel, at, count * x.output, n, p.columns);
+    }
+  }
+
+  std::vector<int32_t> step_at_, row_at_;
+  int64_t pixel_bytes_ = 2, row_outputs_ = 1, line_bytes_ = 0, right_bytes_ = 0, strip_rows_ = 1;
+  int64_t strip_at_ = 0, sums_at_ = 0, member_bytes_ = 0;  // in a member's scratch
+};
+
+class AmxConvKernel final : public LayerKernel {
+ public:
+  AmxConvKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                const PackContext& pack)
+      : tactic_(tactic),
+        table_(machine.amx),
+        op_(std::get<Conv>(query.layer().op)),
+        epilogue_(query, tactic, machine),
+        plan_(plan_register_tail(query, 1)) {
+    const Node& node = query.layer();
+    const Value& w = query.graph.value(node.inputs[1]);
+    n_ = w.shape[0].value();
+    channels_ = w.shape[1].value();
+    const int64_t rows = w.shape[2].value(), columns = w.shape[3].value();
+    steps_ = StepLayout::of(channels_, columns, !op_.dilations.empty() && op_.dilations[1] != 1);
+    const int64_t k = rows * columns * steps_.channels, padded = round_up(n_, kPanel / 2);
+    bias_offset_ = 2 * k * padded;
+    packed_ = pack.packed("weights", [&] {
+      const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
+      const std::vector<float> bias =
+          bias_of(query, has_bias ? query.graph.value(node.inputs[2]).constant : Tensor(),
+                  plan_.value_or(TailPlan{}), n_, padded);
+      const std::vector<double> values = w.constant.to_doubles();
+      std::vector<std::byte> bytes(static_cast<size_t>(bias_offset_) + bias.size() * sizeof(float));
+      pack_columns(bytes.data(), DType::BFloat16, k, n_, [&](int64_t at, int64_t column) {
+        const int64_t channel = at % steps_.channels, tap = at / steps_.channels;
+        if (channel >= channels_) return 0.0f;
+        return static_cast<float>(
+            values[static_cast<size_t>((column * channels_ + channel) * rows * columns + tap)]);
+      });
+      std::memcpy(bytes.data() + bias_offset_, bias.data(), bias.size() * sizeof(float));
+      return bytes;
+    });
+  }
+
+  std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
+    auto p = std::make_unique<PreparedAmxConv>();
+    const Extents& e = context.inputs[0];
+    const WindowSpec spec{op_.kernel, op_.strides, op_.dilations, op_.pads_begin, op_.pads_end, op_.auto_pad};
+    const auto axes = resolve_window(spec, Extents(e.begin() + 2, e.end()));
+    p->table = table_;
+    p->batch = e[0];
+    p->in_channels = channels_;
+    p->n = n_;
+    p->y = axes[0];
+    p->x = axes[1];
+    p->steps = steps_;
+    p->rows_first = tactic_.name.ends_with("_rows");
+    p->result = tactic_.outputs[0].dtype;
+    p->weights = packed_.data();
+    p->bias = reinterpret_cast<const float*>(packed_.data() + bias_offset_);
+    p->plan = plan_;
+    p->threads = context.threads;
+    if (!plan_) p->epilogue = epilogue_.prepare(context);
+    p->lay_out();
+    return p;
+  }
+
+ private:
+  Tactic tactic_;
+  const AmxTable* table_;
+  Conv op_;
+  Epilogue epilogue_;
+  std::optional<TailPlan> plan_;
+  StepLayout steps_;
+  int64_t n_ = 1, channels_ = 1, bias_offset_ = 0;
+  std::span<const std::byte> packed_;
+};
+
+Support supports(const LayerQuery& query, const Conv& op, const Machine& machine) {
+  const Node& node = query.layer();
+  const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
+  if (!machine.amx) return Support::no("needs AMX");
+  if (op.groups != 1) return Support::no("a grouped convolution");
+  if (x.shape.size() != 4) return Support::no("not two spatial dims");
+  if (x.is_constant()) return Support::no("the data is constant");
+  if (!w.is_constant()) return Support::no("the weights are not constant");
+  if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
+      !query.graph.value(node.inputs[2]).is_constant())
+    return Support::no("the bias is not constant");
+  return {};
+}
+
+std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+  const auto* op = std::get_if<Conv>(&query.layer().op);
+  if (!op || is_pixel_conv(*op)) return {};
+  const std::vector<DType> types = layer_types(query);
+  const auto allowed = [&](DType type) { return std::find(types.begin(), types.end(), type) != types.end(); };
+  if (!allowed(DType::BFloat16)) return {};
+  std::vector<Tactic> tactics;
+  for (const char* order : {"panels", "rows"})
+    for (const DType to : {DType::BFloat16, DType::Float32}) {
+      if (!allowed(to)) continue;
+      Tactic t = typed_tactic(query, kRunner, "tile_conv_amx_bf16_" + std::string(order),
+                              {DType::BFloat16, kChannelsLast}, {to, kChannelsLast});
+      for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
+      if (const Support s = supports(query, *op, machine); !s.ok) t.support = s;
+      tactics.push_back(std::move(t));
+    }
+  return tactics;
+}
+
+std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                  const PackContext& pack) {
+  return std::make_unique<AmxConvKernel>(query, tactic, machine, pack);
+}
+
+}  // namespace
+
+TacticFamily amx_conv_tactics() {
+  return {kRunner, list, make};
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "backend/cpu/layer_check.h"
+
+namespace lathe::cpu {
+TacticFamily amx_conv_tactics();
+TacticFamily onednn_conv_tactics();
+namespace {
+
+LayerCase conv(Extents x, int64_t out, Ints kernel, int64_t stride = 1, int64_t pad = 1,
+               int64_t dilation = 1) {
+  const int64_t in = x[1];
+  return {.op = Conv{.kernel = kernel,
+                     .strides = {stride, stride},
+                     .dilations = {dilation, dilation},
+                     .pads_begin = {pad, pad},
+                     .pads_end = {pad, pad}},
+          .inputs = {{.extents = std::move(x)},
+                     {.extents = {out, in, kernel[0], kernel[1]}, .constant = true},
+                     {.extents = {out}, .constant = true}},
+          .allowed_types = {DType::BFloat16},
+          .tolerance = 5e-6};
+}
+
+bool has_amx() {
+  return check_layer(amx_conv_tactics(), conv({1, 16, 4, 4}, 16, {3, 3})) > 0;
+}
+
+TEST(AmxConv, ChannelsAndTails) {
+  if (!has_amx()) GTEST_SKIP() << "no AVX512-BF16 here";
+  for (const int64_t in : {1, 3, 4, 5, 16, 20, 40, 48, 64})
+    for (const int64_t out : {5, 16, 33, 80}) {
+      SCOPED_TRACE(std::to_string(in) + "-" + std::to_string(out));
+      EXPECT_GE(check_layer(amx_conv_tactics(), conv({2, in, 7, 9}, out, {3, 3})), 2);
+    }
+}
+
+TEST(AmxConv, WindowsStridesPadsAndDilations) {
+  if (!has_amx()) GTEST_SKIP() << "no AVX512-BF16 here";
+  for (const Ints& kernel : {Ints{3, 3}, Ints{5, 5}, Ints{7, 7}, Ints{1, 3}, Ints{2, 1}})
+    for (const int64_t stride : {1, 2, 3})
+      for (const int64_t pad : {0, 1, 3})
+        for (const int64_t dilation : {1, 2}) {
+          if (dilation == 2 && kernel[0] > 5) continue;
+          SCOPED_TRACE(std::to_string(kernel[0]) + "x" + std::to_string(kernel[1]) + "/" +
+                       std::to_string(stride) + " pad " + std::to_string(pad) + " dilation " +
+                       std::to_string(dilation));
+          for (const int64_t in : {3, 32})
+            EXPECT_GE(
+                check_layer(amx_conv_tactics(), conv({2, in, 14, 11}, 18, kernel, stride, pad, dilation)), 2);
+        }
+}
+
+TEST(AmxConv, PadsOfOneSideAndTinyImages) {
+  if (!has_amx()) GTEST_SKIP() << "no AVX512-BF16 here";
+  for (const auto& [begin, end] : {std::pair<Ints, Ints>{{0, 0}, {1, 1}}, {{2, 1}, {0, 0}}, {{0, 3}, {1, 0}}})
+    for (const int64_t stride : {1, 2}) {
+      LayerCase layer = conv({3, 16, 5, 6}, 40, {3, 3}, stride);
+      auto& op = std::get<Conv>(layer.op);
+      op.pads_begin = begin;
+      op.pads_end = end;
+      EXPECT_GE(check_layer(amx_conv_tactics(), layer), 2);
+    }
+  EXPECT_GE(check_layer(amx_conv_tactics(), conv({1, 32, 1, 1}, 32, {3, 3})), 2);
+  EXPECT_GE(check_layer(amx_conv_tactics(), conv({2, 32, 2, 3}, 32, {5, 5}, 1, 4)), 2);
+}
+
+// The strip does not hold the whole image.
+TEST(AmxConv, Strips) {
+  if (!has_amx()) GTEST_SKIP() << "no AVX512-BF16 here";
+  EXPECT_GE(check_layer(amx_conv_tactics(), conv({1, 256, 40, 30}, 16, {3, 3})), 2);
+  EXPECT_GE(check_layer(amx_conv_tactics(), conv({1, 256, 41, 30}, 16, {3, 3}, 2)), 2);
+}
+
+TEST(AmxConv, Epilogues) {
+  if (!has_amx()) GTEST_SKIP() << "no AVX512-BF16 here";
+  for (const char* epilogue :
+       {"Relu(0)", "Silu[1](0)", "Add(0,1) Relu(2)", "HardSwish(0) Add(2,1)", "Tanh(0)", "Mul(0,1)"}) {
+    SCOPED_TRACE(epilogue);
+    LayerCase layer = conv({2, 32, 10, 9}, 48, {3, 3});
+    layer.epilogue = PointwiseProgram::parse(epilogue, 2);
+    layer.operands = {{.extents = {2, 48, 10, 9}}};
+    EXPECT_GE(check_layer(amx_conv_tactics(), layer), 2);
+  }
+}
+
+TEST(AmxConv, SaysWhyNot) {
+  LayerCase layer = conv({1, 32, 6, 6}, 32, {3, 3});
+  layer.inputs[1].constant = false;
+  const auto reasons = refusals(amx_conv_tactics(), layer);
+  ASSERT_FALSE(reasons.empty());
+  EXPECT_TRUE(reasons[0].find("weights are not constant") != std::string::npos ||
+              reasons[0].find("needs AMX") != std::string::npos)
+      << reasons[0];
+}
+
+TEST(AmxConv, DISABLED_Speed) {
+  struct Shape {
+    int64_t in, out, size, kernel, stride;
+  };
+  for (const Shape& s : {Shape{3, 64, 224, 7, 2}, Shape{3, 32, 224, 3, 2}, Shape{64, 64, 56, 3, 1},
+                         Shape{128, 128, 56, 3, 2}, Shape{128, 128, 28, 3, 1}, Shape{256, 256, 28, 3, 2},
+                         Shape{256, 256, 14, 3, 1}, Shape{512, 512, 14, 3, 2}, Shape{512, 512, 7, 3, 1}}) {
+    LayerCase layer = conv({1, s.in, s.size, s.size}, s.out, {s.kernel, s.kernel}, s.stride, s.kernel / 2);
+    layer.epilogue = PointwiseProgram::parse("Relu(0)", 1);
+    const int64_t pixels = s.size / s.stride * (s.size / s.stride);
+    printf("%d-%d %dx%d@%d/%d: %.1f MFLOP\n", int(s.in), int(s.out), int(s.kernel), int(s.kernel),
+           int(s.size), int(s.stride),
+           2e-6 * static_cast<double>(s.in * s.out * s.kernel * s.kernel * pixels));
+    for (const TacticFamily& family : {amx_conv_tactics(), onednn_conv_tactics()})
+      for (const std::string& line : time_layer(family, layer, 1)) printf("    %s\n", line.c_str());
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cpu

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Members share groups of 16 rows or panels of 32 columns, whatever reads less from afar. Two orders, for the tuner to choose:
+// all rows of a block meet a panel before the next one (weights come from afar once, 32 columns at a time), or all panels
+// meet 32 rows (a short row stays in L1, weights in L2). A last group of fewer rows is copied, as tiles read 16.
+#include "backend/cpu/amx_matmul.h"
+
+#include <cstring>
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int64_t kBlockBytes = 256 << 10;  // of rows, in L2
+
+}  // namespace
+
+// Strided pixels lie apart, and a tile whose rows cross cache lines loads six times slower (18 ns instead of 3).
+bool PreparedAmxMatMul::copies() const {
+  return !source.dense() || row_bytes() % 64 != 0;
+}
+
+void PreparedAmxMatMul::lay_out() {
+  step_ = amx_step(k);
+  for (int64_t at = 0; at < k; at += step_) step_at_.push_back(static_cast<int32_t>(2 * at));
+  copied_stride_ = round_up(row_bytes(), 64) + (row_bytes() % 1024 == 0 ? 64 : 0);
+  const bool whole = rows_first && !copies() && plan;
+  block_groups_ =
+      whole ? groups() : std::clamp<int64_t>(kBlockBytes / row_bytes() / kGroup / 2 * 2, 2, groups() + 1);
+  const int64_t copied = copies() ? std::min(block_groups_, groups()) : 1;
+  rows_at_ = round_up(block_groups_ * static_cast<int64_t>(sizeof(std::byte*)), 64);
+  sums_at_ = rows_at_ + round_up(copied * kGroup * copied_stride_, 64);
+  member_bytes_ = sums_at_ + (plan ? 0 : block_groups_ * kGroup * kPanel * 4) + 64;
+}
+
+int PreparedAmxMatMul::members(int available) const {
+  const double time = 2.0 * static_cast<double>(m * n * matrices) * static_cast<double>(k) / 1500 +
+                      static_cast<double>(row_bytes() * n * matrices) / 20 +
+                      static_cast<double>(m * row_bytes()) / 40;
+  return members_for(time, available);
+}
+
+// Rows: everybody reads all weights. Panels: everybody reads all rows. The larger share counts, at some 30 GB/s from L3.
+bool PreparedAmxMatMul::by_rows(int members) const {
+  if (members == 1) return true;
+  const double flops = 2.0 * static_cast<double>(m * n) * static_cast<double>(k) / 1500;
+  const auto share = [members](int64_t units) {
+    return static_cast<double>((units + members - 1) / members) / static_cast<double>(units);
+  };
+  const auto w = static_cast<double>(row_bytes() * n * matrices), a = static_cast<double>(m * row_bytes());
+  return share(groups()) * flops + (w + a / members) / 30 <=
+         share(panel_count()) * flops + (w / members + a) / 30;
+}
+
+void PreparedAmxMatMul::run(const LayerArgs& args, const Worker& worker) const {
+  Worker::Range own_groups{0, groups()}, panels{0, panel_count()};
+  (by_rows(worker.count) ? own_groups : panels) =
+      worker.slice(by_rows(worker.count) ? groups() : panel_count());
+  if (own_groups.begin >= own_groups.end || panels.begin >= panels.end) return;
+  std::byte* own = args.scratch + worker.index * member_bytes_;
+  table->begin(step_);
+  for (int64_t g = own_groups.begin; g < own_groups.end; g += block_groups_) {
+    const int64_t first = g * kGroup, end = std::min(g + block_groups_, own_groups.end) * kGroup;
+    run_block(args, first, std::min(end, m) - first, panels, own);
+  }
+  table->end();
+}
+
+void PreparedAmxMatMul::run_block(const LayerArgs& args, int64_t first, int64_t rows,
+                                  const Worker::Range& panels, std::byte* own) const {
+  const auto* data = static_cast<const std::byte*>(args.inputs[0]);
+  const auto** starts = reinterpret_cast<const std::byte**>(own);
+  std::byte* copied = own + rows_at_;
+  const bool copy = copies();
+  const int64_t count = (rows + kGroup - 1) / kGroup, pitch = copy ? copied_stride_ : row_bytes();
+  // With a stride of its own, so that a step stays the same for all groups.
+  const auto copy_rows = [&](int64_t begin, int64_t end, std::byte* to) {
+    for (int64_t r = begin; r < end; ++r, to += pitch)
+      std::memcpy(to, data + source.position(first + r) * row_bytes(), static_cast<size_t>(row_bytes()));
+  };
+  for (int64_t g = 0; g < count; ++g)
+    starts[g] = copy ? copied + g * kGroup * pitch : data + (first + g * kGroup) * row_bytes();
+  if (copy) {
+    copy_rows(0, rows, copied);
+  } else if (rows % kGroup != 0) {
+    copy_rows(rows / kGroup * kGroup, rows, copied);
+    starts[count - 1] = copied;
+  }
+  AmxProduct p{.groups = starts,
+               .group_count = count,
+               .row_bytes = pitch,
+               .step_at = step_at_.data(),
+               .steps = static_cast<int64_t>(step_at_.size()),
+               .step = step_,
+               .rows_first = rows_first,
+               .rows = rows};
+  auto* sums = reinterpret_cast<float*>(own + sums_at_);
+  p.out_stride = plan ? n : kPanel;
+  p.operand_stride = n;
+  if (plan) p.tail = plan->tail;
+  if (plan) p.stored = stored_as(result);
+  const int64_t padded = round_up(n, kPanel / 2);
+  for (int64_t panel = panels.begin, end = 0; panel < panels.end; panel = end) {
+    const int64_t matrix = panel / matrix_panels(), begin = panel % matrix_panels();
+    end = plan ? std::min(panels.end, (matrix + 1) * matrix_panels()) : panel + 1;
+    const int64_t column = begin * kPanel, at = matrix * m * n + first * n + column;
+    p.columns = std::min(n, (end - matrix * matrix_panels()) * kPanel) - column;
+    p.b = weights + row_bytes() * (matrix * padded + column);
+    p.bias = bias + matrix * padded + column;
+    p.out = plan ? static_cast<std::byte*>(args.outputs[0]) + dtype_bytes(result, at)
+                 : reinterpret_cast<std::byte*>(sums);
+    if (plan && plan->operand >= 0)
+      p.operand = static_cast<const std::byte*>(args.inputs[static_cast<size_t>(plan->operand)]) +
+                  dtype_bytes(result, at);
+    table->run(p);
+    if (!plan) epilogue->apply(args, sums, kPanel, at, rows, n, p.columns);
+  }
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A product of BF16 rows and constant panels in AMX tiles, at concrete extents: what tile_matmul.cpp's tactics for AMX run.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backend/cpu/kernels/amx_table.h"
+#include "backend/cpu/own_tactic.h"
+#include "backend/cpu/pointwise_eval.h"
+#include "backend/cpu/register_tail.h"
+#include "backend/cpu/row_source.h"
+
+namespace lathe::cpu {
+
+class PreparedAmxMatMul final : public PreparedLayer {
+ public:
+  const AmxTable* table = nullptr;
+  RowSource source;
+  int64_t m = 1, n = 1, k = 1;
+  int64_t matrices = 1;  // right operands that meet the same rows; their results follow one another
+  bool rows_first = false;
+  DType result = DType::BFloat16;
+  const std::byte* weights = nullptr;
+  const float* bias = nullptr;
+  std::optional<TailPlan> plan;
+  std::shared_ptr<const PreparedEpilogue> epilogue;  // without a plan
+  int threads = 1;
+
+  // To be called once everything above is set.
+  void lay_out();
+
+  size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes_ * threads); }
+  int members(int available) const override;
+  void run(const LayerArgs& args, const Worker& worker) const override;
+
+ private:
+  static constexpr int64_t kGroup = AmxProduct::kGroup, kPanel = AmxProduct::kPanel;
+
+  int64_t row_bytes() const { return 2 * k; }
+  int64_t groups() const { return (m + kGroup - 1) / kGroup; }
+  int64_t matrix_panels() const { return (n + kPanel - 1) / kPanel; }
+  int64_t panel_count() const { return matrices * matrix_panels(); }
+  bool copies() const;
+  bool by_rows(int members) const;
+  void run_block(const LayerArgs& args, int64_t first, int64_t rows, const Worker::Range& panels,
+                 std::byte* own) const;
+
+  std::vector<int32_t> step_at_;
+  int64_t step_ = 32, block_groups_ = 1, copied_stride_ = 0;
+  int64_t rows_at_ = 0, sums_at_ = 0,
+          member_bytes_ = 0;  // in a member's scratch, after the groups' addresses
+};
+
+}  // namespace lathe::cpu

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Products of BF16 matrices in AMX tiles, finished on the way out: product, bias, operand, activation and conversion in one call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/kernels/register_tail.h"
+#include "backend/cpu/kernels/stored.h"
+
+namespace lathe::cpu {
+
+// Rows come in groups of 16, each group at a fixed pitch; a step along k lies at the same distance from every row's begin. So
+// rows may be pixels and steps the taps of a window. Every row of a group is read, whether it counts or not.
+struct AmxProduct {
+  static constexpr int64_t kGroup = 16, kPanel = 32;
+
+  const std::byte* const* groups = nullptr;  // where each begins
+  int64_t group_count = 0;
+  int64_t row_bytes = 0;
+  const int32_t* step_at = nullptr;  // bytes from a row's begin
+  int64_t steps = 0, step = 0;       // of so many elements, as begin() was told
+  const std::byte* b = nullptr;      // packed by pack_columns(): panels of 32 columns, the last of 16 or 32
+  int64_t columns = 0;
+  const float* bias = nullptr;  // whole panels, or null
+  bool rows_first = false;  // all panels pass over 32 rows before the next rows come, or the other way round
+
+  int64_t rows = 0;  // that count, from the first on
+  const int32_t* row_at =
+      nullptr;  // the row of the result for each row of the groups, -1: not wanted; null: the same
+  void* out = nullptr;
+  int64_t out_stride = 0;
+  const void* operand = nullptr;  // null: none. Of the result's type
+  int64_t operand_stride = 0;
+  Stored stored = Stored::F32;  // the result: F32 or BF16
+  RegisterTail tail;
+};
+
+struct AmxTable {
+  // Sets the tiles of the calling thread up for products whose steps have so many elements (even, at most 32).
+  void (*begin)(int64_t step);
+  void (*run)(const AmxProduct& product);
+  void (*end)();
+};
+
+const AmxTable& amx_table();
+
+// The longest step that divides k, or 0 where that would leave most of a tile empty.
+constexpr int64_t amx_step(int64_t k) {
+  for (int64_t step = 32; step >= 2; step -= 2)
+    if (k % step == 0) return step >= 16 || step == k ? step : 0;
+  return 0;
+}
+
+}  // namespace lathe::cpu
