@@ -186,6 +186,7 @@ class PreparedAmxConv final : public PreparedLayer {
                  .step_at = step_at_.data(),
                  .steps = static_cast<int64_t>(step_at_.size()),
                  .step = steps.step,
+                 .panel_bytes = static_cast<int64_t>(step_at_.size()) * steps.step * 2 * kPanel,
                  .rows_first = rows_first,
                  .rows = rows,
                  .row_at = row_at_.data()};

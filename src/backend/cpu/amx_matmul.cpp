@@ -21,7 +21,6 @@ bool PreparedAmxMatMul::copies() const {
 
 void PreparedAmxMatMul::lay_out() {
   step_ = amx_step(k);
-  for (int64_t at = 0; at < k; at += step_) step_at_.push_back(static_cast<int32_t>(2 * at));
   copied_stride_ = round_up(row_bytes(), 64) + (row_bytes() % 1024 == 0 ? 64 : 0);
   const bool whole = rows_first && !copies() && plan;
   block_groups_ =
@@ -88,9 +87,9 @@ void PreparedAmxMatMul::run_block(const LayerArgs& args, int64_t first, int64_t 
   AmxProduct p{.groups = starts,
                .group_count = count,
                .row_bytes = pitch,
-               .step_at = step_at_.data(),
-               .steps = static_cast<int64_t>(step_at_.size()),
+               .steps = k / step_,
                .step = step_,
+               .panel_bytes = row_bytes() * kPanel,
                .rows_first = rows_first,
                .rows = rows};
   auto* sums = reinterpret_cast<float*>(own + sums_at_);

@@ -47,7 +47,6 @@ class PreparedAmxMatMul final : public PreparedLayer {
   void run_block(const LayerArgs& args, int64_t first, int64_t rows, const Worker::Range& panels,
                  std::byte* own) const;
 
-  std::vector<int32_t> step_at_;
   int64_t step_ = 32, block_groups_ = 1, copied_stride_ = 0;
   int64_t rows_at_ = 0, sums_at_ = 0,
           member_bytes_ = 0;  // in a member's scratch, after the groups' addresses

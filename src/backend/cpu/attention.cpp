@@ -2,12 +2,13 @@
 //
 // Attention, FP32 inside for FP32, BF16 and FP16 tensors: tiles of queries against the packed keys and values of a head
 // (kernels/attention.inc). BF16 tensors have a second way: both products with BF16's dot product, scores and sums in FP32
-// (kernels/attention_avx512_bf16.cpp). Work is shared out by heads, and by groups of queries when heads are few.
+// (kernels/attention_avx512_bf16.cpp), or in AMX tiles, where queries, widths and keys are padded with zeros to whole tiles. Work is shared out by heads, and by groups of queries when heads are few.
 // Reached by the second (Zen 4, two threads, cold, 12 heads of width 64, of 472 GFLOP/s): 330 at 128 tokens (70 %), 343 at 1024; the
 // first gives 183 of 236 (77 %).
 #include <cmath>
 #include <limits>
 
+#include "backend/cpu/kernels/amx_table.h"
 #include "backend/cpu/kernels/attention_bf16_table.h"
 #include "backend/cpu/kernels/attention_table.h"
 #include "backend/cpu/kernels/tile_matmul_table.h"
@@ -21,7 +22,8 @@ namespace lathe::cpu {
 namespace {
 
 constexpr std::string_view kRunner = "Attention";
-constexpr std::string_view kDots = "flash_attention_avx512_bf16";
+constexpr std::string_view kDots = "flash_attention_avx512_bf16", kTiles = "flash_attention_amx_bf16";
+constexpr int64_t kTileRows = 2 * AmxProduct::kGroup;  // of queries, in AMX tiles
 
 const AttentionTable& attention_table(Isa isa) {
   return isa == Isa::Avx2 ? attention_table_avx2() : attention_table_avx512();
@@ -40,14 +42,17 @@ struct MaskLayout {
 
 class PreparedAttention final : public PreparedLayer {
  public:
+  static constexpr int64_t kStep = 32;  // along k, in AMX tiles
+
   Attention op;
   DType type = DType::Float32;
   int64_t batch = 1, heads = 1, queries = 1, keys = 1, width = 1, value_width = 1;
   HeadRows q_rows, k_rows, v_rows, out_rows;
   MaskLayout mask;
   Isa isa = Isa::Avx2;
-  bool dots = false;            // BF16's dot products
-  bool plain_epilogue = false;  // nothing to compute after the values
+  bool dots = false;              // BF16's dot products
+  const AmxTable* amx = nullptr;  // the same in tiles; else null
+  bool plain_epilogue = false;    // nothing to compute after the values
   int threads = 1;
   std::shared_ptr<const PreparedEpilogue> epilogue;
 
@@ -62,20 +67,25 @@ class PreparedAttention final : public PreparedLayer {
   void run(const LayerArgs& args, const Worker& worker) const override {
     const AttentionTable& table = attention_table(isa);
     Memory m = memory(reinterpret_cast<float*>(args.scratch) + worker.index * member_floats());
-    const int64_t tiles = (queries + table.tile_rows - 1) / table.tile_rows;
+    const int64_t tile_rows = amx ? kTileRows : table.tile_rows;
+    const int64_t tiles = (queries + tile_rows - 1) / tile_rows;
     // Whole heads when they divide well; packing keys and values is then done once.
     const int64_t all_heads = batch * heads;
     const bool whole = all_heads % worker.count == 0 || all_heads >= 6 * worker.count;
     const int64_t groups = whole ? 1 : tiles;
     const Worker::Range part = worker.slice(all_heads * groups);
+    if (amx) amx->begin(kStep);
     int64_t packed_head = -1;
     for (int64_t i = part.begin; i < part.end; ++i) {
       const int64_t head = i / groups;
       if (head != packed_head) dots ? pack_pairs(args, head, m) : pack(args, head, m);
       packed_head = head;
       for (int64_t t = whole ? 0 : i % groups; t < (whole ? tiles : i % groups + 1); ++t)
-        dots ? run_tile_of_dots(args, head, t, tiles, m) : run_tile(args, head, t, tiles, m);
+        amx    ? run_amx_tile(args, head, t, m)
+        : dots ? run_tile_of_dots(args, head, t, tiles, m)
+               : run_tile(args, head, t, tiles, m);
     }
+    if (amx) amx->end();
   }
 
  private:
@@ -83,18 +93,23 @@ class PreparedAttention final : public PreparedLayer {
     float *keys, *values, *work, *q, *rows, *result, *mask;
   };
   // Dots: scores and weights of a tile for all keys.
+  int64_t tile_rows() const { return amx ? kTileRows : attention_table(isa).tile_rows; }
   int64_t work_floats() const {
     const AttentionTable& t = attention_table(isa);
-    return dots ? t.tile_rows * (padded_keys() + padded_keys() / 2) : t.work_floats(value_width);
+    return dots ? tile_rows() * (padded_keys() + padded_keys() / 2) : t.work_floats(value_width);
   }
   int64_t result_stride() const { return dots ? padded_values() : value_width; }
+  int64_t padded_width() const { return amx ? round_up(width, kStep) : width; }
+  // Pairs of keys of packed values.
+  int64_t key_pairs() const { return amx ? padded_keys() / 2 : (keys + 1) / 2; }
   int64_t padded_keys() const { return round_up(keys, attention_table(isa).panel); }
   int64_t padded_values() const { return round_up(value_width, attention_table(isa).panel); }
   int64_t member_floats() const {
     const AttentionTable& t = attention_table(isa);
-    const int64_t total = padded_keys() * width + padded_values() * (keys + 1) + work_floats() +
-                          t.tile_rows * (width + result_stride()) + t.panel * std::max(width, value_width) +
-                          (mask.type == DType::Undefined ? 0 : t.tile_rows * padded_keys());
+    const int64_t total = padded_keys() * padded_width() + padded_values() * (padded_keys() + 1) +
+                          work_floats() + tile_rows() * (padded_width() + result_stride()) +
+                          t.panel * std::max(width, value_width) +
+                          (mask.type == DType::Undefined ? 0 : tile_rows() * padded_keys());
     return round_up(total + 16 * 8, 16);
   }
   Memory memory(float* base) const {
@@ -105,13 +120,13 @@ class PreparedAttention final : public PreparedLayer {
       base += round_up(floats, 16);
       return p;
     };
-    m.keys = take(padded_keys() * width);
-    m.values = take(padded_values() * (keys + 1));
+    m.keys = take(padded_keys() * padded_width());
+    m.values = take(padded_values() * (padded_keys() + 1));
     m.work = take(work_floats());
-    m.q = take(t.tile_rows * width);
-    m.result = take(t.tile_rows * result_stride());
+    m.q = take(tile_rows() * padded_width());
+    m.result = take(tile_rows() * result_stride());
     m.rows = take(t.panel * std::max(width, value_width));
-    m.mask = take(mask.type == DType::Undefined ? 0 : t.tile_rows * padded_keys());
+    m.mask = take(mask.type == DType::Undefined ? 0 : tile_rows() * padded_keys());
     return m;
   }
 
@@ -159,17 +174,64 @@ class PreparedAttention final : public PreparedLayer {
     const auto* v = static_cast<const uint16_t*>(args.inputs[2]) + v_rows.start(b, h);
     for (int64_t k0 = 0; k0 < keys; k0 += panel) {
       const int64_t n = std::min(panel, keys - k0);
-      float* out = m.keys + k0 * width / 2;
+      float* out = m.keys + k0 * padded_width() / 2;
       // A pair moves as a whole.
       transpose_4byte_avx2(reinterpret_cast<const float*>(k + k0 * k_rows.row), k_rows.row / 2, out, panel, n,
                            width / 2);
       for (int64_t d = 0; d < width / 2 && n < panel; ++d)
         std::fill(out + d * panel + n, out + (d + 1) * panel, 0.0f);
+      std::fill(out + width / 2 * panel, out + padded_width() / 2 * panel, 0.0f);
     }
-    const int64_t pairs = (keys + 1) / 2;
-    for (int64_t c = 0; c < value_width; c += panel)
+    for (int64_t c = 0; c < value_width; c += panel) {
+      float* out = m.values + c * key_pairs();
       attention_bf16_table().pack_values(v + c, v_rows.row, keys, std::min(panel, value_width - c),
-                                         reinterpret_cast<uint16_t*>(m.values + c * pairs));
+                                         reinterpret_cast<uint16_t*>(out));
+      std::fill(out + (keys + 1) / 2 * panel, out + key_pairs() * panel, 0.0f);
+    }
+  }
+
+  // 32 queries of a head, both products in AMX tiles.
+  void run_amx_tile(const LayerArgs& args, int64_t head, int64_t tile, const Memory& m) const {
+    const int64_t b = head / heads, h = head % heads;
+    const int64_t first = tile * kTileRows, rows = std::min(kTileRows, queries - first);
+    const int64_t visible = op.causal ? std::min(keys, first + rows) : keys, seen = round_up(visible, kStep);
+    auto* q = reinterpret_cast<uint16_t*>(m.q);
+    for (int64_t r = 0; r < rows; ++r) {
+      uint16_t* to = q + r * padded_width();
+      const auto* from =
+          static_cast<const uint16_t*>(args.inputs[0]) + q_rows.start(b, h) + (first + r) * q_rows.row;
+      std::fill(std::copy_n(from, width, to), to + padded_width(), uint16_t{0});
+    }
+    auto* weights = reinterpret_cast<uint16_t*>(m.work + kTileRows * padded_keys());
+    const std::byte* groups[2] = {reinterpret_cast<const std::byte*>(q), nullptr};
+    AmxProduct p{.groups = groups,
+                 .group_count = rows > AmxProduct::kGroup ? 2 : 1,
+                 .row_bytes = 2 * padded_width(),
+                 .steps = padded_width() / kStep,
+                 .step = kStep,
+                 .b = reinterpret_cast<const std::byte*>(m.keys),
+                 .panel_bytes = 2 * padded_width() * AmxProduct::kPanel,
+                 .columns = seen,
+                 .rows = kTileRows,
+                 .out = m.work,
+                 .out_stride = padded_keys(),
+                 .plain = true};
+    groups[1] = groups[0] + AmxProduct::kGroup * p.row_bytes;
+    amx->run(p);
+    float factors[kTileRows];
+    weigh(args, b, h, first, rows, m, weights, factors);
+    // Weights of keys that nobody sees are zero, up to whole steps.
+    p.row_bytes = 2 * padded_keys();
+    p.steps = seen / kStep;
+    groups[0] = reinterpret_cast<const std::byte*>(weights);
+    groups[1] = groups[0] + AmxProduct::kGroup * p.row_bytes;
+    p.b = reinterpret_cast<const std::byte*>(m.values);
+    p.panel_bytes = 2 * padded_keys() * AmxProduct::kPanel;
+    p.columns = padded_values();
+    p.out = m.result;
+    p.out_stride = result_stride();
+    amx->run(p);
+    store_tile(args, b, h, first, rows, m.result, factors);
   }
 
   void run_tile_of_dots(const LayerArgs& args, int64_t head, int64_t tile, int64_t tiles,
@@ -189,18 +251,7 @@ class PreparedAttention final : public PreparedLayer {
       table.run(t);
     }
     float factors[16];
-    ScoreTile s{.scores = scores,
-                .stride = padded,
-                .rows = rows,
-                .keys = keys,
-                .padded = padded,
-                .scale = op.scale,
-                .causal = op.causal,
-                .first_query = first,
-                .weights = weights,
-                .inverse_sums = factors};
-    if (mask.type != DType::Undefined) s.mask = load_mask(args, b, h, first, rows, m.mask, s.mask_stride);
-    attention_bf16_table().weigh(s);
+    weigh(args, b, h, first, rows, m, weights, factors);
     t.steps = (visible + 1) / 2;
     t.a = weights;
     t.a_stride = padded / 2;
@@ -211,13 +262,34 @@ class PreparedAttention final : public PreparedLayer {
       t.out = m.result + c;
       table.run(t);
     }
+    store_tile(args, b, h, first, rows, m.result, factors);
+  }
+
+  // Scores of a tile in m.work become weights, and what to multiply their rows' results by.
+  void weigh(const LayerArgs& args, int64_t b, int64_t h, int64_t first, int64_t rows, const Memory& m,
+             uint16_t* weights, float* factors) const {
+    ScoreTile s{.scores = m.work,
+                .stride = padded_keys(),
+                .rows = rows,
+                .keys = keys,
+                .padded = padded_keys(),
+                .scale = op.scale,
+                .causal = op.causal,
+                .first_query = first,
+                .weights = weights,
+                .inverse_sums = factors};
+    if (mask.type != DType::Undefined) s.mask = load_mask(args, b, h, first, rows, m.mask, s.mask_stride);
+    attention_bf16_table().weigh(s);
+  }
+  void store_tile(const LayerArgs& args, int64_t b, int64_t h, int64_t first, int64_t rows, float* sums,
+                  const float* factors) const {
     const int64_t out = out_rows.start(b, h) + first * out_rows.row;
     if (plain_epilogue)
-      return attention_bf16_table().store(m.result, result_stride(), rows, value_width, factors,
+      return attention_bf16_table().store(sums, result_stride(), rows, value_width, factors,
                                           static_cast<uint16_t*>(args.outputs[0]) + out, out_rows.row);
     for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < value_width; ++c) m.result[r * result_stride() + c] *= factors[r];
-    epilogue->apply(args, m.result, result_stride(), out, rows, out_rows.row, value_width);
+      for (int64_t c = 0; c < value_width; ++c) sums[r * result_stride() + c] *= factors[r];
+    epilogue->apply(args, sums, result_stride(), out, rows, out_rows.row, value_width);
   }
 
   // Rows of the mask as numbers to add: in place, or converted into `out`. `stride`: between rows (0: one serves all).
@@ -289,6 +361,7 @@ class AttentionKernel final : public LayerKernel {
       : op_(std::get<Attention>(query.layer().op)),
         tactic_(tactic),
         isa_(machine.isa),
+        amx_(machine.amx),
         epilogue_(query, tactic, machine),
         has_mask_(query.layer().op_input_count() > 3 && query.layer().inputs[3] != kNoValue) {}
 
@@ -318,7 +391,8 @@ class AttentionKernel final : public LayerKernel {
       p->mask = {tactic_.inputs[3].dtype, strides[0], strides[1], strides[2], strides[3]};
     }
     p->isa = isa_;
-    p->dots = tactic_.name == kDots;
+    if (tactic_.name == kTiles) p->amx = amx_;
+    p->dots = tactic_.name == kDots || p->amx;
     p->plain_epilogue = epilogue_.empty();
     p->threads = context.threads;
     p->epilogue = epilogue_.prepare(context);
@@ -329,6 +403,7 @@ class AttentionKernel final : public LayerKernel {
   Attention op_;
   Tactic tactic_;
   Isa isa_;
+  const AmxTable* amx_;
   Epilogue epilogue_;
   bool has_mask_;
 };
@@ -351,13 +426,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
       if (!is_vector_float(mask) && mask != DType::Bool)
         t.support = Support::no("no vector kernel for a mask of " + std::string(dtype_name(mask)));
     }
-    if (t.name == kDots && !query.graph.value(node.inputs[0]).shape.back().is_constant())
+    const bool pairs = t.name == kDots || t.name == kTiles;
+    if (pairs && !query.graph.value(node.inputs[0]).shape.back().is_constant())
       t.support = Support::no("the width of a head varies");
-    else if (t.name == kDots && query.graph.value(node.inputs[0]).shape.back().value() % 2 != 0)
+    else if (pairs && query.graph.value(node.inputs[0]).shape.back().value() % 2 != 0)
       t.support = Support::no("BF16 in pairs along an odd width");
     tactics.push_back(std::move(t));
   };
   for (const DType type : layer_types(query)) {
+    if (type == DType::BFloat16 && machine.amx) add(type, std::string(kTiles));
     if (type == DType::BFloat16 && machine.has_avx512_bf16) add(type, std::string(kDots));
     add(type, "flash_attention_" + std::string(isa_suffix(machine)));
   }

@@ -7,13 +7,14 @@
 #include <cstring>
 
 #include "backend/cpu/depthwise_strips.h"
+#include "backend/cpu/kernels/amx_table.h"
 #include "backend/cpu/own_tactic.h"
 #include "backend/cpu/tile_panels.h"
 
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "DepthwiseBlock";
+constexpr std::string_view kRunner = "DepthwiseBlock", kTiles = "depthwise_block_amx_bf16";
 constexpr size_t kExpand = DepthwiseBlock::kExpand, kDepthwise = DepthwiseBlock::kDepthwise,
                  kProject = DepthwiseBlock::kProject;
 
@@ -28,6 +29,7 @@ class BlockKernel final : public LayerKernel {
       : op_(std::get<DepthwiseBlock>(query.layer().op)),
         type_(tactic.inputs[0].dtype),
         by_channels_(tactic.name.ends_with("_channels")),
+        in_tiles_(tactic.name.starts_with(kTiles)),
         machine_(machine),
         tail_(*plan_register_tail(query, 1)),
         epilogue_(query, tactic, machine) {
@@ -72,6 +74,7 @@ class BlockKernel final : public LayerKernel {
     p->epilogue = epilogue_.prepare(context);
     for (int64_t o = 0; o < p->y.output; ++o) p->window_rows.push_back(rows_inside(p->y, o));
     p->isa = machine_.isa;
+    if (in_tiles_) p->amx = machine_.amx;
     p->threads = context.threads;
     p->l2_bytes = machine_.l2_bytes;
     p->plan();
@@ -135,7 +138,7 @@ class BlockKernel final : public LayerKernel {
 
   DepthwiseBlock op_;
   DType type_;
-  bool by_channels_;
+  bool by_channels_, in_tiles_;
   Machine machine_;
   TailPlan tail_;
   Epilogue epilogue_;
@@ -174,17 +177,23 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   const auto* op = std::get_if<DepthwiseBlock>(&node.op);
   if (!op) return {};
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query))
+  const auto add = [&](DType type, const std::string& stem) {
     for (const char* share : {"rows", "channels"}) {
       if (machine.threads == 1 && share == std::string_view("channels")) continue;
       const TensorType pixels{type, kChannelsLast};
-      Tactic t =
-          typed_tactic(query, kRunner, "depthwise_block_" + std::string(isa_suffix(machine)) + "_by_" + share,
-                       pixels, pixels);
+      Tactic t = typed_tactic(query, kRunner, stem + "_by_" + share, pixels, pixels);
       for (size_t i = 1; i < node.op_input_count(); ++i) t.inputs[i] = {};
       if (const Support s = supports(query, *op, type, machine); !s.ok) t.support = s;
+      if (stem == kTiles && t.support.ok && node.inputs[kExpand] != kNoValue &&
+          amx_step(query.graph.value(node.inputs[0]).shape[1].value()) == 0)
+        t.support = Support::no("the channels are no multiple of 16 to 32, as tiles want");
       tactics.push_back(std::move(t));
     }
+  };
+  for (const DType type : layer_types(query)) {
+    if (type == DType::BFloat16 && machine.amx) add(type, std::string(kTiles));
+    add(type, "depthwise_block_" + std::string(isa_suffix(machine)));
+  }
   return tactics;
 }
 

@@ -47,7 +47,8 @@ void PreparedStrips::plan() {
   ring_rows_ = rows_for(strip_rows_);
   sums_bytes_ = adds_up() ? round_up(batch * y.output * x.output * out_channels * 4, 64) : 0;
   ring_bytes_ = ring_bytes(strip_rows_);
-  member_bytes_ = sums_bytes_ + ring_bytes_ + strip_bytes(strip_rows_);
+  groups_bytes_ = amx ? groups_bytes() : 0;
+  member_bytes_ = sums_bytes_ + ring_bytes_ + strip_bytes(strip_rows_) + groups_bytes_;
 }
 
 int PreparedStrips::members(int available) const {
@@ -67,7 +68,8 @@ PreparedStrips::Piece PreparedStrips::piece(const LayerArgs& args, int share) co
   return {.chunks = {own.begin, own.end},
           .ring = reinterpret_cast<float*>(memory + sums_bytes_),
           .strip = memory + sums_bytes_ + ring_bytes_,
-          .sums = adds_up() ? reinterpret_cast<float*>(memory) : nullptr};
+          .sums = adds_up() ? reinterpret_cast<float*>(memory) : nullptr,
+          .groups = memory + member_bytes_ - groups_bytes_};
 }
 
 void PreparedStrips::run(const LayerArgs& args, const Worker& worker) const {
@@ -81,6 +83,7 @@ void PreparedStrips::run(const LayerArgs& args, const Worker& worker) const {
   Piece own = piece(args, 0);
   own.ring += worker.index * member_bytes_ / 4;
   own.strip += worker.index * member_bytes_;
+  own.groups += worker.index * member_bytes_;
   const Worker::Range rows = worker.slice(batch * y.output);
   for (int64_t i = rows.begin, n = 0; i < rows.end; i += n) {
     const int64_t row = i % y.output;
@@ -108,11 +111,12 @@ void PreparedStrips::run_rows(const LayerArgs& args, const Piece& p, int64_t ima
     const Range wanted = input_rows(row, row + count);
     const Range fresh{std::max(ready, wanted.begin), wanted.end};
     for (int64_t c = p.chunks.begin; c < p.chunks.end; ++c) {
-      if (expands && fresh.size() > 0) expand(args, p, image, c, fresh);
+      if (expands && fresh.size() > 0)
+        amx ? expand_amx(args, p, image, c, fresh) : expand(args, p, image, c, fresh);
       depthwise(args, p, image, c, row, count);
     }
     ready = std::max(ready, wanted.end);
-    if (projects) project(args, p, image, row, count);
+    if (projects) amx ? project_amx(args, p, image, row, count) : project(args, p, image, row, count);
   }
 }
 

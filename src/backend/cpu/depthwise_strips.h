@@ -34,6 +34,7 @@ class PreparedStrips final : public PreparedLayer {
   std::shared_ptr<const PreparedEpilogue> epilogue;  // the same, for sums of several members
   std::vector<WindowRows> window_rows;               // per output row
   Isa isa = Isa::Avx512;
+  const AmxTable* amx = nullptr;  // products in AMX tiles (depthwise_strips_amx.cpp); null: in registers
   int threads = 1;
   int64_t l2_bytes = 1 << 20;
 
@@ -53,9 +54,10 @@ class PreparedStrips final : public PreparedLayer {
   // Channels that somebody works on, and memory for them.
   struct Piece {
     Range chunks;
-    float* ring = nullptr;       // [chunk][row][column][channel] of expanded rows
-    std::byte* strip = nullptr;  // [pixel][channel]: what the projection reads
-    float* sums = nullptr;       // its part of the projection's sums, when channels are shared
+    float* ring = nullptr;        // [chunk][row][column][channel] of expanded rows
+    std::byte* strip = nullptr;   // [pixel][channel]: what the projection reads
+    float* sums = nullptr;        // its part of the projection's sums, when channels are shared
+    std::byte* groups = nullptr;  // AMX: addresses of groups of rows, then copied rows
   };
 
   bool adds_up() const { return shares_ > 1 && projects; }
@@ -73,12 +75,17 @@ class PreparedStrips final : public PreparedLayer {
   void depthwise(const LayerArgs& args, const Piece& p, int64_t image, int64_t c, int64_t row,
                  int64_t count) const;
   void project(const LayerArgs& args, const Piece& p, int64_t image, int64_t row, int64_t count) const;
+  void expand_amx(const LayerArgs& args, const Piece& p, int64_t image, int64_t c, const Range& rows) const;
+  void project_amx(const LayerArgs& args, const Piece& p, int64_t image, int64_t row, int64_t count) const;
+  bool copies_input() const;
+  int64_t input_pitch() const;
+  int64_t groups_bytes() const;
   void add_up(const LayerArgs& args, const Worker& worker) const;
 
   int shares_ = 1;                                       // of the channels
   int64_t share_chunks_ = 1;                             // of the largest share
   int64_t strip_rows_ = 1, ring_rows_ = 1, stride_ = 1;  // stride: channels between pixels of the strip
-  int64_t sums_bytes_ = 0, ring_bytes_ = 0, member_bytes_ = 0;
+  int64_t sums_bytes_ = 0, ring_bytes_ = 0, groups_bytes_ = 0, member_bytes_ = 0;
 };
 
 }  // namespace lathe::cpu

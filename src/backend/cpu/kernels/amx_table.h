@@ -19,9 +19,10 @@ struct AmxProduct {
   const std::byte* const* groups = nullptr;  // where each begins
   int64_t group_count = 0;
   int64_t row_bytes = 0;
-  const int32_t* step_at = nullptr;  // bytes from a row's begin
+  const int32_t* step_at = nullptr;  // bytes from a row's begin; null: one after the other
   int64_t steps = 0, step = 0;       // of so many elements, as begin() was told
   const std::byte* b = nullptr;      // packed by pack_columns(): panels of 32 columns, the last of 16 or 32
+  int64_t panel_bytes = 0;           // from one of 32 columns to the next
   int64_t columns = 0;
   const float* bias = nullptr;  // whole panels, or null
   bool rows_first = false;  // all panels pass over 32 rows before the next rows come, or the other way round
@@ -35,6 +36,8 @@ struct AmxProduct {
   int64_t operand_stride = 0;
   Stored stored = Stored::F32;  // the result: F32 or BF16
   RegisterTail tail;
+  // Sums as they are, straight from the tiles: FP32 without bias, operand and tail, and `out` has room for whole tiles.
+  bool plain = false;
 };
 
 struct AmxTable {
