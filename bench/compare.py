@@ -2,17 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lathe against ONNX Runtime and OpenVINO: same file, threads, precision and inputs, interleaved run by run.
 
-usage: compare.py [--models a,b] [--batches 1,8] [--threads 1,2] [--precision f32|bf16] [--rounds N] [--json FILE]
+usage: compare.py [--models a,b] [--batches 1,8] [--threads 1,2] [--precision f32,bf16] [--rounds N] [--seconds S]
+                  [--cpus 0,1] [--jobs N] [--json FILE]
 Each round runs every side once (fast models: several times), in turn, so that drift of a shared machine hits all alike. The
 figure is the ratio of median times, peer / Lathe: above 1 Lathe is faster. Spread: the same ratio of the lower and
-upper quartiles.
+upper quartiles. With both precisions all five sides take turns (ONNX Runtime computes in FP32). --seconds ends a
+configuration's rounds early, but not before the third.
+
+On a machine with many cores: --cpus says which to time on (a configuration takes the first ones), and --jobs 8 first builds the engines
+that are not there, eight at a time, each on cores of its own. All of the five models, both precisions:
+  compare.py --batches 1,8 --threads 1,2 --precision f32,bf16 --cpus 0,1 --jobs 12 --seconds 6
 
 The machine's ceilings are measured first (bench_problems --ceilings). A model's floor is what they leave: the operations of
 the direct algorithm at the multiply-add rate, or its weights from memory once, whatever takes longer. "of floor" is floor /
 time; Winograd's convolutions can pass 100 %.
 """
 import argparse
+import concurrent.futures
 import json
+import math
+import multiprocessing
 import os
 import pathlib
 import platform
@@ -115,7 +124,9 @@ def floor_ms(work, ceilings, precision):
     return max(compute, weights * (2 if bf16 else 4) / ceilings["memory_copy_gbs"] / 1e6)
 
 
-def measure_ceilings(build, threads):
+def measure_ceilings(build, threads, cpus=None):
+    if cpus:
+        os.sched_setaffinity(0, cpus[:threads])
     return json.loads(subprocess.run([build / "bin" / "bench_problems", f"--threads={threads}", "--ceilings"],
                                      check=True, capture_output=True, text=True).stdout)
 
@@ -138,29 +149,43 @@ PAUSE_SECONDS = 0.1
 SETTLE_MS = 60
 
 
-def measure(sides, rounds):
+def settle_runs(once_ms):
+    """A long run settles within itself."""
+    return 0 if once_ms > 4 * SETTLE_MS else math.ceil(SETTLE_MS / once_ms)
+
+
+def measure(sides, rounds, seconds=math.inf):
     times = {name: [] for name in sides}
-    for side in sides.values():
-        side.run(3)
-    once = min(statistics.median(side.run(2)) for side in sides.values())
-    repeat = max(1, min(10, int(10 / once)))
-    for _ in range(rounds):
+    once = {}
+    for name, side in sides.items():
+        first = side.run(1)[0]
+        once[name] = first if first > 4 * SETTLE_MS else statistics.median(side.run(4)[2:])
+    repeat = max(1, min(10, int(10 / min(once.values()))))
+    start = time.monotonic()
+    for done in range(rounds):
+        if done >= 3 and time.monotonic() - start > seconds:
+            break
         for name, side in sides.items():
             time.sleep(PAUSE_SECONDS)
-            settle = max(1, int(SETTLE_MS / once))
+            settle = settle_runs(once[name])
             times[name] += side.run(settle + repeat)[settle:]
     return {name: quartiles(t) for name, t in times.items()}
 
 
-def prepare(args, work, name, batch, threads):
-    """The model, its engine (built when it is not there), its inputs, and these as arguments of bench_runner."""
-    spec = MODELS[name]
+def write_model(args, work, name):
     model = work / f"{name}.onnx"
     if not model.exists():
         shell([args.build / "bin" / "lathe", "zoo", name, "-o", model])
-    engine = work / f"{name}.{args.precision}.b{batch}.t{threads}.engine"
-    flags = ["--bf16"] if args.precision == "bf16" else []
-    if args.rebuild or not engine.exists():
+    return model
+
+
+def prepare(args, work, name, batch, threads, precision, rebuild=False):
+    """The model, its engine (built when it is not there), its inputs, and these as arguments of bench_runner."""
+    spec = MODELS[name]
+    model = write_model(args, work, name)
+    engine = work / f"{name}.{precision}.b{batch}.t{threads}.engine"
+    flags = ["--bf16"] if precision == "bf16" else []
+    if rebuild or not engine.exists():
         shell([args.build / "bin" / "trtexec", f"--onnx={model}", f"--saveEngine={engine}", "--skipInference",
                f"--timingCacheFile={work / f'bench.t{threads}.cache'}", f"--cpuThreads={threads}",
                shape_flag("shapes", spec, batch), *flags])
@@ -174,16 +199,57 @@ def prepare(args, work, name, batch, threads):
 
 
 def bench_one(args, work, ceilings, name, batch, threads):
-    model, engine, inputs, files = prepare(args, work, name, batch, threads)
-    sides = {"lathe": Lathe(args.build, engine, threads, files), "ort": OnnxRuntime(model, inputs, threads)}
-    if not args.no_openvino:
-        sides["openvino"] = OpenVino(model, inputs, threads, args.precision)
-    result = measure(sides, args.rounds)
-    sides["lathe"].close()
-    row = {"model": name, "batch": batch, "threads": threads, "precision": args.precision, "times_ms": result}
-    if "openvino" in sides:
-        row["floor_ms"] = floor_ms(sides["openvino"].work, ceilings, args.precision)
-    return row
+    """A row per precision, all measured in turns. To be called in a process of its own: OpenVINO looks once at its CPUs."""
+    if args.cpus:
+        os.sched_setaffinity(0, args.cpus[:threads])
+    sides = {}
+    for precision in args.precisions:
+        model, engine, inputs, files = prepare(args, work, name, batch, threads, precision)
+        sides["lathe", precision] = Lathe(args.build, engine, threads, files)
+        if not args.no_openvino:
+            sides["openvino", precision] = OpenVino(model, inputs, threads, precision)
+    sides["ort", "f32"] = OnnxRuntime(model, inputs, threads)
+    times = measure(sides, args.rounds, args.seconds)
+    rows = []
+    for precision in args.precisions:
+        sides["lathe", precision].close()
+        row = {"model": name, "batch": batch, "threads": threads, "precision": precision,
+               "times_ms": {"lathe": times["lathe", precision], "ort": times["ort", "f32"]}}
+        if not args.no_openvino:
+            row["times_ms"]["openvino"] = times["openvino", precision]
+            row["floor_ms"] = floor_ms(sides["openvino", precision].work, ceilings, precision)
+        rows.append(row)
+    return rows
+
+
+def in_own_process(function, *arguments):
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def build_engine(args, work, cpus, name, batch, threads, precision):
+    os.sched_setaffinity(0, cpus)
+    prepare(args, work, name, batch, threads, precision, args.rebuild)
+
+
+def build_all(args, work, models, configurations):
+    """The engines that are not there, `args.jobs` at a time, on cores of their own; large ones first."""
+    for name in models:
+        write_model(args, work, name)
+    cpus = sorted(os.sched_getaffinity(0))
+    width = max(threads for _, _, threads, _ in configurations)
+    slots = [set(cpus[i:i + width]) for i in range(0, len(cpus) - width + 1, width)][:args.jobs] or [set(cpus)]
+    size = {name: (work / f"{name}.onnx").stat().st_size for name in models}
+    waiting = sorted(configurations, key=lambda c: (-c[1], -size[c[0]]))
+
+    def work_in(slot):
+        while waiting:
+            name, batch, threads, precision = waiting.pop(0)
+            in_own_process(build_engine, args, work, set(sorted(slot)[:threads]), name, batch, threads, precision)
+
+    with concurrent.futures.ThreadPoolExecutor(len(slots)) as pool:
+        for done in [pool.submit(work_in, slot) for slot in slots]:
+            done.result()
 
 
 def geometric_mean(values):
@@ -194,7 +260,7 @@ def line_of(row):
     times, floor = row["times_ms"], row.get("floor_ms")
     ours = times["lathe"]
     share = (lambda t: f"{floor / t['median']:>9.0%}") if floor else (lambda t: f"{'':>9}")
-    line = f"{row['model']:<16}{row['batch']:>6}{row['threads']:>8}"
+    line = f"{row['model']:<16}{row['precision']:>5}{row['batch']:>6}{row['threads']:>8}"
     line += (f"{floor:>9.2f}" if floor else f"{'':>9}") + f"{ours['median']:>10.3f}" + share(ours)
     for peer in ("ort", "openvino"):
         if peer not in times:
@@ -205,14 +271,26 @@ def line_of(row):
     return line
 
 
+def print_scaling(rows):
+    """Lathe's speed on two threads over one, where both were measured."""
+    one = {(r["model"], r["batch"], r["precision"]): r["times_ms"]["lathe"]["median"] for r in rows if r["threads"] == 1}
+    both = [(key, one[key] / r["times_ms"]["lathe"]["median"]) for r in rows
+            if r["threads"] == 2 and (key := (r["model"], r["batch"], r["precision"])) in one]
+    for (name, batch, precision), ratio in both:
+        print(f"2 threads over 1: {name} batch {batch} {precision}: {ratio:.2f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--models", default=",".join(DEFAULT_MODELS))
     parser.add_argument("--batches", default="1")
     parser.add_argument("--threads", default=str(min(2, os.cpu_count())))
-    parser.add_argument("--precision", default="f32", choices=["f32", "bf16"])
+    parser.add_argument("--precision", default="f32", help="f32, bf16 or both")
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="for the rounds of a configuration")
+    parser.add_argument("--cpus", type=lambda text: [int(cpu) for cpu in text.split(",")])
+    parser.add_argument("--jobs", type=int, default=1, help="engines that are built at a time")
     parser.add_argument("--rebuild", action="store_true", help="build engines anew even when they are there")
     parser.add_argument("--no-openvino", action="store_true")
     parser.add_argument("--json", type=pathlib.Path)
@@ -221,24 +299,35 @@ def main():
     work.mkdir(parents=True, exist_ok=True)
 
     all_threads = [int(t) for t in args.threads.split(",")]
-    ceilings = {t: measure_ceilings(args.build, t) for t in all_threads}
+    args.precisions = args.precision.split(",")
+    models, batches = args.models.split(","), [int(b) for b in args.batches.split(",")]
+    if not set(args.precisions) <= {"f32", "bf16"}:
+        parser.error("--precision takes f32, bf16 or f32,bf16")
+    if args.cpus and len(args.cpus) < max(all_threads):
+        parser.error("--cpus names fewer CPUs than there are threads")
+    build_all(args, work, models, [(name, batch, threads, precision) for name in models for batch in batches
+                                   for threads in all_threads for precision in args.precisions])
+    ceilings = {t: in_own_process(measure_ceilings, args.build, t, args.cpus) for t in all_threads}
     for t, c in ceilings.items():
         print(f"{cpu_name()}, {t} thread{'s' if t > 1 else ''}, {c['isa']}: FP32 {c['f32_gflops']:.0f} GFLOP/s, BF16 "
               f"{c['bf16_gflops']:.0f}; copies {c['cache_copy_gbs']:.0f} GB/s in cache, {c['memory_copy_gbs']:.0f} in memory")
-    print(f"{args.precision}, medians of interleaved runs; ratio = peer / Lathe (lower..upper quartile)")
-    print(f"{'model':<16}{'batch':>6}{'threads':>8}{'floor':>9}{'Lathe ms':>10}{'of floor':>9}{'ORT ms':>10}{'of floor':>9}"
+    print("medians of interleaved runs; ratio = peer / Lathe (lower..upper quartile)")
+    print(f"{'model':<16}{'':>5}{'batch':>6}{'threads':>8}{'floor':>9}{'Lathe ms':>10}{'of floor':>9}{'ORT ms':>10}{'of floor':>9}"
           f"{'ratio':>7}{'':>14}{'OpenVINO':>10}{'of floor':>9}{'ratio':>7}")
     rows = []
-    for name in args.models.split(","):
-        for batch in map(int, args.batches.split(",")):
+    for name in models:
+        for batch in batches:
             for threads in all_threads:
-                rows.append(bench_one(args, work, ceilings[threads], name, batch, threads))
-                print(line_of(rows[-1]), flush=True)
-    for peer in ("ort", "openvino"):
-        ratios = [r["times_ms"][peer]["median"] / r["times_ms"]["lathe"]["median"] for r in rows
-                  if peer in r["times_ms"]]
-        if ratios:
-            print(f"geometric mean against {peer}: {geometric_mean(ratios):.2f}, lowest {min(ratios):.2f}")
+                for row in in_own_process(bench_one, args, work, ceilings[threads], name, batch, threads):
+                    rows.append(row)
+                    print(line_of(row), flush=True)
+    for precision in args.precisions:
+        for peer in ("ort", "openvino"):
+            ratios = [r["times_ms"][peer]["median"] / r["times_ms"]["lathe"]["median"] for r in rows
+                      if peer in r["times_ms"] and r["precision"] == precision]
+            if ratios:
+                print(f"{precision}, geometric mean against {peer}: {geometric_mean(ratios):.2f}, lowest {min(ratios):.2f}")
+    print_scaling(rows)
     if args.json:
         args.json.write_text(json.dumps({"cpu": cpu_name(), "ceilings": ceilings, "rows": rows}, indent=2))
 

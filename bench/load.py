@@ -169,7 +169,7 @@ def main():
     work.mkdir(parents=True, exist_ok=True)
     rows = []
     for name in args.models.split(","):
-        model, engine, inputs, files = prepare(args, work, name, 1, args.threads)
+        model, engine, inputs, files = prepare(args, work, name, 1, args.threads, args.precision, args.rebuild)
         sides = {"lathe": Lathe(args.build, engine, args.threads, files),
                  "ort": OnnxRuntime(model, inputs, args.threads)}
         row = {"model": name, "threads": args.threads, "precision": args.precision}
