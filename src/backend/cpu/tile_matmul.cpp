@@ -23,8 +23,15 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kBlockBytes = 128 << 10;   // of rows, in L2
 constexpr int64_t kSmallWeights = 20 << 10;  // beside a tile of rows in L1
+constexpr int64_t kChunkBytes = 768 * 4;     // of a row, at most, when a block of rows would not stay in L2
+constexpr int64_t kSumBytes = 512 << 10;     // of a block of rows between two chunks
+
+// Rows that stay in L2 beside two panels: every block of rows brings all weights in again, from L3 or memory.
+int64_t block_bytes_of(const Machine& machine) {
+  constexpr int64_t kLeast = 128 << 10, kBesideRows = 640 << 10;
+  return std::max(kLeast, (machine.l2_bytes - kBesideRows) / 3);
+}
 
 struct Weights {
   int64_t k = 1, n = 1;
@@ -61,6 +68,7 @@ class PreparedTileMatMul final : public PreparedLayer {
   const float* bias = nullptr;
   std::optional<TailPlan> plan;
   std::shared_ptr<const PreparedEpilogue> epilogue;  // without a plan
+  int64_t block_bytes = 128 << 10;                   // of rows
   int threads = 1;
 
   size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes() * threads); }
@@ -90,14 +98,24 @@ class PreparedTileMatMul final : public PreparedLayer {
   int64_t weight_bytes() const { return row_bytes() * n * matrices; }
   bool copies() const { return !source.dense() || (row_bytes() % 1024 == 0 && m > 4); }
   int64_t copied_stride() const { return row_bytes() % 1024 == 0 ? row_bytes() + 64 : row_bytes(); }
+  // Pieces of k that a block of rows takes one after the other.
+  int64_t chunks() const {
+    return m * row_bytes() <= block_bytes ? 1 : (row_bytes() + kChunkBytes - 1) / kChunkBytes;
+  }
   int64_t block_rows() const {
     const int64_t tile = tile_matmul_table(type).tile_rows;
     if (weight_bytes() <= kSmallWeights) return tile;
-    return std::max(tile, kBlockBytes / row_bytes() / tile * tile);
+    return std::max(tile, block_bytes * chunks() / row_bytes() / tile * tile);
   }
+  // Panels whose sums wait for the next chunk.
+  int64_t group_panels() const {
+    const int64_t bytes = std::min(m, block_rows()) * panel() * 4;
+    return chunks() == 1 ? panel_count() : std::clamp<int64_t>(kSumBytes / bytes, 1, panel_count());
+  }
+  int64_t copied_bytes() const { return copies() ? std::min(m, block_rows()) * copied_stride() : 0; }
   int64_t member_bytes() const {
-    const int64_t rows = std::min(m, block_rows());
-    return round_up((copies() ? rows * copied_stride() : 0) + (plan ? 0 : rows * panel() * 4), 64) + 64;
+    const int64_t sums = plan && chunks() == 1 ? 0 : std::min(m, block_rows()) * panel() * 4;
+    return round_up(copied_bytes(), 64) + sums * (chunks() == 1 ? 1 : group_panels()) + 64;
   }
   // Rows: everybody reads all weights. Panels: everybody reads all rows. The larger share counts, at some 30 GB/s from L3.
   bool by_rows(int members) const {
@@ -113,52 +131,74 @@ class PreparedTileMatMul final : public PreparedLayer {
            share(panel_count()) * flops + (w / members + a) / 30;
   }
 
+  struct Block {
+    int64_t first = 0, rows = 0;
+    const std::byte* a = nullptr;  // copied together where they lie badly
+    int64_t a_stride = 0;          // bytes
+    float* sums = nullptr;         // of a group of panels between two chunks, or of one before the epilogue
+  };
+
   void run_block(const LayerArgs& args, int64_t first, int64_t rows, const Worker::Range& panels,
                  std::byte* own) const {
-    const MatMulTileTable& table = tile_matmul_table(type);
     const auto* base = static_cast<const std::byte*>(args.inputs[0]);
-    MatMulTile t;
-    t.steps = row_bytes() / 4;
-    t.a_stride = (copies() ? copied_stride() : row_bytes()) / 4;
-    const std::byte* a = base + first * row_bytes();
+    Block block{first, rows, base + first * row_bytes(), row_bytes(),
+                reinterpret_cast<float*>(own + round_up(copied_bytes(), 64))};
     if (copies()) {
+      block.a = own;
+      block.a_stride = copied_stride();
       for (int64_t r = 0; r < rows; ++r)
         std::memcpy(own + r * copied_stride(), base + source.position(first + r) * row_bytes(),
                     static_cast<size_t>(row_bytes()));
-      a = own;
     }
-    auto* sums = reinterpret_cast<float*>(own + round_up(copies() ? rows * copied_stride() : 0, 64));
+    for (int64_t p = panels.begin; p < panels.end; p += group_panels())
+      for (int64_t c = 0; c < chunks(); ++c)
+        run_chunk(args, block, {p, std::min(p + group_panels(), panels.end)}, c);
+  }
+
+  // A group of panels over a block of rows, along chunk `c` of k.
+  void run_chunk(const LayerArgs& args, const Block& block, const Worker::Range& panels, int64_t c) const {
+    const MatMulTileTable& table = tile_matmul_table(type);
+    const int64_t steps = row_bytes() / 4, first_step = steps * c / chunks(), rows = block.rows;
+    const bool last = c + 1 == chunks();
+    MatMulTile t;
+    t.steps = steps * (c + 1) / chunks() - first_step;
+    t.a_stride = block.a_stride / 4;
+    const std::byte* a = block.a + first_step * 4;
     const int64_t tiles = (rows + table.tile_rows - 1) / table.tile_rows;
     const std::byte* operand =
-        plan && plan->operand >= 0
+        last && plan && plan->operand >= 0
             ? static_cast<const std::byte*>(args.inputs[static_cast<size_t>(plan->operand)])
             : nullptr;
-    if (plan) t.tail = plan->tail;
-    t.stored = plan ? stored_as(result) : Stored::F32;
-    t.out_stride = plan ? n : panel();
+    const bool finished = last && plan;
+    if (finished) t.tail = plan->tail;
+    t.stored = finished ? stored_as(result) : Stored::F32;
+    t.out_stride = finished ? n : panel();
     t.operand_stride = n;
     for (int64_t p = panels.begin; p < panels.end; ++p) {
       const int64_t matrix = p / matrix_panels(), column = p % matrix_panels() * panel();
-      const int64_t padded = round_up(n, panel() / 2), result_at = matrix * m * n + first * n + column;
+      const int64_t padded = round_up(n, panel() / 2), result_at = matrix * m * n + block.first * n + column;
+      const int64_t width = std::min(panel(), padded - column);
+      float* sums = block.sums + (chunks() == 1 ? 0 : p - panels.begin) * rows * panel();
       t.columns = std::min(panel(), n - column);
-      t.b = weights + dtype_bytes(type, k * (matrix * padded + column));
+      t.b = weights + dtype_bytes(type, k * (matrix * padded + column)) + first_step * 4 * width;
       t.bias = bias ? bias + matrix * padded + column : nullptr;
-      // Each tile fetches its share of the next panel: weights come from L3 or memory once per inference.
-      const int64_t panel_bytes = t.steps * 4 * panel(), share = round_up(panel_bytes / tiles, 64);
+      // Each tile fetches its share of the next panel: weights come from L3 or memory once per block of rows.
+      const int64_t panel_bytes = steps * 4 * width, share = round_up(t.steps * 4 * panel() / tiles, 64);
       const bool more = p + 1 < panels.end;
       t.ahead_bytes = more ? (4 * panel() + tiles - 1) / tiles : 0;
       for (int64_t i = 0; i < tiles; ++i) {
         t.ahead = more ? t.b + panel_bytes + i * share : t.b;
         const int64_t r = rows * i / tiles;
         t.rows = rows * (i + 1) / tiles - r;
-        t.a = a + r * t.a_stride * 4;
+        t.a = a + r * block.a_stride;
+        t.sums = c > 0 ? sums + r * panel() : nullptr;
         const int64_t at = result_at + r * n;
-        t.out = plan ? static_cast<std::byte*>(args.outputs[0]) + dtype_bytes(result, at)
-                     : reinterpret_cast<std::byte*>(sums + r * panel());
+        t.out = finished ? static_cast<std::byte*>(args.outputs[0]) + dtype_bytes(result, at)
+                         : reinterpret_cast<std::byte*>(sums + r * panel());
         t.operand = operand ? operand + dtype_bytes(result, at) : nullptr;
         table.run(t);
       }
-      if (!plan) epilogue->apply(args, sums, panel(), result_at, rows, n, t.columns);
+      if (last && !plan) epilogue->apply(args, sums, panel(), result_at, rows, n, t.columns);
     }
   }
 };
@@ -171,7 +211,10 @@ class TileMatMulKernel final : public LayerKernel {
  public:
   TileMatMulKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                    const PackContext& pack)
-      : tactic_(tactic), amx_(machine.amx), epilogue_(query, tactic, machine) {
+      : tactic_(tactic),
+        amx_(machine.amx),
+        block_bytes_(block_bytes_of(machine)),
+        epilogue_(query, tactic, machine) {
     const Node& node = query.layer();
     if (const auto* conv = std::get_if<Conv>(&node.op)) conv_ = *conv;
     const auto* product = std::get_if<MatMul>(&node.op);
@@ -225,6 +268,7 @@ class TileMatMulKernel final : public LayerKernel {
     p->weights = packed_.data();
     p->bias = reinterpret_cast<const float*>(packed_.data() + bias_offset_);
     p->plan = plan_;
+    p->block_bytes = block_bytes_;
     p->threads = context.threads;
     if (!plan_) p->epilogue = epilogue_.prepare(context);
     return p;
@@ -232,6 +276,7 @@ class TileMatMulKernel final : public LayerKernel {
 
   Tactic tactic_;
   const AmxTable* amx_;
+  int64_t block_bytes_;
   Epilogue epilogue_;
   std::optional<Conv> conv_;
   std::optional<TailPlan> plan_;
