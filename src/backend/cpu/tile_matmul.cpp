@@ -12,6 +12,7 @@
 // Rows that lie a multiple of 1 KB apart fall into the same few cache sets, and strided pixels apart: such a block is first
 // copied together, by the member that uses it.
 #include <cstring>
+#include <numeric>
 
 #include "backend/cpu/amx_matmul.h"
 #include "backend/cpu/own_tactic.h"
@@ -23,20 +24,8 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kSmallWeights = 20 << 10;  // beside a tile of rows in L1
-constexpr int64_t kChunkBytes = 768 * 4;     // of a row, at most, when a block of rows would not stay in L2
-constexpr int64_t kSumBytes = 512 << 10;     // of a block of rows between two chunks
-
-// Rows that stay in L2 beside two panels: every block of rows brings all weights in again, from L3 or memory.
-int64_t block_bytes_of(const Machine& machine) {
-  constexpr int64_t kLeast = 128 << 10, kBesideRows = 640 << 10;
-  return std::max(kLeast, (machine.l2_bytes - kBesideRows) / 3);
-}
-
-struct Weights {
-  int64_t k = 1, n = 1;
-  std::span<const std::byte> packed;  // the panels, then the bias
-};
+constexpr int64_t kChunkBytes = 768 * 4;  // of a row, at most, when a block of rows would not stay in L2
+constexpr int64_t kSumBytes = 512 << 10;  // of a block of rows between two chunks
 
 // Both layouts of constant matrices: [k][n], and [n][k] when transposed. Then the biases.
 std::vector<std::byte> pack_weights(const Tensor& constant, DType type, bool transposed, int64_t matrices,
@@ -68,10 +57,31 @@ class PreparedTileMatMul final : public PreparedLayer {
   const float* bias = nullptr;
   std::optional<TailPlan> plan;
   std::shared_ptr<const PreparedEpilogue> epilogue;  // without a plan
-  int64_t block_bytes = 128 << 10;                   // of rows
   int threads = 1;
 
-  size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes() * threads); }
+  // When all of the above is known.
+  void plan_blocks(const Machine& machine) {
+    const int64_t tile = tile_matmul_table(type).tile_rows;
+    // Rows that stay in L2 beside two panels.
+    constexpr int64_t kLeast = 128 << 10, kBesideRows = 640 << 10;
+    const int64_t block_bytes = std::max(kLeast, (machine.l2_bytes - kBesideRows) / 3);
+    rows_first_ = matrices == 1 && weight_bytes() <= machine.l2_bytes / 8 && m >= 8 * tile;
+    if (!rows_first_ && m * row_bytes() > block_bytes)
+      chunks_ = (row_bytes() + kChunkBytes - 1) / kChunkBytes;
+    const int64_t fit = block_bytes * chunks_ / std::max<int64_t>(row_bytes(), 1) / tile * tile;
+    block_rows_ = rows_first_ ? tile : std::max(tile, fit);
+    const int64_t rows = std::min(m, block_rows_);
+    if (!source.dense() || (m > 4 && collide(machine)))
+      copied_stride_ = row_bytes() % 1024 == 0 ? row_bytes() + 64 : row_bytes();
+    const int64_t sum_bytes = rows * panel() * 4;
+    group_panels_ =
+        chunks_ == 1 ? panel_count() : std::clamp<int64_t>(kSumBytes / sum_bytes, 1, panel_count());
+    sums_offset_ = round_up(rows * copied_stride_, 64);
+    const int64_t sums = chunks_ > 1 ? group_panels_ * sum_bytes : plan ? 0 : sum_bytes;
+    member_bytes_ = round_up(sums_offset_ + sums, 64) + 64;
+  }
+
+  size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes_ * threads); }
   int members(int available) const override {
     const double speed = type == DType::Float32 ? 90 : 180;
     const double time = 2.0 * static_cast<double>(m * n * matrices) * static_cast<double>(k) / speed +
@@ -82,11 +92,12 @@ class PreparedTileMatMul final : public PreparedLayer {
     Worker::Range rows{0, m}, panels{0, panel_count()};
     (by_rows(worker.count) ? rows : panels) = worker.slice(by_rows(worker.count) ? m : panel_count());
     if (rows.begin >= rows.end || panels.begin >= panels.end) return;
-    std::byte* own = args.scratch + worker.index * member_bytes();
-    const int64_t count = rows.end - rows.begin, blocks = (count + block_rows() - 1) / block_rows();
+    std::byte* own = args.scratch + worker.index * member_bytes_;
+    if (rows_first_) return run_rows_first(args, rows, panels, own);
+    const int64_t count = rows.end - rows.begin, blocks = (count + block_rows_ - 1) / block_rows_;
     for (int64_t i = 0; i < blocks; ++i) {
       const int64_t first = rows.begin + count * i / blocks, end = rows.begin + count * (i + 1) / blocks;
-      run_block(args, first, end - first, panels, own);
+      run_block(args, {.first = first, .rows = end - first}, panels, own);
     }
   }
 
@@ -96,26 +107,11 @@ class PreparedTileMatMul final : public PreparedLayer {
   int64_t panel_count() const { return matrices * matrix_panels(); }
   int64_t row_bytes() const { return dtype_bytes(type, k); }
   int64_t weight_bytes() const { return row_bytes() * n * matrices; }
-  bool copies() const { return !source.dense() || (row_bytes() % 1024 == 0 && m > 4); }
-  int64_t copied_stride() const { return row_bytes() % 1024 == 0 ? row_bytes() + 64 : row_bytes(); }
-  // Pieces of k that a block of rows takes one after the other.
-  int64_t chunks() const {
-    return m * row_bytes() <= block_bytes ? 1 : (row_bytes() + kChunkBytes - 1) / kChunkBytes;
-  }
-  int64_t block_rows() const {
-    const int64_t tile = tile_matmul_table(type).tile_rows;
-    if (weight_bytes() <= kSmallWeights) return tile;
-    return std::max(tile, block_bytes * chunks() / row_bytes() / tile * tile);
-  }
-  // Panels whose sums wait for the next chunk.
-  int64_t group_panels() const {
-    const int64_t bytes = std::min(m, block_rows()) * panel() * 4;
-    return chunks() == 1 ? panel_count() : std::clamp<int64_t>(kSumBytes / bytes, 1, panel_count());
-  }
-  int64_t copied_bytes() const { return copies() ? std::min(m, block_rows()) * copied_stride() : 0; }
-  int64_t member_bytes() const {
-    const int64_t sums = plan && chunks() == 1 ? 0 : std::min(m, block_rows()) * panel() * 4;
-    return round_up(copied_bytes(), 64) + sums * (chunks() == 1 ? 1 : group_panels()) + 64;
+  // Whether the rows of a tile fall into so few sets of L1 that they would drive each other out (64 sets of 64 bytes).
+  bool collide(const Machine& machine) const {
+    constexpr int64_t kWay = 4096;
+    const int64_t in_one_set = tile_matmul_table(type).tile_rows * std::gcd(row_bytes(), kWay) / kWay;
+    return 3 * in_one_set > 2 * (machine.l1_bytes / kWay);
   }
   // Rows: everybody reads all weights. Panels: everybody reads all rows. The larger share counts, at some 30 GB/s from L3.
   bool by_rows(int members) const {
@@ -138,30 +134,26 @@ class PreparedTileMatMul final : public PreparedLayer {
     float* sums = nullptr;         // of a group of panels between two chunks, or of one before the epilogue
   };
 
-  void run_block(const LayerArgs& args, int64_t first, int64_t rows, const Worker::Range& panels,
-                 std::byte* own) const {
+  void run_block(const LayerArgs& args, Block block, const Worker::Range& panels, std::byte* own) const {
     const auto* base = static_cast<const std::byte*>(args.inputs[0]);
-    Block block{first, rows, base + first * row_bytes(), row_bytes(),
-                reinterpret_cast<float*>(own + round_up(copied_bytes(), 64))};
-    if (copies()) {
-      block.a = own;
-      block.a_stride = copied_stride();
-      for (int64_t r = 0; r < rows; ++r)
-        std::memcpy(own + r * copied_stride(), base + source.position(first + r) * row_bytes(),
-                    static_cast<size_t>(row_bytes()));
-    }
-    for (int64_t p = panels.begin; p < panels.end; p += group_panels())
-      for (int64_t c = 0; c < chunks(); ++c)
-        run_chunk(args, block, {p, std::min(p + group_panels(), panels.end)}, c);
+    block.sums = reinterpret_cast<float*>(own + sums_offset_);
+    block.a = copied_stride_ > 0 ? own : base + block.first * row_bytes();
+    block.a_stride = copied_stride_ > 0 ? copied_stride_ : row_bytes();
+    for (int64_t r = 0; copied_stride_ > 0 && r < block.rows; ++r)
+      std::memcpy(own + r * copied_stride_, base + source.position(block.first + r) * row_bytes(),
+                  static_cast<size_t>(row_bytes()));
+    for (int64_t p = panels.begin; p < panels.end; p += group_panels_)
+      for (int64_t c = 0; c < chunks_; ++c)
+        run_chunk(args, block, {p, std::min(p + group_panels_, panels.end)}, c);
   }
 
   // A group of panels over a block of rows, along chunk `c` of k.
   void run_chunk(const LayerArgs& args, const Block& block, const Worker::Range& panels, int64_t c) const {
     const MatMulTileTable& table = tile_matmul_table(type);
-    const int64_t steps = row_bytes() / 4, first_step = steps * c / chunks(), rows = block.rows;
-    const bool last = c + 1 == chunks();
+    const int64_t steps = row_bytes() / 4, first_step = steps * c / chunks_, rows = block.rows;
+    const bool last = c + 1 == chunks_;
     MatMulTile t;
-    t.steps = steps * (c + 1) / chunks() - first_step;
+    t.steps = steps * (c + 1) / chunks_ - first_step;
     t.a_stride = block.a_stride / 4;
     const std::byte* a = block.a + first_step * 4;
     const int64_t tiles = (rows + table.tile_rows - 1) / table.tile_rows;
@@ -178,7 +170,7 @@ class PreparedTileMatMul final : public PreparedLayer {
       const int64_t matrix = p / matrix_panels(), column = p % matrix_panels() * panel();
       const int64_t padded = round_up(n, panel() / 2), result_at = matrix * m * n + block.first * n + column;
       const int64_t width = std::min(panel(), padded - column);
-      float* sums = block.sums + (chunks() == 1 ? 0 : p - panels.begin) * rows * panel();
+      float* sums = block.sums + (chunks_ == 1 ? 0 : p - panels.begin) * rows * panel();
       t.columns = std::min(panel(), n - column);
       t.b = weights + dtype_bytes(type, k * (matrix * padded + column)) + first_step * 4 * width;
       t.bias = bias ? bias + matrix * padded + column : nullptr;
@@ -201,6 +193,69 @@ class PreparedTileMatMul final : public PreparedLayer {
       if (last && !plan) epilogue->apply(args, sums, panel(), result_at, rows, n, t.columns);
     }
   }
+
+  // All weights stay in L2: what comes from afar are rows, results and operand. Each panel of a tile fetches its share of
+  // what the next tile wants.
+  void run_rows_first(const LayerArgs& args, const Worker::Range& rows, const Worker::Range& panels,
+                      std::byte* own) const {
+    const MatMulTileTable& table = tile_matmul_table(type);
+    const int64_t steps = row_bytes() / 4, count = panels.end - panels.begin,
+                  row_out = dtype_bytes(result, n);
+    const auto* base = static_cast<const std::byte*>(args.inputs[0]);
+    auto* const out = static_cast<std::byte*>(args.outputs[0]);
+    auto* const sums = reinterpret_cast<float*>(own + sums_offset_);
+    const std::byte* operand =
+        plan && plan->operand >= 0
+            ? static_cast<const std::byte*>(args.inputs[static_cast<size_t>(plan->operand)])
+            : nullptr;
+    MatMulTile t;
+    t.steps = steps;
+    t.a_stride = (copied_stride_ > 0 ? copied_stride_ : row_bytes()) / 4;
+    if (plan) t.tail = plan->tail;
+    t.stored = plan ? stored_as(result) : Stored::F32;
+    t.out_stride = plan ? n : table.panel;
+    t.operand_stride = n;
+    const bool fetches_rows = copied_stride_ == 0, fetches_results = plan && count == panel_count();
+    const int64_t rows_bytes = (4 * table.tile_rows + count - 1) / count;
+    const int64_t out_bytes = (table.tile_rows * row_out + count * steps - 1) / (count * steps);
+    const int64_t all = rows.end - rows.begin, tiles = (all + table.tile_rows - 1) / table.tile_rows;
+    for (int64_t i = 0, first = rows.begin; i < tiles; ++i, first += t.rows) {
+      t.rows = rows.begin + all * (i + 1) / tiles - first;
+      for (int64_t r = 0; !fetches_rows && r < t.rows; ++r)
+        std::memcpy(own + r * copied_stride_, base + source.position(first + r) * row_bytes(),
+                    static_cast<size_t>(row_bytes()));
+      t.a = fetches_rows ? base + first * row_bytes() : own;
+      const bool more = i + 1 < tiles;
+      const std::byte *next = base + (first + t.rows) * row_bytes(),
+                      *next_out = out + (first + t.rows) * row_out;
+      t.ahead_bytes = more && fetches_rows ? rows_bytes : 0;
+      t.out_ahead_bytes = out_bytes;
+      for (int64_t p = panels.begin; p < panels.end; ++p) {
+        const int64_t column = p * table.panel, turn = (p - panels.begin) * steps;
+        const int64_t at = dtype_bytes(result, first * n + column);
+        t.columns = std::min(table.panel, n - column);
+        t.b = weights + column * row_bytes();
+        t.bias = bias ? bias + column : nullptr;
+        t.out = plan ? out + at : reinterpret_cast<std::byte*>(sums);
+        t.operand = operand ? operand + at : nullptr;
+        t.ahead = t.ahead_bytes > 0 ? next + turn * rows_bytes : t.b;
+        if (more && fetches_results) {
+          t.out_ahead = next_out + turn * out_bytes;
+          if (operand) t.operand_ahead = operand + (next_out - out) + turn * out_bytes;
+        }
+        table.run(t);
+        if (!plan) epilogue->apply(args, sums, table.panel, first * n + column, t.rows, n, t.columns);
+      }
+    }
+  }
+
+  // One tile of rows takes all panels, then the next tile; otherwise a block of rows takes one panel after the other.
+  bool rows_first_ = false;
+  int64_t block_rows_ = 14;
+  int64_t chunks_ = 1;         // of k, that a block takes one after the other
+  int64_t group_panels_ = 1;   // whose sums wait for the next chunk
+  int64_t copied_stride_ = 0;  // of rows that are copied together; 0: they are not
+  int64_t sums_offset_ = 0, member_bytes_ = 64;
 };
 
 bool is_amx(const Tactic& tactic) {
@@ -211,10 +266,7 @@ class TileMatMulKernel final : public LayerKernel {
  public:
   TileMatMulKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                    const PackContext& pack)
-      : tactic_(tactic),
-        amx_(machine.amx),
-        block_bytes_(block_bytes_of(machine)),
-        epilogue_(query, tactic, machine) {
+      : tactic_(tactic), machine_(machine), amx_(machine.amx), epilogue_(query, tactic, machine) {
     const Node& node = query.layer();
     if (const auto* conv = std::get_if<Conv>(&node.op)) conv_ = *conv;
     const auto* product = std::get_if<MatMul>(&node.op);
@@ -268,15 +320,15 @@ class TileMatMulKernel final : public LayerKernel {
     p->weights = packed_.data();
     p->bias = reinterpret_cast<const float*>(packed_.data() + bias_offset_);
     p->plan = plan_;
-    p->block_bytes = block_bytes_;
     p->threads = context.threads;
     if (!plan_) p->epilogue = epilogue_.prepare(context);
+    p->plan_blocks(machine_);
     return p;
   }
 
   Tactic tactic_;
+  Machine machine_;
   const AmxTable* amx_;
-  int64_t block_bytes_;
   Epilogue epilogue_;
   std::optional<Conv> conv_;
   std::optional<TailPlan> plan_;

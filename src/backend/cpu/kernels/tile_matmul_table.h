@@ -31,6 +31,9 @@ struct MatMulTile {
   // Brought into L2 on the way, `ahead_bytes` per step: a share of the panel that comes next.
   const std::byte* ahead = nullptr;
   int64_t ahead_bytes = 0;
+  // And where later tiles write, or null; and read their operand, or null.
+  const std::byte *out_ahead = nullptr, *operand_ahead = nullptr;
+  int64_t out_ahead_bytes = 0;
 };
 
 struct MatMulTileTable {
