@@ -299,6 +299,7 @@ class TileMatMulKernel final : public LayerKernel {
     }
     auto p = prepare_as<PreparedTileMatMul>(context);
     p->type = tactic_.inputs[0].dtype;
+    p->plan_blocks(machine_);
     return p;
   }
 
@@ -322,7 +323,6 @@ class TileMatMulKernel final : public LayerKernel {
     p->plan = plan_;
     p->threads = context.threads;
     if (!plan_) p->epilogue = epilogue_.prepare(context);
-    p->plan_blocks(machine_);
     return p;
   }
 

@@ -48,6 +48,23 @@ TEST(TileMatMul, SizesAndTails) {
   EXPECT_GE(check_layer(tile_matmul_tactics(), product({1, 17, 20}, {5, 20, 40})), 1);
 }
 
+// Rows that do not fit into L2 together take k in chunks, with sums in between.
+TEST(TileMatMul, DepthInChunks) {
+  if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
+  for (const int64_t n : {5, 24, 70}) {
+    LayerCase layer = product({230, 2500}, {2500, n});
+    EXPECT_GE(check_layer(tile_matmul_tactics(), layer), 1);
+    for (const char* epilogue :
+         {"Add(0,1) Add(2,3) Relu(4)", "Add(1,0) GeluErf(3) Add(4,2)", /* not in registers: */ "Sub(2,0)"}) {
+      SCOPED_TRACE(epilogue);
+      layer.epilogue = PointwiseProgram::parse(epilogue, 3);
+      layer.operands = {{.extents = {n}, .constant = true}, {.extents = {230, n}}};
+      EXPECT_GE(check_layer(tile_matmul_tactics(), layer), 1);
+    }
+  }
+  EXPECT_GE(check_layer(tile_matmul_tactics(), product({2000, 800}, {3, 800, 40})), 1);
+}
+
 TEST(TileMatMul, EpiloguesInRegistersAndOutside) {
   if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
   for (const char* epilogue : {"Relu(0)", "Clip[0,6](0)", "Silu[1](0)", "Silu[1.702](0)", "GeluErf(0)",
