@@ -28,6 +28,7 @@ TacticFamily depthwise_tactics();
 TacticFamily depthwise_block_tactics();
 TacticFamily tile_matmul_tactics();
 TacticFamily tile_conv_tactics();
+TacticFamily tile_window_conv_tactics();
 TacticFamily amx_conv_tactics();
 TacticFamily matmul_tactics();
 TacticFamily strassen_tactics();
@@ -39,13 +40,13 @@ TacticFamily reference_tactics();
 
 std::vector<TacticFamily> tactic_families() {
   return {
-      view_tactics(),           depthwise_tactics(),     depthwise_block_tactics(), onednn_conv_tactics(),
-      winograd_tactics(),       tile_conv_tactics(),     amx_conv_tactics(),        pixel_conv_tactics(),
-      strassen_conv_tactics(),  onednn_matmul_tactics(), tile_matmul_tactics(),     matmul_tactics(),
-      strassen_tactics(),       onednn_pool_tactics(),   onednn_deconv_tactics(),   pool_tactics(),
-      reformat_tactics(),       pointwise_tactics(),     layer_norm_tactics(),      softmax_tactics(),
-      movement_tactics(),       gather_tactics(),        resize_tactics(),          reduce_tactics(),
-      squeeze_excite_tactics(), attention_tactics(),     reference_tactics(),
+      view_tactics(),       depthwise_tactics(),      depthwise_block_tactics(),  onednn_conv_tactics(),
+      winograd_tactics(),   tile_conv_tactics(),      tile_window_conv_tactics(), amx_conv_tactics(),
+      pixel_conv_tactics(), strassen_conv_tactics(),  onednn_matmul_tactics(),    tile_matmul_tactics(),
+      matmul_tactics(),     strassen_tactics(),       onednn_pool_tactics(),      onednn_deconv_tactics(),
+      pool_tactics(),       reformat_tactics(),       pointwise_tactics(),        layer_norm_tactics(),
+      softmax_tactics(),    movement_tactics(),       gather_tactics(),           resize_tactics(),
+      reduce_tactics(),     squeeze_excite_tactics(), attention_tactics(),        reference_tactics(),
   };
 }
 

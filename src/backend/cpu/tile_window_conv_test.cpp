@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "backend/cpu/layer_check.h"
+
+namespace lathe::cpu {
+TacticFamily tile_window_conv_tactics();
+namespace {
+
+LayerCase conv(Extents x, int64_t out, Conv op) {
+  const int64_t in = x[1];
+  LayerCase layer{.op = op,
+                  .inputs = {{.extents = std::move(x)},
+                             {.extents = {out, in, op.kernel[0], op.kernel[1]}, .constant = true},
+                             {.extents = {out}, .constant = true}}};
+  layer.tolerance = 5e-6;
+  return layer;
+}
+
+bool has_avx512() {
+  const auto reasons = refusals(tile_window_conv_tactics(), conv({1, 16, 4, 4}, 16, {.kernel = {3, 3}}));
+  return reasons.empty() || reasons[0].find("needs AVX-512") == std::string::npos;
+}
+
+TEST(TileWindowConv, WindowsStridesPadsAndDilations) {
+  if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
+  for (const int64_t out : {5, 24, 70})
+    for (const int64_t in : {16, 21, 300}) {
+      SCOPED_TRACE(std::to_string(in) + " to " + std::to_string(out));
+      const auto check = [&](const Conv& op) {
+        EXPECT_GE(check_layer(tile_window_conv_tactics(), conv({2, in, 9, 7}, out, op)), 1);
+      };
+      check({.kernel = {3, 3}, .pads_begin = {1, 1}, .pads_end = {1, 1}});
+      check({.kernel = {3, 3}, .strides = {2, 2}, .pads_begin = {1, 1}, .pads_end = {1, 1}});
+      check({.kernel = {5, 2}, .strides = {1, 3}, .pads_begin = {2, 0}, .pads_end = {1, 1}});
+      check({.kernel = {2, 3}, .dilations = {3, 2}, .pads_begin = {0, 2}, .pads_end = {0, 2}});
+      check({.kernel = {1, 1}, .pads_begin = {1, 0}, .pads_end = {0, 1}});
+    }
+}
+
+// More rows than a block has, and sums of more panels than wait between two taps.
+TEST(TileWindowConv, BlocksAndGroups) {
+  if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
+  const Conv op{.kernel = {3, 3}, .pads_begin = {1, 1}, .pads_end = {1, 1}};
+  EXPECT_GE(check_layer(tile_window_conv_tactics(), conv({1, 512, 23, 23}, 40, op)), 1);
+  EXPECT_GE(check_layer(tile_window_conv_tactics(), conv({1, 80, 18, 18}, 900, op)), 1);
+}
+
+TEST(TileWindowConv, Epilogues) {
+  if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
+  for (const char* epilogue : {"Relu(0)", "Silu[1](0)", "Add(0,1) Relu(2)", "HardSwish(0) Add(2,1)"}) {
+    SCOPED_TRACE(epilogue);
+    LayerCase layer = conv({2, 130, 10, 9}, 48, {.kernel = {3, 3}, .pads_begin = {1, 1}, .pads_end = {1, 1}});
+    layer.epilogue = PointwiseProgram::parse(epilogue, 2);
+    layer.operands = {{.extents = {2, 48, 10, 9}}};
+    EXPECT_GE(check_layer(tile_window_conv_tactics(), layer), 1);
+  }
+}
+
+TEST(TileWindowConv, SaysWhyNot) {
+  if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
+  const auto reasons = refusals(tile_window_conv_tactics(), conv({1, 3, 6, 6}, 16, {.kernel = {3, 3}}));
+  ASSERT_FALSE(reasons.empty());
+  EXPECT_NE(reasons[0].find("fewer than 16 channels"), std::string::npos) << reasons[0];
+}
+
+}  // namespace
+}  // namespace lathe::cpu
