@@ -40,9 +40,7 @@ inline char* swizzled(size_t address) {
 }
 // A barrier of the cluster: threads that have left count as arrived.
 inline void complete_cluster() {
-  unsigned left = 0;
-  for (unsigned t = 0; t < fibers.size(); ++t) left += fibers[t].done;
-  if (cluster_arrived + left < fibers.size()) return;
+  if (cluster_arrived + finished < cluster_threads) return;
   cluster_arrived = 0;
   ++cluster_phase;
   ++progress;

@@ -8,6 +8,7 @@
 // Included in front of kernel sources by the emulator's driver; not part of the library.
 #pragma once
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cmath>
@@ -49,7 +50,9 @@ struct Copy {
   int bytes;
 };
 struct Fiber {
-  ucontext_t context;
+  ucontext_t context;  // for the first entry; from then on `place`, which goes without a system call
+  jmp_buf place;
+  bool started = false;
   std::vector<char> stack;
   bool done = false;
   std::vector<std::vector<Copy>> groups;
@@ -70,10 +73,12 @@ struct Block {
   Index3 index;
 };
 
-static ucontext_t scheduler;
+static ucontext_t scheduler_context;
+static jmp_buf scheduler;
 static std::vector<Fiber> fibers;
 static std::vector<Block> blocks(kMostBlocks);
 static unsigned current, thread_count, cluster_arrived, cluster_phase, progress;  // thread_count: of a block
+static unsigned cluster_threads, finished;  // of all its blocks
 static std::function<void()> kernel;
 alignas(1024) static char shared_memories[kMostBlocks][232448];
 
@@ -85,11 +90,18 @@ inline char* shared() {
 }
 
 inline void yield() {
-  swapcontext(&fibers[current].context, &scheduler);
+  if (_setjmp(fibers[current].place) == 0) _longjmp(scheduler, 1);
+}
+inline void resume(Fiber& f) {
+  if (_setjmp(scheduler) != 0) return;
+  if (f.started) _longjmp(f.place, 1);
+  f.started = true;
+  swapcontext(&scheduler_context, &f.context);
 }
 inline void fiber_main() {
   kernel();
   fibers[current].done = true;
+  ++finished;
   ++progress;
   yield();
 }
@@ -137,11 +149,13 @@ inline int run_cluster(Index3 first, unsigned count, unsigned threads) {
     for (Warp& w : blocks[b].warps) w.arrived = 0;
   }
   threads *= count;
+  cluster_threads = threads;
+  finished = 0;
   if (fibers.size() < threads) fibers.resize(threads);
   for (unsigned t = 0; t < threads; ++t) {
     Fiber& f = fibers[t];
     f.stack.resize(64 << 10);
-    f.done = false;
+    f.done = f.started = false;
     f.groups.assign(1, {});
     getcontext(&f.context);
     f.context.uc_stack = {.ss_sp = f.stack.data(), .ss_flags = 0, .ss_size = f.stack.size()};
@@ -150,16 +164,14 @@ inline int run_cluster(Index3 first, unsigned count, unsigned threads) {
   }
   for (;;) {
     const unsigned before = progress;
-    bool all_done = true;
     for (unsigned t = 0; t < threads; ++t) {
       if (fibers[t].done) continue;
       current = t;
       threadIdx = {t % thread_count, 0, 0};
       blockIdx = block().index;
-      swapcontext(&scheduler, &fibers[t].context);
-      all_done = all_done && fibers[t].done;
+      resume(fibers[t]);
     }
-    if (all_done) return 0;
+    if (finished == threads) return 0;
     if (progress == before) return 1;  // threads wait for others that have left
   }
 }
