@@ -31,7 +31,8 @@ constexpr int kFormedRight = 5;  // right operands that are sums: of products 0,
 struct StrassenSums {
   const float *left = nullptr, *right = nullptr;  // panels: two quarters, one behind the other
   int64_t quarter = 0;                            // elements: half of k times the panel
-  float* out = nullptr;                           // [kFormedRight][quarter]
+  float* out = nullptr;                           // kFormedRight of them
+  int64_t out_quarter = 0;                        // from one to the next
   int64_t begin = 0, end = 0;
 };
 constexpr int64_t kStepsPerSum = 4;
