@@ -34,13 +34,18 @@ struct StepLayout {
   int64_t step = 32;       // elements
   bool whole_row = false;  // a step takes all taps of a window's row
 
+  static constexpr int64_t kFew = 4;  // channels of which a step takes all taps of a row
+
   static StepLayout of(int64_t channels, int64_t taps_x, bool dilated) {
-    const int64_t few = channels <= 2 ? 2 : 4;
-    if (channels <= 4 && !dilated && taps_x * few <= 32) return {few, taps_x * few, true};
+    if (channels <= kFew && !dilated && taps_x * kFew <= 32) return {kFew, taps_x * kFew, true};
     if (amx_step(channels) >= 16) return {channels, amx_step(channels), false};
     return {round_up(channels, channels < 16 ? 16 : 32), channels < 16 ? 16 : 32, false};
   }
 };
+
+bool is_dilated(const Conv& op) {
+  return !op.dilations.empty() && op.dilations.back() != 1;
+}
 
 class PreparedAmxConv final : public PreparedLayer {
  public:
@@ -49,6 +54,7 @@ class PreparedAmxConv final : public PreparedLayer {
   WindowAxis y, x;
   StepLayout steps;
   bool rows_first = false;
+  bool planes = false;  // the data is FP32 and linear, of at most four channels
   DType result = DType::BFloat16;
   const std::byte* weights = nullptr;
   const float* bias = nullptr;
@@ -137,8 +143,6 @@ class PreparedAmxConv final : public PreparedLayer {
 
   // The lines that output rows [row, row + count) see, with zeros around them.
   void fill_strip(const LayerArgs& args, int64_t image, int64_t row, int64_t count, std::byte* strip) const {
-    const auto* data =
-        static_cast<const std::byte*>(args.inputs[0]) + 2 * image * y.input * x.input * in_channels;
     const int64_t lines = (count - 1) * y.stride + (y.kernel - 1) * y.dilation + 1;
     const int64_t left = x.pad_begin * pixel_bytes_;
     const int64_t pixels = std::min(x.input, line_bytes_ / pixel_bytes_ - x.pad_begin),
@@ -152,7 +156,7 @@ class PreparedAmxConv final : public PreparedLayer {
       }
       std::memset(to, 0, static_cast<size_t>(left));
       std::memset(to + left + width, 0, static_cast<size_t>(line_bytes_ - left - width));
-      copy_pixels(data + 2 * line * x.input * in_channels, pixels, to + left);
+      copy_line(args.inputs[0], image, line, pixels, to + left);
     }
     // The last line of each plane has its padding on the right in a line that nobody filled.
     for (int64_t plane = 0; plane < y.stride; ++plane) {
@@ -162,16 +166,19 @@ class PreparedAmxConv final : public PreparedLayer {
                     static_cast<size_t>(right_bytes_));
     }
   }
-  void copy_pixels(const std::byte* from, int64_t pixels, std::byte* to) const {
-    if (steps.channels == in_channels) {
-      std::memcpy(to, from, static_cast<size_t>(pixels * pixel_bytes_));
-      return;
+  void copy_line(const void* data, int64_t image, int64_t line, int64_t pixels, std::byte* to) const {
+    if (planes) {
+      const float* rows[4] = {};
+      for (int64_t c = 0; c < in_channels; ++c)
+        rows[c] = static_cast<const float*>(data) + ((image * in_channels + c) * y.input + line) * x.input;
+      return table->interleave(rows, in_channels, pixels, to);
     }
     const int64_t bytes = 2 * in_channels;
-    for (int64_t i = 0; i < pixels; ++i, from += bytes, to += pixel_bytes_) {
-      std::memcpy(to, from, static_cast<size_t>(bytes));
-      std::memset(to + bytes, 0, static_cast<size_t>(pixel_bytes_ - bytes));
-    }
+    const auto* from = static_cast<const std::byte*>(data) + (image * y.input + line) * x.input * bytes;
+    if (bytes == pixel_bytes_)
+      std::memcpy(to, from, static_cast<size_t>(pixels * bytes));
+    else
+      table->copy_rows(from, bytes, bytes, pixels, to, pixel_bytes_, pixel_bytes_);
   }
 
   void multiply(const LayerArgs& args, int64_t image, int64_t row, int64_t count, const Worker::Range& panels,
@@ -231,7 +238,7 @@ class AmxConvKernel final : public LayerKernel {
     n_ = w.shape[0].value();
     channels_ = w.shape[1].value();
     const int64_t rows = w.shape[2].value(), columns = w.shape[3].value();
-    steps_ = StepLayout::of(channels_, columns, !op_.dilations.empty() && op_.dilations[1] != 1);
+    steps_ = StepLayout::of(channels_, columns, is_dilated(op_));
     const int64_t k = rows * columns * steps_.channels, padded = round_up(n_, kPanel / 2);
     bias_offset_ = 2 * k * padded;
     packed_ = pack.packed("weights", [&] {
@@ -264,6 +271,7 @@ class AmxConvKernel final : public LayerKernel {
     p->y = axes[0];
     p->x = axes[1];
     p->steps = steps_;
+    p->planes = tactic_.inputs[0].dtype == DType::Float32;
     p->rows_first = tactic_.name.ends_with("_rows");
     p->result = tactic_.outputs[0].dtype;
     p->weights = packed_.data();
@@ -307,15 +315,21 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   const auto allowed = [&](DType type) { return std::find(types.begin(), types.end(), type) != types.end(); };
   if (!allowed(DType::BFloat16)) return {};
   std::vector<Tactic> tactics;
+  const auto add = [&](std::string_view order, const TensorType& from, DType to) {
+    if (!allowed(from.dtype) || !allowed(to)) return;
+    Tactic t =
+        typed_tactic(query, kRunner, "tile_conv_amx_bf16_" + std::string(order), from, {to, kChannelsLast});
+    for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
+    if (const Support s = supports(query, *op, machine); !s.ok) t.support = s;
+    tactics.push_back(std::move(t));
+  };
   for (const char* order : {"panels", "rows"})
-    for (const DType to : {DType::BFloat16, DType::Float32}) {
-      if (!allowed(to)) continue;
-      Tactic t = typed_tactic(query, kRunner, "tile_conv_amx_bf16_" + std::string(order),
-                              {DType::BFloat16, kChannelsLast}, {to, kChannelsLast});
-      for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
-      if (const Support s = supports(query, *op, machine); !s.ok) t.support = s;
-      tactics.push_back(std::move(t));
-    }
+    for (const DType to : {DType::BFloat16, DType::Float32}) add(order, {DType::BFloat16, kChannelsLast}, to);
+  // An image as it comes: neither a reformat nor a cast in front.
+  const Value& weights = query.graph.value(query.layer().inputs[1]);
+  if (weights.shape.size() == 4 && weights.shape[1].is_constant() && weights.shape[3].is_constant() &&
+      StepLayout::of(weights.shape[1].value(), weights.shape[3].value(), is_dilated(*op)).whole_row)
+    for (const char* order : {"panels", "rows"}) add(order, {DType::Float32, kLinear}, DType::BFloat16);
   return tactics;
 }
 

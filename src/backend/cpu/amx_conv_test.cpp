@@ -19,7 +19,7 @@ LayerCase conv(Extents x, int64_t out, Ints kernel, int64_t stride = 1, int64_t 
           .inputs = {{.extents = std::move(x)},
                      {.extents = {out, in, kernel[0], kernel[1]}, .constant = true},
                      {.extents = {out}, .constant = true}},
-          .allowed_types = {DType::BFloat16},
+          .allowed_types = {DType::BFloat16, DType::Float32},
           .tolerance = 5e-6};
 }
 

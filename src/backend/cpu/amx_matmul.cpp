@@ -2,33 +2,50 @@
 //
 // Members share groups of 16 rows or panels of 32 columns, whatever reads less from afar. Two orders, for the tuner to choose:
 // all rows of a block meet a panel before the next one (weights come from afar once, 32 columns at a time), or all panels
-// meet 32 rows (a short row stays in L1, weights in L2). A last group of fewer rows is copied, as tiles read 16.
+// meet 32 rows (a short row stays in L1, weights in L2). Rows go in blocks that leave a part of L2 to the weights.
 #include "backend/cpu/amx_matmul.h"
-
-#include <cstring>
 
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kBlockBytes = 256 << 10;  // of rows, in L2
+constexpr int64_t kPairBytes = 24 << 10;  // of 32 rows that stay in L1
+constexpr int64_t kTileBytes = 16 * 64;
 
 }  // namespace
 
-// Strided pixels lie apart, and a tile whose rows cross cache lines loads six times slower (18 ns instead of 3).
+// Strided pixels lie apart; a tile whose rows cross cache lines loads six times slower (18 ns instead of 3); and rows that many panels
+// meet out of L2 come in twice the time when a tile is 16 lines apart and not 1 KB in one piece.
 bool PreparedAmxMatMul::copies() const {
-  return !source.dense() || row_bytes() % 64 != 0;
+  const bool from_l2 = 2 * kGroup * row_bytes() > kPairBytes && panel_count() >= 8;
+  return !source.dense() || row_bytes() % 64 != 0 || from_l2;
 }
 
 void PreparedAmxMatMul::lay_out() {
   step_ = amx_step(k);
-  copied_stride_ = round_up(row_bytes(), 64) + (row_bytes() % 1024 == 0 ? 64 : 0);
-  const bool whole = rows_first && !copies() && plan;
-  block_groups_ =
-      whole ? groups() : std::clamp<int64_t>(kBlockBytes / row_bytes() / kGroup / 2 * 2, 2, groups() + 1);
+  if (rows_first && !copies() && plan) {
+    block_groups_ = groups();
+  } else {
+    const int64_t most = std::clamp<int64_t>(l2_bytes * 5 / 8 / (kGroup * row_bytes()), 2, groups() + 1);
+    const int64_t blocks = (groups() + most - 1) / most;
+    block_groups_ = round_up((groups() + blocks - 1) / blocks, 2);
+  }
   const int64_t copied = copies() ? std::min(block_groups_, groups()) : 1;
   rows_at_ = round_up(block_groups_ * static_cast<int64_t>(sizeof(std::byte*)), 64);
-  sums_at_ = rows_at_ + round_up(copied * kGroup * copied_stride_, 64);
+  sums_at_ = rows_at_ + copied * group_bytes();
   member_bytes_ = sums_at_ + (plan ? 0 : block_groups_ * kGroup * kPanel * 4) + 64;
+}
+
+// As tiles: [step][row][64 bytes].
+void PreparedAmxMatMul::copy_group(const std::byte* data, int64_t first, int64_t rows, std::byte* to) const {
+  for (int64_t r = 0, n = 0; r < rows; r += n) {
+    const int64_t row = first + r;
+    // Rows of one line of pixels lie equally far apart.
+    n = source.dense() ? rows : std::min(rows - r, source.width - row % source.width);
+    const std::byte* from = data + source.position(row) * row_bytes();
+    for (int64_t i = 0; i < k / step_; ++i)
+      table->copy_rows(from + i * 2 * step_, source.stride_x * row_bytes(), 2 * step_, n,
+                       to + i * kTileBytes + r * 64, 64, 2 * step_);
+  }
 }
 
 int PreparedAmxMatMul::members(int available) const {
@@ -70,23 +87,23 @@ void PreparedAmxMatMul::run_block(const LayerArgs& args, int64_t first, int64_t 
   const auto** starts = reinterpret_cast<const std::byte**>(own);
   std::byte* copied = own + rows_at_;
   const bool copy = copies();
-  const int64_t count = (rows + kGroup - 1) / kGroup, pitch = copy ? copied_stride_ : row_bytes();
-  // With a stride of its own, so that a step stays the same for all groups.
-  const auto copy_rows = [&](int64_t begin, int64_t end, std::byte* to) {
-    for (int64_t r = begin; r < end; ++r, to += pitch)
-      std::memcpy(to, data + source.position(first + r) * row_bytes(), static_cast<size_t>(row_bytes()));
-  };
-  for (int64_t g = 0; g < count; ++g)
-    starts[g] = copy ? copied + g * kGroup * pitch : data + (first + g * kGroup) * row_bytes();
-  if (copy) {
-    copy_rows(0, rows, copied);
-  } else if (rows % kGroup != 0) {
-    copy_rows(rows / kGroup * kGroup, rows, copied);
+  const int64_t count = (rows + kGroup - 1) / kGroup;
+  for (int64_t g = 0; g < count; ++g) {
+    const int64_t row = first + g * kGroup;
+    starts[g] = copy ? copied + g * group_bytes() : data + row * row_bytes();
+    if (copy) copy_group(data, row, std::min(kGroup, rows - g * kGroup), copied + g * group_bytes());
+  }
+  // The last group may have fewer rows than a tile reads; the others stay where they are, so it keeps their pitch.
+  if (!copy && rows % kGroup != 0) {
     starts[count - 1] = copied;
+    table->copy_rows(data + (first + rows / kGroup * kGroup) * row_bytes(), row_bytes(), row_bytes(),
+                     rows % kGroup, copied, row_bytes(), row_bytes());
   }
   AmxProduct p{.groups = starts,
                .group_count = count,
-               .row_bytes = pitch,
+               .row_bytes = copy ? 64 : row_bytes(),
+               .group_bytes = copy ? 0 : kGroup * row_bytes(),
+               .step_bytes = copy ? kTileBytes : 2 * step_,
                .steps = k / step_,
                .step = step_,
                .panel_bytes = row_bytes() * kPanel,

@@ -26,6 +26,7 @@ class PreparedAmxMatMul final : public PreparedLayer {
   const float* bias = nullptr;
   std::optional<TailPlan> plan;
   std::shared_ptr<const PreparedEpilogue> epilogue;  // without a plan
+  int64_t l2_bytes = 1 << 20;
   int threads = 1;
 
   // To be called once everything above is set.
@@ -42,12 +43,15 @@ class PreparedAmxMatMul final : public PreparedLayer {
   int64_t groups() const { return (m + kGroup - 1) / kGroup; }
   int64_t matrix_panels() const { return (n + kPanel - 1) / kPanel; }
   int64_t panel_count() const { return matrices * matrix_panels(); }
+  // A group of rows as tiles, or its rows as they are.
+  int64_t group_bytes() const { return round_up(std::max(k / step_ * 1024, kGroup * row_bytes()), 64); }
   bool copies() const;
+  void copy_group(const std::byte* data, int64_t first, int64_t rows, std::byte* to) const;
   bool by_rows(int members) const;
   void run_block(const LayerArgs& args, int64_t first, int64_t rows, const Worker::Range& panels,
                  std::byte* own) const;
 
-  int64_t step_ = 32, block_groups_ = 1, copied_stride_ = 0;
+  int64_t step_ = 32, block_groups_ = 1;
   int64_t rows_at_ = 0, sums_at_ = 0,
           member_bytes_ = 0;  // in a member's scratch, after the groups' addresses
 };

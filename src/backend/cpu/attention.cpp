@@ -207,6 +207,7 @@ class PreparedAttention final : public PreparedLayer {
     AmxProduct p{.groups = groups,
                  .group_count = rows > AmxProduct::kGroup ? 2 : 1,
                  .row_bytes = 2 * padded_width(),
+                 .step_bytes = 2 * kStep,
                  .steps = padded_width() / kStep,
                  .step = kStep,
                  .b = reinterpret_cast<const std::byte*>(m.keys),

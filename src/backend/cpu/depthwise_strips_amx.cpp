@@ -2,8 +2,6 @@
 //
 // The pointwise parts of a strip in AMX tiles: as depthwise_strips.cpp's expand() and project(), but for all pixels at once.
 // Pixels that are no whole cache lines, and a last group of fewer than 16, are copied first.
-#include <cstring>
-
 #include "backend/cpu/depthwise_strips.h"
 #include "backend/cpu/kernels/amx_table.h"
 #include "backend/cpu/own_tactic.h"
@@ -44,6 +42,8 @@ void PreparedStrips::expand_amx(const LayerArgs& args, const Piece& p, int64_t i
   const int64_t most = group_count(std::max(ring_rows_ * x.input, strip_rows_ * x.output)) + 2;
   std::byte* copied = p.groups + round_up(most * static_cast<int64_t>(sizeof(std::byte*)), 64);
   AmxProduct product{.row_bytes = pitch,
+                     .group_bytes = copies_input() ? 0 : kGroup * pitch,
+                     .step_bytes = 2 * amx_step(in_channels),
                      .steps = in_channels / amx_step(in_channels),
                      .step = amx_step(in_channels),
                      .b = weights.expand + pixel_bytes * chunk() * c,
@@ -65,9 +65,8 @@ void PreparedStrips::expand_amx(const LayerArgs& args, const Piece& p, int64_t i
       for (int64_t g = 0; g < whole; ++g) starts[g] = from + g * kGroup * pitch;
       for (int64_t g = whole; g < product.group_count; ++g, copied += kGroup * pitch) {
         starts[g] = copied;
-        for (int64_t r = g * kGroup; r < std::min(product.rows, (g + 1) * kGroup); ++r)
-          std::memcpy(copied + (r - g * kGroup) * pitch, from + r * pixel_bytes,
-                      static_cast<size_t>(pixel_bytes));
+        amx->copy_rows(from + g * kGroup * pixel_bytes, pixel_bytes, pixel_bytes,
+                       std::min(kGroup, product.rows - g * kGroup), copied, pitch, pixel_bytes);
       }
     }
     starts += product.group_count;
@@ -87,6 +86,7 @@ void PreparedStrips::project_amx(const LayerArgs& args, const Piece& p, int64_t 
   AmxProduct product{.groups = starts,
                      .group_count = group_count(pixels),
                      .row_bytes = 2 * stride_,
+                     .step_bytes = 2 * amx_step(k),
                      .steps = k / amx_step(k),
                      .step = amx_step(k),
                      .panel_bytes = 2 * all * kPanel,

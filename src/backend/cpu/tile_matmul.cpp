@@ -269,7 +269,7 @@ class TileMatMulKernel final : public LayerKernel {
  public:
   TileMatMulKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                    const PackContext& pack)
-      : tactic_(tactic), machine_(machine), amx_(machine.amx), epilogue_(query, tactic, machine) {
+      : tactic_(tactic), machine_(machine), epilogue_(query, tactic, machine) {
     const Node& node = query.layer();
     if (const auto* conv = std::get_if<Conv>(&node.op)) conv_ = *conv;
     const auto* product = std::get_if<MatMul>(&node.op);
@@ -295,7 +295,8 @@ class TileMatMulKernel final : public LayerKernel {
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     if (is_amx(tactic_)) {
       auto p = prepare_as<PreparedAmxMatMul>(context);
-      p->table = amx_;
+      p->table = machine_.amx;
+      p->l2_bytes = machine_.l2_bytes;
       p->rows_first = tactic_.name.ends_with("_rows");
       p->lay_out();
       return p;
@@ -331,7 +332,6 @@ class TileMatMulKernel final : public LayerKernel {
 
   Tactic tactic_;
   Machine machine_;
-  const AmxTable* amx_;
   Epilogue epilogue_;
   std::optional<Conv> conv_;
   std::optional<TailPlan> plan_;

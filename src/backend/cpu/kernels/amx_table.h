@@ -19,10 +19,12 @@ struct AmxProduct {
   const std::byte* const* groups = nullptr;  // where each begins
   int64_t group_count = 0;
   int64_t row_bytes = 0;
-  const int32_t* step_at = nullptr;  // bytes from a row's begin; null: one after the other
-  int64_t steps = 0, step = 0;       // of so many elements, as begin() was told
-  const std::byte* b = nullptr;      // packed by pack_columns(): panels of 32 columns, the last of 16 or 32
-  int64_t panel_bytes = 0;           // from one of 32 columns to the next
+  int64_t group_bytes = 0;           // when rows of a group lie together and come from afar: fetched ahead
+  const int32_t* step_at = nullptr;  // bytes from a row's begin; null: step_bytes from one to the next
+  int64_t step_bytes = 0;
+  int64_t steps = 0, step = 0;   // of so many elements, as begin() was told
+  const std::byte* b = nullptr;  // packed by pack_columns(): panels of 32 columns, the last of 16 or 32
+  int64_t panel_bytes = 0;       // from one of 32 columns to the next
   int64_t columns = 0;
   const float* bias = nullptr;  // whole panels, or null
   bool rows_first = false;  // all panels pass over 32 rows before the next rows come, or the other way round
@@ -45,6 +47,11 @@ struct AmxTable {
   void (*begin)(int64_t step);
   void (*run)(const AmxProduct& product);
   void (*end)();
+  // `count` rows of `bytes` bytes each, to another pitch, followed by zeros up to `padded`.
+  void (*copy_rows)(const std::byte* from, int64_t from_pitch, int64_t bytes, int64_t count, std::byte* to,
+                    int64_t pitch, int64_t padded);
+  // Up to four planes of FP32 as pixels of four BF16; planes that are not there are zero.
+  void (*interleave)(const float* const* planes, int64_t count, int64_t pixels, std::byte* to);
 };
 
 const AmxTable& amx_table();
