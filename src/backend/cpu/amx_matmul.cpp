@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Members share groups of 16 rows or panels of 32 columns, whatever reads less from afar. Two orders, for the tuner to choose:
-// all rows of a block meet a panel before the next one (weights come from afar once, 32 columns at a time), or all panels
-// meet 32 rows (a short row stays in L1, weights in L2). Rows go in blocks that leave a part of L2 to the weights.
+// Members share groups of 16 rows or panels of 32 columns, whatever reads less from afar. Three orders, for the tuner to choose:
+// all rows of a block meet a panel before the next one (weights come from afar once, 32 columns at a time); the same with 256
+// elements along k at a time, which stay in L1 while partial sums go out and in; or all panels meet 32 rows (a short row stays
+// in L1, weights in L2). Rows go in blocks that leave a part of L2 to the weights.
 #include "backend/cpu/amx_matmul.h"
 
 namespace lathe::cpu {
@@ -22,7 +23,7 @@ bool PreparedAmxMatMul::copies() const {
 
 void PreparedAmxMatMul::lay_out() {
   step_ = amx_step(k);
-  if (rows_first && !copies() && plan) {
+  if (order == AmxOrder::Rows && !copies() && plan) {
     block_groups_ = groups();
   } else {
     const int64_t most = std::clamp<int64_t>(l2_bytes * 5 / 8 / (kGroup * row_bytes()), 2, groups() + 1);
@@ -32,7 +33,9 @@ void PreparedAmxMatMul::lay_out() {
   const int64_t copied = copies() ? std::min(block_groups_, groups()) : 1;
   rows_at_ = round_up(block_groups_ * static_cast<int64_t>(sizeof(std::byte*)), 64);
   sums_at_ = rows_at_ + copied * group_bytes();
-  member_bytes_ = sums_at_ + (plan ? 0 : block_groups_ * kGroup * kPanel * 4) + 64;
+  const int64_t sums_bytes = block_groups_ * kGroup * kPanel * 4;
+  partial_at_ = sums_at_ + (plan ? 0 : sums_bytes);
+  member_bytes_ = partial_at_ + (order == AmxOrder::Chunks ? sums_bytes : 0) + 64;
 }
 
 // As tiles: [step][row][64 bytes].
@@ -107,8 +110,12 @@ void PreparedAmxMatMul::run_block(const LayerArgs& args, int64_t first, int64_t 
                .steps = k / step_,
                .step = step_,
                .panel_bytes = row_bytes() * kPanel,
-               .rows_first = rows_first,
+               .rows_first = order == AmxOrder::Rows,
                .rows = rows};
+  if (order == AmxOrder::Chunks) {
+    p.partial = reinterpret_cast<float*>(own + partial_at_);
+    p.chunk_steps = kAmxChunk / step_;
+  }
   auto* sums = reinterpret_cast<float*>(own + sums_at_);
   p.out_stride = plan ? n : kPanel;
   p.operand_stride = n;

@@ -14,13 +14,17 @@
 
 namespace lathe::cpu {
 
+// What meets what first: all rows of a block meet a panel, or 256 elements along k of it; or all panels meet 32 rows.
+enum class AmxOrder : uint8_t { Panels, Chunks, Rows };
+constexpr int64_t kAmxChunk = 256;
+
 class PreparedAmxMatMul final : public PreparedLayer {
  public:
   const AmxTable* table = nullptr;
   RowSource source;
   int64_t m = 1, n = 1, k = 1;
   int64_t matrices = 1;  // right operands that meet the same rows; their results follow one another
-  bool rows_first = false;
+  AmxOrder order = AmxOrder::Panels;
   DType result = DType::BFloat16;
   const std::byte* weights = nullptr;
   const float* bias = nullptr;
@@ -52,7 +56,7 @@ class PreparedAmxMatMul final : public PreparedLayer {
                  std::byte* own) const;
 
   int64_t step_ = 32, block_groups_ = 1;
-  int64_t rows_at_ = 0, sums_at_ = 0,
+  int64_t rows_at_ = 0, sums_at_ = 0, partial_at_ = 0,
           member_bytes_ = 0;  // in a member's scratch, after the groups' addresses
 };
 

@@ -265,6 +265,11 @@ bool is_amx(const Tactic& tactic) {
   return tactic.name.find("_amx_") != std::string::npos;
 }
 
+AmxOrder amx_order(const Tactic& tactic) {
+  if (tactic.name.ends_with("_rows")) return AmxOrder::Rows;
+  return tactic.name.ends_with("_chunks") ? AmxOrder::Chunks : AmxOrder::Panels;
+}
+
 class TileMatMulKernel final : public LayerKernel {
  public:
   TileMatMulKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
@@ -297,7 +302,7 @@ class TileMatMulKernel final : public LayerKernel {
       auto p = prepare_as<PreparedAmxMatMul>(context);
       p->table = machine_.amx;
       p->l2_bytes = machine_.l2_bytes;
-      p->rows_first = tactic_.name.ends_with("_rows");
+      p->order = amx_order(tactic_);
       p->lay_out();
       return p;
     }
@@ -340,7 +345,8 @@ class TileMatMulKernel final : public LayerKernel {
 };
 
 // A refusal, or the type pairs (operand, result) that can be had.
-Support supports(const LayerQuery& query, DType type, bool amx, const Machine& machine) {
+Support supports(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
+  const DType type = tactic.inputs[0].dtype;
   const Node& node = query.layer();
   const Value &a = query.graph.value(node.inputs[0]), &b = query.graph.value(node.inputs[1]);
   if (machine.isa == Isa::Avx2) return Support::no("needs AVX-512");
@@ -367,7 +373,10 @@ Support supports(const LayerQuery& query, DType type, bool amx, const Machine& m
   }
   if (type == DType::BFloat16 && k % 2 != 0)
     return Support::no("BF16 in pairs along an odd number of elements");
-  if (amx && amx_step(k) == 0)
+  if (!is_amx(tactic)) return {};
+  if (amx_order(tactic) == AmxOrder::Chunks && k < 2 * kAmxChunk)
+    return Support::no("k = " + std::to_string(k) + " is one chunk");
+  if (amx_step(k) == 0)
     return Support::no("k = " + std::to_string(k) + " is no multiple of 16 to 32 elements, as tiles want");
   return {};
 }
@@ -380,7 +389,7 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const Machine& machine, 
     Tactic t =
         typed_tactic(query, runner, std::string(stem) + std::string(suffix), {from, format}, {to, format});
     for (size_t i = 1; i < node.op_input_count(); ++i) t.inputs[i] = {};
-    if (const Support s = supports(query, from, is_amx(t), machine); !s.ok) t.support = s;
+    if (const Support s = supports(query, t, machine); !s.ok) t.support = s;
     tactics.push_back(std::move(t));
   };
   const std::vector<DType> types = layer_types(query);
@@ -388,7 +397,7 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const Machine& machine, 
     if (type == DType::Float32) add(type, type, "_f32_avx512");
     if (type != DType::BFloat16) continue;
     std::vector<std::string_view> suffixes = {"_avx512_bf16"};
-    if (machine.amx) suffixes = {"_amx_bf16_panels", "_amx_bf16_rows", "_avx512_bf16"};
+    if (machine.amx) suffixes = {"_amx_bf16_panels", "_amx_bf16_chunks", "_amx_bf16_rows", "_avx512_bf16"};
     for (const std::string_view suffix : suffixes) {
       add(type, type, suffix);
       // In a network of both, a sum that goes on in FP32 needs no rounding in between.

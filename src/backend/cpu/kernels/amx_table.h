@@ -40,6 +40,10 @@ struct AmxProduct {
   RegisterTail tail;
   // Sums as they are, straight from the tiles: FP32 without bias, operand and tail, and `out` has room for whole tiles.
   bool plain = false;
+  // Instead of all of k at once, this many steps at a time for all rows, and room for the rows' sums meanwhile (32 FP32 each): a
+  // panel's steps stay in L1. Null: all at once.
+  float* partial = nullptr;
+  int64_t chunk_steps = 0;
 };
 
 struct AmxTable {
