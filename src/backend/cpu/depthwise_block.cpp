@@ -29,6 +29,7 @@ class BlockKernel final : public LayerKernel {
       : op_(std::get<DepthwiseBlock>(query.layer().op)),
         type_(tactic.inputs[0].dtype),
         by_channels_(tactic.name.ends_with("_channels")),
+        thin_(tactic.name.ends_with("_thin_rows")),
         in_tiles_(tactic.name.starts_with(kTiles)),
         machine_(machine),
         tail_(*plan_register_tail(query, 1)),
@@ -60,6 +61,7 @@ class BlockKernel final : public LayerKernel {
     p->expands = expands_;
     p->projects = projects_;
     p->by_channels = by_channels_;
+    p->thin = thin_;
     p->type = type_;
     const auto floats = [&](int64_t at) { return reinterpret_cast<const float*>(packed_.data() + at); };
     p->weights = {.expand = packed_.data() + layout_.expand,
@@ -138,7 +140,7 @@ class BlockKernel final : public LayerKernel {
 
   DepthwiseBlock op_;
   DType type_;
-  bool by_channels_, in_tiles_;
+  bool by_channels_, thin_, in_tiles_;
   Machine machine_;
   TailPlan tail_;
   Epilogue epilogue_;
@@ -178,10 +180,11 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   if (!op) return {};
   std::vector<Tactic> tactics;
   const auto add = [&](DType type, const std::string& stem) {
-    for (const char* share : {"rows", "channels"}) {
-      if (machine.threads == 1 && share == std::string_view("channels")) continue;
+    for (const std::string_view share : {"rows", "thin_rows", "channels"}) {
+      if (machine.threads == 1 && share == "channels") continue;
+      if (share == "thin_rows" && (stem != kTiles || node.inputs[kExpand] == kNoValue)) continue;
       const TensorType pixels{type, kChannelsLast};
-      Tactic t = typed_tactic(query, kRunner, stem + "_by_" + share, pixels, pixels);
+      Tactic t = typed_tactic(query, kRunner, stem + "_by_" + std::string(share), pixels, pixels);
       for (size_t i = 1; i < node.op_input_count(); ++i) t.inputs[i] = {};
       if (const Support s = supports(query, *op, type, machine); !s.ok) t.support = s;
       if (stem == kTiles && t.support.ok && node.inputs[kExpand] != kNoValue &&

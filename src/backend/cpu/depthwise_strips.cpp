@@ -40,10 +40,14 @@ void PreparedStrips::plan() {
   // Pixels of a multiple of 1 KB fall into the same few cache sets.
   stride_ = share_chunks_ * chunk();
   if (dtype_bytes(type, stride_) % 1024 == 0) stride_ += chunk();
-  // As many rows as leave half of L2 to the weights and to what streams through.
+  // As many rows as leave half of L2 to the weights and to what streams through; or thin strips, of which the expanded rows of a
+  // chunk stay in L1 until they are filtered.
+  const auto fits = [&](int64_t strip) {
+    return thin ? rows_for(strip) * x.input * chunk() * 4 <= kThinBytes
+                : ring_bytes(strip) + strip_bytes(strip) <= l2_bytes / 2;
+  };
   strip_rows_ = 1;
-  while (strip_rows_ < y.output && ring_bytes(strip_rows_ + 1) + strip_bytes(strip_rows_ + 1) <= l2_bytes / 2)
-    ++strip_rows_;
+  while (strip_rows_ < y.output && fits(strip_rows_ + 1)) ++strip_rows_;
   ring_rows_ = rows_for(strip_rows_);
   sums_bytes_ = adds_up() ? round_up(batch * y.output * x.output * out_channels * 4, 64) : 0;
   ring_bytes_ = ring_bytes(strip_rows_);

@@ -22,11 +22,13 @@ struct BlockWeights {
 class PreparedStrips final : public PreparedLayer {
  public:
   static constexpr int64_t kMostRows = 16;  // of a window
+  static constexpr int64_t kThinBytes = 32 << 10;
 
   int64_t batch = 1, in_channels = 1, channels = 1, out_channels = 1;
   WindowAxis y, x;
   bool expands = false, projects = false;
   bool by_channels = false;     // members share the channels between the parts, not the rows
+  bool thin = false;            // strips for L1
   DType type = DType::Float32;  // of data, result and what the projection reads
   BlockWeights weights;
   RegisterTail expand_tail, depthwise_tail;

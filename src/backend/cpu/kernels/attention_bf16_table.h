@@ -9,7 +9,7 @@ namespace lathe::cpu {
 
 // A tile of scores that become weights.
 struct ScoreTile {
-  const float* scores = nullptr;  // rows `stride` apart, `padded` long
+  float* scores = nullptr;  // rows `stride` apart, `padded` long (a multiple of 32); overwritten
   int64_t stride = 0, rows = 0, keys = 0, padded = 0;
   float scale = 1;
   bool causal = false;
