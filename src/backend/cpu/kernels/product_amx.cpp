@@ -7,6 +7,8 @@
 //
 #include "backend/cpu/kernels/activation.inc"
 //
+#include "backend/cpu/kernels/activation_bf16.inc"
+//
 #include "backend/cpu/kernels/rounding_avx512_bf16.inc"
 //
 #include "backend/cpu/kernels/amx_product.inc"
