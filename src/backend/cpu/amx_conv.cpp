@@ -8,7 +8,7 @@
 // stride: so output pixels in a row, and from row to row, are the same distance apart in the strip, 16 of them are one
 // tile whatever the width of the image, and a tap is a constant offset. Between rows a few results belong to no pixel
 // (3x3: 1 in 57 to 1 in 8); they are not stored.
-// Channels that no step of 16 to 32 divides are padded in the copy; windows over up to 4 channels take a line of taps as one step.
+// Channels that no step of 16 to 32 divides are padded in the copy; over up to 4 channels the taps of a window's row are one after the other, a step takes several.
 //
 // Operations: 2 K C R S per result. Bytes: input twice (the copy is read from L2), weights and result once; weights
 // of 3x3 512-512 (4.7 MB) come from L3, at 7x7 pixels the larger part of the floor.
@@ -32,12 +32,13 @@ constexpr int64_t kStripBytes = 384 << 10;  // of input, in L2
 struct StepLayout {
   int64_t channels = 1;    // of a pixel in the strip, padded
   int64_t step = 32;       // elements
-  bool whole_row = false;  // a step takes all taps of a window's row
+  bool whole_row = false;  // steps go over all taps of a window's row
 
-  static constexpr int64_t kFew = 4;  // channels of which a step takes all taps of a row
+  static constexpr int64_t kFew = 4;  // channels of which steps take all taps of a row
 
   static StepLayout of(int64_t channels, int64_t taps_x, bool dilated) {
-    if (channels <= kFew && !dilated && taps_x * kFew <= 32) return {kFew, taps_x * kFew, true};
+    if (channels <= kFew && !dilated && amx_step(taps_x * kFew) > 0)
+      return {kFew, amx_step(taps_x * kFew), true};
     if (amx_step(channels) >= 16) return {channels, amx_step(channels), false};
     return {round_up(channels, channels < 16 ? 16 : 32), channels < 16 ? 16 : 32, false};
   }
@@ -79,7 +80,7 @@ class PreparedAmxConv final : public PreparedLayer {
     strip_rows_ = (y.output + strips - 1) / strips;
     for (int64_t dy = 0; dy < y.kernel; ++dy)
       for (int64_t dx = 0; dx < (steps.whole_row ? 1 : x.kernel); ++dx)
-        for (int64_t c = 0; c < (steps.whole_row ? 1 : steps.channels); c += steps.step)
+        for (int64_t c = 0; c < (steps.whole_row ? x.kernel : 1) * steps.channels; c += steps.step)
           step_at_.push_back(
               static_cast<int32_t>(line_at(dy * y.dilation) + dx * x.dilation * pixel_bytes_ + 2 * c));
     for (int64_t row = 0; row < strip_rows_; ++row)

@@ -66,6 +66,12 @@ TEST(AmxConv, PadsOfOneSideAndTinyImages) {
   EXPECT_GE(check_layer(amx_conv_tactics(), conv({2, 32, 2, 3}, 32, {5, 5}, 1, 4)), 2);
 }
 
+TEST(AmxConv, Patches) {
+  if (!has_amx()) GTEST_SKIP() << "no AVX512-BF16 here";
+  EXPECT_GE(check_layer(amx_conv_tactics(), conv({2, 3, 48, 64}, 40, {16, 16}, 16, 0)), 2);
+  EXPECT_GE(check_layer(amx_conv_tactics(), conv({1, 3, 30, 30}, 20, {11, 11}, 4, 2)), 2);
+}
+
 // The strip does not hold the whole image.
 TEST(AmxConv, Strips) {
   if (!has_amx()) GTEST_SKIP() << "no AVX512-BF16 here";

@@ -51,7 +51,8 @@ void PreparedStrips::expand_amx(const LayerArgs& args, const Piece& p, int64_t i
                      .columns = width,
                      .bias = weights.expand_bias + c * chunk(),
                      .out_stride = width,
-                     .tail = expand_tail};
+                     .tail = expand_tail,
+                     .near = true};
   amx->begin(product.step);
   for (int64_t row = rows.begin, n = 0; row < rows.end; row += n) {
     n = std::min(rows.end - row, ring_rows_ - row % ring_rows_);  // the ring ends

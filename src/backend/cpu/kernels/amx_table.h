@@ -38,6 +38,7 @@ struct AmxProduct {
   int64_t operand_stride = 0;
   Stored stored = Stored::F32;  // the result: F32 or BF16
   RegisterTail tail;
+  bool near = false;  // what is written lies in L1 or L2 already
   // Sums as they are, straight from the tiles: FP32 without bias, operand and tail, and `out` has room for whole tiles.
   bool plain = false;
   // Instead of all of k at once, this many steps at a time for all rows, and room for the rows' sums meanwhile (32 FP32 each): a
