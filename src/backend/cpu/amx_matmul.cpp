@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Members share groups of 16 rows or panels of 32 columns, whatever reads less from afar. Three orders, for the tuner to choose:
+// Members share groups of 16 rows or panels of 32 columns, whatever reads less from afar. Four orders, for the tuner to choose:
 // all rows of a block meet a panel before the next one (weights come from afar once, 32 columns at a time); the same with 256
 // elements along k at a time, which stay in L1 while partial sums go out and in; or all panels meet 32 rows (a short row stays
 // in L1, weights in L2). Rows go in blocks that leave a part of L2 to the weights.
@@ -23,7 +23,7 @@ bool PreparedAmxMatMul::copies() const {
 
 void PreparedAmxMatMul::lay_out() {
   step_ = amx_step(k);
-  if (order == AmxOrder::Rows && !copies() && plan) {
+  if ((order == AmxOrder::Rows || order == AmxOrder::Groups) && !copies() && plan) {
     block_groups_ = groups();
   } else {
     const int64_t most = std::clamp<int64_t>(l2_bytes * 5 / 8 / (kGroup * row_bytes()), 2, groups() + 1);
@@ -110,8 +110,9 @@ void PreparedAmxMatMul::run_block(const LayerArgs& args, int64_t first, int64_t 
                .steps = k / step_,
                .step = step_,
                .panel_bytes = row_bytes() * kPanel,
-               .rows_first = order == AmxOrder::Rows,
-               .rows = rows};
+               .rows_first = order == AmxOrder::Rows || order == AmxOrder::Groups,
+               .rows = rows,
+               .by_groups = order == AmxOrder::Groups};
   if (order == AmxOrder::Chunks) {
     p.partial = reinterpret_cast<float*>(own + partial_at_);
     p.chunk_steps = kAmxChunk / step_;

@@ -29,7 +29,8 @@ class BlockKernel final : public LayerKernel {
       : op_(std::get<DepthwiseBlock>(query.layer().op)),
         type_(tactic.inputs[0].dtype),
         by_channels_(tactic.name.ends_with("_channels")),
-        thin_(tactic.name.ends_with("_thin_rows")),
+        thin_(tactic.name.ends_with("_thin_rows") || tactic.name.ends_with("_thin_groups")),
+        by_groups_(tactic.name.ends_with("_groups")),
         in_tiles_(tactic.name.starts_with(kTiles)),
         machine_(machine),
         tail_(*plan_register_tail(query, 1)),
@@ -62,6 +63,7 @@ class BlockKernel final : public LayerKernel {
     p->projects = projects_;
     p->by_channels = by_channels_;
     p->thin = thin_;
+    p->by_groups = by_groups_;
     p->type = type_;
     const auto floats = [&](int64_t at) { return reinterpret_cast<const float*>(packed_.data() + at); };
     p->weights = {.expand = packed_.data() + layout_.expand,
@@ -140,7 +142,7 @@ class BlockKernel final : public LayerKernel {
 
   DepthwiseBlock op_;
   DType type_;
-  bool by_channels_, thin_, in_tiles_;
+  bool by_channels_, thin_, by_groups_, in_tiles_;
   Machine machine_;
   TailPlan tail_;
   Epilogue epilogue_;
@@ -180,9 +182,10 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   if (!op) return {};
   std::vector<Tactic> tactics;
   const auto add = [&](DType type, const std::string& stem) {
-    for (const std::string_view share : {"rows", "thin_rows", "channels"}) {
+    for (const std::string_view share : {"rows", "groups", "thin_rows", "thin_groups", "channels"}) {
       if (machine.threads == 1 && share == "channels") continue;
-      if (share == "thin_rows" && (stem != kTiles || node.inputs[kExpand] == kNoValue)) continue;
+      const bool plain = share == "rows" || share == "channels";
+      if (!plain && (stem != kTiles || node.inputs[kExpand] == kNoValue)) continue;
       const TensorType pixels{type, kChannelsLast};
       Tactic t = typed_tactic(query, kRunner, stem + "_by_" + std::string(share), pixels, pixels);
       for (size_t i = 1; i < node.op_input_count(); ++i) t.inputs[i] = {};

@@ -29,6 +29,7 @@ class PreparedStrips final : public PreparedLayer {
   bool expands = false, projects = false;
   bool by_channels = false;     // members share the channels between the parts, not the rows
   bool thin = false;            // strips for L1
+  bool by_groups = false;       // the expansion takes 16 pixels at a time (AmxProduct)
   DType type = DType::Float32;  // of data, result and what the projection reads
   BlockWeights weights;
   RegisterTail expand_tail, depthwise_tail;

@@ -52,6 +52,7 @@ void PreparedStrips::expand_amx(const LayerArgs& args, const Piece& p, int64_t i
                      .bias = weights.expand_bias + c * chunk(),
                      .out_stride = width,
                      .tail = expand_tail,
+                     .by_groups = by_groups,
                      .near = true};
   amx->begin(product.step);
   for (int64_t row = rows.begin, n = 0; row < rows.end; row += n) {

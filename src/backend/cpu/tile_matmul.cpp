@@ -267,6 +267,7 @@ bool is_amx(const Tactic& tactic) {
 
 AmxOrder amx_order(const Tactic& tactic) {
   if (tactic.name.ends_with("_rows")) return AmxOrder::Rows;
+  if (tactic.name.ends_with("_groups")) return AmxOrder::Groups;
   return tactic.name.ends_with("_chunks") ? AmxOrder::Chunks : AmxOrder::Panels;
 }
 
@@ -376,6 +377,8 @@ Support supports(const LayerQuery& query, const Tactic& tactic, const Machine& m
   if (!is_amx(tactic)) return {};
   if (amx_order(tactic) == AmxOrder::Chunks && k < 2 * kAmxChunk)
     return Support::no("k = " + std::to_string(k) + " is one chunk");
+  if (amx_order(tactic) == AmxOrder::Groups && k > kAmxShort)
+    return Support::no("k = " + std::to_string(k) + " is long: 32 rows at a time read less");
   if (amx_step(k) == 0)
     return Support::no("k = " + std::to_string(k) + " is no multiple of 16 to 32 elements, as tiles want");
   return {};
@@ -397,7 +400,9 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const Machine& machine, 
     if (type == DType::Float32) add(type, type, "_f32_avx512");
     if (type != DType::BFloat16) continue;
     std::vector<std::string_view> suffixes = {"_avx512_bf16"};
-    if (machine.amx) suffixes = {"_amx_bf16_panels", "_amx_bf16_chunks", "_amx_bf16_rows", "_avx512_bf16"};
+    if (machine.amx)
+      suffixes = {"_amx_bf16_panels", "_amx_bf16_chunks", "_amx_bf16_rows", "_amx_bf16_groups",
+                  "_avx512_bf16"};
     for (const std::string_view suffix : suffixes) {
       add(type, type, suffix);
       // In a network of both, a sum that goes on in FP32 needs no rounding in between.

@@ -38,6 +38,9 @@ struct AmxProduct {
   int64_t operand_stride = 0;
   Stored stored = Stored::F32;  // the result: F32 or BF16
   RegisterTail tail;
+  // 16 rows at a time instead of 32, in two sets of sums in turn: while one leaves the tiles, the other is worked on. For few steps,
+  // where 32 rows would wait longer than they multiply.
+  bool by_groups = false;
   bool near = false;  // what is written lies in L1 or L2 already
   // Sums as they are, straight from the tiles: FP32 without bias, operand and tail, and `out` has room for whole tiles.
   bool plain = false;
