@@ -8,10 +8,11 @@
 
 #include <set>
 
-#include "commands.h"
 #include "arguments/error_of.h"
-#include "explorer/core/rule_parts.h"
 #include "arguments/options.h"
+#include "base/json.h"
+#include "commands.h"
+#include "explorer/core/rule_parts.h"
 
 namespace lathe::cli {
 namespace {
@@ -73,7 +74,7 @@ EngineData troubled_engine(const std::string& device, const std::string& dialect
   const auto add = [&](Layer layer) { engine.layers.push_back(std::move(layer)); };
   Layer product = make_layer(engine, "MatrixMultiply", "compute", 4);
   product.roofline = {"compute", "FP32", 0.5, 25.0, {}, {}, 3.4};
-  product.attributes["TacticTimeMs"] = 0.5;
+  product.attributes = Json{{"TacticTimeMs", 0.5}};
   product.error.emplace();
   product.error->local = 0.5;
   product.error->limit = 1e-3;

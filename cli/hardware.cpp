@@ -6,6 +6,7 @@
 
 #include <cstdio>
 
+#include "base/json.h"
 #include "explorer/core/analysis_json.h"
 
 namespace lathe::cli {

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json_value.h"
 #include "explorer/core/model.h"
 
 namespace lathe::cli {

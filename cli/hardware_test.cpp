@@ -8,6 +8,7 @@
 #include "archive.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "nvml.h"
 
 namespace lathe::cli {

@@ -13,6 +13,7 @@
 #include "arguments/arguments.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "commands.h"
 #include "explorer/core/analyse.h"
 #include "explorer/core/analysis_json.h"

@@ -6,6 +6,7 @@
 #include "arguments/arguments.h"
 #include "backend/all.h"
 #include "base/error.h"
+#include "base/json.h"
 
 namespace lathe::cli {
 namespace {

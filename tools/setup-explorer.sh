@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 stamp=.venv-explorer/sources.stamp
-content() { cat explorer/core/*.cpp explorer/core/*.h src/base/{error,json,file,version}.{cpp,h} explorer/python/*.* explorer/python/lathe_explorer/*.py explorer/python/lathe_explorer/*/*.py | sha256sum; }
+content() { cat explorer/core/*.cpp explorer/core/*.h src/base/{error,json,file,version}.{cpp,h} src/base/json_value.h explorer/python/*.* explorer/python/lathe_explorer/*.py explorer/python/lathe_explorer/*/*.py | sha256sum; }
 [ -f "$stamp" ] && [ "$(content)" = "$(cat "$stamp")" ] && exit 0
 # The core of the main build is linked in; without a main build the wheel compiles its own.
 [ ! -f build/CMakeCache.txt ] || cmake --build build --target lathe_explorer_core lathe_base >/dev/null

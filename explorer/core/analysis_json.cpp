@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/version.h"
 
 namespace lathe::explorer {
@@ -164,7 +165,7 @@ Json layer_json(const Layer& layer) {
           {"roofline", roofline_json(layer.roofline)},
           {"stream", layer.stream},
           {"error", error_json(layer.error)},
-          {"attributes", layer.attributes}};
+          {"attributes", *layer.attributes}};
 }
 
 Json tensor_json(const Tensor& tensor) {
@@ -242,12 +243,12 @@ Json onnx_json(const std::optional<OnnxModel>& model) {
                            return Json{
                                {"name", n.name},     {"op_type", n.op_type}, {"domain", n.domain},
                                {"inputs", n.inputs}, {"outputs", n.outputs}, {"layers", n.layers},
-                               {"fate", n.fate},     {"why", n.why},         {"attributes", n.attributes}};
+                               {"fate", n.fate},     {"why", n.why},         {"attributes", *n.attributes}};
                          })},
           {"tensors", list(model->tensors, [](const OnnxTensor& t) {
              return Json{{"name", t.name},
                          {"type", t.type},
-                         {"shape", t.shape},
+                         {"shape", *t.shape},
                          {"bytes", maybe(t.bytes)},
                          {"role", t.role}};
            })}};

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "explorer/core/analyse.h"
 #include "explorer/core/analysis_json.h"
 #include "explorer/core/decimal.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/json.h"
 #include "explorer/core/analyse.h"
 #include "explorer/core/tensor_words.h"
 
@@ -21,9 +22,9 @@ Count elements(const TensorUse& tensor) {
 
 // A list of integers among the attributes, empty when there is none.
 Shape attribute_list(const Layer& layer, const char* key) {
-  const auto found = layer.attributes.find(key);
+  const auto found = layer.attributes->find(key);
   Shape values;
-  if (found == layer.attributes.end() || !found->is_array()) return values;
+  if (found == layer.attributes->end() || !found->is_array()) return values;
   for (const auto& item : *found) {
     if (!item.is_number_integer()) return {};
     values.push_back(item.get<int64_t>());
@@ -32,8 +33,8 @@ Shape attribute_list(const Layer& layer, const char* key) {
 }
 
 double attribute_number(const Layer& layer, const char* key, double otherwise) {
-  const auto found = layer.attributes.find(key);
-  return found != layer.attributes.end() && found->is_number() ? found->get<double>() : otherwise;
+  const auto found = layer.attributes->find(key);
+  return found != layer.attributes->end() && found->is_number() ? found->get<double>() : otherwise;
 }
 
 double product(const Shape& values) {
@@ -48,8 +49,8 @@ Count first_output(const Layer& layer) {
 
 // Steps of the pointwise program behind a convolution or product: one per element each.
 double epilogue_steps(const Layer& layer) {
-  const auto found = layer.attributes.find("PointWiseExpressionOperations");
-  if (found != layer.attributes.end() && found->is_array()) return static_cast<double>(found->size());
+  const auto found = layer.attributes->find("PointWiseExpressionOperations");
+  if (found != layer.attributes->end() && found->is_array()) return static_cast<double>(found->size());
   return attribute_number(layer, "HasReLU", 0) > 0 ? 1 : 0;
 }
 
@@ -90,8 +91,8 @@ Count pooled_convolution_flops(const Layer& layer) {
     output *= static_cast<double>(room / stride[i] + 1);
   }
   if (!pooled || output <= 0) return {};
-  const auto activation = layer.attributes.find("ConvActivation");
-  const bool active = activation != layer.attributes.end() && activation->is_string() &&
+  const auto activation = layer.attributes->find("ConvActivation");
+  const bool active = activation != layer.attributes->end() && activation->is_string() &&
                       activation->get<std::string>() != "NONE";
   return 2 * output * static_cast<double>(input[1]) / groups * product(kernel) + (active ? output : 0) +
          *pooled * product(window);
@@ -102,8 +103,8 @@ Count pooled_convolution_flops(const Layer& layer) {
 Count inner_extent(const Layer& layer) {
   const Shape& a = layer.inputs[0].shape;
   if (a.empty()) return {};
-  const auto found = layer.attributes.find("OpA");
-  if (found != layer.attributes.end() && found->is_string()) {
+  const auto found = layer.attributes->find("OpA");
+  if (found != layer.attributes->end() && found->is_string()) {
     const bool transposed = found->get<std::string>() == "kTRANSPOSE" && a.size() >= 2;
     return static_cast<double>(transposed ? a[a.size() - 2] : a.back());
   }
@@ -168,8 +169,8 @@ Count count_flops(const Layer& layer) {
 }
 
 int64_t attribute_weight_bytes(const Layer& layer, const char* key) {
-  const auto found = layer.attributes.find(key);
-  if (found == layer.attributes.end() || !found->is_object()) return 0;
+  const auto found = layer.attributes->find(key);
+  if (found == layer.attributes->end() || !found->is_object()) return 0;
   const auto type = found->find("Type");
   const auto count = found->find("Count");
   if (type == found->end() || !type->is_string() || count == found->end() || !count->is_number_integer())
@@ -200,8 +201,8 @@ void count_bytes(Layer& layer) {
     read += i == 0 && reads_only_what_it_gives(layer) ? std::min(bytes, written) : bytes;
     if (input.is_weights) constants += bytes;
   }
-  const auto given = layer.attributes.find("WeightBytes");
-  layer.weights_bytes = given != layer.attributes.end() && given->is_number_integer()
+  const auto given = layer.attributes->find("WeightBytes");
+  layer.weights_bytes = given != layer.attributes->end() && given->is_number_integer()
                             ? given->get<int64_t>()
                             : attributes + constants;
   if (!known) return;

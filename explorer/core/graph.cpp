@@ -12,6 +12,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "base/json.h"
 #include "explorer/core/analyse.h"
 #include "explorer/core/tensor_words.h"
 #include "explorer/core/text.h"
@@ -49,7 +50,7 @@ std::string kind_of(const Layer& layer) {
     return "shape";
   const std::string& from = layer.input_precision;
   const std::string& to = layer.output_precision;
-  const bool quantises = layer.attributes.contains("Origin") && layer.attributes["Origin"] == "QDQ";
+  const bool quantises = layer.attributes->contains("Origin") && (*layer.attributes)["Origin"] == "QDQ";
   if (layer.type == "Reformat" || layer.name.starts_with("Reformatting CopyNode")) {
     return quantises || (!from.empty() && !to.empty() && from != to) ? "cast" : "reformat";
   }

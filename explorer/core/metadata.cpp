@@ -4,6 +4,7 @@
 // whole.
 #include <array>
 
+#include "base/json.h"
 #include "explorer/core/graph_picture.h"
 
 namespace lathe::explorer {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json_value.h"
 
 namespace lathe::explorer {
 
@@ -80,7 +80,7 @@ struct Layer {
   Roofline roofline;
   int64_t stream = 0;
   std::optional<LayerError> error;
-  Json attributes = Json::object();
+  JsonValue attributes = JsonValue::object();
 
   std::optional<double> bytes() const {
     if (!bytes_read || !bytes_written) return {};
@@ -197,7 +197,7 @@ struct Finding {
 // --- the ONNX model beside the engine
 struct OnnxTensor {
   std::string name, type;
-  Json shape;  // a list of numbers and of names, null: not known
+  JsonValue shape;  // a list of numbers and of names, null: not known
   std::optional<int64_t> bytes;
   std::string role = "value";  // "input", "output", "initializer"
 };
@@ -205,7 +205,7 @@ struct OnnxTensor {
 struct OnnxNode {
   std::string name, op_type, domain;
   std::vector<int> inputs, outputs;  // tensors; -1 for an operand that is left out
-  Json attributes = Json::object();
+  JsonValue attributes = JsonValue::object();
   bool expands = false;     // other nodes stand for it: a function's call, control flow
   std::vector<int> layers;  // those that run it
   bool by_tensors = false;  // no layer names it; it lies between a layer's inputs and outputs

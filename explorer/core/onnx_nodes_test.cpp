@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "explorer/core/analyse.h"
 #include "explorer/core/analysis_json.h"
 #include "explorer/core/text.h"

@@ -3,10 +3,12 @@
 // Readings of the device while it ran. What a device does not tell is missing or null in each of them.
 #include "explorer/core/readers.h"
 
+#include "base/json.h"
+
 namespace lathe::explorer {
 
 HardwareFile read_hardware(const InputFile& input) {
-  const JsonAt root(input.json, input.name + ": ");
+  const JsonAt root(*input.json, input.name + ": ");
   HardwareFile file;
   file.text = root.at("text").text();
   const JsonAt samples = root.at("samples");

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "explorer/core/readers.h"
 #include "explorer/core/tensor_words.h"
 
@@ -120,9 +121,11 @@ Layer read_layer(const JsonAt& at) {
   layer.outputs = read_tensors(at, "Outputs");
   read_origins(at, layer);
   read_costs(at, layer);
+  Json attributes = Json::object();
   for (const auto& [key, value] : at.json().items()) {
-    if (!is_own_key(key) && key != "OnnxNodes") layer.attributes[key] = value;
+    if (!is_own_key(key) && key != "OnnxNodes") attributes[key] = value;
   }
+  layer.attributes = std::move(attributes);
   for (const char* key : {"Weights", "Bias"}) {
     const auto weights = at.find(key);
     if (weights && !weights->json().is_object()) weights->fail("an object {Type, Count}");
@@ -196,7 +199,7 @@ std::string dialect_of(const JsonAt& root, const std::vector<Layer>& layers) {
 }  // namespace
 
 LayerFile read_layers(const InputFile& input) {
-  const JsonAt root(input.json, input.name + ": ");
+  const JsonAt root(*input.json, input.name + ": ");
   LayerFile file;
   const JsonAt list = root.json().is_array() ? root : root.at("Layers");
   if (list.size() == 0) {

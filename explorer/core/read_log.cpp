@@ -6,6 +6,7 @@
 
 #include <charconv>
 
+#include "base/json.h"
 #include "explorer/core/readers.h"
 
 namespace lathe::explorer {
@@ -52,7 +53,7 @@ std::string_view metadata_title(std::string_view key) {
 
 LogFile read_metadata(const InputFile& input) {
   LogFile log;
-  for (const auto& [key, section] : input.json.items()) {
+  for (const auto& [key, section] : input.json->items()) {
     const auto title = metadata_title(key);
     if (title.empty()) continue;
     const JsonAt at(section, fmt::format("{}: {}", input.name, key));

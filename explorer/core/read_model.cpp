@@ -4,6 +4,7 @@
 // the file does not describe are added without type and shape.
 #include <unordered_map>
 
+#include "base/json.h"
 #include "explorer/core/readers.h"
 #include "explorer/core/tensor_words.h"
 
@@ -58,7 +59,7 @@ class Reader {
   int tensor_named(const std::string& name) {
     if (name.empty()) return -1;
     const auto [found, added] = index_.emplace(name, static_cast<int>(model_.tensors.size()));
-    if (added) model_.tensors.push_back({name, "", nullptr, {}, "value"});
+    if (added) model_.tensors.push_back({name, "", {}, {}, "value"});
     return found->second;
   }
 
@@ -99,7 +100,7 @@ class Reader {
 }  // namespace
 
 OnnxModel read_model(const InputFile& input) {
-  const JsonAt root(input.json, input.name + ": ");
+  const JsonAt root(*input.json, input.name + ": ");
   OnnxModel model = Reader(root).read();
   if (model.file.empty()) model.file = input.name;
   return model;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "explorer/core/readers.h"
 
 namespace lathe::explorer {
@@ -21,7 +22,7 @@ std::optional<double> number_of(const JsonAt& at, std::string_view key) {
 }  // namespace
 
 ProfileFile read_profile(const InputFile& input) {
-  const JsonAt root(input.json, input.name + ": ");
+  const JsonAt root(*input.json, input.name + ": ");
   ProfileFile file;
   for (size_t i = 0; i < root.size(); ++i) {
     const JsonAt at = root.item(i);
@@ -58,7 +59,7 @@ ProfileFile read_profile(const InputFile& input) {
 }
 
 Iterations read_times(const InputFile& input) {
-  const JsonAt root(input.json, input.name + ": ");
+  const JsonAt root(*input.json, input.name + ": ");
   Iterations times;
   for (size_t i = 0; i < root.size(); ++i) {
     const JsonAt at = root.item(i);
@@ -81,7 +82,7 @@ Iterations read_times(const InputFile& input) {
 }
 
 std::vector<AccuracyRecord> read_accuracy(const InputFile& input) {
-  const JsonAt root(input.json, input.name + ": ");
+  const JsonAt root(*input.json, input.name + ": ");
   const JsonAt layers = root.at("layers");
   std::vector<AccuracyRecord> records;
   for (size_t i = 0; i < layers.size(); ++i) {

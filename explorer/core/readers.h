@@ -19,7 +19,7 @@ enum class FileKind { Layers, Profile, Times, Log, Metadata, Accuracy, Hardware,
 struct InputFile {
   std::string name, text;
   FileKind kind = FileKind::Layers;
-  Json json;              // null for a log
+  JsonValue json;         // null for a log
   bool repaired = false;  // raw control characters were escaped
 };
 

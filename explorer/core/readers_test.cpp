@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "explorer/core/analyse.h"
 #include "explorer/core/tensor_words.h"
 
@@ -71,7 +72,7 @@ TEST(Readers, UnknownKeysOfLayersAreKept) {
   const auto layers = read_layers(file(
       "l.json",
       R"({"Layers": [{"Name": "a", "LayerType": "T", "Inputs": [], "Outputs": [], "Odd": {"x": [1]}}], "Bindings": []})"));
-  EXPECT_EQ(layers.layers[0].attributes["Odd"]["x"][0], 1);
+  EXPECT_EQ(layers.layers[0].attributes->at("Odd")["x"][0], 1);
   EXPECT_EQ(layers.layers[0].type, "T");
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "explorer/core/readers.h"
 
 namespace lathe::explorer {
@@ -77,7 +78,7 @@ InputFile recognise_file(std::string name, std::string text) {
         fmt::format("{}: neither JSON nor a log of trtexec; explore reads {}", file.name, kKnown));
   file.json = parse_foreign_json(file.text, file.name, &file.repaired);
   file.kind =
-      file.json.is_object() ? kind_of_object(file.json, file.name) : kind_of_list(file.json, file.name);
+      file.json->is_object() ? kind_of_object(*file.json, file.name) : kind_of_list(*file.json, file.name);
   return file;
 }
 

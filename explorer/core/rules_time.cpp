@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/json.h"
 #include "explorer/core/decimal.h"
 #include "explorer/core/findings.h"
 #include "explorer/core/rule_parts.h"
@@ -214,8 +215,8 @@ std::vector<Finding> find_noisy_timing(const EngineData& engine) {
 // another state there. Medians, so that a disturbed run is no reason.
 std::vector<Finding> find_slower_than_tuned(const EngineData& engine) {
   const auto tuned_ms = [](const Layer& l) {
-    const auto found = l.attributes.find("TacticTimeMs");
-    return found != l.attributes.end() && found->is_number() ? found->get<double>() : 0.0;
+    const auto found = l.attributes->find("TacticTimeMs");
+    return found != l.attributes->end() && found->is_number() ? found->get<double>() : 0.0;
   };
   const auto lost_ms = [&](const Layer& l) {
     const double tuned = tuned_ms(l);

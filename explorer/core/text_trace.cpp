@@ -4,6 +4,7 @@
 // stream a thread, a layer an event of its average time; the bytes alive are a counter. Times are in microseconds.
 #include <fmt/format.h>
 
+#include "base/json.h"
 #include "explorer/core/text.h"
 
 namespace lathe::explorer {

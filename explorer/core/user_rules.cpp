@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/json.h"
 #include "explorer/core/json_at.h"
 #include "explorer/core/rule_parts.h"
 

@@ -10,6 +10,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "base/json.h"
 #include "explorer/core/tensor_words.h"
 
 namespace lathe::explorer {
@@ -65,7 +66,7 @@ Json tensor_json(const std::string& name, const TensorUse& use) {
 
 std::string type_of(const Layer& layer) {
   if (layer.type != "Convolution") return layer.type;
-  const auto& a = layer.attributes;
+  const Json& a = *layer.attributes;
   const bool flat = a.contains("Kernel") && a["Kernel"].is_array() && a["Kernel"].size() == 2 &&
                     a.contains("Groups") && !layer.inputs.empty() && layer.inputs[0].shape.size() == 4 &&
                     !layer.outputs.empty() && layer.outputs[0].shape.size() == 4;
@@ -103,7 +104,7 @@ Json layer_json(const Layer& layer, Names& names) {
   for (const auto& use : layer.inputs) json["Inputs"].push_back(tensor_json(names.read(use), use));
   for (const auto& use : layer.outputs) json["Outputs"].push_back(tensor_json(names.write(use), use));
   json["ParameterType"] = type_of(layer);
-  for (const auto& [key, value] : layer.attributes.items()) {
+  for (const auto& [key, value] : layer.attributes->items()) {
     if (!json.contains(key) && !value.is_null()) json[key] = value;
   }
   if (layer.type == "Reformat" && !json.contains("Origin"))

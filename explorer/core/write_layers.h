@@ -4,6 +4,7 @@
 // 11, or of ours, opens in the tools that people have.
 #pragma once
 
+#include "base/json.h"
 #include "explorer/core/model.h"
 
 namespace lathe::explorer {

@@ -10,6 +10,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "explorer/core/analyse.h"
 #include "explorer/core/analysis_json.h"
 #include "explorer/core/graph_picture.h"

@@ -12,6 +12,18 @@
 #include "base/error.h"
 
 namespace lathe {
+
+JsonValue::JsonValue(Json json) : json_(std::make_shared<const Json>(std::move(json))) {}
+
+JsonValue JsonValue::object() {
+  return Json::object();
+}
+
+const Json& JsonValue::operator*() const {
+  static const Json null;
+  return json_ ? *json_ : null;
+}
+
 namespace {
 
 constexpr int kMaxDepth = 512;

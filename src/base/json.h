@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json_value.h"
 
 // The library converts any number to any integer, also 1e30, which has no defined result. Here that is an Input error.
 template <class T>
@@ -40,8 +41,6 @@ struct nlohmann::adl_serializer<T, std::enable_if_t<std::is_integral_v<T> && !st
 };
 
 namespace lathe {
-
-using Json = nlohmann::ordered_json;
 
 // Parses strict JSON. Throws an Input error with `source` (a file name), line and column.
 Json parse_json(std::string_view text, std::string_view source);

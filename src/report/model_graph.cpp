@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/observer.h"
 #include "onnx/import.h"
 #include "onnx/model.h"

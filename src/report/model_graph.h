@@ -9,7 +9,7 @@
 
 #include <filesystem>
 
-#include "base/json.h"
+#include "base/json_value.h"
 
 namespace lathe {
 
