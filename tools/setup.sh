@@ -71,8 +71,12 @@ fi
 case "${1:-build}" in
   build | explorer) tools/setup-web.sh page ;;
   *)
-    tools/setup-python.sh
-    tools/setup-web.sh test
-    tools/setup-cuda.sh  # the CUDA backend is compiled and tested without a GPU
+    # Side by side: much of it is waiting for the network.
+    tools/setup-python.sh & parts=($!)
+    tools/setup-web.sh test & parts+=($!)
+    tools/setup-cuda.sh & parts+=($!)  # the CUDA backend is compiled and tested without a GPU
+    failed=0
+    for part in "${parts[@]}"; do wait "$part" || failed=1; done
+    exit $failed
     ;;
 esac
