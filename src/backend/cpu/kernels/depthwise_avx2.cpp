@@ -11,6 +11,16 @@
 //
 #include "backend/cpu/kernels/rounding.inc"
 //
+namespace lathe::cpu {
+namespace {
+using DepthwiseBf16 = LoadBf16;
+template <Activation kActivation>
+inline Vec activate_bf16(const RegisterTail& tail, Vec x) {
+  return activate<kActivation>(tail, x);
+}
+}  // namespace
+}  // namespace lathe::cpu
+
 #include "backend/cpu/kernels/depthwise.inc"
 
 namespace lathe::cpu {

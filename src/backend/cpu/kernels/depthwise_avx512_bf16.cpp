@@ -9,8 +9,30 @@
 //
 #include "backend/cpu/kernels/activation.inc"
 //
+#include "backend/cpu/kernels/activation_bf16.inc"
+//
 #include "backend/cpu/kernels/rounding_avx512_bf16.inc"
 //
+namespace lathe::cpu {
+namespace {
+
+// One instruction places the halves, where widening and shifting take two: every loaded vector meets only a few multiply-adds.
+struct DepthwiseBf16 {
+  using Element = uint16_t;
+  static Vec full(const uint16_t* p) {
+    const __m512i halves = _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    // Word 2 i + 1 of the result is word i; the low words are zero.
+    const __m512i places =
+        _mm512_set_epi32(15 << 16, 14 << 16, 13 << 16, 12 << 16, 11 << 16, 10 << 16, 9 << 16, 8 << 16,
+                         7 << 16, 6 << 16, 5 << 16, 4 << 16, 3 << 16, 2 << 16, 1 << 16, 0);
+    return _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaaaaaau, places, halves));
+  }
+  static Vec part(const uint16_t* p, int64_t n) { return loadn_bf16(p, n); }
+};
+
+}  // namespace
+}  // namespace lathe::cpu
+
 #include "backend/cpu/kernels/depthwise.inc"
 
 namespace lathe::cpu {
