@@ -8,10 +8,13 @@
 // stride: so output pixels in a row, and from row to row, are the same distance apart in the strip, 16 of them are one
 // tile whatever the width of the image, and a tap is a constant offset. Between rows a few results belong to no pixel
 // (3x3: 1 in 57 to 1 in 8); they are not stored.
-// Channels that no step of 16 to 32 divides are padded in the copy; over up to 4 channels the taps of a window's row are one after the other, a step takes several.
+// Channels that no step of 16 to 32 divides are padded in the copy; of up to 4 channels the taps of a window's row are one after
+// the other, and a step takes several.
 //
 // Operations: 2 K C R S per result. Bytes: input twice (the copy is read from L2), weights and result once; weights
 // of 3x3 512-512 (4.7 MB) come from L3, at 7x7 pixels the larger part of the floor.
+// Reached (one core of an Emerald Rapids, cold, of 2,850 GFLOP/s): 3x3 64@56 1,260 (44 %), 256@14 1,280 (45 %), 512@7 660, where
+// weights come at 13 GB/s; 7x7 stem from FP32 planes 640. oneDNN's: 1,260, 1,000, 440, 690 after a reformat.
 #include <cstring>
 
 #include "backend/cpu/kernels/amx_table.h"

@@ -2,7 +2,9 @@
 //
 // Attention, FP32 inside for FP32, BF16 and FP16 tensors: tiles of queries against the packed keys and values of a head
 // (kernels/attention.inc). BF16 tensors have a second way: both products with BF16's dot product, scores and sums in FP32
-// (kernels/attention_avx512_bf16.cpp), or in AMX tiles, where queries, widths and keys are padded with zeros to whole tiles. Work is shared out by heads, and by groups of queries when heads are few.
+// (kernels/attention_avx512_bf16.cpp), or in AMX tiles, where queries, widths and keys are padded with zeros to whole tiles. Work is
+// shared out by heads, and by groups of queries when heads are few.
+// Reached by tiles (one core of an Emerald Rapids, cold, 12 heads of width 64): 128 tokens 0.19 ms, 197 tokens 0.42 ms; by dots 0.69 and 1.68.
 // Reached by the second (Zen 4, two threads, cold, 12 heads of width 64, of 472 GFLOP/s): 330 at 128 tokens (70 %), 343 at 1024; the
 // first gives 183 of 236 (77 %).
 #include <cmath>
