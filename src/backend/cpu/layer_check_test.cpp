@@ -67,8 +67,10 @@ int check_layer(const TacticFamily& family, const LayerCase& layer) {
     if (isa > best && !emulates) break;
     Machine machine = make_machine(info, isa, 3);
     if (emulates) machine.amx = &emulated_amx_table();
+    int emulated = 0;
     for (const Tactic& tactic : family.list(query, machine)) {
       if (!tactic.support.ok || (emulates && tactic.name.find("_amx_") == std::string::npos)) continue;
+      if (emulates && ++emulated > layer.emulated) continue;
       MemoryBlobStore blobs;
       const PackContext pack{blobs, "k"};
       const auto kernel = family.make(query, tactic, machine, pack);
