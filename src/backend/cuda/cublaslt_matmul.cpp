@@ -142,7 +142,8 @@ class GemmKernel final : public LayerKernel {
     tail_ = usable_tail(query, axis);
     packs_b_ = is_conv_ || query.graph.value(node.inputs[1]).is_constant();
     if (packs_b_) b_ = DeviceMemory(device, pack.packed("b", [&] { return packed_b(query); }));
-    std::optional<size_t> bias = tail_ ? tail_->bias : std::nullopt;
+    std::optional<size_t> bias;
+    if (tail_) bias = tail_->bias;
     if (is_conv_ && node.op_input_count() > 2 && node.inputs[2] != kNoValue) bias = 2;
     if (bias) {
       const Value& value = query.graph.value(node.inputs[*bias]);
