@@ -69,7 +69,8 @@ ex::Analysis join(const std::vector<const ex::Analysis*>& parts, const std::stri
 std::string layer_objects(const std::string& name, const std::string& text) {
   const auto file = ex::recognise_file(name, text);
   if (file.kind != ex::FileKind::Layers) lathe::throw_input_error(name + ": this is no layer information");
-  return lathe::dump_json(file.json.is_array() ? file.json : file.json["Layers"], -1);
+  const lathe::Json& json = *file.json;
+  return lathe::dump_json(json.is_array() ? json : json["Layers"], -1);
 }
 
 // Whether a file says something of an engine; an archive holds others, too.
