@@ -58,7 +58,7 @@ case "${1:-}" in
     # The longest first, so that no core is idle at the end.
     check models $python tests/models/run.py --build build
     programs build "" backend_cuda_test
-    check explorer_web $python tests/explorer_web/run.py --build build
+    for name in explorer_python explorer_web; do check $name $python tests/$name/run.py --build build; done
     for script in include_order one_definition; do check $script python3 tests/structure/$script.py; done
     programs build ""
     for script in tests/*/run.py; do
