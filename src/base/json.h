@@ -34,8 +34,7 @@ struct nlohmann::adl_serializer<T, std::enable_if_t<std::is_integral_v<T> && !st
       const double number = json.template get_ref<const double&>();
       fits = number >= -kLimit && number < kLimit && std::in_range<T>(static_cast<int64_t>(number));
     }
-    if (!fits)
-      lathe::throw_input_error(fmt::format("{} is no integer of {} bytes", json.dump(), sizeof(T)));
+    if (!fits) lathe::throw_input_error(fmt::format("{} is no integer of {} bytes", json.dump(), sizeof(T)));
     nlohmann::from_json(json, value);
   }
 };

@@ -20,6 +20,7 @@
 #include "backend/cpu/kernels/amx_table.h"
 #include "backend/cpu/own_tactic.h"
 #include "backend/cpu/pointwise_eval.h"
+#include "backend/cpu/product_shares.h"
 #include "backend/cpu/register_tail.h"
 #include "backend/cpu/tile_panels.h"
 #include "ops/window.h"
@@ -123,15 +124,14 @@ class PreparedAmxConv final : public PreparedLayer {
   }
   double weight_bytes() const { return 2.0 * static_cast<double>(steps.channels * y.kernel * x.kernel * n); }
   double input_bytes() const { return 2.0 * static_cast<double>(batch * y.input * x.input * in_channels); }
-  // As for products (amx_matmul.cpp): all weights for everybody, or all input.
+  // As for products (amx_matmul.cpp); input is read and copied.
   bool by_rows(int members) const {
-    if (members == 1) return true;
-    const auto share = [members](int64_t units) {
-      return static_cast<double>((units + members - 1) / members) / static_cast<double>(units);
-    };
-    const double flops = operations() / 1500, w = weight_bytes(), a = input_bytes();
-    return share(batch * y.output) * flops + (w + a / members) / 30 <=
-           share(panel_count()) * flops + (w / members + 2 * a) / 30;
+    const ProductShares shares{.arithmetic = operations() / 1500,
+                               .weights = weight_bytes() / 30,
+                               .rows = 2 * input_bytes() / 30,
+                               .row_units = batch * y.output,
+                               .column_units = panel_count()};
+    return shares.by_rows(members);
   }
 
   // Lines of a strip that have the same number modulo the stride.

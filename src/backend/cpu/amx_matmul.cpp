@@ -14,6 +14,8 @@
 // results take 350 cycles beside their products.
 #include "backend/cpu/amx_matmul.h"
 
+#include "backend/cpu/product_shares.h"
+
 namespace lathe::cpu {
 namespace {
 
@@ -68,14 +70,12 @@ int PreparedAmxMatMul::members(int available) const {
 
 // Rows: everybody reads all weights. Panels: everybody reads all rows. The larger share counts, at some 30 GB/s from L3.
 bool PreparedAmxMatMul::by_rows(int members) const {
-  if (members == 1) return true;
-  const double flops = 2.0 * static_cast<double>(m * n) * static_cast<double>(k) / 1500;
-  const auto share = [members](int64_t units) {
-    return static_cast<double>((units + members - 1) / members) / static_cast<double>(units);
-  };
-  const auto w = static_cast<double>(row_bytes() * n * matrices), a = static_cast<double>(m * row_bytes());
-  return share(groups()) * flops + (w + a / members) / 30 <=
-         share(panel_count()) * flops + (w / members + a) / 30;
+  const ProductShares shares{.arithmetic = 2.0 * static_cast<double>(m * n) * static_cast<double>(k) / 1500,
+                             .weights = static_cast<double>(row_bytes() * n * matrices) / 30,
+                             .rows = static_cast<double>(m * row_bytes()) / 30,
+                             .row_units = groups(),
+                             .column_units = panel_count()};
+  return shares.by_rows(members);
 }
 
 void PreparedAmxMatMul::run(const LayerArgs& args, const Worker& worker) const {

@@ -22,6 +22,7 @@
 #include "backend/cpu/own_tactic.h"
 #include "backend/cpu/pack_matrices.h"
 #include "backend/cpu/pointwise_eval.h"
+#include "backend/cpu/product_shares.h"
 #include "backend/cpu/register_tail.h"
 
 namespace lathe::cpu {
@@ -151,14 +152,13 @@ class PreparedStrassen final : public PreparedLayer {
   // Rows: everybody reads all weights (30 GB/s). Groups: everybody forms all sums of rows (20 GB/s). The smaller traffic counts even
   // where it hides behind the arithmetic: neighbours on the machine want their part of the memory's rate.
   bool by_rows(int members) const {
-    if (members == 1) return true;
-    const double flops = 1.75 * static_cast<double>(m * n * matrices) * static_cast<double>(k()) / 110;
-    const auto share = [members](int64_t units) {
-      return static_cast<double>((units + members - 1) / members) / static_cast<double>(units);
-    };
-    const double w = 4.0 * static_cast<double>(k() * n * matrices) / 30,
-                 a = 7.0 * static_cast<double>(m * k()) / 20;
-    return share((m + 1) / 2) * flops + w + a / members <= share(group_count()) * flops + w / members + a;
+    const ProductShares shares{
+        .arithmetic = 1.75 * static_cast<double>(m * n * matrices) * static_cast<double>(k()) / 110,
+        .weights = 4.0 * static_cast<double>(k() * n * matrices) / 30,
+        .rows = 7.0 * static_cast<double>(m * k()) / 20,
+        .row_units = (m + 1) / 2,
+        .column_units = group_count()};
+    return shares.by_rows(members);
   }
   int64_t k() const { return depth.k; }
 

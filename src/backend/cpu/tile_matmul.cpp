@@ -20,6 +20,7 @@
 #include "backend/cpu/amx_matmul.h"
 #include "backend/cpu/own_tactic.h"
 #include "backend/cpu/pointwise_eval.h"
+#include "backend/cpu/product_shares.h"
 #include "backend/cpu/register_tail.h"
 #include "backend/cpu/row_source.h"
 #include "backend/cpu/tile_panels.h"
@@ -118,16 +119,15 @@ class PreparedTileMatMul final : public PreparedLayer {
   }
   // Rows: everybody reads all weights. Panels: everybody reads all rows. The larger share counts, at some 30 GB/s from L3.
   bool by_rows(int members) const {
-    if (members == 1) return true;
-    const double flops =
-        2.0 * static_cast<double>(m * n) * static_cast<double>(k) / (type == DType::Float32 ? 110 : 220);
-    const auto share = [members](int64_t units) {
-      return static_cast<double>((units + members - 1) / members) / static_cast<double>(units);
-    };
-    const int64_t tiles = (m + tile_matmul_table(type).tile_rows - 1) / tile_matmul_table(type).tile_rows;
-    const auto w = static_cast<double>(weight_bytes()), a = static_cast<double>(m * row_bytes());
-    return share(tiles) * flops + (w + a / members) / 30 <=
-           share(panel_count()) * flops + (w / members + a) / 30;
+    const int64_t tile = tile_matmul_table(type).tile_rows;
+    const double gflops = type == DType::Float32 ? 110 : 220;
+    const ProductShares shares{
+        .arithmetic = 2.0 * static_cast<double>(m * n) * static_cast<double>(k) / gflops,
+        .weights = static_cast<double>(weight_bytes()) / 30,
+        .rows = static_cast<double>(m * row_bytes()) / 30,
+        .row_units = (m + tile - 1) / tile,
+        .column_units = panel_count()};
+    return shares.by_rows(members);
   }
 
   struct Block {

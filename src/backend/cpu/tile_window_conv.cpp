@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "backend/cpu/own_tactic.h"
+#include "backend/cpu/product_shares.h"
 #include "backend/cpu/register_tail.h"
 #include "backend/cpu/tile_panels.h"
 #include "ops/window.h"
@@ -62,8 +63,7 @@ class PreparedTileWindow final : public PreparedLayer {
   int members(int available) const override { return members_for(flops() / 90, available); }
   void run(const LayerArgs& args, const Worker& worker) const override {
     Worker::Range rows{0, m_}, columns{0, panels()};
-    const bool by_rows = splits_rows(worker.count);
-    (by_rows ? rows : columns) = worker.slice(by_rows ? m_ : panels());
+    (by_rows(worker.count) ? rows : columns) = worker.slice(by_rows(worker.count) ? m_ : panels());
     if (rows.begin >= rows.end || columns.begin >= columns.end) return;
     auto* own = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats_;
     const int64_t count = rows.end - rows.begin, blocks = (count + block_rows_ - 1) / block_rows_;
@@ -82,16 +82,13 @@ class PreparedTileWindow final : public PreparedLayer {
   int64_t panels() const { return (n + table().panel - 1) / table().panel; }
   double flops() const { return 2.0 * static_cast<double>(m_ * n) * static_cast<double>(taps_ * channels); }
   // Rows: everybody reads all weights (L3, some 15 GB/s). Panels: everybody copies all rows.
-  bool splits_rows(int members) const {
-    if (members == 1) return true;
-    const auto share = [members](int64_t units) {
-      return static_cast<double>((units + members - 1) / members) / static_cast<double>(units);
-    };
-    const int64_t tiles = (m_ + table().tile_rows - 1) / table().tile_rows;
-    const double w = 4.0 * static_cast<double>(n * taps_ * channels),
-                 a = 8.0 * static_cast<double>(m_ * taps_ * channels);
-    return share(tiles) * flops() / 150 + (w + a / members) / 15 <=
-           share(panels()) * flops() / 150 + (w / members + a) / 15;
+  bool by_rows(int members) const {
+    const ProductShares shares{.arithmetic = flops() / 150,
+                               .weights = 4.0 * static_cast<double>(n * taps_ * channels) / 15,
+                               .rows = 8.0 * static_cast<double>(m_ * taps_ * channels) / 15,
+                               .row_units = (m_ + table().tile_rows - 1) / table().tile_rows,
+                               .column_units = panels()};
+    return shares.by_rows(members);
   }
 
   // The pixels under taps [tap, end) of each row, one behind the other; zeros outside of the image.

@@ -18,8 +18,8 @@ struct MatMulTile {
   int64_t steps = 0;
   const void* a = nullptr;
   int64_t a_stride = 0;
-  const std::byte* b = nullptr;   // packed: [step][panel], where a panel of up to 16 columns has 16
-  const float* bias = nullptr;    // a whole panel, or null
+  const std::byte* b = nullptr;  // packed: [step][panel], where a panel of up to 16 columns has 16
+  const float* bias = nullptr;   // a whole panel, or null
   // Sums of the steps before, [rows][32], in place of the bias; or null.
   const float* sums = nullptr;
   const void* operand = nullptr;  // null: none. Of the result's type, as are the strides in elements

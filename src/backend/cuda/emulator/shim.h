@@ -78,7 +78,7 @@ static jmp_buf scheduler;
 static std::vector<Fiber> fibers;
 static std::vector<Block> blocks(kMostBlocks);
 static unsigned current, thread_count, cluster_arrived, cluster_phase, progress;  // thread_count: of a block
-static unsigned cluster_threads, finished;  // of all its blocks
+static unsigned cluster_threads, finished;                                        // of all its blocks
 static std::function<void()> kernel;
 alignas(1024) static char shared_memories[kMostBlocks][232448];
 
