@@ -8,6 +8,8 @@
 // long as AMX takes for their products.
 #include "backend/cpu/kernels/vec_avx512.h"
 //
+#include "backend/cpu/kernels/math.inc"
+//
 #include "backend/cpu/kernels/attention_bf16_table.h"
 
 namespace lathe::cpu {
@@ -17,15 +19,7 @@ constexpr float kLog2e = 1.44269504f;
 
 // 2^t for t <= 0; 2^-125 stands for everything below (a denormal result would take 150 cycles).
 inline Vec power_of_two(Vec t) {
-  t = vmax(vset(-125), t);
-  const Vec n = vround(t);
-  const Vec r = t - n;
-  // 2^r on [-0.5, 0.5], error 8e-5: the weight is rounded to 2^-9 of itself.
-  Vec p = vset(5.517165765e-02f);
-  p = fmadd(p, r, vset(2.426111213e-01f));
-  p = fmadd(p, r, vset(6.932609876e-01f));
-  p = fmadd(p, r, vset(9.999280736e-01f));
-  return vscale2(p, n);
+  return vexp2_bf16(vmax(vset(-125), t));
 }
 
 inline __m256i rounded(Vec x) {
