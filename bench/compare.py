@@ -4,10 +4,11 @@
 
 usage: compare.py [--models a,b] [--batches 1,8] [--threads 1,2] [--precision f32,bf16] [--rounds N] [--seconds S]
                   [--cpus 0,1] [--jobs N] [--json FILE]
-Each round runs every side once (fast models: several times), in turn, so that drift of a shared machine hits all alike. The
-figure is the ratio of median times, peer / Lathe: above 1 Lathe is faster. Spread: the same ratio of the lower and
-upper quartiles. With both precisions all five sides take turns (ONNX Runtime computes in FP32). --seconds ends a
-configuration's rounds early, but not before the third.
+Each round runs every side once (fast models: several times), in turn, so that drift of a shared machine hits all alike: Lathe and
+its peers, all thread counts and precisions of a model and batch (ONNX Runtime computes in FP32). The figure is the ratio
+of median times, peer / Lathe: above 1 Lathe is faster. Spread: the same ratio of the lower and upper quartiles. "predicted"
+is the sum of the layers' times that the builder measured, over the engine's median. --seconds ends the rounds of a model and
+batch early, but not before the third.
 
 On a machine with many cores: --cpus says which to time on (a configuration takes the first ones), and --jobs 8 first builds the engines
 that are not there, eight at a time, each on cores of its own. All of the five models, both precisions:
@@ -39,16 +40,16 @@ from run import MODELS, make_inputs, shape_flag, shell  # noqa: E402
 DEFAULT_MODELS = ["resnet50", "mobilenet_v2", "efficientnet_b0", "vit_b_16", "bert_base"]
 
 
-class Lathe:
-    """bench_runner holds the engine and runs it once per line on its standard input."""
+class Side:
+    """A program that runs a model once per line on its standard input: bench_runner or peer_runner.py."""
 
-    def __init__(self, build, engine, threads, files):
-        self.process = subprocess.Popen(
-            [build / "bin" / "bench_runner", engine, str(threads), *files], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True)
-        ready = self.process.stdout.readline()
-        if not ready.startswith("ready"):
-            raise SystemExit(f"bench_runner: {ready}")
+    def __init__(self, command, cpus=None):
+        self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        preexec_fn=(lambda: os.sched_setaffinity(0, cpus)) if cpus else None)
+        ready = self.process.stdout.readline().split()
+        if ready[:1] != ["ready"]:
+            raise SystemExit(f"{command[0]}: {' '.join(ready)}")
+        self.work = [float(value) for value in ready[1:]]
 
     def run(self, times):
         self.process.stdin.write(f"{times}\n")
@@ -60,60 +61,12 @@ class Lathe:
         self.process.wait()
 
 
-class OnnxRuntime:
-    def __init__(self, model, inputs, threads):
-        import onnxruntime as ort
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        self.session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-        self.inputs = inputs
-
-    def run(self, times):
-        result = []
-        for _ in range(times):
-            start = time.perf_counter()
-            self.session.run(None, self.inputs)
-            result.append((time.perf_counter() - start) * 1e3)
-        return result
+def lathe(args, engine, threads, files, cpus=None):
+    return Side([args.build / "bin" / "bench_runner", engine, threads, *files], cpus)
 
 
-class OpenVino:
-    def __init__(self, model, inputs, threads, precision):
-        import openvino as ov
-        core = ov.Core()
-        network = core.read_model(str(model))
-        network.reshape({name: array.shape for name, array in inputs.items()})
-        self.work = work_of(network)
-        compiled = core.compile_model(network, "CPU", {
-            "INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1,
-            "PERFORMANCE_HINT": "LATENCY"})
-        self.request, self.inputs = compiled.create_infer_request(), inputs
-
-    def run(self, times):
-        result = []
-        for _ in range(times):
-            start = time.perf_counter()
-            self.request.infer(self.inputs, share_inputs=True)
-            result.append((time.perf_counter() - start) * 1e3)
-        return result
-
-
-def work_of(network):
-    """Operations of the direct algorithm and elements of the weights, of an OpenVINO model with fixed shapes."""
-    operations = weights = 0
-    for node in network.get_ordered_ops():
-        kind = node.get_type_name()
-        if kind == "Constant" and node.get_output_element_type(0).is_real():
-            weights += np.prod(node.get_output_shape(0), dtype=float)
-        elif kind in ("Convolution", "GroupConvolution"):
-            taps = node.get_input_shape(1)[1 if kind == "Convolution" else 2:]
-            operations += 2 * np.prod(node.get_output_shape(0), dtype=float) * np.prod(taps, dtype=float)
-        elif kind == "MatMul":
-            rows = node.get_input_shape(0)
-            depth = rows[-2] if node.get_attributes()["transpose_a"] else rows[-1]
-            operations += 2 * np.prod(node.get_output_shape(0), dtype=float) * depth
-    return operations, weights
+def peer(kind, model, threads, precision, files, cpus=None):
+    return Side([sys.executable, pathlib.Path(__file__).parent / "peer_runner.py", kind, model, threads, precision, *files], cpus)
 
 
 def floor_ms(work, ceilings, precision):
@@ -180,7 +133,7 @@ def write_model(args, work, name):
 
 
 def prepare(args, work, name, batch, threads, precision, rebuild=False):
-    """The model, its engine (built when it is not there), its inputs, and these as arguments of bench_runner."""
+    """The model, its engine (built when it is not there), and its inputs as arguments of the runners."""
     spec = MODELS[name]
     model = write_model(args, work, name)
     engine = work / f"{name}.{precision}.b{batch}.t{threads}.engine"
@@ -195,31 +148,43 @@ def prepare(args, work, name, batch, threads, precision, rebuild=False):
         path = work / f"bench.{name}.{key}.bin"
         array.tofile(path)
         files.append(f"{key}:{'x'.join(map(str, array.shape))}:{path}")
-    return model, engine, inputs, files
+    return model, engine, files
 
 
-def bench_one(args, work, ceilings, name, batch, threads):
-    """A row per precision, all measured in turns. To be called in a process of its own: OpenVINO looks once at its CPUs."""
-    if args.cpus:
-        os.sched_setaffinity(0, args.cpus[:threads])
-    sides = {}
-    for precision in args.precisions:
-        model, engine, inputs, files = prepare(args, work, name, batch, threads, precision)
-        sides["lathe", precision] = Lathe(args.build, engine, threads, files)
-        if not args.no_openvino:
-            sides["openvino", precision] = OpenVino(model, inputs, threads, precision)
-    sides["ort", "f32"] = OnnxRuntime(model, inputs, threads)
+def bench_one(args, work, ceilings, name, batch):
+    """A row per thread count and precision, all measured in turns."""
+    sides, builder = {}, {}
+    for threads in args.all_threads:
+        cpus = args.cpus[:threads] if args.cpus else None
+        for precision in args.precisions:
+            model, engine, files = prepare(args, work, name, batch, threads, precision)
+            builder[threads, precision] = builder_times(args, engine)
+            sides["lathe", threads, precision] = lathe(args, engine, threads, files, cpus)
+            if not args.no_openvino:
+                sides["openvino", threads, precision] = peer("openvino", model, threads, precision, files, cpus)
+        sides["ort", threads, "f32"] = peer("ort", model, threads, "f32", files, cpus)
     times = measure(sides, args.rounds, args.seconds)
     rows = []
-    for precision in args.precisions:
-        sides["lathe", precision].close()
-        row = {"model": name, "batch": batch, "threads": threads, "precision": precision,
-               "times_ms": {"lathe": times["lathe", precision], "ort": times["ort", "f32"]}}
-        if not args.no_openvino:
-            row["times_ms"]["openvino"] = times["openvino", precision]
-            row["floor_ms"] = floor_ms(sides["openvino", precision].work, ceilings, precision)
-        rows.append(row)
+    for threads in args.all_threads:
+        for precision in args.precisions:
+            ours = ("lathe", threads, precision)
+            row = {"model": name, "batch": batch, "threads": threads, "precision": precision, **builder[threads, precision],
+                   "times_ms": {"lathe": times[ours], "ort": times["ort", threads, "f32"]}}
+            if not args.no_openvino:
+                theirs = ("openvino", threads, precision)
+                row["times_ms"]["openvino"] = times[theirs]
+                row["floor_ms"] = floor_ms(sides[theirs].work, ceilings[threads], precision)
+            rows.append(row)
+    for side in sides.values():
+        side.close()
     return rows
+
+
+def builder_times(args, engine):
+    """What the builder says of the engine: the sum of its layers' times, and the whole engine's when it was built."""
+    report = subprocess.run([args.build / "bin" / "lathe", "inspect", engine, "--json"], check=True, capture_output=True, text=True)
+    variant = json.loads(report.stdout)["targets"][0]["variants"][0]
+    return {"predicted_ms": variant["predicted_ms"], "when_built_ms": variant["measured_ms"]}
 
 
 def in_own_process(function, *arguments):
@@ -268,16 +233,17 @@ def line_of(row):
         t = times[peer]
         spread = f"({t['low'] / ours['low']:.2f}..{t['high'] / ours['high']:.2f})"
         line += f"{t['median']:>10.3f}{share(t)}{t['median'] / ours['median']:>7.2f}{spread:>14}"
-    return line
+    return line + f"{row['predicted_ms'] / ours['median']:>11.2f}"
 
 
 def print_scaling(rows):
-    """Lathe's speed on two threads over one, where both were measured."""
-    one = {(r["model"], r["batch"], r["precision"]): r["times_ms"]["lathe"]["median"] for r in rows if r["threads"] == 1}
-    both = [(key, one[key] / r["times_ms"]["lathe"]["median"]) for r in rows
-            if r["threads"] == 2 and (key := (r["model"], r["batch"], r["precision"])) in one]
-    for (name, batch, precision), ratio in both:
-        print(f"2 threads over 1: {name} batch {batch} {precision}: {ratio:.2f}")
+    """Speed on two threads over one, and ONNX Runtime's, where both were measured."""
+    one = {(r["model"], r["batch"], r["precision"]): r["times_ms"] for r in rows if r["threads"] == 1}
+    for r in rows:
+        if r["threads"] != 2 or (key := (r["model"], r["batch"], r["precision"])) not in one:
+            continue
+        scaling = {side: one[key][side]["median"] / t["median"] for side, t in r["times_ms"].items()}
+        print("2 threads over 1: {:<16} batch {:>2} {:<5}".format(*key) + "".join(f" {n} {x:.2f}" for n, x in scaling.items()))
 
 
 def main():
@@ -298,29 +264,28 @@ def main():
     work = args.build / "models"
     work.mkdir(parents=True, exist_ok=True)
 
-    all_threads = [int(t) for t in args.threads.split(",")]
+    args.all_threads = [int(t) for t in args.threads.split(",")]
     args.precisions = args.precision.split(",")
     models, batches = args.models.split(","), [int(b) for b in args.batches.split(",")]
     if not set(args.precisions) <= {"f32", "bf16"}:
         parser.error("--precision takes f32, bf16 or f32,bf16")
-    if args.cpus and len(args.cpus) < max(all_threads):
+    if args.cpus and len(args.cpus) < max(args.all_threads):
         parser.error("--cpus names fewer CPUs than there are threads")
     build_all(args, work, models, [(name, batch, threads, precision) for name in models for batch in batches
-                                   for threads in all_threads for precision in args.precisions])
-    ceilings = {t: in_own_process(measure_ceilings, args.build, t, args.cpus) for t in all_threads}
+                                   for threads in args.all_threads for precision in args.precisions])
+    ceilings = {t: in_own_process(measure_ceilings, args.build, t, args.cpus) for t in args.all_threads}
     for t, c in ceilings.items():
         print(f"{cpu_name()}, {t} thread{'s' if t > 1 else ''}, {c['isa']}: FP32 {c['f32_gflops']:.0f} GFLOP/s, BF16 "
               f"{c['bf16_gflops']:.0f}; copies {c['cache_copy_gbs']:.0f} GB/s in cache, {c['memory_copy_gbs']:.0f} in memory")
     print("medians of interleaved runs; ratio = peer / Lathe (lower..upper quartile)")
     print(f"{'model':<16}{'':>5}{'batch':>6}{'threads':>8}{'floor':>9}{'Lathe ms':>10}{'of floor':>9}{'ORT ms':>10}{'of floor':>9}"
-          f"{'ratio':>7}{'':>14}{'OpenVINO':>10}{'of floor':>9}{'ratio':>7}")
+          f"{'ratio':>7}{'':>14}{'OpenVINO':>10}{'of floor':>9}{'ratio':>7}{'':>14}{'predicted':>11}")
     rows = []
     for name in models:
         for batch in batches:
-            for threads in all_threads:
-                for row in in_own_process(bench_one, args, work, ceilings[threads], name, batch, threads):
-                    rows.append(row)
-                    print(line_of(row), flush=True)
+            for row in bench_one(args, work, ceilings, name, batch):
+                rows.append(row)
+                print(line_of(row), flush=True)
     for precision in args.precisions:
         for peer in ("ort", "openvino"):
             ratios = [r["times_ms"][peer]["median"] / r["times_ms"]["lathe"]["median"] for r in rows

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 
-from compare import PAUSE_SECONDS, ROOT, SETTLE_MS, Lathe, OnnxRuntime, cpu_name, prepare
+from compare import PAUSE_SECONDS, ROOT, SETTLE_MS, cpu_name, lathe, peer, prepare
 
 RUNS_PER_BLOCK = 50
 PAUSE_ROUNDS = 20
@@ -82,7 +82,7 @@ class Blocks:
 
     def __init__(self, sides, seconds):
         self.once = {name: statistics.median(side.run(10)) for name, side in sides.items()}
-        self.own = {os.getpid()} | {side.process.pid for side in sides.values() if hasattr(side, "process")}
+        self.own = {os.getpid()} | {side.process.pid for side in sides.values()}
         self.end = time.monotonic() + seconds
         self.disturbed = 0
 
@@ -169,9 +169,9 @@ def main():
     work.mkdir(parents=True, exist_ok=True)
     rows = []
     for name in args.models.split(","):
-        model, engine, inputs, files = prepare(args, work, name, 1, args.threads, args.precision, args.rebuild)
-        sides = {"lathe": Lathe(args.build, engine, args.threads, files),
-                 "ort": OnnxRuntime(model, inputs, args.threads)}
+        model, engine, files = prepare(args, work, name, 1, args.threads, args.precision, args.rebuild)
+        sides = {"lathe": lathe(args, engine, args.threads, files),
+                 "ort": peer("ort", model, args.threads, "f32", files)}
         row = {"model": name, "threads": args.threads, "precision": args.precision}
         print(f"{cpu_name()}, {name}, {args.precision}, batch 1, {args.threads} threads")
         if args.runs > 0:
@@ -180,7 +180,8 @@ def main():
         if args.pauses:
             row["pauses"] = measure_pauses(sides, [int(p) for p in args.pauses.split(",")])
             print_pauses(row["pauses"])
-        sides["lathe"].close()
+        for side in sides.values():
+            side.close()
         rows.append(row)
     if args.json:
         args.json.write_text(json.dumps({"cpu": cpu_name(), "rows": rows}, indent=2))
