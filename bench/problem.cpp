@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <sstream>
+#include <vector>
 
 #include "base/error.h"
 #include "ir/edit.h"
@@ -120,22 +122,36 @@ Problem parse_problem(const std::string& text) {
         fmt::format("problem '{}': unknown kind '{}': use conv, matmul or attention", text, kind));
   problem.node = problem.graph.value(y).producer;
 
-  static const std::map<std::string, std::string> kEpilogues = {
-      {"relu", "Relu(0)"}, {"relu6", "Clip[0,6](0)"}, {"silu", "Silu[1](0)"}, {"gelu", "GeluErf(0)"}};
-  while (std::getline(rest, word, ',')) {
-    if (word == "f32") continue;
-    if (word == "bf16") {
+  static const std::map<std::string, std::string> kActivations = {
+      {"relu", "Relu({})"}, {"relu6", "Clip[0,6]({})"}, {"silu", "Silu[1]({})"}, {"gelu", "GeluErf({})"}};
+  std::vector<std::string> words;
+  while (std::getline(rest, word, ',')) words.push_back(word);
+  // The layer's result is value 0 of its epilogue, the operand of `add` 1, then come the results of the instructions.
+  const bool adds = std::find(words.begin(), words.end(), "add") != words.end();
+  std::string program;
+  int last = 0, values = adds ? 2 : 1;
+  const auto append = [&](const std::string& instruction) {
+    program += (program.empty() ? "" : " ") + instruction;
+    last = values++;
+  };
+  for (const std::string& w : words) {
+    if (w == "f32") continue;
+    if (w == "bf16") {
       problem.bf16 = true;
-      editor.set_allowed_types(problem.node, {DType::BFloat16});
-    } else if (word == "add") {
-      const ValueId other = editor.add_input("other", DType::Float32, problem.graph.value(y).shape);
-      editor.set_epilogue(problem.node, PointwiseProgram::parse("Add(0,1)", 2), {other});
-    } else if (const auto found = kEpilogues.find(word); found != kEpilogues.end()) {
-      editor.set_epilogue(problem.node, PointwiseProgram::parse(found->second, 1), {});
+    } else if (w == "add") {
+      append(fmt::format("Add({},1)", last));
+    } else if (const auto found = kActivations.find(w); found != kActivations.end()) {
+      append(fmt::format(fmt::runtime(found->second), last));
     } else {
       throw_input_error(fmt::format(
-          "problem '{}': unknown word '{}': use f32, bf16, relu, relu6, silu, gelu or add", text, word));
+          "problem '{}': unknown word '{}': use f32, bf16, relu, relu6, silu, gelu or add", text, w));
     }
+  }
+  if (problem.bf16) editor.set_allowed_types(problem.node, {DType::BFloat16});
+  if (!program.empty()) {
+    std::vector<ValueId> operands;
+    if (adds) operands.push_back(editor.add_input("other", DType::Float32, problem.graph.value(y).shape));
+    editor.set_epilogue(problem.node, PointwiseProgram::parse(program, adds ? 2 : 1), operands);
   }
   editor.mark_output(y);
   return problem;

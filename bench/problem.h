@@ -7,7 +7,8 @@
 //   matmul:m128n768k3072,bf16,gelu         with a constant right operand
 //   attention:b1h12s128d64,f32             self-attention: batch, heads, tokens, width of a head
 //
-// Types: f32 (default), bf16 (both are timed then). Epilogues: relu, relu6, silu, gelu, add (of a tensor as large as the result).
+// Types: f32 (default), bf16 (both are timed then). Epilogues, in the order given: relu, relu6, silu, gelu, add (of a tensor as large as the
+// result, once).
 #pragma once
 
 #include <string>

@@ -26,6 +26,15 @@ TEST(Problem, ConvolutionWithDefaults) {
   EXPECT_FALSE(p.bf16);
 }
 
+TEST(Problem, EpilogueOfSeveralWords) {
+  const auto epilogue = [](const std::string& text) {
+    const Problem p = parse_problem(text);
+    return p.graph.node(p.node).epilogue.to_string();
+  };
+  EXPECT_EQ(epilogue("conv:c64h5k64,bf16,add,relu"), "Add(0,1) Relu(2)");
+  EXPECT_EQ(epilogue("matmul:m1n2k3,gelu,add"), "GeluErf(0) Add(2,1)");
+}
+
 TEST(Problem, StridesGroupsAndOtherKinds) {
   const Problem depthwise = parse_problem("conv:c96h112k96r5u2g96,bf16,silu");
   EXPECT_DOUBLE_EQ(depthwise.operations, 2.0 * 96 * 56 * 56 * 25);
