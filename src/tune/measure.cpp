@@ -5,7 +5,6 @@
 #include "tune/measure.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/hash.h"
 #include "tune/candidates.h"
@@ -123,66 +122,74 @@ void Measurer::measure(const LayerQuery& query, const std::vector<Tactic>& tacti
       : traits_.shares_operands
           ? kLargestGroup
           : std::clamp<size_t>(static_cast<size_t>(kGroupBytes / (3 * bytes)), 2, kLargestGroup);
-  std::vector<size_t> rivals;
-  const auto flush = [&] {
-    race(query, tactics, rivals, request, results);
-    if (alone) return rivals.clear();
-    std::erase_if(rivals, [&](size_t i) { return !results[i].failure.empty(); });
-    const auto fastest = std::min_element(rivals.begin(), rivals.end(),
-                                          [&](size_t a, size_t b) { return results[a].ms < results[b].ms; });
-    rivals = fastest == rivals.end() ? std::vector<size_t>{} : std::vector<size_t>{*fastest};
-  };
+  std::vector<Rival> rivals;
   size_t waiting = 0;
+  auto left = static_cast<size_t>(
+      std::count_if(results.begin(), results.end(), [](const Result& r) { return !r.known; }));
+  const auto flush = [&] {
+    // What time there is, is for all: a group that took most of it left later ones untimed.
+    const double share = static_cast<double>(waiting) / static_cast<double>(left);
+    left -= waiting;
+    waiting = 0;
+    race(query, tactics, rivals, request, share, results);
+    if (alone) return rivals.clear();
+    std::erase_if(rivals, [&](const Rival& r) { return !r.layer || !results[r.tactic].failure.empty(); });
+    const auto fastest = std::min_element(rivals.begin(), rivals.end(), [&](const Rival& x, const Rival& y) {
+      return results[x.tactic].ms < results[y.tactic].ms;
+    });
+    if (fastest == rivals.end()) return;
+    std::swap(*fastest, rivals.front());
+    rivals.resize(1);
+  };
   for (const size_t i : timing_order(tactics)) {
     if (results[i].known) continue;
-    rivals.push_back(i);
+    rivals.push_back({.tactic = i});
     ++waiting;
-    if (rivals.size() >= group) flush(), waiting = 0;
+    if (rivals.size() >= group) flush();
   }
   if (waiting > 0) flush();
 }
 
-void Measurer::race(const LayerQuery& query, const std::vector<Tactic>& tactics,
-                    const std::vector<size_t>& rivals, const Request& request, std::vector<Result>& results) {
-  std::vector<std::unique_ptr<TimedLayer>> layers;
+void Measurer::race(const LayerQuery& query, const std::vector<Tactic>& tactics, std::vector<Rival>& rivals,
+                    const Request& request, double share, std::vector<Result>& results) {
   std::vector<std::function<double()>> runs;
-  std::vector<size_t> running;
-  std::set<size_t> refuses;
-  for (const size_t i : rivals) {
-    // The leader so far is prepared again, and one rival of the first group has to run; the rest only in time.
-    if (!running.empty() && !results[i].known && left_of(request) <= 0) {
-      leave_untimed(query, tactics[i], results[i]);
+  std::vector<Rival*> running;
+  for (Rival& rival : rivals) {
+    Result& result = results[rival.tactic];
+    // One rival of the first group has to run; the rest only in time.
+    if (!running.empty() && !rival.layer && left_of(request) <= 0) {
+      leave_untimed(query, tactics[rival.tactic], result);
       continue;
     }
     try {
-      layers.push_back(backend_.prepare_timing(query, tactics[i]));
-      running.push_back(i);
-      // Random data may be no input that the operator allows (indices): then the expectation has to do.
-      runs.push_back([&refuses, i, layer = layers.back().get()] {
-        try {
-          return refuses.contains(i) ? kImpossible : layer->run_ms();
-        } catch (const Error&) {
-          refuses.insert(i);
-          return kImpossible;
-        }
-      });
-    } catch (const Error& error) {  // a library that promised and then refuses: the rivals go on
-      results[i].failure = error.what();
-      results[i].known = true;
+      if (!rival.layer) rival.layer = backend_.prepare_timing(query, tactics[rival.tactic]);
+    } catch (const Error& error) {  // a library that promised and then refuses: the others go on
+      result.failure = error.what();
+      result.known = true;
+      continue;
     }
+    running.push_back(&rival);
+    // Random data may be no input that the operator allows (indices): then the expectation has to do.
+    runs.push_back([&rival] {
+      try {
+        return rival.refuses ? kImpossible : rival.layer->run_ms();
+      } catch (const Error&) {
+        rival.refuses = true;
+        return kImpossible;
+      }
+    });
   }
   const auto timings = time_interleaved(
-      runs, {.repetitions = request.repetitions, .limit_seconds = std::max(0.0, left_of(request) * 0.7)});
+      runs, {.repetitions = request.repetitions, .limit_seconds = std::max(0.0, left_of(request) * share)});
   const std::string layer = layer_signature(query);
   for (size_t k = 0; k < running.size(); ++k) {
-    Result& result = results[running[k]];
+    const size_t i = running[k]->tactic;
+    Result& result = results[i];
     if (result.known) continue;  // the leader of the group before keeps its figure
-    const Tactic& tactic = tactics[running[k]];
-    const bool measured = !refuses.contains(running[k]);
-    const double ms =
-        measured ? std::max(timings[k].score_ms, 1e-6) : estimated_ms(traits_, query, tactic, running[k]);
-    result.ms = cache_.insert(cache_key(target_, layer, tactic), ms,
-                              tactic.name + " | " + layer + " | " + types_signature(tactic));
+    const double ms = running[k]->refuses ? estimated_ms(traits_, query, tactics[i], i)
+                                          : std::max(timings[k].score_ms, 1e-6);
+    result.ms = cache_.insert(cache_key(target_, layer, tactics[i]), ms,
+                              tactics[i].name + " | " + layer + " | " + types_signature(tactics[i]));
     result.seconds = timings[k].seconds;
     result.known = true;
   }

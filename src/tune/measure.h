@@ -46,9 +46,14 @@ class Measurer {
   void look_up(const LayerQuery& query, const std::vector<Tactic>& tactics, std::vector<Result>& results);
   void measure(const LayerQuery& query, const std::vector<Tactic>& tactics, const Request& request,
                std::vector<Result>& results);
-  // Races `rivals` and stores what comes out.
-  void race(const LayerQuery& query, const std::vector<Tactic>& tactics, const std::vector<size_t>& rivals,
-            const Request& request, std::vector<Result>& results);
+  struct Rival {
+    size_t tactic = 0;
+    std::unique_ptr<TimedLayer> layer;  // once it is prepared
+    bool refuses = false;               // its data
+  };
+  // Prepares `rivals` where they are not, races them for this share of the time left, and stores what comes out.
+  void race(const LayerQuery& query, const std::vector<Tactic>& tactics, std::vector<Rival>& rivals,
+            const Request& request, double share, std::vector<Result>& results);
   void leave_untimed(const LayerQuery& query, const Tactic& tactic, Result& result);
   void announce(const LayerQuery& query, const std::vector<Tactic>& tactics,
                 const std::vector<Result>& results);

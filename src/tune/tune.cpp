@@ -17,6 +17,9 @@
 namespace lathe {
 namespace {
 
+// To prepare and run a handful of rivals of a layer that computes next to nothing on large tensors (pooling).
+constexpr double kLeastSeconds = 0.15;
+
 class Tuner {
  public:
   Tuner(const Graph& graph, const SymbolRanges& ranges, const Backend& backend, const TuneOptions& options,
@@ -112,7 +115,7 @@ class Tuner {
       const double share = ahead > 0 ? measurer_.seconds_left() * 0.85 * shares_[i] / ahead : 0;
       result = measurer_.times(query(i), tactics_[i],
                                {.repetitions = effort_.repetitions,
-                                .limit_seconds = std::max(0.05, share) + traits_.first_use_seconds});
+                                .limit_seconds = std::max(kLeastSeconds, share) + traits_.first_use_seconds});
     }
     if (!result.empty()) return result;
     // An estimate is not enough to take a fused layer instead of layers that were timed.

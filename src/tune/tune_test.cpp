@@ -242,6 +242,18 @@ TEST(Tune, MaxTacticsAndLevels) {
   EXPECT_EQ(backend.timings, 3 + 2);  // the last resort is a rival at this level
 }
 
+// With operands as large as these only two rivals race at a time, and the leader runs again with the third.
+TEST(Tune, LeaderOfAGroupIsPreparedOnce) {
+  FakeBackend backend;
+  tune(R"(graph "large" {
+  input %x: float32[1, 8, 800, 800]
+  %a: float32[1, 8, 800, 800] = Pointwise "a" (%x) {code=Relu}
+  output %a
+})",
+       backend, {.level = 5});
+  EXPECT_EQ(backend.timings, 3 + 2);
+}
+
 TEST(Tune, TacticsBeyondTheWorkspaceLimitAreRefused) {
   FakeBackend backend;
   backend.scratch = {{"fake_fast", 1000}, {"fake_linear", 100}};

@@ -265,6 +265,12 @@ bool last_part_has_plan(const ConvProblem& problem, const ConvVariant& variant, 
   return last.channels == first.channels || plan_conv(problem, variant, last, bias, chain).has_value();
 }
 
+// Each image unfolded for a product: what oneDNN does where it has no better kernel. With a residual it takes a hundred times as long
+// (64-256@56 of 8 images 900 ms), and timing it left no time for those that win.
+bool is_gemm(const Tactic& tactic) {
+  return tactic.name.find("_gemm_") != std::string::npos;
+}
+
 std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Conv>(node.op)) return {};
@@ -291,6 +297,7 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) 
               make_tactic(query, variant,
                           fmt::format("onednn_conv_{}{}", onednn_impl_name(plan->desc.impl_info_str()),
                                       split_suffix(variant))));
+          tactics.back().last_resort = is_gemm(tactics.back());
           continue;
         }
         if (winograd) continue;  // most shapes have none: not worth a line

@@ -196,9 +196,15 @@ class CpuTimedLayer final : public TimedLayer {
     return data;
   }
 
+  // What a private cache keeps of a piece that was just written or read: its end. What came before went to the last-level cache, where
+  // it lies since the run before; to touch it again took longer than the layers of large batches themselves.
+  Worker::Range kept(Worker::Range piece) const {
+    return {std::max(piece.begin, piece.end - 2 * machine_.l2_bytes), piece.end};
+  }
+
   // Makes a piece of an input the property of this member's core, without changing it.
-  static void own(const Operand& operand, const Worker& worker) {
-    const auto part = worker.slice(operand.bytes, 64);
+  void own(const Operand& operand, const Worker& worker) const {
+    const auto part = kept(worker.slice(operand.bytes, 64));
     for (int64_t i = part.begin; i < part.end; i += 64) {
       volatile std::byte* byte = operand.data + i;
       *byte = *byte;
@@ -206,7 +212,7 @@ class CpuTimedLayer final : public TimedLayer {
   }
 
   void read(const Operand& result, const Worker& worker) {
-    const auto part = result.by_all ? Worker::Range{0, result.bytes} : worker.slice(result.bytes, 64);
+    const auto part = kept(result.by_all ? Worker::Range{0, result.bytes} : worker.slice(result.bytes, 64));
     touch(result.data, part.begin, part.end);
   }
 
