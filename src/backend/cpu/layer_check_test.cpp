@@ -15,17 +15,22 @@
 namespace lathe::cpu {
 namespace {
 
-// Operands where a kernel reads and writes them: 64-byte aligned, as in the arena.
+constexpr int kApart = -1;
+
+// Operands where a kernel reads and writes them: 64-byte aligned, as in the arena; the result in the memory of an input or apart.
 struct Placed {
   std::vector<OperandMemory> inputs, outputs;
   std::vector<const void*> in;
   std::vector<void*> out;
   OperandMemory scratch;
 
-  Placed(const LayerBuffers& buffers, size_t scratch_bytes)
+  Placed(const LayerBuffers& buffers, size_t scratch_bytes, int result_in = kApart)
       : scratch(std::vector<std::byte>(scratch_bytes, std::byte{0xff}), kAlignment) {
     for (const auto& bytes : buffers.inputs) in.push_back(place(bytes, inputs));
     for (const auto& bytes : buffers.outputs) out.push_back(place(bytes, outputs));
+    if (result_in == kApart) return;
+    const auto& shared = buffers.inputs.at(static_cast<size_t>(result_in));
+    in[static_cast<size_t>(result_in)] = std::memcpy(out[0], shared.data(), shared.size());
   }
   LayerArgs args() const { return {in, out, scratch.data()}; }
   void read_results(LayerBuffers& buffers) const {
@@ -74,15 +79,19 @@ int check_layer(const TacticFamily& family, const LayerCase& layer) {
       MemoryBlobStore blobs;
       const PackContext pack{blobs, "k"};
       const auto kernel = family.make(query, tactic, machine, pack);
-      for (const int threads : {1, 2, 3}) {
+      std::vector<int> places = tactic.in_place_inputs;
+      places.push_back(kApart);
+      for (size_t run = 0; run < 3 * places.size(); ++run) {
+        const int threads = static_cast<int>(run % 3) + 1, place = places[run / 3];
         const auto prepared = kernel->prepare(shape_context(p, threads));
         LayerBuffers buffers = make_buffers(p, tactic);
-        const Placed placed(buffers, prepared->scratch_bytes());
+        const Placed placed(buffers, prepared->scratch_bytes(), place);
         const LayerArgs args = placed.args();
         pools[static_cast<size_t>(threads) - 1]->run(
             prepared->members(threads), [&](const Worker& worker) { prepared->run(args, worker); });
         placed.read_results(buffers);
-        expect_results(layer, p, tactic, buffers, describe(tactic, isa, threads));
+        expect_results(layer, p, tactic, buffers,
+                       describe(tactic, isa, threads) + (place == kApart ? "" : " in place"));
       }
       ++runs;
     }

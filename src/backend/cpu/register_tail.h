@@ -24,6 +24,10 @@ struct TailPlan {
 std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t channel_axis,
                                            bool matrices = false);
 
+// Says that the result may take the operand's memory, where it has its type: for kernels that read each element of the operand right before
+// they store the result's in its place, and nothing else there.
+void write_over_operand(const TailPlan& plan, Tactic& tactic);
+
 // A program between two parts of a layer: nothing or one activation. nullopt: anything else.
 std::optional<RegisterTail> plan_activation(const PointwiseProgram& program);
 

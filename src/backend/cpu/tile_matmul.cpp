@@ -244,7 +244,7 @@ class PreparedTileMatMul final : public PreparedLayer {
         t.ahead = t.ahead_bytes > 0 ? next + turn * rows_bytes : t.b;
         if (more && fetches_results) {
           t.out_ahead = next_out + turn * out_bytes;
-          if (operand) t.operand_ahead = operand + (next_out - out) + turn * out_bytes;
+          if (operand && operand != out) t.operand_ahead = operand + (next_out - out) + turn * out_bytes;
         }
         table.run(t);
         if (!plan) epilogue->apply(args, sums, table.panel, first * n + column, t.rows, n, t.columns);
@@ -271,6 +271,12 @@ AmxOrder amx_order(const Tactic& tactic) {
   return tactic.name.ends_with("_chunks") ? AmxOrder::Chunks : AmxOrder::Panels;
 }
 
+std::optional<TailPlan> plan_tail(const LayerQuery& query) {
+  const bool conv = std::holds_alternative<Conv>(query.layer().op);
+  const size_t rank = query.graph.value(query.layer().outputs[0]).shape.size();
+  return plan_register_tail(query, conv ? 1 : rank - 1, !conv);
+}
+
 class TileMatMulKernel final : public LayerKernel {
  public:
   TileMatMulKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
@@ -279,8 +285,7 @@ class TileMatMulKernel final : public LayerKernel {
     const Node& node = query.layer();
     if (const auto* conv = std::get_if<Conv>(&node.op)) conv_ = *conv;
     const auto* product = std::get_if<MatMul>(&node.op);
-    plan_ =
-        plan_register_tail(query, conv_ ? 1 : query.graph.value(node.outputs[0]).shape.size() - 1, !conv_);
+    plan_ = plan_tail(query);
     const Value& w = query.graph.value(node.inputs[1]);
     const bool transposed = conv_ || product->transpose_b;
     n_ = w.shape[conv_ ? 0 : w.shape.size() - (transposed ? 2 : 1)].value();
@@ -387,12 +392,14 @@ Support supports(const LayerQuery& query, const Tactic& tactic, const Machine& m
 std::vector<Tactic> list_typed(const LayerQuery& query, const Machine& machine, std::string_view runner,
                                std::string_view stem, const Format& format) {
   const Node& node = query.layer();
+  const std::optional<TailPlan> plan = plan_tail(query);
   std::vector<Tactic> tactics;
   const auto add = [&](DType from, DType to, std::string_view suffix) {
     Tactic t =
         typed_tactic(query, runner, std::string(stem) + std::string(suffix), {from, format}, {to, format});
     for (size_t i = 1; i < node.op_input_count(); ++i) t.inputs[i] = {};
     if (const Support s = supports(query, t, machine); !s.ok) t.support = s;
+    if (t.support.ok && plan) write_over_operand(*plan, t);
     tactics.push_back(std::move(t));
   };
   const std::vector<DType> types = layer_types(query);

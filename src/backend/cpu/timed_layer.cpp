@@ -139,23 +139,35 @@ class CpuTimedLayer final : public TimedLayer {
   void make_operands(const LayerQuery& query, const Tactic& tactic, const ShapeContext& context) {
     const Node& node = query.layer();
     std::mt19937 random(2026);
+    operands_at_.resize(node.inputs.size());
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const void* address = nullptr;
       if (node.inputs[i] != kNoValue && query.graph.value(node.inputs[i]).is_constant())
         address = query.graph.value(node.inputs[i]).constant.bytes().data();
       else if (node.inputs[i] != kNoValue)
-        address = random_operand(query, tactic.inputs[i], context, i, random);
+        address = operands_at_[i] = random_operand(query, tactic.inputs[i], context, i, random);
       inputs_.push_back(address);
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       outputs_.push_back(nullptr);
       if (node.outputs[i] == kNoValue) continue;
       const TensorType& type = tactic.outputs[i];
-      std::byte* data = allocate(type, context.outputs[i]);
+      const int operand = i == 0 ? residual_in_place(node, tactic) : -1;
+      std::byte* data =
+          operand >= 0 ? operands_at_.at(static_cast<size_t>(operand)) : allocate(type, context.outputs[i]);
       outputs_.back() = data;
       results_.push_back({data, storage_bytes(type.dtype, context.outputs[i], type.format),
                           type.format.kind == Format::Kind::ChannelBlocked});
     }
+  }
+
+  // What the memory plan will place so, wherever nobody reads the residual later: half as much is brought in to be written. The residual
+  // grows by the same amount in each run; other programs could leave denormal numbers behind, so their operands stay.
+  static int residual_in_place(const Node& node, const Tactic& tactic) {
+    const auto& allowed = tactic.in_place_inputs;
+    const bool residual = !allowed.empty() && allowed[0] >= static_cast<int>(node.op_input_count()) &&
+                          !std::holds_alternative<Pointwise>(node.op);
+    return residual ? allowed[0] : -1;
   }
 
   std::byte* allocate(const TensorType& type, const Extents& extents) {
@@ -240,6 +252,7 @@ class CpuTimedLayer final : public TimedLayer {
   int members_ = 1;
   std::vector<HostBuffer> buffers_;
   std::vector<Operand> operands_, results_;  // without constants
+  std::vector<std::byte*> operands_at_;      // by input
   HostBuffer scratch_, sweep_;
   bool flushes_weights_ = false;
   int64_t sweep_bytes_ = 0;
