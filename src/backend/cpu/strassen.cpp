@@ -131,12 +131,7 @@ class PreparedStrassen final : public PreparedLayer {
     const int64_t first = pairs * i / all * 2, end = std::min(rows, pairs * (i + 1) / all * 2);
     return {part.rows.begin + first, end - first};
   }
-  // Rows that lie a multiple of 1 KB apart would fall into the same few cache sets.
-  int64_t left_stride() const {
-    const int64_t steps = depth.most_steps();
-    return steps * 4 % 1024 == 0 ? steps + 16 : steps;
-  }
-  int64_t left_floats_of_tile() const { return kStrassenProducts * tile_rows() * left_stride(); }
+  int64_t left_floats_of_tile() const { return kStrassenProducts * tile_rows() * depth.most_steps(); }
   int64_t partial_floats_of_tile() const { return 4 * tile_rows() * panel(); }
   int64_t partial_floats(int64_t groups) const {
     return depth.count > 1 ? most_block_tiles() * groups * partial_floats_of_tile() : 0;
@@ -175,8 +170,8 @@ class PreparedStrassen final : public PreparedLayer {
     const auto* a = static_cast<const float*>(part.args.inputs[0]) + rows.first * k() + depth.first(c);
     for (int64_t r = 0; r < rows.half(); ++r) {
       const int64_t lower = rows.half() + r;
-      table_for(isa).form_left(a + r * k(), lower < rows.count ? a + lower * k() : nullptr, depth.steps(c),
-                               to + r * left_stride(), rows.half() * left_stride());
+      table_for(isa).form_left(a + r * k(), lower < rows.count ? a + lower * k() : nullptr, depth.steps(c), r,
+                               rows.half(), to);
     }
   }
 
@@ -203,7 +198,6 @@ class PreparedStrassen final : public PreparedLayer {
     const int64_t column = at.group % matrix_groups() * group_columns(), matrix = at.group / matrix_groups();
     StrassenTile t;
     t.steps = depth.steps(at.chunk);
-    t.a_stride = left_stride();
     set_right(at, part.right[1], t.b);
     t.bias = bias ? bias + at.group * group_columns() : nullptr;
     t.first = at.chunk == 0;
@@ -251,7 +245,7 @@ class PreparedStrassen final : public PreparedLayer {
   void prepare_next(const Part& part, const StrassenSums& next, int64_t i, int64_t count,
                     StrassenTile& t) const {
     t.left_ahead = i + 1 < count ? t.a + left_floats_of_tile() : part.left;
-    t.left_ahead_bytes = t.rows * left_stride() * 4 / t.steps + 1;
+    t.left_ahead_bytes = t.rows * 4;
     const int64_t last = std::max<int64_t>(count - 2, 1),
                   window = keeps_ahead ? last : std::min(last, kFetchingTiles);
     const bool fetches = next.end > 0 && i >= last - window && i < last;

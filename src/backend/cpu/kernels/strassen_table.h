@@ -36,13 +36,14 @@ struct StrassenSums {
   int64_t begin = 0, end = 0;
 };
 constexpr int64_t kStepsPerSum = 4;
+constexpr int64_t kLeftSteps = 16;  // of a row, that lie together
 
 struct StrassenTile {
-  int64_t rows = 0;          // of each half, at most the table's
-  int64_t lower_rows = 0;    // of the lower half that exist: `rows` or one less
-  int64_t steps = 0;         // half of k
-  const float* a = nullptr;  // left operands: [product][row][a_stride]
-  int64_t a_stride = 0;
+  int64_t rows = 0;        // of each half, at most the table's
+  int64_t lower_rows = 0;  // of the lower half that exist: `rows` or one less
+  int64_t steps = 0;       // half of k
+  const float* a =
+      nullptr;  // left operands, in the order in which they are read: [product][block of steps][row][kLeftSteps]
   const float* b[kStrassenProducts] = {};  // right operands: [step][panel]
   const float* bias = nullptr;             // of both panels; null: none
   // k in several calls: sums [quarter][row][panel] between them. `first` call: not read; `last`: not written.
@@ -68,10 +69,10 @@ struct StrassenTable {
   int64_t tile_rows, panel;  // of a half; columns of one panel
   int64_t vector;            // elements
   void (*run)(const StrassenTile& tile);
-  // The left operands of a pair of rows, each with 2 `steps` elements (a multiple of 32); `lower`: null for zeros. Product p's
-  // row goes to out + p * product_stride.
-  void (*form_left)(const float* upper, const float* lower, int64_t steps, float* out,
-                    int64_t product_stride);
+  // The left operands of row `row` of each half, which have `rows` (see StrassenTile::a), each with 2 `steps` elements; `lower`: null
+  // for zeros.
+  void (*form_left)(const float* upper, const float* lower, int64_t steps, int64_t row, int64_t rows,
+                    float* out);
   void (*form_right)(const StrassenSums& sums);
 };
 
