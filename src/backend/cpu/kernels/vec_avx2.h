@@ -107,6 +107,13 @@ inline Mask mask_xor(Mask a, Mask b) {
 inline Vec vselect(Mask m, Vec yes, Vec no) {
   return _mm256_blendv_ps(no, yes, m);
 }
+// table[the low four bits of each lane].
+inline Vec vlookup16(const float* table, Vec bits) {
+  const __m256i index = _mm256_castps_si256(bits);
+  return _mm256_blendv_ps(_mm256_permutevar8x32_ps(_mm256_load_ps(table), index),
+                          _mm256_permutevar8x32_ps(_mm256_load_ps(table + 8), index),
+                          _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
+}
 
 inline Vec power_of_two(__m256i n) {  // n in [-126, 127]
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));

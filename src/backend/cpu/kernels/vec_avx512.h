@@ -114,6 +114,11 @@ inline Vec vselect(Mask m, Vec yes, Vec no) {
   return _mm512_mask_blend_ps(m, no, yes);
 }
 
+// table[the low four bits of each lane].
+inline Vec vlookup16(const float* table, Vec bits) {
+  return _mm512_permutexvar_ps(_mm512_castps_si512(bits), _mm512_load_ps(table));
+}
+
 // x * 2^n for integral n; overflows to infinity and underflows through denormals.
 inline Vec vscale2(Vec x, Vec n) {
   return _mm512_scalef_ps(x, n);
