@@ -3,7 +3,8 @@
 // Times single layers with all their tactics, as the tuner times them (cold, interleaved), and holds them against the
 // machine's measured ceilings. problem.h says how a problem is written.
 //
-// usage: bench_problems [--threads=N] [--json=FILE] PROBLEM...      @FILE: one problem per line, # begins a comment
+// usage: bench_problems [--threads=N] [--tactics=PART] [--json=FILE] PROBLEM...
+//            PROBLEM @FILE: one problem per line, # begins a comment; --tactics=amx: only those whose name has this part
 //        bench_problems [--threads=N] --ceilings                    only what the machine can do, as JSON
 #include <fmt/format.h>
 
@@ -35,7 +36,8 @@ std::string types_of(const Tactic& tactic) {
   return from + " -> " + to_string(tactic.outputs[0]);
 }
 
-std::vector<Row> time_problem(const Backend& backend, const Problem& problem, const Ceilings& ceilings) {
+std::vector<Row> time_problem(const Backend& backend, const Problem& problem, const Ceilings& ceilings,
+                              const std::string& part) {
   const SymbolRanges ranges;
   const LayerQuery query{problem.graph, problem.node, ranges};
   std::vector<Row> rows;
@@ -44,7 +46,7 @@ std::vector<Row> time_problem(const Backend& backend, const Problem& problem, co
   std::vector<size_t> timed;
   std::vector<bool> in_bf16;
   for (const Tactic& tactic : backend.tactics(query)) {
-    if (tactic.last_resort) continue;
+    if (tactic.last_resort || tactic.name.find(part) == std::string::npos) continue;
     rows.push_back({.name = tactic.name, .types = types_of(tactic), .reason = tactic.support.reason});
     in_bf16.push_back(!tactic.inputs.empty() && tactic.inputs[0].dtype == DType::BFloat16);
     if (!tactic.support.ok) continue;
@@ -110,7 +112,7 @@ void add_problems(const std::string& argument, std::vector<std::string>& problem
 
 int run(const std::vector<std::string>& arguments) {
   std::vector<std::string> problems;
-  std::string json_path;
+  std::string json_path, part;
   int threads = 0;
   bool only_ceilings = false;
   for (const std::string& argument : arguments) {
@@ -118,11 +120,13 @@ int run(const std::vector<std::string>& arguments) {
       threads = std::atoi(argument.c_str() + 10);
     else if (argument.starts_with("--json="))
       json_path = argument.substr(7);
+    else if (argument.starts_with("--tactics="))
+      part = argument.substr(10);
     else if (argument == "--ceilings")
       only_ceilings = true;
     else if (argument.starts_with("--"))
-      throw_input_error(
-          fmt::format("unknown flag '{}': there are --threads=N, --json=FILE and --ceilings", argument));
+      throw_input_error(fmt::format(
+          "unknown flag '{}': there are --threads=N, --tactics=PART, --json=FILE and --ceilings", argument));
     else
       add_problems(argument, problems);
   }
@@ -142,7 +146,7 @@ int run(const std::vector<std::string>& arguments) {
   const auto backend = open_backend({.threads = pool->size(), .pool = pool});
   for (const std::string& text : problems) {
     const Problem problem = parse_problem(text);
-    out["problems"].push_back(report(problem, time_problem(*backend, problem, ceilings)));
+    out["problems"].push_back(report(problem, time_problem(*backend, problem, ceilings, part)));
   }
   if (!json_path.empty()) std::ofstream(json_path) << out.dump(2) << "\n";
   return 0;

@@ -31,6 +31,11 @@ struct AmxTiles {
   static void load(const void* at, int64_t stride) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(at), "r"(stride), "i"(kTile) : "memory");
   }
+  // The same of data that L1 need not keep.
+  template <int kTile>
+  static void load_once(const void* at, int64_t stride) {
+    asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(at), "r"(stride), "i"(kTile) : "memory");
+  }
   template <int kTile>
   static void store(void* at, int64_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(at), "r"(stride), "i"(kTile) : "memory");

@@ -57,6 +57,10 @@ struct EmulatedTiles {
     std::memset(state.tiles[kTile], 0, sizeof state.tiles[kTile]);
   }
   template <int kTile>
+  static void load_once(const void* at, int64_t stride) {
+    load<kTile>(at, stride);
+  }
+  template <int kTile>
   static void load(const void* at, int64_t stride) {
     zero<kTile>();
     for (int r = 0; r < state.config.rows[kTile]; ++r)
