@@ -19,7 +19,7 @@
 
 namespace lathe {
 
-// Which tactic a layer got, and the time that decided it (ms, 0 when untimed). One per node, in graph order.
+// Which tactic a layer got, and the time that decided it (ms; an estimate where nothing was timed). One per node, in graph order.
 struct Choice {
   Tactic tactic;
   double time_ms = 0;

@@ -68,7 +68,8 @@ LayerInfo describe_layer(const PlanVariant& variant, size_t position,
   }
   layer.tactic = choice.tactic.name;
   layer.tactic_id = choice.tactic.id;
-  layer.tactic_ms = choice.time_ms;
+  // Without timing (level 0) it is an estimate, which nothing should be held against.
+  if (variant.measured_ms > 0) layer.tactic_ms = choice.time_ms;
   layer.origins = node.origins;
   if (layer.inputs.empty()) {  // shapes and fills: computed from dims alone
     layer.type = "Constant";

@@ -139,6 +139,14 @@ TEST(LayerInfo, TensorsSayWhereTheyLie) {
   EXPECT_FALSE(json["Layers"][0]["Inputs"][0].contains("ArenaOffset"));  // the caller's
 }
 
+// At level 0 a choice has an estimate, which tools would take for a measurement.
+TEST(LayerInfo, TimesOfTacticsOnlyWhereTheyWereMeasured) {
+  Fixture f;
+  EXPECT_EQ(describe_layers(f.plan, f.variant, std::nullopt).layers[0].tactic_ms, 0);
+  f.variant.measured_ms = 2;
+  EXPECT_EQ(describe_layers(f.plan, f.variant, std::nullopt).layers[0].tactic_ms, 0.5);
+}
+
 TEST(LayerInfo, DimsThatNoRunFixedAreMinusOne) {
   Fixture f;
   f.plan.verbosity = ProfilingVerbosity::Detailed;
