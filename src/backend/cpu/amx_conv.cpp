@@ -325,6 +325,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
         typed_tactic(query, kRunner, "tile_conv_amx_bf16_" + std::string(order), from, {to, kChannelsLast});
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
     if (const Support s = supports(query, *op, machine); !s.ok) t.support = s;
+    write_over_operand(plan_register_tail(query, 1), t);
     tactics.push_back(std::move(t));
   };
   for (const char* order : {"panels", "rows"})

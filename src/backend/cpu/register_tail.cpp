@@ -92,9 +92,10 @@ std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t chann
   return plan;
 }
 
-void write_over_operand(const TailPlan& plan, Tactic& tactic) {
-  if (plan.operand >= 0 && tactic.inputs[static_cast<size_t>(plan.operand)] == tactic.outputs[0])
-    tactic.in_place_inputs = {plan.operand};
+void write_over_operand(const std::optional<TailPlan>& plan, Tactic& tactic) {
+  if (!tactic.support.ok || !plan || plan->operand < 0) return;
+  if (tactic.inputs[static_cast<size_t>(plan->operand)] == tactic.outputs[0])
+    tactic.in_place_inputs = {plan->operand};
 }
 
 std::optional<RegisterTail> plan_activation(const PointwiseProgram& program) {

@@ -26,7 +26,7 @@ std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t chann
 
 // Says that the result may take the operand's memory, where it has its type: for kernels that read each element of the operand right before
 // they store the result's in its place, and nothing else there.
-void write_over_operand(const TailPlan& plan, Tactic& tactic);
+void write_over_operand(const std::optional<TailPlan>& plan, Tactic& tactic);
 
 // A program between two parts of a layer: nothing or one activation. nullopt: anything else.
 std::optional<RegisterTail> plan_activation(const PointwiseProgram& program);

@@ -399,7 +399,7 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const Machine& machine, 
         typed_tactic(query, runner, std::string(stem) + std::string(suffix), {from, format}, {to, format});
     for (size_t i = 1; i < node.op_input_count(); ++i) t.inputs[i] = {};
     if (const Support s = supports(query, t, machine); !s.ok) t.support = s;
-    if (t.support.ok && plan) write_over_operand(*plan, t);
+    write_over_operand(plan, t);
     tactics.push_back(std::move(t));
   };
   const std::vector<DType> types = layer_types(query);

@@ -237,6 +237,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
                           {DType::Float32, kChannelsLast});
   for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
   if (const Support s = supports(query, machine); !s.ok) t.support = s;
+  write_over_operand(plan_register_tail(query, 1), t);
   return {t};
 }
 

@@ -314,6 +314,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
     t.error_factor = 12;  // 3.6 to 8 on ResNet-50's and VGG-16's layers, 11.5 on the worst
     if (const Support s = supports(query, machine); !s.ok) t.support = s;
+    write_over_operand(plan_register_tail(query, 1), t);
     tactics.push_back(std::move(t));
   }
   return tactics;
