@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FP32 products with constant right operands by Strassen's algorithm, one level: seven products of half the rows, columns and
-// depth instead of eight. MatMul, and 1x1 convolution in channels-last (pixels are rows).
+// FP32 products with constant right operands by Strassen's algorithm in Winograd's form, one level: seven products of half the rows,
+// columns and depth instead of eight. MatMul, and 1x1 convolution in channels-last (pixels are rows).
 //
-// Operations: 7/8 of 2 M N K, and the sums of what goes in: 7/8 additions for an element of the rows, 5/4 for one of the weights.
+// Operations: 7/8 of 2 M N K, and the sums of what goes in: 5/4 additions for an element of the rows, 5/4 for one of the weights.
 // Bytes: the weights once per block of rows; the sums of rows, 7/4 of them, written and read again. So it pays from about 60 rows and
 // 100 columns; the floor is the arithmetic.
-// The weights are packed as for the direct product. Their sums are formed, panel pair by panel pair, while the pair before is
-// multiplied: additions have ports of their own, so they are nearly free there (in a pass of their own they cost 5 % at 128 rows), and
-// kept for all inferences they would be 7/4 of the bytes from memory. The sums that come out stay in registers and L1
-// (kernels/strassen.inc).
-// Reached (Zen 4, two threads, cold, beside other work, of 236 GFLOP/s; operations of the direct algorithm): 128x768 by 768x768 or
-// 768x3072 225, 1024x768 by 768x768 237, by 768x3072 239; in L2, one thread, 131 of 118.
+// The weights are packed as for the direct product. Their sums are formed, panel pair by panel pair, by the first tile that meets them,
+// just before it multiplies (a pass of their own costs 5 % at 128 rows, and so does forming them beside the pair before, as L2 must
+// then hold two pairs' sums); kept for all inferences they would be 7/4 of the bytes from memory. Where sums come out, most products go on with those in registers.
+// Reached (operations of the direct algorithm): Zen 4, two threads, cold, beside other work, of 236 GFLOP/s, 1024x768 by 768x768 237, by
+// 768x3072 239. Emerald Rapids, one thread, cold, of 179 GFLOP/s: 1576x768 by 768x3072 with GELU 173, 197 rows 174; 1576x3072 by
+// 3072x768 with an operand 165.
 // k goes in chunks, so that one chunk of two panels and of a tile of rows stay in L2. What comes next is fetched ahead.
-// The error is about twice that of direct summation, and it is relative to the largest rows and columns of a tile, not to each
+// The error is two to three times that of direct summation, and it is relative to the largest rows and columns of a tile, not to each
 // element: halves of very different size would hurt the smaller one.
 #include <algorithm>
 #include <cstring>
@@ -30,13 +30,15 @@ namespace {
 
 constexpr int64_t kChunk = 768;      // of k, at most
 constexpr int64_t kUnit = 32;        // of k: half of it fills whole vectors
-constexpr int64_t kBlockTiles = 16;  // of rows, whose sums pass over all panels
 constexpr int64_t kFewestRows = 32;  // below, the weights' way counts more than the arithmetic
+// Of rows, whose left operands (150 KB at 384 steps) pass over all panels: as many as stay in a large L2 beside the panels and their sums,
+// or so many that the panels' way counts little.
+constexpr int64_t kFewTiles = 6, kManyTiles = 16;
 constexpr int64_t kFetchingTiles =
     3;  // that fetch what the next panels need, where L2 would not keep it for long
 constexpr int64_t kLargeL2 = 2 << 20;  // keeps it
-// Measured 0.8 to 2.2 on normal data, GELU's results and outliers, k = 256 .. 3072.
-constexpr double kErrorFactor = 2.5;
+// Measured 1.8 to 3.2 on normal data, GELU's results and outliers, k = 256 .. 768.
+constexpr double kErrorFactor = 3.3;
 
 const StrassenTable& table_for(Isa isa) {
   return isa == Isa::Avx2 ? strassen_table_avx2() : strassen_table_avx512();
@@ -61,7 +63,8 @@ class PreparedStrassen final : public PreparedLayer {
   std::optional<TailPlan> plan;
   std::shared_ptr<const PreparedEpilogue> epilogue;  // without a plan
   Isa isa = Isa::Avx2;
-  bool keeps_ahead = false;  // what is fetched for the next panels stays in L2 until then
+  int64_t block_tiles = kManyTiles;  // of rows, at most, whose left operands pass over all panels
+  bool keeps_ahead = false;          // what is fetched for the next panels stays in L2 until then
   int threads = 1;
 
   size_t scratch_bytes() const override {
@@ -81,22 +84,17 @@ class PreparedStrassen final : public PreparedLayer {
       groups = worker.slice(group_count());
     if (rows.begin >= rows.end || groups.begin >= groups.end) return;
     Part part{args, rows, groups};
-    const int64_t all = tiles(part.rows_count()), blocks = (all + kBlockTiles - 1) / kBlockTiles;
+    const int64_t all = tiles(part.rows_count()), most = most_block_tiles(), blocks = (all + most - 1) / most;
     part.block_tiles = (all + blocks - 1) / blocks;
     part.left = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats(worker.count);
-    part.right[0] = part.left + most_block_tiles() * left_floats_of_tile();
-    part.right[1] = part.right[0] + right_floats();
-    part.partial = part.right[1] + right_floats();
+    part.right = part.left + most * left_floats_of_tile();
+    part.partial = part.right + right_floats();
     part.results = part.partial + partial_floats(groups.end - groups.begin);
     Place at{0, 0, groups.begin};
-    StrassenSums sums = sums_at(at, part.right[0]);
-    table_for(isa).form_right(sums);
     for (bool more = true; more;) {
       const Place now = at;
       more = advance(part, at);
-      std::swap(part.right[0], part.right[1]);
-      sums = more ? sums_at(at, part.right[0]) : StrassenSums{};
-      run_group(part, now, sums);
+      run_group(part, now, more ? &at : nullptr);
     }
   }
 
@@ -106,7 +104,7 @@ class PreparedStrassen final : public PreparedLayer {
     const LayerArgs& args;
     Worker::Range rows, groups;
     int64_t block_tiles = 1;  // at most most_block_tiles()
-    float *left = nullptr, *right[2] = {}, *partial = nullptr, *results = nullptr;
+    float *left = nullptr, *right = nullptr, *partial = nullptr, *results = nullptr;
     int64_t rows_count() const { return rows.end - rows.begin; }
   };
   // Blocks of tiles pass, chunk by chunk, over all pairs of panels.
@@ -125,13 +123,15 @@ class PreparedStrassen final : public PreparedLayer {
   int64_t matrix_groups() const { return n / group_columns(); }
   int64_t group_count() const { return matrices * matrix_groups(); }
   int64_t tiles(int64_t rows) const { return (rows + 2 * tile_rows() - 1) / (2 * tile_rows()); }
-  int64_t most_block_tiles() const { return std::min(kBlockTiles, tiles(m)); }
+  int64_t most_block_tiles() const { return std::min(block_tiles, tiles(m)); }
   Rows tile(const Part& part, int64_t i) const {
     const int64_t rows = part.rows_count(), all = tiles(rows), pairs = (rows + 1) / 2;
     const int64_t first = pairs * i / all * 2, end = std::min(rows, pairs * (i + 1) / all * 2);
     return {part.rows.begin + first, end - first};
   }
-  int64_t left_floats_of_tile() const { return kStrassenProducts * tile_rows() * depth.most_steps(); }
+  int64_t left_floats_of_tile() const {
+    return kStrassenProducts * left_operand_floats(tile_rows(), depth.most_steps());
+  }
   int64_t partial_floats_of_tile() const { return 4 * tile_rows() * panel(); }
   int64_t partial_floats(int64_t groups) const {
     return depth.count > 1 ? most_block_tiles() * groups * partial_floats_of_tile() : 0;
@@ -141,7 +141,7 @@ class PreparedStrassen final : public PreparedLayer {
   int64_t right_floats() const { return kFormedRight * formed_quarter(depth.most_steps()); }
   int64_t member_floats(int count) const {
     const int64_t groups = by_rows(count) ? group_count() : (group_count() + count - 1) / count;
-    return most_block_tiles() * left_floats_of_tile() + 2 * right_floats() + partial_floats(groups) +
+    return most_block_tiles() * left_floats_of_tile() + right_floats() + partial_floats(groups) +
            (plan ? 0 : partial_floats_of_tile()) + 16;
   }
   // Rows: everybody reads all weights (30 GB/s). Groups: everybody forms all sums of rows (20 GB/s). The smaller traffic counts even
@@ -178,27 +178,21 @@ class PreparedStrassen final : public PreparedLayer {
   const float* panel_at(int64_t index, int64_t c) const {
     return weights + (index * k() + depth.first(c)) * panel();
   }
-  StrassenSums sums_at(const Place& at, float* out) const {
-    const int64_t quarter = depth.steps(at.chunk) * panel();
-    return {.left = panel_at(2 * at.group, at.chunk),
-            .right = panel_at(2 * at.group + 1, at.chunk),
-            .quarter = quarter,
-            .out = out,
-            .out_quarter = formed_quarter(depth.steps(at.chunk)),
-            .end = quarter};
-  }
 
-  // A block of tiles over one pair of panels; `next` is formed meanwhile.
-  void run_group(const Part& part, const Place& at, const StrassenSums& next) const {
+  // A block of tiles over one pair of panels. The first one forms the sums of the panels; where `at` is the first pair, each tile's
+  // left operands are formed just before. `next`: null at the end.
+  void run_group(const Part& part, const Place& at, const Place* next) const {
     const int64_t all = tiles(part.rows_count()), first = at.block * part.block_tiles;
     const int64_t end = std::min(first + part.block_tiles, all);
-    if (at.group == part.groups.begin)
-      for (int64_t i = first; i < end; ++i)
-        form_left(part, tile(part, i), at.chunk, part.left + (i - first) * left_floats_of_tile());
+    const bool forms_left = at.group == part.groups.begin;
     const int64_t column = at.group % matrix_groups() * group_columns(), matrix = at.group / matrix_groups();
     StrassenTile t;
     t.steps = depth.steps(at.chunk);
-    set_right(at, part.right[1], t.b);
+    t.left = panel_at(2 * at.group, at.chunk);
+    t.right = panel_at(2 * at.group + 1, at.chunk);
+    t.quarter = t.steps * panel();
+    t.sums = part.right;
+    t.sum_stride = formed_quarter(t.steps);
     t.bias = bias ? bias + at.group * group_columns() : nullptr;
     t.first = at.chunk == 0;
     t.last = at.chunk + 1 == depth.count;
@@ -211,54 +205,58 @@ class PreparedStrassen final : public PreparedLayer {
             : nullptr;
     for (int64_t i = first; i < end; ++i) {
       const Rows rows = tile(part, i);
+      float* left = part.left + (i - first) * left_floats_of_tile();
+      if (forms_left) form_left(part, rows, at.chunk, left);
       t.rows = rows.half();
       t.lower_rows = rows.count - rows.half();
-      t.a = part.left + (i - first) * left_floats_of_tile();
+      t.a = left;
+      t.forms = i == first;
       if (depth.count > 1)
         t.partial = part.partial + ((at.group - part.groups.begin) * part.block_tiles + i - first) *
                                        partial_floats_of_tile();
       const int64_t place = (matrix * m + rows.first) * n + column;
       t.operand = operand ? operand + place : nullptr;
       t.out = plan ? static_cast<float*>(part.args.outputs[0]) + place : part.results;
-      prepare_next(part, next, i - first, end - first, t);
+      fetch_panels(next, i - first, end - first, t);
+      fetch_left(part, at, next, i, end, t);
       table_for(isa).run(t);
       if (!plan && t.last)
         epilogue->apply(part.args, part.results, group_columns(), place, rows.count, n, group_columns());
     }
-    StrassenSums rest = next;
-    rest.begin = end - first == 1 ? std::min(rest.end, sums_per_tile(t.steps)) : rest.end;
-    table_for(isa).form_right(rest);
-  }
-  void set_right(const Place& at, const float* formed, const float* (&to)[kStrassenProducts]) const {
-    const int64_t quarter = depth.steps(at.chunk) * panel();
-    for (int p = 0; p < kStrassenProducts; ++p)
-      to[p] = formed + (p < 4 ? p : 4) * formed_quarter(depth.steps(at.chunk));
-    to[4] = panel_at(2 * at.group + 1, at.chunk) + quarter;
-    to[6] = panel_at(2 * at.group, at.chunk);
-  }
-  int64_t sums_per_tile(int64_t steps) const {
-    return kStrassenProducts * steps / kStepsPerSum * table_for(isa).vector;
   }
 
-  // What tile `i` of `count` does for those after it: fetches the left operands of the next one, and the next panels (in the tiles
-  // just before they are wanted: L2 would not keep them for long), whose sums the last two form.
-  void prepare_next(const Part& part, const StrassenSums& next, int64_t i, int64_t count,
-                    StrassenTile& t) const {
-    t.left_ahead = i + 1 < count ? t.a + left_floats_of_tile() : part.left;
-    t.left_ahead_bytes = t.rows * 4;
-    const int64_t last = std::max<int64_t>(count - 2, 1),
-                  window = keeps_ahead ? last : std::min(last, kFetchingTiles);
-    const bool fetches = next.end > 0 && i >= last - window && i < last;
+  // Tile `i` of `count` fetches its share of the next panels: all tiles do, or those just before they are wanted.
+  void fetch_panels(const Place* next, int64_t i, int64_t count, StrassenTile& t) const {
+    const int64_t window = keeps_ahead ? count : std::min(count, kFetchingTiles), turn = i - count + window;
+    const bool fetches = next && turn >= 0;
     t.ahead_bytes = fetches ? (panel() * 4 + window - 1) / window : 0;
-    const int64_t at = fetches ? (i - last + window) * t.steps * t.ahead_bytes / 4 : 0;
-    for (int p = 0; p < kStrassenProducts; ++p)
-      t.ahead[p] = fetches ? (p % 4 < 2 ? next.left : next.right) + p % 2 * next.quarter + at : t.a;
-    t.next = next;
-    const int64_t share = sums_per_tile(t.steps), before = std::max<int64_t>(0, next.end - share);
-    if (i + 2 < count) t.next.end = 0;
-    if (i + 2 == count) t.next.end = before;
-    if (i + 1 == count && count > 1) t.next.begin = before;
-    if (count == 1) t.next.end = std::min(share, next.end);
+    for (int p = 0; p < kStrassenProducts; ++p) {
+      t.ahead[p] = t.a;
+      if (fetches && p < 4)
+        t.ahead[p] = panel_at(2 * next->group + p / 2, next->chunk) +
+                     p % 2 * depth.steps(next->chunk) * panel() + turn * t.steps * t.ahead_bytes / 4;
+    }
+  }
+  // The left operands of the tile after `i`, or the rows that they will be formed from.
+  void fetch_left(const Part& part, const Place& at, const Place* next, int64_t i, int64_t end,
+                  StrassenTile& t) const {
+    const bool more = i + 1 < end;
+    const Place wanted = more || !next ? at : *next;
+    t.left_ahead = t.a;
+    t.left_ahead_bytes = 0;
+    t.rows_ahead = {};
+    if (!more && !next) return;
+    if (wanted.group != part.groups.begin) {
+      t.left_ahead = more ? t.a + left_floats_of_tile() : part.left;
+      t.left_ahead_bytes = t.rows * 4;
+      return;
+    }
+    const Rows rows = tile(part, more ? i + 1 : wanted.block * part.block_tiles);
+    t.rows_ahead = {.first = static_cast<const float*>(part.args.inputs[0]) + rows.first * k() +
+                             depth.first(wanted.chunk),
+                    .rows = rows.count,
+                    .stride = k(),
+                    .line_count = depth.steps(wanted.chunk) / 8};
   }
 };
 
@@ -299,6 +297,7 @@ class StrassenKernel final : public LayerKernel {
     p->plan = plan_;
     p->isa = isa_;
     p->keeps_ahead = keeps_ahead_;
+    p->block_tiles = keeps_ahead_ ? kFewTiles : kManyTiles;
     p->threads = context.threads;
     if (!plan_) p->epilogue = epilogue_.prepare(context);
     return p;
