@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every value is one of three: shared (the same for all items; it does not depend on the batch at all), items (the batch is its
-// first dim, and its i-th slice depends on shared values and on i-th slices only), or mixed (anything else). Each operator has
-// a rule for when its result is items; one that is not listed makes mixed results. By induction over the graph, a network whose
-// outputs are all items gives the same numbers when it runs on parts of the batch.
+// Every value is one of three: shared (the same for all items; it does not depend on the batch at all), items (one of its dims is
+// the batch, or a multiple of it, and the i-th slice along it depends on shared values and on i-th slices only), or mixed (anything
+// else). Each operator has a rule for when its result is items; one that is not listed makes mixed results. By induction over the graph,
+// a network whose outputs are all items gives the same numbers when it runs on parts of the batch.
 //
-// The symbol may occur nowhere but as a first dim: 2 * batch rows, or a table with an entry per item, are mixed.
+// The symbol may occur in one dim only, as itself or times a constant: a table with an entry per pair of items is mixed. Most
+// operators want it as their first dim; products, what goes over elements or along another axis, and moves take it anywhere (rows of all
+// items as one matrix, and a result for each of several right operands in front of them, are what products of transformers become).
 #include "builder/batch_items.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 namespace lathe {
@@ -22,7 +25,9 @@ class Finder {
       : graph_(graph), symbol_(std::move(symbol)), kinds_(graph.value_count(), Kind::Shared) {}
 
   BatchItems run() {
-    for (const ValueId id : graph_.inputs()) kinds_[index(id)] = kind_by_shape(graph_.value(id));
+    for (const ValueId id : graph_.inputs())
+      kinds_[index(id)] =
+          mentions(shape(id)) && !is_first(id) ? Kind::Mixed : kind_by_shape(graph_.value(id));
     for (const NodeId id : graph_.order()) {
       const Kind kind = kind_of(graph_.node(id));
       for (const ValueId output : graph_.node(id).outputs)
@@ -31,10 +36,11 @@ class Finder {
         reason_ = "'" + graph_.node(id).name + "' mixes items of the batch";
     }
     for (const ValueId id : graph_.outputs())
-      if (kinds_[index(id)] != Kind::Items)
+      if (kinds_[index(id)] != Kind::Items || !is_first(id))
         return {.symbol = {},
-                .reason = reason_.empty() ? "output '" + graph_.value(id).name + "' is no batch" : reason_};
-    return {.symbol = symbol_, .reason = {}};
+                .reason = reason_.empty() ? "output '" + graph_.value(id).name + "' is no batch" : reason_,
+                .batch = symbol_};
+    return {.symbol = symbol_, .reason = {}, .batch = {}};
   }
 
  private:
@@ -51,9 +57,25 @@ class Finder {
     const Shape& s = value.shape;
     if (value.contents && mentions(*value.contents)) return Kind::Mixed;
     if (!mentions(s)) return Kind::Shared;
-    const bool first_only = s[0] == Dim::symbol(symbol_) && !mentions(Shape(s.begin() + 1, s.end()));
-    return first_only && dtype_info(value.dtype).bits >= 8 ? Kind::Items : Kind::Mixed;
+    return place_of(s) && dtype_info(value.dtype).bits >= 8 ? Kind::Items : Kind::Mixed;
   }
+
+  // The dim that is so many times the batch.
+  struct Place {
+    size_t axis = 0;
+    int64_t factor = 1;
+    bool operator==(const Place&) const = default;
+  };
+  std::optional<Place> place_of(const Shape& s) const {
+    const auto found = std::find_if(s.begin(), s.end(), [&](const Dim& dim) { return mentions(dim); });
+    if (found == s.end() || mentions(Shape(found + 1, s.end()))) return std::nullopt;
+    const Dim one = found->substitute({{symbol_, Dim(1)}});
+    if (!one.is_constant() || one.value() < 1 || !(*found == Dim::symbol(symbol_) * one)) return std::nullopt;
+    return Place{static_cast<size_t>(found - s.begin()), one.value()};
+  }
+  // Of a value that is items.
+  Place place(ValueId id) const { return *place_of(shape(id)); }
+  bool is_first(ValueId id) const { return place_of(shape(id)) == Place{}; }
   Kind shape_kind(ValueId id) const {
     return kind_by_shape(graph_.value(id)) == Kind::Items ? Kind::Items : Kind::Mixed;
   }
@@ -70,7 +92,8 @@ class Finder {
       if (id != kNoValue && shape_kind(id) != Kind::Items) return Kind::Mixed;
     const auto& in = node.inputs;
     for (size_t i = node.op_input_count(); i < in.size(); ++i)
-      if (!aligned(in[i], rank(node.outputs[0]))) return Kind::Mixed;
+      if (!aligned(in[i], node.outputs[0])) return Kind::Mixed;
+    if (!takes_any_place(node) && !all_first(node)) return Kind::Mixed;
     return std::visit([&](const auto& op) { return keeps_items(op, node); }, node.op) ? Kind::Items
                                                                                       : Kind::Mixed;
   }
@@ -84,21 +107,41 @@ class Finder {
       if (id != kNoValue && kind_by_shape(graph_.value(id)) != Kind::Shared)
         kind = kind_by_shape(graph_.value(id));
     if (kind != Kind::Items) return kind;
-    if (std::holds_alternative<Fill>(node.op)) return node.epilogue.empty() ? Kind::Items : Kind::Mixed;
+    if (std::holds_alternative<Fill>(node.op) && is_first(node.outputs[0]))
+      return node.epilogue.empty() ? Kind::Items : Kind::Mixed;
     const bool copies = std::holds_alternative<Expand>(node.op) && node.epilogue.empty() &&
-                        aligned(node.inputs[0], rank(node.outputs[0]));
+                        is_first(node.outputs[0]) && aligned(node.inputs[0], node.outputs[0]);
     return copies ? Kind::Items : Kind::Mixed;
   }
 
-  // As an operand that is broadcast to a result of that rank: its batch is the result's, or it has none.
-  bool aligned(ValueId id, size_t result_rank) const {
+  static bool takes_any_place(const Node& node) {
+    return std::visit(
+        [](const auto& op) {
+          using Op = std::decay_t<decltype(op)>;
+          return std::is_same_v<Op, Pointwise> || std::is_same_v<Op, Cast> || std::is_same_v<Op, MatMul> ||
+                 std::is_same_v<Op, Softmax> || std::is_same_v<Op, LayerNorm> ||
+                 std::is_same_v<Op, ReshapeOp> || std::is_same_v<Op, Transpose> || std::is_same_v<Op, Split>;
+        },
+        node.op);
+  }
+  bool all_first(const Node& node) const {
+    const auto first = [&](ValueId id) {
+      return id == kNoValue || kind_by_shape(graph_.value(id)) != Kind::Items || is_first(id);
+    };
+    return std::all_of(node.inputs.begin(), node.inputs.end(), first) &&
+           std::all_of(node.outputs.begin(), node.outputs.end(), first);
+  }
+
+  // As an operand that is broadcast to that result: its batch is the result's, or it has none.
+  bool aligned(ValueId id, ValueId result) const {
     if (id == kNoValue) return true;
-    if (kind(id) == Kind::Items) return rank(id) == result_rank;
-    return rank(id) < result_rank || (rank(id) == result_rank && rank(id) > 0 && shape(id)[0].is_constant(1));
+    if (kind(id) == Kind::Items) return rank(id) == rank(result) && place(id) == place(result);
+    const size_t missing = rank(result) - std::min(rank(id), rank(result)), axis = place(result).axis;
+    return axis < missing || shape(id)[axis - missing].is_constant(1);
   }
   bool all_aligned(const Node& node, size_t first = 0) const {
     for (size_t i = first; i < node.op_input_count(); ++i)
-      if (!aligned(node.inputs[i], rank(node.outputs[0]))) return false;
+      if (!aligned(node.inputs[i], node.outputs[0])) return false;
     return true;
   }
   bool items(const Node& node, size_t i) const {
@@ -110,10 +153,13 @@ class Finder {
       if (items(node, i)) return false;
     return items(node, 0);
   }
-  // The axis is another than the batch.
-  bool beside(int64_t axis, const Node& node, size_t input = 0) const {
-    return axis != 0 && axis != -static_cast<int64_t>(rank(node.inputs[input]));
+  // The axis is another than the batch of the first input, or comes after it.
+  int64_t from_batch(int64_t axis, const Node& node) const {
+    const ValueId id = node.inputs[0];
+    return (axis < 0 ? axis + static_cast<int64_t>(rank(id)) : axis) -
+           (kind(id) == Kind::Items ? static_cast<int64_t>(place(id).axis) : 0);
   }
+  bool beside(int64_t axis, const Node& node) const { return from_batch(axis, node) != 0; }
 
   template <class T>
   bool keeps_items(const T&, const Node&) const {
@@ -134,11 +180,12 @@ class Finder {
   bool keeps_items(const DepthToSpace&, const Node&) const { return true; }
   bool keeps_items(const MatMul& op, const Node& node) const {
     const ValueId a = node.inputs[0], b = node.inputs[1];
-    const size_t r = rank(node.outputs[0]);
     if (rank(a) < 2 || rank(b) < 2) return false;
-    // Rows of a plain matrix are items as well, as long as they are rows of the result.
-    if (r == 2) return !op.transpose_a && items(node, 0) && !items(node, 1);
-    return all_aligned(node);
+    // Rows of the left operand are items as well, as long as they are rows of the result.
+    if (items(node, 0) && !items(node, 1) && !op.transpose_a && place(a).axis + 2 == rank(a))
+      return place(node.outputs[0]) == Place{rank(node.outputs[0]) - 2, place(a).factor};
+    // Neither the rows, the columns nor what is summed over.
+    return place(node.outputs[0]).axis + 2 < rank(node.outputs[0]) && all_aligned(node);
   }
   bool keeps_items(const Attention&, const Node& node) const {
     return items(node, 0) && items(node, 1) && items(node, 2) && all_aligned(node, 3);
@@ -150,11 +197,18 @@ class Finder {
   bool keeps_items(const ArgReduce& op, const Node& node) const { return beside(op.axis, node); }
   bool keeps_items(const Softmax& op, const Node& node) const { return beside(op.axis, node); }
   bool keeps_items(const LayerNorm& op, const Node& node) const {
-    return beside(op.axis, node) && only_first(node);
+    return from_batch(op.axis, node) > 0 && only_first(node);
   }
-  // Elements in order, and as many per item before as after.
-  bool keeps_items(const ReshapeOp& op, const Node& node) const { return op.shape && only_first(node); }
-  bool keeps_items(const Transpose& op, const Node&) const { return op.perm[0] == 0; }
+  // Elements in order, as many per item before as after, and as many times all items.
+  bool keeps_items(const ReshapeOp& op, const Node& node) const {
+    const auto times = [&](ValueId id) {
+      Dim product = 1;
+      for (size_t i = 0; i < place(id).axis; ++i) product = product * shape(id)[i];
+      return product;
+    };
+    return op.shape && only_first(node) && times(node.inputs[0]) == times(node.outputs[0]);
+  }
+  bool keeps_items(const Transpose&, const Node&) const { return true; }
   bool keeps_items(const Concat& op, const Node& node) const {
     for (size_t i = 0; i < node.op_input_count(); ++i)
       if (!items(node, i)) return false;
@@ -191,13 +245,15 @@ class Finder {
 
 BatchItems find_batch_items(const Graph& graph) {
   for (const ValueId id : graph.inputs())
-    if (graph.value(id).contents) return {.symbol = {}, .reason = "an input decides shapes"};
+    if (graph.value(id).contents) return {.symbol = {}, .reason = "an input decides shapes", .batch = {}};
   if (graph.outputs().empty() || graph.value(graph.outputs()[0]).shape.empty())
-    return {.symbol = {}, .reason = "the first output is no batch"};
+    return {.symbol = {}, .reason = "the first output is no batch", .batch = {}};
   const auto symbol = graph.value(graph.outputs()[0]).shape[0].as_symbol();
   const std::vector<std::string> symbols = graph.symbols();
   if (!symbol || std::find(symbols.begin(), symbols.end(), *symbol) == symbols.end())
-    return {.symbol = {}, .reason = "the first dim of the first output is no dynamic dim of an input"};
+    return {.symbol = {},
+            .reason = "the first dim of the first output is no dynamic dim of an input",
+            .batch = {}};
   return Finder(graph, *symbol).run();
 }
 

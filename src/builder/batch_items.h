@@ -13,6 +13,7 @@ namespace lathe {
 struct BatchItems {
   std::string symbol;
   std::string reason;  // when `symbol` is empty
+  std::string batch;   // then: what could have been it, from its place in the outputs; or empty
 };
 
 BatchItems find_batch_items(const Graph& graph);

@@ -28,6 +28,15 @@ TEST(BatchItems, OperatorsThatKeepItemsApart) {
            "%y: float32[n, 4] = Reduce \"r\" (%x) {kind=Mean, axes=[-1], keepdims=false}",
            "%y: float32[n, 4, 6] = Softmax \"s\" (%x) {axis=-1}",
            "const %c: float32[6] = splat 1\n%y: float32[n, 4, 6] = LayerNorm \"l\" (%x, %c) {axis=-1}",
+           // Somewhere else in between: rows of all items, times several matrices; heads in front.
+           "%r: float32[4*n, 6] = Reshape \"r\" (%x) {shape=[4*n, 6]}\nconst %w: float32[3, 6, 8] = splat 1\n"
+           "%m: float32[3, 4*n, 8] = MatMul \"m\" (%r, %w)\n"
+           "%s: float32[3, 4*n, 8] = Softmax \"s\" (%m) {axis=-1}\n"
+           "%a: float32[1, 4*n, 8], %b: float32[2, 4*n, 8] = Split \"p\" (%s) {axis=0, sizes=[1, 2]}\n"
+           "%y: float32[n, 32] = Reshape \"z\" (%a) {shape=[n, 32]}",
+           "%t: float32[4, n, 6] = Transpose \"t\" (%x) {perm=[1, 0, 2]}\n"
+           "%r: float32[4, n, 6] = Pointwise \"relu\" (%t) {code=Relu}\n"
+           "%y: float32[n, 4, 6] = Transpose \"u\" (%r) {perm=[1, 0, 2]}",
        }) {
     const BatchItems items = items_of(lines);
     EXPECT_EQ(items.symbol, "n") << lines << "\n" << items.reason;
@@ -41,9 +50,16 @@ TEST(BatchItems, OperatorsThatMixItems) {
            "%t: float32[1, 4, 6] = Reduce \"r\" (%x) {kind=Mean, axes=[0]}\n"
            "%y: float32[n, 4, 6] = Pointwise \"sub\" (%x, %t) {code=Sub}",
            "%r: float32[4*n, 6] = Reshape \"r\" (%x) {shape=[4*n, 6]}\n"
-           "%y: float32[n, 24] = Reshape \"s\" (%r) {shape=[n, 24]}",
+           "%s: float32[4*n, 6] = Softmax \"s\" (%r) {axis=0}\n"
+           "%y: float32[n, 24] = Reshape \"b\" (%s) {shape=[n, 24]}",
            "%t: float32[4, n, 6] = Transpose \"t\" (%x) {perm=[1, 0, 2]}\n"
-           "%y: float32[n, 4, 6] = Transpose \"u\" (%t) {perm=[1, 0, 2]}",
+           "%y: float32[n, 24] = Reshape \"r\" (%t) {shape=[n, 24]}",
+           "%t: float32[4, n, 6] = Transpose \"t\" (%x) {perm=[1, 0, 2]}\n"
+           "%s: float32[4, n, 6] = LayerNorm \"l\" (%t) {axis=1}\n"
+           "%y: float32[n, 4, 6] = Transpose \"u\" (%s) {perm=[1, 0, 2]}",
+           "%t: float32[4, n, 6] = Transpose \"t\" (%x) {perm=[1, 0, 2]}\n"
+           "%m: float32[4, 6, 6] = MatMul \"m\" (%t, %t) {transpose_a=true}\n"
+           "%y: float32[n, 4, 6] = MatMul \"p\" (%x, %m)",
            "%d: int64[1] = ShapeTensor \"d\" () {dims=[n]}\n%f: float32[1] = Cast \"f\" (%d) {to=float32}\n"
            "%y: float32[n, 4, 6] = Pointwise \"div\" (%x, %f) {code=Div}",
            "%y: float32[n, 4, 6] = LayerNorm \"l\" (%x) {axis=0}",

@@ -157,36 +157,49 @@ BuiltVariant build_fastest(const Graph& portable, const SymbolRanges& ranges, co
   return best;
 }
 
-BatchSplit possible_split(const Graph& portable, const SymbolRanges& ranges, const BuildOptions& options,
-                          const Pipeline& pipeline) {
+// One item at a time keeps the least between two layers; a part for each thread reads weights once per thread.
+std::vector<BatchSplit> possible_splits(const Graph& portable, const SymbolRanges& ranges,
+                                        const BuildOptions& options, const Pipeline& pipeline) {
   if (options.batch_part == 0 || pipeline.backend.one_thread() == nullptr) return {};
-  const BatchItems items = find_batch_items(portable);
+  BatchItems items = find_batch_items(portable);
+  if (items.symbol.empty() && !items.batch.empty() && ranges.at(items.batch).max > 1) {
+    // Attention, for one, is written with batch and heads in one dim, which its fusion takes apart again.
+    NullObserver quiet;
+    const Pipeline quietly{pipeline.backend, pipeline.pool, pipeline.cache, quiet};
+    items = find_batch_items(optimize(portable, ranges, {}, options, quietly, {items.batch, 1}));
+  }
   if (items.symbol.empty()) {
     pipeline.observer.log(Severity::Verbose, "The batch stays whole: " + items.reason + ".");
     return {};
   }
   const SymbolRange range = ranges.at(items.symbol);
-  if (options.batch_part > 0) return {items.symbol, std::min(options.batch_part, range.max)};
-  return range.opt > 1 ? BatchSplit{items.symbol, 1} : BatchSplit{};
+  if (options.batch_part > 0) return {{items.symbol, std::min(options.batch_part, range.max)}};
+  if (range.opt <= 1) return {};
+  const int64_t threads = pipeline.backend.target().threads, share = (range.opt + threads - 1) / threads;
+  std::vector<BatchSplit> splits = {{items.symbol, 1}};
+  if (share > 1 && threads > 1) splits.push_back({items.symbol, share});
+  return splits;
 }
 
-// The network may compute its batch item by item; whether that is faster is measured.
+// The network may compute its batch in parts; whether that is faster is measured.
 BuiltVariant build_profile(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
                            const BuildOptions& options, const Pipeline& pipeline) {
-  const BatchSplit split = possible_split(portable, ranges, options, pipeline);
-  if (split.on() && options.batch_part > 0) {
-    BuiltVariant parts = build_variant(portable, ranges, types, options, pipeline, split);
+  const std::vector<BatchSplit> splits = possible_splits(portable, ranges, options, pipeline);
+  if (!splits.empty() && options.batch_part > 0) {
+    BuiltVariant parts = build_variant(portable, ranges, types, options, pipeline, splits[0]);
     if (parts.timed) time_engines({&parts}, pipeline);
     return parts;
   }
   BuiltVariant whole = build_fastest(portable, ranges, types, options, pipeline);
-  if (!split.on() || !whole.timed) return whole;
-  const bool typed = uses_type(whole.variant, types);
-  BuiltVariant parts =
-      build_variant(portable, ranges, typed ? types : std::vector<DType>{}, options, pipeline, split);
+  if (splits.empty() || !whole.timed) return whole;
+  const std::vector<DType> kept = uses_type(whole.variant, types) ? types : std::vector<DType>{};
   std::vector<RivalEngine> rivals;
   rivals.push_back({"the whole batch at once", std::move(whole)});
-  rivals.push_back({"an item at a time on each thread", std::move(parts)});
+  for (const BatchSplit& split : splits) {
+    const std::string items = split.part == 1 ? "an item" : std::to_string(split.part) + " items";
+    rivals.push_back({items + " at a time on each thread",
+                      build_variant(portable, ranges, kept, options, pipeline, split)});
+  }
   return fastest_engine(std::move(rivals), pipeline, "whole batch or parts");
 }
 

@@ -150,11 +150,14 @@ TEST_F(BuilderTest, BatchInPartsIsObservedWhole) {
   EXPECT_EQ(std::vector<double>(output.begin(), output.end()), seen.to_doubles());
 }
 
-TEST_F(BuilderTest, FasterOfWholeBatchAndItems) {
+TEST_F(BuilderTest, FastestOfWholeBatchItemsAndShares) {
   const Network network = small_network();
-  const auto engine = Builder(backend, log).build(network, quick());
-  EXPECT_TRUE(log.said("Whole engines: the whole batch at once ") &&
-              log.said(", an item at a time on each thread "));
+  BuildOptions options = quick();
+  options.profiles[0].shapes["x"] = {{1, 3, 16, 16}, {4, 3, 16, 16}, {4, 3, 16, 16}};
+  const auto engine = Builder(backend, log).build(network, options);
+  for (const char* rival : {" the whole batch at once ", " an item at a time on each thread ",
+                            " 2 items at a time on each thread "})
+    EXPECT_TRUE(log.said(rival)) << rival;
   const auto context = engine->create_context();
   for (const int64_t n : {1, 4}) expect_right(*context, network, n);
 }

@@ -14,7 +14,7 @@ namespace lathe {
 namespace {
 
 constexpr int kRepetitions = 20;
-constexpr double kSeconds = 1;  // per engine
+constexpr double kSeconds = 2;  // per engine
 constexpr int kRunsInARow = 4;
 
 // One engine with its memory, ready to run.

@@ -33,7 +33,7 @@ struct BuildOptions {
   bool strongly_typed = false;  // types come from the model: the flags above have no effect
   bool winograd = true;         // tactics with error_factor > 1, within the error budget
   // Items of the batch at a time, each part on a thread of its own (backend/batch_split.h). 0: the whole batch at once; -1:
-  // one, or the whole batch, whatever is faster.
+  // one, a thread's share, or the whole batch, whatever is faster.
   int64_t batch_part = -1;
 
   // --- effort

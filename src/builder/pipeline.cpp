@@ -49,6 +49,8 @@ PassOptions options_of(PassOptions options, bool optional) {
   return options;
 }
 
+}  // namespace
+
 Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
                const BuildOptions& options, const Pipeline& pipeline, const BatchSplit& split) {
   Graph graph = portable;
@@ -60,6 +62,8 @@ Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vec
   verify_graph(graph);
   return graph;
 }
+
+namespace {
 
 // The graph with all optional rewrites, for the tuner to choose among; what comes of them is its to tell.
 Graph optional_rewrites(const Graph& graph, const BuildOptions& options, const Pipeline& pipeline) {

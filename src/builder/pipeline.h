@@ -26,6 +26,10 @@ struct Pipeline {
   Observer& observer;
 };
 
+// Portable graph -> passes. The symbol of a split stays one, even where its range is a single number.
+Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
+               const BuildOptions& options, const Pipeline& pipeline, const BatchSplit& split);
+
 // Portable graph -> passes -> tuner -> memory plan -> program, for the shapes of one profile. `types` are those that layers
 // may compute in besides their own. With a split, layers are tuned for one part on one thread.
 BuiltVariant build_variant(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,

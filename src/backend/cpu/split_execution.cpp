@@ -22,9 +22,16 @@ bool SplitExecution::is_split(ValueId id) const {
   return !shape.empty() && shape[0] == Dim::symbol(split().symbol);
 }
 
+int64_t SplitExecution::part_items() const {
+  const int64_t team = program_->machine().threads * split().part;
+  const int64_t rounds = std::max<int64_t>(1, (batch() + team - 1) / team),
+                parts = rounds * program_->machine().threads;
+  return std::max<int64_t>(1, (batch() + parts - 1) / parts);
+}
+
 SymbolValues SplitExecution::symbols_of_part(int64_t part) const {
   SymbolValues symbols = symbols_;
-  symbols[split().symbol] = std::min(split().part, batch() - part * split().part);
+  symbols[split().symbol] = std::min(part_items(), batch() - part * part_items());
   return symbols;
 }
 
@@ -55,7 +62,7 @@ std::vector<void*> SplitExecution::bindings_of_part(std::span<void* const> bindi
   std::vector<void*> result;
   result.reserve(bindings.size());
   for (size_t i = 0; i < bindings.size(); ++i)
-    result.push_back(static_cast<std::byte*>(bindings[i]) + part * split().part * item_bytes_[i]);
+    result.push_back(static_cast<std::byte*>(bindings[i]) + part * part_items() * item_bytes_[i]);
   return result;
 }
 
@@ -118,13 +125,23 @@ void SplitExecution::run_observed(std::span<void* const> bindings, Stream&, cons
 
 Tensor SplitExecution::read(ValueId id) {
   check(!observed_.empty(), "values of a split batch can be read while it is observed only");
-  if (!is_split(id)) return observed_[0]->read(id);
-  Tensor whole = Tensor::allocate(program_->graph().value(id).dtype, extents(id));
-  std::byte* to = whole.mutable_bytes().data();
+  // The batch may be any dim of a value between two layers; parts lie behind one another along it.
+  const Shape& shape = program_->graph().value(id).shape;
+  const auto batch = std::find_if(shape.begin(), shape.end(),
+                                  [&](const Dim& dim) { return dim.symbols().contains(split().symbol); });
+  if (batch == shape.end()) return observed_[0]->read(id);
+  const Extents all = extents(id);
+  Tensor whole = Tensor::allocate(program_->graph().value(id).dtype, all);
+  const int64_t times = element_count(Extents(all.begin(), all.begin() + (batch - shape.begin())));
+  const size_t row = whole.bytes().size() / static_cast<size_t>(std::max<int64_t>(1, times));
+  size_t at = 0;
   for (const auto& execution : observed_) {
     const Tensor part = execution->read(id);
-    std::memcpy(to, part.bytes().data(), part.bytes().size());
-    to += part.bytes().size();
+    const size_t bytes = part.bytes().size() / static_cast<size_t>(std::max<int64_t>(1, times));
+    for (int64_t i = 0; i < times; ++i)
+      std::memcpy(whole.mutable_bytes().data() + static_cast<size_t>(i) * row + at,
+                  part.bytes().data() + static_cast<size_t>(i) * bytes, bytes);
+    at += bytes;
   }
   return whole;
 }

@@ -29,7 +29,9 @@ class SplitExecution final : public Execution {
  private:
   const BatchSplit& split() const { return program_->spec().split; }
   int64_t batch() const { return symbols_.at(split().symbol); }
-  int64_t part_count() const { return (batch() + split().part - 1) / split().part; }
+  // The split's part, or less, so that no thread gets more than the others: 5 items in parts of up to 4 are 3 and 2 for two threads.
+  int64_t part_items() const;
+  int64_t part_count() const { return (batch() + part_items() - 1) / part_items(); }
   SymbolValues symbols_of_part(int64_t part) const;
   bool by_team() const { return part_count() < program_->machine().threads; }
   bool is_split(ValueId value) const;
