@@ -5,7 +5,7 @@
 //
 // The caller is member 0. Workers spin for a short bounded time and then sleep. One team runs at a time; a
 // second caller waits for its turn (whole runs queue), so two spinning teams never fight over the cores. When the
-// machine is busy a barrier sleeps instead of spinning on, and the pieces of a member that does not come are done by others.
+// machine is busy a barrier sleeps instead of spinning on, and what a slow or absent member has not begun is done by others.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +21,34 @@ class TeamBarrier;
 struct Worker {
   int index = 0;  // 0 .. count-1; 0 is the caller
   int count = 1;
-  TeamBarrier* barrier_ = nullptr;  // null when count == 1
+  TeamBarrier* barrier_ = nullptr;  // null when count == 1, and inside share()
+  // What share() has handed out: portion `portion` of piece `piece`. Without share(): all of the member's own piece.
+  int piece = index;
+  int portion = kWhole;
+  bool follows = false;  // this member did the portion before it just now
+
+  static constexpr int kWhole = -1;
+  // A piece has halves of what is left: 1/2, 1/4, 1/8, 1/8.
+  static constexpr int kPortions = 4;
 
   // Every member must call it the same number of times. When a member throws, the others leave the body at their next
   // barrier (by an exception of our own that run() swallows): nobody waits for ever or works on half-made data.
   void barrier() const;
 
-  // Calls body(0) .. body(pieces - 1), each once on some member, and returns when all are done: piece i on member i unless
-  // that one does not come. Collective like barrier(), but a member that the machine keeps away is not waited for as long as
-  // it has not begun a piece; when it comes, it passes through what was done without it. Without a team: all in order.
-  void share(int pieces, const std::function<void(int piece)>& body) const;
+  // Calls the body once for each portion of the pieces 0 .. pieces - 1, on some member, and returns when all are done. Piece i
+  // is member i's, which begins with the first portion; who has finished its own takes the last ones of the others, so a member
+  // whose core is slower, or that the machine keeps away, does less. Collective like barrier(); a member that comes late passes
+  // through what was done without it. The body's worker has the index of who runs it. Without a team: whole pieces in order.
+  void share(int pieces, const std::function<void(const Worker& worker)>& body) const;
 
-  // The piece of [0, total) that belongs to this member: pieces are contiguous and differ by at most one
-  // `grain`.
+  // The range of [0, total) that belongs to this worker: pieces are contiguous and differ by at most one `grain`; their portions
+  // too, and all but the first one are multiples of `least` grains, or empty where a piece is too small to be cut.
   struct Range {
     int64_t begin = 0, end = 0;
   };
-  Range slice(int64_t total, int64_t grain = 1) const;
+  Range slice(int64_t total, int64_t grain = 1, int64_t least = 1) const;
+  // `least` of work that is not cut: a portion would repeat what is done once for all of the piece.
+  static constexpr int64_t kUncut = INT64_MAX;
 };
 
 class ThreadPool {
@@ -55,7 +66,8 @@ class ThreadPool {
   // inline on the calling thread and waits for nobody. Callers are served in the order in which they came.
   void run(int members, const std::function<void(const Worker&)>& body);
   // Splits [0, total) over the whole pool in contiguous pieces of at least `grain`.
-  void parallel_for(int64_t total, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
+  void parallel_for(int64_t total, int64_t grain,
+                    const std::function<void(int64_t begin, int64_t end)>& body);
 
  private:
   struct State;

@@ -101,23 +101,26 @@ TEST(ThreadPool, ParallelForCoversTheRangeInPieces) {
 }
 
 TEST(ThreadPool, SharedPiecesAreDoneOnceAndInOrderOfRounds) {
-  constexpr int kMembers = 3, kRounds = 3000;
+  constexpr int kMembers = 3, kRounds = 3000, kCells = 20;
   ThreadPool pool(kMembers);
-  std::vector<int> cells(kMembers, 0);  // plain: rounds order memory
+  std::vector<int> cells(kCells, 0);  // plain: rounds order memory
   std::atomic<int> wrong{0};
   pool.run(kMembers, [&](const Worker& worker) {
     for (int round = 1; round <= kRounds; ++round) {
-      worker.share(round % kMembers + 1, [&](int) {
+      worker.share(round % kMembers + 1, [&](const Worker&) {
         for (const int cell : cells) wrong += cell != round - 1;
       });
-      worker.share(kMembers, [&](int piece) {
-        wrong += cells[static_cast<size_t>(piece)] != round - 1;
-        cells[static_cast<size_t>(piece)] = round;
+      worker.share(kMembers, [&](const Worker& part) {
+        const Worker::Range own = part.slice(kCells);
+        for (auto i = static_cast<size_t>(own.begin); i < static_cast<size_t>(own.end); ++i) {
+          wrong += cells[i] != round - 1;
+          cells[i] = round;
+        }
       });
     }
   });
   EXPECT_EQ(wrong, 0);
-  EXPECT_EQ(cells, std::vector<int>(kMembers, kRounds));
+  EXPECT_EQ(cells, std::vector<int>(kCells, kRounds));
 }
 
 TEST(ThreadPool, ASinglePieceIsWaitedForByAll) {
@@ -126,8 +129,10 @@ TEST(ThreadPool, ASinglePieceIsWaitedForByAll) {
   std::atomic<int> wrong{0};
   pool.run(2, [&](const Worker& worker) {
     for (int64_t round = 1; round <= 20000; ++round) {
-      worker.share(1, [&](int) { cell = round; });
-      worker.share(2, [&](int) { wrong += cell != round; });
+      worker.share(1, [&](const Worker& part) {
+        if (part.portion == 0) cell = round;
+      });
+      worker.share(2, [&](const Worker&) { wrong += cell != round; });
     }
   });
   EXPECT_EQ(wrong, 0);
@@ -141,11 +146,11 @@ TEST(ThreadPool, SharedPiecesDoNotWaitForAMemberThatDoesNotCome) {
     while (worker.index == 1 && !over)
       std::this_thread::yield();  // kept away until the other has done everything
     for (int i = 0; i < 100; ++i) {
-      worker.share(2, [&](int) { ++rounds; });
+      worker.share(2, [&](const Worker&) { ++rounds; });
       if (worker.index == 0 && i == 99) over = true;
     }
   });
-  EXPECT_EQ(rounds, 200);
+  EXPECT_EQ(rounds, 200 * Worker::kPortions);
 }
 
 TEST(ThreadPool, BarriersAndSharedPiecesMix) {
@@ -155,19 +160,61 @@ TEST(ThreadPool, BarriersAndSharedPiecesMix) {
     pool.run(4, [&](const Worker& worker) {
       const int before = sum;
       worker.barrier();
-      worker.share(4, [&](int piece) { sum += piece; });
-      wrong += sum != before + 6;
+      worker.share(4, [&](const Worker& part) { sum += part.piece; });
+      wrong += sum != before + 6 * Worker::kPortions;
       worker.barrier();
     });
   }
-  EXPECT_EQ(sum, 200 * 6);
+  EXPECT_EQ(sum, 200 * 6 * Worker::kPortions);
   EXPECT_EQ(wrong, 0);
 }
 
 TEST(ThreadPool, SharingAloneRunsAllPieces) {
   std::vector<int> order;
-  Worker{}.share(3, [&](int piece) { order.push_back(piece); });
+  Worker{}.share(3, [&](const Worker& part) {
+    order.push_back(part.piece);
+    EXPECT_EQ(part.index, 0);
+    EXPECT_EQ(part.slice(9).end - part.slice(9).begin, 3);
+  });
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2}));
+}
+
+TEST(Worker, PortionsMakeUpThePiece) {
+  for (const int64_t total : {0, 1, 7, 96, 197, 1000})
+    for (const int64_t grain : {1, 16})
+      for (const int64_t least : {int64_t{1}, int64_t{5}, Worker::kUncut}) {
+        int64_t at = 0;
+        for (int piece = 0; piece < 3; ++piece) {
+          const Worker::Range whole = Worker{piece, 3}.slice(total, grain);
+          EXPECT_EQ(whole.begin, at);
+          for (int portion = 0; portion < Worker::kPortions; ++portion) {
+            const Worker part{.index = 0, .count = 3, .piece = piece, .portion = portion};
+            const Worker::Range range = part.slice(total, grain, least);
+            EXPECT_EQ(range.begin, at);
+            at = range.end;
+            if (portion == 0 || range.end == range.begin) continue;
+            EXPECT_NE(least, Worker::kUncut);
+            EXPECT_GE(range.end - range.begin, least * grain - (range.end == total ? grain - 1 : 0));
+          }
+          EXPECT_EQ(whole.end, at);
+        }
+        EXPECT_EQ(at, total);
+      }
+}
+
+TEST(ThreadPool, WhoFollowsDidThePortionBefore) {
+  ThreadPool pool(3);
+  std::vector<int> by(3 * Worker::kPortions);
+  std::atomic<int> wrong{0};
+  pool.run(3, [&](const Worker& worker) {
+    for (int round = 0; round < 1000; ++round)
+      worker.share(3, [&](const Worker& part) {
+        const auto i = static_cast<size_t>(part.piece * Worker::kPortions + part.portion);
+        if (part.follows) wrong += part.portion == 0 || by[i - 1] != 10 * round + part.index;
+        by[i] = 10 * round + part.index;
+      });
+  });
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(ThreadPool, AThrowingPieceEndsTheRun) {
@@ -177,8 +224,9 @@ TEST(ThreadPool, AThrowingPieceEndsTheRun) {
     EXPECT_THROW(pool.run(3,
                           [&](const Worker& worker) {
                             for (int i = 0; i < 10; ++i)
-                              worker.share(3, [&](int piece) {
-                                if (i == round % 10 && piece == round % 3) throw std::runtime_error("bad");
+                              worker.share(3, [&](const Worker& part) {
+                                if (i == round % 10 && part.piece == round % 3)
+                                  throw std::runtime_error("bad");
                               });
                             ++beyond;
                           }),

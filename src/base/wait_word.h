@@ -31,19 +31,18 @@ class alignas(kCacheLine) WaitWord {
   uint64_t value() const { return value_.load(std::memory_order_acquire); }
   bool reached(uint64_t target) const { return has_reached(value(), target); }
 
-  // Wakes all sleepers.
+  // Both wake all sleepers.
   void set(uint64_t value) {
     value_.store(value, std::memory_order_seq_cst);
-    if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-    { const std::lock_guard lock(mutex_); }  // a sleeper that has looked at the number is asleep by now
-    wake_.notify_all();
+    wake_sleepers();
   }
-  // Sets the number if it is below `limit`; false when it is not. Nobody is woken.
-  bool raise(uint64_t limit, uint64_t value) {
-    uint64_t old = this->value();
-    while (!has_reached(old, limit))
-      if (value_.compare_exchange_weak(old, value, std::memory_order_acq_rel)) return true;
-    return false;
+  void add(uint64_t value) {
+    value_.fetch_add(value, std::memory_order_seq_cst);
+    wake_sleepers();
+  }
+  // Sets the number if it is `old`, which otherwise becomes what it is. Nobody is woken.
+  bool replace(uint64_t& old, uint64_t value) {
+    return value_.compare_exchange_weak(old, value, std::memory_order_acq_rel);
   }
   // Begins anew. Nobody may be waiting.
   void reset() { value_.store(0, std::memory_order_relaxed); }
@@ -82,6 +81,11 @@ class alignas(kCacheLine) WaitWord {
   }
 
  private:
+  void wake_sleepers() {
+    if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
+    { const std::lock_guard lock(mutex_); }  // a sleeper that has looked at the number is asleep by now
+    wake_.notify_all();
+  }
   // By difference, so that it goes on working when the numbers wrap around after some months of short runs.
   static bool has_reached(uint64_t value, uint64_t target) {
     return static_cast<int64_t>(value - target) >= 0;

@@ -102,8 +102,10 @@ class PreparedAmxConv final : public PreparedLayer {
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
     const bool rows = by_rows(worker.count);
-    const Worker::Range own_rows = rows ? worker.slice(batch * y.output) : Worker::Range{0, batch * y.output};
-    const Worker::Range panels = rows ? Worker::Range{0, panel_count()} : worker.slice(panel_count());
+    const Worker::Range own_rows =
+        rows ? worker.slice(batch * y.output, 1, strip_rows_) : Worker::Range{0, batch * y.output};
+    const Worker::Range panels = rows ? Worker::Range{0, panel_count()}
+                                      : worker.slice(panel_count(), 1, Worker::kUncut);  // copies all rows
     if (own_rows.begin >= own_rows.end || panels.begin >= panels.end) return;
     std::byte* own = args.scratch + worker.index * member_bytes_;
     table->begin(steps.step);

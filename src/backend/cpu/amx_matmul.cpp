@@ -80,8 +80,10 @@ bool PreparedAmxMatMul::by_rows(int members) const {
 
 void PreparedAmxMatMul::run(const LayerArgs& args, const Worker& worker) const {
   Worker::Range own_groups{0, groups()}, panels{0, panel_count()};
-  (by_rows(worker.count) ? own_groups : panels) =
-      worker.slice(by_rows(worker.count) ? groups() : panel_count());
+  if (by_rows(worker.count))
+    own_groups = worker.slice(groups(), 1, block_groups_);  // a portion reads all weights
+  else
+    panels = worker.slice(panel_count(), 1, copies() ? Worker::kUncut : 1);
   if (own_groups.begin >= own_groups.end || panels.begin >= panels.end) return;
   std::byte* own = args.scratch + worker.index * member_bytes_;
   table->begin(step_);

@@ -6,7 +6,7 @@
 //
 // Members of the team share the output rows: neighbours expand the rows twice that both their windows want. Where there are
 // few rows and many channels (7x7 pixels, 960 channels) that would be half of the rows, and each member would read all
-// weights; there members share the channels instead, and the projection's sums are added up at the end.
+// weights; there members share the channels instead, each adds to projection's sums of its own, and these are added up at the end.
 #include "backend/cpu/depthwise_strips.h"
 
 #include <algorithm>
@@ -66,10 +66,9 @@ int PreparedStrips::members(int available) const {
   return by_channels && projects && wanted > 1 ? available : wanted;
 }
 
-PreparedStrips::Piece PreparedStrips::piece(const LayerArgs& args, int share) const {
-  const Worker::Range own = Worker{share, shares_}.slice(chunks());
-  std::byte* memory = args.scratch + share * member_bytes_;
-  return {.chunks = {own.begin, own.end},
+PreparedStrips::Piece PreparedStrips::piece(const LayerArgs& args, int member) const {
+  std::byte* memory = args.scratch + member * member_bytes_;
+  return {.chunks = {0, chunks()},
           .ring = reinterpret_cast<float*>(memory + sums_bytes_),
           .strip = memory + sums_bytes_ + ring_bytes_,
           .sums = adds_up() ? reinterpret_cast<float*>(memory) : nullptr,
@@ -77,23 +76,29 @@ PreparedStrips::Piece PreparedStrips::piece(const LayerArgs& args, int share) co
 }
 
 void PreparedStrips::run(const LayerArgs& args, const Worker& worker) const {
-  if (shares_ > 1) {
-    for (int share = worker.index; share < shares_; share += worker.count)
-      for (int64_t image = 0; image < batch; ++image) run_rows(args, piece(args, share), image, 0, y.output);
-    if (!projects) return;
-    if (worker.count > 1) worker.barrier();
+  Piece own = piece(args, worker.index);
+  if (adds_up()) {
+    std::memset(own.sums, 0, static_cast<size_t>(sums_bytes_));
+    worker
+        .barrier();  // whoever takes something from a member that is not there yet: its sums are added up, too
+    worker.share(shares_, [&](const Worker& part) { run_channels(args, own, part); });
     return add_up(args, worker);
   }
-  Piece own = piece(args, 0);
-  own.ring += worker.index * member_bytes_ / 4;
-  own.strip += worker.index * member_bytes_;
-  own.groups += worker.index * member_bytes_;
-  const Worker::Range rows = worker.slice(batch * y.output);
+  if (shares_ > 1 && worker.count > 1) return run_channels(args, own, worker);
+  if (shares_ > 1) return worker.share(shares_, [&](const Worker& part) { run_channels(args, own, part); });
+  const Worker::Range rows = worker.slice(batch * y.output, 1, (kLeastPixels + x.output - 1) / x.output);
   for (int64_t i = rows.begin, n = 0; i < rows.end; i += n) {
     const int64_t row = i % y.output;
     n = std::min(rows.end - i, y.output - row);
-    run_rows(args, own, i / y.output, row, row + n);
+    run_rows(args, own, i / y.output, row, row + n, worker.follows && i == rows.begin);
   }
+}
+
+void PreparedStrips::run_channels(const LayerArgs& args, Piece& own, const Worker& worker) const {
+  const Worker::Range part = worker.slice(chunks(), 1, kLeastChunks);
+  own.chunks = {part.begin, part.end};
+  for (int64_t image = 0; image < batch && part.begin < part.end; ++image)
+    run_rows(args, own, image, 0, y.output, false);
 }
 
 // The input rows inside the data that the windows of output rows [begin, end) want.
@@ -105,11 +110,12 @@ PreparedStrips::Range PreparedStrips::input_rows(int64_t begin, int64_t end) con
 }
 
 void PreparedStrips::run_rows(const LayerArgs& args, const Piece& p, int64_t image, int64_t begin,
-                              int64_t end) const {
+                              int64_t end, bool follows) const {
   // The window leaves lanes beyond the channels alone; the projection multiplies them by zero.
   if (projects && !expands && channels % (chunk() / 2) != 0)
     std::memset(p.strip, 0, static_cast<size_t>(strip_bytes(strip_rows_)));
-  int64_t ready = 0;  // rows before it are in the ring, or not wanted any more
+  // Rows before it are in the ring, or not wanted any more.
+  int64_t ready = follows && begin > 0 ? input_rows(begin - 1, begin).end : 0;
   for (int64_t row = begin; row < end; row += strip_rows_) {
     const int64_t count = std::min(strip_rows_, end - row);
     const Range wanted = input_rows(row, row + count);
@@ -198,16 +204,20 @@ void PreparedStrips::depthwise(const LayerArgs& args, const Piece& p, int64_t im
   }
 }
 
+// What the projection adds: to sums what they are so far.
+const std::byte* PreparedStrips::operand_of_projection(const LayerArgs& args, const Piece& p) const {
+  if (p.sums) return reinterpret_cast<const std::byte*>(p.sums);
+  return tail.operand >= 0 ? static_cast<const std::byte*>(args.inputs[static_cast<size_t>(tail.operand)])
+                           : nullptr;
+}
+
 void PreparedStrips::project(const LayerArgs& args, const Piece& p, int64_t image, int64_t row,
                              int64_t count) const {
   const MatMulTileTable& table = tile_matmul_table(type);
   const int64_t pixels = count * x.output, tiles = (pixels + table.tile_rows - 1) / table.tile_rows;
   const int64_t all = round_up(channels, chunk() / 2), first = p.chunks.begin * chunk();
   const int64_t at = (image * y.output + row) * x.output * out_channels;
-  const std::byte* operand =
-      tail.operand >= 0 && !p.sums
-          ? static_cast<const std::byte*>(args.inputs[static_cast<size_t>(tail.operand)])
-          : nullptr;
+  const std::byte* operand = operand_of_projection(args, p);
   MatMulTile t;
   t.steps = dtype_bytes(type, std::min(all, p.chunks.end * chunk()) - first) / 4;
   t.a_stride = dtype_bytes(type, stride_) / 4;
@@ -228,7 +238,7 @@ void PreparedStrips::project(const LayerArgs& args, const Piece& p, int64_t imag
       t.rows = pixels * (i + 1) / tiles - r;
       t.ahead = more ? t.b + panel_bytes + i * share : t.b;
       t.a = p.strip + r * t.a_stride * 4;
-      t.operand = operand ? operand + dtype_bytes(type, to) : nullptr;
+      t.operand = operand ? operand + dtype_bytes(p.sums ? DType::Float32 : type, to) : nullptr;
       t.out = p.sums ? reinterpret_cast<std::byte*>(p.sums + to)
                      : static_cast<std::byte*>(args.outputs[0]) + dtype_bytes(type, to);
       table.run(t);
@@ -241,8 +251,8 @@ void PreparedStrips::add_up(const LayerArgs& args, const Worker& worker) const {
   const int64_t pixels = part.end - part.begin, begin = part.begin * out_channels;
   if (pixels == 0) return;
   float* sum = piece(args, 0).sums + begin;
-  for (int share = 1; share < shares_; ++share) {
-    const float* other = piece(args, share).sums + begin;
+  for (int member = 1; member < worker.count; ++member) {
+    const float* other = piece(args, member).sums + begin;
     for (int64_t k = 0; k < pixels * out_channels; ++k) sum[k] += other[k];
   }
   for (int64_t p = 0; p < pixels; ++p)

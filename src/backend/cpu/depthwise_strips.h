@@ -23,6 +23,10 @@ class PreparedStrips final : public PreparedLayer {
  public:
   static constexpr int64_t kMostRows = 16;  // of a window
   static constexpr int64_t kThinBytes = 32 << 10;
+  // Of a portion: the products want some rows of a tile, and read all weights for them.
+  static constexpr int64_t kLeastPixels = 28;
+  static constexpr int64_t kLeastChunks =
+      2;  // where channels are shared: each portion reads and writes all sums
 
   int64_t batch = 1, in_channels = 1, channels = 1, out_channels = 1;
   WindowAxis y, x;
@@ -59,7 +63,7 @@ class PreparedStrips final : public PreparedLayer {
     Range chunks;
     float* ring = nullptr;        // [chunk][row][column][channel] of expanded rows
     std::byte* strip = nullptr;   // [pixel][channel]: what the projection reads
-    float* sums = nullptr;        // its part of the projection's sums, when channels are shared
+    float* sums = nullptr;        // the projection of what it has done, when channels are shared
     std::byte* groups = nullptr;  // AMX: addresses of groups of rows, then copied rows
   };
 
@@ -70,10 +74,14 @@ class PreparedStrips final : public PreparedLayer {
   int64_t rows_for(int64_t strip) const;
   int64_t ring_bytes(int64_t strip) const;
   int64_t strip_bytes(int64_t strip) const;
-  Piece piece(const LayerArgs& args, int share) const;
+  Piece piece(const LayerArgs& args, int member) const;  // all chunks, and the member's memory
 
+  void run_channels(const LayerArgs& args, Piece& own, const Worker& worker) const;
+  const std::byte* operand_of_projection(const LayerArgs& args, const Piece& p) const;
   Range input_rows(int64_t begin, int64_t end) const;
-  void run_rows(const LayerArgs& args, const Piece& p, int64_t image, int64_t begin, int64_t end) const;
+  // `follows`: the ring holds what the rows before `begin` wanted.
+  void run_rows(const LayerArgs& args, const Piece& p, int64_t image, int64_t begin, int64_t end,
+                bool follows) const;
   void expand(const LayerArgs& args, const Piece& p, int64_t image, int64_t c, const Range& rows) const;
   void depthwise(const LayerArgs& args, const Piece& p, int64_t image, int64_t c, int64_t row,
                  int64_t count) const;

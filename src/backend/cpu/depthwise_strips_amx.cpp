@@ -108,9 +108,8 @@ void PreparedStrips::project_amx(const LayerArgs& args, const Piece& p, int64_t 
     product.columns = end - column;
     product.b = weights.project + 2 * (all * column + first * (column < wide ? kPanel : kPanel / 2));
     product.bias = p.sums ? nullptr : weights.project_bias + column;
-    if (tail.operand >= 0 && !p.sums)
-      product.operand = static_cast<const std::byte*>(args.inputs[static_cast<size_t>(tail.operand)]) +
-                        dtype_bytes(type, to);
+    if (const std::byte* operand = operand_of_projection(args, p))
+      product.operand = operand + dtype_bytes(p.sums ? DType::Float32 : type, to);
     product.out = p.sums ? reinterpret_cast<std::byte*>(p.sums + to)
                          : static_cast<std::byte*>(args.outputs[0]) + dtype_bytes(type, to);
     amx->run(product);

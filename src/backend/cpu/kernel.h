@@ -44,16 +44,25 @@ class PreparedLayer {
  public:
   virtual ~PreparedLayer() = default;
   virtual size_t scratch_bytes() const { return 0; }
-  // How many pieces the work has, at most `available`. run() is called with Worker{piece, n} for each, by whichever thread; no
+  // How many pieces the work has, at most `available`. run() is called for each, by whichever thread, and in portions where there
+  // is a piece for each thread (Worker::slice() gives a portion's range; memory of its own a thread finds by its index). No
   // barrier is needed between layers of one piece.
   virtual int members(int available) const { return available; }
-  // Whether run() calls barrier() when it works in `count` pieces: then all threads must be there at the same time, and
-  // `count` must be all that are available.
+  // Whether run() calls barrier() or share() when it works in `count` pieces: then all threads must be there at the same time,
+  // `count` must be all that are available, and each calls run() once.
   virtual bool meets(int /*count*/) const { return false; }
   virtual void run(const LayerArgs& args, const Worker& worker) const = 0;
   // After a run of a layer with data-dependent outputs: the values of its new symbols. Called by member 0.
   virtual void resolve(const LayerArgs&, SymbolValues&) const {}
 };
+
+// The whole team runs a layer that has a piece for each of its members, and has done so when this returns.
+inline void run_pieces(const PreparedLayer& layer, const LayerArgs& args, const Worker& team) {
+  if (team.count == 1 || !layer.meets(team.count))
+    return team.share(team.count, [&](const Worker& worker) { layer.run(args, worker); });
+  layer.run(args, team);
+  team.barrier();
+}
 
 struct ShapeContext {
   const SymbolValues& symbols;

@@ -11,6 +11,7 @@
 
 #include "backend/cpu/amx_emulation.h"
 #include "backend/cpu/machine.h"
+#include "backend/cpu/tactic_check.h"
 
 namespace lathe::cpu {
 namespace {
@@ -87,11 +88,18 @@ int check_layer(const TacticFamily& family, const LayerCase& layer) {
         LayerBuffers buffers = make_buffers(p, tactic);
         const Placed placed(buffers, prepared->scratch_bytes(), place);
         const LayerArgs args = placed.args();
+        const int members = prepared->members(threads);
         pools[static_cast<size_t>(threads) - 1]->run(
-            prepared->members(threads), [&](const Worker& worker) { prepared->run(args, worker); });
+            members, [&](const Worker& worker) { run_pieces(*prepared, args, worker); });
         placed.read_results(buffers);
-        expect_results(layer, p, tactic, buffers,
-                       describe(tactic, isa, threads) + (place == kApart ? "" : " in place"));
+        const std::string name = describe(tactic, isa, threads) + (place == kApart ? "" : " in place");
+        expect_results(layer, p, tactic, buffers, name);
+        if (members == 1 || prepared->meets(members)) continue;
+        LayerBuffers again = make_buffers(p, tactic);
+        const Placed other(again, prepared->scratch_bytes(), place);
+        run_alone_in_team(*prepared, other.args(), members);
+        other.read_results(again);
+        expect_results(layer, p, tactic, again, name + " by one of them");
       }
       ++runs;
     }
@@ -127,10 +135,8 @@ std::vector<std::string> time_layer(const TacticFamily& family, const LayerCase&
     pool.run(prepared->members(threads), [&](const Worker& worker) {
       for (int i = 0; i < 5 || (worker.count == 1 && Clock::now() < until) || (worker.count > 1 && i < 50);
            ++i) {
-        worker.barrier();
         const auto start = Clock::now();
-        prepared->run(args, worker);
-        worker.barrier();
+        run_pieces(*prepared, args, worker);
         if (worker.index == 0)
           best = std::min(best, std::chrono::duration<double, std::micro>(Clock::now() - start).count());
       }

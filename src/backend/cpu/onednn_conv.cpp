@@ -40,22 +40,21 @@ class PreparedConv final : public PreparedLayer {
     int64_t offset = 0, count = 0;  // elements of the result that the own epilogue goes over
     bool fused = true;
   };
-  size_t scratch_bytes() const override { return scratch_each * members_tasks.size(); }
-  int members(int available) const override {
-    return std::min(available, static_cast<int>(members_tasks.size()));
-  }
+  size_t scratch_bytes() const override { return scratch_each * static_cast<size_t>(members(threads)); }
+  int members(int available) const override { return std::min(available, static_cast<int>(tasks.size())); }
   void run(const LayerArgs& args, const Worker& worker) const override {
-    for (size_t i = static_cast<size_t>(worker.index); i < members_tasks.size();
-         i += static_cast<size_t>(worker.count))
-      for (const Task& task : members_tasks[i]) {
-        task.call.run(args, args.scratch + scratch_each * i);
+    const Worker::Range own = worker.slice(static_cast<int64_t>(tasks.size()));
+    for (auto i = static_cast<size_t>(own.begin); i < static_cast<size_t>(own.end); ++i)
+      for (const Task& task : tasks[i]) {
+        task.call.run(args, args.scratch + scratch_each * static_cast<size_t>(worker.index));
         if (task.fused) continue;
         const std::byte* values = static_cast<std::byte*>(args.outputs[0]) + task.offset * element_bytes;
         epilogue->apply(args, values, 0, task.offset, 1, 0, task.count);
       }
   }
 
-  std::vector<std::vector<Task>> members_tasks;
+  std::vector<std::vector<Task>> tasks;  // a piece has one entry or more
+  int threads = 1;
   std::shared_ptr<const PreparedEpilogue> epilogue;
   std::vector<std::vector<std::byte>> own_weights;  // repacked for these shapes
   size_t scratch_each = 0;
@@ -87,11 +86,12 @@ class ConvKernel final : public LayerKernel {
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     const ConvProblem problem = ConvProblem::at(conv_, context.inputs[0], out_channels_);
     auto prepared = std::make_unique<PreparedConv>();
+    prepared->threads = context.threads;
     prepared->element_bytes = dtype_bytes(variant_.result.dtype, 1);
     if (has_epilogue_) prepared->epilogue = epilogue_.prepare(context, variant_.result.dtype);
     for (const std::vector<ConvPart>& parts : conv_parts(problem, variant_, context.threads)) {
-      const size_t index = prepared->members_tasks.size();
-      prepared->members_tasks.emplace_back();
+      const size_t index = prepared->tasks.size();
+      prepared->tasks.emplace_back();
       add_tasks(problem, parts, variant_.split == ConvSplit::Channels ? index : 0, *prepared);
     }
     return prepared;
@@ -126,7 +126,7 @@ class ConvKernel final : public LayerKernel {
     }
   }
 
-  // The parts of one member. They have the same shape (images one by one), so one primitive serves all.
+  // Parts that are done one after the other. They have the same shape (images one by one), so one primitive serves all.
   void add_tasks(const ConvProblem& problem, const std::vector<ConvPart>& parts, size_t weights_index,
                  PreparedConv& prepared) const {
     const PackedWeights& packed = weights_[weights_index];
@@ -155,7 +155,7 @@ class ConvKernel final : public LayerKernel {
       task.count = static_cast<int64_t>(result.desc.get_size()) / prepared.element_bytes;
       prepared.scratch_each =
           std::max(prepared.scratch_each, (plan->desc.scratchpad_desc().get_size() + 63) / 64 * 64);
-      prepared.members_tasks.back().push_back(std::move(task));
+      prepared.tasks.back().push_back(std::move(task));
     }
   }
 

@@ -38,8 +38,8 @@ class PreparedMatMul final : public PreparedLayer {
   int members(int available) const override { return std::min(available, team); }
 
   void run(const LayerArgs& args, const Worker& worker) const override {
-    for (size_t i = static_cast<size_t>(worker.index); i < parts.size();
-         i += static_cast<size_t>(worker.count)) {
+    const Worker::Range own = worker.slice(static_cast<int64_t>(parts.size()));
+    for (auto i = static_cast<size_t>(own.begin); i < static_cast<size_t>(own.end); ++i) {
       const Part& part = parts[i];
       std::byte* scratch = args.scratch + scratch_each * static_cast<size_t>(worker.index);
       if (part.in_scratch) {

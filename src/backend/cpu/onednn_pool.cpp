@@ -83,14 +83,12 @@ class PreparedPool final : public PreparedLayer {
     OnednnCall call;
     int64_t offset = 0, count = 0;  // elements of the result
   };
-  size_t scratch_bytes() const override { return scratch_each * members_tasks.size(); }
-  int members(int available) const override {
-    return std::min(available, static_cast<int>(members_tasks.size()));
-  }
+  size_t scratch_bytes() const override { return scratch_each * tasks.size(); }
+  int members(int available) const override { return std::min(available, static_cast<int>(tasks.size())); }
   void run(const LayerArgs& args, const Worker& worker) const override {
-    for (size_t i = static_cast<size_t>(worker.index); i < members_tasks.size();
-         i += static_cast<size_t>(worker.count))
-      for (const Task& task : members_tasks[i]) {
+    const Worker::Range part = worker.slice(static_cast<int64_t>(tasks.size()));
+    for (auto i = static_cast<size_t>(part.begin); i < static_cast<size_t>(part.end); ++i)
+      for (const Task& task : tasks[i]) {
         task.call.run(args, args.scratch + scratch_each * i);
         if (epilogue == nullptr) continue;
         const std::byte* values = static_cast<std::byte*>(args.outputs[0]) + task.offset * element_bytes;
@@ -98,7 +96,7 @@ class PreparedPool final : public PreparedLayer {
       }
   }
 
-  std::vector<std::vector<Task>> members_tasks;
+  std::vector<std::vector<Task>> tasks;
   std::shared_ptr<const PreparedEpilogue> epilogue;
   size_t scratch_each = 0;
   int64_t element_bytes = 4;
@@ -122,7 +120,7 @@ class PoolKernel final : public LayerKernel {
       const auto plan = plan_pool(pool_, problem, variant_, parts[0]);
       check(plan.has_value(), "oneDNN has no implementation at these shapes");
       const dnnl::pooling_forward primitive(*plan);
-      prepared->members_tasks.emplace_back();
+      prepared->tasks.emplace_back();
       for (const ConvPart& part : parts) {
         const ResultPart result = result_part(problem, variant_, part);
         PreparedPool::Task task{.call = OnednnCall(primitive)};
@@ -131,7 +129,7 @@ class PoolKernel final : public LayerKernel {
         task.call.add_scratch(DNNL_ARG_SCRATCHPAD, plan->scratchpad_desc());
         task.offset = result.offset_bytes / prepared->element_bytes;
         task.count = static_cast<int64_t>(result.desc.get_size()) / prepared->element_bytes;
-        prepared->members_tasks.back().push_back(std::move(task));
+        prepared->tasks.back().push_back(std::move(task));
       }
       prepared->scratch_each =
           std::max(prepared->scratch_each, (plan->scratchpad_desc().get_size() + 63) / 64 * 64);

@@ -167,9 +167,9 @@ class PreparedReorder final : public PreparedLayer {
     const Layout layout = layout_of(extents, kLinear);
     const Extents folded = {layout.batch, layout.channels, layout.spatial};
     const dnnl::memory::desc in = onednn_desc(from, folded), out = onednn_desc(to, folded);
-    // Enough work for each member to be worth a meeting.
-    const int64_t parts =
-        std::clamp<int64_t>(element_count(extents) / 8192, 1, std::min<int64_t>(threads, layout.spatial));
+    // Enough work for each member to be worth a meeting, and in portions that are worth a call.
+    const int64_t worth = std::clamp<int64_t>(element_count(extents) / 8192, 1, layout.spatial);
+    const int64_t parts = worth <= threads ? worth : std::min<int64_t>(worth / threads, 4) * threads;
     for (int64_t i = 0; i < parts; ++i) {
       const int64_t begin = layout.spatial * i / parts, end = layout.spatial * (i + 1) / parts;
       const dnnl::memory::dims dims = {layout.batch, layout.channels, end - begin}, start = {0, 0, begin};
@@ -189,8 +189,8 @@ class PreparedReorder final : public PreparedLayer {
   size_t scratch_bytes() const override { return scratch_ * calls_.size(); }
   int members(int available) const override { return std::min(available, static_cast<int>(calls_.size())); }
   void run(const LayerArgs& args, const Worker& worker) const override {
-    for (size_t i = static_cast<size_t>(worker.index); i < calls_.size();
-         i += static_cast<size_t>(worker.count))
+    const Worker::Range part = worker.slice(static_cast<int64_t>(calls_.size()));
+    for (auto i = static_cast<size_t>(part.begin); i < static_cast<size_t>(part.end); ++i)
       calls_[i].run(args, args.scratch + scratch_ * i);
   }
 

@@ -133,12 +133,13 @@ void ShapePlan::find_groups() {
 
 void ShapePlan::run_step(size_t index, const Worker& worker, std::byte* scratch) const {
   const Step& step = steps_[index];
-  if (step.prepared == nullptr || worker.index >= step.members) return;
-  const int count = std::min(step.members, worker.count);
+  if (step.prepared == nullptr || worker.piece >= step.members) return;
+  // Fewer pieces than the team has members: each is done in one go, in a place of scratch that is the piece's.
+  const bool all = step.members >= worker.count;
+  if (!all && worker.portion > 0) return;
   const LayerArgs operands = args(index, scratch);
   try {
-    step.prepared->run(operands,
-                       Worker{worker.index, count, count == worker.count ? worker.barrier_ : nullptr});
+    step.prepared->run(operands, all ? worker : Worker{worker.piece, step.members});
   } catch (Error& error) {
     error.add_context(
         fmt::format("in layer '{}'", program_.graph().node(program_.layers()[first_ + index].node).name));
@@ -147,16 +148,18 @@ void ShapePlan::run_step(size_t index, const Worker& worker, std::byte* scratch)
 }
 
 void ShapePlan::walk(const Worker& worker, std::byte* scratch) const {
-  for (const StepGroup& group : groups_) {
-    if (group.meets && worker.count > 1) {
-      run_step(group.begin, worker, scratch);
-      worker.barrier();
-      continue;
-    }
-    worker.share(std::min(group.pieces, worker.count), [&](int piece) {
-      for (size_t i = group.begin; i < group.end; ++i) run_step(i, Worker{piece, worker.count}, scratch);
-    });
+  for (const StepGroup& group : groups_) run_group(group, worker, scratch);
+}
+
+void ShapePlan::run_group(const StepGroup& group, const Worker& worker, std::byte* scratch) const {
+  if (group.meets && worker.count > 1) {
+    run_step(group.begin, worker, scratch);
+    worker.barrier();
+    return;
   }
+  worker.share(std::min(group.pieces, worker.count), [&](const Worker& part) {
+    for (size_t i = group.begin; i < group.end; ++i) run_step(i, part, scratch);
+  });
 }
 
 void ShapePlan::walk_timed(const Worker& worker, std::byte* scratch, std::span<double> time_ms) const {
@@ -165,10 +168,9 @@ void ShapePlan::walk_timed(const Worker& worker, std::byte* scratch, std::span<d
       if (worker.index == 0) time_ms[i] = 0;
       continue;
     }
-    worker.barrier();
-    const double start = worker.index == 0 ? now_ms() : 0;
-    run_step(i, worker, scratch);
-    worker.barrier();
+    const double start = worker.index == 0 ? now_ms() : 0;  // all have done the layer before
+    const int members = steps_[i].members;
+    run_group({i, i + 1, members, steps_[i].prepared->meets(members)}, worker, scratch);
     if (worker.index == 0) time_ms[i] = now_ms() - start;
   }
 }

@@ -49,6 +49,7 @@ class ShapePlan {
 
  private:
   void prepare_step(size_t index);
+  void run_group(const StepGroup& group, const Worker& worker, std::byte* scratch) const;
   void find_groups();
 
   const CpuProgram& program_;

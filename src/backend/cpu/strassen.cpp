@@ -79,9 +79,9 @@ class PreparedStrassen final : public PreparedLayer {
   void run(const LayerArgs& args, const Worker& worker) const override {
     Worker::Range rows{0, m}, groups{0, group_count()};
     if (by_rows(worker.count))
-      rows = worker.slice(m, 2);
+      rows = worker.slice(m, 2, Worker::kUncut);  // forms sums of all weights
     else
-      groups = worker.slice(group_count());
+      groups = worker.slice(group_count(), 1, Worker::kUncut);  // or of all rows
     if (rows.begin >= rows.end || groups.begin >= groups.end) return;
     Part part{args, rows, groups};
     const int64_t all = tiles(part.rows_count()), most = most_block_tiles(), blocks = (all + most - 1) / most;

@@ -152,12 +152,26 @@ class Checker {
       if (layer().outputs[i] != kNoValue) outputs[i] = buffer(tactic.outputs.at(i), context.outputs[i]);
     HostBuffer scratch(prepared.scratch_bytes());
     const int members = std::clamp(prepared.members(check_.threads), 1, check_.threads);
+    const LayerArgs args{inputs, outputs, scratch.begin()};
     // Twice: state left in a prepared layer must not change the second result.
     for (int repeat = 0; repeat < 2; ++repeat)
       pool_.run(members, [&](const Worker& worker) {
         const SingleThreadedOneDnn single;
-        prepared.run({inputs, outputs, scratch.begin()}, worker);
+        run_pieces(prepared, args, worker);
       });
+    expect_outputs(tactic, context, outputs, bf16, name);
+    if (members == 1 || prepared.meets(members)) return;
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (outputs[i] != nullptr)
+        std::memset(outputs[i], 0xff,
+                    static_cast<size_t>(storage_bytes(tactic.outputs[i].dtype, context.outputs[i],
+                                                      tactic.outputs[i].format)));
+    run_alone_in_team(prepared, args, members);
+    expect_outputs(tactic, context, outputs, bf16, name + " by one of the team");
+  }
+
+  void expect_outputs(const Tactic& tactic, const ShapeContext& context, const std::vector<void*>& outputs,
+                      bool bf16, const std::string& name) {
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i] == nullptr) continue;
       bf16 = bf16 || tactic.outputs[i].dtype == DType::BFloat16;
@@ -200,6 +214,18 @@ class Checker {
 };
 
 }  // namespace
+
+void run_alone_in_team(const PreparedLayer& layer, const LayerArgs& args, int members) {
+  Worker worker{.index = members - 1, .count = members};
+  for (int piece = 0; piece < members; ++piece)
+    for (int i = 0; i < Worker::kPortions; ++i) {
+      const bool own = piece == worker.index;
+      worker.piece = piece;
+      worker.portion = own ? i : Worker::kPortions - 1 - i;
+      worker.follows = own && i > 0;
+      layer.run(args, worker);
+    }
+}
 
 TacticCheckResult check_tactics(const Graph& graph, NodeId node, const TacticCheck& check) {
   return Checker(graph, node, check).run();

@@ -74,6 +74,8 @@ class PreparedTileMatMul final : public PreparedLayer {
       chunks_ = (row_bytes() + kChunkBytes - 1) / kChunkBytes;
     const int64_t fit = block_bytes * chunks_ / std::max<int64_t>(row_bytes(), 1) / tile * tile;
     block_rows_ = rows_first_ ? tile : std::max(tile, fit);
+    // Each portion reads all weights, from L2 if they stay there.
+    rows_of_portion_ = weight_bytes() <= machine.l2_bytes / 2 ? 2 * tile : std::max(tile, fit);
     const int64_t rows = std::min(m, block_rows_);
     if (!source.dense() || (m > 4 && collide(machine)))
       copied_stride_ = row_bytes() % 1024 == 0 ? row_bytes() + 64 : row_bytes();
@@ -94,7 +96,10 @@ class PreparedTileMatMul final : public PreparedLayer {
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
     Worker::Range rows{0, m}, panels{0, panel_count()};
-    (by_rows(worker.count) ? rows : panels) = worker.slice(by_rows(worker.count) ? m : panel_count());
+    if (by_rows(worker.count))
+      rows = worker.slice(m, 1, rows_of_portion_);
+    else
+      panels = worker.slice(panel_count(), 1, copied_stride_ > 0 ? Worker::kUncut : 1);
     if (rows.begin >= rows.end || panels.begin >= panels.end) return;
     std::byte* own = args.scratch + worker.index * member_bytes_;
     if (rows_first_) return run_rows_first(args, rows, panels, own);
@@ -254,7 +259,7 @@ class PreparedTileMatMul final : public PreparedLayer {
 
   // One tile of rows takes all panels, then the next tile; otherwise a block of rows takes one panel after the other.
   bool rows_first_ = false;
-  int64_t block_rows_ = 14;
+  int64_t block_rows_ = 14, rows_of_portion_ = 14;
   int64_t chunks_ = 1;         // of k, that a block takes one after the other
   int64_t group_panels_ = 1;   // whose sums wait for the next chunk
   int64_t copied_stride_ = 0;  // of rows that are copied together; 0: they are not

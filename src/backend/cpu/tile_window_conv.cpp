@@ -63,7 +63,10 @@ class PreparedTileWindow final : public PreparedLayer {
   int members(int available) const override { return members_for(flops() / 90, available); }
   void run(const LayerArgs& args, const Worker& worker) const override {
     Worker::Range rows{0, m_}, columns{0, panels()};
-    (by_rows(worker.count) ? rows : columns) = worker.slice(by_rows(worker.count) ? m_ : panels());
+    if (by_rows(worker.count))
+      rows = worker.slice(m_, 1, block_rows_);
+    else
+      columns = worker.slice(panels(), 1, Worker::kUncut);  // copies all rows
     if (rows.begin >= rows.end || columns.begin >= columns.end) return;
     auto* own = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats_;
     const int64_t count = rows.end - rows.begin, blocks = (count + block_rows_ - 1) / block_rows_;

@@ -88,6 +88,10 @@ ShapeContext context_at(const LayerQuery& query, const SymbolValues& symbols, co
           .threads = machine.threads};
 }
 
+int64_t now_ns() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 class CpuTimedLayer final : public TimedLayer {
  public:
   CpuTimedLayer(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
@@ -113,6 +117,7 @@ class CpuTimedLayer final : public TimedLayer {
   double run_ms() override {
     if (prepared_ == nullptr) return 0;
     double time_ms = 0;
+    std::atomic<int64_t> begin{0};
     pool_->run(members_, [&](const Worker& worker) {
       const SingleThreadedOneDnn single;
       if (flushes_weights_) flush_weights(worker);
@@ -120,11 +125,11 @@ class CpuTimedLayer final : public TimedLayer {
       sweep(worker.index);
       for (const Operand& operand : operands_) own(operand, worker);
       worker.barrier();
-      const auto start = std::chrono::steady_clock::now();
-      prepared_->run({inputs_, outputs_, scratch_.begin()}, worker);
-      worker.barrier();
-      if (worker.index == 0)
-        time_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+      // The first one's clock: a member that loses its CPU here finds its work done by others.
+      int64_t unset = 0;
+      begin.compare_exchange_strong(unset, now_ns());
+      run_pieces(*prepared_, {inputs_, outputs_, scratch_.begin()}, worker);
+      if (worker.index == 0) time_ms = static_cast<double>(now_ns() - begin) * 1e-6;
     });
     return time_ms;
   }

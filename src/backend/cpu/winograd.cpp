@@ -75,7 +75,7 @@ class PreparedWinograd final : public PreparedLayer {
     auto* scratch = reinterpret_cast<float*>(args.scratch);
     if (shared(worker.count)) return run_shared(args, scratch, worker);
     scratch += worker.index * tile_floats() * block_tiles();
-    const Worker::Range part = worker.slice(tiles());
+    const Worker::Range part = worker.slice(tiles(), 1, block_tiles() / 2);
     const int64_t count = part.end - part.begin, blocks = (count + block_tiles() - 1) / block_tiles();
     for (int64_t b = 0; b < blocks; ++b) {
       const Block block{part.begin + count * b / blocks, part.begin + count * (b + 1) / blocks, scratch,
