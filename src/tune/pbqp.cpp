@@ -2,6 +2,7 @@
 #include "tune/pbqp.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <set>
@@ -195,7 +196,9 @@ std::vector<size_t> Pbqp::solve() const {
     changed = false;
     for (size_t n = 0; n < costs_.size(); ++n)
       for (size_t i = 0; i < states(n); ++i)
-        if (cost(n, i) < cost(n, choice[n]) * (1 - 1e-12)) choice[n] = i, changed = true;
+        // By more than rounding; costs may be negative.
+        if (const double now = cost(n, choice[n]); cost(n, i) < now - 1e-12 * std::abs(now))
+          choice[n] = i, changed = true;
   }
   return choice;
 }

@@ -87,6 +87,13 @@ TEST(Pbqp, ParallelEdgesAddUpAndTiesGoToTheFirst) {
   EXPECT_EQ(ties.solve(), (std::vector<size_t>{0}));
 }
 
+TEST(Pbqp, CostsMayBeNegative) {
+  Pbqp problem;
+  const size_t a = problem.add_node({-1, -3}), b = problem.add_node({2, 1});
+  problem.add_edge(a, b, {0, 0, 0, 1});
+  EXPECT_EQ(problem.total(problem.solve()), -1);
+}
+
 TEST(Pbqp, RefusesNonsense) {
   Pbqp problem;
   EXPECT_THROW(problem.add_node({}), Error);
