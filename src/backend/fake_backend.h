@@ -31,15 +31,16 @@ class FakeBackend final : public Backend {
   }
 
   std::map<std::string, double, std::less<>> times_ms = {
-      {"fake_linear", 1.0}, {"fake_fast", 0.4},     {"fake_copy", 0.05}, {"fake_winograd", 0.2},
-      {"fake_move", 0.5},   {"fake_reference", 50}, {"fake_low", 0.1},   {"fake_low_sums", 0.2},
-      {"fake_block", 0.1}};
+      {"fake_linear", 1.0},   {"fake_fast", 0.4},     {"fake_copy", 0.05},
+      {"fake_winograd", 0.2}, {"fake_move", 0.5},     {"fake_reference", 50},
+      {"fake_low", 0.1},      {"fake_low_sums", 0.2}, {"fake_block", 0.1}};
   bool fast_tactics = true;
   std::map<std::string, int64_t, std::less<>> scratch;  // bytes by tactic
   double prepare_seconds = 0;  // what preparing a tactic for timing takes, to reach the end of a budget
   TuningTraits traits;
   bool throws_when_timed = false;  // as an operator does whose indices random data cannot give
   mutable int timings = 0;         // calls of prepare_timing
+  int slow_from = 1 << 30;         // after so many of them the device is half as fast
   mutable int packed_blocks = 0;   // blocks that compile() had to pack
 
   const Target& target() const override { return target_; }
@@ -47,7 +48,7 @@ class FakeBackend final : public Backend {
   std::unique_ptr<TimedLayer> prepare_timing(const LayerQuery&, const Tactic& tactic) const override {
     ++timings;
     std::this_thread::sleep_for(std::chrono::duration<double>(prepare_seconds));
-    return std::make_unique<Timed>(times_ms.find(tactic.name)->second, throws_when_timed);
+    return std::make_unique<Timed>(*this, times_ms.find(tactic.name)->second);
   }
   TuningTraits tuning_traits() const override { return traits; }
   int64_t scratch_bytes(const LayerQuery&, const Tactic& tactic) const override {
@@ -78,13 +79,13 @@ class FakeBackend final : public Backend {
 
  private:
   struct Timed final : TimedLayer {
-    Timed(double ms, bool throws) : ms(ms), throws(throws) {}
+    Timed(const FakeBackend& backend, double ms) : backend(backend), ms(ms) {}
     double run_ms() override {
-      if (throws) throw_input_error("an index is out of range");
-      return ms;
+      if (backend.throws_when_timed) throw_input_error("an index is out of range");
+      return backend.timings < backend.slow_from ? ms : 2 * ms;
     }
+    const FakeBackend& backend;
     double ms;
-    bool throws;
   };
   struct FakeStream final : Stream {
     void synchronize() override {}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rivals of one layer race in groups, since each holds rotating copies of its operands: a group stays under a memory
-// limit, and the fastest so far runs along in the next group, so that all are compared with it at the same time.
+// limit, and the fastest so far (perhaps of an earlier build) runs along in the next group. Others count by their ratio to it: cores
+// of shared machines change speed, by 1.5 to 2 times for seconds, and a figure of then says little beside one of now.
 #include "tune/measure.h"
 
 #include <algorithm>
@@ -19,6 +20,7 @@ constexpr double kGroupBytes = 96e6;
 constexpr double kAloneBytes =
     256e6;  // rivals with such weights race one by one: two at a time would need twice their memory
 constexpr size_t kLargestGroup = 8;
+constexpr double kMostDrift = 3;  // of the machine, between two groups
 constexpr const char* kNoTime = "not timed: the time budget is used up";
 
 double operand_bytes(const LayerQuery& query) {
@@ -113,6 +115,16 @@ void Measurer::look_up(const LayerQuery& query, const std::vector<Tactic>& tacti
   }
 }
 
+std::optional<size_t> Measurer::fastest_known(const std::vector<Tactic>& tactics,
+                                              const std::vector<Result>& results) {
+  std::optional<size_t> fastest;
+  for (size_t i = 0; i < tactics.size(); ++i) {
+    const bool timed = results[i].known && results[i].failure.empty() && !tactics[i].is_view;
+    if (timed && (!fastest || results[i].ms < results[*fastest].ms)) fastest = i;
+  }
+  return fastest;
+}
+
 void Measurer::measure(const LayerQuery& query, const std::vector<Tactic>& tactics, const Request& request,
                        std::vector<Result>& results) {
   const double bytes = std::max(1.0, operand_bytes(query));
@@ -123,6 +135,8 @@ void Measurer::measure(const LayerQuery& query, const std::vector<Tactic>& tacti
           ? kLargestGroup
           : std::clamp<size_t>(static_cast<size_t>(kGroupBytes / (3 * bytes)), 2, kLargestGroup);
   std::vector<Rival> rivals;
+  if (const auto leader = fastest_known(tactics, results); leader && !alone)
+    rivals.push_back({.tactic = *leader});
   size_t waiting = 0;
   auto left = static_cast<size_t>(
       std::count_if(results.begin(), results.end(), [](const Result& r) { return !r.known; }));
@@ -181,13 +195,17 @@ void Measurer::race(const LayerQuery& query, const std::vector<Tactic>& tactics,
   }
   const auto timings = time_interleaved(
       runs, {.repetitions = request.repetitions, .limit_seconds = std::max(0.0, left_of(request) * share)});
+  double drift = 1;
+  for (size_t k = 0; k < running.size(); ++k)
+    if (const Result& leader = results[running[k]->tactic]; leader.known && timings[k].score_ms > 0)
+      drift = std::clamp(leader.ms / timings[k].score_ms, 1 / kMostDrift, kMostDrift);
   const std::string layer = layer_signature(query);
   for (size_t k = 0; k < running.size(); ++k) {
     const size_t i = running[k]->tactic;
     Result& result = results[i];
     if (result.known) continue;  // the leader of the group before keeps its figure
     const double ms = running[k]->refuses ? estimated_ms(traits_, query, tactics[i], i)
-                                          : std::max(timings[k].score_ms, 1e-6);
+                                          : std::max(timings[k].score_ms * drift, 1e-6);
     result.ms = cache_.insert(cache_key(target_, layer, tactics[i]), ms,
                               tactics[i].name + " | " + layer + " | " + types_signature(tactics[i]));
     result.seconds = timings[k].seconds;

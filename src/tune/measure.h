@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #include "backend/backend.h"
@@ -46,6 +47,8 @@ class Measurer {
   void look_up(const LayerQuery& query, const std::vector<Tactic>& tactics, std::vector<Result>& results);
   void measure(const LayerQuery& query, const std::vector<Tactic>& tactics, const Request& request,
                std::vector<Result>& results);
+  static std::optional<size_t> fastest_known(const std::vector<Tactic>& tactics,
+                                             const std::vector<Result>& results);
   struct Rival {
     size_t tactic = 0;
     std::unique_ptr<TimedLayer> layer;  // once it is prepared

@@ -254,6 +254,28 @@ TEST(Tune, LeaderOfAGroupIsPreparedOnce) {
   EXPECT_EQ(backend.timings, 3 + 2);
 }
 
+// The third rival races when the machine is half as fast, and still wins, beside one that was timed before and in an earlier build.
+TEST(Tune, RivalsCountByTheirRatioToTheLeader) {
+  constexpr const char* kLarge = R"(graph "large" {
+  input %x: float32[1, 8, 800, 800]
+  %a: float32[1, 8, 800, 800] = Pointwise "a" (%x) {code=Relu}
+  output %a
+})";
+  FakeBackend backend;
+  backend.times_ms["fake_linear"] = 0.4;
+  backend.times_ms["fake_fast"] = 5;
+  backend.times_ms["fake_reference"] = 0.3;
+  backend.slow_from = 3;
+  EXPECT_EQ(layers(tune(kLarge, backend, {.level = 5})), std::vector<std::string>{"a: fake_reference"});
+
+  FakeBackend later;
+  later.times_ms = backend.times_ms;
+  TimingCache cache;
+  EXPECT_EQ(layers(tune(kLarge, later, {}, &cache)), std::vector<std::string>{"a: fake_linear"});
+  later.slow_from = 0;
+  EXPECT_EQ(layers(tune(kLarge, later, {.level = 5}, &cache)), std::vector<std::string>{"a: fake_reference"});
+}
+
 TEST(Tune, TacticsBeyondTheWorkspaceLimitAreRefused) {
   FakeBackend backend;
   backend.scratch = {{"fake_fast", 1000}, {"fake_linear", 100}};
