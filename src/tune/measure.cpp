@@ -147,13 +147,8 @@ void Measurer::measure(const LayerQuery& query, const std::vector<Tactic>& tacti
     waiting = 0;
     race(query, tactics, rivals, request, share, results);
     if (alone) return rivals.clear();
-    std::erase_if(rivals, [&](const Rival& r) { return !r.layer || !results[r.tactic].failure.empty(); });
-    const auto fastest = std::min_element(rivals.begin(), rivals.end(), [&](const Rival& x, const Rival& y) {
-      return results[x.tactic].ms < results[y.tactic].ms;
-    });
-    if (fastest == rivals.end()) return;
-    std::swap(*fastest, rivals.front());
-    rivals.resize(1);
+    const auto leader = fastest_known(tactics, results);
+    std::erase_if(rivals, [&](const Rival& r) { return r.tactic != leader; });
   };
   for (const size_t i : timing_order(tactics)) {
     if (results[i].known) continue;

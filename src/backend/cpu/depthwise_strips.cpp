@@ -79,8 +79,7 @@ void PreparedStrips::run(const LayerArgs& args, const Worker& worker) const {
   Piece own = piece(args, worker.index);
   if (adds_up()) {
     std::memset(own.sums, 0, static_cast<size_t>(sums_bytes_));
-    worker
-        .barrier();  // whoever takes something from a member that is not there yet: its sums are added up, too
+    worker.barrier();  // the sums of a member that comes late are added up, too
     worker.share(shares_, [&](const Worker& part) { run_channels(args, own, part); });
     return add_up(args, worker);
   }

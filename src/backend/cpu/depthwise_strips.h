@@ -25,8 +25,8 @@ class PreparedStrips final : public PreparedLayer {
   static constexpr int64_t kThinBytes = 32 << 10;
   // Of a portion: the products want some rows of a tile, and read all weights for them.
   static constexpr int64_t kLeastPixels = 28;
-  static constexpr int64_t kLeastChunks =
-      2;  // where channels are shared: each portion reads and writes all sums
+  // Where channels are shared: each portion reads and writes all sums.
+  static constexpr int64_t kLeastChunks = 2;
 
   int64_t batch = 1, in_channels = 1, channels = 1, out_channels = 1;
   WindowAxis y, x;

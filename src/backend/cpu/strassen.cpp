@@ -63,8 +63,7 @@ class PreparedStrassen final : public PreparedLayer {
   std::optional<TailPlan> plan;
   std::shared_ptr<const PreparedEpilogue> epilogue;  // without a plan
   Isa isa = Isa::Avx2;
-  int64_t block_tiles = kManyTiles;  // of rows, at most, whose left operands pass over all panels
-  bool keeps_ahead = false;          // what is fetched for the next panels stays in L2 until then
+  bool keeps_ahead = false;  // what is fetched for the next panels stays in L2 until then
   int threads = 1;
 
   size_t scratch_bytes() const override {
@@ -123,7 +122,7 @@ class PreparedStrassen final : public PreparedLayer {
   int64_t matrix_groups() const { return n / group_columns(); }
   int64_t group_count() const { return matrices * matrix_groups(); }
   int64_t tiles(int64_t rows) const { return (rows + 2 * tile_rows() - 1) / (2 * tile_rows()); }
-  int64_t most_block_tiles() const { return std::min(block_tiles, tiles(m)); }
+  int64_t most_block_tiles() const { return std::min(keeps_ahead ? kFewTiles : kManyTiles, tiles(m)); }
   Rows tile(const Part& part, int64_t i) const {
     const int64_t rows = part.rows_count(), all = tiles(rows), pairs = (rows + 1) / 2;
     const int64_t first = pairs * i / all * 2, end = std::min(rows, pairs * (i + 1) / all * 2);
@@ -297,7 +296,6 @@ class StrassenKernel final : public LayerKernel {
     p->plan = plan_;
     p->isa = isa_;
     p->keeps_ahead = keeps_ahead_;
-    p->block_tiles = keeps_ahead_ ? kFewTiles : kManyTiles;
     p->threads = context.threads;
     if (!plan_) p->epilogue = epilogue_.prepare(context);
     return p;
