@@ -18,10 +18,13 @@ namespace {
 constexpr size_t kGuard = 128;
 constexpr std::byte kPoison{0xcd};
 
-Tensor random_tensor(const CheckedInput& input, std::mt19937& random) {
+Tensor random_tensor(const CheckedInput& input, bool all_bits, std::mt19937& random) {
   std::vector<double> values(static_cast<size_t>(element_count(input.extents)));
   std::uniform_real_distribution<double> uniform(input.low, input.high);
-  for (double& v : values) v = bf16_to_float(float_to_bf16(static_cast<float>(uniform(random))));
+  for (double& v : values) {
+    const auto value = static_cast<float>(uniform(random));
+    v = all_bits ? value : bf16_to_float(float_to_bf16(value));
+  }
   if (!is_float(input.dtype))
     for (double& v : values) v = std::floor(v);
   return Tensor::from_doubles(input.dtype, input.extents, values);
@@ -124,7 +127,7 @@ LayerProblem make_problem(const LayerCase& layer) {
       p.inputs.emplace_back();
       return kNoValue;
     }
-    Tensor t = random_tensor(input, random);
+    Tensor t = random_tensor(input, layer.all_bits, random);
     p.inputs.push_back(t);
     const std::string name = "x" + std::to_string(p.inputs.size());
     if (input.constant) return editor.add_constant(name, t);

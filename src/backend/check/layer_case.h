@@ -35,6 +35,7 @@ struct LayerCase {
   std::vector<DType> allowed_types;
   // Allowed difference relative to the largest result, times the tactic's error factor, for FP32 results.
   double tolerance = 2e-6;
+  bool all_bits = false;  // random values use all of FP32's mantissa
   // Roundings to 16 bits between input and result, for 16-bit types.
   double rounding = 1;
   // The first dim of inputs that have the rank and batch of input 0 is a symbol: a kernel made for all batches.

@@ -21,6 +21,8 @@ namespace {
 
 constexpr int64_t kPairBytes = 24 << 10;  // of 32 rows that stay in L1
 constexpr int64_t kTileBytes = 16 * 64;
+constexpr int64_t kLeastGroups = 12;        // of a block in parts: weights, 6 bytes each, come at 10 GB/s
+constexpr int64_t kSumBytes = 512 << 10;    // of a block between two chunks
 
 }  // namespace
 
@@ -28,15 +30,20 @@ constexpr int64_t kTileBytes = 16 * 64;
 // meet out of L2 come in twice the time when a tile is 16 lines apart and not 1 KB in one piece.
 bool PreparedAmxMatMul::copies() const {
   const bool from_l2 = 2 * kGroup * row_bytes() > kPairBytes && panel_count() >= 8;
-  return !source.dense() || row_bytes() % 64 != 0 || from_l2;
+  return in_parts || !source.dense() || row_bytes() % 64 != 0 || from_l2;
 }
 
 void PreparedAmxMatMul::lay_out() {
   step_ = amx_step(k);
+  group_panels_ = panel_count();
+  const int64_t whole = kGroup * row_bytes(), for_rows = l2_bytes * (in_parts ? 4 : 5) / 8;
+  if (in_parts)
+    chunks_ = std::clamp<int64_t>((std::min(kLeastGroups, groups()) * whole + for_rows - 1) / for_rows, 1, steps());
+  chunk_steps_ = (steps() + chunks_ - 1) / chunks_;
   if ((order == AmxOrder::Rows || order == AmxOrder::Groups) && !copies() && plan) {
     block_groups_ = groups();
   } else {
-    const int64_t most = std::clamp<int64_t>(l2_bytes * 5 / 8 / (kGroup * row_bytes()), 2, groups() + 1);
+    const int64_t most = std::clamp<int64_t>(for_rows * chunks_ / whole, 2, groups() + 1);
     const int64_t blocks = (groups() + most - 1) / most;
     block_groups_ = round_up((groups() + blocks - 1) / blocks, 2);
   }
@@ -45,34 +52,43 @@ void PreparedAmxMatMul::lay_out() {
   sums_at_ = rows_at_ + copied * group_bytes();
   const int64_t sums_bytes = block_groups_ * kGroup * kPanel * 4;
   partial_at_ = sums_at_ + (plan ? 0 : sums_bytes);
-  member_bytes_ = partial_at_ + (order == AmxOrder::Chunks ? sums_bytes : 0) + 64;
+  if (chunks_ > 1) group_panels_ = std::clamp<int64_t>(kSumBytes / sums_bytes, 1, panel_count());
+  const bool waits = order == AmxOrder::Chunks || chunks_ > 1;
+  member_bytes_ = partial_at_ + (waits ? (chunks_ > 1 ? group_panels_ : 1) * sums_bytes : 0) + 64;
 }
 
-// As tiles: [step][row][64 bytes].
-void PreparedAmxMatMul::copy_group(const std::byte* data, int64_t first, int64_t rows, std::byte* to) const {
+// As tiles: [step][part][row][64 bytes].
+void PreparedAmxMatMul::copy_group(const std::byte* data, int64_t first, int64_t rows,
+                                   const Worker::Range& steps, std::byte* to) const {
+  const int64_t element_bytes = source_bytes() / k, pitch = source.stride_x * source_bytes();
   for (int64_t r = 0, n = 0; r < rows; r += n) {
     const int64_t row = first + r;
     // Rows of one line of pixels lie equally far apart.
     n = source.dense() ? rows : std::min(rows - r, source.width - row % source.width);
-    const std::byte* from = data + source.position(row) * row_bytes();
-    for (int64_t i = 0; i < k / step_; ++i)
-      table->copy_rows(from + i * 2 * step_, source.stride_x * row_bytes(), 2 * step_, n,
-                       to + i * kTileBytes + r * 64, 64, 2 * step_);
+    const std::byte* from = data + source.position(row) * source_bytes();
+    for (int64_t i = steps.begin; i < steps.end; ++i) {
+      const std::byte* step = from + i * step_ * element_bytes;
+      std::byte* tile = to + (i - steps.begin) * parts() * kTileBytes + r * 64;
+      if (in_parts)
+        table->split_rows(step, pitch, step_, n, tile, 64, kTileBytes, step_);
+      else
+        table->copy_rows(step, pitch, 2 * step_, n, tile, 64, 2 * step_);
+    }
   }
 }
 
 int PreparedAmxMatMul::members(int available) const {
-  const double time = 2.0 * static_cast<double>(m * n * matrices) * static_cast<double>(k) / 1500 +
+  const double time = arithmetic() +
                       static_cast<double>(row_bytes() * n * matrices) / 20 +
-                      static_cast<double>(m * row_bytes()) / 40;
+                      static_cast<double>(m * source_bytes()) / 40;
   return members_for(time, available);
 }
 
 // Rows: everybody reads all weights. Panels: everybody reads all rows. The larger share counts, at some 30 GB/s from L3.
 bool PreparedAmxMatMul::by_rows(int members) const {
-  const ProductShares shares{.arithmetic = 2.0 * static_cast<double>(m * n) * static_cast<double>(k) / 1500,
+  const ProductShares shares{.arithmetic = arithmetic(),
                              .weights = static_cast<double>(row_bytes() * n * matrices) / 30,
-                             .rows = static_cast<double>(m * row_bytes()) / 30,
+                             .rows = static_cast<double>(m * row_bytes()) / 30,  // in parts, to split them
                              .row_units = groups(),
                              .column_units = panel_count()};
   return shares.by_rows(members);
@@ -94,39 +110,60 @@ void PreparedAmxMatMul::run(const LayerArgs& args, const Worker& worker) const {
   table->end();
 }
 
-void PreparedAmxMatMul::run_block(const LayerArgs& args, int64_t first, int64_t rows,
-                                  const Worker::Range& panels, std::byte* own) const {
+// Where the groups of a block begin; copied ones hold these steps only.
+void PreparedAmxMatMul::place_groups(const LayerArgs& args, int64_t first, int64_t rows,
+                                     const Worker::Range& steps, std::byte* own) const {
   const auto* data = static_cast<const std::byte*>(args.inputs[0]);
   const auto** starts = reinterpret_cast<const std::byte**>(own);
   std::byte* copied = own + rows_at_;
-  const bool copy = copies();
   const int64_t count = (rows + kGroup - 1) / kGroup;
   for (int64_t g = 0; g < count; ++g) {
     const int64_t row = first + g * kGroup;
-    starts[g] = copy ? copied + g * group_bytes() : data + row * row_bytes();
-    if (copy) copy_group(data, row, std::min(kGroup, rows - g * kGroup), copied + g * group_bytes());
+    starts[g] = copies() ? copied + g * group_bytes() : data + row * row_bytes();
+    if (copies())
+      copy_group(data, row, std::min(kGroup, rows - g * kGroup), steps, copied + g * group_bytes());
   }
   // The last group may have fewer rows than a tile reads; the others stay where they are, so it keeps their pitch.
-  if (!copy && rows % kGroup != 0) {
+  if (!copies() && rows % kGroup != 0) {
     starts[count - 1] = copied;
     table->copy_rows(data + (first + rows / kGroup * kGroup) * row_bytes(), row_bytes(), row_bytes(),
                      rows % kGroup, copied, row_bytes(), row_bytes());
   }
-  AmxProduct p{.groups = starts,
-               .group_count = count,
+}
+
+void PreparedAmxMatMul::run_block(const LayerArgs& args, int64_t first, int64_t rows,
+                                  const Worker::Range& panels, std::byte* own) const {
+  for (int64_t panel = panels.begin, end = 0; panel < panels.end; panel = end) {
+    end = std::min(panel + group_panels_, panels.end);
+    for (int64_t c = 0; c < chunks_; ++c) {
+      const Worker::Range chunk{steps() * c / chunks_, steps() * (c + 1) / chunks_};
+      if (chunks_ > 1 || panel == panels.begin) place_groups(args, first, rows, chunk, own);
+      run_chunk(args, first, rows, {panel, end}, chunk, own);
+    }
+  }
+}
+
+void PreparedAmxMatMul::run_chunk(const LayerArgs& args, int64_t first, int64_t rows,
+                                  const Worker::Range& panels, const Worker::Range& chunk,
+                                  std::byte* own) const {
+  const bool copy = copies(), last = chunk.end == steps();
+  const int64_t tile_bytes = parts() * kTileBytes, panel_sums = block_groups_ * kGroup * kPanel;
+  AmxProduct p{.groups = reinterpret_cast<const std::byte**>(own),
+               .group_count = (rows + kGroup - 1) / kGroup,
                .row_bytes = copy ? 64 : row_bytes(),
                .group_bytes = copy ? 0 : kGroup * row_bytes(),
-               .step_bytes = copy ? kTileBytes : 2 * step_,
-               .steps = k / step_,
+               .step_bytes = copy ? tile_bytes : 2 * step_,
+               .steps = steps(),
                .step = step_,
+               .part_bytes = in_parts ? kTileBytes : 0,
                .panel_bytes = row_bytes() * kPanel,
                .rows_first = order == AmxOrder::Rows || order == AmxOrder::Groups,
                .rows = rows,
-               .by_groups = order == AmxOrder::Groups};
-  if (order == AmxOrder::Chunks) {
-    p.partial = reinterpret_cast<float*>(own + partial_at_);
-    p.chunk_steps = kAmxChunk / step_;
-  }
+               .by_groups = order == AmxOrder::Groups,
+               .first_step = chunk.begin,
+               .end_step = chunk.end,
+               .partial_panel = chunks_ > 1 ? panel_sums : 0};
+  if (order == AmxOrder::Chunks) p.chunk_steps = kAmxChunk / step_;
   auto* sums = reinterpret_cast<float*>(own + sums_at_);
   p.out_stride = plan ? n : kPanel;
   p.operand_stride = n;
@@ -142,11 +179,13 @@ void PreparedAmxMatMul::run_block(const LayerArgs& args, int64_t first, int64_t 
     p.bias = bias + matrix * padded + column;
     p.out = plan ? static_cast<std::byte*>(args.outputs[0]) + dtype_bytes(result, at)
                  : reinterpret_cast<std::byte*>(sums);
+    if (order == AmxOrder::Chunks || chunks_ > 1)
+      p.partial = reinterpret_cast<float*>(own + partial_at_) + (panel - panels.begin) * p.partial_panel;
     if (plan && plan->operand >= 0)
       p.operand = static_cast<const std::byte*>(args.inputs[static_cast<size_t>(plan->operand)]) +
                   dtype_bytes(result, at);
     table->run(p);
-    if (!plan) epilogue->apply(args, sums, kPanel, at, rows, n, p.columns);
+    if (!plan && last) epilogue->apply(args, sums, kPanel, at, rows, n, p.columns);
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A product of BF16 rows and constant panels in AMX tiles, at concrete extents: what tile_matmul.cpp's tactics for AMX run.
+// A product of rows and constant panels in AMX tiles, in BF16 or in FP32 by three BF16 parts a value, at concrete extents: what
+// tile_matmul.cpp's tactics for AMX run.
 #pragma once
 
 #include <memory>
@@ -11,6 +12,7 @@
 #include "backend/cpu/pointwise_eval.h"
 #include "backend/cpu/register_tail.h"
 #include "backend/cpu/row_source.h"
+#include "backend/cpu/tile_panels.h"
 
 namespace lathe::cpu {
 
@@ -27,6 +29,7 @@ class PreparedAmxMatMul final : public PreparedLayer {
   int64_t m = 1, n = 1, k = 1;
   int64_t matrices = 1;  // right operands that meet the same rows; their results follow one another
   AmxOrder order = AmxOrder::Panels;
+  bool in_parts = false;  // FP32 rows, and weights by pack_column_parts()
   DType result = DType::BFloat16;
   const std::byte* weights = nullptr;
   const float* bias = nullptr;
@@ -45,19 +48,34 @@ class PreparedAmxMatMul final : public PreparedLayer {
  private:
   static constexpr int64_t kGroup = AmxProduct::kGroup, kPanel = AmxProduct::kPanel;
 
-  int64_t row_bytes() const { return 2 * k; }
+  int64_t parts() const { return in_parts ? kBf16Parts : 1; }
+  int64_t source_bytes() const { return (in_parts ? 4 : 2) * k; }  // of a row as it comes
+  int64_t row_bytes() const { return 2 * k * parts(); }            // of a row or column in BF16
+  double arithmetic() const {                                      // ns
+    return (in_parts ? 12.0 : 2.0) * static_cast<double>(m * n * matrices) * static_cast<double>(k) / 1500;
+  }
   int64_t groups() const { return (m + kGroup - 1) / kGroup; }
   int64_t matrix_panels() const { return (n + kPanel - 1) / kPanel; }
   int64_t panel_count() const { return matrices * matrix_panels(); }
+  int64_t steps() const { return k / step_; }
   // A group of rows as tiles, or its rows as they are.
-  int64_t group_bytes() const { return round_up(std::max(k / step_ * 1024, kGroup * row_bytes()), 64); }
+  int64_t group_bytes() const {
+    return round_up(std::max(chunk_steps_ * parts() * 1024, kGroup * row_bytes() / chunks_), 64);
+  }
   bool copies() const;
-  void copy_group(const std::byte* data, int64_t first, int64_t rows, std::byte* to) const;
+  void copy_group(const std::byte* data, int64_t first, int64_t rows, const Worker::Range& steps,
+                  std::byte* to) const;
   bool by_rows(int members) const;
+  void place_groups(const LayerArgs& args, int64_t first, int64_t rows, const Worker::Range& steps,
+                    std::byte* own) const;
   void run_block(const LayerArgs& args, int64_t first, int64_t rows, const Worker::Range& panels,
                  std::byte* own) const;
+  void run_chunk(const LayerArgs& args, int64_t first, int64_t rows, const Worker::Range& panels,
+                 const Worker::Range& chunk, std::byte* own) const;
 
   int64_t step_ = 32, block_groups_ = 1;
+  // In parts, k goes in chunks where not enough rows would stay in L2, for so many panels at a time, whose sums wait there.
+  int64_t chunks_ = 1, chunk_steps_ = 1, group_panels_ = 1;
   int64_t rows_at_ = 0, sums_at_ = 0, partial_at_ = 0,
           member_bytes_ = 0;  // in a member's scratch, after the groups' addresses
 };

@@ -28,24 +28,34 @@
 namespace lathe::cpu {
 namespace {
 
+// FP32 by the six products of three BF16 parts a value that count: a term of XLA's (BF16_BF16_F32_X6).
+constexpr std::string_view kInParts = "_amx_bf16x6";
 constexpr int64_t kChunkBytes = 768 * 4;  // of a row, at most, when a block of rows would not stay in L2
 constexpr int64_t kSumBytes = 512 << 10;  // of a block of rows between two chunks
 
-// Both layouts of constant matrices: [k][n], and [n][k] when transposed. Then the biases.
-std::vector<std::byte> pack_weights(const Tensor& constant, DType type, bool transposed, int64_t matrices,
-                                    int64_t k, int64_t n, const std::vector<float>& bias) {
+int64_t packed_bytes(DType type, bool in_parts, int64_t elements) {
+  return in_parts ? kBf16Parts * dtype_bytes(DType::BFloat16, elements) : dtype_bytes(type, elements);
+}
+
+// Both layouts of constant matrices: [k][n], and [n][k] when transposed. Then the biases. FP32 `in_parts` is packed as three BF16.
+std::vector<std::byte> pack_weights(const Tensor& constant, DType type, bool in_parts, bool transposed,
+                                    int64_t matrices, int64_t k, int64_t n, const std::vector<float>& bias) {
   const Tensor wide = constant.dtype() == DType::Float32
                           ? constant
                           : Tensor::from_doubles(DType::Float32, constant.extents(), constant.to_doubles());
   const float* w = wide.data<float>().data();
   const int64_t half = tile_matmul_table(type).panel / 2;
-  const int64_t matrix = dtype_bytes(type, k * round_up(n, half));
+  const int64_t matrix = packed_bytes(type, in_parts, k * round_up(n, half));
   std::vector<std::byte> bytes(static_cast<size_t>(matrices * matrix) + bias.size() * sizeof(float));
   for (int64_t i = 0; i < matrices; ++i, w += k * n) {
+    const auto pack = [&](const auto& at) {
+      std::byte* const to = bytes.data() + i * matrix;
+      in_parts ? pack_column_parts(to, amx_step(k), k, n, at) : pack_columns(to, type, k, n, at);
+    };
     if (transposed)
-      pack_columns(bytes.data() + i * matrix, type, k, n, [=](int64_t r, int64_t c) { return w[c * k + r]; });
+      pack([=](int64_t r, int64_t c) { return w[c * k + r]; });
     else
-      pack_columns(bytes.data() + i * matrix, type, k, n, [=](int64_t r, int64_t c) { return w[r * n + c]; });
+      pack([=](int64_t r, int64_t c) { return w[r * n + c]; });
   }
   std::memcpy(bytes.data() + matrices * matrix, bias.data(), bias.size() * sizeof(float));
   return bytes;
@@ -269,6 +279,9 @@ class PreparedTileMatMul final : public PreparedLayer {
 bool is_amx(const Tactic& tactic) {
   return tactic.name.find("_amx_") != std::string::npos;
 }
+bool in_parts(const Tactic& tactic) {
+  return tactic.name.find(kInParts) != std::string::npos;
+}
 
 AmxOrder amx_order(const Tactic& tactic) {
   if (tactic.name.ends_with("_rows")) return AmxOrder::Rows;
@@ -302,10 +315,10 @@ class TileMatMulKernel final : public LayerKernel {
     // Constants above a size are gone when an engine is loaded: what the tail adds is in the packed bias.
     packed_ = pack.packed("weights", [&] {
       const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
-      return pack_weights(w.constant, type, transposed, matrices_, k_, n_,
+      return pack_weights(w.constant, type, in_parts(tactic_), transposed, matrices_, k_, n_,
                           bias_of(query, bias, plan_.value_or(TailPlan{}), n_, padded, matrices_));
     });
-    bias_offset_ = dtype_bytes(type, matrices_ * k_ * padded);
+    bias_offset_ = packed_bytes(type, in_parts(tactic_), matrices_ * k_ * padded);
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
@@ -314,6 +327,7 @@ class TileMatMulKernel final : public LayerKernel {
       p->table = machine_.amx;
       p->l2_bytes = machine_.l2_bytes;
       p->order = amx_order(tactic_);
+      p->in_parts = in_parts(tactic_);
       p->lay_out();
       return p;
     }
@@ -410,6 +424,8 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const Machine& machine, 
   const std::vector<DType> types = layer_types(query);
   for (const DType type : types) {
     if (type == DType::Float32) add(type, type, "_f32_avx512");
+    if (type == DType::Float32 && machine.amx)
+      for (const char* order : {"_panels", "_rows"}) add(type, type, std::string(kInParts) + order);
     if (type != DType::BFloat16) continue;
     std::vector<std::string_view> suffixes = {"_avx512_bf16"};
     if (machine.amx)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "backend/cpu/layer_check.h"
 
 namespace lathe::cpu {
@@ -92,6 +94,22 @@ TEST(TileMatMul, OneLeftOperandForMany) {
   EXPECT_GE(check_layer(tile_matmul_tactics(), layer), 1);
   layer.epilogue = PointwiseProgram::parse("Add(0,1) Tanh(3) Add(4,2)", 3);
   EXPECT_GE(check_layer(tile_matmul_tactics(), layer), 1);
+}
+
+// Errors of a chain of k roundings, and no more: a product of parts that is left out shows.
+TEST(TileMatMul, AllBitsOfFp32) {
+  if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
+  for (const auto& [m, k, n] : {std::tuple<int64_t, int64_t, int64_t>{40, 64, 33}, {197, 768, 80}, {240, 3072, 24}}) {
+    SCOPED_TRACE(std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n));
+    LayerCase layer = product({m, k}, {k, n});
+    layer.allowed_types = {};
+    layer.all_bits = true;
+    layer.tolerance = 0x1p-24 * std::sqrt(static_cast<double>(k));
+    EXPECT_GE(check_layer(tile_matmul_tactics(), layer), 1);
+    layer.epilogue = PointwiseProgram::parse("Add(0,1) GeluErf(2)", 2);
+    layer.operands = {{.extents = {m, n}}};
+    EXPECT_GE(check_layer(tile_matmul_tactics(), layer), 1);
+  }
 }
 
 TEST(TileConv, SizesStridesBiasAndEpilogue) {

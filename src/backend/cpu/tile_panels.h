@@ -14,8 +14,21 @@
 
 namespace lathe::cpu {
 
+constexpr int64_t kBf16Parts = 3;  // of FP32
+
 inline const MatMulTileTable& tile_matmul_table(DType type) {
   return type == DType::Float32 ? tile_matmul_table_f32_avx512() : tile_matmul_table_bf16_avx512();
+}
+
+// FP32 as the sum of three BF16 (kernels/amx_table.h, split_rows): the nearest one, and so on of what is left.
+inline float bf16_part(float x, int64_t part) {
+  constexpr float kLargest = 0x1.fep127f;
+  float of_part = bf16_to_float(float_to_bf16(std::clamp(x, -kLargest, kLargest)));
+  for (; part > 0; --part) {
+    x -= of_part;
+    of_part = bf16_to_float(float_to_bf16(x));
+  }
+  return of_part;
 }
 
 // [panel][step][columns of the panel], where a step is one FP32 or two BF16; the last panel has 16 or 32 columns.
@@ -39,6 +52,15 @@ void pack_columns(std::byte* out, DType type, int64_t k, int64_t n, const At& at
     }
     out += dtype_bytes(type, k * wide);
   }
+}
+
+// FP32 in BF16, by steps along k of so many elements: the three parts of a step follow one another.
+template <class At>
+void pack_column_parts(std::byte* out, int64_t step, int64_t k, int64_t n, const At& at) {
+  pack_columns(out, DType::BFloat16, kBf16Parts * k, n, [&](int64_t row, int64_t column) {
+    const int64_t part = row / step % kBf16Parts;
+    return bf16_part(at(row / (kBf16Parts * step) * step + row % step, column), part);
+  });
 }
 
 }  // namespace lathe::cpu

@@ -23,6 +23,9 @@ struct AmxProduct {
   const int32_t* step_at = nullptr;  // bytes from a row's begin; null: step_bytes from one to the next
   int64_t step_bytes = 0;
   int64_t steps = 0, step = 0;   // of so many elements, as begin() was told
+  // FP32 operands as sums of three BF16 parts (split_rows()): those of a lie so far apart, those of b follow one another in each
+  // step. Of the nine products the six that FP32 can hold are added up. 0: one part.
+  int64_t part_bytes = 0;
   const std::byte* b = nullptr;  // packed by pack_columns(): panels of 32 columns, the last of 16 or 32
   int64_t panel_bytes = 0;       // from one of 32 columns to the next
   int64_t columns = 0;
@@ -48,6 +51,10 @@ struct AmxProduct {
   // panel's steps stay in L1. Null: all at once.
   float* partial = nullptr;
   int64_t chunk_steps = 0;
+  // Instead of all of k in one call, steps from first_step to before end_step (0: steps), where `groups` begin; sums wait in
+  // `partial`, panel after panel. In this case chunk_steps is 0.
+  int64_t first_step = 0, end_step = 0;
+  int64_t partial_panel = 0;  // FP32 from a panel's sums to the next one's
 };
 
 struct AmxTable {
@@ -58,6 +65,10 @@ struct AmxTable {
   // `count` rows of `bytes` bytes each, to another pitch, followed by zeros up to `padded`.
   void (*copy_rows)(const std::byte* from, int64_t from_pitch, int64_t bytes, int64_t count, std::byte* to,
                     int64_t pitch, int64_t padded);
+  // `count` rows of `elements` FP32 each as three BF16 parts whose sum they are, each followed by zeros up to `padded` elements.
+  // Finite values stay finite; of infinite ones products may become NaN.
+  void (*split_rows)(const std::byte* from, int64_t from_pitch, int64_t elements, int64_t count,
+                     std::byte* to, int64_t pitch, int64_t part_bytes, int64_t padded);
   // Up to four planes of FP32 as pixels of four BF16; planes that are not there are zero.
   void (*interleave)(const float* const* planes, int64_t count, int64_t pixels, std::byte* to);
 };
