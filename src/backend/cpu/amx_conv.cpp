@@ -17,7 +17,7 @@
 // weights come at 13 GB/s; 7x7 stem from FP32 planes 640. oneDNN's: 1,260, 1,000, 440, 690 after a reformat.
 #include <cstring>
 
-#include "backend/cpu/kernels/amx_table.h"
+#include "backend/cpu/amx_matmul.h"
 #include "backend/cpu/own_tactic.h"
 #include "backend/cpu/pointwise_eval.h"
 #include "backend/cpu/product_shares.h"
@@ -30,7 +30,12 @@ namespace {
 
 constexpr std::string_view kRunner = "AmxConvolution";
 constexpr int64_t kGroup = AmxProduct::kGroup, kPanel = AmxProduct::kPanel;
-constexpr int64_t kStripBytes = 384 << 10;  // of input, in L2
+constexpr std::string_view kBf16 = "tile_conv_amx_bf16_", kInParts = "tile_conv_amx_bf16x6_";
+constexpr int64_t kStripBytes = 384 << 10, kPartStripBytes = 224 << 10;  // of input, or of one of three parts, in L2
+
+bool is_in_parts(const Tactic& tactic) {
+  return tactic.name.starts_with(kInParts);
+}
 
 // How channels and taps become steps along k.
 struct StepLayout {
@@ -59,7 +64,9 @@ class PreparedAmxConv final : public PreparedLayer {
   WindowAxis y, x;
   StepLayout steps;
   bool rows_first = false;
-  bool planes = false;  // the data is FP32 and linear, of at most four channels
+  int64_t chunk = 0;      // elements along k that all rows of a strip meet before the next ones; 0: all
+  bool planes = false;    // the data is FP32 and linear, of at most four channels
+  bool in_parts = false;  // FP32 by three BF16 parts a value, each in a strip of its own
   DType result = DType::BFloat16;
   const std::byte* weights = nullptr;
   const float* bias = nullptr;
@@ -78,7 +85,8 @@ class PreparedAmxConv final : public PreparedLayer {
     row_outputs_ = std::max((pixels + x.stride - 1) / x.stride, x.output);
     line_bytes_ = row_outputs_ * x.stride * pixel_bytes_;
     strip_rows_ = 1;
-    while (strip_rows_ < y.output && strip_bytes(strip_rows_ + 1) <= kStripBytes) ++strip_rows_;
+    const int64_t most = in_parts ? kPartStripBytes : kStripBytes;
+    while (strip_rows_ < y.output && strip_bytes(strip_rows_ + 1) <= most) ++strip_rows_;
     // Strips of equal height.
     const int64_t strips = (y.output + strip_rows_ - 1) / strip_rows_;
     strip_rows_ = (y.output + strips - 1) / strips;
@@ -92,8 +100,9 @@ class PreparedAmxConv final : public PreparedLayer {
         row_at_.push_back(i < x.output ? static_cast<int32_t>(row * x.output + i) : -1);
     const int64_t groups = (strip_rows_ * row_outputs_ + kGroup - 1) / kGroup;
     strip_at_ = round_up(groups * static_cast<int64_t>(sizeof(std::byte*)), 64);
-    sums_at_ = strip_at_ + strip_bytes(strip_rows_);
-    member_bytes_ = sums_at_ + (plan ? 0 : round_up(strip_rows_ * x.output * kPanel * 4, 64)) + 64;
+    sums_at_ = strip_at_ + parts() * strip_bytes(strip_rows_);
+    partial_at_ = sums_at_ + (plan ? 0 : round_up(strip_rows_ * x.output * kPanel * 4, 64));
+    member_bytes_ = partial_at_ + (chunk > 0 ? round_up(groups, 2) * kGroup * kPanel * 4 : 0) + 64;
   }
 
   size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes_ * threads); }
@@ -120,11 +129,14 @@ class PreparedAmxConv final : public PreparedLayer {
 
  private:
   int64_t panel_count() const { return (n + kPanel - 1) / kPanel; }
-  double operations() const {
-    return 2.0 * static_cast<double>(batch * y.output * x.output * n) *
+  int64_t parts() const { return in_parts ? kBf16Parts : 1; }
+  double operations() const {  // of BF16
+    return (in_parts ? 12.0 : 2.0) * static_cast<double>(batch * y.output * x.output * n) *
            static_cast<double>(steps.channels * y.kernel * x.kernel);
   }
-  double weight_bytes() const { return 2.0 * static_cast<double>(steps.channels * y.kernel * x.kernel * n); }
+  double weight_bytes() const {
+    return 2.0 * static_cast<double>(parts()) * static_cast<double>(steps.channels * y.kernel * x.kernel * n);
+  }
   double input_bytes() const { return 2.0 * static_cast<double>(batch * y.input * x.input * in_channels); }
   // As for products (amx_matmul.cpp); input is read and copied.
   bool by_rows(int members) const {
@@ -157,20 +169,23 @@ class PreparedAmxConv final : public PreparedLayer {
       std::byte* to = strip + line_at(i);
       const int64_t line = row * y.stride - y.pad_begin + i;
       if (line < 0 || line >= y.input) {
-        std::memset(to, 0, static_cast<size_t>(line_bytes_));
+        clear(to, line_bytes_);
         continue;
       }
-      std::memset(to, 0, static_cast<size_t>(left));
-      std::memset(to + left + width, 0, static_cast<size_t>(line_bytes_ - left - width));
+      clear(to, left);
+      clear(to + left + width, line_bytes_ - left - width);
       copy_line(args.inputs[0], image, line, pixels, to + left);
     }
     // The last line of each plane has its padding on the right in a line that nobody filled.
     for (int64_t plane = 0; plane < y.stride; ++plane) {
       const int64_t filled = (lines - plane + y.stride - 1) / y.stride;
       if (filled < plane_lines(strip_rows_) || plane + 1 == y.stride)
-        std::memset(strip + (plane * plane_lines(strip_rows_) + filled) * line_bytes_, 0,
-                    static_cast<size_t>(right_bytes_));
+        clear(strip + (plane * plane_lines(strip_rows_) + filled) * line_bytes_, right_bytes_);
     }
+  }
+  void clear(std::byte* at, int64_t bytes) const {
+    for (int64_t part = 0; part < parts(); ++part)
+      std::memset(at + part * strip_bytes(strip_rows_), 0, static_cast<size_t>(bytes));
   }
   void copy_line(const void* data, int64_t image, int64_t line, int64_t pixels, std::byte* to) const {
     if (planes) {
@@ -179,9 +194,12 @@ class PreparedAmxConv final : public PreparedLayer {
         rows[c] = static_cast<const float*>(data) + ((image * in_channels + c) * y.input + line) * x.input;
       return table->interleave(rows, in_channels, pixels, to);
     }
-    const int64_t bytes = 2 * in_channels;
+    const int64_t bytes = (in_parts ? 4 : 2) * in_channels;
     const auto* from = static_cast<const std::byte*>(data) + (image * y.input + line) * x.input * bytes;
-    if (bytes == pixel_bytes_)
+    if (in_parts)
+      table->split_rows(from, bytes, in_channels, pixels, to, pixel_bytes_, strip_bytes(strip_rows_),
+                        steps.channels);
+    else if (bytes == pixel_bytes_)
       std::memcpy(to, from, static_cast<size_t>(pixels * bytes));
     else
       table->copy_rows(from, bytes, bytes, pixels, to, pixel_bytes_, pixel_bytes_);
@@ -199,10 +217,15 @@ class PreparedAmxConv final : public PreparedLayer {
                  .step_at = step_at_.data(),
                  .steps = static_cast<int64_t>(step_at_.size()),
                  .step = steps.step,
-                 .panel_bytes = static_cast<int64_t>(step_at_.size()) * steps.step * 2 * kPanel,
+                 .part_bytes = in_parts ? strip_bytes(strip_rows_) : 0,
+                 .panel_bytes = static_cast<int64_t>(step_at_.size()) * steps.step * 2 * parts() * kPanel,
                  .rows_first = rows_first,
                  .rows = rows,
                  .row_at = row_at_.data()};
+    if (chunk > 0) {
+      p.partial = reinterpret_cast<float*>(own + partial_at_);
+      p.chunk_steps = chunk / steps.step;
+    }
     p.operand_stride = n;
     p.out_stride = plan ? n : kPanel;
     if (plan) p.tail = plan->tail;
@@ -213,7 +236,7 @@ class PreparedAmxConv final : public PreparedLayer {
       end = plan ? panels.end : panel + 1;
       const int64_t column = panel * kPanel, at = pixel * n + column;
       p.columns = std::min(n, end * kPanel) - column;
-      p.b = weights + p.steps * steps.step * 2 * column;
+      p.b = weights + p.steps * steps.step * 2 * parts() * column;
       p.bias = bias + column;
       p.out = plan ? static_cast<std::byte*>(args.outputs[0]) + dtype_bytes(result, at)
                    : reinterpret_cast<std::byte*>(sums);
@@ -227,7 +250,7 @@ class PreparedAmxConv final : public PreparedLayer {
 
   std::vector<int32_t> step_at_, row_at_;
   int64_t pixel_bytes_ = 2, row_outputs_ = 1, line_bytes_ = 0, right_bytes_ = 0, strip_rows_ = 1;
-  int64_t strip_at_ = 0, sums_at_ = 0, member_bytes_ = 0;  // in a member's scratch
+  int64_t strip_at_ = 0, sums_at_ = 0, partial_at_ = 0, member_bytes_ = 0;  // in a member's scratch
 };
 
 class AmxConvKernel final : public LayerKernel {
@@ -246,7 +269,8 @@ class AmxConvKernel final : public LayerKernel {
     const int64_t rows = w.shape[2].value(), columns = w.shape[3].value();
     steps_ = StepLayout::of(channels_, columns, is_dilated(op_));
     const int64_t k = rows * columns * steps_.channels, padded = round_up(n_, kPanel / 2);
-    bias_offset_ = 2 * k * padded;
+    const bool in_parts = is_in_parts(tactic);
+    bias_offset_ = (in_parts ? kBf16Parts : 1) * 2 * k * padded;
     packed_ = pack.packed("weights", [&] {
       const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
       const std::vector<float> bias =
@@ -254,12 +278,16 @@ class AmxConvKernel final : public LayerKernel {
                   plan_.value_or(TailPlan{}), n_, padded);
       const std::vector<double> values = w.constant.to_doubles();
       std::vector<std::byte> bytes(static_cast<size_t>(bias_offset_) + bias.size() * sizeof(float));
-      pack_columns(bytes.data(), DType::BFloat16, k, n_, [&](int64_t at, int64_t column) {
+      const auto weight = [&](int64_t at, int64_t column) {
         const int64_t channel = at % steps_.channels, tap = at / steps_.channels;
         if (channel >= channels_) return 0.0f;
         return static_cast<float>(
             values[static_cast<size_t>((column * channels_ + channel) * rows * columns + tap)]);
-      });
+      };
+      if (in_parts)
+        pack_column_parts(bytes.data(), steps_.step, k, n_, weight);
+      else
+        pack_columns(bytes.data(), DType::BFloat16, k, n_, weight);
       std::memcpy(bytes.data() + bias_offset_, bias.data(), bias.size() * sizeof(float));
       return bytes;
     });
@@ -277,8 +305,10 @@ class AmxConvKernel final : public LayerKernel {
     p->y = axes[0];
     p->x = axes[1];
     p->steps = steps_;
-    p->planes = tactic_.inputs[0].dtype == DType::Float32;
+    p->in_parts = is_in_parts(tactic_);
+    p->planes = tactic_.inputs[0].dtype == DType::Float32 && !p->in_parts;
     p->rows_first = tactic_.name.ends_with("_rows");
+    if (tactic_.name.ends_with("_chunks")) p->chunk = amx_chunk(p->in_parts) / steps_.step * steps_.step;
     p->result = tactic_.outputs[0].dtype;
     p->weights = packed_.data();
     p->bias = reinterpret_cast<const float*>(packed_.data() + bias_offset_);
@@ -300,7 +330,7 @@ class AmxConvKernel final : public LayerKernel {
   std::span<const std::byte> packed_;
 };
 
-Support supports(const LayerQuery& query, const Conv& op, const Machine& machine) {
+Support supports(const LayerQuery& query, const Conv& op, const Tactic& tactic, const Machine& machine) {
   const Node& node = query.layer();
   const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
   if (!machine.amx) return Support::no("needs AMX");
@@ -311,6 +341,9 @@ Support supports(const LayerQuery& query, const Conv& op, const Machine& machine
   if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
       !query.graph.value(node.inputs[2]).is_constant())
     return Support::no("the bias is not constant");
+  const int64_t k = w.constant.size() / std::max<int64_t>(w.shape[0].value(), 1);
+  if (tactic.name.ends_with("_chunks") && k < 2 * amx_chunk(is_in_parts(tactic)))
+    return Support::no("k = " + std::to_string(k) + " is one chunk");
   return {};
 }
 
@@ -319,24 +352,26 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   if (!op || is_pixel_conv(*op)) return {};
   const std::vector<DType> types = layer_types(query);
   const auto allowed = [&](DType type) { return std::find(types.begin(), types.end(), type) != types.end(); };
-  if (!allowed(DType::BFloat16)) return {};
   std::vector<Tactic> tactics;
-  const auto add = [&](std::string_view order, const TensorType& from, DType to) {
+  const auto add = [&](std::string_view stem, std::string_view order, const TensorType& from, DType to) {
     if (!allowed(from.dtype) || !allowed(to)) return;
-    Tactic t =
-        typed_tactic(query, kRunner, "tile_conv_amx_bf16_" + std::string(order), from, {to, kChannelsLast});
+    Tactic t = typed_tactic(query, kRunner, std::string(stem) + std::string(order), from, {to, kChannelsLast});
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
-    if (const Support s = supports(query, *op, machine); !s.ok) t.support = s;
+    if (const Support s = supports(query, *op, t, machine); !s.ok) t.support = s;
     write_over_operand(plan_register_tail(query, 1), t);
     tactics.push_back(std::move(t));
   };
-  for (const char* order : {"panels", "rows"})
-    for (const DType to : {DType::BFloat16, DType::Float32}) add(order, {DType::BFloat16, kChannelsLast}, to);
+  for (const char* order : {"panels", "chunks", "rows"}) {
+    for (const DType to : {DType::BFloat16, DType::Float32})
+      if (allowed(DType::BFloat16)) add(kBf16, order, {DType::BFloat16, kChannelsLast}, to);
+    if (machine.amx) add(kInParts, order, {DType::Float32, kChannelsLast}, DType::Float32);
+  }
   // An image as it comes: neither a reformat nor a cast in front.
   const Value& weights = query.graph.value(query.layer().inputs[1]);
   if (weights.shape.size() == 4 && weights.shape[1].is_constant() && weights.shape[3].is_constant() &&
       StepLayout::of(weights.shape[1].value(), weights.shape[3].value(), is_dilated(*op)).whole_row)
-    for (const char* order : {"panels", "rows"}) add(order, {DType::Float32, kLinear}, DType::BFloat16);
+    for (const char* order : {"panels", "rows"})
+      add(kBf16, order, {DType::Float32, kLinear}, DType::BFloat16);
   return tactics;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "backend/cpu/layer_check.h"
 
 namespace lathe::cpu {
@@ -77,6 +79,19 @@ TEST(AmxConv, Strips) {
   if (!has_amx()) GTEST_SKIP() << "no AVX512-BF16 here";
   EXPECT_GE(check_layer(amx_conv_tactics(), conv({1, 256, 40, 30}, 16, {3, 3})), 2);
   EXPECT_GE(check_layer(amx_conv_tactics(), conv({1, 256, 41, 30}, 16, {3, 3}, 2)), 2);
+}
+
+// FP32 in parts: errors of a chain of roundings, and no more.
+TEST(AmxConv, AllBitsOfFp32) {
+  if (!has_amx()) GTEST_SKIP() << "no AVX512-BF16 here";
+  for (const int64_t in : {3, 20, 64, 256})
+    for (const int64_t stride : {1, 2}) {
+      LayerCase layer = conv({2, in, 10, 9}, 48, {3, 3}, stride);
+      layer.allowed_types = {};
+      layer.all_bits = true;
+      layer.tolerance = 0x1p-24 * std::sqrt(static_cast<double>(9 * in));
+      EXPECT_GE(check_layer(amx_conv_tactics(), layer), 1);
+    }
 }
 
 TEST(AmxConv, Epilogues) {

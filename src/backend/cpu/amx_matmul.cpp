@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Members share groups of 16 rows or panels of 32 columns, whatever reads less from afar. Four orders, for the tuner to choose:
-// all rows of a block meet a panel before the next one (weights come from afar once, 32 columns at a time); the same with 256
-// elements along k at a time, which stay in L1 while partial sums go out and in; or all panels meet 32 rows (a short row stays
+// all rows of a block meet a panel before the next one (weights come from afar once, 32 columns at a time); the same with a
+// chunk along k at a time, which stay in L1 while partial sums go out and in; or all panels meet 32 rows (a short row stays
 // in L1, weights in L2); or, for rows of a few steps, 128 rows in groups of 16 (AmxProduct::by_groups). Rows go in blocks that leave a
 // part of L2 to the weights.
 //
@@ -163,7 +163,7 @@ void PreparedAmxMatMul::run_chunk(const LayerArgs& args, int64_t first, int64_t 
                .first_step = chunk.begin,
                .end_step = chunk.end,
                .partial_panel = chunks_ > 1 ? panel_sums : 0};
-  if (order == AmxOrder::Chunks) p.chunk_steps = kAmxChunk / step_;
+  if (order == AmxOrder::Chunks) p.chunk_steps = amx_chunk(in_parts) / step_;
   auto* sums = reinterpret_cast<float*>(own + sums_at_);
   p.out_stride = plan ? n : kPanel;
   p.operand_stride = n;

@@ -16,10 +16,13 @@
 
 namespace lathe::cpu {
 
-// What meets what first: all rows of a block meet a panel, or 256 elements along k of it; or all panels meet 32 rows, or 128 rows in
+// What meets what first: all rows of a block meet a panel, or a chunk along k of it; or all panels meet 32 rows, or 128 rows in
 // groups of 16.
 enum class AmxOrder : uint8_t { Panels, Chunks, Rows, Groups };
-constexpr int64_t kAmxChunk = 256;  // Chunks: at least two of them
+// Elements of a chunk in BF16 and in parts; Chunks: at least two of them.
+constexpr int64_t amx_chunk(bool in_parts) {
+  return in_parts ? 128 : 256;
+}
 constexpr int64_t kAmxShort = 256;  // Groups: at most so many elements
 
 class PreparedAmxMatMul final : public PreparedLayer {

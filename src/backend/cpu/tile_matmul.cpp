@@ -399,7 +399,7 @@ Support supports(const LayerQuery& query, const Tactic& tactic, const Machine& m
   if (type == DType::BFloat16 && k % 2 != 0)
     return Support::no("BF16 in pairs along an odd number of elements");
   if (!is_amx(tactic)) return {};
-  if (amx_order(tactic) == AmxOrder::Chunks && k < 2 * kAmxChunk)
+  if (amx_order(tactic) == AmxOrder::Chunks && k < 2 * amx_chunk(in_parts(tactic)))
     return Support::no("k = " + std::to_string(k) + " is one chunk");
   if (amx_order(tactic) == AmxOrder::Groups && k > kAmxShort)
     return Support::no("k = " + std::to_string(k) + " is long: 32 rows at a time read less");
@@ -425,7 +425,7 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const Machine& machine, 
   for (const DType type : types) {
     if (type == DType::Float32) add(type, type, "_f32_avx512");
     if (type == DType::Float32 && machine.amx)
-      for (const char* order : {"_panels", "_rows"}) add(type, type, std::string(kInParts) + order);
+      for (const char* order : {"_panels", "_chunks", "_rows"}) add(type, type, std::string(kInParts) + order);
     if (type != DType::BFloat16) continue;
     std::vector<std::string_view> suffixes = {"_avx512_bf16"};
     if (machine.amx)

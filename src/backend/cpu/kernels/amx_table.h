@@ -52,7 +52,7 @@ struct AmxProduct {
   float* partial = nullptr;
   int64_t chunk_steps = 0;
   // Instead of all of k in one call, steps from first_step to before end_step (0: steps), where `groups` begin; sums wait in
-  // `partial`, panel after panel. In this case chunk_steps is 0.
+  // `partial`, panel after panel.
   int64_t first_step = 0, end_step = 0;
   int64_t partial_panel = 0;  // FP32 from a panel's sums to the next one's
 };
