@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolution in BF16 by AMX tiles, channels-last, any window: a product whose rows are pixels and whose steps along k are
+// Convolution in BF16, or FP32 in parts, by AMX tiles, channels-last, any window: a product whose rows are pixels and whose steps along k are
 // the window's taps, with no matrix of windows in between (implicit GEMM).
 //
 // A member copies the input lines that a strip of output rows needs into its scratch, with zeros around them. Lines whose
@@ -15,6 +15,8 @@
 // of 3x3 512-512 (4.7 MB) come from L3, at 7x7 pixels the larger part of the floor.
 // Reached (one core of an Emerald Rapids, cold, of 2,850 GFLOP/s): 3x3 64@56 1,260 (44 %), 256@14 1,280 (45 %), 512@7 660, where
 // weights come at 13 GB/s; 7x7 stem from FP32 planes 640. oneDNN's: 1,260, 1,000, 440, 690 after a reformat.
+// FP32 by three BF16 parts a value (amx_matmul.cpp), each in a strip of its own, reached there, in FP32: 3x3 64@56 278, 128@28 293,
+// 256@14 220 (Winograd's of winograd.cpp 440, 389, 274).
 #include <cstring>
 
 #include "backend/cpu/amx_matmul.h"
@@ -31,7 +33,8 @@ namespace {
 constexpr std::string_view kRunner = "AmxConvolution";
 constexpr int64_t kGroup = AmxProduct::kGroup, kPanel = AmxProduct::kPanel;
 constexpr std::string_view kBf16 = "tile_conv_amx_bf16_", kInParts = "tile_conv_amx_bf16x6_";
-constexpr int64_t kStripBytes = 384 << 10, kPartStripBytes = 224 << 10;  // of input, or of one of three parts, in L2
+constexpr int64_t kStripBytes = 384 << 10,
+                  kPartStripBytes = 224 << 10;  // of input, or of one of three parts, in L2
 
 bool is_in_parts(const Tactic& tactic) {
   return tactic.name.starts_with(kInParts);
@@ -355,7 +358,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   std::vector<Tactic> tactics;
   const auto add = [&](std::string_view stem, std::string_view order, const TensorType& from, DType to) {
     if (!allowed(from.dtype) || !allowed(to)) return;
-    Tactic t = typed_tactic(query, kRunner, std::string(stem) + std::string(order), from, {to, kChannelsLast});
+    Tactic t =
+        typed_tactic(query, kRunner, std::string(stem) + std::string(order), from, {to, kChannelsLast});
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
     if (const Support s = supports(query, *op, t, machine); !s.ok) t.support = s;
     write_over_operand(plan_register_tail(query, 1), t);

@@ -2,7 +2,7 @@
 //
 // Members share groups of 16 rows or panels of 32 columns, whatever reads less from afar. Four orders, for the tuner to choose:
 // all rows of a block meet a panel before the next one (weights come from afar once, 32 columns at a time); the same with a
-// chunk along k at a time, which stay in L1 while partial sums go out and in; or all panels meet 32 rows (a short row stays
+// chunk along k at a time, which stays in L1 while partial sums go out and in; or all panels meet 32 rows (a short row stays
 // in L1, weights in L2); or, for rows of a few steps, 128 rows in groups of 16 (AmxProduct::by_groups). Rows go in blocks that leave a
 // part of L2 to the weights.
 //
@@ -12,6 +12,11 @@
 // GELU 720 (480), 128x3072 by 3072x768 with an operand 950 (700), 197 rows of it 920 (590); 1x1 256-64@56 960 (980), 64-256@56 550 (560), where
 // results count, 512-128@28 1,240 hot. What is missing: a tile of rows from L2 takes as long as two products, and 32x32
 // results take 350 cycles beside their products.
+//
+// FP32 in parts: 12 M N K operations in BF16, 6 bytes a weight, and rows are split as they are copied (0.4 cycles a value). Long
+// rows go in chunks, so that a block's parts stay in L2. Reached there in GFLOP/s of FP32, where AVX-512 has 163 and the floor is
+// 445: 128x768 by 768x768 221, by 768x3072 with GELU 279, 128x3072 by 3072x768 with an operand 227, 1024 rows 244 and 245; 1x1
+// 256-1024@14 with an operand 244. (tile_matmul.cpp's in AVX-512: 156, 152, 156, 157, 147; 162.)
 #include "backend/cpu/amx_matmul.h"
 
 #include "backend/cpu/product_shares.h"
@@ -21,8 +26,8 @@ namespace {
 
 constexpr int64_t kPairBytes = 24 << 10;  // of 32 rows that stay in L1
 constexpr int64_t kTileBytes = 16 * 64;
-constexpr int64_t kLeastGroups = 12;        // of a block in parts: weights, 6 bytes each, come at 10 GB/s
-constexpr int64_t kSumBytes = 512 << 10;    // of a block between two chunks
+constexpr int64_t kLeastGroups = 12;      // of a block in parts: weights, 6 bytes each, come at 10 GB/s
+constexpr int64_t kSumBytes = 512 << 10;  // of a block between two chunks
 
 }  // namespace
 
@@ -38,7 +43,8 @@ void PreparedAmxMatMul::lay_out() {
   group_panels_ = panel_count();
   const int64_t whole = kGroup * row_bytes(), for_rows = l2_bytes * (in_parts ? 4 : 5) / 8;
   if (in_parts)
-    chunks_ = std::clamp<int64_t>((std::min(kLeastGroups, groups()) * whole + for_rows - 1) / for_rows, 1, steps());
+    chunks_ =
+        std::clamp<int64_t>((std::min(kLeastGroups, groups()) * whole + for_rows - 1) / for_rows, 1, steps());
   chunk_steps_ = (steps() + chunks_ - 1) / chunks_;
   if ((order == AmxOrder::Rows || order == AmxOrder::Groups) && !copies() && plan) {
     block_groups_ = groups();
@@ -78,8 +84,7 @@ void PreparedAmxMatMul::copy_group(const std::byte* data, int64_t first, int64_t
 }
 
 int PreparedAmxMatMul::members(int available) const {
-  const double time = arithmetic() +
-                      static_cast<double>(row_bytes() * n * matrices) / 20 +
+  const double time = arithmetic() + static_cast<double>(row_bytes() * n * matrices) / 20 +
                       static_cast<double>(m * source_bytes()) / 40;
   return members_for(time, available);
 }

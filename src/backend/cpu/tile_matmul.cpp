@@ -425,7 +425,8 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const Machine& machine, 
   for (const DType type : types) {
     if (type == DType::Float32) add(type, type, "_f32_avx512");
     if (type == DType::Float32 && machine.amx)
-      for (const char* order : {"_panels", "_chunks", "_rows"}) add(type, type, std::string(kInParts) + order);
+      for (const char* order : {"_panels", "_chunks", "_rows"})
+        add(type, type, std::string(kInParts) + order);
     if (type != DType::BFloat16) continue;
     std::vector<std::string_view> suffixes = {"_avx512_bf16"};
     if (machine.amx)

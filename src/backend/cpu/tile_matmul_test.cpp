@@ -99,7 +99,8 @@ TEST(TileMatMul, OneLeftOperandForMany) {
 // Errors of a chain of k roundings, and no more: a product of parts that is left out shows.
 TEST(TileMatMul, AllBitsOfFp32) {
   if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
-  for (const auto& [m, k, n] : {std::tuple<int64_t, int64_t, int64_t>{40, 64, 33}, {197, 768, 80}, {240, 3072, 24}}) {
+  for (const auto& [m, k, n] :
+       {std::tuple<int64_t, int64_t, int64_t>{40, 64, 33}, {197, 768, 80}, {240, 3072, 24}}) {
     SCOPED_TRACE(std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n));
     LayerCase layer = product({m, k}, {k, n});
     layer.allowed_types = {};

@@ -22,7 +22,7 @@ struct AmxProduct {
   int64_t group_bytes = 0;           // when rows of a group lie together and come from afar: fetched ahead
   const int32_t* step_at = nullptr;  // bytes from a row's begin; null: step_bytes from one to the next
   int64_t step_bytes = 0;
-  int64_t steps = 0, step = 0;   // of so many elements, as begin() was told
+  int64_t steps = 0, step = 0;  // of so many elements, as begin() was told
   // FP32 operands as sums of three BF16 parts (split_rows()): those of a lie so far apart, those of b follow one another in each
   // step. Of the nine products the six that FP32 can hold are added up. 0: one part.
   int64_t part_bytes = 0;
