@@ -2,10 +2,6 @@
 //
 // Times single layers with all their tactics, as the tuner times them (cold, interleaved), and holds them against the
 // machine's measured ceilings. problem.h says how a problem is written.
-//
-// usage: bench_problems [--threads=N] [--tactics=PART] [--json=FILE] PROBLEM...
-//            PROBLEM @FILE: one problem per line, # begins a comment; --tactics=amx: only those whose name has this part
-//        bench_problems [--threads=N] --ceilings                    only what the machine can do, as JSON
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,6 +21,23 @@ namespace lathe::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr const char* kHelp =
+    R"(Times single layers with all their tactics, as the tuner times them (cold, interleaved), against the machine's ceilings.
+
+usage: bench_problems [--threads=N] [--tactics=PART] [--json=FILE] PROBLEM...
+       bench_problems [--threads=N] --ceilings     only what the machine can do, as JSON
+
+  PROBLEM         conv:n1c64h56w56k64r3s3,f32,relu   matmul:m128n768k3072,bf16,gelu   attention:b1h12s128d64,f32
+                  or @FILE: one per line, # begins a comment. bench/problem.h has the grammar
+  --threads=N     default 1
+  --tactics=PART  only tactics whose name has this part
+  --json=FILE     the same as data
+
+examples:
+  bench_problems --threads=2 conv:n1c256h14w14k256r3s3,f32,relu
+  bench_problems --tactics=amx @bench/problems.txt
+)";
 
 struct Row {
   std::string name, types, reason;  // a reason: refused
@@ -124,9 +137,12 @@ int run(const std::vector<std::string>& arguments) {
       part = argument.substr(10);
     else if (argument == "--ceilings")
       only_ceilings = true;
+    else if (argument == "--help")
+      return fmt::print("{}", kHelp), 0;
     else if (argument.starts_with("--"))
       throw_input_error(fmt::format(
-          "unknown flag '{}': there are --threads=N, --tactics=PART, --json=FILE and --ceilings", argument));
+          "unknown flag '{}': there are --threads=N, --tactics=PART, --json=FILE, --ceilings and --help",
+          argument));
     else
       add_problems(argument, problems);
   }
@@ -147,6 +163,7 @@ int run(const std::vector<std::string>& arguments) {
   for (const std::string& text : problems) {
     const Problem problem = parse_problem(text);
     out["problems"].push_back(report(problem, time_problem(*backend, problem, ceilings, part)));
+    std::fflush(stdout);
   }
   if (!json_path.empty()) std::ofstream(json_path) << out.dump(2) << "\n";
   return 0;
