@@ -30,7 +30,7 @@ usage: bench_problems [--threads=N] [--tactics=PART] [--json=FILE] PROBLEM...
 
   PROBLEM         conv:n1c64h56w56k64r3s3,f32,relu   matmul:m128n768k3072,bf16,gelu   attention:b1h12s128d64,f32
                   or @FILE: one per line, # begins a comment. bench/problem.h has the grammar
-  --threads=N     default 1
+  --threads=N     default: all CPUs
   --tactics=PART  only tactics whose name has this part
   --json=FILE     the same as data
 
