@@ -13,6 +13,8 @@
 // 768x3072 239. Emerald Rapids, one thread, cold, of 179 GFLOP/s: 1576x768 by 768x3072 with GELU 173, 197 rows 174; 1576x3072 by
 // 3072x768 with an operand 165.
 // k goes in chunks, so that one chunk of two panels and of a tile of rows stay in L2. What comes next is fetched ahead.
+// Members take ranges of rows, or pairs of panels. These they share out anew for each chunk of a block of rows: whoever has formed
+// the block's left operands may then take any pair, so a portion costs nothing but the last meeting.
 // The error is two to three times that of direct summation, and it is relative to the largest rows and columns of a tile, not to each
 // element: halves of very different size would hurt the smaller one.
 #include <algorithm>
@@ -68,32 +70,38 @@ class PreparedStrassen final : public PreparedLayer {
 
   size_t scratch_bytes() const override {
     int64_t floats = 0;
-    for (int count = 1; count <= threads; ++count) floats = std::max(floats, count * member_floats(count));
+    for (int count = 1; count <= threads; ++count)
+      floats = std::max(floats, count * member_floats(count) + (by_rows(count) ? 0 : partial_floats()));
     return static_cast<size_t>(floats) * sizeof(float);
   }
   int members(int available) const override {
-    return members_for(2.0 * static_cast<double>(m * n * matrices) * static_cast<double>(depth.k) / 90,
-                       available);
+    const double operations = 2.0 * static_cast<double>(m * n * matrices) * static_cast<double>(depth.k);
+    const int wanted = members_for(operations / 90, available);
+    return meets(wanted) ? available : wanted;  // only all can meet
   }
+  bool meets(int count) const override { return !by_rows(count); }
   void run(const LayerArgs& args, const Worker& worker) const override {
-    Worker::Range rows{0, m}, groups{0, group_count()};
-    if (by_rows(worker.count))
-      rows = worker.slice(m, 2, Worker::kUncut);  // forms sums of all weights
-    else
-      groups = worker.slice(group_count(), 1, Worker::kUncut);  // or of all rows
-    if (rows.begin >= rows.end || groups.begin >= groups.end) return;
-    Part part{args, rows, groups};
-    const int64_t all = tiles(part.rows_count()), most = most_block_tiles(), blocks = (all + most - 1) / most;
-    part.block_tiles = (all + blocks - 1) / blocks;
-    part.left = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats(worker.count);
-    part.right = part.left + most * left_floats_of_tile();
-    part.partial = part.right + right_floats();
-    part.results = part.partial + partial_floats(groups.end - groups.begin);
-    Place at{0, 0, groups.begin};
-    for (bool more = true; more;) {
-      const Place now = at;
-      more = advance(part, at);
-      run_group(part, now, more ? &at : nullptr);
+    const bool rows = by_rows(worker.count);
+    Part part{args};
+    float* const members = reinterpret_cast<float*>(args.scratch);
+    part.left = members + worker.index * member_floats(worker.count);
+    part.right = part.left + most_block_tiles() * left_floats_of_tile();
+    part.results = part.right + right_floats();
+    part.partial =
+        rows ? part.results + result_floats() : members + worker.count * member_floats(worker.count);
+    // Each block of rows forms the sums of all weights, so portions are whole blocks.
+    part.rows = rows ? worker.slice(m, 2, most_block_tiles() * tile_rows()) : Worker::Range{0, m};
+    part.groups = rows ? Worker::Range{0, group_count()} : worker.slice(group_count());
+    if (part.rows.begin >= part.rows.end) return;
+    const int64_t all = tiles(part.rows_count()), most = most_block_tiles();
+    part.blocks = (all + most - 1) / most;
+    part.block_tiles = (all + part.blocks - 1) / part.blocks;
+    for (int64_t pass = 0; pass < passes(part); ++pass) {
+      if (rows)
+        run_groups(part, pass, part.groups);
+      else  // each member forms all sums of the pass's rows, once, whatever portions of groups it takes
+        worker.share(worker.count,
+                     [&](const Worker& portion) { run_groups(part, pass, portion.slice(group_count())); });
     }
   }
 
@@ -101,14 +109,16 @@ class PreparedStrassen final : public PreparedLayer {
   // What one member works on, and its memory.
   struct Part {
     const LayerArgs& args;
-    Worker::Range rows, groups;
-    int64_t block_tiles = 1;  // at most most_block_tiles()
-    float *left = nullptr, *right = nullptr, *partial = nullptr, *results = nullptr;
+    Worker::Range rows, groups;  // its own; of groups it may take others'
+    int64_t blocks = 1, block_tiles = 1;
+    float *left = nullptr, *right = nullptr, *results = nullptr;
+    float* partial = nullptr;  // by group
+    int64_t left_pass = -1;    // whose left operands there are
     int64_t rows_count() const { return rows.end - rows.begin; }
   };
-  // Blocks of tiles pass, chunk by chunk, over all pairs of panels.
+  // A pass takes a chunk of a block of tiles over pairs of panels.
   struct Place {
-    int64_t block = 0, chunk = 0, group = 0;
+    int64_t pass = 0, group = 0;
   };
   // Rows of a tile. The last tile's may be odd: then the upper half has one more.
   struct Rows {
@@ -132,16 +142,16 @@ class PreparedStrassen final : public PreparedLayer {
     return kStrassenProducts * left_operand_floats(tile_rows(), depth.most_steps());
   }
   int64_t partial_floats_of_tile() const { return 4 * tile_rows() * panel(); }
-  int64_t partial_floats(int64_t groups) const {
-    return depth.count > 1 ? most_block_tiles() * groups * partial_floats_of_tile() : 0;
+  int64_t partial_floats() const {
+    return depth.count > 1 ? most_block_tiles() * group_count() * partial_floats_of_tile() : 0;
   }
+  int64_t result_floats() const { return plan ? 0 : partial_floats_of_tile(); }
   // Sums that are stored together would fall into one set of L1.
   int64_t formed_quarter(int64_t steps) const { return steps * panel() + panel() / 2; }
   int64_t right_floats() const { return kFormedRight * formed_quarter(depth.most_steps()); }
   int64_t member_floats(int count) const {
-    const int64_t groups = by_rows(count) ? group_count() : (group_count() + count - 1) / count;
-    return most_block_tiles() * left_floats_of_tile() + right_floats() + partial_floats(groups) +
-           (plan ? 0 : partial_floats_of_tile()) + 16;
+    return most_block_tiles() * left_floats_of_tile() + right_floats() + result_floats() +
+           (by_rows(count) ? partial_floats() : 0) + 16;
   }
   // Rows: everybody reads all weights (30 GB/s). Groups: everybody forms all sums of rows (20 GB/s). The smaller traffic counts even
   // where it hides behind the arithmetic: neighbours on the machine want their part of the memory's rate.
@@ -156,13 +166,18 @@ class PreparedStrassen final : public PreparedLayer {
   }
   int64_t k() const { return depth.k; }
 
-  // To the next pair of panels; false at the end.
-  bool advance(const Part& part, Place& at) const {
-    if (++at.group < part.groups.end) return true;
-    at.group = part.groups.begin;
-    if (++at.chunk < depth.count) return true;
-    at.chunk = 0;
-    return ++at.block * part.block_tiles < tiles(part.rows_count());
+  int64_t passes(const Part& part) const { return part.blocks * depth.count; }
+  int64_t chunk(int64_t pass) const { return pass % depth.count; }
+  int64_t first_tile(const Part& part, int64_t pass) const { return pass / depth.count * part.block_tiles; }
+
+  void run_groups(Part& part, int64_t pass, const Worker::Range& groups) const {
+    for (int64_t group = groups.begin; group < groups.end; ++group) {
+      const bool more = group + 1 < std::max(groups.end, part.groups.end), last = pass + 1 == passes(part);
+      const Place next =
+          more ? Place{pass, group + 1} : Place{pass + 1, std::min(part.groups.begin, group_count() - 1)};
+      run_group(part, {pass, group}, more || !last ? &next : nullptr);
+      part.left_pass = pass;
+    }
   }
 
   void form_left(const Part& part, const Rows& rows, int64_t c, float* to) const {
@@ -178,23 +193,23 @@ class PreparedStrassen final : public PreparedLayer {
     return weights + (index * k() + depth.first(c)) * panel();
   }
 
-  // A block of tiles over one pair of panels. The first one forms the sums of the panels; where `at` is the first pair, each tile's
-  // left operands are formed just before. `next`: null at the end.
+  // A block of tiles over one pair of panels. The first one forms the sums of the panels; where `at` is the pass's first pair, each
+  // tile's left operands are formed just before. `next`: null at the end.
   void run_group(const Part& part, const Place& at, const Place* next) const {
-    const int64_t all = tiles(part.rows_count()), first = at.block * part.block_tiles;
+    const int64_t all = tiles(part.rows_count()), first = first_tile(part, at.pass), c = chunk(at.pass);
     const int64_t end = std::min(first + part.block_tiles, all);
-    const bool forms_left = at.group == part.groups.begin;
+    const bool forms_left = part.left_pass != at.pass;
     const int64_t column = at.group % matrix_groups() * group_columns(), matrix = at.group / matrix_groups();
     StrassenTile t;
-    t.steps = depth.steps(at.chunk);
-    t.left = panel_at(2 * at.group, at.chunk);
-    t.right = panel_at(2 * at.group + 1, at.chunk);
+    t.steps = depth.steps(c);
+    t.left = panel_at(2 * at.group, c);
+    t.right = panel_at(2 * at.group + 1, c);
     t.quarter = t.steps * panel();
     t.sums = part.right;
     t.sum_stride = formed_quarter(t.steps);
     t.bias = bias ? bias + at.group * group_columns() : nullptr;
-    t.first = at.chunk == 0;
-    t.last = at.chunk + 1 == depth.count;
+    t.first = c == 0;
+    t.last = c + 1 == depth.count;
     if (plan) t.tail = plan->tail;
     t.out_stride = plan ? n : group_columns();
     t.operand_stride = n;
@@ -205,19 +220,18 @@ class PreparedStrassen final : public PreparedLayer {
     for (int64_t i = first; i < end; ++i) {
       const Rows rows = tile(part, i);
       float* left = part.left + (i - first) * left_floats_of_tile();
-      if (forms_left) form_left(part, rows, at.chunk, left);
+      if (forms_left) form_left(part, rows, c, left);
       t.rows = rows.half();
       t.lower_rows = rows.count - rows.half();
       t.a = left;
       t.forms = i == first;
       if (depth.count > 1)
-        t.partial = part.partial + ((at.group - part.groups.begin) * part.block_tiles + i - first) *
-                                       partial_floats_of_tile();
+        t.partial = part.partial + (at.group * part.block_tiles + i - first) * partial_floats_of_tile();
       const int64_t place = (matrix * m + rows.first) * n + column;
       t.operand = operand ? operand + place : nullptr;
       t.out = plan ? static_cast<float*>(part.args.outputs[0]) + place : part.results;
       fetch_panels(next, i - first, end - first, t);
-      fetch_left(part, at, next, i, end, t);
+      fetch_left(part, at, next, forms_left, i, end, t);
       table_for(isa).run(t);
       if (!plan && t.last)
         epilogue->apply(part.args, part.results, group_columns(), place, rows.count, n, group_columns());
@@ -232,30 +246,30 @@ class PreparedStrassen final : public PreparedLayer {
     for (int p = 0; p < kStrassenProducts; ++p) {
       t.ahead[p] = t.a;
       if (fetches && p < 4)
-        t.ahead[p] = panel_at(2 * next->group + p / 2, next->chunk) +
-                     p % 2 * depth.steps(next->chunk) * panel() + turn * t.steps * t.ahead_bytes / 4;
+        t.ahead[p] = panel_at(2 * next->group + p / 2, chunk(next->pass)) +
+                     p % 2 * depth.steps(chunk(next->pass)) * panel() + turn * t.steps * t.ahead_bytes / 4;
     }
   }
   // The left operands of the tile after `i`, or the rows that they will be formed from.
-  void fetch_left(const Part& part, const Place& at, const Place* next, int64_t i, int64_t end,
-                  StrassenTile& t) const {
+  void fetch_left(const Part& part, const Place& at, const Place* next, bool forms_left, int64_t i,
+                  int64_t end, StrassenTile& t) const {
     const bool more = i + 1 < end;
-    const Place wanted = more || !next ? at : *next;
     t.left_ahead = t.a;
     t.left_ahead_bytes = 0;
     t.rows_ahead = {};
     if (!more && !next) return;
-    if (wanted.group != part.groups.begin) {
+    if (more ? !forms_left : next->pass == at.pass) {
       t.left_ahead = more ? t.a + left_floats_of_tile() : part.left;
       t.left_ahead_bytes = t.rows * 4;
       return;
     }
-    const Rows rows = tile(part, more ? i + 1 : wanted.block * part.block_tiles);
-    t.rows_ahead = {.first = static_cast<const float*>(part.args.inputs[0]) + rows.first * k() +
-                             depth.first(wanted.chunk),
-                    .rows = rows.count,
-                    .stride = k(),
-                    .line_count = depth.steps(wanted.chunk) / 8};
+    const int64_t pass = more ? at.pass : next->pass;
+    const Rows rows = tile(part, more ? i + 1 : first_tile(part, pass));
+    t.rows_ahead = {
+        .first = static_cast<const float*>(part.args.inputs[0]) + rows.first * k() + depth.first(chunk(pass)),
+        .rows = rows.count,
+        .stride = k(),
+        .line_count = depth.steps(chunk(pass)) / 8};
   }
 };
 
