@@ -98,12 +98,56 @@ ValueId add_attention(const std::string& text, const Numbers& v, GraphEditor& ed
   return append_node(editor, "layer", op, inputs, {})[0];
 }
 
+ValueId add_pool(const std::string& text, const Numbers& v, PoolKind kind, GraphEditor& editor,
+                 double& operations) {
+  const auto at = [&](char letter, int64_t otherwise = -1) { return get(text, v, letter, otherwise); };
+  const int64_t r = at('r'), s = at('s', r), stride = at('u', 1), pad_y = at('p', r / 2),
+                pad_x = at('q', s / 2);
+  const Pool pool{.kind = kind,
+                  .kernel = {r, s},
+                  .strides = {stride, at('v', stride)},
+                  .dilations = {1, 1},
+                  .pads_begin = {pad_y, pad_x},
+                  .pads_end = {pad_y, pad_x}};
+  const int64_t h = at('h');
+  const ValueId x = editor.add_input("x", DType::Float32, shape_of({at('n', 1), at('c'), h, at('w', h)}));
+  const ValueId y = append_node(editor, "layer", pool, {x}, {})[0];
+  operations = static_cast<double>(r * s);
+  for (const Dim& dim : editor.graph().value(y).shape) operations *= static_cast<double>(dim.value());
+  return y;
+}
+
+ValueId add_squeeze_excite(const std::string& text, const Numbers& v, GraphEditor& editor,
+                           double& operations) {
+  const auto at = [&](char letter, int64_t otherwise = -1) { return get(text, v, letter, otherwise); };
+  const int64_t n = at('n', 1), c = at('c'), h = at('h'), w = at('w', h), m = at('m');
+  const SqueezeExcite op{.squeeze = PointwiseProgram::parse("Silu[1](0)", 1),
+                         .excite = PointwiseProgram::parse("Sigmoid(0)", 1)};
+  const ValueId x = editor.add_input("x", DType::Float32, shape_of({n, c, h, w}));
+  std::vector<ValueId> inputs = {x};
+  for (const Extents& extents : std::vector<Extents>{{m, c, 1, 1}, {m}, {c, m, 1, 1}, {c}})
+    inputs.push_back(editor.add_constant("w" + std::to_string(inputs.size()), random_constant(extents)));
+  operations = static_cast<double>(n * c) * static_cast<double>(2 * h * w + 4 * m);
+  return append_node(editor, "layer", op, inputs, {})[0];
+}
+
+ValueId add_rows(const std::string& text, const Numbers& v, bool softmax, GraphEditor& editor,
+                 double& operations) {
+  const int64_t m = get(text, v, 'm'), n = get(text, v, 'n');
+  const ValueId x = editor.add_input("x", DType::Float32, shape_of({m, n}));
+  operations = 8 * static_cast<double>(m * n);
+  if (softmax) return append_node(editor, "layer", Softmax{.axis = 1}, {x}, {})[0];
+  const ValueId scale = editor.add_constant("scale", random_constant({n}));
+  const ValueId bias = editor.add_constant("bias", random_constant({n}));
+  return append_node(editor, "layer", LayerNorm{.axis = 1}, {x, scale, bias}, {})[0];
+}
+
 }  // namespace
 
 Problem parse_problem(const std::string& text) {
   const size_t colon = text.find(':');
   if (colon == std::string::npos)
-    throw_input_error(fmt::format("problem '{}': expected conv:, matmul: or attention:", text));
+    throw_input_error(fmt::format("problem '{}': expected a kind, such as conv:,", text));
   const std::string kind = text.substr(0, colon);
   std::istringstream rest(text.substr(colon + 1));
   std::string numbers, word;
@@ -117,9 +161,18 @@ Problem parse_problem(const std::string& text) {
     y = add_matmul(text, parse_numbers(text, numbers, "bmnk"), editor, problem.operations);
   else if (kind == "attention")
     y = add_attention(text, parse_numbers(text, numbers, "bhsd"), editor, problem.operations);
+  else if (kind == "maxpool" || kind == "avgpool")
+    y = add_pool(text, parse_numbers(text, numbers, "nchwrsuvpq"),
+                 kind == "maxpool" ? PoolKind::Max : PoolKind::Average, editor, problem.operations);
+  else if (kind == "squeeze_excite")
+    y = add_squeeze_excite(text, parse_numbers(text, numbers, "nchwm"), editor, problem.operations);
+  else if (kind == "softmax" || kind == "layer_norm")
+    y = add_rows(text, parse_numbers(text, numbers, "mn"), kind == "softmax", editor, problem.operations);
   else
     throw_input_error(
-        fmt::format("problem '{}': unknown kind '{}': use conv, matmul or attention", text, kind));
+        fmt::format("problem '{}': unknown kind '{}': use conv, matmul, attention, maxpool, avgpool, "
+                    "squeeze_excite, softmax or layer_norm",
+                    text, kind));
   problem.node = problem.graph.value(y).producer;
 
   static const std::map<std::string, std::string> kActivations = {

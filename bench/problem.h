@@ -6,6 +6,9 @@
 //                                          which keeps the size), g64: groups
 //   matmul:m128n768k3072,bf16,gelu         with a constant right operand
 //   attention:b1h12s128d64,f32             self-attention: batch, heads, tokens, width of a head
+//   maxpool:n1c64h112r3u2,bf16             and avgpool: r x s window, u2v2: strides, p0q0: padding (default as for conv)
+//   squeeze_excite:n1c96h56m4,bf16         with m channels between the two products
+//   softmax:m1536n128,f32                  and layer_norm: m rows of n
 //
 // Types: f32 (default), bf16 (both are timed then). Epilogues, in the order given: relu, relu6, silu, gelu, add (of a tensor as large as the
 // result, once).

@@ -43,8 +43,20 @@ TEST(Problem, StridesGroupsAndOtherKinds) {
   EXPECT_DOUBLE_EQ(parse_problem("attention:b1h12s128d64").operations, 4.0 * 12 * 128 * 128 * 64);
 }
 
+TEST(Problem, LayersThatAreNoProducts) {
+  const auto result = [](const std::string& text) {
+    const Problem p = parse_problem(text);
+    return to_string(p.graph.value(p.graph.node(p.node).outputs[0]).shape);
+  };
+  EXPECT_EQ(result("maxpool:n2c64h112r3u2,bf16"), "[2, 64, 56, 56]");
+  EXPECT_EQ(result("avgpool:c8h7r7p0"), "[1, 8, 1, 1]");
+  EXPECT_EQ(result("squeeze_excite:c96h56m4"), "[1, 96, 56, 56]");
+  EXPECT_EQ(result("softmax:m3n5"), "[3, 5]");
+  EXPECT_EQ(result("layer_norm:m3n5"), "[3, 5]");
+}
+
 TEST(Problem, ErrorsSayWhatAndWhere) {
-  EXPECT_NE(error_of("gemm").find("expected conv:, matmul: or attention:"), std::string::npos);
+  EXPECT_NE(error_of("gemm").find("expected a kind, such as conv:,"), std::string::npos);
   EXPECT_NE(error_of("pool:n1").find("unknown kind 'pool'"), std::string::npos);
   EXPECT_NE(error_of("conv:n1c3h2z").find("at 'z'"), std::string::npos);
   EXPECT_NE(error_of("conv:c64h56w56").find("'k' and its number are missing"), std::string::npos);
