@@ -161,8 +161,6 @@ Support supports(const LayerQuery& query, const DepthwiseBlock& op, DType type, 
   for (size_t i = 1; i < DepthwiseBlock::kInputs; ++i)
     if (node.inputs[i] != kNoValue && !query.graph.value(node.inputs[i]).is_constant())
       return Support::no(i % 2 == 1 ? "weights are not constant" : "a bias is not constant");
-  if (op.kernel[0] > PreparedStrips::kMostRows)
-    return Support::no("the window has more than " + std::to_string(PreparedStrips::kMostRows) + " rows");
   const bool expands = node.inputs[kExpand] != kNoValue, projects = node.inputs[kProject] != kNoValue;
   if (!expands && !projects) return Support::no("it has no pointwise part");
   const Shape& data = query.graph.value(node.inputs[0]).shape;

@@ -116,7 +116,6 @@ TEST(DepthwiseBlockTactics, SaysWhyNot) {
   LayerCase layer = make_case({});
   layer.inputs[3].constant = false;
   expect_reason(layer, "weights are not constant");
-  expect_reason(make_case({.kernel = 17}), "more than 16 rows");
   expect_reason(make_case({.in = 0, .out = 0}), "no pointwise part");
   expect_reason(make_case({.activation = "Silu[1](0) Relu(1)"}), "more than an activation");
   layer = make_case({});

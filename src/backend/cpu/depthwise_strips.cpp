@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "backend/cpu/own_tactic.h"
 #include "backend/cpu/tile_panels.h"
@@ -27,7 +28,8 @@ int64_t PreparedStrips::rows_for(int64_t strip) const {
   return std::min(y.input, (strip - 1) * y.stride + (y.kernel - 1) * y.dilation + 1);
 }
 int64_t PreparedStrips::ring_bytes(int64_t strip) const {
-  return expands ? share_chunks_ * rows_for(strip) * x.input * chunk() * 4 : 0;
+  if (expands) return share_chunks_ * rows_for(strip) * x.input * chunk() * 4;
+  return widens() ? round_up(WidenedRows::floats(y, x, depthwise_table(isa).vector) * 4, 64) : 0;
 }
 int64_t PreparedStrips::strip_bytes(int64_t strip) const {
   return projects ? round_up(dtype_bytes(type, strip * x.output * stride_), 64) : 0;
@@ -167,15 +169,17 @@ void PreparedStrips::depthwise(const LayerArgs& args, const Piece& p, int64_t im
   const DepthwiseTable& table = depthwise_table(isa);
   const int64_t lanes = table.vector, taps = y.kernel * x.kernel, vectors = (channels + lanes - 1) / lanes;
   const int64_t width = expands ? chunk_width(c) : in_channels, first = p.chunks.begin * chunk();
-  int64_t offsets[kMostRows] = {};
-  DepthwiseRow d;
+  const InputRows rows{.pitch = x.input * width, .ring = expands ? ring_rows_ : 0};
+  DepthwiseRows d;
   d.stored = expands ? Stored::F32 : stored_as(type);
-  d.row_offsets = offsets;
   d.pixel_stride = width;
   set_columns(d, x);
   d.tail = projects ? depthwise_tail : tail.tail;
   d.out_stored = stored_as(type);
   d.out_stride = projects ? stride_ : channels;
+  d.out_row_stride = x.output * d.out_stride;
+  std::optional<WidenedRows> widened;
+  if (widens()) widened.emplace(table, y, x, p.ring);
   for (int64_t v = c * chunk() / lanes; v < std::min(vectors, (c + 1) * chunk() / lanes); ++v) {
     const int64_t channel = v * lanes;
     d.channels = expands && projects ? lanes : std::min(lanes, channels - channel);
@@ -185,21 +189,14 @@ void PreparedStrips::depthwise(const LayerArgs& args, const Piece& p, int64_t im
     else
       d.in = static_cast<const std::byte*>(args.inputs[0]) +
              dtype_bytes(type, image * y.input * x.input * width + channel);
-    std::byte* out = projects
-                         ? p.strip + dtype_bytes(type, channel - first)
-                         : static_cast<std::byte*>(args.outputs[0]) +
-                               dtype_bytes(type, (image * y.output + row) * x.output * channels + channel);
-    for (int64_t o = row; o < row + count; ++o) {
-      const WindowRows& window = window_rows[static_cast<size_t>(o)];
-      for (int64_t r = 0; r < window.count; ++r) {
-        const int64_t position = window.first_row + r * y.dilation;
-        offsets[r] = (expands ? position % ring_rows_ : position) * x.input * width;
-      }
-      d.rows = window.count;
-      d.weights = weights.depthwise + (v * taps + window.first_tap * x.kernel) * lanes;
-      d.out = out + dtype_bytes(type, (o - row) * x.output * d.out_stride);
-      table.row(d);
-    }
+    d.out = projects ? p.strip + dtype_bytes(type, channel - first)
+                     : static_cast<std::byte*>(args.outputs[0]) +
+                           dtype_bytes(type, (image * y.output + row) * x.output * channels + channel);
+    const float* taps_of = weights.depthwise + v * taps * lanes;
+    if (widened && d.channels == lanes)
+      widened->run(d, window_rows, taps_of, row, row + count);
+    else
+      run_depthwise(table, d, rows, y, window_rows, taps_of, row, row + count);
   }
 }
 

@@ -21,7 +21,6 @@ struct BlockWeights {
 
 class PreparedStrips final : public PreparedLayer {
  public:
-  static constexpr int64_t kMostRows = 16;  // of a window
   static constexpr int64_t kThinBytes = 32 << 10;
   // Of a portion: the products want some rows of a tile, and read all weights for them.
   static constexpr int64_t kLeastPixels = 28;
@@ -61,12 +60,13 @@ class PreparedStrips final : public PreparedLayer {
   // Channels that somebody works on, and memory for them.
   struct Piece {
     Range chunks;
-    float* ring = nullptr;        // [chunk][row][column][channel] of expanded rows
+    float* ring = nullptr;  // [chunk][row][column][channel] of expanded rows, or widened ones of a vector
     std::byte* strip = nullptr;   // [pixel][channel]: what the projection reads
     float* sums = nullptr;        // the projection of what it has done, when channels are shared
     std::byte* groups = nullptr;  // AMX: addresses of groups of rows, then copied rows
   };
 
+  bool widens() const { return !expands && WidenedRows::suits(type, y, x); }
   bool adds_up() const { return shares_ > 1 && projects; }
   int64_t chunk() const;  // channels that go through the first two parts together: a panel
   int64_t chunks() const { return (channels + chunk() - 1) / chunk(); }

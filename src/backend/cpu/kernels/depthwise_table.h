@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Depthwise convolution of one output row of one vector of channels, one table per instruction set.
+// Depthwise convolution of output rows of one vector of channels, one table per instruction set.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,14 @@
 
 namespace lathe::cpu {
 
-struct DepthwiseRow {
-  // Input rows that the window's rows fall on, from the first row inside the data on.
-  const void* in = nullptr;  // first channel of column 0 of the first such row
-  Stored stored = Stored::F32;
-  const int64_t* row_offsets = nullptr;  // of each window row from `in`, in elements
-  int64_t pixel_stride = 0;              // between columns
+struct DepthwiseRows {
+  // Rows of one vector of channels; all that follows is in elements. Rows may lie in a ring: beyond its end they go on at its begin.
+  const void* in = nullptr;             // first channel of column 0 of the first row that is stored
+  Stored stored = Stored::F32;          // or BF16
+  int64_t first = 0;                    // the row that the first window row inside the data falls on
+  int64_t tap_row = 0, window_row = 0;  // from a window row, or a window, to the next one
+  int64_t ring = INT64_MAX;
+  int64_t pixel_stride = 0;  // between columns
   int64_t in_width = 0;
   int64_t rows = 0;                // window rows inside the data
   const float* weights = nullptr;  // [row][col][vector], from the first row inside the data on
@@ -26,13 +28,20 @@ struct DepthwiseRow {
   void* out = nullptr;
   Stored out_stored = Stored::F32;  // or BF16
   int64_t out_stride = 0, out_width = 0;
+  int64_t out_rows = 1, out_row_stride = 0;
   int64_t channels = 0;  // in this vector: lanes beyond are neither read nor written
   RegisterTail tail;
+
+  int64_t after(int64_t offset, int64_t step) const {
+    return offset + step < ring ? offset + step : offset + step - ring;
+  }
 };
 
 struct DepthwiseTable {
   int64_t vector;  // channels per vector
-  void (*row)(const DepthwiseRow& p);
+  void (*rows)(const DepthwiseRows& p);
+  // `columns` columns of one vector of BF16 channels as FP32, one after the other.
+  void (*widen)(const uint16_t* in, int64_t pixel_stride, int64_t columns, float* out);
 };
 
 const DepthwiseTable& depthwise_table_avx2();
