@@ -11,6 +11,8 @@
 //
 #include "backend/cpu/kernels/rounding_avx512_bf16.inc"
 //
+#include "backend/cpu/kernels/amx_ahead.inc"
+//
 #include "backend/cpu/kernels/amx_product.inc"
 
 namespace lathe::cpu {
