@@ -6,7 +6,8 @@ usage: compare.py [--models a,b] [--batches 1,8] [--threads 1,2] [--precision f3
                   [--cpus 0,1] [--jobs N] [--json FILE]
 Each round runs every side once (fast models: several times), in turn, so that drift of a shared machine hits all alike: Lathe and
 its peers, all thread counts and precisions of a model and batch (ONNX Runtime computes in FP32). The figure is the ratio
-of median times, peer / Lathe: above 1 Lathe is faster. Spread: the same ratio of the lower and upper quartiles. "predicted"
+of median times, peer / Lathe: above 1 Lathe is faster. Spread: the same ratio of the lower and upper quartiles. "by round": the
+median of each round's ratio, for machines that change their speed between rounds, where two medians may stand for two speeds. "predicted"
 is the sum of the layers' times that the builder measured, over the engine's median. --seconds ends the rounds of a model and
 batch early, but not before the third.
 
@@ -108,7 +109,7 @@ def settle_runs(once_ms):
 
 
 def measure(sides, rounds, seconds=math.inf):
-    times = {name: [] for name in sides}
+    rounds_of = {name: [] for name in sides}
     once = {}
     for name, side in sides.items():
         first = side.run(1)[0]
@@ -121,8 +122,9 @@ def measure(sides, rounds, seconds=math.inf):
         for name, side in sides.items():
             time.sleep(PAUSE_SECONDS)
             settle = settle_runs(once[name])
-            times[name] += side.run(settle + repeat)[settle:]
-    return {name: quartiles(t) for name, t in times.items()}
+            rounds_of[name].append(side.run(settle + repeat)[settle:])
+    return {name: {**quartiles([t for times in all_times for t in times]), "rounds": [statistics.median(times) for times in all_times]}
+            for name, all_times in rounds_of.items()}
 
 
 def write_model(args, work, name):
@@ -218,6 +220,10 @@ def build_all(args, work, models, configurations):
             done.result()
 
 
+def by_round(peer, ours):
+    return statistics.median(p / o for p, o in zip(peer["rounds"], ours["rounds"]))
+
+
 def geometric_mean(values):
     return float(np.exp(np.mean(np.log(values)))) if values else float("nan")
 
@@ -233,7 +239,7 @@ def line_of(row):
             continue
         t = times[peer]
         spread = f"({t['low'] / ours['low']:.2f}..{t['high'] / ours['high']:.2f})"
-        line += f"{t['median']:>10.3f}{share(t)}{t['median'] / ours['median']:>7.2f}{spread:>14}"
+        line += f"{t['median']:>10.3f}{share(t)}{t['median'] / ours['median']:>7.2f}{spread:>14}{by_round(t, ours):>10.2f}"
     return line + f"{row['predicted_ms'] / ours['median']:>11.2f}"
 
 
@@ -280,7 +286,7 @@ def main():
               f"{c['bf16_gflops']:.0f}; copies {c['cache_copy_gbs']:.0f} GB/s in cache, {c['memory_copy_gbs']:.0f} in memory")
     print("medians of interleaved runs; ratio = peer / Lathe (lower..upper quartile)")
     print(f"{'model':<16}{'':>5}{'batch':>6}{'threads':>8}{'floor':>9}{'Lathe ms':>10}{'of floor':>9}{'ORT ms':>10}{'of floor':>9}"
-          f"{'ratio':>7}{'':>14}{'OpenVINO':>10}{'of floor':>9}{'ratio':>7}{'':>14}{'predicted':>11}")
+          f"{'ratio':>7}{'':>14}{'by round':>10}{'OpenVINO':>10}{'of floor':>9}{'ratio':>7}{'':>14}{'by round':>10}{'predicted':>11}")
     rows = []
     for name in models:
         for batch in batches:
@@ -289,10 +295,11 @@ def main():
                 print(line_of(row), flush=True)
     for precision in args.precisions:
         for peer in ("ort", "openvino"):
-            ratios = [r["times_ms"][peer]["median"] / r["times_ms"]["lathe"]["median"] for r in rows
-                      if peer in r["times_ms"] and r["precision"] == precision]
-            if ratios:
-                print(f"{precision}, geometric mean against {peer}: {geometric_mean(ratios):.2f}, lowest {min(ratios):.2f}")
+            pairs = [(r["times_ms"][peer], r["times_ms"]["lathe"]) for r in rows if peer in r["times_ms"] and r["precision"] == precision]
+            if pairs:
+                ratios, turns = [t["median"] / o["median"] for t, o in pairs], [by_round(t, o) for t, o in pairs]
+                print(f"{precision}, geometric mean against {peer}: {geometric_mean(ratios):.2f}, lowest {min(ratios):.2f}; "
+                      f"by round {geometric_mean(turns):.2f}, lowest {min(turns):.2f}")
     print_scaling(rows)
     if args.json:
         args.json.write_text(json.dumps({"cpu": cpu_name(), "ceilings": ceilings, "rows": rows}, indent=2))
