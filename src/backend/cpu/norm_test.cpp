@@ -56,6 +56,17 @@ TEST(SoftmaxTactics, AnyAxisAndLength) {
       }
 }
 
+// Powers down to zero, through those that would be denormal numbers.
+TEST(SoftmaxTactics, ScoresFarApart) {
+  for (const int64_t axis : {1, -1})
+    for (const bool log : {false, true}) {
+      LayerCase layer{.op = Softmax{.axis = axis, .log = log},
+                      .inputs = {{.extents = {3, 40, 50}, .low = -150, .high = 0}},
+                      .allowed_types = {DType::BFloat16}};
+      EXPECT_GE(check_layer(softmax_tactics(), layer), 2);
+    }
+}
+
 TEST(SoftmaxTactics, DISABLED_Speed) {
   for (const std::string& line :
        time_layer(softmax_tactics(), {.op = Softmax{}, .inputs = {{.extents = {1536, 128}}}}, 1))
