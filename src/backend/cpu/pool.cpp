@@ -2,6 +2,7 @@
 //
 // Max and average pooling where channels are contiguous (channels-last and blocked), any window; and global pooling in
 // linear format. One output row at a time: a row's windows share their input rows, which stay in L1 or L2.
+// Maxima of BF16 are taken as they are stored (kernels/reduce.inc).
 #include <limits>
 
 #include "backend/cpu/kernels/reduce_table.h"
@@ -42,8 +43,9 @@ class PreparedPool final : public PreparedLayer {
   Isa isa = Isa::Avx2;
   int threads = 1;
   std::shared_ptr<const PreparedEpilogue> epilogue;
+  bool direct = false;  // maxima of BF16 without an epilogue: they go to the output as they are
 
-  int64_t row_floats() const { return (x.output * channels + 15) / 16 * 16; }
+  int64_t row_floats() const { return direct ? 0 : (x.output * channels + 15) / 16 * 16; }
   size_t scratch_bytes() const override {
     return static_cast<size_t>(row_floats() * threads) * sizeof(float);
   }
@@ -64,21 +66,31 @@ class PreparedPool final : public PreparedLayer {
         const Span& c = cols[static_cast<size_t>(o)];
         n = equal_windows(o);
         float* out = row + o * channels;
+        auto* halves = static_cast<uint16_t*>(args.outputs[0]) + i * width + o * channels;
         if (r.count <= 0 || c.count <= 0) {
-          empty_windows(out, n);
+          if (direct)
+            std::fill_n(halves, n * channels, kLowestBf16);
+          else
+            empty_windows(out, n);
           continue;
         }
         const int64_t count = include_pad ? r.padded * c.padded : r.count * c.count;
         const WindowTaps taps{r.count, c.count, y.dilation * x.input * channels, x.dilation * channels};
         const auto* at = image + (r.first * x.input + c.first) * channels * element;
+        if (direct) {
+          table.max_windows_bf16(reinterpret_cast<const uint16_t*>(at), taps, channels, n,
+                                 x.stride * channels, halves);
+          continue;
+        }
         table.windows(at, stored_as(type.dtype), taps, channels, n, x.stride * channels,
                       max ? Fold::Max : Fold::Sum, max ? 1.0f : 1.0f / static_cast<float>(count), out);
       }
-      epilogue->apply(args, row, width, i * width, 1, width, width);
+      if (!direct) epilogue->apply(args, row, width, i * width, 1, width, width);
     }
   }
 
  private:
+  static constexpr uint16_t kLowestBf16 = 0xff80;  // minus infinity
   // How many windows from column `o` on are alike: same taps inside the data, one stride apart.
   int64_t equal_windows(int64_t o) const {
     const Span& c = cols[static_cast<size_t>(o)];
@@ -135,7 +147,8 @@ class PoolKernel final : public LayerKernel {
         op_(std::get<Pool>(query.layer().op)),
         type_(tactic.inputs[0]),
         isa_(machine.isa),
-        epilogue_(query, tactic, machine) {}
+        epilogue_(query, tactic, machine),
+        has_epilogue_(!query.layer().epilogue.empty()) {}
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     const Extents& e = context.inputs[0];
@@ -176,6 +189,7 @@ class PoolKernel final : public LayerKernel {
     p->type = type_;
     p->isa = isa_;
     p->threads = context.threads;
+    p->direct = p->max && type_.dtype == DType::BFloat16 && !has_epilogue_;
     p->epilogue = epilogue_.prepare(context);
     return p;
   }
@@ -185,6 +199,7 @@ class PoolKernel final : public LayerKernel {
   TensorType type_;
   Isa isa_;
   Epilogue epilogue_;
+  bool has_epilogue_;
 };
 
 // Whether every shape in the profile is pooled globally: spatial dims are fixed and equal the window.

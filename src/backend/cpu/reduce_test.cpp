@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "backend/cpu/kernels/reduce_table.h"
 #include "backend/cpu/layer_check.h"
+#include "base/floats.h"
 
 namespace lathe::cpu {
 TacticFamily reduce_tactics();
@@ -91,6 +95,25 @@ TEST(PoolTactics, DISABLED_Speed) {
   for (const TacticFamily& family : {pool_tactics(), onednn_pool_tactics()})
     for (const std::string& line : time_layer(family, pool, 1)) puts(line.c_str());
   for (const std::string& line : time_layer(reduce_tactics(), mean, 1)) puts(line.c_str());
+}
+
+// As integers: every pair of zeros, infinities, NaNs of both signs and ordinary numbers; NaN wins.
+TEST(ReduceKernels, MaximumOfBf16) {
+  const std::vector<uint16_t> numbers = {0x0000, 0x8000, 0x0001, 0x8001, 0x3f80, 0xbf80, 0x7f7f,
+                                         0xff7f, 0x7f80, 0xff80, 0x7f81, 0xff81, 0x7fff, 0xffff};
+  constexpr int64_t kChannels = 53;  // whole vectors and single channels
+  for (const uint16_t a : numbers)
+    for (const uint16_t b : numbers) {
+      std::vector<uint16_t> pair(kChannels, a), most(kChannels);
+      pair.insert(pair.end(), kChannels, b);
+      reduce_table_avx2().max_windows_bf16(pair.data(), {1, 2, 0, kChannels}, kChannels, 1, 0, most.data());
+      const float x = bf16_to_float(a), y = bf16_to_float(b), z = bf16_to_float(most[0]);
+      EXPECT_EQ(most, std::vector<uint16_t>(kChannels, most[0]));
+      if (std::isnan(x) || std::isnan(y))
+        EXPECT_TRUE(std::isnan(z)) << a << " " << b;
+      else
+        EXPECT_EQ(z, std::max(x, y)) << a << " " << b;
+    }
 }
 
 }  // namespace

@@ -23,6 +23,9 @@ struct ReduceTable {
   // out[i * channels + c] = scale * fold of the taps at x + i * step + c, for c < channels, i < count.
   void (*windows)(const void* x, Stored stored, const WindowTaps& taps, int64_t channels, int64_t count,
                   int64_t step, Fold fold, float scale, float* out);
+  // The same for maxima of BF16, which need no other type.
+  void (*max_windows_bf16)(const uint16_t* x, const WindowTaps& taps, int64_t channels, int64_t count,
+                           int64_t step, uint16_t* out);
 };
 
 const ReduceTable& reduce_table_avx2();
