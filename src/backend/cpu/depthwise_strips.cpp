@@ -83,7 +83,8 @@ void PreparedStrips::run(const LayerArgs& args, const Worker& worker) const {
     std::memset(own.sums, 0, static_cast<size_t>(sums_bytes_));
     worker.barrier();  // the sums of a member that comes late are added up, too
     worker.share(shares_, [&](const Worker& part) { run_channels(args, own, part); });
-    return add_up(args, worker);
+    add_up(args, worker);
+    return worker.barrier();
   }
   if (shares_ > 1 && worker.count > 1) return run_channels(args, own, worker);
   if (shares_ > 1) return worker.share(shares_, [&](const Worker& part) { run_channels(args, own, part); });

@@ -48,8 +48,9 @@ class PreparedLayer {
   // is a piece for each thread (Worker::slice() gives a portion's range; memory of its own a thread finds by its index). No
   // barrier is needed between layers of one piece.
   virtual int members(int available) const { return available; }
-  // Whether run() calls barrier() or share() when it works in `count` pieces: then all threads must be there at the same time,
-  // `count` must be all that are available, and each calls run() once.
+  // Whether run() calls share() or barrier() when it works in `count` pieces: then `count` must be all threads that are available, and
+  // each calls run() once. It ends with one of the two. With share() alone nobody waits for a thread that does not come; barrier() does,
+  // and fetches it.
   virtual bool meets(int /*count*/) const { return false; }
   virtual void run(const LayerArgs& args, const Worker& worker) const = 0;
   // After a run of a layer with data-dependent outputs: the values of its new symbols. Called by member 0.
@@ -61,7 +62,6 @@ inline void run_pieces(const PreparedLayer& layer, const LayerArgs& args, const 
   if (team.count == 1 || !layer.meets(team.count))
     return team.share(team.count, [&](const Worker& worker) { layer.run(args, worker); });
   layer.run(args, team);
-  team.barrier();
 }
 
 struct ShapeContext {

@@ -54,19 +54,23 @@ class PreparedMatMul final : public PreparedLayer {
         2.0 * static_cast<double>(size.batch * size.m * size.n) * static_cast<double>(size.k);
     const double weights = packed ? 4.0 * static_cast<double>(size.n * size.k) : 0;
     const int wanted = members_for(operations / 80 + weights / 20, available);
-    return wanted > 1 && copies_rows() ? available : wanted;  // the copy needs a meeting of the whole team
+    return wanted > 1 && copies_rows() ? available : wanted;  // the copy is shared out to the whole team
   }
   bool meets(int count) const override { return count > 1 && copies_rows(); }
   void run(const LayerArgs& args, const Worker& worker) const override {
     float* shared = reinterpret_cast<float*>(args.scratch);
     float* own = shared + shared_floats() + worker.index * member_floats();
-    if (copies_rows()) {
-      copy_rows(args, shared, worker);
-      if (worker.count > 1) worker.barrier();
-    }
+    int64_t last_panel = -1;  // what lies in the member's panel
+    if (!copies_rows()) return run_panels(args, shared, worker, own, last_panel);
+    worker.share(worker.count, [&](const Worker& part) { copy_rows(args, shared, part); });
+    worker.share(worker.count, [&](const Worker& part) { run_panels(args, shared, part, own, last_panel); });
+  }
+
+ private:
+  void run_panels(const LayerArgs& args, const float* shared, const Worker& worker, float* own,
+                  int64_t& last_panel) const {
     const int64_t per_matrix = blocks() * panels();
     const Worker::Range part = worker.slice(size.batch * per_matrix);
-    int64_t last_panel = -1;  // what lies in the member's panel
     for (int64_t i = part.begin; i < part.end; ++i) {
       const int64_t batch = i / per_matrix;
       // With b packed on the way, all blocks of rows use a panel before the next one is packed.
@@ -82,7 +86,6 @@ class PreparedMatMul final : public PreparedLayer {
     }
   }
 
- private:
   int64_t panel_width() const { return gemm_table(isa).panel; }
   int64_t panels() const { return (size.n + panel_width() - 1) / panel_width(); }
   int64_t panel_floats() const { return size.k * panel_width(); }

@@ -152,11 +152,7 @@ void ShapePlan::walk(const Worker& worker, std::byte* scratch) const {
 }
 
 void ShapePlan::run_group(const StepGroup& group, const Worker& worker, std::byte* scratch) const {
-  if (group.meets && worker.count > 1) {
-    run_step(group.begin, worker, scratch);
-    worker.barrier();
-    return;
-  }
+  if (group.meets && worker.count > 1) return run_step(group.begin, worker, scratch);
   worker.share(std::min(group.pieces, worker.count), [&](const Worker& part) {
     for (size_t i = group.begin; i < group.end; ++i) run_step(i, part, scratch);
   });

@@ -22,7 +22,7 @@ struct Step {
 struct StepGroup {
   size_t begin = 0, end = 0;
   int pieces = 0;
-  bool meets = false;  // one step whose threads meet inside
+  bool meets = false;  // one step that shares its work out itself
 };
 
 class ShapePlan {

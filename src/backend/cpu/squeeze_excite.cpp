@@ -3,7 +3,7 @@
 // Squeeze-and-excite where channels are contiguous (channels-last and blocked). A member takes the part of an image that it
 // probably wrote in the layer before: channels of blocked formats, pixels of channels-last ones; what another core wrote comes
 // at a quarter of the speed. It sums its part, multiplies the means into the first product, and the members exchange their
-// shares of its sums; that is the only meeting. The gates and the product with them follow while the data is in its cache. With
+// shares of its sums when they meet. The gates and the product with them follow while the data is in its cache. With
 // images enough for everybody, a member takes whole images and nobody meets.
 //
 // Bytes: the input twice, of which the second time mostly from L2, the result once, the weights once (by every member for
@@ -87,6 +87,7 @@ class PreparedSqueezeExcite final : public PreparedLayer {
     worker.barrier();
     for (int64_t n = 0; n < images; ++n)
       finish(args, n, share, shared + n * threads * layout.padded_middle, worker.count, middle, values);
+    worker.barrier();
   }
 
  private:

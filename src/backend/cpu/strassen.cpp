@@ -77,7 +77,7 @@ class PreparedStrassen final : public PreparedLayer {
   int members(int available) const override {
     const double operations = 2.0 * static_cast<double>(m * n * matrices) * static_cast<double>(depth.k);
     const int wanted = members_for(operations / 90, available);
-    return meets(wanted) ? available : wanted;  // only all can meet
+    return meets(wanted) ? available : wanted;  // shared out to all
   }
   bool meets(int count) const override { return !by_rows(count); }
   void run(const LayerArgs& args, const Worker& worker) const override {

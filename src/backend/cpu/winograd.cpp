@@ -11,7 +11,7 @@
 // the direct weights, once per block of tiles; V and M of a block stay in L2 mostly. The floor is the arithmetic, or U from L3
 // (28 GB/s a core) when a block has fewer than 14 tiles.
 // A member takes blocks of tiles through all three steps, without a meeting. When that would leave it fewer tiles than a block,
-// all members share each step instead (tiles, then points and panels, then tiles) and meet twice: each reads only its part of U.
+// all members share out each step instead (tiles, then points and panels, then tiles): each reads only its part of U.
 // Reached (Zen 4, two threads, cold, of 236 GFLOP/s; operations of the direct algorithm): 64@56 685 GFLOP/s (2.9 x),
 // 128@28 619, 256@14 370; batch 8 64@56 466, 256@14 548. oneDNN's: 274, 571, 355; 362, 428.
 // The error is about ten times that of direct summation: the points' powers up to 8 cost the bits. BF16 tensors are therefore
@@ -68,7 +68,7 @@ class PreparedWinograd final : public PreparedLayer {
     const double operations =
         72.0 * static_cast<double>(tiles() * in_channels) * static_cast<double>(out_channels);
     const int wanted = members_for(operations / 80, available);
-    return wanted > 1 ? available : 1;  // the shared way needs a meeting of the whole team
+    return wanted > 1 ? available : 1;  // the shared way is for the whole team
   }
   bool meets(int count) const override { return shared(count); }
   void run(const LayerArgs& args, const Worker& worker) const override {
@@ -108,13 +108,18 @@ class PreparedWinograd final : public PreparedLayer {
 
   void run_shared(const LayerArgs& args, float* scratch, const Worker& worker) const {
     const Block block{0, tiles(), scratch, scratch + tiles() * input_floats()};
-    const Worker::Range part = worker.slice(tiles());
-    transform_in(args, block, part.begin, part.end);
-    worker.barrier();
-    const Worker::Range units = worker.slice(kWinogradPoints * panels());
-    multiply(block, units.begin, units.end);
-    worker.barrier();
-    transform_out(args, block, part.begin, part.end);
+    worker.share(worker.count, [&](const Worker& part) {
+      const Worker::Range own = part.slice(tiles());
+      transform_in(args, block, own.begin, own.end);
+    });
+    worker.share(worker.count, [&](const Worker& part) {
+      const Worker::Range own = part.slice(kWinogradPoints * panels());
+      multiply(block, own.begin, own.end);
+    });
+    worker.share(worker.count, [&](const Worker& part) {
+      const Worker::Range own = part.slice(tiles());
+      transform_out(args, block, own.begin, own.end);
+    });
   }
 
   struct Strides {
