@@ -13,7 +13,7 @@
 // while all panels pass over them, and k in chunks where rows are long; sums wait in L2 between two chunks. Weights that fit into
 // an eighth of L2 turn that around: a tile of 14 rows takes all panels.
 // Rows that lie a multiple of 4 KB apart (2 KB where L1 has 8 ways) fall into the same few cache sets, and strided pixels apart:
-// such a block is first copied together, by the member that uses it.
+// such a block is first copied together, by each member that uses it: members share out the panels block by block, and copy once a block.
 #include <cstring>
 #include <numeric>
 
@@ -102,21 +102,30 @@ class PreparedTileMatMul final : public PreparedLayer {
     const double speed = type == DType::Float32 ? 90 : 180;
     const double time = 2.0 * static_cast<double>(m * n * matrices) * static_cast<double>(k) / speed +
                         static_cast<double>(weight_bytes()) / 20;
-    return members_for(time, available);
+    const int wanted = members_for(time, available);
+    return meets(wanted) ? available : wanted;  // shared out to all
   }
+  bool meets(int count) const override { return !rows_first_ && !by_rows(count); }
   void run(const LayerArgs& args, const Worker& worker) const override {
-    Worker::Range rows{0, m}, panels{0, panel_count()};
-    if (by_rows(worker.count))
-      rows = worker.slice(m, 1, rows_of_portion_);
-    else
-      panels = worker.slice(panel_count(), 1, copied_stride_ > 0 ? Worker::kUncut : 1);
-    if (rows.begin >= rows.end || panels.begin >= panels.end) return;
+    const Worker::Range all_panels{0, panel_count()};
     std::byte* own = args.scratch + worker.index * member_bytes_;
-    if (rows_first_) return run_rows_first(args, rows, panels, own);
+    const bool cuts_rows = by_rows(worker.count);
+    const Worker::Range rows = cuts_rows ? worker.slice(m, 1, rows_of_portion_) : Worker::Range{0, m};
+    if (rows_first_) {
+      // Each portion of panels would copy all rows.
+      const int64_t least = copied_stride_ > 0 ? Worker::kUncut : 1;
+      return run_rows_first(args, rows, cuts_rows ? all_panels : worker.slice(panel_count(), 1, least), own);
+    }
     const int64_t count = rows.end - rows.begin, blocks = (count + block_rows_ - 1) / block_rows_;
     for (int64_t i = 0; i < blocks; ++i) {
       const int64_t first = rows.begin + count * i / blocks, end = rows.begin + count * (i + 1) / blocks;
-      run_block(args, {.first = first, .rows = end - first}, panels, own);
+      Block block{.first = first, .rows = end - first};
+      if (cuts_rows)
+        run_block(args, block, all_panels, own);
+      else  // each member copies the block together once, whatever portions of panels it takes
+        worker.share(worker.count, [&](const Worker& portion) {
+          run_block(args, block, portion.slice(panel_count()), own);
+        });
     }
   }
 
@@ -152,7 +161,14 @@ class PreparedTileMatMul final : public PreparedLayer {
     float* sums = nullptr;         // of a group of panels between two chunks, or of one before the epilogue
   };
 
-  void run_block(const LayerArgs& args, Block block, const Worker::Range& panels, std::byte* own) const {
+  void run_block(const LayerArgs& args, Block& block, const Worker::Range& panels, std::byte* own) const {
+    if (panels.begin < panels.end && block.a == nullptr) place_rows(args, block, own);
+    for (int64_t p = panels.begin; p < panels.end; p += group_panels_)
+      for (int64_t c = 0; c < chunks_; ++c)
+        run_chunk(args, block, {p, std::min(p + group_panels_, panels.end)}, c);
+  }
+
+  void place_rows(const LayerArgs& args, Block& block, std::byte* own) const {
     const auto* base = static_cast<const std::byte*>(args.inputs[0]);
     block.sums = reinterpret_cast<float*>(own + sums_offset_);
     block.a = copied_stride_ > 0 ? own : base + block.first * row_bytes();
@@ -160,20 +176,31 @@ class PreparedTileMatMul final : public PreparedLayer {
     for (int64_t r = 0; copied_stride_ > 0 && r < block.rows; ++r)
       std::memcpy(own + r * copied_stride_, base + source.position(block.first + r) * row_bytes(),
                   static_cast<size_t>(row_bytes()));
-    for (int64_t p = panels.begin; p < panels.end; p += group_panels_)
-      for (int64_t c = 0; c < chunks_; ++c)
-        run_chunk(args, block, {p, std::min(p + group_panels_, panels.end)}, c);
+  }
+
+  int64_t first_step(int64_t c) const { return row_bytes() / 4 * c / chunks_; }
+  // Panel `p` along chunk `c` of k.
+  const std::byte* panel_at(int64_t p, int64_t c) const {
+    const int64_t matrix = p / matrix_panels(), column = p % matrix_panels() * panel();
+    const int64_t padded = round_up(n, panel() / 2), width = std::min(panel(), padded - column);
+    return weights + dtype_bytes(type, k * (matrix * padded + column)) + first_step(c) * 4 * width;
+  }
+  // What is wanted after it, or will be by whoever takes the next panels.
+  const std::byte* panel_after(const Worker::Range& group, int64_t p, int64_t c) const {
+    if (p + 1 < group.end) return panel_at(p + 1, c);
+    if (c + 1 < chunks_) return panel_at(group.begin, c + 1);
+    return p + 1 < panel_count() ? panel_at(p + 1, 0) : nullptr;
   }
 
   // A group of panels over a block of rows, along chunk `c` of k.
   void run_chunk(const LayerArgs& args, const Block& block, const Worker::Range& panels, int64_t c) const {
     const MatMulTileTable& table = tile_matmul_table(type);
-    const int64_t steps = row_bytes() / 4, first_step = steps * c / chunks_, rows = block.rows;
+    const int64_t rows = block.rows;
     const bool last = c + 1 == chunks_;
     MatMulTile t;
-    t.steps = steps * (c + 1) / chunks_ - first_step;
+    t.steps = first_step(c + 1) - first_step(c);
     t.a_stride = block.a_stride / 4;
-    const std::byte* a = block.a + first_step * 4;
+    const std::byte* a = block.a + first_step(c) * 4;
     const int64_t tiles = (rows + table.tile_rows - 1) / table.tile_rows;
     const std::byte* operand =
         last && plan && plan->operand >= 0
@@ -187,17 +214,16 @@ class PreparedTileMatMul final : public PreparedLayer {
     for (int64_t p = panels.begin; p < panels.end; ++p) {
       const int64_t matrix = p / matrix_panels(), column = p % matrix_panels() * panel();
       const int64_t padded = round_up(n, panel() / 2), result_at = matrix * m * n + block.first * n + column;
-      const int64_t width = std::min(panel(), padded - column);
       float* sums = block.sums + (chunks_ == 1 ? 0 : p - panels.begin) * rows * panel();
       t.columns = std::min(panel(), n - column);
-      t.b = weights + dtype_bytes(type, k * (matrix * padded + column)) + first_step * 4 * width;
+      t.b = panel_at(p, c);
       t.bias = bias ? bias + matrix * padded + column : nullptr;
       // Each tile fetches its share of the next panel: weights come from L3 or memory once per block of rows.
-      const int64_t panel_bytes = steps * 4 * width, share = round_up(t.steps * 4 * panel() / tiles, 64);
-      const bool more = p + 1 < panels.end;
-      t.ahead_bytes = more ? (4 * panel() + tiles - 1) / tiles : 0;
+      const int64_t share = round_up(t.steps * 4 * panel() / tiles, 64);
+      const std::byte* next = panel_after(panels, p, c);
+      t.ahead_bytes = next ? (4 * panel() + tiles - 1) / tiles : 0;
       for (int64_t i = 0; i < tiles; ++i) {
-        t.ahead = more ? t.b + panel_bytes + i * share : t.b;
+        t.ahead = next ? next + i * share : t.b;
         const int64_t r = rows * i / tiles;
         t.rows = rows * (i + 1) / tiles - r;
         t.a = a + r * block.a_stride;
