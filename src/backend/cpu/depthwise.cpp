@@ -241,19 +241,23 @@ class PreparedDepthwise final : public PreparedLayer {
     }
   }
 
-  // Output rows of one vector of channels that are computed one after the other. All of them where the lines that two vectors share stay in
-  // L1, or where much is saved by widening once; else as many as L2 holds beside much else, since the next vector reads the same pages.
-  int64_t rows_together(int members) const {
+  // Groups of an image's output rows; those of one vector of channels are computed one after the other. One group where the lines that two
+  // vectors share stay in L1, or where much is saved by widening once; else groups that L2 holds beside much else, since the next vector
+  // reads the same pages.
+  int64_t row_groups(int members) const {
     const int64_t line_bytes = 64 * (y.input * x.input + y.output * x.output);
     const int64_t row_bytes = dtype_bytes(type.dtype, (x.input * y.stride + x.output) * channels);
     const bool all = line_bytes <= l1_bytes || (widens() && y.kernel >= 5);
-    const int64_t most = all ? y.output : std::clamp<int64_t>(l2_bytes / 8 / row_bytes, 1, y.output);
-    return batch < members ? std::min(most, (y.output + members - 1) / members) : most;
+    const int64_t most =
+        all ? y.output : std::clamp<int64_t>(l2_bytes / (widens() ? 4 : 8) / row_bytes, 1, y.output);
+    const int64_t groups = (y.output + most - 1) / most;
+    // Members have as many of them each, unless most rows would be widened twice.
+    const int64_t even = round_up(groups, members);
+    return batch % members == 0 || y.output <= even * y.kernel ? groups : even;
   }
   // Channels-last, vector by vector.
   void run_by_vectors(const LayerArgs& args, const Worker& worker) const {
-    const int64_t lanes = vector(), together = rows_together(worker.count);
-    const int64_t groups = (y.output + together - 1) / together;
+    const int64_t lanes = vector(), groups = row_groups(worker.count);
     const Worker::Range part = worker.slice(batch * groups * vectors(), 1, 2);
     if (part.begin == part.end) return;
     const Window window(*this, reinterpret_cast<float*>(args.scratch) + worker.index * member_floats());
@@ -261,7 +265,7 @@ class PreparedDepthwise final : public PreparedLayer {
     d.out_row_stride = x.output * channels;
     for (int64_t i = part.begin; i < part.end; ++i) {
       const int64_t v = i % vectors(), group = i / vectors() % groups, image = i / vectors() / groups;
-      const int64_t begin = group * together, end = std::min(y.output, begin + together);
+      const int64_t begin = y.output * group / groups, end = y.output * (group + 1) / groups;
       d.channels = std::min(lanes, channels - v * lanes);
       d.in = input(args, image * y.input * x.input * channels + v * lanes);
       d.out = output(args, (image * y.output + begin) * x.output * channels + v * lanes);
