@@ -114,7 +114,9 @@ class PreparedTileMatMul final : public PreparedLayer {
     if (rows_first_) {
       // Each portion of panels would copy all rows.
       const int64_t least = copied_stride_ > 0 ? Worker::kUncut : 1;
-      return run_rows_first(args, rows, cuts_rows ? all_panels : worker.slice(panel_count(), 1, least), own);
+      const Worker::Range panels = cuts_rows ? all_panels : worker.slice(panel_count(), 1, least);
+      if (panels.begin < panels.end) run_rows_first(args, rows, panels, own);
+      return;
     }
     const int64_t count = rows.end - rows.begin, blocks = (count + block_rows_ - 1) / block_rows_;
     for (int64_t i = 0; i < blocks; ++i) {

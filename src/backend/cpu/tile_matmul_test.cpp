@@ -47,6 +47,8 @@ TEST(TileMatMul, SizesAndTails) {
         EXPECT_GE(check_layer(tile_matmul_tactics(), product({m, k}, {n, k}, true)), 1);
       }
   EXPECT_GE(check_layer(tile_matmul_tactics(), product({2, 3, 17, 20}, {1, 20, 40})), 1);
+  // Members share few panels of many rows: some portions are empty.
+  EXPECT_GE(check_layer(tile_matmul_tactics(), product({112, 64}, {64, 128})), 1);
   EXPECT_GE(check_layer(tile_matmul_tactics(), product({1, 17, 20}, {5, 20, 40})), 1);
 }
 
