@@ -58,7 +58,7 @@ ValueId add_conv(const std::string& text, const Numbers& v, GraphEditor& editor,
   const auto at = [&](char letter, int64_t otherwise = -1) { return get(text, v, letter, otherwise); };
   const int64_t r = at('r', 1), s = at('s', r), groups = at('g', 1), in = at('c'), out = at('k');
   const int64_t stride_y = at('u', 1), stride_x = at('v', stride_y), pad_y = at('p', r / 2),
-                pad_x = at('q', s / 2);
+                pad_x = at('q', at('p', s / 2));
   if (groups < 1 || in % groups != 0 || out % groups != 0)
     throw_input_error(fmt::format("problem '{}': the channels do not divide into {} groups", text, groups));
   const Conv conv{.kernel = {r, s},
@@ -102,7 +102,7 @@ ValueId add_pool(const std::string& text, const Numbers& v, PoolKind kind, Graph
                  double& operations) {
   const auto at = [&](char letter, int64_t otherwise = -1) { return get(text, v, letter, otherwise); };
   const int64_t r = at('r'), s = at('s', r), stride = at('u', 1), pad_y = at('p', r / 2),
-                pad_x = at('q', s / 2);
+                pad_x = at('q', at('p', s / 2));
   const Pool pool{.kind = kind,
                   .kernel = {r, s},
                   .strides = {stride, at('v', stride)},
