@@ -273,7 +273,7 @@ class AmxConvKernel final : public LayerKernel {
     steps_ = StepLayout::of(channels_, columns, is_dilated(op_));
     const int64_t k = rows * columns * steps_.channels, padded = round_up(n_, kPanel / 2);
     const bool in_parts = is_in_parts(tactic);
-    bias_offset_ = (in_parts ? kBf16Parts : 1) * 2 * k * padded;
+    bias_offset_ = packed_bytes(DType::BFloat16, in_parts, k * padded);
     packed_ = pack.packed("weights", [&] {
       const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
       const std::vector<float> bias =

@@ -33,10 +33,6 @@ constexpr std::string_view kInParts = "_amx_bf16x6";
 constexpr int64_t kChunkBytes = 768 * 4;  // of a row, at most, when a block of rows would not stay in L2
 constexpr int64_t kSumBytes = 512 << 10;  // of a block of rows between two chunks
 
-int64_t packed_bytes(DType type, bool in_parts, int64_t elements) {
-  return in_parts ? kBf16Parts * dtype_bytes(DType::BFloat16, elements) : dtype_bytes(type, elements);
-}
-
 // Both layouts of constant matrices: [k][n], and [n][k] when transposed. Then the biases. FP32 `in_parts` is packed as three BF16.
 std::vector<std::byte> pack_weights(const Tensor& constant, DType type, bool in_parts, bool transposed,
                                     int64_t matrices, int64_t k, int64_t n, const std::vector<float>& bias) {

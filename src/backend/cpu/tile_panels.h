@@ -54,6 +54,10 @@ void pack_columns(std::byte* out, DType type, int64_t k, int64_t n, const At& at
   }
 }
 
+inline int64_t packed_bytes(DType type, bool in_parts, int64_t elements) {
+  return in_parts ? kBf16Parts * dtype_bytes(DType::BFloat16, elements) : dtype_bytes(type, elements);
+}
+
 // FP32 in BF16, by steps along k of so many elements: the three parts of a step follow one another.
 template <class At>
 void pack_column_parts(std::byte* out, int64_t step, int64_t k, int64_t n, const At& at) {
