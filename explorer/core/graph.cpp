@@ -87,7 +87,7 @@ std::string arithmetic_precision(const Layer& layer, bool matrix) {
 bool is_matrix_type(const std::string& type) {
   return type.starts_with("Convolution") || type == "DepthwiseBlock" ||
          is_one_of(type, {"Deconvolution", "MatrixMultiply", "gemm", "Gemm", "FullyConnected", "ConvActPool",
-                          "Attention", "Conv", "DepthwiseBlock", "MatMul", "fmha", "mha"});
+                          "Attention", "Conv", "DepthwiseBlock", "FeedForward", "MatMul", "fmha", "mha"});
 }
 
 void name_precisions(Layer& layer) {

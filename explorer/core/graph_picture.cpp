@@ -22,11 +22,11 @@ struct Look {
   std::string_view type, fill;
 };
 // Colours of Okabe and Ito, lightened: they stay apart for colour-blind readers.
-constexpr Look kLooks[] = {{"Convolution", "#9fd3f0"},    {"DepthwiseBlock", "#9fd3f0"},
-                           {"MatrixMultiply", "#7fb8d9"}, {"gemm", "#7fb8d9"},
-                           {"Attention", "#8fd1b8"},      {"Pooling", "#cfe8a9"},
-                           {"PointWise", "#f7ef9a"},      {"SoftMax", "#e6b8d0"},
-                           {"LayerNorm", "#e6b8d0"},      {"Reduce", "#cfe8a9"}};
+constexpr Look kLooks[] = {
+    {"Convolution", "#9fd3f0"}, {"DepthwiseBlock", "#9fd3f0"}, {"MatrixMultiply", "#7fb8d9"},
+    {"gemm", "#7fb8d9"},        {"FeedForward", "#7fb8d9"},    {"Attention", "#8fd1b8"},
+    {"Pooling", "#cfe8a9"},     {"PointWise", "#f7ef9a"},      {"SoftMax", "#e6b8d0"},
+    {"LayerNorm", "#e6b8d0"},   {"Reduce", "#cfe8a9"}};
 
 std::string_view fill_of(const Layer& layer) {
   if (layer.is_overhead()) return "#f3b48a";

@@ -109,6 +109,18 @@ struct MatMul {
   LATHE_FIELDS(v("transpose_a", s.transpose_a); v("transpose_b", s.transpose_b);)
   bool operator==(const MatMul&) const = default;
 };
+// Two products with a function between them, as transformers have them after attention. inputs: x (..., M, K), first w (K, H),
+// second w (H, N), then what `hidden` reads beside the first product; output (..., M, N) = hidden(x first) second. An empty
+// `hidden` is none. transpose_* swaps the dims of weights first.
+struct FeedForward {
+  static constexpr std::string_view kName = "FeedForward";
+  static constexpr size_t kFirst = 1, kSecond = 2, kOperands = 3;  // numbers of the inputs
+  bool transpose_first = false, transpose_second = false;
+  PointwiseProgram hidden;
+  LATHE_FIELDS(v("transpose_first", s.transpose_first); v("transpose_second", s.transpose_second);
+               v("hidden", s.hidden);)
+  bool operator==(const FeedForward&) const = default;
+};
 // inputs: q (B, H, Sq, D), k (B, H, Sk, D), v (B, H, Sk, Dv), [mask, broadcast to (B, H, Sq, Sk): bool (true keeps) or
 // float (added)]; output (B, H, Sq, Dv) = softmax(q k^T * scale + mask) v, FP32 inside. Layout BSHD: q, k, v and output are
 // (B, S, H, D) in memory order instead, so that no transpose runs.
@@ -424,8 +436,8 @@ struct DequantizeLinear {  // inputs: x, scale, [zero_point]; output has type `t
 #undef LATHE_FIELDS
 
 using OpFields = std::variant<Pointwise, PointwiseChain, Cast, Reformat, Conv, ConvTranspose, DepthwiseBlock, MatMul,
-                              Attention, Pool, Reduce, SqueezeExcite, ArgReduce, Softmax, LayerNorm, BatchNorm,
-                              GroupNorm, Lrn, CumSum, ReshapeOp, Transpose, Concat, Split, Slice, Expand, Tile, Pad,
+                              FeedForward, Attention, Pool, Reduce, SqueezeExcite, ArgReduce, Softmax, LayerNorm,
+                              BatchNorm, GroupNorm, Lrn, CumSum, ReshapeOp, Transpose, Concat, Split, Slice, Expand, Tile, Pad,
                               Resize, Gather, GatherElements, GatherND, ScatterElements, ScatterND, Trilu,
                               ReverseSequence, OneHot, DepthToSpace, ShapeTensor, ShapeOf, Range, Fill, TopK, NonZero,
                               NonMaxSuppression, QuantizeLinear, DequantizeLinear>;

@@ -17,6 +17,7 @@ std::vector<OpDef> conv_ops();
 std::vector<OpDef> cumsum_ops();
 std::vector<OpDef> depthwise_block_ops();
 std::vector<OpDef> expand_ops();
+std::vector<OpDef> feed_forward_ops();
 std::vector<OpDef> gather_ops();
 std::vector<OpDef> matmul_ops();
 std::vector<OpDef> non_max_suppression_ops();

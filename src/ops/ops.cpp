@@ -23,6 +23,7 @@ const std::vector<OpDef>& all_op_defs() {
       cast_ops(),
       conv_ops(),
       depthwise_block_ops(),
+      feed_forward_ops(),
       matmul_ops(),
       attention_ops(),
       pool_ops(),

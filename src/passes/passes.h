@@ -45,6 +45,7 @@ bool fuse_attention(Graph& graph, PassContext& context);
 bool fuse_conv_activation(Graph& graph, PassContext& context);
 bool fuse_conv_residual(Graph& graph, PassContext& context);
 bool fuse_depthwise_block(Graph& graph, PassContext& context);
+bool fuse_feed_forward(Graph& graph, PassContext& context);
 bool fuse_matmul_epilogue(Graph& graph, PassContext& context);
 bool fuse_pointwise(Graph& graph, PassContext& context);
 bool fuse_squeeze_excite(Graph& graph, PassContext& context);

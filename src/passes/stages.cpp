@@ -88,7 +88,8 @@ std::vector<Stage> default_stages() {
 }
 
 std::vector<Stage> optional_stages() {
-  return {{"depthwise blocks", {{"fuse_depthwise_block", "DepthwiseBlockFusion", fuse_depthwise_block}}}};
+  return {{"depthwise blocks", {{"fuse_depthwise_block", "DepthwiseBlockFusion", fuse_depthwise_block}}},
+          {"feed-forward blocks", {{"fuse_feed_forward", "FeedForwardFusion", fuse_feed_forward}}}};
 }
 
 }  // namespace lathe

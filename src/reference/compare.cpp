@@ -132,6 +132,9 @@ struct TermsPerElement {
     if (first.empty()) return 1;
     return op.transpose_a && first.size() > 1 ? first[first.size() - 2] : first.back();
   }
+  int64_t operator()(const FeedForward&) const {  // of both products
+    return second.size() == 2 ? second[0] + second[1] : 1;
+  }
   int64_t operator()(const Attention& op) const {  // width, then keys
     if (second.size() != 4) return 1;
     return second[3] + second[op.layout == AttentionLayout::BHSD ? 2 : 1];

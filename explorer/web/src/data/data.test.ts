@@ -203,7 +203,7 @@ test("numbers", () => {
 });
 
 test("layer types find their colour", () => {
-  for (const [type, family] of [["Convolution", "blue"], ["DepthwiseBlock", "blue"], ["SqueezeExcite", "yellow"], ["MatrixMultiply", "green"], ["Attention", "purple"], ["LayerNorm", "sky"], ["PointWise", "orange"],
+  for (const [type, family] of [["Convolution", "blue"], ["DepthwiseBlock", "blue"], ["SqueezeExcite", "yellow"], ["MatrixMultiply", "green"], ["FeedForward", "green"], ["Attention", "purple"], ["LayerNorm", "sky"], ["PointWise", "orange"],
     ["Pooling", "yellow"], ["Shuffle", "grey"], ["Reformat", "vermillion"], ["Myelin", "dark"]] as const) {
     assert.equal(typeFamily(type)[0], family, type);
   }

@@ -12,7 +12,7 @@ export function colour(key: string): Colour {
 const kTypeFamilies: [key: string, label: string, types: RegExp][] = [
   ["vermillion", "reformat, copy, cast", /^(reformat|copy|cast|nooprefor)/i],
   ["blue", "convolution", /^(conv|deconv|caskconv|caskdeconv|depthwise)/i],
-  ["green", "matrix product", /^(mat|gemm|fullyconnected|einsum)/i],
+  ["green", "matrix product", /^(mat|gemm|fullyconnected|feedforward|einsum)/i],
   ["purple", "attention", /attention|mha/i],
   ["sky", "normalisation, softmax", /norm|softmax|^lrn/i],
   ["orange", "pointwise", /^(pointwise|elementwise|unary|activation|scale|quantize|dequantize|clip|select|kgen)/i],
