@@ -67,9 +67,9 @@ class PreparedAmxConv final : public PreparedLayer {
   WindowAxis y, x;
   StepLayout steps;
   bool rows_first = false;
-  int64_t chunk = 0;      // elements along k that all rows of a strip meet before the next ones; 0: all
-  bool planes = false;    // the data is FP32 and linear, of at most four channels
-  bool in_parts = false;  // FP32 by three BF16 parts a value, each in a strip of its own
+  bool in_chunks = false;  // all rows of a strip meet a chunk along k of a panel before the next one
+  bool planes = false;     // the data is FP32 and linear, of at most four channels
+  bool in_parts = false;   // FP32 by three BF16 parts a value, each in a strip of its own
   DType result = DType::BFloat16;
   const std::byte* weights = nullptr;
   const float* bias = nullptr;
@@ -105,7 +105,7 @@ class PreparedAmxConv final : public PreparedLayer {
     strip_at_ = round_up(groups * static_cast<int64_t>(sizeof(std::byte*)), 64);
     sums_at_ = strip_at_ + parts() * strip_bytes(strip_rows_);
     partial_at_ = sums_at_ + (plan ? 0 : round_up(strip_rows_ * x.output * kPanel * 4, 64));
-    member_bytes_ = partial_at_ + (chunk > 0 ? round_up(groups, 2) * kGroup * kPanel * 4 : 0) + 64;
+    member_bytes_ = partial_at_ + (in_chunks ? round_up(groups, 2) * kGroup * kPanel * 4 : 0) + 64;
   }
 
   size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes_ * threads); }
@@ -225,9 +225,9 @@ class PreparedAmxConv final : public PreparedLayer {
                  .rows_first = rows_first,
                  .rows = rows,
                  .row_at = row_at_.data()};
-    if (chunk > 0) {
+    if (in_chunks) {
       p.partial = reinterpret_cast<float*>(own + partial_at_);
-      p.chunk_steps = chunk / steps.step;
+      p.chunk_steps = amx_chunk_steps(p.steps * p.step, p.step, in_parts);
     }
     p.operand_stride = n;
     p.out_stride = plan ? n : kPanel;
@@ -311,7 +311,7 @@ class AmxConvKernel final : public LayerKernel {
     p->in_parts = is_in_parts(tactic_);
     p->planes = tactic_.inputs[0].dtype == DType::Float32 && !p->in_parts;
     p->rows_first = tactic_.name.ends_with("_rows");
-    if (tactic_.name.ends_with("_chunks")) p->chunk = amx_chunk(p->in_parts) / steps_.step * steps_.step;
+    p->in_chunks = tactic_.name.ends_with("_chunks");
     p->result = tactic_.outputs[0].dtype;
     p->weights = packed_.data();
     p->bias = reinterpret_cast<const float*>(packed_.data() + bias_offset_);
@@ -345,8 +345,8 @@ Support supports(const LayerQuery& query, const Conv& op, const Tactic& tactic, 
       !query.graph.value(node.inputs[2]).is_constant())
     return Support::no("the bias is not constant");
   const int64_t k = w.constant.size() / std::max<int64_t>(w.shape[0].value(), 1);
-  if (tactic.name.ends_with("_chunks") && k < 2 * amx_chunk(is_in_parts(tactic)))
-    return Support::no("k = " + std::to_string(k) + " is one chunk");
+  if (tactic.name.ends_with("_chunks") && k < least_for_chunks(is_in_parts(tactic)))
+    return Support::no("k = " + std::to_string(k) + " is short: panels stay in L1 without chunks");
   return {};
 }
 

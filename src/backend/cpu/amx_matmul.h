@@ -19,9 +19,14 @@ namespace lathe::cpu {
 // What meets what first: all rows of a block meet a panel, or a chunk along k of it; or all panels meet 32 rows, or 128 rows in
 // groups of 16.
 enum class AmxOrder : uint8_t { Panels, Chunks, Rows, Groups };
-// Elements of a chunk in BF16 and in parts; Chunks: at least two of them.
-constexpr int64_t amx_chunk(bool in_parts) {
-  return in_parts ? 128 : 256;
+// Steps of a chunk along k, of which the panel's part stays in L1; also of all of k where that is short enough.
+constexpr int64_t amx_chunk_steps(int64_t k, int64_t step, bool in_parts) {
+  const int64_t most = in_parts ? 128 : 512, chunks = (k + most - 1) / most;
+  return (k / step + chunks - 1) / chunks;
+}
+// Below it the whole panel is a small part of L1.
+constexpr int64_t least_for_chunks(bool in_parts) {
+  return in_parts ? 256 : 128;
 }
 constexpr int64_t kAmxShort = 256;  // Groups: at most so many elements
 

@@ -423,8 +423,8 @@ Support supports(const LayerQuery& query, const Tactic& tactic, const Machine& m
   if (type == DType::BFloat16 && k % 2 != 0)
     return Support::no("BF16 in pairs along an odd number of elements");
   if (!is_amx(tactic)) return {};
-  if (amx_order(tactic) == AmxOrder::Chunks && k < 2 * amx_chunk(in_parts(tactic)))
-    return Support::no("k = " + std::to_string(k) + " is one chunk");
+  if (amx_order(tactic) == AmxOrder::Chunks && k < least_for_chunks(in_parts(tactic)))
+    return Support::no("k = " + std::to_string(k) + " is short: panels stay in L1 without chunks");
   if (amx_order(tactic) == AmxOrder::Groups && k > kAmxShort)
     return Support::no("k = " + std::to_string(k) + " is long: 32 rows at a time read less");
   if (amx_step(k) == 0)

@@ -37,6 +37,7 @@ struct AmxProduct {
       nullptr;  // the row of the result for each row of the groups, -1: not wanted; null: the same
   void* out = nullptr;
   int64_t out_stride = 0;
+  int64_t out_panel = kPanel;  // from a panel's results to the next one's, in elements
   const void* operand = nullptr;  // null: none. Of the result's type
   int64_t operand_stride = 0;
   Stored stored = Stored::F32;  // the result: F32 or BF16
