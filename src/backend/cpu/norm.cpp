@@ -9,6 +9,7 @@ namespace lathe::cpu {
 namespace {
 
 const RowsTable& rows_table(Isa isa) {
+  if (isa >= Isa::Avx512Bf16) return rows_table_avx512_bf16();
   return isa == Isa::Avx2 ? rows_table_avx2() : rows_table_avx512();
 }
 
@@ -30,28 +31,39 @@ const std::byte* at(const void* base, int64_t elements, DType type) {
   return static_cast<const std::byte*>(base) + dtype_bytes(type, elements);
 }
 
+struct RowTypes {
+  DType from, to;
+};
 std::vector<Tactic> list_rows(const LayerQuery& query, const Machine& machine, std::string_view runner,
-                              std::string_view name) {
+                              std::string_view name, const std::vector<RowTypes>& types) {
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query)) {
+  for (const auto& [from, to] : types) {
     Tactic t = typed_tactic(query, runner, std::string(name) + "_" + std::string(isa_suffix(machine)),
-                            {type, kLinear}, {type, kLinear});
-    if (t.support.ok && !is_vector_float(type))
-      t.support = Support::no("no vector kernel for " + std::string(dtype_name(type)));
+                            {from, kLinear}, {to, kLinear});
+    if (t.support.ok && !is_vector_float(from))
+      t.support = Support::no("no vector kernel for " + std::string(dtype_name(from)));
     for (size_t i = 1; i < query.layer().outputs.size(); ++i)
       if (query.layer().outputs[i] != kNoValue)
         t.support = Support::no("mean and deviation outputs are not produced");
-    if (!reads_twice(query, 0)) t.in_place_inputs = {0};
+    if (from == to && !reads_twice(query, 0)) t.in_place_inputs = {0};
     tactics.push_back(std::move(t));
   }
   return tactics;
+}
+
+std::vector<RowTypes> same_types(const LayerQuery& query) {
+  std::vector<RowTypes> types;
+  for (const DType type : layer_types(query)) types.push_back({type, type});
+  return types;
 }
 
 // --- layer norm --------------------------------------------------------------------------------------------------
 class PreparedLayerNorm final : public PreparedLayer {
  public:
   LayerNorm op;
-  DType type = DType::Float32, scale_type = DType::Undefined, bias_type = DType::Undefined;
+  DType type = DType::Float32, result = DType::Float32;
+  DType scale_type = DType::Undefined, bias_type = DType::Undefined;
+  bool rounds = false;  // to BF16, and nothing else comes after
   int64_t rows = 0, n = 0;
   Isa isa = Isa::Avx2;
   int threads = 1;
@@ -78,7 +90,11 @@ class PreparedLayerNorm final : public PreparedLayer {
     const Worker::Range part = worker.slice(rows);
     for (int64_t r = part.begin; r < part.end; ++r) {
       const float* x = widen(convert, type, at(args.inputs[0], r * n, type), n, buffer);
-      float* y = type == DType::Float32 ? static_cast<float*>(args.outputs[0]) + r * n : buffer;
+      if (rounds) {
+        table.layer_norm_bf16(x, static_cast<uint16_t*>(args.outputs[0]) + r * n, n, p);
+        continue;
+      }
+      float* y = result == DType::Float32 ? static_cast<float*>(args.outputs[0]) + r * n : buffer;
       table.layer_norm(x, y, n, p);
       epilogue->apply(args, y, n, r * n, 1, n, n);
     }
@@ -100,6 +116,8 @@ class LayerNormKernel final : public LayerKernel {
         static_cast<size_t>(op_.axis < 0 ? op_.axis + static_cast<int64_t>(x.size()) : op_.axis);
     p->op = op_;
     p->type = tactic_.inputs[0].dtype;
+    p->result = tactic_.outputs[0].dtype;
+    p->rounds = p->result == DType::BFloat16 && epilogue_.empty();
     if (op_inputs_ > 1) p->scale_type = tactic_.inputs[1].dtype;
     if (op_inputs_ > 2) p->bias_type = tactic_.inputs[2].dtype;
     p->rows = product(x, 0, axis);
@@ -121,7 +139,13 @@ class LayerNormKernel final : public LayerKernel {
 std::vector<Tactic> list_layer_norm(const LayerQuery& query, const Machine& machine) {
   const auto* op = std::get_if<LayerNorm>(&query.layer().op);
   if (!op) return {};
-  std::vector<Tactic> tactics = list_rows(query, machine, "LayerNorm", op->rms ? "rms_norm" : "layer_norm");
+  std::vector<RowTypes> types = same_types(query);
+  // Sums go on in FP32 where a product reads the rows in 16 bits.
+  for (const DType type : layer_types(query))
+    if (query.graph.value(query.layer().inputs[0]).dtype == DType::Float32 && type != DType::Float32)
+      types.push_back({DType::Float32, type});
+  std::vector<Tactic> tactics =
+      list_rows(query, machine, "LayerNorm", op->rms ? "rms_norm" : "layer_norm", types);
   for (Tactic& t : tactics)
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) {
       if (t.inputs[i].dtype == DType::Undefined) continue;
@@ -232,7 +256,7 @@ class SoftmaxKernel final : public LayerKernel {
 
 std::vector<Tactic> list_softmax(const LayerQuery& query, const Machine& machine) {
   if (!std::holds_alternative<Softmax>(query.layer().op)) return {};
-  return list_rows(query, machine, "SoftMax", "softmax");
+  return list_rows(query, machine, "SoftMax", "softmax", same_types(query));
 }
 
 template <class Kernel>

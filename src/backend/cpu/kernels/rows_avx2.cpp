@@ -6,6 +6,8 @@
 #include "backend/cpu/kernels/math.inc"
 #include "backend/cpu/kernels/rows_table.h"
 //
+#include "backend/cpu/kernels/rounding.inc"
+//
 #include "backend/cpu/kernels/rows.inc"
 
 namespace lathe::cpu {

@@ -17,6 +17,7 @@ struct LayerNormRow {
 struct RowsTable {
   // y may be x.
   void (*layer_norm)(const float* x, float* y, int64_t n, const LayerNormRow& p);
+  void (*layer_norm_bf16)(const float* x, uint16_t* y, int64_t n, const LayerNormRow& p);
   void (*softmax)(const float* x, float* y, int64_t n, bool log);
   // Softmax over `n` elements that lie `stride` apart, for `count` neighbouring columns at once.
   void (*softmax_columns)(const float* x, float* y, int64_t n, int64_t stride, int64_t count, bool log);
@@ -24,5 +25,6 @@ struct RowsTable {
 
 const RowsTable& rows_table_avx2();
 const RowsTable& rows_table_avx512();
+const RowsTable& rows_table_avx512_bf16();
 
 }  // namespace lathe::cpu
