@@ -86,6 +86,18 @@ ValueId add_matmul(const std::string& text, const Numbers& v, GraphEditor& edito
   return append_node(editor, "layer", MatMul{}, {x, w}, {})[0];
 }
 
+// With a bias and GELU between the products.
+ValueId add_feed_forward(const std::string& text, const Numbers& v, GraphEditor& editor, double& operations) {
+  const int64_t m = get(text, v, 'm'), k = get(text, v, 'k'), h = get(text, v, 'h'), n = get(text, v, 'n', k);
+  const ValueId x = editor.add_input("x", DType::Float32, shape_of({m, k}));
+  const ValueId first = editor.add_constant("first", random_constant({k, h}));
+  const ValueId second = editor.add_constant("second", random_constant({h, n}));
+  const ValueId bias = editor.add_constant("bias", random_constant({h}));
+  operations = 2.0 * static_cast<double>(m * h) * static_cast<double>(k + n);
+  const FeedForward op{.hidden = PointwiseProgram::parse("Add(0,1) GeluErf(2)", 2)};
+  return append_node(editor, "layer", op, {x, first, second, bias}, {})[0];
+}
+
 ValueId add_attention(const std::string& text, const Numbers& v, GraphEditor& editor, double& operations) {
   const int64_t b = get(text, v, 'b', 1), h = get(text, v, 'h'), s = get(text, v, 's'), d = get(text, v, 'd');
   std::vector<ValueId> inputs;
@@ -159,6 +171,8 @@ Problem parse_problem(const std::string& text) {
     y = add_conv(text, parse_numbers(text, numbers, "nchwkrsuvpqg"), editor, problem.operations);
   else if (kind == "matmul")
     y = add_matmul(text, parse_numbers(text, numbers, "bmnk"), editor, problem.operations);
+  else if (kind == "feed_forward")
+    y = add_feed_forward(text, parse_numbers(text, numbers, "mkhn"), editor, problem.operations);
   else if (kind == "attention")
     y = add_attention(text, parse_numbers(text, numbers, "bhsd"), editor, problem.operations);
   else if (kind == "maxpool" || kind == "avgpool")
@@ -170,8 +184,8 @@ Problem parse_problem(const std::string& text) {
     y = add_rows(text, parse_numbers(text, numbers, "mn"), kind == "softmax", editor, problem.operations);
   else
     throw_input_error(
-        fmt::format("problem '{}': unknown kind '{}': use conv, matmul, attention, maxpool, avgpool, "
-                    "squeeze_excite, softmax or layer_norm",
+        fmt::format("problem '{}': unknown kind '{}': use conv, matmul, feed_forward, attention, maxpool, "
+                    "avgpool, squeeze_excite, softmax or layer_norm",
                     text, kind));
   problem.node = problem.graph.value(y).producer;
 

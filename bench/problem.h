@@ -5,6 +5,7 @@
 //   conv:n1c64h56w56k64r3s3,f32,relu       k output channels, r x s window; u2v2: strides, p0q0: padding (default: that
 //                                          which keeps the size), g64: groups
 //   matmul:m128n768k3072,bf16,gelu         with a constant right operand
+//   feed_forward:m128k768h3072n768,bf16    two products with a bias and GELU between them, h columns wide (n: default k)
 //   attention:b1h12s128d64,f32             self-attention: batch, heads, tokens, width of a head
 //   maxpool:n1c64h112r3u2,bf16             and avgpool: r x s window, u2v2: strides, p0q0: padding (default as for conv)
 //   squeeze_excite:n1c96h56m4,bf16         with m channels between the two products

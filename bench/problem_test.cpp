@@ -40,6 +40,7 @@ TEST(Problem, StridesGroupsAndOtherKinds) {
   EXPECT_DOUBLE_EQ(depthwise.operations, 2.0 * 96 * 56 * 56 * 25);
   EXPECT_TRUE(depthwise.bf16);
   EXPECT_DOUBLE_EQ(parse_problem("matmul:m128n768k3072,add").operations, 2.0 * 128 * 768 * 3072);
+  EXPECT_DOUBLE_EQ(parse_problem("feed_forward:m128k768h3072").operations, 4.0 * 128 * 768 * 3072);
   EXPECT_DOUBLE_EQ(parse_problem("attention:b1h12s128d64").operations, 4.0 * 12 * 128 * 128 * 64);
 }
 

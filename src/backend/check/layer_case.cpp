@@ -76,7 +76,7 @@ std::string padding_error(const Extents& extents, const Format& format, const st
 
 // What is wrong with one output; empty when nothing is.
 std::string result_error(const LayerCase& layer, const Tensor& want, const TensorType& type,
-                         double error_factor, const std::vector<std::byte>& buffer) {
+                         const Tactic& tactic, const std::vector<std::byte>& buffer) {
   const std::vector<double> values = want.to_doubles();
   const std::span<const std::byte> stored(buffer.data(), buffer.size() - kGuard);
   const int64_t stored_count = static_cast<int64_t>(stored.size()) / dtype_bytes(type.dtype, 1);
@@ -86,10 +86,12 @@ std::string result_error(const LayerCase& layer, const Tensor& want, const Tenso
   for (const double v : values)
     if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
   const double rounding = rounding_of(type.dtype);
-  // Roundings inside the layer move small results by a part of the large ones.
-  const double limit = is_float(type.dtype)
-                           ? (layer.tolerance + rounding * (layer.rounding - 1) / 4) * error_factor * largest
-                           : 0;
+  // Roundings inside the layer, to the type of its data, move small results by a part of the large ones.
+  const double inside = tactic.inputs.empty() ? rounding : rounding_of(tactic.inputs[0].dtype);
+  const double limit =
+      is_float(type.dtype)
+          ? (layer.tolerance + inside * (layer.rounding - 1) / 4) * tactic.error_factor * largest
+          : 0;
   for (int64_t k = 0; k < want.size(); ++k) {
     const double expected = values[static_cast<size_t>(k)];
     const double got = stored_values[static_cast<size_t>(storage_offset(want.extents(), type.format, k))];
@@ -204,7 +206,7 @@ void expect_results(const LayerCase& layer, const LayerProblem& p, const Tactic&
                     const std::string& what) {
   for (size_t o = 0; o < p.expected.size(); ++o) {
     if (b.outputs[o].empty()) continue;
-    const std::string error = result_error(layer, p.expected[o], t.outputs[o], t.error_factor, b.outputs[o]);
+    const std::string error = result_error(layer, p.expected[o], t.outputs[o], t, b.outputs[o]);
     if (!error.empty()) {
       ADD_FAILURE() << what << "\n  output " << o << ": " << error;
       return;

@@ -53,17 +53,16 @@ bool is_channel_constant(const Value& value, const Shape& result, size_t channel
   return true;
 }
 
-}  // namespace
-
-std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t channel_axis, bool matrices) {
+// `batch`: the shape of a batch of right operands, or null.
+std::optional<TailPlan> plan_program(const LayerQuery& query, const PointwiseProgram& program,
+                                     size_t operands, const Shape& result, size_t channel_axis,
+                                     const Shape* batch) {
   const Node& node = query.layer();
-  const Shape& result = query.graph.value(node.outputs[0]).shape;
-  const Shape* batch = matrices ? &query.graph.value(node.inputs[1]).shape : nullptr;
   TailPlan plan;
   bool activated = false;
   int current = 0;  // the number of the value so far
-  for (size_t i = 0; i < node.epilogue.steps.size(); ++i) {
-    const PointwiseStep& step = node.epilogue.steps[i];
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const PointwiseStep& step = program.steps[i];
     if (step.operands.size() == 1 && step.operands[0] == current) {
       // After an operand that came last there is no place for an activation.
       if (activated || plan.tail.operand_last || !set_activation(step, plan.tail)) return std::nullopt;
@@ -71,9 +70,8 @@ std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t chann
     } else if (step.code == PointwiseCode::Add && step.operands.size() == 2) {
       const int other = step.operands[0] == current ? step.operands[1] : step.operands[0];
       const bool uses_current = step.operands[0] == current || step.operands[1] == current;
-      if (!uses_current || other == current || other < 1 || other >= node.epilogue.input_count)
-        return std::nullopt;
-      const int input = static_cast<int>(node.op_input_count()) + other - 1;
+      if (!uses_current || other == current || other < 1 || other >= program.input_count) return std::nullopt;
+      const int input = static_cast<int>(operands) + other - 1;
       const Value& value = query.graph.value(node.inputs[static_cast<size_t>(input)]);
       if (is_channel_constant(value, result, channel_axis, batch)) {
         if (activated) return std::nullopt;
@@ -87,9 +85,23 @@ std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t chann
     } else {
       return std::nullopt;
     }
-    current = node.epilogue.input_count + static_cast<int>(i);
+    current = program.input_count + static_cast<int>(i);
   }
   return plan;
+}
+
+}  // namespace
+
+std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t channel_axis, bool matrices) {
+  const Node& node = query.layer();
+  const Shape* batch = matrices ? &query.graph.value(node.inputs[1]).shape : nullptr;
+  return plan_program(query, node.epilogue, node.op_input_count(), query.graph.value(node.outputs[0]).shape,
+                      channel_axis, batch);
+}
+
+std::optional<TailPlan> plan_tail_of(const LayerQuery& query, const PointwiseProgram& program,
+                                     size_t operands, const Shape& result, size_t channel_axis) {
+  return plan_program(query, program, operands, result, channel_axis, nullptr);
 }
 
 void write_over_operand(const std::optional<TailPlan>& plan, Tactic& tactic) {

@@ -24,6 +24,10 @@ struct TailPlan {
 std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t channel_axis,
                                            bool matrices = false);
 
+// The same of a program inside a layer, whose first operand is the node's input `operands`, for a value of shape `result`.
+std::optional<TailPlan> plan_tail_of(const LayerQuery& query, const PointwiseProgram& program,
+                                     size_t operands, const Shape& result, size_t channel_axis);
+
 // Says that the result may take the operand's memory, where it has its type: for kernels that read each element of the operand right before
 // they store the result's in its place, and nothing else there.
 void write_over_operand(const std::optional<TailPlan>& plan, Tactic& tactic);

@@ -26,6 +26,7 @@ TacticFamily squeeze_excite_tactics();
 TacticFamily attention_tactics();
 TacticFamily depthwise_tactics();
 TacticFamily depthwise_block_tactics();
+TacticFamily feed_forward_tactics();
 TacticFamily tile_matmul_tactics();
 TacticFamily tile_conv_tactics();
 TacticFamily tile_window_conv_tactics();
@@ -46,7 +47,8 @@ std::vector<TacticFamily> tactic_families() {
       matmul_tactics(),     strassen_tactics(),       onednn_pool_tactics(),      onednn_deconv_tactics(),
       pool_tactics(),       reformat_tactics(),       pointwise_tactics(),        layer_norm_tactics(),
       softmax_tactics(),    movement_tactics(),       gather_tactics(),           resize_tactics(),
-      reduce_tactics(),     squeeze_excite_tactics(), attention_tactics(),        reference_tactics(),
+      reduce_tactics(),     squeeze_excite_tactics(), attention_tactics(),        feed_forward_tactics(),
+      reference_tactics(),
   };
 }
 
