@@ -72,16 +72,6 @@ NodeId projection_of(const Graph& graph, NodeId depthwise) {
   return fits ? *user : kNoNode;
 }
 
-std::vector<DType> common_types(const Graph& graph, const std::vector<NodeId>& nodes) {
-  std::vector<DType> types = graph.node(nodes[0]).allowed_types;
-  for (const NodeId id : nodes)
-    std::erase_if(types, [&](DType type) {
-      const auto& allowed = graph.node(id).allowed_types;
-      return std::find(allowed.begin(), allowed.end(), type) == allowed.end();
-    });
-  return types;
-}
-
 void fuse(Graph& graph, PassContext& context, const std::vector<NodeId>& parts, NodeId expand,
           NodeId depthwise, NodeId project) {
   const Conv window = std::get<Conv>(graph.node(depthwise).op);

@@ -55,10 +55,7 @@ void fuse(Graph& graph, PassContext& context, NodeId first, NodeId second) {
                        .hidden = before.epilogue};
   std::vector<ValueId> inputs = {before.inputs[0], before.inputs[1], last.inputs[1]};
   inputs.insert(inputs.end(), before.inputs.begin() + 2, before.inputs.end());
-  std::vector<DType> types = before.allowed_types;
-  std::erase_if(types, [&](DType type) {
-    return std::find(last.allowed_types.begin(), last.allowed_types.end(), type) == last.allowed_types.end();
-  });
+  const std::vector<DType> types = common_types(graph, {first, second});
   const NodeId layer = replace_nodes(graph, context, {first, second}, op, std::move(inputs));
   GraphEditor editor(graph);
   editor.set_epilogue(layer, last.epilogue, {last.inputs.begin() + 2, last.inputs.end()});

@@ -179,4 +179,14 @@ bool join_pointwise(Graph& graph, PassContext& context, NodeId first, NodeId tai
   return true;
 }
 
+std::vector<DType> common_types(const Graph& graph, const std::vector<NodeId>& nodes) {
+  std::vector<DType> types = graph.node(nodes[0]).allowed_types;
+  for (const NodeId id : nodes)
+    std::erase_if(types, [&](DType type) {
+      const auto& allowed = graph.node(id).allowed_types;
+      return std::find(allowed.begin(), allowed.end(), type) == allowed.end();
+    });
+  return types;
+}
+
 }  // namespace lathe

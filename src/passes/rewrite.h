@@ -31,6 +31,9 @@ bool append_to_epilogue(Graph& graph, PassContext& context, NodeId layer, NodeId
 // Two pointwise nodes become one PointwiseChain. False, and nothing is changed, when types or shapes do not allow it.
 bool join_pointwise(Graph& graph, PassContext& context, NodeId first, NodeId tail);
 
+// The types that all of the nodes may use.
+std::vector<DType> common_types(const Graph& graph, const std::vector<NodeId>& nodes);
+
 // The node's work as a program over its inputs: a Pointwise as one step, a chain as it is. Empty for other nodes.
 PointwiseProgram program_of(const Node& node);
 
