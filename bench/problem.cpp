@@ -98,6 +98,37 @@ ValueId add_feed_forward(const std::string& text, const Numbers& v, GraphEditor&
   return append_node(editor, "layer", op, {x, first, second, bias}, {})[0];
 }
 
+// With `activation` after the expansion and the window.
+ValueId add_depthwise_block(const std::string& text, const Numbers& v, const std::string& activation,
+                            GraphEditor& editor, double& operations) {
+  const auto at = [&](char letter, int64_t otherwise = -1) { return get(text, v, letter, otherwise); };
+  const int64_t c = at('c'), m = at('m'), k = at('k'), r = at('r'), u = at('u', 1);
+  const int64_t n = at('n', 1), h = at('h'), w = at('w', h);
+  const PointwiseProgram program = PointwiseProgram::parse(activation, 1);
+  const DepthwiseBlock op{.kernel = {r, r},
+                          .strides = {u, u},
+                          .dilations = {1, 1},
+                          .pads_begin = {r / 2, r / 2},
+                          .pads_end = {r / 2, r / 2},
+                          .expand_epilogue = program,
+                          .depthwise_epilogue = k > 0 ? program : PointwiseProgram{}};
+  std::vector<ValueId> inputs = {editor.add_input("x", DType::Float32, shape_of({n, c > 0 ? c : m, h, w}))};
+  const auto add_part = [&](bool wanted, const Extents& weights) {
+    const std::string name = std::to_string(inputs.size());
+    inputs.push_back(wanted ? editor.add_constant("w" + name, random_constant(weights)) : kNoValue);
+    inputs.push_back(wanted ? editor.add_constant("b" + name, random_constant({weights[0]})) : kNoValue);
+  };
+  add_part(c > 0, {m, c, 1, 1});
+  add_part(true, {m, 1, r, r});
+  add_part(k > 0, {k, m, 1, 1});
+  const ValueId y = append_node(editor, "layer", op, inputs, {})[0];
+  if (k == 0) editor.set_epilogue(editor.graph().value(y).producer, program, {});
+  const lathe::Shape& out = editor.graph().value(y).shape;
+  operations = 2.0 * static_cast<double>(n * m) *
+               static_cast<double>(h * w * c + out[2].value() * out[3].value() * (r * r + k));
+  return y;
+}
+
 ValueId add_attention(const std::string& text, const Numbers& v, GraphEditor& editor, double& operations) {
   const int64_t b = get(text, v, 'b', 1), h = get(text, v, 'h'), s = get(text, v, 's'), d = get(text, v, 'd');
   std::vector<ValueId> inputs;
@@ -166,6 +197,20 @@ Problem parse_problem(const std::string& text) {
   std::getline(rest, numbers, ',');
   Problem problem{.text = text};
   GraphEditor editor(problem.graph);
+  static const std::map<std::string, std::string> kActivations = {
+      {"relu", "Relu({})"}, {"relu6", "Clip[0,6]({})"}, {"silu", "Silu[1]({})"}, {"gelu", "GeluErf({})"}};
+  std::vector<std::string> words;
+  while (std::getline(rest, word, ',')) words.push_back(word);
+  // The first activation, for a layer that has it inside.
+  const auto take_activation = [&] {
+    const auto at =
+        std::find_if(words.begin(), words.end(), [](const auto& w) { return kActivations.contains(w); });
+    if (at == words.end())
+      throw_input_error(fmt::format("problem '{}': name an activation: relu, relu6, silu or gelu", text));
+    const std::string program = fmt::format(fmt::runtime(kActivations.at(*at)), 0);
+    words.erase(at);
+    return program;
+  };
   ValueId y = kNoValue;
   if (kind == "conv")
     y = add_conv(text, parse_numbers(text, numbers, "nchwkrsuvpqg"), editor, problem.operations);
@@ -173,6 +218,9 @@ Problem parse_problem(const std::string& text) {
     y = add_matmul(text, parse_numbers(text, numbers, "bmnk"), editor, problem.operations);
   else if (kind == "feed_forward")
     y = add_feed_forward(text, parse_numbers(text, numbers, "mkhn"), editor, problem.operations);
+  else if (kind == "depthwise_block")
+    y = add_depthwise_block(text, parse_numbers(text, numbers, "nchwmkru"), take_activation(), editor,
+                            problem.operations);
   else if (kind == "attention")
     y = add_attention(text, parse_numbers(text, numbers, "bhsd"), editor, problem.operations);
   else if (kind == "maxpool" || kind == "avgpool")
@@ -183,16 +231,12 @@ Problem parse_problem(const std::string& text) {
   else if (kind == "softmax" || kind == "layer_norm")
     y = add_rows(text, parse_numbers(text, numbers, "mn"), kind == "softmax", editor, problem.operations);
   else
-    throw_input_error(
-        fmt::format("problem '{}': unknown kind '{}': use conv, matmul, feed_forward, attention, maxpool, "
-                    "avgpool, squeeze_excite, softmax or layer_norm",
-                    text, kind));
+    throw_input_error(fmt::format(
+        "problem '{}': unknown kind '{}': use conv, matmul, feed_forward, depthwise_block, attention, "
+        "maxpool, avgpool, squeeze_excite, softmax or layer_norm",
+        text, kind));
   problem.node = problem.graph.value(y).producer;
 
-  static const std::map<std::string, std::string> kActivations = {
-      {"relu", "Relu({})"}, {"relu6", "Clip[0,6]({})"}, {"silu", "Silu[1]({})"}, {"gelu", "GeluErf({})"}};
-  std::vector<std::string> words;
-  while (std::getline(rest, word, ',')) words.push_back(word);
   // The layer's result is value 0 of its epilogue, the operand of `add` 1, then come the results of the instructions.
   const bool adds = std::find(words.begin(), words.end(), "add") != words.end();
   std::string program;

@@ -41,6 +41,9 @@ TEST(Problem, StridesGroupsAndOtherKinds) {
   EXPECT_TRUE(depthwise.bf16);
   EXPECT_DOUBLE_EQ(parse_problem("matmul:m128n768k3072,add").operations, 2.0 * 128 * 768 * 3072);
   EXPECT_DOUBLE_EQ(parse_problem("feed_forward:m128k768h3072").operations, 4.0 * 128 * 768 * 3072);
+  const Problem block = parse_problem("depthwise_block:n2c24h56m144k32r3u2,bf16,silu");
+  EXPECT_DOUBLE_EQ(block.operations, 2.0 * 2 * 144 * (56 * 56 * 24 + 28 * 28 * (9 + 32)));
+  EXPECT_EQ(to_string(block.graph.value(block.graph.node(block.node).outputs[0]).shape), "[2, 32, 28, 28]");
   EXPECT_DOUBLE_EQ(parse_problem("attention:b1h12s128d64").operations, 4.0 * 12 * 128 * 128 * 64);
 }
 
@@ -58,6 +61,7 @@ TEST(Problem, LayersThatAreNoProducts) {
 
 TEST(Problem, ErrorsSayWhatAndWhere) {
   EXPECT_NE(error_of("gemm").find("expected a kind, such as conv:,"), std::string::npos);
+  EXPECT_NE(error_of("depthwise_block:c0h9m16k0r3").find("name an activation"), std::string::npos);
   EXPECT_NE(error_of("pool:n1").find("unknown kind 'pool'"), std::string::npos);
   EXPECT_NE(error_of("conv:n1c3h2z").find("at 'z'"), std::string::npos);
   EXPECT_NE(error_of("conv:c64h56w56").find("'k' and its number are missing"), std::string::npos);
