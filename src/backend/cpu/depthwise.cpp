@@ -40,7 +40,7 @@ void set_columns(DepthwiseRows& d, const WindowAxis& x) {
 }
 
 void run_depthwise(const DepthwiseTable& table, DepthwiseRows& d, const InputRows& in, const WindowAxis& y,
-                   const std::vector<WindowRows>& window_rows, const float* weights, int64_t begin,
+                   const std::vector<WindowRows>& window_rows, const void* weights, int64_t begin,
                    int64_t end) {
   auto* out = static_cast<std::byte*>(d.out);
   const int64_t out_row_bytes = d.out_row_stride * (d.out_stored == Stored::F32 ? 4 : 2);
@@ -57,7 +57,8 @@ void run_depthwise(const DepthwiseTable& table, DepthwiseRows& d, const InputRow
     while (o + d.out_rows < end && is_alike(o + d.out_rows)) ++d.out_rows;
     d.first = (in.ring > 0 ? window.first_row % in.ring : window.first_row) * in.pitch;
     d.rows = window.count;
-    d.weights = weights + window.first_tap * d.cols * table.vector;
+    d.weights =
+        static_cast<const std::byte*>(weights) + window.first_tap * d.cols * table.vector * table.lane_bytes;
     d.out = out + (o - begin) * out_row_bytes;
     table.rows(d);
   }
@@ -96,7 +97,7 @@ WidenedRows::WidenedRows(const DepthwiseTable& table, const WindowAxis& y, const
   }
 }
 
-void WidenedRows::run(DepthwiseRows& plain, const std::vector<WindowRows>& window_rows, const float* weights,
+void WidenedRows::run(DepthwiseRows& plain, const std::vector<WindowRows>& window_rows, const void* weights,
                       int64_t begin, int64_t end) const {
   const int64_t lanes = table_.vector, pixel = plain.pixel_stride, ahead = rows_ahead(y_, x_, lanes);
   const InputRows ring{.pitch = columns_ * lanes, .ring = ring_rows(y_, x_, lanes)};

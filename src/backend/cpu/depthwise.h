@@ -30,7 +30,7 @@ struct InputRows {
 // Output rows [begin, end) of one vector of channels. `d` says all but which rows and what they want: `in` is the first channel of the
 // image's first row, `out` that of output row `begin`.
 void run_depthwise(const DepthwiseTable& table, DepthwiseRows& d, const InputRows& in, const WindowAxis& y,
-                   const std::vector<WindowRows>& window_rows, const float* weights, int64_t begin,
+                   const std::vector<WindowRows>& window_rows, const void* weights, int64_t begin,
                    int64_t end);
 
 // Input rows of one vector of BF16 channels, widened to FP32 a few output rows ahead of the windows: to place the halves of a loaded
@@ -43,7 +43,7 @@ class WidenedRows {
 
   WidenedRows(const DepthwiseTable& table, const WindowAxis& y, const WindowAxis& x, float* memory);
   // As run_depthwise().
-  void run(DepthwiseRows& d, const std::vector<WindowRows>& window_rows, const float* weights, int64_t begin,
+  void run(DepthwiseRows& d, const std::vector<WindowRows>& window_rows, const void* weights, int64_t begin,
            int64_t end) const;
 
  private:

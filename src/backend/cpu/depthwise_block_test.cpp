@@ -16,6 +16,7 @@ struct Block {
   int64_t height = 9, width = 11, kernel = 3, stride = 1, dilation = 1, batch = 1;
   bool residual = false;
   const char* activation = "Clip[0,6](0)";
+  double expand_weight = 0.5, depthwise_weight = 0.5;  // the largest
 };
 
 LayerCase make_case(const Block& b) {
@@ -34,13 +35,13 @@ LayerCase make_case(const Block& b) {
       // BF16 results of the expansion and the window are rounded again where the oracle keeps FP32, and the other way round.
       .rounding = 4};
   const CheckedInput absent{.absent = true};
-  const auto weights = [&](Extents extents) {
-    return CheckedInput{.extents = std::move(extents), .constant = true, .low = -0.5, .high = 0.5};
+  const auto weights = [&](Extents extents, double largest = 0.5) {
+    return CheckedInput{.extents = std::move(extents), .constant = true, .low = -largest, .high = largest};
   };
   layer.inputs.push_back({.extents = {b.batch, b.in > 0 ? b.in : b.channels, b.height, b.width}});
-  layer.inputs.push_back(b.in > 0 ? weights({b.channels, b.in, 1, 1}) : absent);
+  layer.inputs.push_back(b.in > 0 ? weights({b.channels, b.in, 1, 1}, b.expand_weight) : absent);
   layer.inputs.push_back(b.in > 0 ? weights({b.channels}) : absent);
-  layer.inputs.push_back(weights({b.channels, 1, b.kernel, b.kernel}));
+  layer.inputs.push_back(weights({b.channels, 1, b.kernel, b.kernel}, b.depthwise_weight));
   layer.inputs.push_back(weights({b.channels}));
   layer.inputs.push_back(b.out > 0 ? weights({b.out, b.channels, 1, 1}) : absent);
   layer.inputs.push_back(b.out > 0 ? weights({b.out}) : absent);
@@ -102,6 +103,29 @@ TEST(DepthwiseBlockTactics, Activations) {
   check_layer(depthwise_block_tactics(), layer);
 }
 
+// What does not fit FP16, or only when it is scaled. With weights of the expansion from 250 to 800 some strips fit and others do not.
+TEST(DepthwiseBlockTactics, RangesOfFp16) {
+  for (const char* activation : {"Silu[1](0)", "Relu(0)", "Clip[-9e4,9e4](0)"}) {
+    for (const double weight : {250.0, 400.0, 500.0, 600.0, 800.0, 2e4}) {
+      SCOPED_TRACE(activation + std::to_string(weight));
+      const Block block{.in = 24,
+                        .channels = 96,
+                        .height = 40,
+                        .width = 24,
+                        .activation = activation,
+                        .expand_weight = weight};
+      expect_right(block);
+      Block unprojected = block;
+      unprojected.out = 0;
+      expect_right(unprojected);
+    }
+    for (const double weight : {1e-7, 1e-3, 20.0, 1e5}) {
+      SCOPED_TRACE(activation + std::to_string(weight));
+      expect_right({.activation = activation, .depthwise_weight = weight});
+    }
+  }
+}
+
 TEST(DepthwiseBlockTactics, SaysWhyNot) {
   const auto first_reason = [](const LayerCase& layer) {
     const auto reasons = refusals(depthwise_block_tactics(), layer);
@@ -125,6 +149,21 @@ TEST(DepthwiseBlockTactics, SaysWhyNot) {
   layer.epilogue = PointwiseProgram::parse("Add(0,1)", 2);
   layer.operands = {{.extents = {1, 96, 9, 11}}};
   expect_reason(layer, "cannot add an operand");
+}
+
+TEST(DepthwiseBlockTactics, SaysWhyNotInFp16) {
+  const Machine machine = make_machine(read_cpu_info(), std::nullopt, 1);
+  if (!machine.amx || !machine.has_avx512_fp16) GTEST_SKIP() << "needs AMX and AVX512-FP16";
+  const auto expect_reason = [](const Block& block, const std::string& text) {
+    const auto reasons = refusals(depthwise_block_tactics(), make_case(block));
+    EXPECT_TRUE(std::any_of(reasons.begin(), reasons.end(), [&](const std::string& reason) {
+      return reason.find("amx_fp16") != std::string::npos && reason.find(text) != std::string::npos;
+    })) << text;
+  };
+  expect_reason({.in = 0}, "begins after an expansion");
+  expect_reason({.activation = "GeluErf(0)"}, "GELU");
+  expect_reason({.activation = "Silu[0.01](0)"}, "SiLU");
+  expect_reason({.activation = "Clip[-inf,6](0)"}, "no lower bound");
 }
 
 // The fastest of a layer's times.

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <optional>
 
+#include "backend/cpu/kernels/depthwise_fp16_table.h"
 #include "backend/cpu/own_tactic.h"
 #include "backend/cpu/tile_panels.h"
 
@@ -27,8 +28,8 @@ int64_t PreparedStrips::chunk_width(int64_t c) const {
 int64_t PreparedStrips::rows_for(int64_t strip) const {
   return std::min(y.input, (strip - 1) * y.stride + (y.kernel - 1) * y.dilation + 1);
 }
-int64_t PreparedStrips::ring_bytes(int64_t strip) const {
-  if (expands) return share_chunks_ * rows_for(strip) * x.input * chunk() * 4;
+int64_t PreparedStrips::ring_bytes(int64_t strip, int64_t element_bytes) const {
+  if (expands) return share_chunks_ * rows_for(strip) * x.input * chunk() * element_bytes;
   return widens() ? round_up(WidenedRows::floats(y, x, depthwise_table(isa).vector) * 4, 64) : 0;
 }
 int64_t PreparedStrips::strip_bytes(int64_t strip) const {
@@ -44,15 +45,16 @@ void PreparedStrips::plan() {
   if (dtype_bytes(type, stride_) % 1024 == 0) stride_ += chunk();
   // As many rows as leave half of L2 to the weights and to what streams through; or thin strips, of which the expanded rows of a
   // chunk stay in L1 until they are filtered.
+  const int64_t element_bytes = fp16_expansion ? 2 : 4;
   const auto fits = [&](int64_t strip) {
-    return thin ? rows_for(strip) * x.input * chunk() * 4 <= kThinBytes
-                : ring_bytes(strip) + strip_bytes(strip) <= l2_bytes / 2;
+    return thin ? rows_for(strip) * x.input * chunk() * element_bytes <= kThinBytes
+                : ring_bytes(strip, element_bytes) + strip_bytes(strip) <= l2_bytes / 2;
   };
   strip_rows_ = 1;
   while (strip_rows_ < y.output && fits(strip_rows_ + 1)) ++strip_rows_;
   ring_rows_ = rows_for(strip_rows_);
   sums_bytes_ = adds_up() ? round_up(batch * y.output * x.output * out_channels * 4, 64) : 0;
-  ring_bytes_ = ring_bytes(strip_rows_);
+  ring_bytes_ = ring_bytes(strip_rows_, 4) + (fp16_expansion ? 2 * chunk() : 0);
   groups_bytes_ = amx ? groups_bytes() : 0;
   member_bytes_ = sums_bytes_ + ring_bytes_ + strip_bytes(strip_rows_) + groups_bytes_;
 }
@@ -71,7 +73,8 @@ int PreparedStrips::members(int available) const {
 PreparedStrips::Piece PreparedStrips::piece(const LayerArgs& args, int member) const {
   std::byte* memory = args.scratch + member * member_bytes_;
   return {.chunks = {0, chunks()},
-          .ring = reinterpret_cast<float*>(memory + sums_bytes_),
+          .ring = memory + sums_bytes_,
+          .largest = reinterpret_cast<uint16_t*>(memory + sums_bytes_ + ring_bytes_ - 2 * chunk()),
           .strip = memory + sums_bytes_ + ring_bytes_,
           .sums = adds_up() ? reinterpret_cast<float*>(memory) : nullptr,
           .groups = memory + member_bytes_ - groups_bytes_};
@@ -111,21 +114,45 @@ PreparedStrips::Range PreparedStrips::input_rows(int64_t begin, int64_t end) con
   return {from, std::clamp(last, from, y.input)};
 }
 
-void PreparedStrips::run_rows(const LayerArgs& args, const Piece& p, int64_t image, int64_t begin,
+bool PreparedStrips::overflows(
+    const Piece& p) const {  // numbers that are not negative are ordered as their bits
+  return std::any_of(p.largest, p.largest + chunk(), [&](uint16_t x) { return x > fp16_limit; });
+}
+
+std::byte* PreparedStrips::ring_row(const Piece& p, int64_t c, int64_t row) const {
+  const int64_t first = (c - p.chunks.begin) * ring_rows_ * x.input * chunk();
+  return p.ring + (first + row % ring_rows_ * x.input * ring_width(p, c)) * (p.fp16 ? 2 : 4);
+}
+
+void PreparedStrips::fill_strip(const LayerArgs& args, const Piece& p, int64_t image, int64_t row,
+                                int64_t count, const Range& fresh) const {
+  for (int64_t c = p.chunks.begin; c < p.chunks.end; ++c) {
+    if (expands && fresh.size() > 0)
+      amx ? expand_amx(args, p, image, c, fresh) : expand(args, p, image, c, fresh);
+    depthwise(args, p, image, c, row, count);
+  }
+}
+
+void PreparedStrips::run_rows(const LayerArgs& args, const Piece& of, int64_t image, int64_t begin,
                               int64_t end, bool follows) const {
+  Piece p = of;
   // The window leaves lanes beyond the channels alone; the projection multiplies them by zero.
   if (projects && !expands && channels % (chunk() / 2) != 0)
     std::memset(p.strip, 0, static_cast<size_t>(strip_bytes(strip_rows_)));
   // Rows before it are in the ring, or not wanted any more.
   int64_t ready = follows && begin > 0 ? input_rows(begin - 1, begin).end : 0;
+  if (fp16_expansion) {
+    if (ready == 0) std::fill_n(p.largest, chunk(), uint16_t{0});
+    p.fp16 = !overflows(p);
+  }
   for (int64_t row = begin; row < end; row += strip_rows_) {
     const int64_t count = std::min(strip_rows_, end - row);
     const Range wanted = input_rows(row, row + count);
     const Range fresh{std::max(ready, wanted.begin), wanted.end};
-    for (int64_t c = p.chunks.begin; c < p.chunks.end; ++c) {
-      if (expands && fresh.size() > 0)
-        amx ? expand_amx(args, p, image, c, fresh) : expand(args, p, image, c, fresh);
-      depthwise(args, p, image, c, row, count);
+    fill_strip(args, p, image, row, count, fresh);
+    if (p.fp16 && overflows(p)) {
+      p.fp16 = false;
+      fill_strip(args, p, image, row, count, wanted);
     }
     ready = std::max(ready, wanted.end);
     if (projects) amx ? project_amx(args, p, image, row, count) : project(args, p, image, row, count);
@@ -136,7 +163,6 @@ void PreparedStrips::expand(const LayerArgs& args, const Piece& p, int64_t image
                             const Range& rows) const {
   const MatMulTileTable& table = tile_matmul_table(type);
   const int64_t width = chunk_width(c), pixel_bytes = dtype_bytes(type, in_channels);
-  float* to = p.ring + (c - p.chunks.begin) * ring_rows_ * x.input * chunk();
   const bool more = c + 1 < p.chunks.end;
   MatMulTile t;
   t.columns = width;
@@ -150,7 +176,7 @@ void PreparedStrips::expand(const LayerArgs& args, const Piece& p, int64_t image
     const int64_t pixels = n * x.input, tiles = (pixels + table.tile_rows - 1) / table.tile_rows;
     const auto* from =
         static_cast<const std::byte*>(args.inputs[0]) + (image * y.input + row) * x.input * pixel_bytes;
-    float* out = to + row % ring_rows_ * x.input * width;
+    auto* out = reinterpret_cast<float*>(ring_row(p, c, row));
     // Each tile fetches its share of the next chunk's weights.
     const int64_t panel_bytes = pixel_bytes * chunk(), share = round_up(panel_bytes / tiles, 64);
     t.ahead_bytes = more ? (4 * chunk() + tiles - 1) / tiles : 0;
@@ -167,12 +193,14 @@ void PreparedStrips::expand(const LayerArgs& args, const Piece& p, int64_t image
 
 void PreparedStrips::depthwise(const LayerArgs& args, const Piece& p, int64_t image, int64_t c, int64_t row,
                                int64_t count) const {
-  const DepthwiseTable& table = depthwise_table(isa);
+  const DepthwiseTable& table = p.fp16 ? depthwise_fp16_table().window : depthwise_table(isa);
   const int64_t lanes = table.vector, taps = y.kernel * x.kernel, vectors = (channels + lanes - 1) / lanes;
-  const int64_t width = expands ? chunk_width(c) : in_channels, first = p.chunks.begin * chunk();
+  const int64_t width = expands ? ring_width(p, c) : in_channels, first = p.chunks.begin * chunk();
   const InputRows rows{.pitch = x.input * width, .ring = expands ? ring_rows_ : 0};
   DepthwiseRows d;
-  d.stored = expands ? Stored::F32 : stored_as(type);
+  const DType in_type = p.fp16 ? DType::Float16 : expands ? DType::Float32 : type;
+  const std::byte* packed = p.fp16 ? weights.depthwise_fp16 : weights.depthwise;
+  d.stored = stored_as(in_type);
   d.pixel_stride = width;
   set_columns(d, x);
   d.tail = projects ? depthwise_tail : tail.tail;
@@ -180,20 +208,21 @@ void PreparedStrips::depthwise(const LayerArgs& args, const Piece& p, int64_t im
   d.out_stride = projects ? stride_ : channels;
   d.out_row_stride = x.output * d.out_stride;
   std::optional<WidenedRows> widened;
-  if (widens()) widened.emplace(table, y, x, p.ring);
+  if (widens()) widened.emplace(table, y, x, reinterpret_cast<float*>(p.ring));
   for (int64_t v = c * chunk() / lanes; v < std::min(vectors, (c + 1) * chunk() / lanes); ++v) {
     const int64_t channel = v * lanes;
     d.channels = expands && projects ? lanes : std::min(lanes, channels - channel);
-    d.bias = weights.depthwise + (vectors * taps + v) * lanes;
+    d.bias = packed + (vectors * taps + v) * lanes * table.lane_bytes;
+    if (p.fp16) d.scale = packed + (vectors * (taps + 1) + v) * lanes * table.lane_bytes;
     if (expands)
-      d.in = p.ring + (c - p.chunks.begin) * ring_rows_ * x.input * chunk() + channel - c * chunk();
+      d.in = ring_row(p, c, 0) + dtype_bytes(in_type, channel - c * chunk());
     else
       d.in = static_cast<const std::byte*>(args.inputs[0]) +
              dtype_bytes(type, image * y.input * x.input * width + channel);
     d.out = projects ? p.strip + dtype_bytes(type, channel - first)
                      : static_cast<std::byte*>(args.outputs[0]) +
                            dtype_bytes(type, (image * y.output + row) * x.output * channels + channel);
-    const float* taps_of = weights.depthwise + v * taps * lanes;
+    const std::byte* taps_of = packed + v * taps * lanes * table.lane_bytes;
     if (widened && d.channels == lanes)
       widened->run(d, window_rows, taps_of, row, row + count);
     else

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/depthwise.h"
+#include "backend/cpu/kernels/amx_table.h"
 #include "backend/cpu/pointwise_eval.h"
 #include "backend/cpu/register_tail.h"
 
@@ -15,7 +16,10 @@ namespace lathe::cpu {
 // Packed constants of a block; null where a part is absent. Channels between the parts are padded to half panels.
 struct BlockWeights {
   const std::byte *expand = nullptr, *project = nullptr;  // column panels
-  const float *expand_bias = nullptr, *depthwise = nullptr, *project_bias = nullptr;
+  const std::byte* depthwise = nullptr;                   // pack_depthwise()
+  const std::byte* depthwise_fp16 =
+      nullptr;  // [vector][tap][lane], then biases, then scales (depthwise_block.cpp)
+  const float *expand_bias = nullptr, *project_bias = nullptr;
   const float* plain_bias = nullptr;  // of the projection, without what its epilogue adds
 };
 
@@ -41,6 +45,9 @@ class PreparedStrips final : public PreparedLayer {
   std::vector<WindowRows> window_rows;               // per output row
   Isa isa = Isa::Avx512;
   const AmxTable* amx = nullptr;  // products in AMX tiles (depthwise_strips_amx.cpp); null: in registers
+  // With AMX: what makes expanded rows FP16; null: they are FP32. Strips with a value beyond the limit are done again in FP32.
+  AmxProduct::FinishRows fp16_expansion = nullptr;
+  uint16_t fp16_limit = 0;  // in FP16
   int threads = 1;
   int64_t l2_bytes = 1 << 20;
 
@@ -60,7 +67,10 @@ class PreparedStrips final : public PreparedLayer {
   // Channels that somebody works on, and memory for them.
   struct Piece {
     Range chunks;
-    float* ring = nullptr;  // [chunk][row][column][channel] of expanded rows, or widened ones of a vector
+    // [chunk][row][column][channel] of expanded rows, or widened ones of a vector.
+    std::byte* ring = nullptr;
+    bool fp16 = false;            // what the ring's rows are
+    uint16_t* largest = nullptr;  // of those in FP16, in each of 32 columns
     std::byte* strip = nullptr;   // [pixel][channel]: what the projection reads
     float* sums = nullptr;        // the projection of what it has done, when channels are shared
     std::byte* groups = nullptr;  // AMX: addresses of groups of rows, then copied rows
@@ -72,7 +82,7 @@ class PreparedStrips final : public PreparedLayer {
   int64_t chunks() const { return (channels + chunk() - 1) / chunk(); }
   int64_t chunk_width(int64_t c) const;
   int64_t rows_for(int64_t strip) const;
-  int64_t ring_bytes(int64_t strip) const;
+  int64_t ring_bytes(int64_t strip, int64_t element_bytes) const;
   int64_t strip_bytes(int64_t strip) const;
   Piece piece(const LayerArgs& args, int member) const;  // all chunks, and the member's memory
 
@@ -82,6 +92,13 @@ class PreparedStrips final : public PreparedLayer {
   // `follows`: the ring holds what the rows before `begin` wanted.
   void run_rows(const LayerArgs& args, const Piece& p, int64_t image, int64_t begin, int64_t end,
                 bool follows) const;
+  // The first two parts of a strip; `fresh`: the rows to expand.
+  void fill_strip(const LayerArgs& args, const Piece& p, int64_t image, int64_t row, int64_t count,
+                  const Range& fresh) const;
+  bool overflows(const Piece& p) const;
+  // A row of the ring in a chunk: pixels of so many channels.
+  int64_t ring_width(const Piece& p, int64_t c) const { return p.fp16 ? chunk() : chunk_width(c); }
+  std::byte* ring_row(const Piece& p, int64_t c, int64_t row) const;
   void expand(const LayerArgs& args, const Piece& p, int64_t image, int64_t c, const Range& rows) const;
   void depthwise(const LayerArgs& args, const Piece& p, int64_t image, int64_t c, int64_t row,
                  int64_t count) const;

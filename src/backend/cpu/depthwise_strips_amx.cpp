@@ -35,9 +35,8 @@ int64_t PreparedStrips::groups_bytes() const {
 
 void PreparedStrips::expand_amx(const LayerArgs& args, const Piece& p, int64_t image, int64_t c,
                                 const Range& rows) const {
-  const int64_t width = chunk_width(c), pixel_bytes = 2 * in_channels;
+  const int64_t pixel_bytes = 2 * in_channels;
   const int64_t pitch = copies_input() ? input_pitch() : pixel_bytes;
-  float* to = p.ring + (c - p.chunks.begin) * ring_rows_ * x.input * chunk();
   const auto** starts = reinterpret_cast<const std::byte**>(p.groups);
   const int64_t most = group_count(std::max(ring_rows_ * x.input, strip_rows_ * x.output)) + 2;
   std::byte* copied = p.groups + round_up(most * static_cast<int64_t>(sizeof(std::byte*)), 64);
@@ -48,10 +47,12 @@ void PreparedStrips::expand_amx(const LayerArgs& args, const Piece& p, int64_t i
                      .step = amx_step(in_channels),
                      .b = weights.expand + pixel_bytes * chunk() * c,
                      .panel_bytes = pixel_bytes * kPanel,
-                     .columns = width,
+                     .columns = chunk_width(c),
                      .bias = weights.expand_bias + c * chunk(),
-                     .out_stride = width,
+                     .out_stride = ring_width(p, c),
                      .tail = expand_tail,
+                     .finish_rows = p.fp16 ? fp16_expansion : nullptr,
+                     .finish_state = p.largest,
                      .by_groups = by_groups,
                      .near = true};
   amx->begin(product.step);
@@ -72,7 +73,7 @@ void PreparedStrips::expand_amx(const LayerArgs& args, const Piece& p, int64_t i
       }
     }
     starts += product.group_count;
-    product.out = to + row % ring_rows_ * x.input * width;
+    product.out = ring_row(p, c, row);
     amx->run(product);
   }
   amx->end();

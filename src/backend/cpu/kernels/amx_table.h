@@ -42,6 +42,12 @@ struct AmxProduct {
   int64_t operand_stride = 0;
   Stored stored = Stored::F32;  // the result: F32 or BF16
   RegisterTail tail;
+  // Instead of operand, tail and stored, for products of one panel: called with sums of `count` rows, [row][32], of which the first
+  // `columns` (16 or 32) count, and the row of the result that they begin at.
+  using FinishRows = void (*)(const AmxProduct& product, const float* sums, int64_t row, int64_t count,
+                              int64_t columns);
+  FinishRows finish_rows = nullptr;
+  void* finish_state = nullptr;  // for finish_rows
   // 16 rows at a time instead of 32, in two sets of sums in turn: while one leaves the tiles, the other is worked on. For few steps,
   // where 32 rows would wait longer than they multiply.
   bool by_groups = false;

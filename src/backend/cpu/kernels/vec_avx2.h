@@ -11,6 +11,7 @@
 namespace {
 
 using Vec = __m256;
+using Lane = float;
 using Mask = __m256;  // all bits of a lane set: true
 constexpr int64_t kWidth = 8;
 constexpr int kVectorRegisters = 16;

@@ -15,6 +15,7 @@
 namespace {
 
 using Vec = __m512;
+using Lane = float;
 using Mask = __mmask16;
 constexpr int64_t kWidth = 16;
 constexpr int kVectorRegisters = 32;
