@@ -41,7 +41,7 @@ class CpuBackend final : public Backend {
   }
 
   std::unique_ptr<TimedLayer> prepare_timing(const LayerQuery& query, const Tactic& tactic) const override {
-    return prepare_timed_layer(query, tactic, machine_, pool_);
+    return prepare_timed_layer(query, tactic, machine_, pool_, *residency_);
   }
 
   int64_t scratch_bytes(const LayerQuery& query, const Tactic& tactic) const override {
@@ -108,6 +108,7 @@ class CpuBackend final : public Backend {
   };
 
   std::shared_ptr<ThreadPool> pool_;
+  std::shared_ptr<CacheResidency> residency_ = std::make_shared<CacheResidency>(pool_);
   CpuInfo info_;
   Machine machine_;
   Target target_;

@@ -10,19 +10,22 @@
 // own core wrote must show its advantage. Pieces are contiguous in storage: rows of channels-last tensors, channels of
 // blocked ones.
 //
-// Weights of a network that is larger than its share of the last-level cache come from memory in every inference, so there their
-// packed blocks are flushed from all caches. (BERT-base, BF16, Zen 4, two threads, 128x3072 by 3072x768: 1.39 ms with the weights
-// in L3, 1.6 in the network.)
+// What is read once an inference, weights and the network's inputs, comes from memory as far as the last-level cache did not keep it
+// (cache_residency.h): that share is flushed from all caches. (BERT-base, BF16, Zen 4, two threads, 128x3072 by 3072x768: 1.39 ms with
+// the weights in L3, 1.6 in the network. MobileNetV2, BF16, one thread: its last product 28 us and 83.)
 //
 // Data is seeded and random for floats. Integers are indices or masks somewhere, so they stay where any operator accepts
 // them: 0 and 1, or positions inside the axis for Gather.
 #include "backend/cpu/timed_layer.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <random>
 
+#include "backend/cpu/cache_lines.h"
 #include "backend/cpu/host_memory.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/program.h"
@@ -32,6 +35,8 @@
 
 namespace lathe::cpu {
 namespace {
+
+constexpr double kAsGoodAsAll = 0.95;
 
 void fill_floats(DType dtype, int64_t count, std::byte* data, std::mt19937& random) {
   // A period that is no power of two; generating every element would take longer than the timing.
@@ -56,31 +61,6 @@ void fill_below(std::byte* data, int64_t count, int64_t limit, std::mt19937& ran
         static_cast<T>(random() % static_cast<uint32_t>(std::max<int64_t>(1, limit)));
 }
 
-inline void flush_cache_line(const std::byte* address) {
-#if defined(__x86_64__) || defined(__i386__)  // an instruction of the target, there is no portable spelling
-  __builtin_ia32_clflush(address);
-#else
-  (void)address;
-#endif
-}
-
-// Of a last-level cache that many cores share, a network keeps no more: they all use it. (An Emerald Rapids virtual machine of
-// two cores with 260 MB: 30 GB/s a core up to 48 MB, 20 at 96, and 10, as from memory, from 128. ResNet-50's 102 MB of weights:
-// 3x3 512-512@7 with oneDNN 0.94 ms timed without flushing, 1.52 in the network.)
-constexpr int64_t kMostShare = int64_t{64} << 20;
-
-// Whether the network's weights, stored as this tactic stores its input, are more than the last-level cache holds.
-bool weights_exceed_cache(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
-  int64_t elements = 0;
-  for (const NodeId node : query.graph.order())
-    for (const ValueId id : query.graph.node(node).inputs)
-      if (id != kNoValue && query.graph.value(id).is_constant())
-        elements += query.graph.value(id).constant.size();
-  const DType stored = tactic.inputs.empty() ? DType::Undefined : tactic.inputs[0].dtype;
-  return dtype_bytes(is_float(stored) ? stored : DType::Float32, elements) >
-         std::min(machine.l3_bytes, kMostShare);
-}
-
 ShapeContext context_at(const LayerQuery& query, const SymbolValues& symbols, const Machine& machine) {
   return {.symbols = symbols,
           .inputs = upper_extents(query.graph, query.layer().inputs, symbols),
@@ -95,7 +75,7 @@ int64_t now_ns() {
 class CpuTimedLayer final : public TimedLayer {
  public:
   CpuTimedLayer(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                std::shared_ptr<ThreadPool> pool)
+                std::shared_ptr<ThreadPool> pool, CacheResidency& residency)
       : pool_(std::move(pool)), machine_(machine) {
     if (tactic.is_view) return;
     const SingleThreadedOneDnn single;
@@ -103,7 +83,8 @@ class CpuTimedLayer final : public TimedLayer {
     kernel_ = make_kernel(query, tactic, machine, PackContext{blobs_, "timed"});
     const ShapeContext context = context_at(query, symbols_, machine);
     prepared_ = kernel_->prepare(context);
-    flushes_weights_ = weights_exceed_cache(query, tactic, machine);
+    kept_ = residency.kept_share(query, tactic.inputs.empty() ? DType::Undefined : tactic.inputs[0].dtype,
+                                 machine);
     members_ = std::clamp(prepared_->members(machine.threads), 1, machine.threads);
     make_operands(query, tactic, context);
     scratch_ = HostBuffer(prepared_->scratch_bytes());
@@ -120,10 +101,12 @@ class CpuTimedLayer final : public TimedLayer {
     std::atomic<int64_t> begin{0};
     pool_->run(members_, [&](const Worker& worker) {
       const SingleThreadedOneDnn single;
-      if (flushes_weights_) flush_weights(worker);
+      for (const std::span<const std::byte> block : blobs_.blocks())
+        forget(block.data(), static_cast<int64_t>(block.size()), worker);
       for (const Operand& result : results_) read(result, worker);
       sweep(worker.index);
-      for (const Operand& operand : operands_) own(operand, worker);
+      for (const Operand& operand : operands_)
+        operand.is_given ? forget(operand.data, operand.bytes, worker) : own(operand, worker);
       worker.barrier();
       // The first one's clock: a member that loses its CPU here finds its work done by others.
       int64_t unset = 0;
@@ -138,7 +121,8 @@ class CpuTimedLayer final : public TimedLayer {
   struct Operand {
     std::byte* data = nullptr;
     int64_t bytes = 0;
-    bool by_all = false;  // all members read all of it
+    bool by_all = false;    // all members read all of it
+    bool is_given = false;  // to the network
   };
 
   void make_operands(const LayerQuery& query, const Tactic& tactic, const ShapeContext& context) {
@@ -185,7 +169,11 @@ class CpuTimedLayer final : public TimedLayer {
   std::byte* random_operand(const LayerQuery& query, const TensorType& type, const ShapeContext& context,
                             size_t index, std::mt19937& random) {
     std::byte* data = allocate(type, context.inputs[index]);
-    operands_.push_back({data, storage_bytes(type.dtype, context.inputs[index], type.format)});
+    const std::vector<ValueId>& given = query.graph.inputs();
+    operands_.push_back(
+        {.data = data,
+         .bytes = storage_bytes(type.dtype, context.inputs[index], type.format),
+         .is_given = std::find(given.begin(), given.end(), query.layer().inputs[index]) != given.end()});
     const int64_t count = storage_elements(context.inputs[index], type.format);
     int64_t limit = 2;
     if (const auto* gather = std::get_if<Gather>(&query.layer().op); gather != nullptr && index == 1)
@@ -233,23 +221,27 @@ class CpuTimedLayer final : public TimedLayer {
     touch(result.data, part.begin, part.end);
   }
 
-  void flush_weights(const Worker& worker) const {
-    for (const std::span<const std::byte> block : blobs_.blocks()) {
-      const auto part = worker.slice(static_cast<int64_t>(block.size()), 64);
-      for (int64_t i = part.begin; i < part.end; i += 64) flush_cache_line(block.data() + i);
+  // Takes the share that the last-level cache does not keep out of it, spread over all.
+  void forget(const std::byte* data, int64_t bytes, const Worker& worker) const {
+    if (kept_ >= kAsGoodAsAll) return;
+    constexpr int64_t kPiece = 4096;
+    const auto part = worker.slice(bytes, kPiece);
+    for (int64_t i = part.begin; i < part.end; i += kPiece) {
+      const double place = static_cast<double>(i / kPiece) * 0.618034;
+      if (place - std::floor(place) >= kept_) flush_lines(data + i, data + std::min(i + kPiece, part.end));
     }
   }
 
   void sweep(int member) { touch(sweep_.begin() + sweep_bytes_ * member, 0, sweep_bytes_); }
 
   void touch(const std::byte* data, int64_t begin, int64_t end) {
-    unsigned sum = 0;
-    for (int64_t i = begin; i < end; i += 64) sum += static_cast<unsigned>(data[i]);
-    sums_.store(sum, std::memory_order_relaxed);  // so that the loop is not dropped
+    sums_.store(read_lines(data + begin, data + end),
+                std::memory_order_relaxed);  // so that the loop is not dropped
   }
 
   std::shared_ptr<ThreadPool> pool_;
   const Machine machine_;
+  double kept_ = 1;  // by the last-level cache, of what a network meets once an inference
   SymbolValues symbols_;
   MemoryBlobStore blobs_;
   std::unique_ptr<LayerKernel> kernel_;
@@ -259,7 +251,6 @@ class CpuTimedLayer final : public TimedLayer {
   std::vector<Operand> operands_, results_;  // without constants
   std::vector<std::byte*> operands_at_;      // by input
   HostBuffer scratch_, sweep_;
-  bool flushes_weights_ = false;
   int64_t sweep_bytes_ = 0;
   std::atomic<unsigned> sums_{0};
   std::vector<const void*> inputs_;
@@ -277,8 +268,9 @@ int64_t layer_scratch_bytes(const LayerQuery& query, const Tactic& tactic, const
 }
 
 std::unique_ptr<TimedLayer> prepare_timed_layer(const LayerQuery& query, const Tactic& tactic,
-                                                const Machine& machine, std::shared_ptr<ThreadPool> pool) {
-  return std::make_unique<CpuTimedLayer>(query, tactic, machine, std::move(pool));
+                                                const Machine& machine, std::shared_ptr<ThreadPool> pool,
+                                                CacheResidency& residency) {
+  return std::make_unique<CpuTimedLayer>(query, tactic, machine, std::move(pool), residency);
 }
 
 }  // namespace lathe::cpu

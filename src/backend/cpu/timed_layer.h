@@ -6,13 +6,15 @@
 #include <memory>
 
 #include "backend/backend.h"
+#include "backend/cpu/cache_residency.h"
 #include "backend/cpu/kernel.h"
 #include "base/thread_pool.h"
 
 namespace lathe::cpu {
 
 std::unique_ptr<TimedLayer> prepare_timed_layer(const LayerQuery& query, const Tactic& tactic,
-                                                const Machine& machine, std::shared_ptr<ThreadPool> pool);
+                                                const Machine& machine, std::shared_ptr<ThreadPool> pool,
+                                                CacheResidency& residency);
 
 // What the layer needs besides its operands at the largest shapes.
 int64_t layer_scratch_bytes(const LayerQuery& query, const Tactic& tactic, const Machine& machine);
