@@ -8,8 +8,6 @@
 //   feed_forward:m128k768h3072n768,bf16    two products with a bias and GELU between them, h columns wide (n: default k)
 //   depthwise_block:n1c24h56m144k24r3,bf16,relu6   a 1x1 expansion to m channels (c0: none), an r x r window (u2: its stride) and a
 //                                          1x1 projection to k channels (k0: none); the activation follows the first two
-//   depthwise_block:c24h56m144k24r3,bf16,relu6   1x1 expansion to m channels (c0: none), r x r window (u2: its stride), 1x1 projection to
-//                                          k channels (k0: none); the activation follows the first two
 //   attention:b1h12s128d64,f32             self-attention: batch, heads, tokens, width of a head
 //   maxpool:n1c64h112r3u2,bf16             and avgpool: r x s window, u2v2: strides, p0q0: padding (default as for conv)
 //   squeeze_excite:n1c96h56m4,bf16         with m channels between the two products

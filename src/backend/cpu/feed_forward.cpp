@@ -6,6 +6,8 @@
 //
 // Operations: 2 M H (K + N). Bytes: both weights once per block of rows, rows and results once. The floor is the tiles'
 // arithmetic (kernels/amx_product.inc), or the weights' way from L3 or memory below some 200 rows.
+// Reached (one core of an Emerald Rapids, cold, of 2,850 GFLOP/s): 128 rows of 768, 3072 hidden ones with GELU, 1,020 GFLOP/s (36 %). Of its
+// products by themselves in chunks: 197x768 by 768x3072 with GELU 1,010, 197x3072 by 3072x768 1,097; by whole panels 858 and 852.
 // Members share rows, or, where there are few, the columns of each product in turn: then each weight is read by one of them.
 #include <cstring>
 
