@@ -4,11 +4,10 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+
+#include "base/wait_word.h"
 
 namespace lathe::cpu {
-
-constexpr int64_t kCacheLine = 64;
 
 // One byte of each line of [begin, end). The sum is to be used, so that the loop is not dropped.
 inline unsigned read_lines(const std::byte* begin, const std::byte* end) {

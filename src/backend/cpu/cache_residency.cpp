@@ -9,8 +9,7 @@
 
 #include "backend/cpu/cache_lines.h"
 #include "backend/cpu/host_memory.h"
-#include "backend/symbol_extents.h"
-#include "ops/op_def.h"
+#include "ops/cost.h"
 
 namespace lathe::cpu {
 namespace {
@@ -102,12 +101,7 @@ double expected_ms(double flops, DType stored, const Machine& machine) {
 
 double network_flops(const Graph& graph, const SymbolValues& symbols) {
   double flops = 0;
-  for (const NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
-    const std::vector<Extents> inputs = upper_extents(graph, node.inputs, symbols),
-                               outputs = upper_extents(graph, node.outputs, symbols);
-    flops += node_flops(node, {inputs, outputs});
-  }
+  for (const NodeId id : graph.order()) flops += layer_cost(graph, id, symbols).flops;
   return flops;
 }
 
