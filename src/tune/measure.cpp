@@ -188,12 +188,17 @@ void Measurer::race(const LayerQuery& query, const std::vector<Tactic>& tactics,
       }
     });
   }
-  const auto timings = time_interleaved(
-      runs, {.repetitions = request.repetitions, .limit_seconds = std::max(0.0, left_of(request) * share)});
+  const auto leader = std::find_if(running.begin(), running.end(),
+                                   [&](const Rival* rival) { return results[rival->tactic].known; });
+  const auto place = leader == running.end() ? -1 : static_cast<int>(leader - running.begin());
+  const auto timings = time_interleaved(runs, {.repetitions = request.repetitions,
+                                               .limit_seconds = std::max(0.0, left_of(request) * share),
+                                               .yardstick = place});
   double drift = 1;
-  for (size_t k = 0; k < running.size(); ++k)
-    if (const Result& leader = results[running[k]->tactic]; leader.known && timings[k].score_ms > 0)
-      drift = std::clamp(leader.ms / timings[k].score_ms, 1 / kMostDrift, kMostDrift);
+  if (place >= 0) {
+    const double now_ms = timings[static_cast<size_t>(place)].score_ms;
+    if (now_ms > 0) drift = std::clamp(results[(*leader)->tactic].ms / now_ms, 1 / kMostDrift, kMostDrift);
+  }
   const std::string layer = layer_signature(query);
   for (size_t k = 0; k < running.size(); ++k) {
     const size_t i = running[k]->tactic;

@@ -18,6 +18,9 @@ struct TimerOptions {
   int least_repetitions = 5;  // before that a leader is not believed
   double clearly_ahead =
       1.03;  // the race ends when the leader's score beats every rival's best by this factor
+  // The rival with whose earlier figure the scores will be compared; -1: none. When it leaves early it runs again at the end: the
+  // device may have changed its speed since.
+  int yardstick = -1;
 };
 
 struct Timing {

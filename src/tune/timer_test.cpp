@@ -53,6 +53,18 @@ TEST(Timer, NoiseOnlyAdds) {
   EXPECT_EQ(timings[0].score_ms, 1.0);
 }
 
+// All start at a third of their speed, and the yardstick leaves before that ends.
+TEST(Timer, TheYardstickRunsAgainAtTheEnd) {
+  int runs = 0;
+  const auto rival = [&](double ms) { return [&runs, ms] { return ++runs <= 8 ? 3 * ms : ms; }; };
+  const std::vector<std::function<double()>> rivals = {rival(2.0), rival(1.0)};
+  const auto alike = time_interleaved(rivals, {.repetitions = 20, .limit_seconds = 10, .yardstick = 0});
+  EXPECT_EQ(alike[0].score_ms, 2.0);
+  EXPECT_EQ(alike[1].score_ms, 1.0);
+  runs = 0;
+  EXPECT_EQ(time_interleaved(rivals, {.repetitions = 20, .limit_seconds = 10})[0].score_ms, 6.0);
+}
+
 TEST(Timer, TimeIsBounded) {
   int runs = 0;
   const std::vector<std::function<double()>> rivals = {[&] { return ++runs, 1.0; },
