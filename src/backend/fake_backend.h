@@ -41,6 +41,7 @@ class FakeBackend final : public Backend {
   bool throws_when_timed = false;  // as an operator does whose indices random data cannot give
   mutable int timings = 0;         // calls of prepare_timing
   int slow_from = 1 << 30;         // after so many of them the device is half as fast
+  int slow_until = 0;              // and before so many
   mutable int packed_blocks = 0;   // blocks that compile() had to pack
 
   const Target& target() const override { return target_; }
@@ -82,7 +83,8 @@ class FakeBackend final : public Backend {
     Timed(const FakeBackend& backend, double ms) : backend(backend), ms(ms) {}
     double run_ms() override {
       if (backend.throws_when_timed) throw_input_error("an index is out of range");
-      return backend.timings < backend.slow_from ? ms : 2 * ms;
+      const bool slow = backend.timings >= backend.slow_from || backend.timings < backend.slow_until;
+      return slow ? 2 * ms : ms;
     }
     const FakeBackend& backend;
     double ms;

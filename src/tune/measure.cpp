@@ -21,6 +21,8 @@ constexpr double kAloneBytes =
     256e6;  // rivals with such weights race one by one: two at a time would need twice their memory
 constexpr size_t kLargestGroup = 8;
 constexpr double kMostDrift = 3;  // of the machine, between two groups
+constexpr int kRunsAlone = 3;
+constexpr double kSecondsAlone = 1;
 constexpr const char* kNoTime = "not timed: the time budget is used up";
 
 double operand_bytes(const LayerQuery& query) {
@@ -73,7 +75,7 @@ std::vector<double> Measurer::times(const LayerQuery& query, const std::vector<T
                                     const Request& request) {
   std::vector<Result> results(tactics.size());
   layer_start_ = seconds_spent();
-  look_up(query, tactics, results);
+  look_up(query, tactics, request.again, results);
   const bool complete = std::all_of(results.begin(), results.end(), [](const Result& r) { return r.known; });
   if (!complete) {
     if (options_.error_on_cache_miss)
@@ -101,14 +103,24 @@ bool Measurer::is_known(const LayerQuery& query, const Tactic& tactic) const {
   return tactic.is_view || cache_.find(key) || cache_.is_untimed(key, effort_.budget_seconds);
 }
 
-void Measurer::look_up(const LayerQuery& query, const std::vector<Tactic>& tactics,
+double Measurer::current_ms(const LayerQuery& query, const Tactic& tactic) const {
+  try {
+    const auto layer = backend_.prepare_timing(query, tactic);
+    const std::vector<std::function<double()>> runs = {[&] { return layer->run_ms(); }};
+    return time_interleaved(runs, {.repetitions = kRunsAlone, .limit_seconds = kSecondsAlone})[0].score_ms;
+  } catch (const Error&) {  // of random data, which may be no input that the operator allows
+    return kImpossible;
+  }
+}
+
+void Measurer::look_up(const LayerQuery& query, const std::vector<Tactic>& tactics, bool again,
                        std::vector<Result>& results) {
   const std::string layer = layer_signature(query);
   for (size_t i = 0; i < tactics.size(); ++i) {
     if (tactics[i].is_view) {
       results[i].known = true;
     } else if (const auto ms = cache_.find(cache_key(target_, layer, tactics[i]))) {
-      results[i] = {.ms = *ms, .known = true, .from_cache = true};
+      if (!again) results[i] = {.ms = *ms, .known = true, .from_cache = true};
     } else if (cache_.is_untimed(cache_key(target_, layer, tactics[i]), effort_.budget_seconds)) {
       results[i] = {.known = true, .untimed = true, .failure = kNoTime};
     }

@@ -25,12 +25,16 @@ class Measurer {
     double limit_seconds =
         1;                 // for the layer, preparing included; the first tactics are measured all the same
     bool announce = true;  // tell the observer
+    bool again = false;    // races for new times, which take the place of those in the cache
   };
   // Milliseconds per tactic (0 for views); kImpossible where the tactic could not be prepared or there was no time for it.
   // Empty when there was no time for any. What there was no time for is in the cache as such, so that the answer only
   // depends on the cache once the layer is through.
   std::vector<double> times(const LayerQuery& query, const std::vector<Tactic>& tactics,
                             const Request& request);
+
+  // What the tactic takes now, by a few runs of it alone; kImpossible where it cannot run. The cache is neither asked nor told.
+  double current_ms(const LayerQuery& query, const Tactic& tactic) const;
 
   // The time is in the cache, or there is nothing to time.
   bool is_known(const LayerQuery& query, const Tactic& tactic) const;
@@ -44,7 +48,8 @@ class Measurer {
     bool known = false, from_cache = false, untimed = false;
     std::string failure;
   };
-  void look_up(const LayerQuery& query, const std::vector<Tactic>& tactics, std::vector<Result>& results);
+  void look_up(const LayerQuery& query, const std::vector<Tactic>& tactics, bool again,
+               std::vector<Result>& results);
   void measure(const LayerQuery& query, const std::vector<Tactic>& tactics, const Request& request,
                std::vector<Result>& results);
   static std::optional<size_t> fastest_known(const std::vector<Tactic>& tactics,

@@ -20,6 +20,11 @@ namespace {
 // To prepare and run a handful of rivals of a layer that computes next to nothing on large tensors (pooling).
 constexpr double kLeastSeconds = 0.15;
 
+// A slow phase makes a layer slower than this; noise of a race's winner stays below.
+constexpr double kSlowPhase = 1.25;
+// Of the sum of all layers.
+constexpr double kWorthAnotherLook = 0.005;
+
 class Tuner {
  public:
   Tuner(const Graph& graph, const SymbolRanges& ranges, const Backend& backend, const TuneOptions& options,
@@ -41,11 +46,14 @@ class Tuner {
   TunedGraph run() {
     list_tactics();
     auto ahead = prepare_ahead();
+    std::vector<size_t> measured;  // by this build
     for (size_t i = 0; i < tactics_.size(); ++i) {
+      if (shares_[i] > 0 && !is_known(i)) measured.push_back(i);
       times_.push_back(times(i));
       report_progress(i + 1);
     }
     ahead.reset();
+    if (traits_.has_slow_phases) time_slow_phases_again(measured);
     std::vector<LayerState> chosen = choose();
     while (refuse_over_limit(chosen)) chosen = choose();
     if (workspace_.unknown())
@@ -95,6 +103,47 @@ class Tuner {
     tactics_.push_back(std::move(tactics));
   }
 
+  bool is_known(size_t i) const {
+    return std::all_of(tactics_[i].begin(), tactics_[i].end(),
+                       [&](const Tactic& t) { return measurer_.is_known(query(i), t); });
+  }
+
+  // The winner of each layer that this build timed runs a few times more. Where it is faster now by more than noise, all rivals
+  // race anew: a slow phase need not hit them alike.
+  void time_slow_phases_again(const std::vector<size_t>& measured) {
+    const auto winner = [&](size_t i) {
+      return static_cast<size_t>(std::min_element(times_[i].begin(), times_[i].end()) - times_[i].begin());
+    };
+    double layers_ms = 0;
+    for (size_t i = 0; i < layers(); ++i) layers_ms += times_[i][winner(i)];
+    int again = 0;
+    double most = 1;
+    for (const size_t i : measured) {
+      const size_t best = winner(i);
+      const double then_ms = times_[i][best];
+      if (then_ms < kWorthAnotherLook * layers_ms || then_ms >= kImpossible || measurer_.out_of_time())
+        continue;
+      const double now_ms = measurer_.current_ms(query(i), tactics_[i][best]);
+      if (then_ms < now_ms * kSlowPhase) continue;
+      measurer_.times(query(i), tactics_[i],
+                      {.repetitions = effort_.repetitions,
+                       .limit_seconds = std::max(kLeastSeconds, measurer_.seconds_left() * 0.5),
+                       .again = true});
+      most = std::max(most, then_ms / now_ms);
+      ++again;
+    }
+    if (again == 0) return;
+    skipped_ = 0;
+    for (size_t i = 0; i < tactics_.size(); ++i) times_[i] = times(i, false);  // from the cache
+    char text[160];
+    snprintf(
+        text, sizeof text,
+        "%d of %zu layers were timed in a slow phase of the machine, up to %.2g times slower than now; they "
+        "were timed again.",
+        again, measured.size(), most);
+    observer_.log(Severity::Info, text);
+  }
+
   // Lets the backend compile what is not in the timing cache while the first layers are timed.
   std::unique_ptr<BackgroundWork> prepare_ahead() const {
     std::vector<TimingTask> tasks;
@@ -106,7 +155,7 @@ class Tuner {
     return tasks.empty() ? nullptr : backend_.prepare_ahead(std::move(tasks));
   }
 
-  std::vector<double> times(size_t i) {
+  std::vector<double> times(size_t i, bool announce = true) {
     std::vector<double> result;
     if (effort_.timed) {
       double ahead = 0;
@@ -115,7 +164,8 @@ class Tuner {
       const double share = ahead > 0 ? measurer_.seconds_left() * 0.85 * shares_[i] / ahead : 0;
       result = measurer_.times(query(i), tactics_[i],
                                {.repetitions = effort_.repetitions,
-                                .limit_seconds = std::max(kLeastSeconds, share) + traits_.first_use_seconds});
+                                .limit_seconds = std::max(kLeastSeconds, share) + traits_.first_use_seconds,
+                                .announce = announce});
     }
     if (!result.empty()) return result;
     // An estimate is not enough to take a fused layer instead of layers that were timed.

@@ -276,6 +276,31 @@ TEST(Tune, RivalsCountByTheirRatioToTheLeader) {
   EXPECT_EQ(layers(tune(kLarge, later, {.level = 5}, &cache)), std::vector<std::string>{"a: fake_reference"});
 }
 
+// Its first race falls into a slow phase; the engine of the cache is the same without timing anything.
+TEST(Tune, WhatWasTimedInASlowPhaseIsTimedAgain) {
+  FakeBackend backend;
+  backend.slow_until = 3;
+  EXPECT_NEAR(tune(kChain, backend).graph.layers_ms, 0.8 + 0.8 + 0.05 + 0.05, 1e-6);
+  EXPECT_EQ(backend.timings, 2 + 2);
+
+  FakeBackend shared;
+  shared.slow_until = 3;
+  shared.traits.has_slow_phases = true;
+  TimingCache cache;
+  const Tuned cold = tune(kChain, shared, {}, &cache);
+  EXPECT_NEAR(cold.graph.layers_ms, 0.4 + 0.4 + 0.05 + 0.05, 1e-6);
+  EXPECT_EQ(shared.timings, 2 + 1 + 2 + 2);  // the race, another look, the race again, the reformats
+  EXPECT_TRUE(
+      cold.log.told("message 1 of 1 layers were timed in a slow phase of the machine, up to 2 times slower "
+                    "than now; they were timed again."));
+
+  const int timings = shared.timings;
+  const Tuned warm = tune(kChain, shared, {.error_on_cache_miss = true}, &cache);
+  EXPECT_EQ(shared.timings, timings);
+  EXPECT_EQ(to_text(warm.graph.graph), to_text(cold.graph.graph));
+  EXPECT_EQ(warm.graph.layers_ms, cold.graph.layers_ms);
+}
+
 TEST(Tune, TacticsBeyondTheWorkspaceLimitAreRefused) {
   FakeBackend backend;
   backend.scratch = {{"fake_fast", 1000}, {"fake_linear", 100}};

@@ -52,6 +52,8 @@ class CpuBackend final : public Backend {
     return std::make_unique<ProgramHandle>(std::make_shared<CpuProgram>(spec, machine_, pool_));
   }
 
+  TuningTraits tuning_traits() const override { return {.has_slow_phases = true}; }
+
   std::vector<std::string_view> own_operators() const override { return {SqueezeExcite::kName}; }
 
   std::shared_ptr<const Backend> one_thread() const override {
