@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <vector>
 
 #include "backend/program.h"
 
@@ -23,10 +24,26 @@ class HostBuffer final : public Buffer {
 
  private:
   struct Free {
-    void operator()(std::byte* p) const { std::free(p); }
+    size_t mapped_bytes;  // 0: from the heap
+    void operator()(std::byte* p) const;
   };
   std::unique_ptr<std::byte, Free> data_;
   size_t bytes_ = 0;
+};
+
+// Pieces of few large buffers, each aligned to a cache line, not initialised. What is never touched of a buffer takes no memory.
+class HostSlabs {
+ public:
+  // Bytes of the first buffer and of those after it; a larger piece has one of its own size.
+  HostSlabs(size_t first_bytes, size_t next_bytes) : first_bytes_(first_bytes), next_bytes_(next_bytes) {}
+  std::byte* allocate(size_t bytes);
+  // The buffers, which outlive this object.
+  std::vector<HostBuffer> take() { return std::move(slabs_); }
+
+ private:
+  size_t first_bytes_, next_bytes_;
+  std::vector<HostBuffer> slabs_;
+  size_t used_ = 0;  // of the last one
 };
 
 // Work is done when the call that enqueues it returns.

@@ -22,15 +22,15 @@ class WeightMemory final : public BlobStore {
     return store_.put(key, std::move(bytes));
   }
   // The copies, which outlive this object.
-  std::vector<HostBuffer> take() { return std::move(slabs_); }
+  std::vector<HostBuffer> take() { return slabs_.take(); }
 
  private:
-  std::byte* allocate(size_t bytes) const;
+  // A small engine takes no huge page.
+  static constexpr size_t kFirstSlab = size_t{512} << 10, kSlab = size_t{32} << 20;
 
   BlobStore& store_;
   mutable std::mutex mutex_;
-  mutable std::vector<HostBuffer> slabs_;
-  mutable size_t used_ = 0;  // of the last slab
+  mutable HostSlabs slabs_{kFirstSlab, kSlab};
 };
 
 }  // namespace lathe::cpu
