@@ -336,6 +336,7 @@ class DepthwiseKernel final : public LayerKernel {
         epilogue_(query, tactic, machine) {
     const Node& node = query.layer();
     if (plan_ && plan_->operand >= 0) plan_.reset();
+    if (plan_) suit(plan_->tail, machine);
     weights_ = pack.packed("weights", [&] {
       const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
       const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();

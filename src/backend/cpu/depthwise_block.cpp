@@ -113,6 +113,7 @@ class BlockKernel final : public LayerKernel {
     p->expand_tail = *plan_activation(op_.expand_epilogue);
     p->depthwise_tail = *plan_activation(op_.depthwise_epilogue);
     p->tail = tail_;
+    for (RegisterTail* tail : {&p->expand_tail, &p->depthwise_tail, &p->tail.tail}) suit(*tail, machine_);
     if (in_fp16_) set_fp16(*p, *floats(layout_.fp16_limit));
     p->epilogue = epilogue_.prepare(context);
     for (int64_t o = 0; o < p->y.output; ++o) p->window_rows.push_back(rows_inside(p->y, o));

@@ -77,6 +77,15 @@ TEST(Machine, CapLowersTheLevelButNeverRaisesIt) {
   EXPECT_EQ(make_machine(info, Isa::Amx, 2).isa, Isa::Avx512Bf16);
 }
 
+TEST(Machine, Zen5DividesQuickly) {
+  CpuInfo info{.vendor = "AuthenticAMD", .family = 26, .avx2 = true, .avx512 = true};
+  EXPECT_TRUE(make_machine(info, {}, 2).divides_quickly);
+  info.family = 25;
+  EXPECT_FALSE(make_machine(info, {}, 2).divides_quickly);
+  info = {.vendor = "GenuineIntel", .family = 26, .avx2 = true, .avx512 = true};
+  EXPECT_FALSE(make_machine(info, {}, 2).divides_quickly);
+}
+
 TEST(Machine, AnOldCpuGetsAClearError) {
   CpuInfo info;
   info.brand = "Some old CPU";

@@ -28,6 +28,8 @@ struct Machine {
   bool has_avx512_bf16 = false, has_avx512_vnni = false, has_avx512_fp16 = false;  // within the cap
   const AmxTable* amx =
       nullptr;  // products in AMX tiles (kernels/amx_table.h); null where they cannot be used
+  bool divides_quickly =
+      false;  // a vector in less time than an estimate of the quotient with a step of Newton's method
   int threads = 1;
   int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;
 };

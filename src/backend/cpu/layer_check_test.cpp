@@ -73,6 +73,8 @@ int check_layer(const TacticFamily& family, const LayerCase& layer) {
     if (isa > best && !emulates) break;
     Machine machine = make_machine(info, isa, 3);
     if (emulates) machine.amx = &emulated_amx_table();
+    machine.divides_quickly =
+        isa == Isa::Avx512;  // so that both forms are run, whatever this machine prefers
     int emulated = 0;
     for (const Tactic& tactic : family.list(query, machine)) {
       if (!tactic.support.ok || (emulates && tactic.name.find("_amx_") == std::string::npos)) continue;

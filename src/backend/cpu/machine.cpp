@@ -25,7 +25,7 @@ namespace {
 
 // Raise it whenever an own kernel's speed or packed layout changes, or how layers are timed: old timings and packed weights are
 // then not used.
-constexpr int kKernelRevision = 27;
+constexpr int kKernelRevision = 28;
 
 struct Registers {
   uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -171,6 +171,8 @@ Machine make_machine(const CpuInfo& info, std::optional<Isa> cap, int threads) {
   machine.has_avx512_bf16 = machine.isa >= Isa::Avx512Bf16;
   machine.has_avx512_fp16 = machine.isa >= Isa::Amx && info.avx512_fp16;
   if (machine.isa >= Isa::Amx) machine.amx = &amx_table();
+  // Zen 5: 2.4 cycles for 512 bits; SiLU 5.7 instead of 7.7. Golden Cove: 16 cycles.
+  machine.divides_quickly = info.vendor == "AuthenticAMD" && info.family >= 26;
   machine.threads = std::max(1, threads);
   if (info.l1_bytes > 0) machine.l1_bytes = info.l1_bytes;
   if (info.l2_bytes > 0) machine.l2_bytes = info.l2_bytes;

@@ -118,6 +118,11 @@ std::optional<RegisterTail> plan_activation(const PointwiseProgram& program) {
   return one_activation ? std::optional(tail) : std::nullopt;
 }
 
+void suit(RegisterTail& tail, const Machine& machine) {
+  if (tail.activation == Activation::Silu && machine.divides_quickly)
+    tail.activation = Activation::SiluByDivision;
+}
+
 std::vector<float> bias_of(const LayerQuery& query, const Tensor& bias, const TailPlan& plan,
                            int64_t channels, int64_t padded, int64_t matrices) {
   std::vector<double> sum(static_cast<size_t>(matrices * padded), 0.0);

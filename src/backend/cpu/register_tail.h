@@ -35,6 +35,9 @@ void write_over_operand(const std::optional<TailPlan>& plan, Tactic& tactic);
 // A program between two parts of a layer: nothing or one activation. nullopt: anything else.
 std::optional<RegisterTail> plan_activation(const PointwiseProgram& program);
 
+// The form of the activation that is the machine's quickest.
+void suit(RegisterTail& tail, const Machine& machine);
+
 // For each of `matrices` the bias of `channels` values, padded with zeros: the constant `bias` (may be absent) plus the plan's.
 std::vector<float> bias_of(const LayerQuery& query, const Tensor& bias, const TailPlan& plan,
                            int64_t channels, int64_t padded, int64_t matrices = 1);

@@ -282,6 +282,7 @@ class StrassenKernel final : public LayerKernel {
     const auto* product = std::get_if<MatMul>(&node.op);
     plan_ = plan_register_tail(query, product ? query.graph.value(node.outputs[0]).shape.size() - 1 : 1,
                                product != nullptr);
+    if (plan_) suit(plan_->tail, machine);
     const Value& w = query.graph.value(node.inputs[1]);
     const bool transposed = !product || product->transpose_b;
     n_ = w.shape[!product ? 0 : w.shape.size() - (transposed ? 2 : 1)].value();

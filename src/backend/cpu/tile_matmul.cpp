@@ -328,6 +328,7 @@ class TileMatMulKernel final : public LayerKernel {
     if (const auto* conv = std::get_if<Conv>(&node.op)) conv_ = *conv;
     const auto* product = std::get_if<MatMul>(&node.op);
     plan_ = plan_tail(query);
+    if (plan_) suit(plan_->tail, machine);
     const Value& w = query.graph.value(node.inputs[1]);
     const bool transposed = conv_ || product->transpose_b;
     n_ = w.shape[conv_ ? 0 : w.shape.size() - (transposed ? 2 : 1)].value();

@@ -168,6 +168,7 @@ class TileWindowKernel final : public LayerKernel {
       : op_(std::get<Conv>(query.layer().op)),
         machine_(machine),
         plan_(plan_register_tail(query, 1).value_or(TailPlan{})) {
+    suit(plan_.tail, machine);
     const Node& node = query.layer();
     const Value& w = query.graph.value(node.inputs[1]);
     n_ = w.shape[0].value();

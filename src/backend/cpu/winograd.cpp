@@ -217,10 +217,12 @@ class PreparedWinograd final : public PreparedLayer {
 
 class WinogradKernel final : public LayerKernel {
  public:
-  WinogradKernel(const LayerQuery& query, const Tactic& tactic, const PackContext& pack)
+  WinogradKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                 const PackContext& pack)
       : op_(std::get<Conv>(query.layer().op)),
         type_(tactic.inputs[0]),
         plan_(plan_register_tail(query, 1).value_or(TailPlan{})) {
+    suit(plan_.tail, machine);
     const Node& node = query.layer();
     const Value& w = query.graph.value(node.inputs[1]);
     out_channels_ = w.shape[0].value();
@@ -325,9 +327,9 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
+std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                                   const PackContext& pack) {
-  return std::make_unique<WinogradKernel>(query, tactic, pack);
+  return std::make_unique<WinogradKernel>(query, tactic, machine, pack);
 }
 
 }  // namespace

@@ -89,6 +89,7 @@ void finish_rows(const AmxProduct& product, const float* sums, int64_t row, int6
 AmxProduct::FinishRows expansion(const RegisterTail& tail, bool tracked) {
   switch (tail.activation) {
     case Activation::Silu:
+    case Activation::SiluByDivision:
       return finish_rows<Activation::Silu, true>;
     case Activation::HardSwish:
       return finish_rows<Activation::HardSwish, true>;

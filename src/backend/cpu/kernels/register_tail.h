@@ -10,6 +10,7 @@ namespace lathe::cpu {
 enum class Activation : uint8_t {
   Clamp /* low..high */,
   Silu /* x sigmoid(alpha x) */,
+  SiluByDivision /* the same, for Machine::divides_quickly */,
   GeluErf,
   GeluTanh,
   HardSwish
