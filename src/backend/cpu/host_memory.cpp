@@ -16,6 +16,7 @@ constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20;
 
 // Whole huge pages, fresh from the system: what the heap gives back may have been cut into small ones for good. Null: no memory.
 std::byte* map_huge_pages(size_t bytes) {
+  if (bytes + kHugePage < bytes) return nullptr;
   void* const all =
       mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (all == MAP_FAILED) return nullptr;
