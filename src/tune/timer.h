@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The one timing loop: rivals run in turn, A B C A B C, so that drift of the clock or of the machine hits all
-// alike; a rival that is clearly behind leaves early; the score is a low percentile, because noise only ever
-// adds. The tuner uses it for tactics and whole engines, the bench program for problems.
+// alike; a rival that is clearly behind leaves early; the score is a percentile below the median, because noise only
+// ever adds. The tuner uses it for tactics and whole engines, the bench program for problems.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct TimerOptions {
 };
 
 struct Timing {
-  double score_ms = 0;  // 20th percentile
+  double score_ms = 0;  // 35th percentile
   double best_ms = 0;
   int runs = 0;        // without the warm-up
   double seconds = 0;  // spent on this rival
