@@ -14,6 +14,7 @@ LayerCase conv(Extents x, int64_t out, Conv op) {
                              {.extents = {out, in, op.kernel[0], op.kernel[1]}, .constant = true},
                              {.extents = {out}, .constant = true}}};
   layer.tolerance = 5e-6;
+  layer.allowed_types = {DType::BFloat16};
   return layer;
 }
 
@@ -38,12 +39,14 @@ TEST(TileWindowConv, WindowsStridesPadsAndDilations) {
     }
 }
 
-// More rows than a block has, and sums of more panels than wait between two taps.
-TEST(TileWindowConv, BlocksAndGroups) {
+// More lines than a block has, and blocks that end inside of an image.
+TEST(TileWindowConv, Blocks) {
   if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
   const Conv op{.kernel = {3, 3}, .pads_begin = {1, 1}, .pads_end = {1, 1}};
   EXPECT_GE(check_layer(tile_window_conv_tactics(), conv({1, 512, 23, 23}, 40, op)), 1);
-  EXPECT_GE(check_layer(tile_window_conv_tactics(), conv({1, 80, 18, 18}, 900, op)), 1);
+  EXPECT_GE(check_layer(tile_window_conv_tactics(), conv({9, 512, 5, 4}, 40, op)), 1);
+  const Conv strided{.kernel = {3, 3}, .strides = {2, 2}, .pads_begin = {1, 1}, .pads_end = {1, 1}};
+  EXPECT_GE(check_layer(tile_window_conv_tactics(), conv({7, 512, 9, 9}, 70, strided)), 1);
 }
 
 TEST(TileWindowConv, Epilogues) {
@@ -62,6 +65,8 @@ TEST(TileWindowConv, SaysWhyNot) {
   const auto reasons = refusals(tile_window_conv_tactics(), conv({1, 3, 6, 6}, 16, {.kernel = {3, 3}}));
   ASSERT_FALSE(reasons.empty());
   EXPECT_NE(reasons[0].find("fewer than 16 channels"), std::string::npos) << reasons[0];
+  // FP32, and BF16 to either.
+  EXPECT_EQ(refusals(tile_window_conv_tactics(), conv({1, 17, 6, 6}, 16, {.kernel = {3, 3}})).size(), 2U);
 }
 
 }  // namespace
