@@ -41,8 +41,8 @@ class PreparedTileWindow final : public PreparedLayer {
   void plan_blocks(const Machine& machine) {
     run_bytes_ = dtype_bytes(type, x.kernel * channels);
     pixel_bytes_ = run_bytes_ % 1024 == 0 ? run_bytes_ + 64 : run_bytes_;
-    // Most of L2: to read the weights once more costs more than to have some of the copies come from L3.
     if (lines() == 0) return;
+    // Most of L2: to read the weights once more costs more than to have some of the copies come from L3.
     while (block_lines_ < lines() && met_lines(block_lines_ + 1) * line_bytes() <= machine.l2_bytes / 4 * 3)
       ++block_lines_;
     const int64_t blocks = (lines() + block_lines_ - 1) / block_lines_;
@@ -217,8 +217,8 @@ class PreparedTileWindow final : public PreparedLayer {
     return weights + (y.kernel * column + row * width) * run_bytes_;
   }
 
-  int64_t run_bytes_ = 4,
-          pixel_bytes_ = 4;  // of a row of the window; the same, and what keeps two of them apart
+  int64_t run_bytes_ = 4;    // the pixels under a row of the window
+  int64_t pixel_bytes_ = 4;  // from one result's to the next one's
   int64_t block_lines_ = 1, sums_offset_ = 0, member_bytes_ = 64;
 };
 
