@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -88,10 +89,9 @@ std::string result_error(const LayerCase& layer, const Tensor& want, const Tenso
   const double rounding = rounding_of(type.dtype);
   // Roundings inside the layer, to the type of its data, move small results by a part of the large ones.
   const double inside = tactic.inputs.empty() ? rounding : rounding_of(tactic.inputs[0].dtype);
-  const double limit =
-      is_float(type.dtype)
-          ? (layer.tolerance + inside * (layer.rounding - 1) / 4) * tactic.error_factor * largest
-          : 0;
+  const double limit = is_float(type.dtype) ? (layer.tolerance + inside * (layer.rounding - 1) / 4) *
+                                                  tactic.error_factor * largest
+                                            : 0;
   for (int64_t k = 0; k < want.size(); ++k) {
     const double expected = values[static_cast<size_t>(k)];
     const double got = stored_values[static_cast<size_t>(storage_offset(want.extents(), type.format, k))];
@@ -177,7 +177,7 @@ std::string describe(const Tactic& tactic) {
 OperandMemory::OperandMemory(const std::vector<std::byte>& content, size_t alignment)
     : bytes_(static_cast<std::byte*>(::operator new(content.size(), std::align_val_t(alignment))),
              Free{alignment}) {
-  std::memcpy(bytes_.get(), content.data(), content.size());
+  std::copy(content.begin(), content.end(), bytes_.get());
 }
 
 LayerBuffers make_buffers(const LayerProblem& p, const Tactic& t) {
