@@ -43,7 +43,8 @@ class PreparedTileWindow final : public PreparedLayer {
     pixel_bytes_ = run_bytes_ % 1024 == 0 ? run_bytes_ + 64 : run_bytes_;
     if (lines() == 0) return;
     // Most of L2: to read the weights once more costs more than to have some of the copies come from L3.
-    while (block_lines_ < lines() && met_lines(block_lines_ + 1) * line_bytes() <= machine.l2_bytes / 4 * 3)
+    while (block_lines_ < lines() &&
+           copied_lines(block_lines_ + 1) * line_bytes() <= machine.l2_bytes / 4 * 3)
       ++block_lines_;
     const int64_t blocks = (lines() + block_lines_ - 1) / block_lines_;
     block_lines_ = (lines() + blocks - 1) / blocks;
@@ -52,7 +53,7 @@ class PreparedTileWindow final : public PreparedLayer {
   }
 
   size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes_ * threads); }
-  int members(int available) const override { return members_for(flops() / rate() * 1.5, available); }
+  int members(int available) const override { return members_for(flops() / rate(), available); }
   void run(const LayerArgs& args, const Worker& worker) const override {
     Worker::Range all{0, lines()}, columns{0, panels()};
     if (by_rows(worker.count))
@@ -81,11 +82,10 @@ class PreparedTileWindow final : public PreparedLayer {
   int64_t reach() const { return (y.kernel - 1) * y.dilation; }
   int64_t slots_of(int64_t count) const { return count + reach() / y.stride + 1; }
   int64_t line_bytes() const { return x.output * pixel_bytes_; }
-  // Of so many lines at most, wherever images begin: images, lines that windows meet, and room for them.
+  // Of so many lines at most, wherever images begin: images, lines that are copied, and room for them.
   int64_t images_of(int64_t count) const { return std::min(batch, (count + y.output - 2) / y.output + 1); }
-  int64_t met_lines(int64_t count) const {
-    const int64_t images = images_of(count);
-    return std::min(y.kernel * count, (count - images) * y.stride + images * (reach() + 1));
+  int64_t copied_lines(int64_t count) const {
+    return (count - images_of(count)) * y.stride + images_of(count) * (reach() + 1);
   }
   int64_t copied_bytes(int64_t count) const {
     return y.stride * (count + images_of(count) * slots_of(0)) * line_bytes();
@@ -122,18 +122,11 @@ class PreparedTileWindow final : public PreparedLayer {
     return shares.by_rows(members);
   }
 
-  // For each line that a window of the piece meets and each pixel of a result, the pixels under one row of the window, one behind the
-  // other; zeros outside of the image.
+  // For each line from the first window of the piece to the last and each pixel of a result, the pixels under one row of the window, one
+  // behind the other; zeros outside of the image.
   void copy(const LayerArgs& args, const Piece& piece, std::byte* to) const {
     const int64_t image = piece.first / y.output, top = piece.first % y.output * y.stride - y.pad_begin;
     for (int64_t t = 0; t <= (piece.count - 1) * y.stride + reach(); ++t) {
-      const auto meets = [&](int64_t row) {
-        const int64_t below = t - row * y.dilation;
-        return below >= 0 && below % y.stride == 0 && below / y.stride < piece.count;
-      };
-      bool met = false;
-      for (int64_t row = 0; row < y.kernel; ++row) met |= meets(row);
-      if (!met) continue;
       std::byte* const line = to + slot(piece, t) * line_bytes();
       if (top + t < 0 || top + t >= y.input)
         std::memset(line, 0, static_cast<size_t>(line_bytes()));
