@@ -23,5 +23,7 @@ int run_diff(const Words& words);
 int run_retune(const Words& words);
 int run_explore(const Words& words);
 int run_process(const Words& words);
+int run_completion(const Words& words);
+int run_man(const Words& words);
 
 }  // namespace lathe::cli

@@ -5,8 +5,9 @@
 #include <sys/resource.h>
 
 #include <chrono>
-#include <filesystem>
 
+#include "arguments/flag.h"
+#include "base/file.h"
 #include "builder/builder.h"
 #include "failure.h"
 #include "profiles.h"
@@ -155,6 +156,17 @@ BuildOptions make_build_options(const Options& options, std::vector<Optimization
   return build;
 }
 
+SystemFlags system_flags_of(const CommandWords& arguments) {
+  Options options;
+  for (const auto& flag : all_flags()) {
+    const bool names_device =
+        flag.name == "--device" || flag.name == "--cpuThreads" || flag.name == "--cpuIsa";
+    const std::string name(flag.name);
+    if (names_device && arguments.has(name)) flag.apply(options, arguments.value(name));
+  }
+  return options.system;
+}
+
 std::shared_ptr<const Backend> open_device(const SystemFlags& system, bool tf32) {
   DeviceOptions options;
   // What is said about the CPU means the CPU.
@@ -168,8 +180,10 @@ std::shared_ptr<const Backend> open_device(const SystemFlags& system, bool tf32)
 
 std::shared_ptr<const Engine> load_engine(const std::string& file, std::shared_ptr<const Backend> backend,
                                           Log& log) {
-  if (!std::filesystem::is_regular_file(file)) {
-    fail({"Error opening engine file: " + file, kNoEngine, kNoSetUp});
+  try {
+    MappedFile::open(file);
+  } catch (const Error& error) {
+    fail(error, {"Error opening engine file: " + file, kNoEngine, kNoSetUp});
   }
   const auto start = std::chrono::steady_clock::now();
   try {

@@ -5,14 +5,18 @@
 
 #include <memory>
 
-#include "builder/options.h"
 #include "arguments/options.h"
+#include "arguments/words.h"
+#include "builder/options.h"
 #include "report/log.h"
 #include "runtime/engine.h"
 
 namespace lathe::cli {
 
 std::shared_ptr<const Backend> open_device(const SystemFlags& system, bool tf32 = true);
+
+// --device, --cpuThreads and --cpuIsa of a command that has them, checked as trtexec's.
+SystemFlags system_flags_of(const CommandWords& arguments);
 
 // The library's options of a command line. `log` prints dumped graphs and must outlive the build.
 BuildOptions make_build_options(const Options& options, std::vector<OptimizationProfile> profiles, Log& log);

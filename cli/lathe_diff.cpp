@@ -4,18 +4,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "arguments/arguments.h"
+#include "arguments/input_data.h"
+#include "arguments/words.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/thread_pool.h"
 #include "commands.h"
 #include "engine_setup.h"
-#include "arguments/input_data.h"
 #include "onnx/import.h"
 #include "profiles.h"
 #include "report/engine_diff.h"
 #include "report/table.h"
-#include "arguments/words.h"
 
 namespace lathe::cli {
 namespace {
@@ -120,25 +122,24 @@ double default_threshold(const Engine& engine, int profile) {
 }  // namespace
 
 int run_diff(const Words& words) {
-  CommandWords arguments(
-      words,
-      {"--shapes", "--loadInputs", "--threshold", "--useProfile", "--device", "--cpuThreads", "--cpuIsa"},
-      {"--json"});
+  const CommandWords arguments(words, command_syntax("diff"));
   if (arguments.positional().size() != 2)
     throw_input_error("diff takes a model and an engine: lathe diff model.onnx model.engine");
   InferenceFlags flags;
   flags.shapes = parse_shapes("--shapes", arguments.value("--shapes"));
   for (const auto& item : split_list(arguments.value("--loadInputs")))
     flags.inputs.push_back(parse_named_value(item));
-  SystemFlags system{arguments.value("--device")};
-  system.cpu_isa = arguments.value("--cpuIsa");
-  if (arguments.has("--cpuThreads"))
-    system.cpu_threads = parse_int("--cpuThreads", arguments.value("--cpuThreads"));
+  const SystemFlags system = system_flags_of(arguments);
   const int profile =
       arguments.has("--useProfile") ? parse_int("--useProfile", arguments.value("--useProfile")) : 0;
 
+  std::optional<double> given_threshold;
+  if (arguments.has("--threshold"))
+    given_threshold = static_cast<double>(parse_float("--threshold", arguments.value("--threshold")));
+
   Log log(stderr, stderr);  // stdout is for the result
   NullObserver observer;
+  for (const auto& file : arguments.positional()) MappedFile::open(file);  // both, before any work
   const ImportedModel model = import_onnx(arguments.positional()[0], observer);
   const auto engine = load_engine(arguments.positional()[1], open_device(system), log);
   const auto context = engine->create_context(profile);
@@ -153,10 +154,7 @@ int run_diff(const Words& words) {
   }
   ThreadPool pool(system.cpu_threads);
   const EngineDifference difference = diff_engine(model.graph, *context, inputs, &pool);
-  const double threshold =
-      arguments.has("--threshold")
-          ? static_cast<double>(parse_float("--threshold", arguments.value("--threshold")))
-          : default_threshold(*engine, profile);
+  const double threshold = given_threshold.value_or(default_threshold(*engine, profile));
   const bool outputs_fit =
       std::all_of(difference.outputs.begin(), difference.outputs.end(),
                   [&](const auto& output) { return output.comparison.within(threshold); });

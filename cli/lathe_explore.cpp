@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "commands.h"
+#include "engine_setup.h"
 #include "explorer/core/analyse.h"
 #include "explorer/core/analysis_json.h"
 #include "explorer/core/text.h"
@@ -293,37 +294,26 @@ void write_outputs(const CommandWords& arguments, const Analysis& analysis) {
   }
 }
 
-SystemFlags system_flags(const CommandWords& arguments) {
-  SystemFlags system;
-  if (arguments.has("--device")) system.device = arguments.value("--device");
-  if (arguments.has("--cpuIsa")) system.cpu_isa = arguments.value("--cpuIsa");
-  if (arguments.has("--cpuThreads"))
-    system.cpu_threads = parse_int("--cpuThreads", arguments.value("--cpuThreads"));
-  return system;
+// The flags of trtexec among the words, for the runs of engines.
+Words run_flags_of(const CommandWords& arguments) {
+  Words flags;
+  for (const auto listed : command_syntax("explore").listed_flags) {
+    const std::string name(listed), value = arguments.value(name);
+    if (arguments.has(name)) flags.push_back(value.empty() ? name : name + "=" + value);
+  }
+  if (!flags.empty()) {  // a value that is wrong should cost no run
+    Words words = flags;
+    words.emplace_back("--loadEngine=engine");
+    parse_options(words);
+  }
+  return flags;
 }
 
 }  // namespace
 
 int run_explore(const Words& words) {
-  std::vector<std::string> options = {"-o",      "--json", "--markdown",      "--junit",        "--fail-if",
-                                      "--peaks", "--name", "--shape-profile", "--layers",       "--profile",
-                                      "--times", "--log",  "--accuracy",      "--trace",        "--sweep",
-                                      "--rules", "--onnx", "--trex",          "--perf-analysis"};
-  const std::vector<std::string> run_options = {"--shapes",   "--loadInputs", "--iterations",
-                                                "--duration", "--warmUp",     "--useProfile",
-                                                "--device",   "--cpuThreads", "--cpuIsa"};
-  const std::vector<std::string> run_switches = {"--useCudaGraph", "--noDataTransfers", "--useSpinWait"};
-  options.insert(options.end(), run_options.begin(), run_options.end());
-  std::vector<std::string> switches = {"--text"};
-  switches.insert(switches.end(), run_switches.begin(), run_switches.end());
-  const CommandWords arguments(words, options, switches);
-  Words run_flags;
-  for (const auto& flag : run_options) {
-    if (arguments.has(flag)) run_flags.push_back(flag + "=" + arguments.value(flag));
-  }
-  for (const auto& flag : run_switches) {
-    if (arguments.has(flag)) run_flags.push_back(flag);
-  }
+  const CommandWords arguments(words, command_syntax("explore"));
+  const Words run_flags = run_flags_of(arguments);
   explorer::AnalysisOptions settings;
   const std::string peaks = arguments.value("--peaks");
   settings.peaks = parse_peaks(peaks);
@@ -347,7 +337,7 @@ int run_explore(const Words& words) {
   const bool runs_here = std::all_of(given.files.begin(), given.files.end(), is_engine_file);
   if (peaks == "measure" || (peaks.empty() && runs_here)) {
     fmt::print(stderr, "measuring what this machine can do at most\n");
-    settings.peaks = measure_peaks(system_flags(arguments));
+    settings.peaks = measure_peaks(system_flags_of(arguments));
   }
   for (const auto& [files, engine, name] : groups) {
     const size_t index = analysis.engines.size();

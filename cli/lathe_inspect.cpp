@@ -5,16 +5,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 
+#include "arguments/words.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "commands.h"
 #include "onnx/import.h"
 #include "report/layer_info.h"
 #include "report/model_graph.h"
 #include "report/table.h"
-#include "arguments/words.h"
 
 namespace lathe::cli {
 namespace {
@@ -242,15 +242,15 @@ void print_engine(const Json& json) {
 
 // ONNX files begin with field 1 of ModelProto (ir_version); engine files with their own mark.
 bool looks_like_onnx(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw_system_error(fmt::format("{}: cannot be opened", file));
-  return file.ends_with(".onnx") || stream.get() == 0x08;
+  const auto mapped = MappedFile::open(file);
+  const auto bytes = mapped->bytes();
+  return file.ends_with(".onnx") || (!bytes.empty() && bytes[0] == std::byte{0x08});
 }
 
 }  // namespace
 
 int run_inspect(const Words& words) {
-  CommandWords arguments(words, {}, {"--json", "--graph"});
+  const CommandWords arguments(words, command_syntax("inspect"));
   if (arguments.positional().size() != 1)
     throw_input_error("inspect takes one file: lathe inspect model.onnx");
   const std::string& file = arguments.positional()[0];

@@ -11,6 +11,7 @@
 
 #include "archive.h"
 #include "arguments/arguments.h"
+#include "arguments/words.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -36,65 +37,46 @@ struct Request {
   RunState state;
 };
 
-// trex's flags for the GPU, "--flag value" or "--flag=value"; how many words were taken.
-size_t take_state_flag(const Words& words, size_t i, RunState& state) {
-  std::string name = words[i].substr(0, words[i].find('='));
-  std::replace(name.begin() + 2, name.end(), '_', '-');
-  if (name == "--monitor" || name == "--dont-lock-clocks") {
-    (name == "--monitor" ? state.print : state.keep_clocks) = true;
-    return 1;
-  }
-  if (name != "--memory-clk-freq" && name != "--compute-clk-freq" && name != "--power-limit" &&
-      name != "--dev")
-    return 0;
-  const bool joined = words[i].find('=') != std::string::npos;
-  if (!joined && i + 1 == words.size()) throw_input_error(name + " needs a value");
-  const std::string value = joined ? words[i].substr(words[i].find('=') + 1) : words[i + 1];
-  if (name == "--memory-clk-freq") state.settings.memory_clock = value;
-  if (name == "--compute-clk-freq") state.settings.compute_clock = value;
-  if (name == "--power-limit") state.settings.power_limit = parse_float(name, value);
-  if (name == "--dev") state.device = value;
-  return joined ? 1 : 2;
+// trex's flags for the GPU.
+RunState state_of(const CommandWords& arguments) {
+  RunState state;
+  state.print = arguments.has("--monitor");
+  state.keep_clocks = arguments.has("--dont-lock-clocks");
+  state.settings.memory_clock = arguments.value("--memory-clk-freq");
+  state.settings.compute_clock = arguments.value("--compute-clk-freq");
+  if (arguments.has("--power-limit"))
+    state.settings.power_limit = parse_float("--power-limit", arguments.value("--power-limit"));
+  state.device = arguments.value("--dev");
+  return state;
 }
 
 Request parse_request(const Words& words) {
-  Request request;
-  std::vector<std::string> positional;
-  for (size_t i = 0; i < words.size(); ++i) {
-    const auto& word = words[i];
-    if (const size_t taken = word.starts_with("--") ? take_state_flag(words, i, request.state) : 0) {
-      i += taken - 1;
-    } else if (word == "-b" || word == "--build_engine" || word == "--build-engine") {
-      request.build = true;
-    } else if (word == "-p" || word == "--profile_engine" || word == "--profile-engine") {
-      request.profile = true;
-    } else if (word == "-d" || word == "--draw_engine" || word == "--draw-engine") {
-      request.draw = true;
-    } else if (word == "--print_only" || word == "--print-only") {
-      request.print_only = true;
-    } else if (word == "--archive") {
-      request.archive = true;
-    } else if (word.starts_with("--")) {
-      request.extra.push_back(word);
-      if (word.starts_with("--device=")) request.state.device = word.substr(9);
-    } else if (positional.size() < 2 && !word.starts_with("-")) {
-      positional.push_back(word);
-    } else {
-      // trex's habit: trtexec's arguments without dashes after the folder.
-      request.extra.push_back((word.starts_with("-") ? "" : "--") + word);
-    }
-  }
-  if (positional.size() != 2)
+  const CommandWords arguments(words, command_syntax("process"));
+  const auto& positional = arguments.positional();
+  if (positional.size() < 2)
     throw_input_error(
         "process takes a model (or an engine) and a folder: lathe process resnet50.onnx out --fp16");
-  request.input = positional[0];
-  request.folder = positional[1];
+  Request request{.input = positional[0],
+                  .folder = positional[1],
+                  .extra = arguments.passed(),
+                  .build = arguments.has("-b"),
+                  .profile = arguments.has("-p"),
+                  .draw = arguments.has("-d"),
+                  .print_only = arguments.has("--print_only"),
+                  .archive = arguments.has("--archive"),
+                  .state = state_of(arguments)};
+  // trex's habit: trtexec's arguments without dashes after the folder.
+  for (size_t i = 2; i < positional.size(); ++i) request.extra.push_back("--" + positional[i]);
   if (!request.build && !request.profile && !request.draw)
     request.build = request.profile = request.draw = true;
+  const auto device = std::find_if(request.extra.begin(), request.extra.end(),
+                                   [](const std::string& word) { return word.starts_with("--device="); });
   // --dev is trex's word for --device.
-  const bool given = std::any_of(request.extra.begin(), request.extra.end(),
-                                 [](const std::string& word) { return word.starts_with("--device="); });
-  if (!given && !request.state.device.empty()) request.extra.push_back("--device=" + request.state.device);
+  if (device != request.extra.end()) {
+    request.state.device = device->substr(9);
+  } else if (!request.state.device.empty()) {
+    request.extra.push_back("--device=" + request.state.device);
+  }
   return request;
 }
 
@@ -251,7 +233,10 @@ int run_process(const Words& words) {
   const std::string base =
       (fs::path(request.folder) / fs::path(request.input).filename()).string() + (is_model ? ".engine" : "");
   const std::string engine = is_model ? base : request.input;
-  if (!request.print_only) fs::create_directories(request.folder);
+  if (!request.print_only) {
+    MappedFile::open(request.input);  // a name that is wrong should leave no folder
+    create_folders(request.folder);
+  }
   if (request.build && is_model) build(request, base, engine);
   if (request.profile) profile(request, base, engine);
   if (request.print_only) return 0;

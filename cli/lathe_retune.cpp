@@ -3,36 +3,27 @@
 // `lathe retune`: times the tactics of an engine anew, for this machine, from the portable graph in the file.
 #include <fmt/format.h>
 
+#include "arguments/options.h"
+#include "arguments/words.h"
 #include "builder/builder.h"
 #include "commands.h"
 #include "engine_setup.h"
-#include "arguments/options.h"
 #include "report/build_log.h"
 
 namespace lathe::cli {
 
 int run_retune(const Words& words) {
-  // -o is ours; everything else is trtexec's.
-  std::string input, output;
-  Words flags;
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "-o") {
-      if (i + 1 == words.size()) throw_input_error("-o needs a file name");
-      output = words[++i];
-    } else if (!words[i].starts_with("-")) {
-      if (!input.empty()) throw_input_error("retune takes one engine: lathe retune old.engine -o new.engine");
-      input = words[i];
-    } else {
-      flags.push_back(words[i]);
-    }
-  }
-  if (input.empty() || output.empty())
-    throw_input_error("retune needs an engine and -o: lathe retune old.engine -o new.engine");
+  const CommandWords arguments(words, command_syntax("retune"));
+  const std::string output = arguments.value("-o");
+  if (arguments.positional().size() != 1 || output.empty())
+    throw_input_error("retune takes an engine and -o: lathe retune old.engine -o new.engine");
+  const std::string input = arguments.positional()[0];
+  Words flags = arguments.passed();
   flags.push_back("--onnx=" + input);  // the parser wants a model; the graph comes from the engine
   const Options options = parse_options(flags);
   if (!options.refusals.empty()) throw_input_error(options.refusals.front());
 
-  Log log(stdout, stderr, stderr);
+  Log log(stdout, stderr, options.reporting.verbose ? nullptr : stderr);
   for (const auto& notice : options.notices) log.line(notice.severity, notice.text);
   log.set_verbose(options.reporting.verbose);
   BuildLog observer(log);

@@ -6,10 +6,11 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "arguments/words.h"
+#include "base/error.h"
 #include "commands.h"
 #include "onnx/zoo.h"
 #include "report/table.h"
-#include "arguments/words.h"
 
 namespace lathe::cli {
 namespace {
@@ -34,7 +35,7 @@ void list_models() {
 }  // namespace
 
 int run_zoo(const Words& words) {
-  CommandWords arguments(words, {"-o", "--output"}, {});
+  const CommandWords arguments(words, command_syntax("zoo"));
   const auto names = arguments.positional();
   if (names.empty() && words.empty()) {
     list_models();
@@ -42,7 +43,6 @@ int run_zoo(const Words& words) {
   }
   if (names.size() != 1) throw_input_error("zoo takes one model name: lathe zoo resnet50 -o resnet50.onnx");
   std::string file = arguments.value("-o");
-  if (file.empty()) file = arguments.value("--output");
   if (file.empty()) file = names[0] + ".onnx";
   write_model(names[0], file);
   fmt::print("wrote {} ({})\n", file, bytes_text(static_cast<int64_t>(std::filesystem::file_size(file))));

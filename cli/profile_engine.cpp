@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -22,9 +23,13 @@ namespace fs = std::filesystem;
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "lathe-explore-XXXXXX").string();
+    std::error_code error;
+    const fs::path parent = fs::temp_directory_path(error);
+    if (error) throw_system_error("no place for temporary files: $TMPDIR, or /tmp without it, is no folder");
+    std::string pattern = (parent / "lathe-explore-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr)
-      throw_system_error("no temporary folder could be made in " + fs::temp_directory_path().string());
+      throw_system_error(fmt::format("cannot create a folder in '{}': {}", parent.string(),
+                                     std::generic_category().message(errno)));
     path_ = pattern;
   }
   ~TemporaryFolder() {

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "arguments/arguments.h"
 #include "arguments/flag.h"
 #include "arguments/options.h"
 #include "banner.h"
@@ -110,6 +112,16 @@ std::shared_ptr<const Backend> open_or_complain(const SystemFlags& system, bool 
   }
 }
 
+// A hundred lines of help would push the error off the screen: one line says where they are, and the error is the last.
+void print_usage_error(Log& log, const std::string& program, const std::string& text) {
+  log.plain(fmt::format("All options: {} --help", program));
+  bool first = true;
+  for (const auto& line : split_list(text, '\n')) {
+    log.error(line.substr(first ? 0 : 2));  // entries of a list stand behind two blanks
+    first = false;
+  }
+}
+
 int run_logged(const std::string& program, const Words& words, Log& log) {
   log.plain(banner("RUNNING", program, words));
   const auto passed = [&] {
@@ -128,16 +140,11 @@ int run_logged(const std::string& program, const Words& words, Log& log) {
   Options options;
   try {
     options = parse_options(words);
+  } catch (const NumberError& error) {
+    print_usage_error(log, program, trtexec_text(error));
+    return failed();
   } catch (const Error& error) {
-    log.plain(help_text());
-    std::string_view text = error.what();
-    constexpr std::string_view kNext =
-        "\n  ";  // unknown options are a list, of which trtexec prints line by line
-    for (size_t end; (end = text.find(kNext)) != std::string_view::npos;
-         text.remove_prefix(end + kNext.size())) {
-      log.error(text.substr(0, end));
-    }
-    log.error(text);
+    print_usage_error(log, program, error.what());
     return failed();
   }
   if (options.help) {
@@ -173,12 +180,20 @@ int run_logged(const std::string& program, const Words& words, Log& log) {
 }  // namespace
 
 int run_trtexec(const std::string& program, const Words& words) {
-  Log log(stdout, stderr, stderr);
+  const auto given = [&](const char* word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
+  if (given("--version")) {
+    fmt::print("lathe trtexec {}\n", version());
+    return 0;
+  }
+  // Verbose lines say enough, and would chase a progress line down the screen.
+  Log log(stdout, stderr, given("--verbose") ? nullptr : stderr);
   return run_logged(program, words, log);
 }
 
 int run_trtexec(const std::string& program, const Words& words, std::FILE* log_file) {
-  Log log(log_file, log_file);
+  Log log(log_file, log_file, stderr);
   return run_logged(program, words, log);
 }
 

@@ -6,17 +6,15 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "base/error.h"
-
 namespace lathe::cli {
 
 Arguments::Arguments(const std::vector<std::string>& words) {
   for (const auto& word : words) {
     const auto equals = word.find('=');
     if (equals == std::string::npos) {
-      arguments_.push_back({word, ""});
+      arguments_.push_back({word, "", false});
     } else {
-      arguments_.push_back({word.substr(0, equals), word.substr(equals + 1)});
+      arguments_.push_back({word.substr(0, equals), word.substr(equals + 1), true});
     }
   }
 }
@@ -43,21 +41,14 @@ bool Arguments::has(std::string_view name) const {
   return false;
 }
 
-std::vector<std::string> Arguments::left_over() const {
-  std::vector<std::string> texts;
-  for (const auto& argument : arguments_) {
-    if (!argument.taken) texts.push_back(argument.name + " " + argument.value);
-  }
-  return texts;
-}
-
 int parse_int(std::string_view option, const std::string& text) {
   try {
     return std::stoi(text);
   } catch (const std::out_of_range&) {
-    throw_input_error(fmt::format("stoi: {}={} is too large for a 32-bit number", option, text));
+    throw NumberError("stoi", option, fmt::format("{}={} is too large for a 32-bit number", option, text));
   } catch (const std::invalid_argument&) {
-    throw_input_error(fmt::format("stoi: {}={} needs a whole number, as in {}=10", option, text, option));
+    throw NumberError("stoi", option,
+                      fmt::format("{}={} needs a whole number, as in {}=10", option, text, option));
   }
 }
 
@@ -66,12 +57,13 @@ float parse_float(std::string_view option, const std::string& text) {
   try {
     value = std::stof(text);
   } catch (const std::out_of_range&) {
-    throw_input_error(fmt::format("stof: {}={} is out of range", option, text));
+    throw NumberError("stof", option, fmt::format("{}={} is out of range", option, text));
   } catch (const std::invalid_argument&) {
-    throw_input_error(fmt::format("stof: {}={} needs a number, as in {}=0.5", option, text, option));
+    throw NumberError("stof", option,
+                      fmt::format("{}={} needs a number, as in {}=0.5", option, text, option));
   }
   if (!std::isfinite(value))
-    throw_input_error(fmt::format("stof: {}={} needs a finite number", option, text));
+    throw NumberError("stof", option, fmt::format("{}={} needs a finite number", option, text));
   return value;
 }
 

@@ -10,11 +10,14 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "arguments/options.h"
 
 namespace lathe::cli {
+
+class NumberError;
 
 enum class Section { Model, Build, System, Inference, Reporting, Lathe, Help };
 
@@ -39,6 +42,16 @@ std::vector<Flag> refused_flags();  // safety, DLA, plugins, tuning by build rou
 std::vector<Flag> all_flags();
 
 std::string help_text();
+// Sections in the order of the help text, with their titles.
+std::vector<std::pair<Section, std::string_view>> section_titles();
+std::string_view trtexec_examples();
+
+// The text of trtexec's error for a value that is no number: "stoi: --iterations=x needs ...", as its scripts expect; for our
+// own flags without the function's name.
+std::string trtexec_text(const NumberError& error);
+
+// "cpu", "auto" or the number of a GPU, checked.
+std::string parse_device(std::string_view flag, const std::string& text);
 
 // A range check with the flag's name in the message.
 int bounded_int(std::string_view flag, const std::string& text, int low, int high);

@@ -29,14 +29,20 @@ std::set<std::string, std::less<>> names(const std::string& list) {
 
 }  // namespace
 
+std::string parse_device(std::string_view flag, const std::string& text) {
+  if (text == "cpu" || text == "auto") return text;
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  if (!digits || text.size() > 4)
+    throw_input_error(fmt::format("{}={} is no device: write cpu, auto or the number of a GPU, as in {}=0",
+                                  flag, text, flag));
+  return text;
+}
+
 std::vector<Flag> system_flags() {
   return {
       {Section::System, "--device", "cpu|auto|<n>",
        "the CPU, or GPU number n (default: GPU 0 when there is one, else the CPU)",
-       [](O& o, S& v) {
-         if (v != "cpu" && v != "auto") bounded_int("--device", v, 0, 1 << 20);
-         o.system.device = v;
-       }},
+       [](O& o, S& v) { o.system.device = parse_device("--device", v); }},
       {Section::System, "--cpuOnly", "", "",
        [](O& o, S&) {
          if (o.system.device.empty()) o.system.device = "cpu";

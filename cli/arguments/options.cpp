@@ -7,8 +7,9 @@
 #include <optional>
 
 #include "arguments/arguments.h"
-#include "base/error.h"
 #include "arguments/flag.h"
+#include "arguments/suggest.h"
+#include "base/error.h"
 
 namespace lathe::cli {
 namespace {
@@ -116,9 +117,82 @@ void propagate_shapes(Options& options) {
   }
 }
 
+const Flag* find_flag(const std::vector<Flag>& flags, std::string_view name) {
+  const auto found =
+      std::find_if(flags.begin(), flags.end(), [&](const Flag& flag) { return flag.name == name; });
+  return found == flags.end() ? nullptr : &*found;
+}
+
+// A word without dashes: a file that stands alone, or the value of the flag before it.
+std::string bare_word_hint(const std::vector<Argument>& arguments, size_t i, const std::vector<Flag>& flags) {
+  const std::string& word = arguments[i].name;
+  const Flag* before = i == 0 ? nullptr : find_flag(flags, arguments[i - 1].name);
+  if (before != nullptr && !before->value.empty() && !arguments[i - 1].has_value)
+    return fmt::format("values follow an equals sign: write {}={}", before->name, word);
+  for (const char* ending : {".engine", ".plan", ".trt"}) {
+    if (word.ends_with(ending)) return fmt::format("did you mean --loadEngine={}?", word);
+  }
+  if (word.ends_with(".onnx")) return fmt::format("did you mean --onnx={}?", word);
+  return "flags begin with --, and values follow an equals sign, as in --onnx=model.onnx";
+}
+
+std::string hint_for(const std::vector<Argument>& arguments, size_t i, const std::vector<Flag>& flags) {
+  if (!arguments[i].name.starts_with("-")) return bare_word_hint(arguments, i, flags);
+  std::vector<std::string_view> names;
+  for (const bool shown : {true, false}) {
+    for (const auto& flag : flags) {
+      if (flag.help.empty() != shown) names.push_back(flag.name);
+    }
+  }
+  return suggestion(arguments[i].name, names, arguments[i].has_value ? "=" + arguments[i].value : "");
+}
+
+// TensorRT says "Unknown option: --foo 1"; what we know beyond that stands in the line below.
+std::string complaint_about(const std::vector<Argument>& arguments, size_t i,
+                            const std::vector<Flag>& flags) {
+  const Argument& argument = arguments[i];
+  const Flag* flag = find_flag(flags, argument.name);
+  if (flag == nullptr) {
+    const std::string hint = hint_for(arguments, i, flags);
+    return fmt::format("Unknown option: {} {}", argument.name, argument.value) +
+           (hint.empty() ? "" : "\n    " + hint);
+  }
+  const bool is_last = i + 1 == arguments.size() || arguments[i + 1].name.starts_with("-");
+  if (!flag->value.empty() && !argument.has_value && is_last)
+    return fmt::format("{} needs a value: write {}={}", flag->name, flag->name, flag->value);
+  if (flag->repeatable) return "";
+  for (size_t k = 0; k < i; ++k) {
+    if (arguments[k].name != argument.name) continue;
+    if (flag->value.empty()) return fmt::format("{} is given twice", flag->name);
+    return fmt::format("{} is given twice: {}={} and {}={}", flag->name, flag->name, arguments[k].value,
+                       flag->name, argument.value);
+  }
+  return "";
+}
+
+// Unknown words, values apart from their flags and flags given twice, all of them, before anything else: what else there
+// is to say may follow from them.
+void check_words(Arguments& list, Options& options) {
+  const auto flags = all_flags();
+  const auto& arguments = list.all();
+  std::string text;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string complaint = complaint_about(arguments, i, flags);
+    if (!complaint.empty()) text += (text.empty() ? "" : "\n  ") + complaint;
+    const Flag* flag = find_flag(flags, arguments[i].name);
+    if (flag != nullptr && flag->value.empty() && arguments[i].has_value)
+      options.warn(
+          fmt::format("{}={}: the value is ignored, {} takes none; leave the flag out to switch it off.",
+                      flag->name, arguments[i].value, flag->name));
+  }
+  if (!text.empty()) throw_input_error(text);
+}
+
 void check_together(Options& options) {
   if (options.model.onnx.empty() && options.build.load_engine.empty()) {
-    throw_input_error("Model missing or format not recognized");
+    throw_input_error(
+        "Model missing or format not recognized\n    give --onnx=<file> to build an engine, or "
+        "--loadEngine=<file> to run one");
   }
 }
 
@@ -148,6 +222,12 @@ std::vector<Flag> all_flags() {
   return flags;
 }
 
+std::string trtexec_text(const NumberError& error) {
+  const auto own = lathe_flags();
+  const bool ours = find_flag(own, error.option()) != nullptr;
+  return ours ? error.what() : fmt::format("{}: {}", error.function(), error.what());
+}
+
 Options parse_options(const std::vector<std::string>& words) {
   Arguments arguments(words);
   Options options;
@@ -155,6 +235,7 @@ Options parse_options(const std::vector<std::string>& words) {
     options.help = true;
     return options;
   }
+  check_words(arguments, options);
   apply(model_flags(), arguments, options);
   take_shapes(arguments, options);
   take_calibration_shapes(arguments, options);
@@ -167,15 +248,6 @@ Options parse_options(const std::vector<std::string>& words) {
   propagate_shapes(options);
   check_together(options);
   apply(reporting_flags(), arguments, options);
-  const auto left_over = arguments.left_over();
-  if (!left_over.empty()) {
-    std::string text;
-    for (const auto& item : left_over) text += (text.empty() ? "" : "\n  ") + ("Unknown option: " + item);
-    const bool bare_word =
-        std::any_of(left_over.begin(), left_over.end(), [](const auto& w) { return !w.starts_with("-"); });
-    if (bare_word) text += "\n  Values follow an equals sign: --onnx=model.onnx, not --onnx model.onnx";
-    throw_input_error(text);
-  }
   return options;
 }
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/observer.h"
 #include "arguments/values.h"
+#include "base/observer.h"
 
 namespace lathe::cli {
 
@@ -121,7 +121,8 @@ struct Options {
   }
 };
 
-// The words after the program's name. Throws Input with one line per problem.
+// The words after the program's name. Throws Input with one line per problem, each after the first behind two blanks, and
+// hints behind four.
 Options parse_options(const std::vector<std::string>& words);
 
 }  // namespace lathe::cli

@@ -160,6 +160,10 @@ std::map<std::string, double> parse_memory_pools(const std::string& text) {
       }
       pools[pool] = bytes;
     }
+  } catch (const NumberError& error) {
+    throw_input_error(fmt::format(
+        "{} conversion failure: failed to parse --memPoolSize. Please double check your input string. ({})",
+        error.function(), error.what()));
   } catch (const Error& error) {
     throw_input_error(
         std::string(error.what()) +

@@ -169,6 +169,13 @@ MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
+void create_folders(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!error && !fs::is_directory(path)) error = std::make_error_code(std::errc::not_a_directory);
+  if (error) fail("create", path, error.value());
+}
+
 std::string read_file(const fs::path& path) {
   const Descriptor file(open_for_reading(path));
   const struct stat status = status_of(file.get(), path);

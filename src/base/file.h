@@ -33,6 +33,9 @@ class MappedFile {
 // Throws a System error that names the file.
 std::string read_file(const std::filesystem::path& path);
 
+// The folder and those above it, as far as they do not exist. Throws a System error that names it and the reason.
+void create_folders(const std::filesystem::path& path);
+
 // Receives the pieces of a file in order.
 class FileWriter {
  public:

@@ -5,7 +5,14 @@
 
 namespace lathe {
 
-std::string_view version() { return LATHE_VERSION; }
-std::string_view version_digits() { return LATHE_VERSION_DIGITS; }
+std::string_view version() {
+  return LATHE_VERSION;
+}
+std::string_view version_digits() {
+  return LATHE_VERSION_DIGITS;
+}
+std::string_view release_date() {
+  return LATHE_RELEASE_DATE;
+}
 
 }  // namespace lathe

@@ -7,7 +7,8 @@
 
 namespace lathe {
 
-std::string_view version();         // "0.1.0"
-std::string_view version_digits();  // "MMmmpp", as trtexec's banner shows it: "000100"
+std::string_view version();         // "0.2.0"
+std::string_view version_digits();  // "MMmmpp", as trtexec's banner shows it: "000200"
+std::string_view release_date();    // "2026-11-24", for the manual
 
 }  // namespace lathe

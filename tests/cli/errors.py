@@ -17,14 +17,59 @@ def arguments(t):
         r = t.run(flag, "--nonsense")
         t.expect(r, 0, help_start)
         t.check(not any("PASSED" in line for line in r.out), "--help prints PASSED", r)
-    t.expect(t.run("--onnx=m.onnx", "--foo=bar", "--baz"), 1, [*help_start, FAILED],
-             ["[E] Unknown option: --foo bar", "[E] Unknown option: --baz "])
-    t.expect(t.run("--onnx", "m.onnx"), 1, [FAILED], ["[E] Model missing or format not recognized"])
+    mistaken(t)
     t.expect(t.run("--onnx=m.onnx", "--iterations=x"), 1, [FAILED], ["re:\\[E\\] stoi.*--iterations=x.*"])
     t.expect(t.run("--onnx=m.onnx", "--percentile=101"), 1, [FAILED], ["[E] Percentile 101.000000is not in [0,100]"])
     for flag, needs in (("--useDLACore=0", "DLA"), ("--calib=c", "calibration"), ("--fp8", "FP8"), ("--refit", "refit"),
                         ("--batch=4", "--shapes"), ("--plugins=p.so", "plugin")):
         t.expect(t.run("--onnx=m.onnx", flag), 1, [FAILED], [f"re:\\[E\\] {flag.split('=')[0]}.* .*{needs}.*"])
+
+
+def mistaken(t):
+    """Words that are no flags: no help that hides the error; the error stands last, names the word, and what was meant."""
+    where = "re:All options: .*trtexec --help"
+    for words, errors in (
+            (["--onnx=m.onnx", "--foo=bar", "--quux"], ["[E] Unknown option: --foo bar", "[E] Unknown option: --quux "]),
+            (["--onx=a.onnx"], ["[E] Unknown option: --onx a.onnx", "[E]   did you mean --onnx=a.onnx?"]),
+            (["--onnx=m.onnx", "--saveEngne=f"], ["[E] Unknown option: --saveEngne f", "[E]   did you mean --saveEngine=f?"]),
+            (["--onnx", "m.onnx"], ["[E] Unknown option: m.onnx ", "[E]   values follow an equals sign: write --onnx=m.onnx"]),
+            (["--onnx=m.onnx", "--skipInference", "--skipInference"], ["[E] --skipInference is given twice"]),
+            (["--onnx=m.onnx", "--device=gpu"],
+             ["[E] --device=gpu is no device: write cpu, auto or the number of a GPU, as in --device=0"]),
+            (["--verbose"], ["[E] Model missing or format not recognized",
+                             "[E]   give --onnx=<file> to build an engine, or --loadEngine=<file> to run one"])):
+        r = t.run(*words)
+        t.expect(r, 1, [where, FAILED], errors)
+        t.check(len(r.out) == 3 and len(r.err) == len(errors), f"trtexec {words} says more than its errors", r)
+    r = t.run("--onnx=m.onnx", "--fp16=false")
+    t.expect(r, 1, [], ["re:\\[W\\] --fp16=false: the value is ignored.*"])
+    for program in ("trtexec", "lathe"):
+        r = t.run(*(["trtexec"] if program == "lathe" else []), "--version", program=program)
+        t.check(r.code == 0 and len(r.out) == 1 and r.out[0].startswith("lathe trtexec ") and not r.err, "--version", r)
+
+
+def missing_files(t):
+    """One wording for a file that is not there, whatever wants it; trtexec's own phrases follow it."""
+    text = "cannot open 'missing.{}': no such file or folder"
+    onnx, engine, data = text.format("onnx"), text.format("engine"), text.format("json")
+    for words, wording in ((["inspect", "missing.onnx"], onnx), (["inspect", "missing.engine"], engine),
+                           (["inspect", "missing.onnx", "--graph"], onnx), (["diff", "missing.onnx", "tiny.engine"], onnx),
+                           (["diff", "tiny.onnx", "missing.engine"], engine), (["retune", "missing.engine", "-o", "x"], engine),
+                           (["process", "missing.onnx", "no_such_out"], onnx), (["process", "missing.engine", "no_such_out"], engine),
+                           (["explore", "missing.json"], data), (["explore", "missing.engine"], engine),
+                           (["explore", "tiny.engine", "--onnx=missing.onnx"], onnx),
+                           (["explore", "tiny.engine", "--rules=missing.json"], data)):
+        r = t.run(*words, program="lathe")
+        t.check(r.code == 1 and r.err == ["lathe: " + wording], f"lathe {words}", r)
+    t.check(not (t.folder / "no_such_out").exists(), "process left a folder for a missing model")
+    t.expect(t.run("--onnx=missing.onnx"), 1, [FAILED], ["[E] [TRT] " + onnx, "[E] Failed to parse onnx file"])
+    t.expect(t.run("--loadEngine=missing.engine"), 1, [FAILED], ["[E] [TRT] " + engine, "[E] Error opening engine file: missing.engine"])
+    for words, wording in ((["process", "tiny.onnx", "/dev/null/x"], "cannot create '/dev/null/x': Not a directory"),):
+        r = t.run(*words, program="lathe")
+        t.check(r.code == 1 and r.err == ["lathe: " + wording], f"lathe {words}", r)
+    process = subprocess.run([t.bin / "lathe", "explore", "tiny.engine"], cwd=t.folder, capture_output=True, text=True,
+                             env={**os.environ, "TMPDIR": "/nonexist"})
+    t.check(process.returncode == 1 and "lathe: no place for temporary files: $TMPDIR" in process.stderr, f"TMPDIR: {process.stderr}")
 
 
 def models(t):
@@ -130,21 +175,34 @@ def commands(t):
     def lathe(*words):
         return t.run(*words, program="lathe")
 
-    for words, text in ((["nonsense"], "no command nonsense"), (["zoo", "nonsense", "-o", "x.onnx"], "nonsense"),
-                        (["inspect", "missing.onnx"], "missing.onnx"), (["inspect", "broken.engine"], "broken.engine"),
-                        (["inspect"], "inspect takes one file"), (["diff", "tiny.onnx"], "diff takes a model and an engine"),
-                        (["diff", "missing.onnx", "tiny.engine"], "missing.onnx"),
-                        (["diff", "tiny.onnx", "missing.engine"], "missing.engine"),
-                        (["retune", "tiny.engine"], "-o"), (["zoo", "--nonsense"], "--nonsense")):
+    for words, text in ((["nonsense"], "no command nonsense: see `lathe help`"), (["inspct"], "no command inspct: did you mean inspect?"),
+                        (["help", "exlore"], "no command exlore: did you mean explore?"),
+                        (["zoo", "nonsense", "-o", "x.onnx"], "nonsense"), (["inspect", "broken.engine"], "broken.engine"),
+                        (["inspect"], "inspect takes one file"), (["inspect", "tiny.onnx", "--jsn"], "unknown option --jsn: did you mean --json?"),
+                        (["inspect", "tiny.onnx", "--json", "--json"], "--json is given twice"),
+                        (["diff", "tiny.onnx"], "diff takes a model and an engine"),
+                        (["diff", "tiny.onnx", "tiny.engine", "--threshold=abc"], "--threshold=abc needs a number, as in --threshold=0.5"),
+                        (["diff", "tiny.onnx", "tiny.engine", "--device=gpu"],
+                         "--device=gpu is no device: write cpu, auto or the number of a GPU, as in --device=0"),
+                        (["explore", "tiny.engine", "--txt"], "unknown option --txt: did you mean --text?"),
+                        (["explore", "tiny.engine", "--duration=x"], "--duration=x needs a number"),
+                        (["retune", "tiny.engine"], "-o"), (["retune", "tiny.engine", "-o", "x", "--avgTimng=2"], "did you mean --avgTiming=2?"),
+                        (["zoo", "--nonsense"], "unknown option --nonsense: `lathe help zoo` lists all"), (["zoo", "detector", "-o"], "-o needs a value: write -o <file>"),
+                        (["completion", "bsh"], "no completion for bsh: did you mean bash or zsh?"), (["man", "trtexc"], "no page trtexc: did you mean trtexec?")):
         r = lathe(*words)
-        t.check(r.code == 1 and any(text in line and line.startswith("lathe: ") for line in r.err), f"lathe {words}", r)
+        t.check(r.code == 1 and any(text in line for line in r.err) and r.err[0].startswith("lathe: "), f"lathe {words}", r)
     for words in ([], ["help"], ["help", "diff"], ["help", "trtexec"], ["zoo", "--help"], ["--version"]):
         r = lathe(*words)
         t.check(r.code == 0 and r.out and not r.err, f"lathe {words}", r)
-    version = t.run("--version")
-    t.check(version.code == 0 and subprocess.run([t.bin / "lathe", "--version"], capture_output=True).returncode == 0, "--version", version)
+    # The table of commands and the programs that run them are one.
+    names = [line.split()[0] for line in lathe("help").out if line.startswith("  ") and not line.startswith("  lathe")]
+    t.check(len(names) > 8, f"lathe help lists {names}")
+    for name in names:
+        t.check(not any("no command" in line for line in lathe(name, "--help").err), f"lathe {name} is listed and does not run")
+        r = lathe("help", name)
+        t.check(r.code == 0 and "Examples" in "".join(r.out), f"lathe help {name}", r)
 
 
 def run_all(t):
-    for group in (arguments, models, engines, files, commands):
+    for group in (arguments, models, engines, files, missing_files, commands):
         group(t)

@@ -15,6 +15,7 @@ import errors
 import fuzz
 import reports
 import seeds
+import shells
 import tiny_model
 from harness import Tests, quiet_environment
 
@@ -37,6 +38,7 @@ def main():
             reports.run_all(t)
         if arguments.only in (None, "errors"):
             errors.run_all(t)
+            shells.run_all(t)
         if arguments.only in (None, "seeds"):
             seeds.run_all(t, t.folder / "images.onnx", quick=True)
         if arguments.only in (None, "fuzz"):
