@@ -106,6 +106,7 @@ void measure(const std::vector<BuiltVariant*>& variants, const Pipeline& pipelin
   const int turns = pipeline.backend.tuning_traits().has_slow_phases ? kTurns : 1;
   std::vector<double> times_ms(variants.size(), HUGE_VAL);
   for (int turn = 0; turn < turns; ++turn) {
+    pipeline.observer.on(Progress{"Timing whole engines", turn, turns});
     if (turn > 0) std::this_thread::sleep_for(kPause);
     const auto timings =
         time_interleaved(rivals, {.repetitions = kRepetitions,
@@ -118,6 +119,7 @@ void measure(const std::vector<BuiltVariant*>& variants, const Pipeline& pipelin
     }
     if (!slow) break;
   }
+  pipeline.observer.on(Progress{"Timing whole engines", turns, turns});
   for (size_t i = 0; i < variants.size(); ++i)
     variants[i]->variant.measured_ms =
         pipeline.cache.insert(key_of(*variants[i], pipeline.backend, race), times_ms[i],

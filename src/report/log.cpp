@@ -2,6 +2,7 @@
 #include "report/log.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -33,6 +34,12 @@ std::string timestamp() {
   char text[32];
   std::strftime(text, sizeof(text), "%m/%d/%Y-%H:%M:%S", &local);
   return text;
+}
+
+size_t columns_of(std::FILE* terminal) {
+  winsize size{};
+  const bool known = ioctl(fileno(terminal), TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return known ? size.ws_col : 80;
 }
 
 constexpr std::string_view kClearLine = "\r\033[K";
@@ -83,7 +90,9 @@ void Log::write(std::FILE* file, std::string_view text) {
 }
 
 void Log::set_status(std::string_view text) {
-  if (status_ == nullptr || text == status_text_) return;
+  if (status_ == nullptr) return;
+  text = text.substr(0, columns_of(status_) - 1);  // in the last column a terminal may begin a new line
+  if (text == status_text_) return;
   std::fwrite(kClearLine.data(), 1, kClearLine.size(), status_);
   std::fwrite(text.data(), 1, text.size(), status_);
   std::fflush(status_);

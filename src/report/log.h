@@ -37,8 +37,7 @@ class Log {
   // The same to stderr.
   void plain_error(std::string_view text);
 
-  bool shows_status() const { return status_ != nullptr; }
-  // Replaces the status line at the bottom of the terminal; empty removes it.
+  // Replaces the status line at the bottom of the terminal, cut to its width; empty removes it.
   void set_status(std::string_view text);
 
  private:

@@ -47,6 +47,7 @@ class Tuner {
     list_tactics();
     auto ahead = prepare_ahead();
     std::vector<size_t> measured;  // by this build
+    report_progress(0);
     for (size_t i = 0; i < tactics_.size(); ++i) {
       if (shares_[i] > 0 && !is_known(i)) measured.push_back(i);
       times_.push_back(times(i));
