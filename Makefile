@@ -11,12 +11,13 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 LAUNCHER := $(if $(shell command -v ccache 2>/dev/null),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
-.PHONY: help explorer build cuda test-gpu demo test test-all test-fast test-asan test-tsan install format tidy bench bench-load clean setup-build setup-test
+.PHONY: help explorer build cuda test-gpu demo test test-all test-fast test-asan test-tsan install deb format tidy bench bench-load clean setup-build setup-test
 help:
 	@sed -n '3,7p' Makefile | sed 's/^# //'
 	@echo "make build      release build in build/          make bench    compare with ONNX Runtime and OpenVINO"
 	@echo "make bench-load the same beside a process that half uses one core, and after pauses"
 	@echo "make install    PREFIX=$(PREFIX)                make format   clang-format what changed"
+	@echo "make deb        Debian packages in build/packages   make explorer the Python package"
 
 setup-build:
 	@tools/setup.sh build
@@ -92,6 +93,10 @@ explorer: setup-build
 
 install: build
 	@cmake --install build --prefix $(PREFIX)
+
+# build/packages/lathe_*.deb and liblathe-dev_*.deb
+deb: build
+	@cd build && cpack -G DEB
 
 format:
 	@git diff --name-only --diff-filter=d main -- '*.cpp' '*.h' '*.inc' | xargs -r clang-format-14 -i

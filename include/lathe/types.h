@@ -117,7 +117,7 @@ struct DeviceConfig {
       cpu_isa;  // highest instruction set: "avx2", "avx512", "avx512_bf16", "amx"; empty: what there is
 };
 
-// "0.1.0"
+// "0.2.0"
 std::string_view version();
 
 }  // namespace lathe::v1

@@ -18,4 +18,4 @@ Files are of TensorRT 8 to 11 or of Lathe; reading, join, roofline, findings and
 from .report import Engine, Report, analyse, compare, load, process
 
 __all__ = ["Engine", "Report", "analyse", "compare", "load", "process"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
