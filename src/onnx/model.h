@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_below.h"
 #include "ir/tensor.h"
 
 namespace lathe::onnx {
@@ -150,18 +151,21 @@ class TensorSource {
   TensorSource(std::shared_ptr<const void> owner, std::filesystem::path folder)
       : owner_(std::move(owner)), folder_(std::move(folder)) {}
 
-  // The tensor's type, extents and bytes, checked against each other. Aligned raw and external data is used
-  // in place.
+  // The tensor's type, extents and bytes, checked against each other. Aligned raw data is used in place.
   Tensor load(const TensorProto& tensor);
 
  private:
-  std::span<const std::byte> external_bytes(const TensorProto& tensor, size_t expected,
-                                            std::shared_ptr<const void>& owner);
-  std::shared_ptr<const MappedFile> open_external(std::string_view location, std::string_view tensor);
+  struct ExternalFile {
+    std::shared_ptr<const FileBelow> file;
+    std::map<std::pair<size_t, size_t>, Tensor> tensors;  // by offset and length: what was read
+    size_t bytes_read = 0;
+  };
+  Tensor load_external(const TensorProto& tensor, DType dtype, size_t expected);
+  ExternalFile& open_external(std::string_view location, std::string_view tensor);
 
   std::shared_ptr<const void> owner_;
   std::filesystem::path folder_;
-  std::map<std::string, std::shared_ptr<const MappedFile>, std::less<>> files_;
+  std::map<std::string, ExternalFile, std::less<>> files_;
 };
 
 // The element type of an ONNX number; throws Input naming `what` when it is none of ours (strings, complex

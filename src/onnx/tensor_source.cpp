@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TensorProto -> Tensor. Bytes are used in place when they are aligned for their type (external data nearly
-// always is, and the zoo's files are made so); otherwise they are copied once. External files are mapped, and
-// must lie inside the model's folder after all links are followed: a model from somewhere else must not read
-// /etc/passwd.
+// TensorProto -> Tensor. Bytes in the model are used in place when they are aligned for their type (the zoo's files are made so);
+// otherwise they are copied once. External data is read, from files below the model's folder only (base/file_below.h): a model from
+// somewhere else must not read /etc/passwd.
 #include <charconv>
 #include <cstring>
 
@@ -48,15 +47,6 @@ int64_t parse_number(std::string_view text, std::string_view key, std::string_vi
                       quote(text) + ", not a number of bytes");
   }
   return value;
-}
-
-bool is_inside(const fs::path& file, const fs::path& folder) {
-  auto f = file.begin();
-  for (auto d = folder.begin(); d != folder.end(); ++d, ++f) {
-    if (d->empty()) return true;  // a trailing separator
-    if (f == file.end() || *f != *d) return false;
-  }
-  return f != file.end();
 }
 
 [[noreturn]] void wrong_count(const TensorProto& t, size_t have, size_t want, std::string_view unit) {
@@ -146,8 +136,7 @@ DType dtype_from_onnx(int32_t data_type, std::string_view what) {
                     ", which is not supported: numbers and booleans are");
 }
 
-std::shared_ptr<const MappedFile> TensorSource::open_external(std::string_view location,
-                                                              std::string_view tensor) {
+TensorSource::ExternalFile& TensorSource::open_external(std::string_view location, std::string_view tensor) {
   const std::string where = "external data of tensor " + quote(tensor) + ": ";
   if (folder_.empty())
     throw_input_error(where + "the model was not read from a file, so there is no folder to look in");
@@ -157,21 +146,16 @@ std::shared_ptr<const MappedFile> TensorSource::open_external(std::string_view l
                       " must be a path relative to the model's folder");
   }
   if (const auto it = files_.find(location); it != files_.end()) return it->second;
-  std::error_code error;
-  const fs::path folder = fs::canonical(folder_, error);
-  const fs::path file = error ? fs::path() : fs::canonical(folder_ / relative, error);
-  if (error) {
-    throw_input_error(where + "cannot find " + quote(location) + " in " + quote(folder_.string()) + " (" +
-                      error.message() + "); copy it beside the model");
+  try {
+    auto file = std::make_shared<const FileBelow>(folder_, relative);
+    return files_.emplace(std::string(location), ExternalFile{std::move(file), {}, 0}).first->second;
+  } catch (Error& error) {
+    error.add_context("external data of tensor " + quote(tensor));
+    throw;
   }
-  if (!is_inside(file, folder))
-    throw_input_error(where + "location " + quote(location) + " leads out of the model's folder");
-  if (!fs::is_regular_file(file, error)) throw_input_error(where + quote(location) + " is not a file");
-  return files_.emplace(std::string(location), MappedFile::open(file)).first->second;
 }
 
-std::span<const std::byte> TensorSource::external_bytes(const TensorProto& t, size_t expected,
-                                                        std::shared_ptr<const void>& owner) {
+Tensor TensorSource::load_external(const TensorProto& t, DType dtype, size_t expected) {
   std::string_view location;
   int64_t offset = 0;
   std::optional<int64_t> length;
@@ -180,37 +164,50 @@ std::span<const std::byte> TensorSource::external_bytes(const TensorProto& t, si
     if (key == "offset") offset = parse_number(value, key, t.name);
     if (key == "length") length = parse_number(value, key, t.name);
   }
-  const auto file = open_external(location, t.name);
-  const size_t size = file->bytes().size();
+  ExternalFile& from = open_external(location, t.name);
+  const size_t size = from.file->bytes(), begin = static_cast<size_t>(offset);
+  const std::string where = "external data of tensor " + quote(t.name) + ": ";
   if (length && static_cast<size_t>(*length) != expected) {
-    throw_input_error("external data of tensor " + quote(t.name) + ": length is " + std::to_string(*length) +
-                      " but " + to_string(Extents(t.dims)) + " needs " + std::to_string(expected) + " bytes");
+    throw_input_error(where + "length is " + std::to_string(*length) + " but " + to_string(Extents(t.dims)) +
+                      " needs " + std::to_string(expected) + " bytes");
   }
-  if (static_cast<size_t>(offset) > size || expected > size - static_cast<size_t>(offset)) {
-    throw_input_error("external data of tensor " + quote(t.name) + ": bytes " + std::to_string(offset) +
-                      " to " + std::to_string(static_cast<size_t>(offset) + expected) + " pass the end of " +
-                      quote(location) + ", which has " + std::to_string(size));
+  if (begin > size || expected > size - begin) {
+    throw_input_error(where + "bytes " + std::to_string(offset) + " to " + std::to_string(begin + expected) +
+                      " pass the end of " + quote(location) + ", which has " + std::to_string(size));
   }
-  owner = file;
-  return file->bytes().subspan(static_cast<size_t>(offset), expected);
+  // Tensors may share bytes; a small file must not become a large memory.
+  const auto known = from.tensors.find({begin, expected});
+  if (known != from.tensors.end() && known->second.dtype() == dtype) return known->second.reshaped(t.dims);
+  from.bytes_read += expected;
+  if (from.bytes_read > 2 * size)
+    throw_input_error(where + "the model reads more than twice as many bytes of " + quote(location) +
+                      " as it has");
+  Tensor tensor = Tensor::allocate(dtype, t.dims);
+  try {
+    from.file->read(begin, tensor.mutable_bytes());
+  } catch (Error& error) {
+    error.add_context("external data of tensor " + quote(t.name));
+    throw;
+  }
+  if (dtype == DType::Bool) tensor = load_bools(t.dims, tensor.bytes());
+  from.tensors.insert_or_assign({begin, expected}, tensor);
+  return tensor;
 }
 
 Tensor TensorSource::load(const TensorProto& t) {
   const DType dtype = dtype_from_onnx(t.data_type, "tensor " + quote(t.name));
   const size_t want = expected_bytes(t, dtype);
-  std::shared_ptr<const void> owner = owner_;
+  if (t.external) return load_external(t, dtype, want);
   std::span<const std::byte> bytes;
-  if (t.external) {
-    bytes = external_bytes(t, want, owner);
-  } else if (t.raw_data) {
+  if (t.raw_data) {
     bytes = *t.raw_data;
     if (bytes.size() != want) wrong_count(t, bytes.size(), want, "bytes");
   } else {
     return from_typed_data(t, dtype, want);
   }
   if (dtype == DType::Bool) return load_bools(t.dims, bytes);
-  if (want > 0 && owner && reinterpret_cast<uintptr_t>(bytes.data()) % alignment(dtype) == 0) {
-    return Tensor::wrap(dtype, t.dims, bytes, std::move(owner));
+  if (want > 0 && owner_ && reinterpret_cast<uintptr_t>(bytes.data()) % alignment(dtype) == 0) {
+    return Tensor::wrap(dtype, t.dims, bytes, owner_);
   }
   Tensor copy = Tensor::allocate(dtype, t.dims);
   if (want > 0) std::memcpy(copy.mutable_bytes().data(), bytes.data(), want);
