@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "explorer/core/analysis_json.h"
+#include "say.h"
 
 namespace lathe::cli {
 namespace {
@@ -47,7 +48,7 @@ bool HardwareMonitor::take_reading() {
   if (!tells_anything(reading) && readings_.empty()) return ++blank_ < 2;
   reading.at_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
-  if (print_) fmt::print("{}\n", reading_line(reading));
+  if (print_) say("{}\n", reading_line(reading));
   readings_.push_back(reading);
   return true;
 }

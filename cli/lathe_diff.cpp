@@ -18,6 +18,7 @@
 #include "profiles.h"
 #include "report/engine_diff.h"
 #include "report/table.h"
+#include "say.h"
 
 namespace lathe::cli {
 namespace {
@@ -86,12 +87,11 @@ void print_difference(const EngineDifference& difference) {
                error_text(layer.accumulated), layer.bad() ? "BAD" : "", worst_text(shown), layer.tactic,
                layer.origins.empty() ? layer.layer : nodes_text(layer.origins)});
   }
-  fmt::print(
-      "Relative L2 errors. local: the layer's own work on the operands it had; accumulated: against the "
+  say("Relative L2 errors. local: the layer's own work on the operands it had; accumulated: against the "
       "oracle's run.\n\n{}\n",
       table.text());
   for (const auto& [name, comparison] : difference.outputs)
-    fmt::print("output {}: {}\n", name, comparison.to_string());
+    say("output {}: {}\n", name, comparison.to_string());
 }
 
 std::vector<Tensor> make_inputs(const Graph& graph, Context& context,
@@ -163,16 +163,15 @@ int run_diff(const Words& words) {
     Json json = difference_json(difference);
     json["threshold"] = threshold;
     json["passed"] = outputs_fit && bad == nullptr;
-    fmt::print("{}\n", dump_json(json));
+    say("{}\n", dump_json(json));
   } else {
     print_difference(difference);
     if (bad != nullptr) {
-      fmt::print("\nFirst layer out of tolerance: {} ({}), ONNX nodes {}: {}\n", bad->layer, bad->tactic,
-                 nodes_text(bad->origins), bad->local->to_string());
+      say("\nFirst layer out of tolerance: {} ({}), ONNX nodes {}: {}\n", bad->layer, bad->tactic,
+          nodes_text(bad->origins), bad->local->to_string());
     }
-    fmt::print("\n{}: outputs {} {:g}, {} layers compared\n",
-               outputs_fit && bad == nullptr ? "PASSED" : "FAILED", outputs_fit ? "within" : "not within",
-               threshold, difference.layers.size());
+    say("\n{}: outputs {} {:g}, {} layers compared\n", outputs_fit && bad == nullptr ? "PASSED" : "FAILED",
+        outputs_fit ? "within" : "not within", threshold, difference.layers.size());
   }
   return outputs_fit && bad == nullptr ? 0 : 1;
 }

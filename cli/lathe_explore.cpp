@@ -27,6 +27,7 @@
 #include "profile_engine.h"
 #include "report/model_graph.h"
 #include "report/table.h"
+#include "say.h"
 
 namespace lathe::cli {
 namespace {
@@ -150,8 +151,8 @@ void run_engine(const std::string& path, const Words& run_flags, const std::vect
     Words flags = run_flags;
     if (!shapes.empty()) flags.push_back("--shapes=" + shapes);
     // Two runs of some seconds: whoever waits should know for what.
-    fmt::print(stderr, "running {}{}, then once more for times per layer\n", path,
-               shapes.empty() ? "" : " with " + shapes);
+    say_to(stderr, "running {}{}, then once more for times per layer\n", path,
+           shapes.empty() ? "" : " with " + shapes);
     // Of one input the extents say enough.
     const bool one = shapes.find(',') == std::string::npos && shapes.find(':') != std::string::npos;
     engines.push_back(
@@ -235,7 +236,7 @@ void make_names_unique(std::vector<explorer::EngineData>& engines) {
 // What was written is said on stderr: stdout may hold the report itself.
 void write_and_tell(const std::string& file, const std::string& text) {
   write_file_atomically(file, text);
-  fmt::print(stderr, "wrote {} ({})\n", file, bytes_text(static_cast<int64_t>(text.size())));
+  say_to(stderr, "wrote {} ({})\n", file, bytes_text(static_cast<int64_t>(text.size())));
 }
 
 void write_output(const std::string& file, const std::string& text) {
@@ -289,8 +290,7 @@ void write_outputs(const CommandWords& arguments, const Analysis& analysis) {
     std::fputs(explorer::summary_text(analysis, isatty(STDOUT_FILENO) != 0).c_str(), stdout);
   } else if (analysis.comparison) {
     for (const auto& check : analysis.comparison->checks)
-      std::fprintf(stderr, "%s %s: %s\n", check.failed ? "FAILED" : "passed", check.expression.c_str(),
-                   check.text.c_str());
+      say_to(stderr, "{} {}: {}\n", check.failed ? "FAILED" : "passed", check.expression, check.text);
   }
 }
 
@@ -336,7 +336,7 @@ int run_explore(const Words& words) {
   // Files may come from another machine; an engine that runs here has this one's roof.
   const bool runs_here = std::all_of(given.files.begin(), given.files.end(), is_engine_file);
   if (peaks == "measure" || (peaks.empty() && runs_here)) {
-    fmt::print(stderr, "measuring what this machine can do at most\n");
+    say_to(stderr, "measuring what this machine can do at most\n");
     settings.peaks = measure_peaks(system_flags_of(arguments));
   }
   for (const auto& [files, engine, name] : groups) {

@@ -15,6 +15,7 @@
 #include "report/layer_info.h"
 #include "report/model_graph.h"
 #include "report/table.h"
+#include "say.h"
 
 namespace lathe::cli {
 namespace {
@@ -161,7 +162,7 @@ Json inspect_engine(const std::string& file) {
 
 void print_pairs(const std::vector<std::pair<std::string, std::string>>& pairs) {
   for (const auto& [key, value] : pairs) {
-    if (!value.empty()) fmt::print("  {:<12}{}\n", key, value);
+    if (!value.empty()) say("  {:<12}{}\n", key, value);
   }
 }
 
@@ -173,11 +174,11 @@ void print_tensors(const Json& json) {
                  tensor.at("type"), tensor.at("shape")});
     }
   }
-  fmt::print("\n{}", table.text());
+  say("\n{}", table.text());
 }
 
 void print_model(const Json& json) {
-  fmt::print("{}\n", json.at("file").get<std::string>());
+  say("{}\n", json.at("file").get<std::string>());
   print_pairs({{"producer", json.at("producer")},
                {"opset", fmt::format("{} (IR version {})", json.at("opset").get<int64_t>(),
                                      json.at("ir_version").get<int64_t>())},
@@ -191,20 +192,19 @@ void print_model(const Json& json) {
     table.add({entry.at("operator"), std::to_string(entry.at("count").get<int64_t>()),
                fmt::format("{}", fmt::join(entry.at("becomes").get<std::vector<std::string>>(), ", "))});
   }
-  fmt::print("\n{}", table.text());
+  say("\n{}", table.text());
 }
 
 void print_variant(const Json& variant) {
-  fmt::print("\n  profile {}: {} of activations per context ({} without reuse)\n",
-             variant.at("profile").get<int64_t>(), bytes_text(variant.at("arena_bytes")),
-             bytes_text(variant.at("arena_bytes_without_reuse")));
+  say("\n  profile {}: {} of activations per context ({} without reuse)\n",
+      variant.at("profile").get<int64_t>(), bytes_text(variant.at("arena_bytes")),
+      bytes_text(variant.at("arena_bytes_without_reuse")));
   const double predicted = variant.at("predicted_ms"), measured = variant.at("measured_ms");
   if (measured > 0)
-    fmt::print("  predicted {:.4f} ms (the sum of its layers), measured {:.4f} ms: {:.0f} %\n", predicted,
-               measured, predicted / measured * 100);
+    say("  predicted {:.4f} ms (the sum of its layers), measured {:.4f} ms: {:.0f} %\n", predicted, measured,
+        predicted / measured * 100);
   if (const int64_t part = variant.at("batch_part"); part > 0)
-    fmt::print(
-        "  the batch in parts of {}, each on one thread; layers and activations below are one part's\n",
+    say("  the batch in parts of {}, each on one thread; layers and activations below are one part's\n",
         part);
   // Names of fused layers are long: last.
   Table table(
@@ -215,11 +215,11 @@ void print_variant(const Json& variant) {
     table.add({std::to_string(number++), ms > 0 ? fmt::format("{:.4f}", ms) : "-", layer.at("type"),
                layer.at("inputs"), layer.at("outputs"), layer.at("tactic"), layer.at("name")});
   }
-  fmt::print("{}", table.text());
+  say("{}", table.text());
 }
 
 void print_engine(const Json& json) {
-  fmt::print("{}\n", json.at("file").get<std::string>());
+  say("{}\n", json.at("file").get<std::string>());
   print_pairs({{"written by", json.at("written_by")},
                {"model", json.at("model")},
                {"producer", json.at("producer")},
@@ -231,11 +231,11 @@ void print_engine(const Json& json) {
     profiles.add({std::to_string(entry.at("profile").get<int64_t>()), entry.at("input"), entry.at("min"),
                   entry.at("opt"), entry.at("max")});
   }
-  if (!profiles.empty()) fmt::print("\n{}", profiles.text());
+  if (!profiles.empty()) say("\n{}", profiles.text());
   for (const auto& target : json.at("targets")) {
-    fmt::print("\ntarget {}: {}\n  {}, {}\n", target.at("backend").get<std::string>(),
-               target.at("device").get<std::string>(), target.at("settings").get<std::string>(),
-               target.at("timed").get<bool>() ? "timed" : "untimed (first tactics)");
+    say("\ntarget {}: {}\n  {}, {}\n", target.at("backend").get<std::string>(),
+        target.at("device").get<std::string>(), target.at("settings").get<std::string>(),
+        target.at("timed").get<bool>() ? "timed" : "untimed (first tactics)");
     for (const auto& variant : target.at("variants")) print_variant(variant);
   }
 }
@@ -259,12 +259,12 @@ int run_inspect(const Words& words) {
     if (!is_model)
       throw_input_error(
           fmt::format("{}: --graph is for models; an engine's layers are in `lathe inspect --json`", file));
-    fmt::print("{}\n", dump_json(model_graph_json(file)));
+    say("{}\n", dump_json(model_graph_json(file)));
     return 0;
   }
   const Json json = is_model ? inspect_model(file) : inspect_engine(file);
   if (arguments.has("--json")) {
-    fmt::print("{}\n", dump_json(json));
+    say("{}\n", dump_json(json));
   } else {
     is_model ? print_model(json) : print_engine(json);
   }

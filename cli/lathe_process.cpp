@@ -24,6 +24,7 @@
 #include "profile_engine.h"
 #include "report/model_graph.h"
 #include "run_state.h"
+#include "say.h"
 
 namespace lathe::cli {
 namespace {
@@ -96,7 +97,7 @@ void print_command(const Words& words) {
   std::string line = "trtexec";
   for (const auto& word : words)
     line += " " + (word.find_first_of(" \t'\"$&|;<>()*?") == std::string::npos ? word : "'" + word + "'");
-  fmt::print("{}\n", line);
+  say("{}\n", line);
 }
 
 // What a run warned of stands in its log, where nobody looks who sees no error: said here, too, once each. That a timing
@@ -120,7 +121,7 @@ void tell_warnings(const std::string& log, const Words& extra) {
         });
     if (ours || std::find(told.begin(), told.end(), line) != told.end()) continue;
     told.emplace_back(line);
-    fmt::print("  warning: {}\n", line);
+    say("  warning: {}\n", line);
   }
 }
 
@@ -185,7 +186,7 @@ void profile(const Request& request, const std::string& base, const std::string&
     run_step(request, command, log, "profiling");
     return ran_on_gpu(log);
   });
-  fmt::print("{}\n", hardware["text"].get<std::string>());
+  say("{}\n", hardware["text"].get<std::string>());
   write_json(base + ".hardware.json", hardware);
   write_json(base + ".profile.metadata.json",
              explorer::profile_metadata(explorer::read_log(explorer::load_file(base + ".profile.log"))));
@@ -203,9 +204,9 @@ void draw(const Request& request, const std::string& base) {
   const Json json = explorer::analysis_json(analysis);
   write_json(base + ".analysis.json", json);
   if (explorer::report_template().empty()) {
-    fmt::print(stderr,
-               "lathe: no report page: this build carries none (tools/setup-web.sh page); everything else "
-               "was written\n");
+    say_to(stderr,
+           "lathe: no report page: this build carries none (tools/setup-web.sh page); everything else "
+           "was written\n");
   } else {
     write_file_atomically(base + ".html", explorer::report_page(dump_json(json, -1)));
   }
@@ -249,7 +250,7 @@ int run_process(const Words& words) {
       written.push_back(entry.path().string());
   }
   std::sort(written.begin(), written.end());
-  for (const auto& file : written) fmt::print("  {}\n", file);
+  for (const auto& file : written) say("  {}\n", file);
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "onnx/zoo.h"
 #include "report/table.h"
+#include "say.h"
 
 namespace lathe::cli {
 namespace {
@@ -29,7 +30,7 @@ void list_models() {
     table.add({recipe.name, count_text(recipe.parameters), bytes_text(recipe.bytes), joined(recipe.inputs),
                recipe.description});
   }
-  fmt::print("{}\nWrite one with: lathe zoo resnet50 -o resnet50.onnx\n", table.text());
+  say("{}\nWrite one with: lathe zoo resnet50 -o resnet50.onnx\n", table.text());
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ int run_zoo(const Words& words) {
   std::string file = arguments.value("-o");
   if (file.empty()) file = names[0] + ".onnx";
   write_model(names[0], file);
-  fmt::print("wrote {} ({})\n", file, bytes_text(static_cast<int64_t>(std::filesystem::file_size(file))));
+  say("wrote {} ({})\n", file, bytes_text(static_cast<int64_t>(std::filesystem::file_size(file))));
   return 0;
 }
 

@@ -14,6 +14,7 @@
 
 #include "arguments/command_table.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/version.h"
 #include "commands.h"
 #include "failure.h"
@@ -88,7 +89,7 @@ int dispatch(const std::string& program, const Words& words) {
 int guarded(const std::function<int()>& body) {
   const auto complain = [](const std::string& text) {
     std::fflush(stdout);
-    std::fprintf(stderr, "lathe: %s\n", text.c_str());
+    std::fprintf(stderr, "lathe: %s\n", printable(text).c_str());
     return 1;
   };
   try {

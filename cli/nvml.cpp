@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "say.h"
 
 namespace lathe::cli {
 namespace {
@@ -131,12 +132,12 @@ std::unique_ptr<HardwareSensors> gpu_sensors(NvmlDevice device) {
 
 bool GpuSettingsGuard::tell(int code, const std::string& what, const std::string& command) const {
   if (code == 0) {
-    fmt::print("{}\n", what);
+    say("{}\n", what);
     return true;
   }
   const auto& nvml = *device_.nvml;
-  fmt::print(stderr, "lathe: {}: not done ({}); try: sudo nvidia-smi {}\n", what,
-             nvml.ErrorString ? nvml.ErrorString(code) : "no such function in this driver", command);
+  say_to(stderr, "lathe: {}: not done ({}); try: sudo nvidia-smi {}\n", what,
+         nvml.ErrorString ? nvml.ErrorString(code) : "no such function in this driver", command);
   return false;
 }
 

@@ -57,6 +57,21 @@ const std::string kConv = layer(
 const std::string kFc =
     layer("fc", "gemm", tensor("h", "4,64") + "," + tensor("w", "64,10"), tensor("y", "4,10"));
 
+TEST(Summary, NamesDoNotReachTheTerminalRaw) {
+  const std::string evil = R"(co\u001b]0;owned\u0007nv)";
+  const EngineData engine = analyse(
+      {layers_file({layer(evil, "Conv\\u001b[2J", tensor("x", "1"), tensor("y", "1"))}, "\"x\",\"y\""),
+       profile_file({{evil, 1.0}})});
+  for (const bool colour : {false, true}) {
+    const std::string text = summary_text({{engine}, {}}, colour);
+    EXPECT_NE(text.find("co\\x1b]0;owned\\x07nv"), std::string::npos) << text;
+    EXPECT_EQ(text.find('\x07'), std::string::npos);
+    EXPECT_EQ(text.find("\x1b["), colour ? text.find("\x1b[1m") : std::string::npos);
+    EXPECT_EQ(text.find("\x1b]"), std::string::npos);
+    EXPECT_EQ(text.find("\x1b[2J"), std::string::npos);
+  }
+}
+
 TEST(Analysis, JoinsByNameAndNotByPosition) {
   const auto engine =
       analyse({layers_file({kConv, kFc}, "\"x\",\"y\""), profile_file({{"fc", 0.2}, {"conv", 0.1}})});

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/printable.h"
+
 namespace lathe::explorer {
 namespace {
 
@@ -15,7 +17,9 @@ constexpr size_t kSlowest = 10;
 
 struct Painter {
   bool colour;
-  std::string bold(const std::string& text) const { return colour ? "\x1b[1m" + text + "\x1b[0m" : text; }
+  std::string bold(const std::string& text) const {
+    return colour ? "\x1b[1m" + printable(text) + "\x1b[0m" : printable(text);
+  }
   std::string severity(const std::string& text, const std::string& severity) const {
     if (!colour) return text;
     const char* code = severity == "high" ? "31" : severity == "medium" ? "33" : "36";
@@ -24,7 +28,8 @@ struct Painter {
 };
 
 // Words of `text` in lines of at most kWidth characters, the first after `first`, the others after `rest`.
-std::string wrapped(const std::string& first, const std::string& rest, const std::string& text) {
+std::string wrapped(const std::string& first, const std::string& rest, const std::string& raw) {
+  const std::string text = printable(raw);
   std::string result, line = first;
   size_t start = 0;
   bool empty = true;
@@ -50,7 +55,7 @@ std::string command_lines(const std::string& command) {
   std::string result, line = "     $", word;
   bool quoted = false;
   char before = ' ';
-  for (const char c : command + " ") {
+  for (const char c : printable(command) + " ") {
     quoted = quoted != (c == '\'' && before != '\\');
     before = c;
     if (c != ' ' || quoted) {
@@ -67,7 +72,7 @@ std::string command_lines(const std::string& command) {
 }
 
 std::string padded(const std::string& text, size_t width) {
-  const std::string cut = shorten(text, width);
+  const std::string cut = shorten(printable(text), width);
   return cut + std::string(width - text_width(cut), ' ');
 }
 
@@ -160,8 +165,8 @@ void add_order(std::string& text, const EngineData& engine, const Painter& paint
     std::string line = fmt::format("{:>5}  ", i);
     if (!engine.names_only)
       line += fmt::format("{} {:<6}", padded(layer.type, kType),
-                          layer.precision.empty() ? "-" : shorten(layer.precision, 5));
-    text += line + layer_label(layer.name, kWidth - text_width(line)) + "\n";
+                          layer.precision.empty() ? "-" : shorten(printable(layer.precision), 5));
+    text += line + layer_label(printable(layer.name), kWidth - text_width(line)) + "\n";
   }
   if (engine.layers.size() > kSlowest)
     text += fmt::format("       and {} more\n", engine.layers.size() - kSlowest);
@@ -181,11 +186,12 @@ void add_slowest(std::string& text, const EngineData& engine, const Painter& pai
   text += fmt::format("{:>11}{:>7}{:>7}  {:<8}{:<6}{}\n", "ms", "%", "%roof", "bound", "prec.", "layer");
   for (size_t i = 0; i < std::min(layers.size(), kSlowest); ++i) {
     const Layer& layer = *layers[i];
-    text += fmt::format(
-        "{:>11.4f}{:>7.2f}{:>7}  {:<8}{:<6}{}\n", layer.time->average_ms,
-        total > 0 ? 100 * layer.time->average_ms / total : 0, percent_text(layer.roofline.percent_of_roof, 0),
-        layer.roofline.verdict == "unknown" ? "-" : layer.roofline.verdict,
-        layer.precision.empty() ? "-" : shorten(layer.precision, 5), layer_label(layer.name, kWidth - 41));
+    text += fmt::format("{:>11.4f}{:>7.2f}{:>7}  {:<8}{:<6}{}\n", layer.time->average_ms,
+                        total > 0 ? 100 * layer.time->average_ms / total : 0,
+                        percent_text(layer.roofline.percent_of_roof, 0),
+                        layer.roofline.verdict == "unknown" ? "-" : printable(layer.roofline.verdict),
+                        layer.precision.empty() ? "-" : shorten(printable(layer.precision), 5),
+                        layer_label(printable(layer.name), kWidth - 41));
   }
 }
 
@@ -254,9 +260,9 @@ void add_pair(std::string& text, const Analysis& analysis, const EnginePair& pai
     text += fmt::format("\n{:>11.{}f}  {}\n", *pair.baseline_sum_ms, decimals, "baseline, ms");
     for (const auto& item : pair.waterfall) {
       const auto bar = static_cast<size_t>(most > 0 ? std::lround(std::fabs(item.delta_ms) / most * 16) : 0);
-      text +=
-          fmt::format("{:>+11.{}f}  {:<17}{}\n", item.delta_ms, decimals,
-                      std::string(bar, item.delta_ms < 0 ? '-' : '+'), layer_label(item.label, kWidth - 30));
+      text += fmt::format("{:>+11.{}f}  {:<17}{}\n", item.delta_ms, decimals,
+                          std::string(bar, item.delta_ms < 0 ? '-' : '+'),
+                          layer_label(printable(item.label), kWidth - 30));
     }
     text += fmt::format("{:>11.{}f}  {}\n", *pair.candidate_sum_ms, decimals, "candidate, ms");
   }
@@ -300,7 +306,7 @@ std::string summary_text(const Analysis& analysis, bool colour) {
     add_bars(text, engine.groups.by_precision, "By precision: layers, time", paint);
     add_findings(text, engine, paint);
   }
-  return text;
+  return colour ? text : printable(text);  // with colours, names were made printable where they were painted
 }
 
 }  // namespace lathe::explorer

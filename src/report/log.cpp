@@ -8,6 +8,8 @@
 #include <cmath>
 #include <ctime>
 
+#include "base/printable.h"
+
 namespace lathe {
 namespace {
 
@@ -81,10 +83,12 @@ void Log::write(std::FILE* file, std::string_view text) {
   if (status_ != nullptr && !status_text_.empty())
     std::fwrite(kClearLine.data(), 1, kClearLine.size(), status_);
   if (status_ != nullptr) std::fflush(status_);
-  std::fwrite(text.data(), 1, text.size(), file);
+  const std::string shown = printable(text);
+  std::fwrite(shown.data(), 1, shown.size(), file);
   std::fflush(file);
   if (status_ != nullptr && !status_text_.empty()) {
-    std::fwrite(status_text_.data(), 1, status_text_.size(), status_);
+    const std::string status = printable(status_text_);
+    std::fwrite(status.data(), 1, status.size(), status_);
     std::fflush(status_);
   }
 }
@@ -94,9 +98,10 @@ void Log::set_status(std::string_view text) {
   text = text.substr(0, columns_of(status_) - 1);  // in the last column a terminal may begin a new line
   if (text == status_text_) return;
   std::fwrite(kClearLine.data(), 1, kClearLine.size(), status_);
-  std::fwrite(text.data(), 1, text.size(), status_);
-  std::fflush(status_);
   status_text_ = text;
+  const std::string shown = printable(text);
+  std::fwrite(shown.data(), 1, shown.size(), status_);
+  std::fflush(status_);
 }
 
 std::string format_number(double value) {
