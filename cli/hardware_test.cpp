@@ -190,6 +190,23 @@ TEST_F(HardwareTest, SaysWhatIsNotPermitted) {
   EXPECT_THROW(wrong(), Error);
 }
 
+TEST_F(HardwareTest, TheFilesOfAnArchiveTogetherAreBounded) {
+  put("a.graph.json", R"({"Layers": ["a"], "Bindings": ["x"]})");
+  put("b.graph.json", R"({"Layers": ["b"], "Bindings": ["x"]})");
+  const std::string file = (root_ / "m.tea").string();
+  // A link under a name that could be guessed is neither followed nor in the way.
+  std::filesystem::create_symlink(root_ / "a.graph.json", file + ".tmp");
+  write_archive(file, {(root_ / "a.graph.json").string(), (root_ / "b.graph.json").string()});
+  EXPECT_TRUE(read_file(root_ / "a.graph.json").starts_with(R"({"Layers": ["a"])"));
+  EXPECT_EQ(read_archive(file, 100).size(), 2u);
+  try {
+    read_archive(file, 60);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(), file + "/b.graph.json: with it, the archive's files have more than 1 GiB");
+  }
+}
+
 TEST_F(HardwareTest, ArchivesKeepWhatExploreReads) {
   put("m.graph.json", R"({"Layers": ["a"], "Bindings": ["x"]})");
   put("m.svg", "<svg/>");

@@ -37,12 +37,17 @@ def read_texts(paths: Sequence[Path], lathe: Path | None = None) -> list[Text]:
     return texts
 
 
+_MOST_ARCHIVED = 1 << 30  # bytes of all files together
+
+
 def _archived(path: Path) -> list[Text]:
     """Metadata is left out where the logs are that it was made from."""
     with zipfile.ZipFile(path) as archive:
         names = [n for n in archive.namelist() if n.endswith((".json", ".log", ".txt"))]
         if any(n.endswith(".log") for n in names):
             names = [n for n in names if not n.endswith(".metadata.json")]
+        if sum(archive.getinfo(n).file_size for n in names) > _MOST_ARCHIVED:
+            raise ValueError(f"{os.fspath(path)}: the files of the archive have more than 1 GiB")
         texts = [(f"{os.fspath(path)}/{name}", archive.read(name).decode("utf-8", "replace")) for name in names]
     return [(name, text) for name, text in texts if _core.is_known(name, text)]
 
