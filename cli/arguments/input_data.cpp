@@ -11,10 +11,10 @@
 #include <limits>
 #include <set>
 
+#include "arguments/numpy_file.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/floats.h"
-#include "arguments/numpy_file.h"
 
 namespace lathe::cli {
 namespace {
@@ -24,9 +24,10 @@ namespace {
 class Generator {
  public:
   double unit() { return static_cast<double>(next() - 1) / 2147483646.0; }
-  // 0 .. count-1
+  // 0 .. count-1, of which one draw reaches the first two billion.
   int64_t below(int64_t count) {
     constexpr int64_t kSpan = 2147483645;
+    count = std::clamp<int64_t>(count, 1, kSpan);
     const int64_t scale = kSpan / count;
     int64_t value = 0;
     do {
@@ -125,7 +126,10 @@ Tensor random_tensor(DType dtype, const Extents& extents, const ValueRange& rang
   Tensor tensor = Tensor::allocate(dtype, extents);
   Generator generator;
   const auto real = [&] { return static_cast<float>(2 * generator.unit() - 1); };
-  const auto whole = [&] { return range.low + generator.below(range.high - range.low + 1); };
+  const uint64_t others = static_cast<uint64_t>(range.high) - static_cast<uint64_t>(range.low);
+  const auto count =
+      static_cast<int64_t>(std::min<uint64_t>(others, std::numeric_limits<int64_t>::max() - 1) + 1);
+  const auto whole = [&] { return range.low + generator.below(count); };
   const bool is_default = range == ValueRange{};
   switch (dtype) {
     case DType::Float32:

@@ -9,8 +9,8 @@
 #include <fstream>
 
 #include "arguments/error_of.h"
-#include "ir/text.h"
 #include "arguments/numpy_file.h"
+#include "ir/text.h"
 
 namespace lathe::cli {
 namespace {
@@ -62,6 +62,13 @@ TEST(RandomTensor, IsTrtexecsSequence) {
 }
 
 TEST(RandomTensor, StaysInItsRange) {
+  // Ranges that one draw does not fill, and one that has more numbers than int64.
+  for (const int64_t high : {int64_t{2147483644}, int64_t{2147483645}, int64_t{3000000000}, INT64_MAX})
+    for (const int64_t value : random_tensor(DType::Int64, {100}, {-5, high}).to_int64s()) {
+      EXPECT_GE(value, -5);
+      EXPECT_LE(value, high);
+    }
+  random_tensor(DType::Int64, {100}, {INT64_MIN, INT64_MAX});
   for (const int64_t value : random_tensor(DType::Int64, {1000}, {0, 29}).to_int64s()) {
     EXPECT_GE(value, 0);
     EXPECT_LE(value, 29);
