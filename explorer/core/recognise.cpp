@@ -3,9 +3,12 @@
 // Which file is this? By content: names are conventions that scripts break.
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/out_of_memory.h"
 #include "explorer/core/readers.h"
 
 namespace lathe::explorer {
@@ -83,7 +86,16 @@ InputFile recognise_file(std::string name, std::string text) {
 }
 
 InputFile load_file(const std::string& path) {
-  return recognise_file(path, read_file(path));
+  size_t bytes = 0;
+  const auto what_for = [&] {
+    return "reading '" + path + "' of " + std::to_string(bytes) +
+           " bytes, which takes up to ten times as much";
+  };
+  return with_memory_for(what_for, [&] {
+    std::error_code unknown;
+    bytes = static_cast<size_t>(std::filesystem::file_size(path, unknown));
+    return recognise_file(path, read_file(path));
+  });
 }
 
 }  // namespace lathe::explorer

@@ -160,7 +160,9 @@ std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
   const size_t size = static_cast<size_t>(status.st_size);
   if (size == 0) return mapped;  // mmap refuses empty files
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (data == MAP_FAILED) fail("map", path, errno);
+  if (data == MAP_FAILED)
+    throw_system_error(
+        fmt::format("cannot map the {} bytes of '{}': {}", size, path.string(), reason_of(errno)));
   mapped->bytes_ = {static_cast<const std::byte*>(data), size};
   return mapped;
 }

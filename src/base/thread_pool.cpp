@@ -35,6 +35,8 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -374,9 +376,11 @@ ThreadPool::ThreadPool(int threads)
       state_->slots[i].thread =
           std::thread([state = state_.get(), i] { state->work(static_cast<int>(i) + 1); });
     }
-  } catch (...) {  // no more threads to be had: end those that started
+  } catch (const std::system_error& error) {  // no more threads to be had: end those that started
     state_->stop();
-    throw;
+    throw_system_error(
+        "cannot start " + std::to_string(size()) + " threads (" + error.code().message() +
+        "): each wants memory for its stack, 8 MiB of addresses as a rule (ulimit -s, -u and -v)");
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/out_of_memory.h"
 #include "base/version.h"
 #include "builder/batch_items.h"
 #include "builder/engine_timer.h"
@@ -203,6 +204,19 @@ BuiltVariant build_profile(const Graph& portable, const SymbolRanges& ranges, co
   return fastest_engine(std::move(rivals), pipeline, "whole batch or parts");
 }
 
+int64_t weight_bytes(const Graph& graph) {
+  int64_t bytes = 0;
+  for (size_t v = 0; v < graph.value_count(); ++v)
+    bytes += static_cast<int64_t>(graph.value(static_cast<ValueId>(v)).constant.bytes().size());
+  return bytes;
+}
+
+std::string size_text(const std::filesystem::path& path) {
+  std::error_code unknown;
+  const auto bytes = std::filesystem::file_size(path, unknown);
+  return unknown ? "of unknown size" : "of " + std::to_string(bytes) + " bytes";
+}
+
 }  // namespace
 
 Builder::Builder(std::shared_ptr<const Backend> backend, Observer& observer, std::shared_ptr<ThreadPool> pool)
@@ -214,7 +228,8 @@ Builder::~Builder() = default;
 
 Network Builder::parse_onnx(const std::filesystem::path& path) {
   const auto start = Clock::now();
-  return network_of(import_onnx(path, observer_), start);
+  return with_memory_for([&] { return "reading the model '" + path.string() + "' " + size_text(path); },
+                         [&] { return network_of(import_onnx(path, observer_), start); });
 }
 
 Network Builder::parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& directory) {
@@ -224,8 +239,17 @@ Network Builder::parse_onnx(std::span<const std::byte> bytes, const std::filesys
 
 std::shared_ptr<const Engine> Builder::build_section(std::shared_ptr<Plan> plan,
                                                      const BuildOptions& options) {
-  const auto start = Clock::now();
   const auto portable = plan->portable_graph();
+  const auto what_for = [&] {
+    return "building an engine with " + std::to_string(weight_bytes(*portable)) +
+           " bytes of weights, which takes up to three times as much and the layers' results";
+  };
+  return with_memory_for(what_for, [&] { return build_section(std::move(plan), *portable, options); });
+}
+
+std::shared_ptr<const Engine> Builder::build_section(std::shared_ptr<Plan> plan, const Graph& portable,
+                                                     const BuildOptions& options) {
+  const auto start = Clock::now();
   observer_.log(Severity::Info, "Detected " + std::to_string(plan->inputs.size()) + " inputs and " +
                                     std::to_string(plan->outputs.size()) + " output network tensors.");
   const std::vector<DType> types = allowed_types(options, *backend_, observer_);
@@ -239,7 +263,7 @@ std::shared_ptr<const Engine> Builder::build_section(std::shared_ptr<Plan> plan,
   std::vector<std::shared_ptr<const Program>> programs;
   for (const OptimizationProfile& profile : plan->profiles) {
     BuiltVariant built =
-        build_profile(*portable, symbol_ranges(plan->inputs, profile), types, options, pipeline);
+        build_profile(portable, symbol_ranges(plan->inputs, profile), types, options, pipeline);
     section->timed &= built.timed;
     section->variants.push_back(std::move(built.variant));
     programs.push_back(std::move(built.program));

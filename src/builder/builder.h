@@ -40,6 +40,8 @@ class Builder {
 
  private:
   std::shared_ptr<const Engine> build_section(std::shared_ptr<Plan> plan, const BuildOptions& options);
+  std::shared_ptr<const Engine> build_section(std::shared_ptr<Plan> plan, const Graph& portable,
+                                              const BuildOptions& options);
 
   std::shared_ptr<const Backend> backend_;
   Observer& observer_;

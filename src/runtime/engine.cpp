@@ -1,20 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/engine.h"
 
-#include "base/error.h"
+#include "base/out_of_memory.h"
 
 namespace lathe {
 
 std::shared_ptr<const Engine> Engine::load(std::shared_ptr<const Plan> plan,
                                            std::shared_ptr<const Backend> backend) {
+  const auto what_for = [&] {
+    return "loading engine '" + plan->source() + "' of " + std::to_string(plan->file_bytes()) +
+           " bytes, of which packed weights are copied";
+  };
+  return with_memory_for(what_for, [&] { return load_section(plan, backend); });
+}
+
+std::shared_ptr<const Engine> Engine::load_section(std::shared_ptr<const Plan> plan,
+                                                   std::shared_ptr<const Backend> backend) {
   const Plan::Fit fit = plan->find_section(backend->target());
   if (fit.section < 0) throw_input_error("no section of the engine fits this device: " + fit.reason);
   const auto index = static_cast<size_t>(fit.section);
   const auto section = plan->section(index);
   std::vector<std::shared_ptr<const Program>> programs;
   try {
-    for (const PlanVariant& v : section->variants)
-      programs.push_back(backend->compile(v.spec()));
+    for (const PlanVariant& v : section->variants) programs.push_back(backend->compile(v.spec()));
   } catch (const Error& error) {
     // What a file asks for and no backend can do is a fault of the file, not a bug here.
     if (plan->source().empty() || error.kind() == ErrorKind::System) throw;

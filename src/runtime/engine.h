@@ -60,6 +60,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
  private:
   Engine() = default;
+  static std::shared_ptr<const Engine> load_section(std::shared_ptr<const Plan> plan,
+                                                    std::shared_ptr<const Backend> backend);
   void check_profile(int index) const;
   std::shared_ptr<const Plan> plan_;
   std::shared_ptr<const Backend> backend_;

@@ -83,7 +83,7 @@ class CpuBackend final : public Backend {
   std::unique_ptr<Stream> create_stream() const override { return std::make_unique<HostStream>(); }
   std::unique_ptr<TimeEvent> create_event() const override { return std::make_unique<HostEvent>(); }
   std::unique_ptr<Buffer> allocate(size_t bytes) const override {
-    return std::make_unique<HostBuffer>(bytes);
+    return std::make_unique<HostBuffer>(bytes, "an input or output");
   }
   std::unique_ptr<Buffer> allocate_host(size_t bytes) const override { return allocate(bytes); }
   void copy_to_device(void* device, const void* host, size_t bytes, Stream&) const override {

@@ -24,7 +24,7 @@ constexpr size_t kKeptPlans = 8;
 CpuExecution::CpuExecution(std::shared_ptr<const CpuProgram> program, int threads)
     : program_(std::move(program)),
       threads_(threads),
-      arena_(static_cast<size_t>(program_->spec().memory.arena_bytes)),
+      arena_(static_cast<size_t>(program_->spec().memory.arena_bytes), "the activations of a context"),
       plans_(program_->segments().ranges.size()) {}
 
 void CpuExecution::set_shapes(const SymbolValues& values) {
@@ -48,7 +48,8 @@ ShapePlan& CpuExecution::plan_for(size_t segment) {
     if (cache.size() > kKeptPlans) cache.pop_back();
   }
   ShapePlan& plan = *cache.front();
-  if (plan.scratch_bytes() > scratch_.bytes()) scratch_ = HostBuffer(plan.scratch_bytes());
+  if (plan.scratch_bytes() > scratch_.bytes())
+    scratch_ = HostBuffer(plan.scratch_bytes(), "the scratch memory of a context");
   return plan;
 }
 

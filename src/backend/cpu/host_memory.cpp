@@ -31,7 +31,7 @@ std::byte* map_huge_pages(size_t bytes) {
 
 }  // namespace
 
-HostBuffer::HostBuffer(size_t bytes) : bytes_(bytes) {
+HostBuffer::HostBuffer(size_t bytes, std::string_view what_for) : bytes_(bytes) {
   if (bytes == 0) return;
   const bool huge = bytes >= kHugePage / 2;
   const size_t page = huge ? kHugePage : kPage, rounded = (bytes + page - 1) / page * page;
@@ -39,14 +39,14 @@ HostBuffer::HostBuffer(size_t bytes) : bytes_(bytes) {
     data_ = std::unique_ptr<std::byte, Free>(
         huge ? map_huge_pages(rounded) : static_cast<std::byte*>(std::aligned_alloc(page, rounded)),
         Free{huge ? rounded : 0});
-  if (data_ == nullptr) throw_system_error(fmt::format("cannot allocate {} bytes of memory", bytes));
+  if (data_ == nullptr) throw_system_error(fmt::format("out of memory: {} bytes for {}", bytes, what_for));
 }
 
 std::byte* HostSlabs::allocate(size_t bytes) {
   constexpr size_t kLine = 64;
   bytes = (bytes + kLine - 1) / kLine * kLine;
   if (slabs_.empty() || used_ + bytes > slabs_.back().bytes()) {
-    slabs_.emplace_back(std::max(bytes, slabs_.empty() ? first_bytes_ : next_bytes_));
+    slabs_.emplace_back(std::max(bytes, slabs_.empty() ? first_bytes_ : next_bytes_), "packed weights");
     used_ = 0;
   }
   std::byte* const at = slabs_.back().begin() + used_;

@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include <string_view>
+
 #include "backend/program.h"
 
 namespace lathe::cpu {
@@ -16,8 +18,8 @@ namespace lathe::cpu {
 class HostBuffer final : public Buffer {
  public:
   HostBuffer() = default;
-  // Throws System when there is no memory.
-  explicit HostBuffer(size_t bytes);
+  // Throws System, with bytes and `what_for`, when there is no memory.
+  explicit HostBuffer(size_t bytes, std::string_view what_for = "a buffer");
   void* data() override { return data_.get(); }
   size_t bytes() const override { return bytes_; }
   std::byte* begin() const { return data_.get(); }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cpu/onednn_call.h"
 
+#include <fmt/format.h>
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <string_view>
 
@@ -80,13 +83,33 @@ void onednn_append_eltwise(dnnl::post_ops& list, dnnl::algorithm algorithm, floa
   append_eltwise(list, algorithm, alpha, beta);
 }
 
+namespace {
+
+// Code of one kernel, twice while it grows, and descriptors, for as many threads as compile at once.
+constexpr size_t kOnednnBytes = size_t{16} << 20;
+
+}  // namespace
+
+void throw_no_onednn_memory() {
+  throw_system_error(fmt::format("out of memory: oneDNN wants up to {} MiB to generate code for a layer",
+                                 kOnednnBytes >> 20));
+}
+
+void require_onednn_memory() {
+  void* const room =
+      mmap(nullptr, kOnednnBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) throw_no_onednn_memory();
+  munmap(room, kOnednnBytes);
+}
+
 std::vector<std::byte> onednn_reorder(const dnnl::memory::desc& from, const void* source,
                                       const dnnl::memory::desc& to) {
   std::vector<std::byte> bytes(to.get_size());
   dnnl::memory in(from, onednn_engine(), const_cast<void*>(source));
   dnnl::memory out(to, onednn_engine(), bytes.data());
   dnnl::stream stream(onednn_engine());
-  dnnl::reorder(in, out).execute(stream, in, out);
+  const auto reorder = with_onednn_memory([&] { return dnnl::reorder(in, out); });
+  reorder.execute(stream, in, out);
   stream.wait();
   return bytes;
 }

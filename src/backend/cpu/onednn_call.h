@@ -29,6 +29,21 @@ std::string onednn_impl_name(const char* impl_info);
 bool is_onednn_reference(const char* impl_info);
 // post_ops::append_eltwise with a scale in oneDNN 2.x and without in 3.x.
 void onednn_append_eltwise(dnnl::post_ops& list, dnnl::algorithm algorithm, float alpha, float beta);
+[[noreturn]] void throw_no_onednn_memory();
+// oneDNN 2.6 crashes where it gets no memory for the code that it generates: whether there is enough is asked before each of its
+// calls that may generate some. Throws System.
+void require_onednn_memory();
+template <class Call>
+auto with_onednn_memory(const Call& call) {
+  require_onednn_memory();
+  try {
+    return call();
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_out_of_memory) throw_no_onednn_memory();
+    throw;
+  }
+}
+
 // The bytes of `source` (a dense tensor of `from`) in layout `to`.
 std::vector<std::byte> onednn_reorder(const dnnl::memory::desc& from, const void* source,
                                       const dnnl::memory::desc& to);

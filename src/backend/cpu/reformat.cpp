@@ -178,7 +178,7 @@ class PreparedReorder final : public PreparedLayer {
       attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
       const dnnl::reorder::primitive_desc desc(onednn_engine(), part_in, onednn_engine(), part_out,
                                                attributes);
-      OnednnCall call{dnnl::reorder(desc)};
+      OnednnCall call{with_onednn_memory([&] { return dnnl::reorder(desc); })};
       call.add_input(DNNL_ARG_FROM, part_in, 0, 0);
       call.add_output(DNNL_ARG_TO, part_out, 0, 0);
       call.add_scratch(DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc());

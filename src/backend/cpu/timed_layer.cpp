@@ -95,7 +95,7 @@ class CpuTimedLayer final : public TimedLayer {
     // Three times the private cache evicts nearly all of it under any replacement policy. (After one and a half times, weights of 0.6 MB
     // came back 1.4 times as fast as in a network; Emerald Rapids, 2 MB.)
     sweep_bytes_ = machine.l2_bytes * 3;
-    sweep_ = HostBuffer(static_cast<size_t>(sweep_bytes_ * members_));
+    sweep_ = HostBuffer(static_cast<size_t>(sweep_bytes_ * members_), "timing a layer with cold caches");
     std::memset(sweep_.data(), 1, sweep_.bytes());
   }
 
