@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/packing.h"
 
+#include "base/error.h"
+
 namespace lathe {
 
-std::span<const std::byte> PackContext::packed(std::string_view suffix,
+std::span<const std::byte> PackContext::packed(std::string_view suffix, int64_t bytes,
                                                const std::function<std::vector<std::byte>()>& pack) const {
   std::string name = key;
   name += '/';
   name += suffix;
   const std::span<const std::byte> stored = blobs.find(name);
-  if (!stored.empty()) return stored;
-  return blobs.put(name, pack());
+  if (!stored.empty()) {
+    if (static_cast<int64_t>(stored.size()) == bytes) return stored;
+    throw_input_error("the packed block '" + name + "' has " + std::to_string(stored.size()) +
+                      " bytes, and the layer reads " + std::to_string(bytes));
+  }
+  std::vector<std::byte> made = pack();
+  check(static_cast<int64_t>(made.size()) == bytes,
+        "packed weights have another size than expected: " + name);
+  return blobs.put(name, std::move(made));
 }
 
 std::span<const std::byte> LockedBlobStore::find(const std::string& key) const {

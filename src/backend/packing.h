@@ -20,8 +20,9 @@ namespace lathe {
 struct PackContext {
   BlobStore& blobs;
   std::string key;
-  // The block if it is stored; else calls pack() and stores what it returns.
-  std::span<const std::byte> packed(std::string_view suffix,
+  // The block if it is stored; else calls pack() and stores what it returns. The layer knows how many bytes it will read: a stored
+  // block of another size is refused as an Input error (an engine file that does not fit itself).
+  std::span<const std::byte> packed(std::string_view suffix, int64_t bytes,
                                     const std::function<std::vector<std::byte>()>& pack) const;
 };
 

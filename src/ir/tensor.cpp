@@ -74,13 +74,23 @@ Tensor Tensor::reshaped(Extents extents) const {
   return t;
 }
 
+namespace {
+
+void require_bytes(const Tensor& tensor) {
+  check(tensor.has_bytes() || tensor.size() == 0, "the bytes of this constant were packed and not kept");
+}
+
+}  // namespace
+
 std::vector<double> Tensor::to_doubles() const {
+  require_bytes(*this);
   std::vector<double> values(static_cast<size_t>(size()));
   load_doubles(*this, 0, size(), values.data());
   return values;
 }
 
 std::vector<int64_t> Tensor::to_int64s() const {
+  require_bytes(*this);
   std::vector<int64_t> values(static_cast<size_t>(size()));
   load_int64s(*this, 0, size(), values.data());
   return values;

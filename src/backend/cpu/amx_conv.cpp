@@ -274,7 +274,7 @@ class AmxConvKernel final : public LayerKernel {
     const int64_t k = rows * columns * steps_.channels, padded = round_up(n_, kPanel / 2);
     const bool in_parts = is_in_parts(tactic);
     bias_offset_ = packed_bytes(DType::BFloat16, in_parts, k * padded);
-    packed_ = pack.packed("weights", [&] {
+    packed_ = pack.packed("weights", bias_offset_ + dtype_bytes(DType::Float32, padded), [&] {
       const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
       const std::vector<float> bias =
           bias_of(query, has_bias ? query.graph.value(node.inputs[2]).constant : Tensor(),

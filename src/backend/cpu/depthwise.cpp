@@ -337,11 +337,13 @@ class DepthwiseKernel final : public LayerKernel {
     const Node& node = query.layer();
     if (plan_ && plan_->operand >= 0) plan_.reset();
     if (plan_) suit(plan_->tail, machine);
-    weights_ = pack.packed("weights", [&] {
+    const Extents extents = to_extents(query.graph.value(node.inputs[1]).shape);
+    const int64_t channels = extents[0], lanes = depthwise_table(isa_).vector,
+                  padded = (channels + lanes - 1) / lanes * lanes;
+    const int64_t taps = element_count(Extents(extents.begin() + 1, extents.end()));
+    weights_ = pack.packed("weights", dtype_bytes(DType::Float32, padded * (taps + 1)), [&] {
       const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
       const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
-      const int64_t channels = query.graph.value(node.inputs[1]).constant.extents()[0];
-      const int64_t lanes = depthwise_table(isa_).vector, padded = (channels + lanes - 1) / lanes * lanes;
       const std::vector<float> packed =
           pack_depthwise(query.graph.value(node.inputs[1]).constant, lanes,
                          bias_of(query, bias, plan_.value_or(TailPlan{}), channels, padded));

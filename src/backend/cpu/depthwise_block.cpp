@@ -82,7 +82,7 @@ class BlockKernel final : public LayerKernel {
     in_channels_ = expands_ ? extent(kExpand, 1) : channels_;
     out_channels_ = projects_ ? extent(kProject, 0) : channels_;
     lay_out(extent(kDepthwise, 2) * extent(kDepthwise, 3));
-    packed_ = pack.packed("weights", [&] { return pack_weights(query); });
+    packed_ = pack.packed("weights", layout_.end, [&] { return pack_weights(query); });
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {

@@ -23,7 +23,7 @@ TensorType operand_type(const Value& value, const Shape& result_shape, const Ten
                         std::string& reason) {
   // A loaded engine keeps the bytes of small constants only; larger ones are read in place.
   const bool constant = value.is_constant();
-  if (constant && static_cast<int64_t>(value.constant.bytes().size()) <= kKeptConstantBytes) return {};
+  if (constant && dtype_bytes(value.dtype, value.constant.size()) <= kKeptConstantBytes) return {};
   TensorType type;
   type.dtype = operand_dtype(value, result_shape, result.dtype);
   type.format = result.format;

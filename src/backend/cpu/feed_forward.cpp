@@ -212,7 +212,7 @@ class FeedForwardKernel final : public LayerKernel {
         widths_(Widths::of(query)),
         between_(*plan_between(query)),
         after_(*plan_after(query)) {
-    packed_ = pack.packed("weights", [&] { return pack_weights(query); });
+    packed_ = pack.packed("weights", bytes(), [&] { return pack_weights(query); });
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
@@ -240,14 +240,16 @@ class FeedForwardKernel final : public LayerKernel {
   int64_t padded() const { return round_up(widths_.n, kPanel / 2); }
   int64_t first_bytes() const { return 2 * widths_.k * widths_.hidden; }
   int64_t second_bytes() const { return 2 * widths_.hidden * padded(); }
+  int64_t bytes() const {
+    return first_bytes() + second_bytes() + dtype_bytes(DType::Float32, widths_.hidden + padded());
+  }
 
   std::vector<std::byte> pack_weights(const LayerQuery& query) const {
     const auto& op = std::get<FeedForward>(query.layer().op);
     const std::vector<float> biases[] = {bias_of(query, Tensor(), between_, widths_.hidden, widths_.hidden),
                                          bias_of(query, Tensor(), after_, widths_.n, padded())};
-    std::vector<std::byte> bytes(static_cast<size_t>(first_bytes() + second_bytes()) +
-                                 (biases[0].size() + biases[1].size()) * sizeof(float));
-    std::byte* to = bytes.data();
+    std::vector<std::byte> packed(static_cast<size_t>(bytes()));
+    std::byte* to = packed.data();
     const auto pack = [&](size_t input, bool transposed, int64_t rows, int64_t columns) {
       const std::vector<double> w = query.graph.value(query.layer().inputs[input]).constant.to_doubles();
       pack_columns(to, DType::BFloat16, rows, columns, [&](int64_t r, int64_t c) {
@@ -261,7 +263,7 @@ class FeedForwardKernel final : public LayerKernel {
       std::memcpy(to, bias.data(), bias.size() * sizeof(float));
       to += bias.size() * sizeof(float);
     }
-    return bytes;
+    return packed;
   }
 
   Tactic tactic_;

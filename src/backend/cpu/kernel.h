@@ -84,6 +84,9 @@ struct TacticFamily {
   std::vector<Tactic> (*list)(const LayerQuery& query, const Machine& machine);
   std::unique_ptr<LayerKernel> (*make)(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                                        const PackContext& pack);
+  // Whether a tactic of a loaded engine fits the layer, where list() would take too long or depends on the number of threads, which may
+  // be another one than when the engine was built. Null: it must be in list().
+  Support (*accepts)(const LayerQuery& query, const Tactic& tactic, const Machine& machine) = nullptr;
 };
 
 // tactics.cpp: all families, in the order of expectation.

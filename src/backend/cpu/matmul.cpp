@@ -183,8 +183,8 @@ class MatMulKernel final : public LayerKernel {
         isa_(machine.isa),
         epilogue_(query, tactic, machine) {
     if (tactic.inputs[1].dtype != DType::Undefined) return;
-    packed_ = pack.packed("weights",
-                          [&] { return pack_weights(query.graph.value(query.layer().inputs[1]).constant); });
+    const Tensor& weights = query.graph.value(query.layer().inputs[1]).constant;
+    packed_ = pack.packed("weights", packed_bytes(weights.extents()), [&] { return pack_weights(weights); });
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
@@ -217,6 +217,12 @@ class MatMulKernel final : public LayerKernel {
   }
 
  private:
+  int64_t packed_bytes(const Extents& e) const {
+    const int64_t rows = e[e.size() - 2], columns = e[e.size() - 1];
+    const int64_t n = op_.transpose_b ? rows : columns, k = op_.transpose_b ? columns : rows;
+    const int64_t matrices = element_count(Extents(e.begin(), e.end() - 2));
+    return dtype_bytes(DType::Float32, matrices * k * round_up(n, gemm_table(isa_).panel));
+  }
   // All matrices of the constant, panel by panel.
   std::vector<std::byte> pack_weights(const Tensor& weights) const {
     const Extents& e = weights.extents();
@@ -273,10 +279,10 @@ class PixelConvKernel final : public LayerKernel {
       : tactic_(tactic), isa_(machine.isa), epilogue_(query, tactic, machine) {
     const Node& node = query.layer();
     has_bias_ = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
-    packed_ = pack.packed("weights", [&] {
-      const Tensor& w = query.graph.value(node.inputs[1]).constant;
-      const int64_t n = w.extents()[0], k = w.extents()[1], panel = gemm_table(isa_).panel;
-      const int64_t columns = round_up(n, panel);
+    const Tensor& w = query.graph.value(node.inputs[1]).constant;
+    const int64_t n = w.extents()[0], k = w.extents()[1], panel = gemm_table(isa_).panel;
+    const int64_t columns = round_up(n, panel);
+    packed_ = pack.packed("weights", dtype_bytes(DType::Float32, columns * (k + 1)), [&] {
       std::vector<std::byte> bytes = pack_matrices(w, true, 1, k, n, panel, columns);
       if (has_bias_) {
         const std::vector<double> values = query.graph.value(node.inputs[2]).constant.to_doubles();

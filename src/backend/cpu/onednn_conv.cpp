@@ -11,6 +11,7 @@
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/onednn_conv_problem.h"
 #include "backend/cpu/pointwise_eval.h"
+#include "backend/offered.h"
 #include "backend/symbol_extents.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -75,7 +76,7 @@ class ConvKernel final : public LayerKernel {
     has_bias_ = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
     if (chain_) chain_->pack_constants(query, pack);
     if (has_bias_)
-      bias_ = pack.packed("bias", [&] {
+      bias_ = pack.packed("bias", dtype_bytes(DType::Float32, out_channels_), [&] {
         const std::vector<float> values = floats_of(query.graph.value(node.inputs[2]).constant);
         const auto bytes = std::as_bytes(std::span(values));
         return std::vector<std::byte>(bytes.begin(), bytes.end());
@@ -113,7 +114,8 @@ class ConvKernel final : public LayerKernel {
       part.images = 1;
       const auto plan = plan_conv(problem, variant_, part, has_bias_, chain());
       check(plan.has_value(), "oneDNN no longer offers the implementation that this tactic was made of");
-      const auto bytes = pack.packed(fmt::format("weights{}of{}", i, count), [&] {
+      const auto size = static_cast<int64_t>(plan->desc.weights_desc().get_size());
+      const auto bytes = pack.packed(fmt::format("weights{}of{}", i, count), size, [&] {
         const Tensor& weights = query.graph.value(query.layer().inputs[1]).constant;
         const auto plain = plain_weights(problem, part);
         const int64_t begin = part.channel * (weights.size() / out_channels_);
@@ -121,7 +123,6 @@ class ConvKernel final : public LayerKernel {
           return onednn_reorder(plain, weights.data<float>().data() + begin, plan->desc.weights_desc());
         return onednn_reorder(plain, floats_of(weights).data() + begin, plan->desc.weights_desc());
       });
-      check(bytes.size() == plan->desc.weights_desc().get_size(), "packed weights have another size");
       weights_.push_back({plan->desc.weights_desc(), bytes});
     }
   }
@@ -139,7 +140,7 @@ class ConvKernel final : public LayerKernel {
           onednn_reorder(packed.desc, packed.bytes.data(), plan->desc.weights_desc()));
       weights = prepared.own_weights.back().data();
     }
-    const dnnl::convolution_forward primitive(plan->desc);
+    const auto primitive = with_onednn_memory([&] { return dnnl::convolution_forward(plan->desc); });
     for (const ConvPart& part : parts) {
       const ResultPart result = result_part(problem, variant_, part);
       PreparedConv::Task task{.call = OnednnCall(primitive), .fused = done_by(*plan)};
@@ -172,9 +173,8 @@ class ConvKernel final : public LayerKernel {
 
 // ---- listing
 
-std::vector<std::pair<TensorType, TensorType>> type_pairs(const LayerQuery& query, const Machine& machine) {
-  const Node& node = query.layer();
-  const Value& x = query.graph.value(node.inputs[0]);
+std::vector<std::pair<Format, Format>> format_pairs(const LayerQuery& query, const Machine& machine) {
+  const Value& x = query.graph.value(query.layer().inputs[0]);
   const bool few_channels = x.shape[1].is_constant() && x.shape[1].value() < 8;
   const Format blocked = machine.isa == Isa::Avx2 ? kBlocked8 : kBlocked16;
   std::vector<std::pair<Format, Format>> formats;
@@ -182,6 +182,12 @@ std::vector<std::pair<TensorType, TensorType>> type_pairs(const LayerQuery& quer
   formats.emplace_back(blocked, blocked);
   formats.emplace_back(kChannelsLast, kChannelsLast);
   formats.emplace_back(kLinear, kLinear);
+  return formats;
+}
+
+std::vector<std::pair<TensorType, TensorType>> type_pairs(const LayerQuery& query, const Machine& machine) {
+  const Node& node = query.layer();
+  const Value& x = query.graph.value(node.inputs[0]);
   std::vector<std::pair<DType, DType>> dtypes;
   if (x.dtype == DType::Float32) dtypes.emplace_back(DType::Float32, DType::Float32);
   const bool bf16 = x.dtype == DType::BFloat16 ||
@@ -193,7 +199,8 @@ std::vector<std::pair<TensorType, TensorType>> type_pairs(const LayerQuery& quer
   }
   std::vector<std::pair<TensorType, TensorType>> pairs;
   for (const auto& [from, to] : dtypes)
-    for (const auto& [source, result] : formats) pairs.push_back({{from, source}, {to, result}});
+    for (const auto& [source, result] : format_pairs(query, machine))
+      pairs.push_back({{from, source}, {to, result}});
   return pairs;
 }
 
@@ -317,6 +324,34 @@ ConvVariant variant_of(const Tactic& tactic) {
   return variant;
 }
 
+// Whether oneDNN has an implementation is seen when the kernel is made.
+Support accepts_conv(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
+  const Node& node = query.layer();
+  if (!std::holds_alternative<Conv>(node.op)) return Support::no("it is no convolution");
+  if (const std::string reason = reason_to_refuse(query); !reason.empty()) return Support::no(reason);
+  const ConvVariant variant = variant_of(tactic);
+  const Extents input = upper_extents(query.graph.value(node.inputs[0]).shape, query.opt_values());
+  const ConvProblem problem =
+      ConvProblem::at(std::get<Conv>(node.op), input, query.graph.value(node.outputs[0]).shape[1].value());
+  if (!onednn_computes(variant.source.dtype, variant.result.dtype, machine))
+    return Support::no("types that oneDNN does not compute in here");
+  const auto formats = format_pairs(query, machine);
+  if (std::find(formats.begin(), formats.end(), std::pair(variant.source.format, variant.result.format)) ==
+      formats.end())
+    return Support::no("formats that it does not have here");
+  if (variant.winograd && (variant.source.dtype != DType::Float32 || !winograd_possible(query, problem)))
+    return Support::no("Winograd is not possible here");
+  ConvVariant whole = variant;
+  whole.split = ConvSplit::Whole;
+  whole.parts = 1;
+  const int threads = variant.split == ConvSplit::Channels ? std::max(variant.parts, 2) : machine.threads;
+  const auto splits = splits_of(problem, whole, threads);
+  if (variant != whole && std::find(splits.begin(), splits.end(), variant) == splits.end())
+    return Support::no("its work cannot be shared in that way");
+  const Tactic own = make_tactic(query, variant, tactic.name);
+  return own.support.ok ? is_offered({&own, 1}, tactic) : own.support;
+}
+
 std::unique_ptr<LayerKernel> make_conv(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                                        const PackContext& pack) {
   return std::make_unique<ConvKernel>(query, tactic, variant_of(tactic), machine, pack);
@@ -325,7 +360,7 @@ std::unique_ptr<LayerKernel> make_conv(const LayerQuery& query, const Tactic& ta
 }  // namespace
 
 TacticFamily onednn_conv_tactics() {
-  return {kRunner, list_convs, make_conv};
+  return {kRunner, list_convs, make_conv, accepts_conv};
 }
 
 }  // namespace lathe::cpu

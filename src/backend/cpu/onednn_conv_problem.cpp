@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/onednn.h"
 #include "base/error.h"
 
 namespace lathe::cpu {
@@ -155,9 +156,9 @@ std::string split_suffix(const ConvVariant& variant) {
 void read_split(std::string_view tactic_name, ConvVariant& variant) {
   if (tactic_name.ends_with("_rows")) variant.split = ConvSplit::Rows;
   if (tactic_name.ends_with("_batch")) variant.split = ConvSplit::Batch;
-  if (const size_t at = tactic_name.rfind("_oc"); at != std::string_view::npos) {
+  if (const auto parts = number_behind(tactic_name, "_oc")) {
     variant.split = ConvSplit::Channels;
-    variant.parts = std::stoi(std::string(tactic_name.substr(at + 3)));
+    variant.parts = *parts;
   }
 }
 
@@ -298,9 +299,11 @@ std::optional<ConvPlan> plan_conv(const ConvProblem& problem, const ConvVariant&
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     if (fused) attributes.set_post_ops(chain->post_ops(result));
     try {
-      auto desc = make_desc<dnnl::convolution_forward>(algorithm, source, weights ? *weights : any, bias_desc,
-                                                       result.desc, strides, dilations, pads_begin, pads_end,
-                                                       attributes);
+      auto desc = with_onednn_memory([&] {
+        return make_desc<dnnl::convolution_forward>(algorithm, source, weights ? *weights : any, bias_desc,
+                                                    result.desc, strides, dilations, pads_begin, pads_end,
+                                                    attributes);
+      });
       if (!is_onednn_reference(desc.impl_info_str())) return ConvPlan{std::move(desc), fused};
     } catch (const dnnl::error&) {
       // oneDNN's way to say that no implementation takes this

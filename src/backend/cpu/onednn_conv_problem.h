@@ -29,6 +29,7 @@ struct ConvVariant {
   bool winograd = false;
   ConvSplit split = ConvSplit::Whole;
   int parts = 1;  // Channels only: packed weights depend on it
+  bool operator==(const ConvVariant&) const = default;
 };
 
 struct ConvProblem {

@@ -112,9 +112,11 @@ std::optional<Plan> plan_deconv(const Problem& problem, const Tactic& tactic, bo
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   try {
-    Plan plan = make_desc<dnnl::deconvolution_forward>(
-        problem, onednn_desc(tactic.inputs[0], one_image(problem.input)), weights ? *weights : any, bias,
-        onednn_desc(tactic.outputs[0], one_image(problem.output)), pads_end, attributes);
+    Plan plan = with_onednn_memory([&]() -> Plan {
+      return make_desc<dnnl::deconvolution_forward>(
+          problem, onednn_desc(tactic.inputs[0], one_image(problem.input)), weights ? *weights : any, bias,
+          onednn_desc(tactic.outputs[0], one_image(problem.output)), pads_end, attributes);
+    });
     const std::string_view impl = plan.impl_info_str();
     if (!is_onednn_reference(plan.impl_info_str()) && impl.find("ref") == std::string_view::npos) return plan;
   } catch (const dnnl::error&) {
@@ -168,15 +170,15 @@ class DeconvKernel final : public LayerKernel {
                                        upper_extents(graph.value(node.outputs[0]).shape, opt), kernel_);
     has_bias_ = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
     if (has_bias_)
-      bias_ = pack.packed("bias", [&] { return float_bytes(graph.value(node.inputs[2]).constant); });
+      bias_ = pack.packed("bias", dtype_bytes(DType::Float32, graph.value(node.inputs[2]).constant.size()),
+                          [&] { return float_bytes(graph.value(node.inputs[2]).constant); });
     const auto plan = plan_deconv(problem, tactic_, has_bias_);
     check(plan.has_value(), "oneDNN no longer offers the implementation that this tactic was made of");
     weights_desc_ = plan->weights_desc();
-    weights_ = pack.packed("weights", [&] {
+    weights_ = pack.packed("weights", static_cast<int64_t>(weights_desc_.get_size()), [&] {
       return onednn_reorder(plain_weights(problem), float_bytes(graph.value(node.inputs[1]).constant).data(),
                             weights_desc_);
     });
-    check(weights_.size() == weights_desc_.get_size(), "packed weights have another size");
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
@@ -197,7 +199,7 @@ class DeconvKernel final : public LayerKernel {
     if (has_epilogue_) prepared->epilogue = epilogue_.prepare(context, tactic_.outputs[0].dtype);
     const int64_t in_bytes =
         storage_bytes(tactic_.inputs[0].dtype, one_image(problem.input), tactic_.inputs[0].format);
-    const dnnl::deconvolution_forward primitive(*plan);
+    const auto primitive = with_onednn_memory([&] { return dnnl::deconvolution_forward(*plan); });
     for (int64_t n = 0; n < problem.batch; ++n) {
       OnednnCall call{primitive};
       call.add_input(DNNL_ARG_SRC, plan->src_desc(), 0, n * in_bytes);

@@ -9,6 +9,7 @@
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/onednn_matmul_problem.h"
 #include "backend/cpu/pointwise_eval.h"
+#include "backend/offered.h"
 #include "backend/symbol_extents.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -149,7 +150,7 @@ class MatMulKernel final : public LayerKernel {
     const auto plan = plan_matmul(problem, variant_, part, chain());
     check(plan.has_value(), "oneDNN no longer offers the implementation that this tactic was made of");
     const auto desc = plan->desc.weights_desc();
-    const auto bytes = pack.packed(name, [&] {
+    const auto bytes = pack.packed(name, static_cast<int64_t>(desc.get_size()), [&] {
       const auto plain = plain_b(problem, part, DType::Float32);
       const int64_t begin = b_offset(problem, part);
       if (b.dtype == DType::Float32)
@@ -157,7 +158,6 @@ class MatMulKernel final : public LayerKernel {
       const std::vector<double> values = b.constant.to_doubles();
       return onednn_reorder(plain, std::vector<float>(values.begin(), values.end()).data() + begin, desc);
     });
-    check(bytes.size() == desc.get_size(), "packed weights have another size");
     packed_.push_back({desc, bytes});
   }
 
@@ -174,7 +174,8 @@ class MatMulKernel final : public LayerKernel {
     }
     check(plan.has_value(), "oneDNN has no implementation at these shapes");
     const ResultPart result = result_part(problem, variant_, part);
-    PreparedMatMul::Part made{.call = OnednnCall(dnnl::matmul(plan->desc))};
+    PreparedMatMul::Part made{.call =
+                                  OnednnCall(with_onednn_memory([&] { return dnnl::matmul(plan->desc); }))};
     made.in_scratch = through_scratch(problem, part);
     made.fused = !made.in_scratch && (plan->fused || !has_epilogue_);
     made.call.add_input(DNNL_ARG_SRC, plan->desc.src_desc(), 0,
@@ -282,6 +283,13 @@ Tactic make_tactic(const LayerQuery& query, const MatMulVariant& variant, std::s
   return tactic;
 }
 
+// Constants that take part in broadcasting are read as they are: packing would fix the batch of a part.
+bool packs_b(const LayerQuery& query, const MatMulProblem& problem) {
+  const auto& inputs = query.layer().inputs;
+  const Value &a = query.graph.value(inputs[0]), &b = query.graph.value(inputs[1]);
+  return b.is_constant() && (is_stack_product(a, b) || problem.batch_b.empty());
+}
+
 std::vector<Tactic> list_matmuls(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<MatMul>(node.op)) return {};
@@ -292,9 +300,8 @@ std::vector<Tactic> list_matmuls(const LayerQuery& query, const Machine& machine
   const Extents b = upper_extents(query.graph.value(node.inputs[1]).shape, opt);
   const MatMulProblem problem = MatMulProblem::at(std::get<MatMul>(node.op), a, b);
   const Value& b_value = query.graph.value(node.inputs[1]);
-  // Constants that take part in broadcasting are read as they are: packing would fix the batch of a part.
   const bool stack = is_stack_product(query.graph.value(node.inputs[0]), b_value);
-  const bool constant_b = b_value.is_constant() && (stack || problem.batch_b.empty());
+  const bool constant_b = packs_b(query, problem);
   const MatMulProblem one = stack ? problem.without_batch() : problem;
   std::vector<Tactic> tactics;
   for (const auto& [source, result] : type_pairs(query, machine)) {
@@ -316,23 +323,53 @@ std::vector<Tactic> list_matmuls(const LayerQuery& query, const Machine& machine
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make_matmul(const LayerQuery& query, const Tactic& tactic,
-                                         const Machine& machine, const PackContext& pack) {
+MatMulVariant variant_of(const Tactic& tactic) {
   MatMulVariant variant{.source = tactic.inputs[0].dtype, .result = tactic.outputs[0].dtype};
   variant.constant_b = tactic.inputs[1].dtype == DType::Undefined;
   if (tactic.name.ends_with("_rows")) variant.split = MatMulSplit::Rows;
   if (tactic.name.ends_with("_batch")) variant.split = MatMulSplit::Batch;
-  if (const size_t at = tactic.name.rfind("_cols"); at != std::string::npos) {
+  if (const auto parts = number_behind(tactic.name, "_cols")) {
     variant.split = MatMulSplit::Columns;
-    variant.parts = std::stoi(tactic.name.substr(at + 5));
+    variant.parts = *parts;
   }
-  return std::make_unique<MatMulKernel>(query, tactic, variant, machine, pack);
+  return variant;
+}
+
+// Whether oneDNN has an implementation is seen when the kernel is made.
+Support accepts_matmul(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
+  const Node& node = query.layer();
+  if (!std::holds_alternative<MatMul>(node.op)) return Support::no("it is no product");
+  if (const std::string reason = reason_to_refuse(query); !reason.empty()) return Support::no(reason);
+  const MatMulVariant variant = variant_of(tactic);
+  if (!onednn_computes(variant.source, variant.result, machine))
+    return Support::no("types that oneDNN does not compute in here");
+  const Value &a = query.graph.value(node.inputs[0]), &b = query.graph.value(node.inputs[1]);
+  const SymbolValues opt = query.opt_values();
+  const MatMulProblem problem =
+      MatMulProblem::at(std::get<MatMul>(node.op), upper_extents(a.shape, opt), upper_extents(b.shape, opt));
+  if (variant.constant_b != packs_b(query, problem))
+    return Support::no("the right operand is read in another way");
+  const MatMulProblem one = is_stack_product(a, b) ? problem.without_batch() : problem;
+  MatMulVariant whole = variant;
+  whole.split = MatMulSplit::Whole;
+  whole.parts = 1;
+  const int threads = variant.split == MatMulSplit::Columns ? std::max(variant.parts, 2) : machine.threads;
+  const auto splits = variants_of(one, problem.flops(), whole, threads);
+  if (variant != whole && std::find(splits.begin(), splits.end(), variant) == splits.end())
+    return Support::no("its work cannot be shared in that way");
+  const Tactic own = make_tactic(query, variant, tactic.name);
+  return own.support.ok ? is_offered({&own, 1}, tactic) : own.support;
+}
+
+std::unique_ptr<LayerKernel> make_matmul(const LayerQuery& query, const Tactic& tactic,
+                                         const Machine& machine, const PackContext& pack) {
+  return std::make_unique<MatMulKernel>(query, tactic, variant_of(tactic), machine, pack);
 }
 
 }  // namespace
 
 TacticFamily onednn_matmul_tactics() {
-  return {kRunner, list_matmuls, make_matmul};
+  return {kRunner, list_matmuls, make_matmul, accepts_matmul};
 }
 
 }  // namespace lathe::cpu

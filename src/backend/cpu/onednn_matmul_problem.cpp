@@ -193,7 +193,7 @@ std::optional<MatMulPlan> plan_matmul(const MatMulProblem& problem, const MatMul
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     if (fused) attributes.set_post_ops(chain->post_ops(result));
     try {
-      auto desc = make_desc<dnnl::matmul>(a, b, result.desc, attributes);
+      auto desc = with_onednn_memory([&] { return make_desc<dnnl::matmul>(a, b, result.desc, attributes); });
       if (!is_onednn_reference(desc.impl_info_str())) return MatMulPlan{std::move(desc), fused};
     } catch (const dnnl::error&) {
       // oneDNN's way to say that no implementation takes this

@@ -27,6 +27,7 @@ struct MatMulVariant {
   MatMulSplit split = MatMulSplit::Whole;
   int parts = 1;           // Columns only
   bool constant_b = true;  // packed
+  bool operator==(const MatMulVariant&) const = default;
 };
 
 struct MatMulProblem {

@@ -9,6 +9,7 @@
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/onednn_conv_problem.h"
 #include "backend/cpu/pointwise_eval.h"
+#include "backend/offered.h"
 #include "backend/symbol_extents.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -67,9 +68,11 @@ std::optional<dnnl::pooling_forward::primitive_desc> plan_pool(const Pool& pool,
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   try {
-    auto desc = make_desc<dnnl::pooling_forward>(algorithm_of(pool), onednn_desc(variant.source, source),
-                                                 result_part(problem, variant, part).desc, strides, kernel,
-                                                 pads_begin, pads_end, attributes);
+    auto desc = with_onednn_memory([&] {
+      return make_desc<dnnl::pooling_forward>(algorithm_of(pool), onednn_desc(variant.source, source),
+                                              result_part(problem, variant, part).desc, strides, kernel,
+                                              pads_begin, pads_end, attributes);
+    });
     if (!is_onednn_reference(desc.impl_info_str())) return desc;
   } catch (const dnnl::error&) {
     // oneDNN's way to say that no implementation takes this
@@ -119,7 +122,7 @@ class PoolKernel final : public LayerKernel {
     for (const std::vector<ConvPart>& parts : conv_parts(problem, variant_, context.threads)) {
       const auto plan = plan_pool(pool_, problem, variant_, parts[0]);
       check(plan.has_value(), "oneDNN has no implementation at these shapes");
-      const dnnl::pooling_forward primitive(*plan);
+      const auto primitive = with_onednn_memory([&] { return dnnl::pooling_forward(*plan); });
       prepared->tasks.emplace_back();
       for (const ConvPart& part : parts) {
         const ResultPart result = result_part(problem, variant_, part);
@@ -219,17 +222,46 @@ std::vector<Tactic> list_pools(const LayerQuery& query, const Machine& machine) 
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make_pool(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                       const PackContext&) {
+ConvVariant variant_of(const Tactic& tactic) {
   ConvVariant variant{.source = tactic.inputs[0], .result = tactic.outputs[0]};
   read_split(tactic.name, variant);
-  return std::make_unique<PoolKernel>(query, tactic, variant, machine);
+  return variant;
+}
+
+// Whether oneDNN has an implementation is seen when the layer is prepared.
+Support accepts_pool(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
+  const Node& node = query.layer();
+  if (!std::holds_alternative<Pool>(node.op)) return Support::no("it is no pooling");
+  if (const std::string reason = reason_to_refuse(query); !reason.empty()) return Support::no(reason);
+  const ConvVariant variant = variant_of(tactic);
+  const TensorType& type = variant.source;
+  const Format blocked = machine.isa == Isa::Avx2 ? kBlocked8 : kBlocked16;
+  if (variant.result != type || !onednn_computes(type.dtype, type.dtype, machine) ||
+      (type.format != blocked && type.format != kChannelsLast && type.format != kLinear))
+    return Support::no("types that it does not have here");
+  const Extents input = upper_extents(query.graph.value(node.inputs[0]).shape, query.opt_values());
+  ConvVariant whole = variant;
+  whole.split = ConvSplit::Whole;
+  whole.parts = 1;
+  const int threads = variant.split == ConvSplit::Channels ? std::max(variant.parts, 2) : machine.threads;
+  const auto splits = variants_of(problem_at(std::get<Pool>(node.op), input), whole, threads);
+  if (variant != whole && std::find(splits.begin(), splits.end(), variant) == splits.end())
+    return Support::no("its work cannot be shared in that way");
+  Tactic own{.runner = tactic.runner, .name = tactic.name, .inputs = {type}, .outputs = {type}};
+  own.outputs.resize(node.outputs.size());
+  own.support = Epilogue::list(query, type, own.inputs);
+  return own.support.ok ? is_offered({&own, 1}, tactic) : own.support;
+}
+
+std::unique_ptr<LayerKernel> make_pool(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                       const PackContext&) {
+  return std::make_unique<PoolKernel>(query, tactic, variant_of(tactic), machine);
 }
 
 }  // namespace
 
 TacticFamily onednn_pool_tactics() {
-  return {kRunner, list_pools, make_pool};
+  return {kRunner, list_pools, make_pool, accepts_pool};
 }
 
 }  // namespace lathe::cpu

@@ -145,9 +145,10 @@ void PostOpChain::pack_constants(const LayerQuery& query, const PackContext& pac
   for (size_t i = 0; i < steps_.size(); ++i) {
     Step& step = steps_[i];
     if (!step.binary || !step.constant) continue;
-    step.packed = pack.packed("post_op" + std::to_string(i), [&] {
-      const std::vector<double> values =
-          query.graph.value(query.layer().inputs[step.input]).constant.to_doubles();
+    const Tensor& constant = query.graph.value(query.layer().inputs[step.input]).constant;
+    const int64_t floats = dtype_bytes(DType::Float32, constant.size());
+    step.packed = pack.packed("post_op" + std::to_string(i), floats, [&] {
+      const std::vector<double> values = constant.to_doubles();
       std::vector<std::byte> bytes(values.size() * sizeof(float));
       for (size_t k = 0; k < values.size(); ++k) {
         const auto value = static_cast<float>(values[k]);

@@ -8,22 +8,53 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <optional>
 
 #include "backend/cpu/execution.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/split_execution.h"
 #include "backend/cpu/weight_memory.h"
+#include "backend/offered.h"
 #include "base/error.h"
 
 namespace lathe::cpu {
 
+namespace {
+
+const std::vector<TacticFamily>& families() {
+  static const std::vector<TacticFamily> all = tactic_families();
+  return all;
+}
+
+[[noreturn]] void throw_unknown_family(const Node& layer, const Tactic& tactic) {
+  throw_input_error(
+      fmt::format("layer '{}': this build has no tactic family '{}'", layer.name, tactic.runner));
+}
+
+// Some tactics are listed only where there is a second thread to share with; they run on one, too.
+void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRanges& ranges,
+                  const Tactic& tactic, Machine machine) {
+  machine.threads = std::max(machine.threads, 2);
+  std::optional<Support> answer;
+  for (const TacticFamily& family : families())
+    for (const Graph& graph : graphs) {
+      if (family.runner != tactic.runner) continue;
+      const LayerQuery query{graph, layer, ranges};
+      answer = family.accepts ? family.accepts(query, tactic, machine)
+                              : is_offered(family.list(query, machine), tactic);
+      if (answer->ok) return;
+    }
+  if (!answer) throw_unknown_family(graphs[0].node(layer), tactic);
+  require_offered(*answer, graphs[0].node(layer), tactic);
+}
+
+}  // namespace
+
 std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic,
                                          const Machine& machine, const PackContext& pack) {
-  static const std::vector<TacticFamily> families = tactic_families();
-  for (const TacticFamily& family : families)
+  for (const TacticFamily& family : families())
     if (family.runner == tactic.runner) return family.make(query, tactic, machine, pack);
-  throw_input_error(
-      fmt::format("layer '{}': this build has no tactic family '{}'", query.layer().name, tactic.runner));
+  throw_unknown_family(query.layer(), tactic);
 }
 
 void for_each_parallel(ThreadPool& pool, size_t count, const std::function<void(size_t)>& body) {
@@ -50,10 +81,12 @@ void CpuProgram::make_kernels() {
   WeightMemory blobs(stored);
   layers_.resize(order.size());
   const SymbolRanges ranges = part_ranges(spec_.ranges, spec_.split);
+  const std::vector<Graph> asked = graphs_to_ask(graph(), spec_.choices);
   for_each_parallel(*pool_, order.size(), [&](size_t i) {
     const Node& node = graph().node(order[i]);
     const Tactic& tactic = spec_.choices[i].tactic;
     layers_[i].node = order[i];
+    check_choice(asked, order[i], ranges, tactic, machine_);
     if (tactic.is_view) return;
     try {
       // The position makes the key unique and orders the blocks as they are used.
@@ -62,10 +95,25 @@ void CpuProgram::make_kernels() {
     } catch (Error& error) {
       error.add_context(fmt::format("making layer '{}' with {}", node.name, tactic.name));
       throw;
+    } catch (const std::bad_alloc&) {
+      throw_system_error(
+          fmt::format("out of memory: layer '{}' with {} packs {} bytes of constants, which takes up to five "
+                      "times as much",
+                      node.name, tactic.name, constant_bytes(node)));
     }
   });
   weight_bytes_ = stored.bytes();
   weights_ = blobs.take();
+}
+
+int64_t CpuProgram::constant_bytes(const Node& node) const {
+  int64_t bytes = 0;
+  for (const ValueId id : node.inputs)
+    if (id != kNoValue && graph().value(id).is_constant()) {
+      const Tensor& tensor = graph().value(id).constant;
+      bytes += dtype_bytes(tensor.dtype(), tensor.size());
+    }
+  return bytes;
 }
 
 void CpuProgram::count_weights() {

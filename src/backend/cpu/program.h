@@ -37,6 +37,7 @@ class CpuProgram final : public Program, public std::enable_shared_from_this<Cpu
  private:
   void make_kernels();
   void count_weights();
+  int64_t constant_bytes(const Node& node) const;
 
   ProgramSpec spec_;
   Machine machine_;

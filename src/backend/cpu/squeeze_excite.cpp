@@ -187,7 +187,7 @@ class SqueezeExciteKernel final : public LayerKernel {
       return query.graph.value(inputs[input]).shape[dim].value();
     };
     layout_ = layout_of(extent(1, 1), extent(1, 0), squeeze_excite_table(isa_).lanes);
-    weights_ = pack.packed("weights", [&] {
+    weights_ = pack.packed("weights", dtype_bytes(DType::Float32, layout_.floats()), [&] {
       const auto constant = [&](size_t i) {
         return i < inputs.size() && inputs[i] != kNoValue ? query.graph.value(inputs[i]).constant.to_doubles()
                                                           : std::vector<double>();

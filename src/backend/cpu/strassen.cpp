@@ -289,7 +289,8 @@ class StrassenKernel final : public LayerKernel {
     k_ = w.shape[!product ? 1 : w.shape.size() - (transposed ? 1 : 2)].value();
     for (size_t d = 0; product && d + 2 < w.shape.size(); ++d) matrices_ *= w.shape[d].value();
     // Constants above a size are gone when an engine is loaded: what the tail adds is in the packed bias.
-    packed_ = pack.packed("weights", [&] {
+    const int64_t packed_floats = matrices_ * (k_ * n_ + n_);
+    packed_ = pack.packed("weights", dtype_bytes(DType::Float32, packed_floats), [&] {
       const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
       const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
       const std::vector<float> sums = bias_of(query, bias, plan_.value_or(TailPlan{}), n_, n_, matrices_);

@@ -337,13 +337,14 @@ class TileMatMulKernel final : public LayerKernel {
     const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
     const int64_t padded = round_up(n_, tile_matmul_table(type).panel / 2);
     for (size_t d = 0; !conv_ && d + 2 < w.shape.size(); ++d) matrices_ *= w.shape[d].value();
+    bias_offset_ = packed_bytes(type, in_parts(tactic_), matrices_ * k_ * padded);
     // Constants above a size are gone when an engine is loaded: what the tail adds is in the packed bias.
-    packed_ = pack.packed("weights", [&] {
+    const int64_t size = bias_offset_ + dtype_bytes(DType::Float32, matrices_ * padded);
+    packed_ = pack.packed("weights", size, [&] {
       const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
       return pack_weights(w.constant, type, in_parts(tactic_), transposed, matrices_, k_, n_,
                           bias_of(query, bias, plan_.value_or(TailPlan{}), n_, padded, matrices_));
     });
-    bias_offset_ = packed_bytes(type, in_parts(tactic_), matrices_ * k_ * padded);
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {

@@ -232,7 +232,7 @@ class TileWindowKernel final : public LayerKernel {
     const int64_t taps = op_.kernel[0] * op_.kernel[1], depth = taps * channels_;
     const int64_t padded = round_up(n_, tile_matmul_table(type_).panel / 2);
     bias_offset_ = dtype_bytes(type_, depth * padded);
-    packed_ = pack.packed("weights", [&] {
+    packed_ = pack.packed("weights", bias_offset_ + dtype_bytes(DType::Float32, padded), [&] {
       const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
       const Tensor given = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
       const std::vector<float> bias = bias_of(query, given, plan_, n_, padded);

@@ -227,7 +227,7 @@ class WinogradKernel final : public LayerKernel {
     const Value& w = query.graph.value(node.inputs[1]);
     out_channels_ = w.shape[0].value();
     in_channels_ = w.shape[1].value();
-    packed_ = pack.packed("weights", [&] {
+    packed_ = pack.packed("weights", bytes(), [&] {
       const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
       const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
       return pack_weights(w.constant, bias_of(query, bias, plan_, out_channels_, out_channels_));
@@ -253,14 +253,16 @@ class WinogradKernel final : public LayerKernel {
   }
 
  private:
+  int64_t bytes() const {
+    return dtype_bytes(DType::Float32, kWinogradPoints * in_channels_ * out_channels_ + out_channels_);
+  }
   // U as [point][panel][C][columns of the panel], then the bias. Channels are multiples of 16, so panels have 32 columns, the
   // last perhaps 16.
   std::vector<std::byte> pack_weights(const Tensor& constant, const std::vector<float>& bias) const {
     const std::vector<double> w = constant.to_doubles();
     const int64_t panel = tile_matmul_table_f32_avx512().panel;
-    std::vector<std::byte> bytes(
-        static_cast<size_t>(kWinogradPoints * in_channels_ * out_channels_ + out_channels_) * sizeof(float));
-    auto* out = reinterpret_cast<float*>(bytes.data());
+    std::vector<std::byte> packed(static_cast<size_t>(bytes()));
+    auto* out = reinterpret_cast<float*>(packed.data());
     for (int64_t k = 0; k < out_channels_; ++k) {
       const int64_t first = k / panel * panel, columns = std::min(panel, out_channels_ - first);
       for (int64_t c = 0; c < in_channels_; ++c) {
@@ -273,7 +275,7 @@ class WinogradKernel final : public LayerKernel {
       }
     }
     std::copy(bias.begin(), bias.end(), out + kWinogradPoints * in_channels_ * out_channels_);
-    return bytes;
+    return packed;
   }
 
   Conv op_;

@@ -337,9 +337,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
     source.scratch_bytes = GemmWriter::scratch_bytes(query, parts);
   }
   const Tensor weights = query.graph.value(query.layer().inputs[1]).constant;
-  source.blocks["w"] = [op = query.layer().op, weights, type = p.type] {
-    return pack_gemm_weights(op, weights, type, kStep);
-  };
+  source.blocks["w"] = gemm_weights_block(query.layer().op, weights, p.type, kStep);
   return source;
 }
 

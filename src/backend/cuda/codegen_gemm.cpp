@@ -258,9 +258,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
   }
   if (p.b_layout == ImplicitGemm::BLayout::Packed) {
     const Tensor weights = query.graph.value(query.layer().inputs[1]).constant;
-    source.blocks["w"] = [op = query.layer().op, weights, type = p.type] {
-      return pack_gemm_weights(op, weights, type);
-    };
+    source.blocks["w"] = gemm_weights_block(query.layer().op, weights, p.type);
   }
   return source;
 }

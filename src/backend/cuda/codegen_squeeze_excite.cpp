@@ -243,9 +243,12 @@ if (i < end) store(RESULT + image * PIXELS * C + i * V, v[u]);
 cluster_wait();)";
 
 // [middle][channels] twice, channels padded to eight.
+int64_t pitch_of(const Sizes& s) {
+  return (s.channels + 7) / 8 * 8;
+}
 std::vector<std::byte> pack_matrices(const Tensor& first, const Tensor& second, const Sizes& s, DType type) {
   const std::vector<double> w1 = first.to_doubles(), w2 = second.to_doubles();
-  const int64_t pitch = (s.channels + 7) / 8 * 8;
+  const int64_t pitch = pitch_of(s);
   std::vector<double> packed(static_cast<size_t>(2 * s.middle * pitch), 0.0);
   for (int64_t u = 0; u < s.middle; ++u)
     for (int64_t c = 0; c < s.channels; ++c) {
@@ -338,6 +341,13 @@ Tensor constant_input(const LayerQuery& query, size_t i) {
                                                                  : Tensor();
 }
 
+PackedBlock bias_block(const LayerQuery& query, const Sizes& s) {
+  return {dtype_bytes(DType::Float32, s.middle + s.channels),
+          [first = constant_input(query, 2), second = constant_input(query, 4), s] {
+            return pack_biases(first, second, s);
+          }};
+}
+
 LayerSource generate_steps(const LayerQuery& query, const Tactic& tactic, const Sizes& s, int threads) {
   const auto& op = std::get<SqueezeExcite>(query.layer().op);
   const DType type = tactic.inputs[0].dtype;
@@ -391,12 +401,11 @@ LayerSource generate_steps(const LayerQuery& query, const Tactic& tactic, const 
     b.line(kScale);
     source.kernels.push_back(b.finish());
   }
-  source.blocks["v"] = [first = constant_input(query, 1), second = constant_input(query, 3), s, type] {
-    return pack_matrices(first, second, s, type);
-  };
-  source.blocks["b"] = [first = constant_input(query, 2), second = constant_input(query, 4), s] {
-    return pack_biases(first, second, s);
-  };
+  source.blocks["v"] = {dtype_bytes(type, 2 * s.middle * pitch_of(s)),
+                        [first = constant_input(query, 1), second = constant_input(query, 3), s, type] {
+                          return pack_matrices(first, second, s, type);
+                        }};
+  source.blocks["b"] = bias_block(query, s);
   return source;
 }
 
@@ -439,12 +448,11 @@ for (int r = 1; r < 8; ++r) sum[j] += part[r][j];
   b.line(sum_pixels(4));
   b.line(kGated);
   LayerSource source{.kernels = {b.finish()}};
-  source.blocks["w"] = [first = constant_input(query, 1), second = constant_input(query, 3), s, type] {
-    return pack_weights(first, second, s, type);
-  };
-  source.blocks["b"] = [first = constant_input(query, 2), second = constant_input(query, 4), s] {
-    return pack_biases(first, second, s);
-  };
+  source.blocks["w"] = {dtype_bytes(type, 2 * kBlocks * s.part() * s.middle),
+                        [first = constant_input(query, 1), second = constant_input(query, 3), s, type] {
+                          return pack_weights(first, second, s, type);
+                        }};
+  source.blocks["b"] = bias_block(query, s);
   return source;
 }
 

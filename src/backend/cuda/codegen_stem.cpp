@@ -297,7 +297,8 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
   b.line(kProducts);
   LayerSource source{.kernels = {b.finish()}};
   const Tensor constant = query.graph.value(query.layer().inputs[1]).constant;
-  source.blocks["w"] = [constant, s, bn, type] { return pack_stem(constant, s, bn, type); };
+  const int64_t bytes = ceil_div(Dim(constant.extents()[0]), Dim(bn)).value() * weight_bytes(s, bn);
+  source.blocks["w"] = {bytes, [constant, s, bn, type] { return pack_stem(constant, s, bn, type); }};
   return source;
 }
 

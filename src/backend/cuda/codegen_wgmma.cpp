@@ -360,12 +360,14 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
     source.scratch_bytes = GemmWriter::scratch_bytes(query, variant.splits);
   }
   const Tensor weights = query.graph.value(query.layer().inputs[1]).constant;
-  source.blocks["w"] = [op = query.layer().op, weights, type = p.type, patches = variant.patches] {
-    // A window as it lies in memory is a row of patches.
-    if (!patches) return pack_gemm_weights(op, weights, type);
-    const int64_t n = weights.extents()[0];
-    return pack_gemm_weights(MatMul{.transpose_b = true}, weights.reshaped({n, weights.size() / n}), type);
-  };
+  if (!variant.patches) {
+    source.blocks["w"] = gemm_weights_block(query.layer().op, weights, p.type);
+    return source;
+  }
+  // A window as it lies in memory is a row of patches.
+  const int64_t n = weights.extents()[0];
+  source.blocks["w"] = gemm_weights_block(
+      MatMul{.transpose_b = true}, weights.reshaped({n, weights.size() / std::max<int64_t>(1, n)}), p.type);
   return source;
 }
 

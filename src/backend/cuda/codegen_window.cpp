@@ -255,7 +255,8 @@ LayerSource generate_depthwise(const LayerQuery& query, const Tactic& tactic) {
          ", sum[t]);");
   LayerSource source{{b.finish()}};
   const Tensor constant = query.graph.value(node.inputs[1]).constant;
-  source.blocks["w"] = [constant, type] { return pack_depthwise(constant, type); };
+  source.blocks["w"] = {dtype_bytes(type, constant.size()),
+                        [constant, type] { return pack_depthwise(constant, type); }};
   return source;
 }
 

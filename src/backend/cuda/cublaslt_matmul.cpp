@@ -12,6 +12,7 @@
 #include "backend/cuda/fused_tail.h"
 #include "backend/cuda/gemm.h"
 #include "backend/cuda/libraries.h"
+#include "backend/offered.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -141,14 +142,17 @@ class GemmKernel final : public LayerKernel {
     const size_t axis = is_conv_ ? 1 : out.empty() ? 0 : out.size() - 1;
     tail_ = usable_tail(query, axis);
     packs_b_ = is_conv_ || query.graph.value(node.inputs[1]).is_constant();
-    if (packs_b_) b_ = DeviceMemory(device, pack.packed("b", [&] { return packed_b(query); }));
+    if (packs_b_)
+      b_ = DeviceMemory(
+          device, pack.packed("b", dtype_bytes(source_, query.graph.value(node.inputs[1]).constant.size()),
+                              [&] { return packed_b(query); }));
     std::optional<size_t> bias;
     if (tail_) bias = tail_->bias;
     if (is_conv_ && node.op_input_count() > 2 && node.inputs[2] != kNoValue) bias = 2;
     if (bias) {
       const Value& value = query.graph.value(node.inputs[*bias]);
       const int64_t channels = axis < out.size() && out[axis].is_constant() ? out[axis].value() : 1;
-      bias_ = DeviceMemory(device, pack.packed("bias", [&] {
+      bias_ = DeviceMemory(device, pack.packed("bias", dtype_bytes(result_.dtype, channels), [&] {
         return channel_vector(value.constant, channels, result_.dtype);
       }));
       has_bias_ = true;
@@ -244,7 +248,7 @@ std::string reason_to_refuse(const LayerQuery& query, const Device& device) {
   return {};
 }
 
-std::vector<Tactic> list_gemms(const LayerQuery& query, const Device& device) {
+std::vector<Tactic> list_gemms(const LayerQuery& query, const Device& device, bool allow_tf32) {
   const Node& node = query.layer();
   const bool is_conv = std::holds_alternative<Conv>(node.op);
   if (!is_conv && !std::holds_alternative<MatMul>(node.op)) return {};
@@ -253,7 +257,7 @@ std::vector<Tactic> list_gemms(const LayerQuery& query, const Device& device) {
   const std::vector<DType> types = reason.empty() ? library_types(query) : std::vector<DType>{DType::Float32};
   for (const DType type : types)
     for (int rank = 0; rank < (type == types.front() ? kRanks : kFallbackRanks); ++rank) {
-      const bool tf32 = type == DType::Float32 && device.tf32;
+      const bool tf32 = type == DType::Float32 && allow_tf32;
       Tactic tactic{.runner = std::string(kRunner),
                     .name = fmt::format("cublaslt{}_{}", tf32 ? "_tf32" : "", rank)};
       tactic.id = hash_text(tactic.name);
@@ -284,6 +288,16 @@ std::vector<Tactic> list_gemms(const LayerQuery& query, const Device& device) {
   return tactics;
 }
 
+std::vector<Tactic> list_gemms(const LayerQuery& query, const Device& device) {
+  return list_gemms(query, device, device.tf32);
+}
+
+// An engine says itself whether its products may round.
+Support accepts_gemm(const LayerQuery& query, const Tactic& tactic, const Device& device) {
+  const Support answer = is_offered(list_gemms(query, device, true), tactic);
+  return answer.ok ? answer : is_offered(list_gemms(query, device, false), tactic);
+}
+
 std::unique_ptr<LayerKernel> make_gemm(const LayerQuery& query, const Tactic& tactic, const Device& device,
                                        const PackContext& pack) {
   const int rank = std::stoi(tactic.name.substr(tactic.name.rfind('_') + 1));
@@ -300,7 +314,7 @@ std::vector<KernelSource> gemm_sources(const LayerQuery& query, const Tactic& ta
 }  // namespace
 
 TacticFamily cublaslt_tactics() {
-  return {kRunner, list_gemms, make_gemm, gemm_sources};
+  return {kRunner, list_gemms, make_gemm, gemm_sources, accepts_gemm};
 }
 
 }  // namespace lathe::cuda

@@ -16,6 +16,7 @@
 #include "backend/cuda/epilogue.h"
 #include "backend/cuda/fused_tail.h"
 #include "backend/cuda/libraries.h"
+#include "backend/offered.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "ops/window.h"
@@ -23,7 +24,8 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "CudnnConvolution";
+constexpr std::string_view kRunner = "CudnnConvolution", kFused = "cudnn_conv_fused_",
+                           kPlain = "cudnn_conv_plain_";
 // Of a layer's first type; of its own type, when that is the second, there are few: it is there to fall back on. The tuner
 // times about two dozen tactics of a layer, and cuBLASLt's and ours have to be among them.
 constexpr size_t kMostConfigs = 10, kMostCompiled = 1, kFallbackConfigs = 2;
@@ -203,12 +205,13 @@ class CudnnConvKernel final : public LayerKernel {
         weight_extents_(query.graph.value(query.layer().inputs[1]).constant.extents()) {
     const Node& node = query.layer();
     weights_ = DeviceMemory(
-        device, pack.packed("w", [&] { return packed_weights(query.graph.value(node.inputs[1]).constant); }));
+        device, pack.packed("w", dtype_bytes(source_, element_count(weight_extents_)),
+                            [&] { return packed_weights(query.graph.value(node.inputs[1]).constant); }));
     const int64_t channels = weight_extents_[0];
     const bool wide_bias =
         form_.tail && form_.tail->activation && form_.tail->activation->code == PointwiseCode::Clip;
     const DType bias_type = wide_bias ? DType::Float32 : result_.dtype;
-    bias_ = DeviceMemory(device, pack.packed("bias", [&] {
+    bias_ = DeviceMemory(device, pack.packed("bias", dtype_bytes(bias_type, channels), [&] {
       if (!form_.bias) return std::vector<std::byte>(static_cast<size_t>(dtype_bytes(bias_type, channels)));
       return channel_vector(query.graph.value(node.inputs[*form_.bias]).constant, channels, bias_type);
     }));
@@ -310,8 +313,7 @@ std::string reason_to_refuse(const LayerQuery& query, const Device& device) {
 
 Tactic skeleton(const LayerQuery& query, DType type, const ConvForm& form, const std::string& config) {
   const Node& node = query.layer();
-  Tactic tactic{.runner = std::string(kRunner),
-                .name = fmt::format("cudnn_conv_{}_{}", form.tail ? "fused" : "plain", config)};
+  Tactic tactic{.runner = std::string(kRunner), .name = std::string(form.tail ? kFused : kPlain) + config};
   tactic.id = hash_text(tactic.name);
   tactic.inputs = {{type, kChannelsLast}, {}};
   if (node.op_input_count() > 2) tactic.inputs.emplace_back();
@@ -377,23 +379,41 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Device& device) {
   return tactics;
 }
 
+// Whether cuDNN has the configuration is seen when the layer is prepared.
+Support accepts_conv(const LayerQuery& query, const Tactic& tactic, const Device& device) {
+  if (!std::holds_alternative<Conv>(query.layer().op)) return Support::no("it is no convolution");
+  if (std::string reason = reason_to_refuse(query, device); !reason.empty())
+    return Support::no(std::move(reason));
+  const bool fused = tactic.name.starts_with(kFused);
+  if (!fused && !tactic.name.starts_with(kPlain))
+    return Support::no("a name that cuDNN's tactics do not have");
+  const ConvForm form = fused ? fused_form(query) : plain_form(query);
+  if (fused && !form.tail) return Support::no("its epilogue is none that cuDNN fuses");
+  const auto types = library_types(query);
+  const DType type = tactic.inputs.empty() ? DType::Undefined : tactic.inputs[0].dtype;
+  if (std::find(types.begin(), types.end(), type) == types.end())
+    return Support::no("a type without kernels");
+  const Tactic own = skeleton(query, type, form, tactic.name.substr(fused ? kFused.size() : kPlain.size()));
+  return own.support.ok ? is_offered({&own, 1}, tactic) : own.support;
+}
+
 std::unique_ptr<LayerKernel> make_conv(const LayerQuery& query, const Tactic& tactic, const Device& device,
                                        const PackContext& pack) {
-  const bool fused = tactic.name.rfind("cudnn_conv_fused_", 0) == 0;
+  const bool fused = tactic.name.starts_with(kFused);
   const std::string config = tactic.name.substr(tactic.name.find("_e") + 1);
   return std::make_unique<CudnnConvKernel>(query, tactic, fused ? fused_form(query) : plain_form(query),
                                            config, device, pack);
 }
 
 std::vector<KernelSource> conv_sources(const LayerQuery& query, const Tactic& tactic) {
-  const bool fused = tactic.name.rfind("cudnn_conv_fused_", 0) == 0 && fused_form(query).tail;
+  const bool fused = tactic.name.starts_with(kFused) && fused_form(query).tail;
   return fused ? std::vector<KernelSource>{} : Epilogue::sources(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily cudnn_conv_tactics() {
-  return {kRunner, list_convs, make_conv, conv_sources};
+  return {kRunner, list_convs, make_conv, conv_sources, accepts_conv};
 }
 
 }  // namespace lathe::cuda

@@ -109,7 +109,12 @@ void run_emulated(const LayerProblem& p, const Tactic& tactic, const LayerSource
   for (const auto& x : b.inputs) inputs.emplace_back(x, kAlignment);
   for (const auto& x : b.outputs) outputs.emplace_back(x, kAlignment);
   std::map<std::string, OperandMemory> blocks;
-  for (const auto& [name, make] : layer.blocks) blocks.emplace(name, OperandMemory(make(), kAlignment));
+  for (const auto& [name, block] : layer.blocks) {
+    std::vector<std::byte> made = block.make();
+    check(static_cast<int64_t>(made.size()) == block.bytes,
+          "block '" + name + "' has another size than it says");
+    blocks.emplace(name, OperandMemory(made, kAlignment));
+  }
   const auto scratch_bytes = static_cast<size_t>(layer.scratch_bytes.evaluate(p.symbols));
   const OperandMemory scratch(std::vector<std::byte>(scratch_bytes, std::byte{0xff}), kAlignment);
   for (size_t k = 0; k < layer.kernels.size(); ++k) {

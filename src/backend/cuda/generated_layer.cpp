@@ -143,8 +143,8 @@ std::unique_ptr<LayerKernel> make_generated_layer(LayerSource source, const Devi
   compiled->source = std::move(source);
   for (const KernelSource& kernel : compiled->source.kernels)
     compiled->kernels.emplace_back(device, pack.blobs, kernel.entry, kernel.source);
-  for (const auto& [name, make] : compiled->source.blocks)
-    compiled->blocks.emplace(name, DeviceMemory(device, pack.packed(name, make)));
+  for (const auto& [name, block] : compiled->source.blocks)
+    compiled->blocks.emplace(name, DeviceMemory(device, pack.packed(name, block.bytes, block.make)));
   return std::make_unique<GeneratedLayer>(std::move(compiled));
 }
 

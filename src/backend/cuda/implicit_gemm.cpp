@@ -165,28 +165,42 @@ int result_vector(const LayerQuery& query, const Tactic& tactic, const ImplicitG
   return splits == 1 ? Tail(query, tactic).vector(v) : v;
 }
 
-std::vector<std::byte> pack_gemm_weights(const Op& op, const Tensor& weights, DType type,
-                                         int64_t channel_multiple) {
-  const std::vector<double> w = weights.to_doubles();
-  const Extents& e = weights.extents();
+namespace {
+
+struct PackedGemm {
   int64_t groups = 1, n = 0, channels = 0, taps = 1;
+  int64_t pitch = 0, padded = 0;  // of a tap's channels, and of all taps
+  int64_t elements() const { return groups * n * padded; }
+};
+
+PackedGemm packed_gemm(const Op& op, const Extents& e, int64_t channel_multiple) {
+  PackedGemm p;
   const auto* conv = std::get_if<Conv>(&op);
   const auto* transposed = std::get_if<ConvTranspose>(&op);
   if (conv || transposed) {
-    groups = conv ? conv->groups : transposed->groups;
-    n = conv ? e[0] / groups : e[1];
-    channels = conv ? e[1] : e[0] / groups;
-    for (size_t d = 2; d < e.size(); ++d) taps *= e[d];
+    p.groups = conv ? conv->groups : transposed->groups;
+    p.n = conv ? e[0] / p.groups : e[1];
+    p.channels = conv ? e[1] : e[0] / p.groups;
+    for (size_t d = 2; d < e.size(); ++d) p.taps *= e[d];
   } else {
     const bool columns = std::get<MatMul>(op).transpose_b;
-    for (size_t d = 0; d + 2 < e.size(); ++d) groups *= e[d];
-    n = columns ? e[e.size() - 2] : e.back();
-    channels = columns ? e.back() : e[e.size() - 2];
+    for (size_t d = 0; d + 2 < e.size(); ++d) p.groups *= e[d];
+    p.n = columns ? e[e.size() - 2] : e.back();
+    p.channels = columns ? e.back() : e[e.size() - 2];
   }
-  const int64_t pitch = (channels + channel_multiple - 1) / channel_multiple * channel_multiple,
-                k = taps * pitch, padded = (k + kPackedMultiple - 1) / kPackedMultiple * kPackedMultiple;
-  std::vector<double> out(static_cast<size_t>(groups * n * padded), 0.0);
-  const auto source = [&](int64_t g, int64_t o, int64_t tap, int64_t c) {
+  p.pitch = (p.channels + channel_multiple - 1) / channel_multiple * channel_multiple;
+  p.padded = (p.taps * p.pitch + kPackedMultiple - 1) / kPackedMultiple * kPackedMultiple;
+  return p;
+}
+
+std::vector<std::byte> pack_gemm_weights(const Op& op, const Tensor& weights, DType type,
+                                         const PackedGemm& p) {
+  const std::vector<double> w = weights.to_doubles();
+  const bool conv = std::holds_alternative<Conv>(op), transposed = std::holds_alternative<ConvTranspose>(op);
+  const auto [groups, n, channels, taps, pitch, padded] = p;
+  std::vector<double> out(static_cast<size_t>(p.elements()), 0.0);
+  const auto source = [&, n = n, channels = channels, taps = taps](int64_t g, int64_t o, int64_t tap,
+                                                                   int64_t c) {
     if (conv) return ((g * n + o) * channels + c) * taps + tap;
     if (transposed) return ((g * channels + c) * n + o) * taps + tap;
     return g * n * channels + (std::get<MatMul>(op).transpose_b ? o * channels + c : c * n + o);
@@ -197,8 +211,15 @@ std::vector<std::byte> pack_gemm_weights(const Op& op, const Tensor& weights, DT
         for (int64_t c = 0; c < channels; ++c)
           out[static_cast<size_t>((g * n + o) * padded + tap * pitch + c)] =
               w[static_cast<size_t>(source(g, o, tap, c))];
-  const Tensor t = Tensor::from_doubles(type, {groups * n * padded}, out);
+  const Tensor t = Tensor::from_doubles(type, {p.elements()}, out);
   return {t.bytes().begin(), t.bytes().end()};
+}
+
+}  // namespace
+
+PackedBlock gemm_weights_block(const Op& op, const Tensor& weights, DType type, int64_t channel_multiple) {
+  const PackedGemm p = packed_gemm(op, weights.extents(), channel_multiple);
+  return {dtype_bytes(type, p.elements()), [=] { return pack_gemm_weights(op, weights, type, p); }};
 }
 
 GemmWriter::GemmWriter(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic,

@@ -41,8 +41,7 @@ inline constexpr int64_t kPackedMultiple = 64;  // K of packed weights, in eleme
 Support describe_gemm(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& problem);
 // [group or matrix of a stack][n][K padded with zeros], in `type`; K runs over taps and, inside, channels, these padded to a
 // multiple.
-std::vector<std::byte> pack_gemm_weights(const Op& op, const Tensor& weights, DType type,
-                                         int64_t channel_multiple = 1);
+PackedBlock gemm_weights_block(const Op& op, const Tensor& weights, DType type, int64_t channel_multiple = 1);
 
 // Says in `tactic` how weights and bias of a layer in `type` are given: weights packed when they are constant, the bias as it
 // is; refuses a bias of another kind.

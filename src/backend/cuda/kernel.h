@@ -72,12 +72,17 @@ struct TacticFamily {
                                        const PackContext& pack);
   // The kernels that make() will compile, for compiling them ahead on other threads. Null: none.
   std::vector<KernelSource> (*sources)(const LayerQuery& query, const Tactic& tactic) = nullptr;
+  // Whether a tactic of a loaded engine fits the layer, where list() asks a library and takes too long. Null: it must be in list().
+  Support (*accepts)(const LayerQuery& query, const Tactic& tactic, const Device& device) = nullptr;
 };
 
 // tactics.cpp: all families, in the order of expectation.
 std::vector<TacticFamily> tactic_families();
 
-// The kernel of a layer; throws Internal when no family knows the tactic.
+// Throws Input when no family offers the tactic for the layer; a program's choices may come from a file.
+void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRanges& ranges,
+                  const Tactic& tactic, const Device& device);
+// The kernel of a layer.
 std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic, const Device& device,
                                          const PackContext& pack);
 

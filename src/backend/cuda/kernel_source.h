@@ -65,12 +65,17 @@ struct KernelSource {
   int cluster = 1;       // blocks along grid[2] that run together and read each other's shared memory
 };
 
+// A block that the kernels take as Packed: made from constants at build.
+struct PackedBlock {
+  int64_t bytes = 0;
+  std::function<std::vector<std::byte>()> make;
+};
+
 // What a layer is made of with one tactic: launches in order, and memory that they share.
 struct LayerSource {
   std::vector<KernelSource> kernels;
   Dim scratch_bytes = 0;
-  // Blocks that the kernels take as Packed, by name: made from constants at build.
-  std::map<std::string, std::function<std::vector<std::byte>()>> blocks = {};
+  std::map<std::string, PackedBlock> blocks = {};  // by name
 };
 
 // The text that goes before every kernel: hardware primitives (PTX), which the emulator replaces, and what is built on them.

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "backend/cuda/execution.h"
+#include "backend/offered.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 
@@ -48,12 +49,14 @@ CudaProgram::CudaProgram(ProgramSpec spec, std::shared_ptr<const Device> device)
 void CudaProgram::make_kernels() {
   const std::vector<NodeId>& order = graph().order();
   LockedBlobStore blobs(*spec_.blobs);
+  const std::vector<Graph> asked = graphs_to_ask(graph(), spec_.choices);
   layers_.resize(order.size());
   for_each_parallel(order.size(), [&](size_t i) {
     if (device_->is_present()) device_->make_current();
     const Node& node = graph().node(order[i]);
     const Tactic& tactic = spec_.choices[i].tactic;
     layers_[i].node = order[i];
+    check_choice(asked, order[i], spec_.ranges, tactic, *device_);
     if (tactic.is_view) return;
     try {
       // The position makes the key unique and orders the blocks as they are used.

@@ -5,7 +5,10 @@
 // last: it runs everything, on the host, slowly.
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "backend/cuda/generated_layer.h"
+#include "backend/offered.h"
 #include "base/error.h"
 
 namespace lathe::cuda {
@@ -65,13 +68,40 @@ std::vector<TacticFamily> tactic_families() {
   };
 }
 
+namespace {
+
+const std::vector<TacticFamily>& families() {
+  static const std::vector<TacticFamily> all = tactic_families();
+  return all;
+}
+
+[[noreturn]] void throw_unknown_family(const Node& layer, const Tactic& tactic) {
+  throw_input_error(
+      fmt::format("layer '{}': this build has no tactic family '{}'", layer.name, tactic.runner));
+}
+
+}  // namespace
+
+void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRanges& ranges,
+                  const Tactic& tactic, const Device& device) {
+  std::optional<Support> answer;
+  for (const TacticFamily& family : families())
+    for (const Graph& graph : graphs) {
+      if (family.runner != tactic.runner) continue;
+      const LayerQuery query{graph, layer, ranges};
+      answer = family.accepts ? family.accepts(query, tactic, device)
+                              : is_offered(family.list(query, device), tactic);
+      if (answer->ok) return;
+    }
+  if (!answer) throw_unknown_family(graphs[0].node(layer), tactic);
+  require_offered(*answer, graphs[0].node(layer), tactic);
+}
+
 std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic, const Device& device,
                                          const PackContext& pack) {
-  static const std::vector<TacticFamily> families = tactic_families();
-  for (const TacticFamily& family : families)
+  for (const TacticFamily& family : families())
     if (family.runner == tactic.runner) return family.make(query, tactic, device, pack);
-  check(false, fmt::format("layer '{}': no tactic family '{}'", query.layer().name, tactic.runner));
-  return nullptr;
+  throw_unknown_family(query.layer(), tactic);
 }
 
 }  // namespace lathe::cuda

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/offered.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ir/edit.h"
+
+namespace lathe {
+namespace {
+
+bool is_subset(const std::vector<int>& some, const std::vector<int>& all) {
+  return std::all_of(some.begin(), some.end(),
+                     [&](int i) { return std::find(all.begin(), all.end(), i) != all.end(); });
+}
+
+}  // namespace
+
+Support is_offered(std::span<const Tactic> listed, const Tactic& tactic) {
+  Support answer = Support::no("it is none of those for this layer");
+  for (const Tactic& t : listed) {
+    if (t.name != tactic.name || t.is_view != tactic.is_view || !t.same_types(tactic) ||
+        !is_subset(tactic.in_place_inputs, t.in_place_inputs))
+      continue;
+    if (t.support.ok) return {};
+    answer = t.support;
+  }
+  return answer;
+}
+
+void require_offered(const Support& support, const Node& layer, const Tactic& tactic) {
+  if (support.ok) return;
+  throw_input_error("layer '" + layer.name + "' cannot run with tactic '" + tactic.name + "' of " +
+                    tactic.runner + ": " + support.reason);
+}
+
+std::vector<Graph> graphs_to_ask(const Graph& graph, std::span<const Choice> choices) {
+  std::vector<Graph> graphs = {graph};
+  GraphEditor editor(graphs[0]);
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const NodeId id = graph.order()[i];
+    std::vector<DType> types = graph.node(id).allowed_types;
+    const auto allow = [&](const std::vector<TensorType>& operands) {
+      for (const TensorType& t : operands)
+        if (is_float(t.dtype) && std::find(types.begin(), types.end(), t.dtype) == types.end())
+          types.push_back(t.dtype);
+    };
+    allow(choices[i].tactic.inputs);
+    allow(choices[i].tactic.outputs);
+    if (types != graph.node(id).allowed_types) editor.set_allowed_types(id, std::move(types));
+  }
+  const auto is_half = [&](ValueId v) {
+    const Value& value = graph.value(v);
+    return !value.is_constant() && (value.dtype == DType::BFloat16 || value.dtype == DType::Float16);
+  };
+  std::vector<ValueId> halves;
+  for (size_t v = 0; v < graph.value_count(); ++v)
+    if (is_half(static_cast<ValueId>(v))) halves.push_back(static_cast<ValueId>(v));
+  if (halves.empty()) return graphs;
+  graphs.push_back(graphs[0]);
+  GraphEditor wide(graphs[1]);
+  for (const ValueId v : halves) wide.set_type(v, DType::Float32, graph.value(v).format);
+  return graphs;
+}
+
+}  // namespace lathe
