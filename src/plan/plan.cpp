@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "base/error.h"
@@ -46,13 +47,15 @@ class Plan::LazySection {
  public:
   explicit LazySection(std::shared_ptr<const PlanSection> section)
       : info({section->target, section->settings, section->timed}), section_(std::move(section)) {}
-  LazySection(SectionInfo info, std::shared_ptr<const ContainerReader> file, std::string name)
-      : info(std::move(info)), file_(std::move(file)), name_(std::move(name)) {}
+  LazySection(SectionInfo info, size_t profiles, std::shared_ptr<const ContainerReader> file,
+              std::string name)
+      : info(std::move(info)), profiles_(profiles), file_(std::move(file)), name_(std::move(name)) {}
 
   std::shared_ptr<const PlanSection> get() {
     const std::lock_guard lock(mutex_);
     if (!section_)
-      section_ = std::make_shared<PlanSection>(section_from_json(file_->section(name_), info, *file_));
+      section_ =
+          std::make_shared<PlanSection>(section_from_json(file_->section(name_), info, profiles_, *file_));
     return section_;
   }
 
@@ -61,6 +64,7 @@ class Plan::LazySection {
  private:
   std::mutex mutex_;
   std::shared_ptr<const PlanSection> section_;
+  size_t profiles_ = 0;  // that the file has
   std::shared_ptr<const ContainerReader> file_;
   std::string name_;
 };
@@ -89,7 +93,8 @@ std::shared_ptr<const Plan> Plan::open(std::shared_ptr<const ContainerReader> fi
   const auto sections = manifest_from_json(file->section(kManifest), file->source(), *plan);
   for (size_t i = 0; i < sections.size(); ++i) {
     if (!file->has_section(section_name(i))) file->fail("has no section '" + section_name(i) + "'");
-    plan->sections_.push_back(std::make_shared<LazySection>(sections[i], file, section_name(i)));
+    plan->sections_.push_back(
+        std::make_shared<LazySection>(sections[i], plan->profiles.size(), file, section_name(i)));
   }
   plan->file_bytes_ = file->file_bytes();
   plan->file_ = std::move(file);
@@ -111,7 +116,15 @@ std::shared_ptr<const PlanSection> Plan::section(size_t index) const {
 }
 
 // Manifest, graph and sections of a file are checked one by one when they are read; here, that they speak of the same tensors.
-void Plan::check_tensors(const Graph& graph, const std::string& who) const {
+// A section's graph may have the value of a symbol in its place, where a profile leaves no choice.
+void Plan::check_tensors(const Graph& graph, const SymbolRanges& ranges, const std::string& who) const {
+  std::map<std::string, Dim, std::less<>> fixed;
+  for (const auto& [symbol, range] : ranges)
+    if (range.min == range.max) fixed.emplace(symbol, Dim(range.min));
+  const auto same_shape = [&](const Shape& a, const Shape& b) {
+    return std::ranges::equal(
+        a, b, [&](const Dim& x, const Dim& y) { return x.substitute(fixed) == y.substitute(fixed); });
+  };
   const auto check_all = [&](const std::vector<ValueId>& values, const std::vector<TensorInfo>& infos,
                              const std::string& what) {
     if (values.size() != infos.size())
@@ -119,8 +132,8 @@ void Plan::check_tensors(const Graph& graph, const std::string& who) const {
                   ", the model has " + std::to_string(infos.size()));
     for (size_t i = 0; i < infos.size(); ++i) {
       const Value& value = graph.value(values[i]);
-      if (value.dtype != infos[i].dtype || value.shape.size() != infos[i].shape.size())
-        file_->fail("is damaged: " + who + " has another type or rank for '" + infos[i].name + "'");
+      if (value.dtype != infos[i].dtype || !same_shape(value.shape, infos[i].shape))
+        file_->fail("is damaged: " + who + " has another type or shape for '" + infos[i].name + "'");
     }
   };
   check_all(graph.inputs(), inputs, "inputs");
@@ -129,10 +142,12 @@ void Plan::check_tensors(const Graph& graph, const std::string& who) const {
 
 void Plan::check_fits(const PlanSection& section) const {
   const std::string who = "its section for " + section.target.description;
-  if (section.variants.size() != profiles.size())
-    file_->fail("is damaged: " + who + " has " + std::to_string(section.variants.size()) + " variants for " +
-                std::to_string(profiles.size()) + " optimization profiles");
-  for (const PlanVariant& variant : section.variants) check_tensors(*variant.graph, who);
+  for (size_t i = 0; i < section.variants.size(); ++i) {
+    const SymbolRanges ranges = symbol_ranges(inputs, profiles[i]);
+    if (section.variants[i].ranges != ranges)
+      file_->fail("is damaged: " + who + " has other ranges than optimization profile " + std::to_string(i));
+    check_tensors(*section.variants[i].graph, ranges, who);
+  }
 }
 
 std::string Plan::source() const {
@@ -144,10 +159,7 @@ std::shared_ptr<const Graph> Plan::portable_graph() const {
   if (!portable_->graph) {
     check(file_ != nullptr, "a plan without a portable graph");
     auto graph = graph_from_json(file_->section(kGraph), *file_);
-    check_tensors(*graph, "its graph");
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (graph->value(graph->inputs()[i]).shape != inputs[i].shape)
-        file_->fail("is damaged: its graph has another shape for input '" + inputs[i].name + "'");
+    check_tensors(*graph, {}, "its graph");
     portable_->graph = std::move(graph);
   }
   return portable_->graph;

@@ -107,7 +107,7 @@ class Plan {
  private:
   class LazySection;
   static std::shared_ptr<const Plan> open(std::shared_ptr<const ContainerReader> file);
-  void check_tensors(const Graph& graph, const std::string& who) const;
+  void check_tensors(const Graph& graph, const SymbolRanges& ranges, const std::string& who) const;
   void check_fits(const PlanSection& section) const;
   void write_to(FileWriter& file) const;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hashes catch damage before this code sees a byte; what it checks is that the parts fit together, so that a file made by
-// other hands cannot make us read or write outside of its memory.
+// Hashes catch damage before this code sees a byte; that the parts of a section fit together is check_variant.h's.
 #include "plan/plan_json.h"
 
 #include <algorithm>
@@ -9,13 +8,15 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "ir/text.h"
-#include "ir/verify.h"
+#include "ops/build.h"
+#include "plan/check_variant.h"
 
 namespace lathe {
 namespace {
 
-// Constants up to this size are kept even when they are packed: tactics may look at them (see backend/tactic.h).
-constexpr size_t kSmallConstantBytes = 64 << 10;
+void require(bool condition, const std::string& what) {
+  if (!condition) throw_input_error(what);
+}
 
 // --- small pieces
 
@@ -121,9 +122,7 @@ Graph graph_from(const Json& json, const ContainerReader& file) {
       throw_input_error("a constant's block has another size");
     return Tensor::wrap(dtype, std::move(extents), bytes, file.owner());
   };
-  Graph graph = parse_graph(json.at("text").get_ref<const std::string&>(), load);
-  verify_structure(graph);
-  return graph;
+  return parse_graph(json.at("text").get_ref<const std::string&>(), load);
 }
 
 // --- choices
@@ -209,112 +208,6 @@ MemoryPlan memory_from(const Json& json, const Graph& graph) {
   return memory;
 }
 
-// --- does it fit together?
-
-void require(bool condition, const std::string& what) {
-  if (!condition) throw_input_error(what);
-}
-
-void check_choices(const Graph& graph, const std::vector<Choice>& choices) {
-  require(choices.size() == graph.order().size(), "it has another number of choices than layers");
-  for (size_t i = 0; i < choices.size(); ++i) {
-    const Node& node = graph.node(graph.order()[i]);
-    const auto agree = [&](const std::vector<ValueId>& values, const std::vector<TensorType>& types) {
-      require(values.size() == types.size(),
-              "the tactic of layer '" + node.name + "' does not type every operand");
-      for (size_t k = 0; k < values.size(); ++k) {
-        if (values[k] == kNoValue || graph.value(values[k]).is_constant()) continue;
-        const Value& v = graph.value(values[k]);
-        require(types[k] == TensorType{v.dtype, v.format},
-                "the tactic of layer '" + node.name + "' has another type for '" + v.name + "'");
-      }
-    };
-    agree(node.inputs, choices[i].tactic.inputs);
-    agree(node.outputs, choices[i].tactic.outputs);
-    for (const int k : choices[i].tactic.in_place_inputs)
-      require(k >= 0 && static_cast<size_t>(k) < node.inputs.size(), "an in-place input that does not exist");
-  }
-}
-
-void check_split(const Graph& graph, const PlanVariant& variant) {
-  const auto range = variant.ranges.find(variant.split.symbol);
-  require(variant.split.on() && range != variant.ranges.end() && variant.split.part <= range->second.max,
-          "its batch is split in parts that it does not have");
-  for (const ValueId v : graph.outputs())
-    require(!graph.value(v).shape.empty() && graph.value(v).shape[0] == Dim::symbol(variant.split.symbol),
-            "an output is no batch, but the batch is split");
-}
-
-class PlacementChecker {
- public:
-  PlacementChecker(const Graph& graph, const MemoryPlan& memory, const SymbolRanges& ranges)
-      : graph_(graph), memory_(memory), ranges_(ranges) {}
-
-  void run() {
-    require(memory_.arena_bytes >= 0 && memory_.arena_bytes < (int64_t{1} << 46),
-            "its arena has an absurd size");
-    for (size_t v = 0; v < memory_.placements.size(); ++v) check_placement(static_cast<ValueId>(v));
-    int binding = 0;
-    for (const ValueId v : graph_.inputs())
-      require(binding_of(v) == binding++, "an input has a wrong binding");
-    for (const ValueId v : graph_.outputs())
-      require(binding_of(v) == binding++, "an output has a wrong binding");
-    for (const NodeId id : graph_.order())
-      for (const ValueId v : graph_.node(id).outputs)
-        if (v != kNoValue) require(kind(v) != Placement::Kind::None, "'" + name(v) + "' has no place");
-    for (const NodeId id : graph_.order())
-      for (const ValueId v : graph_.node(id).inputs)
-        if (v != kNoValue)
-          require(graph_.value(v).is_constant() || kind(v) != Placement::Kind::None,
-                  "'" + name(v) + "' has no place");
-  }
-
- private:
-  const Placement& at(ValueId v) const { return memory_.placements[static_cast<size_t>(v)]; }
-  Placement::Kind kind(ValueId v) const { return at(v).kind; }
-  const std::string& name(ValueId v) const { return graph_.value(v).name; }
-  int binding_of(ValueId v) const {
-    const Placement& p = kind(v) == Placement::Kind::View ? at(at(v).base) : at(v);
-    return p.kind == Placement::Kind::Binding ? p.binding : -1;
-  }
-  int64_t most_bytes(ValueId v) const {
-    const Value& value = graph_.value(v);
-    Extents most;
-    int64_t elements = 64;
-    for (const Dim& d : value.shape) {
-      most.push_back(std::max<int64_t>(0, d.bounds(ranges_).high));
-      require(!__builtin_mul_overflow(elements, std::max<int64_t>(1, most.back()), &elements),
-              "'" + value.name + "' has absurd extents");
-    }
-    return storage_bytes(value.dtype, most, value.format);
-  }
-
-  void check_placement(ValueId v) const {
-    const Placement& p = at(v);
-    if (p.kind == Placement::Kind::Constant)
-      require(graph_.value(v).is_constant() && graph_.value(v).constant.has_bytes(),
-              "'" + name(v) + "' has no data");
-    if (p.kind == Placement::Kind::Arena)
-      require(p.offset >= 0 && p.offset % 64 == 0 && p.offset <= memory_.arena_bytes - most_bytes(v),
-              "'" + name(v) + "' lies outside the arena");
-    if (p.kind == Placement::Kind::Binding)
-      require(
-          p.binding >= 0 && p.binding < static_cast<int>(graph_.inputs().size() + graph_.outputs().size()),
-          "'" + name(v) + "' has an unknown binding");
-    if (p.kind == Placement::Kind::View) {
-      require(kind(p.base) != Placement::Kind::View && kind(p.base) != Placement::Kind::None,
-              "'" + name(v) + "' is a view of nothing");
-      const Interval offset = p.view_offset.bounds(ranges_);
-      require(offset.low >= 0 && offset.high <= most_bytes(p.base),
-              "'" + name(v) + "' lies outside of its base");
-    }
-  }
-
-  const Graph& graph_;
-  const MemoryPlan& memory_;
-  const SymbolRanges& ranges_;
-};
-
 // Errors of parts become errors of the file, whatever their kind was: the file is the input.
 template <class F>
 auto with_source(const std::string& source, F&& body) {
@@ -325,6 +218,8 @@ auto with_source(const std::string& source, F&& body) {
     const std::string what = error.what();
     if (what.starts_with("engine file")) throw;
     throw_input_error("engine file '" + source + "' is damaged: " + what);
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {  // wrong JSON types, missing keys
     throw_input_error("engine file '" + source + "' is damaged: " + error.what());
   }
@@ -404,7 +299,9 @@ std::string graph_to_json(const Graph& graph, ContainerWriter& blocks) {
 
 std::shared_ptr<const Graph> graph_from_json(std::string_view text, const ContainerReader& file) {
   return with_source(file.source(), [&]() -> std::shared_ptr<const Graph> {
-    return std::make_shared<Graph>(graph_from(parse_json(text, "graph"), file));
+    auto graph = std::make_shared<Graph>(graph_from(parse_json(text, "graph"), file));
+    verify_graph(*graph);
+    return graph;
   });
 }
 
@@ -413,7 +310,7 @@ std::string section_to_json(const PlanSection& section, ContainerWriter& blocks)
   for (const PlanVariant& v : section.variants) {
     const auto keep = [&](ValueId id) {
       return v.memory.placements[static_cast<size_t>(id)].kind == Placement::Kind::Constant ||
-             v.graph->value(id).constant.bytes().size() <= kSmallConstantBytes;
+             static_cast<int64_t>(v.graph->value(id).constant.bytes().size()) <= kSmallConstantBytes;
     };
     Json choices = Json::array(), ranges = Json::object(), blobs = Json::object();
     for (const Choice& c : v.choices) choices.push_back(to_json(c));
@@ -430,29 +327,27 @@ std::string section_to_json(const PlanSection& section, ContainerWriter& blocks)
   return dump_json({{"variants", std::move(variants)}}, -1);
 }
 
-PlanSection section_from_json(std::string_view text, const SectionInfo& info, const ContainerReader& file) {
+PlanSection section_from_json(std::string_view text, const SectionInfo& info, size_t profiles,
+                              const ContainerReader& file) {
   return with_source(file.source(), [&] {
     PlanSection section{.target = info.target, .settings = info.settings, .timed = info.timed};
     const Json json = parse_json(text, "target section");
-    for (const Json& j : json.at("variants")) {
+    const Json& variants = json.at("variants");
+    require(variants.size() == profiles, "its section for " + info.target.description + " has " +
+                                             std::to_string(variants.size()) + " variants for " +
+                                             std::to_string(profiles) + " optimization profiles");
+    for (const Json& j : variants) {
       PlanVariant v;
       auto graph = std::make_shared<Graph>(graph_from(j.at("graph"), file));
       v.graph = graph;
       for (const Json& c : j.at("choices")) v.choices.push_back(choice_from(c));
-      check_choices(*graph, v.choices);
-      for (const auto& [symbol, r] : j.at("ranges").items()) {
+      for (const auto& [symbol, r] : j.at("ranges").items())
         v.ranges[symbol] = {.min = r.at(0), .opt = r.at(1), .max = r.at(2)};
-        require(0 <= v.ranges[symbol].min && v.ranges[symbol].min <= v.ranges[symbol].opt &&
-                    v.ranges[symbol].opt <= v.ranges[symbol].max,
-                "the range of '" + symbol + "' is out of order");
-      }
       v.measured_ms = j.value("measured_ms", 0.0);  // absent from files of version 0.1.0
-      if (const auto split = j.find("batch_split"); split != j.end()) {
+      if (const auto split = j.find("batch_split"); split != j.end())
         v.split = {split->at("symbol"), split->at("part")};
-        check_split(*graph, v);
-      }
       v.memory = memory_from(j.at("memory"), *graph);
-      PlacementChecker(*graph, v.memory, part_ranges(v.ranges, v.split)).run();
+      check_variant(v);
       v.blobs = std::make_shared<PackedBlocks>();
       for (const auto& [key, block] : j.at("packed").items())
         v.blobs->add(key, file.block(block.get<int64_t>()), file.owner());

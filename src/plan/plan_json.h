@@ -26,7 +26,8 @@ std::string graph_to_json(const Graph& graph, ContainerWriter& blocks);
 std::shared_ptr<const Graph> graph_from_json(std::string_view text, const ContainerReader& file);
 
 std::string section_to_json(const PlanSection& section, ContainerWriter& blocks);
-// Checks that choices and placements fit the graph. Throws Input.
-PlanSection section_from_json(std::string_view text, const SectionInfo& info, const ContainerReader& file);
+// One variant for each of so many profiles, and each fits together (check_variant.h). Throws Input.
+PlanSection section_from_json(std::string_view text, const SectionInfo& info, size_t profiles,
+                              const ContainerReader& file);
 
 }  // namespace lathe

@@ -129,9 +129,10 @@ TEST(Plan, PackedConstantsAreNotStoredTwice) {
   Graph graph;
   GraphEditor editor(graph);
   const ValueId x = editor.add_input("x", DType::Float32, {Dim::symbol("n"), 1, 2, 2});
-  const ValueId w = editor.add_constant("w", Tensor::allocate(DType::Float32, {1, 1, 256, 256}));
-  const NodeId conv = editor.add_node(
-      "conv", Conv{}, {x, w}, {{.name = "y", .dtype = DType::Float32, .shape = graph.value(x).shape}}, {});
+  const ValueId w = editor.add_constant("w", Tensor::allocate(DType::Float32, {20000, 1, 1, 1}));
+  const Shape result = {Dim::symbol("n"), 20000, 2, 2};
+  const NodeId conv =
+      editor.add_node("conv", Conv{}, {x, w}, {{.name = "y", .dtype = DType::Float32, .shape = result}}, {});
   editor.mark_output(graph.node(conv).outputs[0]);
   std::vector<Tensor> tensors;
   const std::string text = to_text(graph, {.inline_constants = true});
@@ -224,12 +225,30 @@ TEST(Plan, ContentThatDoesNotFitIsRefused) {
   has(section_with([](PlanVariant& v) { v.choices[1].tactic.in_place_inputs = {7}; }), "in-place input");
   has(section_with([](PlanVariant& v) { v.memory.arena_bytes = 16; }), "outside the arena");
   has(section_with([](PlanVariant& v) { v.memory.arena_bytes = int64_t{1} << 60; }), "absurd size");
-  has(section_with([&](PlanVariant& v) { place(v, "a") = {}; }), "'b' is a view of nothing");
+  has(section_with([&](PlanVariant& v) { place(v, "a") = {}; }), "'a' has no place in the arena");
   has(section_with([&](PlanVariant& v) { place(v, "x").binding = 1; }), "wrong binding");
-  has(section_with([&](PlanVariant& v) { place(v, "d").binding = 9; }), "unknown binding");
-  has(section_with([&](PlanVariant& v) { place(v, "c").view_offset = 4096; }), "outside of its base");
+  has(section_with([&](PlanVariant& v) { place(v, "d").binding = 9; }), "'d' has a wrong binding");
+  has(section_with([&](PlanVariant& v) { place(v, "c").view_offset = 4096; }),
+      "'c' lies elsewhere in 'a' than its layer says");
   has(section_with([](PlanVariant& v) { v.ranges["n"] = {5, 2, 8}; }), "out of order");
-  has(section_with([](PlanVariant& v) { v.ranges.clear(); }), "damaged");
+  has(section_with([](PlanVariant& v) { v.ranges.clear(); }), "'x' has the unknown symbol 'n'");
+  has(section_with([](PlanVariant& v) {
+        v.ranges["n"].max = 9;
+        v.memory.arena_bytes = 1024;
+      }),
+      "");
+  has(section_with([&](PlanVariant& v) { place(v, "a") = {.kind = Placement::Kind::Binding, .binding = 0}; }),
+      "'a' has no place in the arena");
+  has(section_with([&](PlanVariant& v) {
+        place(v, "a") = {.kind = Placement::Kind::View, .base = *v.graph->find_value("w")};
+      }),
+      "'a' has no place in the arena");
+  has(section_with([](PlanVariant& v) { v.choices[0].tactic.is_view = true; }),
+      "layer 'conv' cannot be a view");
+  has(section_with([](PlanVariant& v) { v.choices[2].tactic.is_view = false; }),
+      "'c' has no place in the arena");
+  has(section_with([](PlanVariant& v) { v.choices[0].tactic.inputs[1] = {DType::Float32, kLinear}; }), "'w'");
+  has(section_with([](PlanVariant& v) { v.split = {"n", 100}; }), "its batch is split in parts");
 
   const auto manifest_with = [&](const std::function<void(Plan&)>& change) {
     auto plan = make_plan();
@@ -239,7 +258,7 @@ TEST(Plan, ContentThatDoesNotFitIsRefused) {
   };
   has(manifest_with([](Plan& p) { p.profiles.clear(); }), "no optimization profile");
   has(manifest_with([](Plan& p) { p.profiles[0].shapes.clear(); }), "does not say what 'n' is");
-  has(manifest_with([](Plan& p) { p.inputs[0].dtype = DType::Int32; }), "another type or rank for 'x'");
+  has(manifest_with([](Plan& p) { p.inputs[0].dtype = DType::Int32; }), "another type or shape for 'x'");
   has(manifest_with([](Plan& p) { p.outputs.clear(); }), "outputs, the model has 0");
 }
 

@@ -29,12 +29,14 @@ class Tests:
         self.folder = pathlib.Path(folder)
         self.failures, self.count = [], 0
 
-    def run(self, *words, program="trtexec", limit=None, **options):
-        """Runs a program of the build in the test folder. `limit`: the largest file that it may write."""
+    def run(self, *words, program="trtexec", limit=None, memory=None, **options):
+        """Runs a program of the build in the test folder. `limit`: the largest file that it may write; `memory`: bytes of its addresses."""
         def prepare():
+            import resource
             if limit is not None:
-                import resource
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            if memory is not None:
+                resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         process = subprocess.run([str(self.bin / program), *words], cwd=self.folder, stdin=subprocess.DEVNULL,
                                  stdout=options.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE, preexec_fn=prepare,
                                  timeout=options.pop("timeout", 300), **options)

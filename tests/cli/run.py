@@ -13,6 +13,8 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import errors
 import fuzz
+import hostile
+import memory
 import reports
 import seeds
 import shells
@@ -25,7 +27,7 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--update", action="store_true")
-    parser.add_argument("--only", help="reports, errors, seeds or fuzz")
+    parser.add_argument("--only", help="reports, errors, hostile, memory, seeds or fuzz")
     parser.add_argument("--zoo-model", default="mobilenet_v2")
     arguments = parser.parse_args()
     quiet_environment()
@@ -39,11 +41,18 @@ def main():
         if arguments.only in (None, "errors"):
             errors.run_all(t)
             shells.run_all(t)
+        if arguments.only in (None, "hostile"):
+            hostile.run_all(t)
         if arguments.only in (None, "seeds"):
             seeds.run_all(t, t.folder / "images.onnx", quick=True)
         if arguments.only in (None, "fuzz"):
             t.run("--onnx=tiny.onnx", "--saveEngine=tiny.engine", "--optShapes=input:2x3x64x64", "--skipInference")
             fuzz.run_all(t, 2000 if arguments.all else 60)
+        if arguments.only in (None, "memory"):  # (a sanitizer's own tables do not fit below a limit)
+            memory.run_all(t, "static.onnx", [70, 80, 400])
+        if arguments.all and arguments.only in (None, "memory"):
+            t.expect(t.run("zoo", arguments.zoo_model, "-o", "limited.onnx", program="lathe"), 0)
+            memory.run_all(t, "limited.onnx", [*range(70, 200, 5), *range(200, 1001, 100)])
         if arguments.all and arguments.only in (None, "seeds"):
             t.expect(t.run("zoo", arguments.zoo_model, "-o", "zoo.onnx", program="lathe"), 0)
             seeds.run_all(t, t.folder / "zoo.onnx", quick=False)

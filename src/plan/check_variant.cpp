@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The graph is inferred again, so shapes and types are those that its operators give. Where values lie is derived again from graph
+// and choices (memory/views.h); of the file's placements only the arena's offsets are news, and these are checked against
+// lifetimes.
+#include "plan/check_variant.h"
+
+#include <algorithm>
+
+#include "backend/view.h"
+#include "base/error.h"
+#include "memory/arena.h"
+#include "memory/views.h"
+#include "ops/build.h"
+
+namespace lathe {
+namespace {
+
+void require(bool condition, const std::string& what) {
+  if (!condition) throw_input_error(what);
+}
+
+void check_ranges(const PlanVariant& v) {
+  for (const auto& [symbol, r] : v.ranges)
+    require(0 <= r.min && r.min <= r.opt && r.opt <= r.max, "the range of '" + symbol + "' is out of order");
+}
+
+// Every symbol has a range, and bytes can be counted.
+class ExtentChecker {
+ public:
+  ExtentChecker(const Graph& graph, const SymbolRanges& ranges) : graph_(graph), ranges_(ranges) {}
+
+  void run() const {
+    for (const ValueId v : graph_.inputs()) check(v);
+    for (const NodeId id : graph_.order()) {
+      for (const ValueId v : graph_.node(id).inputs) check(v);
+      for (const ValueId v : graph_.node(id).outputs) check(v);
+    }
+  }
+
+ private:
+  void check(ValueId id) const {
+    if (id == kNoValue) return;
+    const Value& value = graph_.value(id);
+    int64_t bits = 64 * 64;
+    for (const Dim& d : value.shape) {
+      if (!d.is_constant()) check_symbols(value, d);
+      const int64_t most = std::max<int64_t>(1, d.bounds(ranges_).high);
+      require(!__builtin_mul_overflow(bits, most, &bits), "'" + value.name + "' has absurd extents");
+    }
+  }
+  void check_symbols(const Value& value, const Dim& dim) const {
+    const std::set<std::string> found = dim.data_dependent_names();
+    for (const std::string& symbol : dim.symbols())
+      require(ranges_.contains(symbol) || found.contains(symbol),
+              "'" + value.name + "' has the unknown symbol '" + symbol + "'");
+  }
+
+  const Graph& graph_;
+  const SymbolRanges& ranges_;
+};
+
+// --- choices
+
+void check_operand_types(const Graph& graph, const Node& node, const std::vector<ValueId>& values,
+                         const std::vector<TensorType>& types) {
+  require(values.size() == types.size(),
+          "the tactic of layer '" + node.name + "' does not type every operand");
+  for (size_t k = 0; k < values.size(); ++k) {
+    if (values[k] == kNoValue) continue;
+    const Value& v = graph.value(values[k]);
+    const bool packed = v.is_constant() && types[k] == TensorType{};
+    require(packed || types[k] == TensorType{v.dtype, v.format},
+            "the tactic of layer '" + node.name + "' has another type for '" + v.name + "'");
+  }
+}
+
+// Operands that lie inside one another: only where a view of that layer and these types moves nothing.
+void check_view(const LayerQuery& query, const Tactic& tactic) {
+  static const ViewRules any{.formats = {kLinear, kChannelsLast, kBlocked16, kBlocked8}};
+  const std::vector<Tactic> views = list_views(query, any);
+  require(std::any_of(views.begin(), views.end(),
+                      [&](const Tactic& view) { return view.support.ok && view.same_types(tactic); }),
+          "layer '" + query.layer().name + "' cannot be a view");
+}
+
+void check_choices(const PlanVariant& v, const SymbolRanges& ranges) {
+  const Graph& graph = *v.graph;
+  require(v.choices.size() == graph.order().size(), "it has another number of choices than layers");
+  for (size_t i = 0; i < v.choices.size(); ++i) {
+    const Node& node = graph.node(graph.order()[i]);
+    const Tactic& tactic = v.choices[i].tactic;
+    check_operand_types(graph, node, node.inputs, tactic.inputs);
+    check_operand_types(graph, node, node.outputs, tactic.outputs);
+    for (const int k : tactic.in_place_inputs)
+      require(k >= 0 && static_cast<size_t>(k) < node.inputs.size(), "an in-place input that does not exist");
+    if (tactic.is_view) check_view({graph, graph.order()[i], ranges}, tactic);
+  }
+}
+
+// --- a batch in parts
+
+// Bindings are cut along their first dim, and nothing else knows how large the batch is.
+void check_split(const PlanVariant& v) {
+  const std::string& symbol = v.split.symbol;
+  const auto range = v.ranges.find(symbol);
+  require(v.split.on() && range != v.ranges.end() && v.split.part <= range->second.max,
+          "its batch is split in parts that it does not have");
+  const auto is_batch = [&](const Shape& shape) { return !shape.empty() && shape[0] == Dim::symbol(symbol); };
+  const auto rest_has_it = [&](const Shape& shape) {
+    return std::any_of(shape.begin() + (is_batch(shape) ? 1 : 0), shape.end(),
+                       [&](const Dim& d) { return d.symbols().contains(symbol); });
+  };
+  for (const NodeId id : v.graph->order())
+    for (const ValueId out : v.graph->node(id).outputs)
+      for (const Dim& d : out == kNoValue ? Shape() : v.graph->value(out).shape)
+        require(d.data_dependent_names().empty(), "its batch is split although shapes depend on data");
+  for (const ValueId id : v.graph->outputs())
+    require(is_batch(v.graph->value(id).shape), "an output is no batch, but the batch is split");
+  for (const std::vector<ValueId>* bindings : {&v.graph->inputs(), &v.graph->outputs()})
+    for (const ValueId id : *bindings)
+      require(!rest_has_it(v.graph->value(id).shape),
+              "'" + v.graph->value(id).name + "' has the batch in more than its first dim");
+}
+
+// --- memory
+
+class MemoryChecker {
+ public:
+  MemoryChecker(const PlanVariant& v, const SymbolRanges& ranges)
+      : graph_(*v.graph),
+        choices_(v.choices),
+        memory_(v.memory),
+        ranges_(ranges),
+        views_(analyze_views(graph_, choices_)),
+        expected_(graph_.value_count(), Placement::Kind::None),
+        lives_(graph_.value_count()) {}
+
+  void run() {
+    require(views_.conflicts.empty(), "a view needs a copy that is not there");
+    find_lifetimes();
+    check_bindings();
+    check_constants();
+    check_arena();
+    check_views();
+    for (size_t v = 0; v < expected_.size(); ++v)
+      require(
+          memory_.placements[v].kind == expected_[v] ||
+              (expected_[v] == Placement::Kind::None && graph_.value(static_cast<ValueId>(v)).is_constant()),
+          "'" + name(static_cast<ValueId>(v)) + "' lies where it may not");
+  }
+
+ private:
+  static size_t index(ValueId v) { return static_cast<size_t>(v); }
+  const Placement& at(ValueId v) const { return memory_.placements[index(v)]; }
+  const std::string& name(ValueId v) const { return graph_.value(v).name; }
+  ValueId root(ValueId v) const { return views_.storage[index(v)].root; }
+
+  struct Life {
+    int first = -1, last = -1;
+  };
+  void touch(ValueId v, int step) {
+    if (v == kNoValue) return;
+    Life& life = lives_[index(root(v))];
+    if (life.first < 0) life.first = step;
+    life.last = step;
+  }
+  // Of everything that shares a root's memory.
+  void find_lifetimes() {
+    for (size_t i = 0; i < graph_.order().size(); ++i) {
+      const Node& node = graph_.node(graph_.order()[i]);
+      for (const ValueId v : node.inputs) touch(v, static_cast<int>(i));
+      for (const ValueId v : node.outputs) touch(v, static_cast<int>(i));
+    }
+  }
+
+  // Each has the memory that the caller gives for it, and nobody else has it.
+  void check_bindings() {
+    int binding = 0;
+    for (const ValueId v : graph_.inputs()) check_binding(v, binding++);
+    for (const ValueId v : graph_.outputs()) check_binding(root(v), binding++);
+  }
+  void check_binding(ValueId v, int binding) {
+    expected_[index(v)] = Placement::Kind::Binding;
+    require(at(v).kind == Placement::Kind::Binding && at(v).binding == binding,
+            "'" + name(v) + "' has a wrong binding");
+  }
+
+  // What is read at run time is there; what is small is there in any case.
+  void check_constants() {
+    for (size_t i = 0; i < graph_.order().size(); ++i) {
+      const Node& node = graph_.node(graph_.order()[i]);
+      const Tactic& tactic = choices_[i].tactic;
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        const ValueId v = node.inputs[k];
+        if (v == kNoValue || !graph_.value(v).is_constant()) continue;
+        const Tensor& tensor = graph_.value(v).constant;
+        require(tensor.has_bytes() || dtype_bytes(tensor.dtype(), tensor.size()) > kSmallConstantBytes,
+                "the constant '" + name(v) + "' has no data");
+        if (tactic.is_view || tactic.inputs[k].dtype != DType::Undefined)
+          expected_[index(v)] = Placement::Kind::Constant;
+      }
+    }
+    for (size_t v = 0; v < expected_.size(); ++v)
+      if (memory_.placements[v].kind == Placement::Kind::Constant ||
+          expected_[v] == Placement::Kind::Constant)
+        require(graph_.value(static_cast<ValueId>(v)).is_constant() &&
+                    graph_.value(static_cast<ValueId>(v)).constant.has_bytes(),
+                "'" + name(static_cast<ValueId>(v)) + "' has no data");
+  }
+
+  int64_t most_bytes(ValueId v) const {
+    Extents most;
+    for (const Dim& d : graph_.value(v).shape) most.push_back(std::max<int64_t>(0, d.bounds(ranges_).high));
+    return storage_bytes(graph_.value(v).dtype, most, graph_.value(v).format);
+  }
+
+  // Blocks that live at the same time do not overlap, and the arena has no more than all of them need.
+  void check_arena() {
+    int64_t all = 0;
+    std::vector<std::vector<ValueId>> begins(choices_.size()), ends(choices_.size());
+    for (size_t v = 0; v < lives_.size(); ++v) {
+      const auto id = static_cast<ValueId>(v);
+      if (lives_[v].first < 0 || root(id) != id || expected_[v] != Placement::Kind::None ||
+          graph_.value(id).is_constant())
+        continue;
+      expected_[v] = Placement::Kind::Arena;
+      check_block(id, all);
+      begins[static_cast<size_t>(lives_[v].first)].push_back(id);
+      ends[static_cast<size_t>(lives_[v].last)].push_back(id);
+    }
+    require(memory_.arena_bytes >= 0 && memory_.arena_bytes <= all, "its arena has an absurd size");
+    std::map<int64_t, ValueId> live;  // by offset
+    for (size_t step = 0; step < choices_.size(); ++step) {
+      for (const ValueId v : begins[step]) add_block(live, v);
+      for (const ValueId v : ends[step])
+        if (most_bytes(v) > 0) live.erase(at(v).offset);
+    }
+  }
+  void check_block(ValueId v, int64_t& all) const {
+    const int64_t bytes = most_bytes(v);
+    require(at(v).kind == Placement::Kind::Arena, "'" + name(v) + "' has no place in the arena");
+    require(at(v).offset >= 0 && at(v).offset % kArenaAlignment == 0 && bytes <= memory_.arena_bytes &&
+                at(v).offset <= memory_.arena_bytes - bytes,
+            "'" + name(v) + "' lies outside the arena");
+    require(
+        !__builtin_add_overflow(all, (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment, &all),
+        "its arena has an absurd size");
+  }
+  void add_block(std::map<int64_t, ValueId>& live, ValueId v) const {
+    const int64_t begin = at(v).offset, bytes = most_bytes(v);
+    if (bytes == 0) return;
+    const auto next = live.lower_bound(begin);
+    const bool hits_next = next != live.end() && next->first < begin + bytes;
+    const bool hits_last =
+        next != live.begin() && std::prev(next)->first + most_bytes(std::prev(next)->second) > begin;
+    require(!hits_next && !hits_last, "'" + name(v) + "' shares memory with '" +
+                                          (hits_next   ? name(next->second)
+                                           : hits_last ? name(std::prev(next)->second)
+                                                       : "") +
+                                          "', which is still read");
+    live.emplace(begin, v);
+  }
+
+  void check_views() {
+    for (size_t v = 0; v < views_.storage.size(); ++v) {
+      const Storage& storage = views_.storage[v];
+      if (storage.root == static_cast<ValueId>(v)) continue;
+      expected_[v] = Placement::Kind::View;
+      const Placement& p = memory_.placements[v];
+      require(p.kind == Placement::Kind::View && p.base == storage.root && p.view_offset == storage.offset,
+              "'" + name(static_cast<ValueId>(v)) + "' lies elsewhere in '" + name(storage.root) +
+                  "' than its layer says");
+    }
+  }
+
+  const Graph& graph_;
+  const std::vector<Choice>& choices_;
+  const MemoryPlan& memory_;
+  const SymbolRanges& ranges_;
+  const ViewAnalysis views_;
+  std::vector<Placement::Kind> expected_;  // by value
+  std::vector<Life> lives_;                // by root
+};
+
+}  // namespace
+
+void check_variant(const PlanVariant& variant) {
+  check_ranges(variant);
+  verify_graph(*variant.graph);
+  if (variant.split != BatchSplit()) check_split(variant);
+  const SymbolRanges ranges = part_ranges(variant.ranges, variant.split);
+  ExtentChecker(*variant.graph, ranges).run();
+  check_choices(variant, ranges);
+  MemoryChecker(variant, ranges).run();
+}
+
+}  // namespace lathe

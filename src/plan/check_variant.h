@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Does a variant that was read from a file fit together? Hashes only say that the file is as its writer left it. What is checked
+// here holds for every backend: afterwards a program that runs the variant reads and writes inside of its memory as long as its
+// kernels do, and kernels believe only what their backend offers for the layer (each backend compares at compile).
+#pragma once
+
+#include "plan/plan.h"
+
+namespace lathe {
+
+// Constants up to this size always have their bytes, packed or not: tactics may look at them (backend/tactic.h).
+inline constexpr int64_t kSmallConstantBytes = 64 << 10;
+
+// Throws Input, or what a part throws; the caller says which file it was.
+void check_variant(const PlanVariant& variant);
+
+}  // namespace lathe
