@@ -16,28 +16,29 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME lathe)
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION
-    "builds and runs fast inference engines from ONNX models
- Lathe turns an ONNX model into the fastest engine for the machine it runs on,
- runs it, and shows where the time goes: an open trtexec, engine builder and
- engine explorer for CPUs and NVIDIA GPUs.")
+    "Lathe turns an ONNX model into the fastest engine for the machine it runs on,
+runs it, and shows where the time goes: an open trtexec, engine builder and
+engine explorer for CPUs and NVIDIA GPUs.")
 
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME liblathe-dev)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libdevel)
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION
-    "builds and runs fast inference engines from ONNX models: C++ library
- The library of Lathe, its headers and its CMake package: find_package(lathe)
- gives lathe::lathe.")
+    "The C++ library of Lathe, its headers and its CMake package:
+find_package(lathe) gives lathe::lathe.")
 
 # What Debian wants beside the files of each package: the licence and the changes.
 set(debian_documents ${CMAKE_BINARY_DIR}/debian)
 configure_file(cmake/copyright.in ${debian_documents}/copyright @ONLY)
-find_program(LATHE_GZIP gzip)
-if(LATHE_GZIP)
-  execute_process(COMMAND ${LATHE_GZIP} -9nc ${CMAKE_SOURCE_DIR}/CHANGELOG.md OUTPUT_FILE ${debian_documents}/changelog.gz)
-  foreach(part program library)
-    string(TOUPPER ${part} upper)
-    install(FILES ${debian_documents}/copyright ${debian_documents}/changelog.gz
-            DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME} COMPONENT ${part})
-  endforeach()
-endif()
+configure_file(cmake/changelog.in ${debian_documents}/changelog @ONLY)
+foreach(pair ${debian_documents}/changelog:changelog.gz ${CMAKE_SOURCE_DIR}/CHANGELOG.md:NEWS.md.gz)
+  string(REPLACE ":" ";" pair ${pair})
+  list(GET pair 0 source)
+  list(GET pair 1 packed)
+  execute_process(COMMAND ${LATHE_GZIP} -9nc ${source} OUTPUT_FILE ${debian_documents}/${packed} COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
+foreach(part PROGRAM LIBRARY)
+  string(TOLOWER ${part} component)
+  install(FILES ${debian_documents}/copyright ${debian_documents}/changelog.gz ${debian_documents}/NEWS.md.gz
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_${part}_PACKAGE_NAME} COMPONENT ${component})
+endforeach()
 include(CPack)

@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 
 #include "arguments/command_table.h"
 #include "arguments/flag.h"
+#include "arguments/help_text.h"
 #include "arguments/suggest.h"
 #include "base/error.h"
 #include "base/version.h"
@@ -31,6 +33,10 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
+std::string paragraph(std::string_view text) {
+  return escaped(wrapped(text, 0, 72)) + "\n";
+}
+
 std::string head(std::string_view page, std::string_view summary) {
   std::string upper;
   for (const char c : page) upper += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -44,23 +50,30 @@ std::string option_entry(const CommandOption& option) {
   const char* separator = option.name.starts_with("--") ? "=" : " ";
   const std::string value =
       option.value.empty() ? "" : fmt::format("{}\\fI{}\\fR", separator, escaped(option.value));
-  return fmt::format(".TP\n\\fB{}\\fR{}\n{}\n", escaped(option.name), value, escaped(option.help));
+  return fmt::format(".TP\n\\fB{}\\fR{}\n{}", escaped(option.name), value, paragraph(option.help));
 }
 
 std::string code_block(std::string_view text) {
   return fmt::format(".EX\n{}.EE\n", escaped(text));
 }
 
+// "list the models." as a sentence.
+std::string sentence(std::string_view summary) {
+  std::string text(summary);
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return paragraph(text + ".");
+}
+
 std::string command_section(const CommandSyntax& command) {
   std::string text =
-      fmt::format(".SS lathe {} {}\n{}.\n", command.name, escaped(command.arguments),
-                  escaped(std::string(1, static_cast<char>(std::toupper(command.summary[0])))) +
-                      escaped(command.summary.substr(1)));
+      fmt::format(".SS lathe {} {}\n", command.name, escaped(command.arguments)) + sentence(command.summary);
   const auto options = command.flags == TrtexecFlags::All ? command.options : all_options(command);
   for (const auto& option : options) text += option_entry(option);
   if (command.flags == TrtexecFlags::All && command.name != "trtexec")
     text += ".PP\nIt also takes the options of\n.BR trtexec (1).\n";
-  if (!command.notes.empty()) text += fmt::format(".PP\n{}", escaped(command.notes));
+  std::string notes(command.notes.substr(0, command.notes.find_last_not_of('\n') + 1));
+  std::replace(notes.begin(), notes.end(), '\n', ' ');
+  if (!notes.empty()) text += ".PP\n" + paragraph(notes);
   return text + ".PP\n" + code_block(command.examples);
 }
 
@@ -69,8 +82,8 @@ std::string lathe_page() {
       head("lathe", "builds and runs inference engines, and shows where the time goes") +
       ".SH SYNOPSIS\n.B lathe\n.I command\n[\\fIarguments\\fR]\n.br\n.B lathe\n.B help\n[\\fIcommand\\fR]\n"
       ".br\n.B lathe \\-\\-version\n.SH DESCRIPTION\n"
-      "Lathe turns an ONNX model into the fastest engine for the machine it runs on, runs it, and shows "
-      "where the time goes. It runs on CPUs and on NVIDIA GPUs.\n.PP\n"
+      "Lathe turns an ONNX model into the fastest engine for the machine it runs on,\n"
+      "runs it, and shows where the time goes. It runs on CPUs and on NVIDIA GPUs.\n.PP\n"
       "An option takes its value behind an equals sign or as the next word.\n.SH COMMANDS\n";
   for (const auto& command : command_table()) text += command_section(command);
   return text +
@@ -85,12 +98,11 @@ std::string trtexec_page() {
       head("trtexec", "builds, runs and profiles inference engines") +
       ".SH SYNOPSIS\n.B trtexec\n\\fB\\-\\-onnx=\\fIfile\\fR [\\fIoptions\\fR]\n.br\n.B trtexec\n"
       "\\fB\\-\\-loadEngine=\\fIfile\\fR [\\fIoptions\\fR]\n.SH DESCRIPTION\n"
-      "The command line of TensorRT's trtexec, over Lathe: builds an engine from an ONNX model or loads one, "
-      "runs it, and "
-      "prints times. Log lines, reports and exit codes are those of TensorRT 10, so that scripts keep "
-      "working.\n.PP\n"
-      "Values follow an equals sign. Options that only other devices have are known, and answered with a "
-      "reason.\n"
+      "The command line of TensorRT's trtexec, over Lathe: builds an engine from an\n"
+      "ONNX model or loads one, runs it, and prints times. Log lines, reports and exit\n"
+      "codes are those of TensorRT 10, so that scripts keep working.\n.PP\n"
+      "Values follow an equals sign. Options that only other devices have are known,\n"
+      "and answered with a reason.\n"
       ".SH OPTIONS\n";
   const auto flags = all_flags();
   for (const auto& [section, title] : section_titles()) {

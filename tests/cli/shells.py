@@ -57,7 +57,7 @@ def manual(t):
             r = run(t, "groff", "-man", "-Tascii", "-ww", input=text)
             t.check(r.returncode == 0 and not r.stderr, f"groff reads the page {page}: {r.stderr}")
         if shutil.which("mandoc"):
-            r = run(t, "mandoc", "-Tlint", "-Wwarning", input=text)
+            r = run(t, "mandoc", "-Tlint", "-Wstyle", input=text)
             t.check(not r.stdout, f"mandoc reads the page {page}: {r.stdout}")
 
 

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `make install` puts in place, used from there. usage: run.py --build build [--all]
+
+--all also makes the Debian packages, unpacks them into an empty folder and runs what is in them.
+"""
+import argparse
+import gzip
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+FILES = ["bin/lathe", "bin/trtexec", "share/man/man1/lathe.1.gz", "share/man/man1/trtexec.1.gz", "share/bash-completion/completions/lathe",
+         "share/bash-completion/completions/trtexec", "share/zsh/site-functions/_lathe", "share/fish/vendor_completions.d/lathe.fish",
+         "share/fish/vendor_completions.d/trtexec.fish"]
+LIBRARY = ["include/lathe/builder.h", "lib/liblathe.so", "lib/cmake/lathe/latheConfig.cmake"]
+
+
+class Checks:
+    def __init__(self):
+        self.count, self.failures = 0, []
+
+    def check(self, condition, what):
+        self.count += 1
+        if not condition:
+            self.failures.append(what)
+
+    def run(self, *command, **more):
+        process = subprocess.run(command, capture_output=True, text=True, **more)
+        self.check(process.returncode == 0, f"{' '.join(map(str, command))}: exit {process.returncode}\n{process.stdout[-800:]}{process.stderr[-800:]}")
+        return process.stdout
+
+
+def use(t, prefix, folder, version):
+    for name in FILES:
+        t.check((prefix / name).exists(), f"{name} is not there")
+    for program in ("lathe", "trtexec"):
+        t.check(t.run(prefix / "bin" / program, "--version").split()[-1] == version, f"{program} is not of version {version}")
+        page = prefix / f"share/man/man1/{program}.1.gz"
+        t.check(f"Lathe {version}" in gzip.decompress(page.read_bytes()).decode(), f"{page} is not of version {version}")
+    t.run("bash", "-n", prefix / "share/bash-completion/completions/trtexec")
+    t.run(prefix / "bin/lathe", "zoo", "detector", cwd=folder)
+    out = t.run(prefix / "bin/trtexec", "--onnx=detector.onnx", "--builderOptimizationLevel=0", "--iterations=1", "--warmUp=0", "--duration=0",
+                "--cpuThreads=1", cwd=folder)
+    t.check(out.splitlines()[-1].startswith("&&&& PASSED"), f"the installed trtexec does not run a model: {out[-500:]}")
+
+
+def packages(t, build, folder, version):
+    t.run("cpack", "-G", "DEB", "-B", folder / "packages", cwd=build)
+    for name, files in (("lathe", FILES), ("liblathe-dev", LIBRARY)):
+        package = folder / "packages" / f"{name}_{version}_amd64.deb"
+        t.run("dpkg-deb", "-x", package, folder / name)
+        for file in [*files, f"share/doc/{name}/copyright", f"share/doc/{name}/changelog.gz"]:
+            t.check((folder / name / "usr" / file).exists(), f"{package.name} lacks {file}")
+    use(t, folder / "lathe" / "usr", folder, version)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--all", action="store_true")
+    arguments = parser.parse_args()
+    build = pathlib.Path(arguments.build).resolve()
+    version = subprocess.run([build / "bin/lathe", "--version"], capture_output=True, text=True).stdout.split()[-1]
+    t = Checks()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        t.run("cmake", "--install", build, "--prefix", folder / "prefix")
+        for file in LIBRARY:
+            t.check((folder / "prefix" / file).exists(), f"{file} is not there")
+        use(t, folder / "prefix", folder, version)
+        if arguments.all:
+            packages(t, build, folder, version)
+    for failure in t.failures:
+        print("FAILED " + failure)
+    print(f"install: {t.count} checks, {len(t.failures)} failed")
+    return 1 if t.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
