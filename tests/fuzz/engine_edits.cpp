@@ -3,124 +3,17 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 
-#include "base/file.h"
 #include "base/json.h"
-#include "builder/builder.h"
-#include "builder/pipeline.h"
-#include "memory/memory_plan.h"
-#include "onnx/test_model.h"
+#include "engine_files.h"
 #include "plan/container.h"
 #include "random.h"
 #include "run_engine.h"
-#include "sources.h"
-#include "tune/tune.h"
-#ifdef LATHE_FUZZ_CUDA
-#include "backend/cuda/cuda_backend.h"
-#endif
 
 namespace fuzz {
 namespace {
 
 using namespace lathe;
-
-struct EngineFile {
-  std::string name;
-  std::shared_ptr<const Backend> backend;
-  std::vector<std::byte> bytes;
-};
-
-// --- the engines
-
-Network parse(Builder& builder, const Source& source) {
-  return builder.parse_onnx(onnx::as_bytes(source.onnx));
-}
-
-// Symbols from 1 to 16; some engines have a second profile.
-std::vector<OptimizationProfile> profiles_of(const Network& network, bool two) {
-  OptimizationProfile profile;
-  for (const TensorInfo& input : network.inputs()) {
-    if (is_static(input.shape)) continue;
-    ShapeRange range;
-    for (const Dim& d : input.shape) {
-      const bool fixed = d.is_constant();
-      range.min.push_back(fixed ? d.value() : 1);
-      range.opt.push_back(fixed ? d.value() : 4);
-      range.max.push_back(fixed ? d.value() : 16);
-    }
-    profile.shapes[input.name] = range;
-  }
-  std::vector<OptimizationProfile> all = {profile};
-  if (two) {
-    for (auto& [name, range] : profile.shapes) range.min = range.max = range.opt;
-    all.push_back(profile);
-  }
-  return all;
-}
-
-void add_cpu_engines(const std::vector<Source>& models, std::vector<EngineFile>& files) {
-  static NullObserver quiet;
-  const auto backend = open_backend({.threads = 2});
-  Builder builder(backend, quiet);
-  for (size_t i = 0; i < models.size(); ++i) {
-    const Network network = parse(builder, models[i]);
-    BuildOptions options{.profiles = profiles_of(network, i % 4 == 3), .optimization_level = 0};
-    const auto add = [&](const std::string& how) {
-      files.push_back({models[i].name + how, backend, builder.build(network, options)->plan()->to_bytes()});
-    };
-    add("");
-    // The families behind oneDNN, and a batch in parts.
-    options.disabled_runners = {"OnednnConvolution", "OnednnMatMul", "OnednnPooling", "DepthwiseConvolution"};
-    options.batch_part = models[i].name == "depthwise" || models[i].name == "perceptron" ? 1 : 0;
-    add(" own");
-  }
-}
-
-#ifdef LATHE_FUZZ_CUDA
-// A section for a GPU that is only described: loaded and checked, never run.
-std::vector<std::byte> cuda_engine(const Network& network, const Backend& backend, ThreadPool& pool) {
-  static NullObserver quiet;
-  auto plan = std::make_shared<Plan>();
-  plan->model = network.model;
-  plan->inputs = network.inputs();
-  plan->outputs = network.outputs();
-  plan->set_portable_graph(network.graph);
-  PlanSection section{.target = backend.target(), .settings = "level 0", .timed = false, .variants = {}};
-  TimingCache cache;
-  const Pipeline pipeline{backend, pool, cache, quiet};
-  for (const OptimizationProfile& profile : profiles_of(network, false)) {
-    plan->profiles.push_back(complete_profile(plan->inputs, profile));
-    PlanVariant v;
-    v.ranges = symbol_ranges(plan->inputs, plan->profiles.back());
-    const Graph graph = optimize(*network.graph, v.ranges, {DType::Float16}, {}, pipeline, {});
-    TunedGraph tuned = tune_graph(graph, v.ranges, backend, {.level = 0}, cache, quiet);
-    v.memory = plan_memory(tuned.graph, tuned.choices, v.ranges);
-    v.graph = std::make_shared<Graph>(std::move(tuned.graph));
-    v.choices = std::move(tuned.choices);
-    v.blobs = std::make_shared<PackedBlocks>();
-    backend.compile(v.spec());
-    section.variants.push_back(std::move(v));
-  }
-  plan->set_section(std::make_shared<PlanSection>(std::move(section)));
-  return plan->to_bytes();
-}
-
-void add_cuda_engines(const std::vector<Source>& models, std::vector<EngineFile>& files) {
-  static NullObserver quiet;
-  const std::string path = "tests/gpu/h200.json";
-  const std::shared_ptr<const Backend> backend = cuda::create_cuda_backend(
-      cuda::describe_device(cuda::DeviceProperties::from_json(read_file(path), path)));
-  const auto pool = std::make_shared<ThreadPool>(2);
-  Builder builder(open_backend({.threads = 2}), quiet, pool);
-  for (const Source& model : models) {
-    if (model.name != "convolutions" && model.name != "attention" && model.name != "depthwise" &&
-        model.name != "movement")
-      continue;
-    files.push_back({model.name + " cuda", backend, cuda_engine(parse(builder, model), *backend, *pool)});
-  }
-}
-#endif
 
 // --- edits
 
@@ -359,9 +252,7 @@ Case prepare_engine_edits() {
   const auto files = std::make_shared<std::vector<EngineFile>>();
   const std::vector<Source> models = source_models();
   add_cpu_engines(models, *files);
-#ifdef LATHE_FUZZ_CUDA
   add_cuda_engines(models, *files);
-#endif
   return [files](int64_t n) { return run_case(*files, n); };
 }
 

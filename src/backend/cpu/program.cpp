@@ -31,6 +31,8 @@ const std::vector<TacticFamily>& families() {
       fmt::format("layer '{}': this build has no tactic family '{}'", layer.name, tactic.runner));
 }
 
+}  // namespace
+
 // Some tactics are listed only where there is a second thread to share with; they run on one, too.
 void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRanges& ranges,
                   const Tactic& tactic, Machine machine) {
@@ -47,8 +49,6 @@ void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRa
   if (!answer) throw_unknown_family(graphs[0].node(layer), tactic);
   require_offered(*answer, graphs[0].node(layer), tactic);
 }
-
-}  // namespace
 
 std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic,
                                          const Machine& machine, const PackContext& pack) {

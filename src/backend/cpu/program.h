@@ -48,6 +48,10 @@ class CpuProgram final : public Program, public std::enable_shared_from_this<Cpu
   int64_t weight_bytes_ = 0;
 };
 
+// Throws Input when no family offers the tactic for the layer of one of the graphs (offered.h): choices may come from a file.
+void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRanges& ranges,
+                  const Tactic& tactic, Machine machine);
+
 // The kernel of a layer; null for a view. Throws Internal when no family knows the tactic.
 std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic,
                                          const Machine& machine, const PackContext& pack);
