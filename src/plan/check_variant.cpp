@@ -12,6 +12,7 @@
 #include "memory/arena.h"
 #include "memory/views.h"
 #include "ops/build.h"
+#include "ops/op_def.h"
 
 namespace lathe {
 namespace {
@@ -59,6 +60,26 @@ class ExtentChecker {
   const Graph& graph_;
   const SymbolRanges& ranges_;
 };
+
+// A dim that only a run finds may be another one than its operator infers, where a rewrite made known what it depended on. Memory is
+// planned for its bound, which must hold all that the operator may give.
+void check_found_dims(const Graph& graph, const Node& node, const SymbolRanges& ranges) {
+  const auto is_found = [&](ValueId id) {
+    return id != kNoValue && std::any_of(graph.value(id).shape.begin(), graph.value(id).shape.end(),
+                                         [](const Dim& d) { return !d.data_dependent_names().empty(); });
+  };
+  if (std::none_of(node.outputs.begin(), node.outputs.end(), is_found)) return;
+  std::vector<const Value*> inputs;
+  for (const ValueId id : node.inputs) inputs.push_back(id == kNoValue ? nullptr : &graph.value(id));
+  const auto results = infer(node.op, node.epilogue, InferContext{node.name, inputs, node.outputs.size()});
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!is_found(node.outputs[i])) continue;
+    const Value& value = graph.value(node.outputs[i]);
+    for (size_t d = 0; d < value.shape.size(); ++d)
+      require(value.shape[d].bounds(ranges).high >= results[i].shape[d].bounds(ranges).high,
+              "'" + value.name + "' has less room than layer '" + node.name + "' may fill");
+  }
+}
 
 // --- choices
 
@@ -291,6 +312,8 @@ void check_variant(const PlanVariant& variant) {
   if (variant.split != BatchSplit()) check_split(variant);
   const SymbolRanges ranges = part_ranges(variant.ranges, variant.split);
   ExtentChecker(*variant.graph, ranges).run();
+  for (const NodeId id : variant.graph->order())
+    check_found_dims(*variant.graph, variant.graph->node(id), ranges);
   check_choices(variant, ranges);
   MemoryChecker(variant, ranges).run();
 }

@@ -221,6 +221,7 @@ void edit(Content& content, Random& random) {
 
 // Every fifth edit is one of the graph's text, which is one leaf among hundreds.
 void edit_graph_text(Content& content, Random& random) {
+  if (!content.sections[2].second.is_object()) return;
   Json& variants = content.sections[2].second["variants"];
   if (!variants.is_array() || variants.empty()) return;
   Json& variant = variants[static_cast<size_t>(random.below(static_cast<int64_t>(variants.size())))];
