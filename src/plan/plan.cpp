@@ -132,6 +132,10 @@ void Plan::check_tensors(const Graph& graph, const SymbolRanges& ranges, const s
                   ", the model has " + std::to_string(infos.size()));
     for (size_t i = 0; i < infos.size(); ++i) {
       const Value& value = graph.value(values[i]);
+      // Callers say by name which input they give; two of one name would be one.
+      if (value.name != infos[i].name)
+        file_->fail("is damaged: " + who + " calls '" + value.name + "' what the model calls '" +
+                    infos[i].name + "'");
       if (value.dtype != infos[i].dtype || !same_shape(value.shape, infos[i].shape))
         file_->fail("is damaged: " + who + " has another type or shape for '" + infos[i].name + "'");
     }

@@ -260,6 +260,7 @@ TEST(Plan, ContentThatDoesNotFitIsRefused) {
   has(manifest_with([](Plan& p) { p.profiles[0].shapes.clear(); }), "does not say what 'n' is");
   has(manifest_with([](Plan& p) { p.inputs[0].dtype = DType::Int32; }), "another type or shape for 'x'");
   has(manifest_with([](Plan& p) { p.outputs.clear(); }), "outputs, the model has 0");
+  has(manifest_with([](Plan& p) { p.outputs[0].name = "x"; }), "calls 'd' what the model calls 'x'");
 }
 
 TEST(Plan, SavingKeepsTheOldFileOnFailure) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "engine_files.h"
 #include "plan/container.h"
@@ -233,14 +234,16 @@ void edit_graph_text(Content& content, Random& random) {
   json = text;
 }
 
-Outcome run_case(const std::vector<EngineFile>& files, int64_t n) {
+Outcome run_case(const std::vector<EngineFile>& files, int64_t n, const std::string& keep) {
   Random random(static_cast<uint64_t>(n));
   const EngineFile& file = random.pick(files);
   Content content = decode(file);
   const int64_t edits = random.pick<int64_t>({1, 1, 1, 2, 3});
   for (int64_t i = 0; i < edits; ++i)
     random.chance(0.2) ? edit_graph_text(content, random) : edit(content, random);
-  const auto plan = Plan::from_bytes(encode(content), "edited.engine");
+  std::vector<std::byte> bytes = encode(content);
+  if (!keep.empty()) write_file_atomically(keep, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const auto plan = Plan::from_bytes(std::move(bytes), "edited.engine");
   if (random.chance(0.1)) plan->portable_graph();
   const auto engine = Engine::load(plan, file.backend);
   if (file.backend->is_host()) run_engine(*engine, random);
@@ -249,12 +252,12 @@ Outcome run_case(const std::vector<EngineFile>& files, int64_t n) {
 
 }  // namespace
 
-Case prepare_engine_edits() {
+Case prepare_engine_edits(const std::string& keep) {
   const auto files = std::make_shared<std::vector<EngineFile>>();
   const std::vector<Source> models = source_models();
   add_cpu_engines(models, *files);
   add_cuda_engines(models, *files);
-  return [files](int64_t n) { return run_case(*files, n); };
+  return [files, keep](int64_t n) { return run_case(*files, n, keep); };
 }
 
 }  // namespace fuzz

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// usage: fuzz engines|models|all [--seconds=60] [--count=N] [--first=N] [--case=N]
+// usage: fuzz engines|models|all [--seconds=60] [--count=N] [--first=N] [--case=N [--keep=FILE]]
 //
 // `all` shares the seconds out. --seconds=0 --count=100000: that many, however long it takes. Case numbers are seeds: --case=N runs
-// one case again, in this process, so that a debugger or a sanitizer sees it.
+// one case again, in this process, so that a debugger or a sanitizer sees it; --keep writes the case's file first.
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -25,9 +25,13 @@ double number_of(std::string_view word) {
   return value;
 }
 
+fuzz::Case prepare_cases(const std::string& what, const std::string& keep) {
+  return what == "engines" ? fuzz::prepare_engine_edits(keep) : fuzz::prepare_model_mutants(keep);
+}
+
 // Findings, for the exit code.
 int64_t run(const std::string& program, const std::string& what, const fuzz::Limits& limits) {
-  const auto prepare = what == "engines" ? fuzz::prepare_engine_edits : fuzz::prepare_model_mutants;
+  const auto prepare = [&] { return prepare_cases(what, ""); };
   const fuzz::Tally tally = fuzz::run_cases(program + " " + what, limits, prepare);
   std::printf("%s: %ld cases, %ld accepted, %ld refused, %ld findings\n", what.c_str(),
               static_cast<long>(tally.cases), static_cast<long>(tally.accepted),
@@ -43,6 +47,7 @@ int run_all(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "all";
   fuzz::Limits limits;
   double one = -1;
+  std::string keep;
   for (int i = 2; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word.starts_with("--seconds="))
@@ -53,13 +58,15 @@ int run_all(int argc, char** argv) {
       limits.first = static_cast<int64_t>(number_of(word));
     else if (word.starts_with("--case="))
       one = number_of(word);
+    else if (word.starts_with("--keep="))
+      keep = word.substr(7);
     else
       throw std::runtime_error("unknown option " + std::string(word));
   }
   if (what != "engines" && what != "models" && what != "all")
     throw std::runtime_error("engines, models or all?");
   if (one >= 0) {
-    const auto run_case = what == "engines" ? fuzz::prepare_engine_edits() : fuzz::prepare_model_mutants();
+    const auto run_case = prepare_cases(what, keep);
     const bool accepted = run_case(static_cast<int64_t>(one)) == fuzz::Outcome::Accepted;
     std::puts(accepted ? "accepted" : "refused");
     return 0;

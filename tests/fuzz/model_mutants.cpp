@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/file.h"
 #include "builder/builder.h"
 #include "onnx/test_model.h"
 #include "random.h"
@@ -410,12 +411,13 @@ struct Models {
   std::vector<std::vector<Field>> trees;
 };
 
-Outcome run_case(Models& models, int64_t n) {
+Outcome run_case(Models& models, int64_t n, const std::string& keep) {
   Random random(static_cast<uint64_t>(n));
   std::vector<Field> tree = random.pick(models.trees);
   const int64_t changes = random.pick<int64_t>({0, 1, 1, 1, 2, 2, 3});
   for (int64_t i = 0; i < changes; ++i) Mutator(tree, random).change();
   const std::string bytes = write_fields(tree);
+  if (!keep.empty()) write_file_atomically(keep, bytes);
   const Network network = models.builder.parse_onnx(onnx::as_bytes(bytes));
   const OptimizationProfile profile = complete_profile(network.inputs(), random_profile(network, random));
   if (is_large(*network.graph, profile, network.inputs())) return Outcome::Refused;
@@ -427,11 +429,11 @@ Outcome run_case(Models& models, int64_t n) {
 
 }  // namespace
 
-Case prepare_model_mutants() {
+Case prepare_model_mutants(const std::string& keep) {
   const auto models = std::make_shared<Models>();
   for (const Source& source : source_models())
     models->trees.push_back(read_fields(onnx::as_bytes(source.onnx), Message::Model));
-  return [models](int64_t n) { return run_case(*models, n); };
+  return [models, keep](int64_t n) { return run_case(*models, n, keep); };
 }
 
 }  // namespace fuzz

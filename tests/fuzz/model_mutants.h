@@ -7,6 +7,7 @@
 
 namespace fuzz {
 
-Case prepare_model_mutants();
+// `keep`: where a case writes its file before it uses it; empty: nowhere.
+Case prepare_model_mutants(const std::string& keep);
 
 }  // namespace fuzz
