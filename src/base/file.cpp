@@ -107,8 +107,8 @@ class DescriptorWriter final : public FileWriter {
   std::vector<std::byte> buffer_;
 };
 
-void write_in_place(const fs::path& path, const std::function<void(FileWriter&)>& body) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+void write_existing(const fs::path& path, const std::function<void(FileWriter&)>& body) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
   if (file.get() < 0) fail("write", path, errno);
   DescriptorWriter writer(file.get(), path);
   body(writer);
@@ -197,7 +197,7 @@ void write_file_atomically(const fs::path& path, const std::function<void(FileWr
   std::error_code ignored;
   const fs::file_status old = fs::status(path, ignored);
   if (old.type() == fs::file_type::directory) fail("write", path, EISDIR);
-  if (fs::exists(old) && !fs::is_regular_file(old)) return write_in_place(path, body);
+  if (fs::exists(old) && !fs::is_regular_file(old)) return write_existing(path, body);
 
   // A link keeps pointing where it points: the file behind it is replaced.
   fs::path target = path;
@@ -216,6 +216,12 @@ void write_file_atomically(const fs::path& path, const std::function<void(FileWr
   if (::rename(temporary.path.c_str(), target.c_str()) != 0) fail("write", path, errno);
   temporary.renamed = true;
   sync_folder(target);
+}
+
+void write_file_in_place(const fs::path& path, const std::function<void(FileWriter&)>& body) {
+  std::error_code ignored;
+  if (fs::is_regular_file(path, ignored)) return write_existing(path, body);
+  write_file_atomically(path, body);
 }
 
 void write_file_atomically(const fs::path& path, std::string_view contents) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files: read-only memory maps, whole reads, and writes that either finish or leave the old file as it was.
+// Files: read-only memory maps, whole reads, writes that either finish or leave the old file as it was, and writes in place.
 #pragma once
 
 #include <cstddef>
@@ -49,5 +49,9 @@ class FileWriter {
 // stays, and an error that names `path` is thrown.
 void write_file_atomically(const std::filesystem::path& path, const std::function<void(FileWriter&)>& body);
 void write_file_atomically(const std::filesystem::path& path, std::string_view contents);
+
+// The same, but a file that exists is emptied and written where it is, for files that somebody may hold open: who opened it
+// before reads the new contents, and its links stay. A failure then leaves what was written so far.
+void write_file_in_place(const std::filesystem::path& path, const std::function<void(FileWriter&)>& body);
 
 }  // namespace lathe

@@ -148,6 +148,21 @@ TEST_F(FileTest, LinksAndPermissionsStay) {
   EXPECT_EQ(fs::status(real).permissions(), fs::perms::owner_read | fs::perms::owner_write);
 }
 
+TEST_F(FileTest, InPlaceReachesWhoHasTheFileOpen) {
+  const fs::path path = folder_ / "a", link = folder_ / "b";
+  write_file_atomically(path, "old and long");
+  fs::create_hard_link(path, link);
+  std::FILE* open_before = std::fopen(path.c_str(), "r");
+  write_file_in_place(path, [](FileWriter& file) { file.write("new"); });
+  char text[32] = {};
+  EXPECT_EQ(std::fread(text, 1, sizeof text, open_before), 3u);
+  std::fclose(open_before);
+  EXPECT_STREQ(text, "new");
+  EXPECT_EQ(read_file(link), "new");
+  write_file_in_place(folder_ / "c", [](FileWriter& file) { file.write("made"); });
+  EXPECT_EQ(read_file(folder_ / "c"), "made");
+}
+
 TEST_F(FileTest, WritesWithoutAFolderInTheName) {
   const fs::path before = fs::current_path();
   fs::current_path(folder_);
