@@ -152,4 +152,17 @@ int64_t CpuExecution::device_bytes() const {
   return static_cast<int64_t>(arena_.bytes() + scratch_.bytes());
 }
 
+// Layers behind data-dependent dims are prepared while they run: of those nothing is known before.
+std::vector<int64_t> CpuExecution::layer_scratch_bytes() const {
+  std::vector<int64_t> bytes(program_->layers().size(), 0);
+  for (const PlanCache& cache : plans_) {
+    if (cache.empty()) continue;
+    ShapePlan& plan = *cache.front();
+    for (size_t i = 0; i < plan.steps().size(); ++i)
+      if (const auto& layer = plan.steps()[i].prepared)
+        bytes[plan.first_layer() + i] = static_cast<int64_t>(layer->scratch_bytes());
+  }
+  return bytes;
+}
+
 }  // namespace lathe::cpu

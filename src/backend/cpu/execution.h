@@ -11,10 +11,11 @@
 #include "backend/cpu/host_memory.h"
 #include "backend/cpu/program.h"
 #include "backend/cpu/shape_plan.h"
+#include "backend/layer_scratch.h"
 
 namespace lathe::cpu {
 
-class CpuExecution final : public Execution {
+class CpuExecution final : public Execution, public LayerScratch {
  public:
   CpuExecution(std::shared_ptr<const CpuProgram> program, int threads);
 
@@ -25,6 +26,7 @@ class CpuExecution final : public Execution {
   Tensor read(ValueId value) override;
   Extents extents(ValueId value) const override;
   int64_t device_bytes() const override;
+  std::vector<int64_t> layer_scratch_bytes() const override;
 
   // For whoever walks several executions layer by layer: bind() once, then the layers in order. Only programs with one segment.
   void bind(std::span<void* const> bindings);

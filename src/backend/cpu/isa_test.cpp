@@ -77,6 +77,15 @@ TEST(Machine, CapLowersTheLevelButNeverRaisesIt) {
   EXPECT_EQ(make_machine(info, Isa::Amx, 2).isa, Isa::Avx512Bf16);
 }
 
+TEST(Machine, EveryLevelHasANumberForScripts) {
+  const CpuInfo info{.avx2 = true, .avx512 = true, .avx512_bf16 = true, .amx = true};
+  std::vector<std::string> numbers;
+  for (const Isa isa : {Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16, Isa::Amx})
+    for (const auto& [name, value] : describe_device(info, make_machine(info, isa, 1)))
+      if (name == "Compute Capability") numbers.push_back(value);
+  EXPECT_EQ(numbers, (std::vector<std::string>{"3.0", "4.0", "4.1", "4.2"}));
+}
+
 TEST(Machine, Zen5DividesQuickly) {
   CpuInfo info{.vendor = "AuthenticAMD", .family = 26, .avx2 = true, .avx512 = true};
   EXPECT_TRUE(make_machine(info, {}, 2).divides_quickly);

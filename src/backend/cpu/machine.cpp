@@ -13,7 +13,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 
 #include "backend/cpu/kernels/amx_table.h"
 #include "backend/cpu/onednn.h"
@@ -98,6 +100,19 @@ void read_caches(CpuInfo& info) {
   }
 }
 
+// cpufreq knows the highest clock, where a virtual machine lets it be read; /proc/cpuinfo that of now.
+double read_clock_ghz() {
+  double khz = 0;
+  if (std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq") >> khz && khz > 0)
+    return khz / 1e6;
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    double mhz = 0;
+    if (std::sscanf(line.c_str(), "cpu MHz : %lf", &mhz) == 1) return mhz / 1e3;
+  }
+  return 0;
+}
+
 void read_features(CpuInfo& info) {
   const Registers one = cpuid(1), seven = cpuid(7, 0), seven_one = cpuid(7, 1);
   const uint64_t saved = saved_states();
@@ -143,6 +158,21 @@ CpuInfo read_cpu_info() {
   read_caches(info);
   read_features(info);
   return info;
+}
+
+// A number, because scripts read one: the level of x86-64 (v3 has AVX2, v4 AVX-512), .1 with BF16, .2 with AMX.
+std::string_view isa_number(Isa isa) {
+  switch (isa) {
+    case Isa::Avx2:
+      return "3.0";
+    case Isa::Avx512:
+      return "4.0";
+    case Isa::Avx512Bf16:
+      return "4.1";
+    case Isa::Amx:
+      return "4.2";
+  }
+  return {};
 }
 
 std::string_view isa_name(Isa isa) {
@@ -199,13 +229,23 @@ std::vector<std::pair<std::string, std::string>> describe_device(const CpuInfo& 
   struct sysinfo memory {};
   sysinfo(&memory);
   const auto mebibytes = [](double bytes) { return fmt::format("{:.0f} MiB", bytes / (1 << 20)); };
+  const std::string uuid = hash_to_string(hash_text(describe_target(info, machine).key));
+  // The rows of a GPU first, under its names. 0 stands for what the system does not tell: scripts look for a number.
   return {
+      {"Available Devices", ""},
+      {"  Device cpu", fmt::format("\"{}\" UUID: {}", info.brand, uuid)},
       {"Selected Device", info.brand},
       {"Selected Device ID", "cpu"},
-      {"Selected Device UUID", hash_to_string(hash_text(describe_target(info, machine).key))},
-      {"Compute Capability", std::string(isa_name(machine.isa))},
-      {"Cores", std::to_string(machine.threads)},
+      {"Selected Device UUID", uuid},
+      {"Compute Capability", std::string(isa_number(machine.isa))},
+      {"SMs", std::to_string(machine.threads)},
       {"Device Global Memory", mebibytes(static_cast<double>(memory.totalram) * memory.mem_unit)},
+      {"Shared Memory per SM", fmt::format("{} KiB", machine.l2_bytes >> 10)},
+      {"Memory Bus Width", "0 bits (not known)"},
+      {"Application Compute Clock Rate", fmt::format("{:.3f} GHz", read_clock_ghz())},
+      {"Application Memory Clock Rate", "0 GHz (not known)"},
+      {"Instruction Set", std::string(isa_name(machine.isa))},
+      {"Cores", std::to_string(machine.threads)},
       {"L1 Data Cache per Core", fmt::format("{} KiB", machine.l1_bytes >> 10)},
       {"L2 Cache per Core", fmt::format("{} KiB", machine.l2_bytes >> 10)},
       {"L3 Cache", fmt::format("{} KiB", machine.l3_bytes >> 10)},

@@ -286,7 +286,19 @@ TEST(CpuBackend, NamesItsTargetAndDevice) {
   EXPECT_EQ(target.threads, 2);
   EXPECT_NE(target.key.find("onednn-"), std::string::npos);
   EXPECT_EQ(target.key.find("threads"), std::string::npos);  // another thread count is no other target
-  EXPECT_EQ(f.backend->device_information().front().first, "Selected Device");
+  const auto rows = f.backend->device_information();
+  const auto row = [&](std::string_view key) {
+    for (const auto& [name, value] : rows)
+      if (name == key) return value;
+    return std::string("none");
+  };
+  // What scripts read as numbers begins with one.
+  for (const char* key :
+       {"Compute Capability", "SMs", "Device Global Memory", "Shared Memory per SM", "Memory Bus Width",
+        "Application Compute Clock Rate", "Application Memory Clock Rate"})
+    EXPECT_TRUE(std::isdigit(static_cast<unsigned char>(row(key)[0]))) << key << ": " << row(key);
+  EXPECT_EQ(row("SMs"), "2");
+  EXPECT_EQ(row("Selected Device ID"), "cpu");
   EXPECT_TRUE(f.backend->supports_compute_type(DType::Float32).ok);
   EXPECT_FALSE(f.backend->supports_compute_type(DType::Int8).ok);
 }
