@@ -53,6 +53,7 @@ void GraphImporter::run() {
   builder_.editor().set_name(std::string(model_.graph.name));
   add_initializers(model_.graph, scope);
   add_inputs(scope);
+  for (const TensorProto& t : model_.graph.initializers) log_.initializer(std::string(t.name));
   import_nodes(model_.graph.nodes, scope);
   if (!problems_.empty()) throw_problems();
   add_outputs(scope);
@@ -119,7 +120,9 @@ void GraphImporter::add_inputs(Scope& scope) {
       scope.values[input.name] = builder_.add_constant(name, it->second);
       continue;
     }
-    scope.values[input.name] = builder_.editor().add_input(name, dtype, input_shape(input));
+    const ValueId id = builder_.editor().add_input(name, dtype, input_shape(input));
+    scope.values[input.name] = id;
+    log_.input(name, id);
   }
 }
 
@@ -140,6 +143,7 @@ void GraphImporter::add_outputs(Scope& scope) {
     }
     if (graph.value(id).name != name) builder_.editor().rename_value(id, name);
     builder_.editor().mark_output(id);
+    log_.output(name);
   }
   if (builder_.graph().outputs().empty()) throw_input_error("the model has no outputs");
 }
@@ -229,7 +233,10 @@ void GraphImporter::import_node(const NodeProto& node, Scope& scope) {
       inputs.push_back(input.empty() ? kNoValue : look_up(input, scope));
     if (std::find(inputs.begin(), inputs.end(), kPoison) != inputs.end()) return bind_poison(node, scope);
     const size_t first_new = builder_.graph().value_count();
-    bind_outputs(node, scope, import_by_operator(node, scope, name, std::move(inputs)), first_new);
+    log_.node_begins(node, name, inputs);
+    const Values results = import_by_operator(node, scope, name, std::move(inputs));
+    bind_outputs(node, scope, results, first_new);
+    log_.node_ends(node, name, results);
   } catch (const UnsupportedError& error) {
     problems_.push_back({name, std::string(node.op_type), error.what()});
     bind_poison(node, scope);

@@ -6,6 +6,7 @@
 
 #include "base/observer.h"
 #include "onnx/import.h"
+#include "onnx/import_log.h"
 #include "onnx/import_node.h"
 #include "onnx/model.h"
 
@@ -13,8 +14,9 @@ namespace lathe::onnx {
 
 class GraphImporter {
  public:
-  GraphImporter(const ModelProto& model, TensorSource& tensors, const ImportOptions& options, Graph& graph)
-      : model_(model), tensors_(tensors), options_(options), builder_(graph) {}
+  GraphImporter(const ModelProto& model, TensorSource& tensors, const ImportOptions& options, Graph& graph,
+                Observer& observer)
+      : model_(model), tensors_(tensors), options_(options), builder_(graph), log_(graph, observer) {}
 
   // Fills the graph. Throws UnsupportedError that lists all nodes that cannot be imported, Input errors for
   // wrong models.
@@ -61,6 +63,7 @@ class GraphImporter {
   GraphBuilder builder_;
   std::vector<Problem> problems_;
   int64_t nodes_seen_ = 0;
+  ImportLog log_;
 };
 
 }  // namespace lathe::onnx

@@ -62,7 +62,7 @@ ImportedModel import_bytes(std::span<const std::byte> bytes, const std::filesyst
   count_nodes(model, imported);
   tell(imported, observer);
   TensorSource tensors(std::move(owner), folder);
-  GraphImporter(model, tensors, options, imported.graph).run();
+  GraphImporter(model, tensors, options, imported.graph, observer).run();
   verify_graph(imported.graph);
   return imported;
 }

@@ -67,6 +67,13 @@ void reject_unknown_names(const std::vector<Stage>& stages, const PassOptions& o
   }
 }
 
+// Unused layers are gone: this is the graph that the passes optimise.
+void report_construction(Observer& observer, double seconds) {
+  char text[80];
+  snprintf(text, sizeof text, "Graph construction completed in %g seconds.", seconds);
+  observer.log(Severity::Verbose, text);
+}
+
 }  // namespace
 
 bool PassContext::may_change() {
@@ -101,6 +108,7 @@ void run_passes(Graph& graph, const std::vector<Stage>& stages, const PassOption
       for (const Pass& pass : stage.passes) changed |= run_pass(graph, pass, options, context);
     }
     context.observer.on(StageFinished{std::string(stage.label), layer_count(graph)});
+    if (&stage == &stages.front()) report_construction(context.observer, seconds_since(start));
   }
   context.observer.on(GraphOptimized{seconds_since(start)});
 }

@@ -50,7 +50,8 @@ std::vector<Stage> default_stages() {
         {"fuse_norm_scale", "NormScaleFusion", fuse_norm_scale}}},
 
       // Attention needs its softmax whole; the Transposes it puts around itself cancel against those that split the heads.
-      {"attention fusion",
+      // The log has the label of TensorRT's Myelin, which compiles such functions.
+      {"Myelin optimization",
        {{"fuse_attention", "AttentionFusion", fuse_attention},
         {"simplify_shuffles", "ShuffleShuffleFusion", simplify_shuffles},
         {"move_shuffles_down", "ShuffleMatMulSwap", move_shuffles_down},

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/hash.h"
+
 namespace lathe {
 namespace {
 
@@ -20,6 +22,12 @@ std::string layers_text(int count) {
 
 std::string tactic_text(uint64_t id) {
   return fmt::format("0x{:016x}", id);
+}
+
+// "CaskConvolution[0x80000009]": scripts expect an id. Of a name it is always the same.
+std::string runner_text(const std::string& runner) {
+  return fmt::format("{}[0x{:08x}]", runner,
+                     0x80000000u | static_cast<uint32_t>(hash_text(runner) & 0x7fffffffu));
 }
 
 std::string joined(const std::vector<std::string>& items) {
@@ -82,7 +90,7 @@ struct Renderer {
                         joined(e.inputs), joined(e.outputs)));
   }
   void operator()(const RunnerStarted& e) const {
-    verbose(fmt::format("--------------- Timing Runner: {} ({})", e.layer, e.runner));
+    verbose(fmt::format("--------------- Timing Runner: {} ({})", e.layer, runner_text(e.runner)));
   }
   void operator()(const RunnerSkipped& e) const {
     const std::string why = e.reason.empty() ? "" : fmt::format(" ({})", e.reason);
@@ -94,7 +102,7 @@ struct Renderer {
   }
   void operator()(const RunnerFinished& e) const {
     verbose(fmt::format("{} ({}) profiling completed in {} seconds. Fastest Tactic: {} Time: {}", e.layer,
-                        e.runner, format_number(e.seconds), tactic_text(e.fastest_id),
+                        runner_text(e.runner), format_number(e.seconds), tactic_text(e.fastest_id),
                         format_number(e.fastest_ms)));
   }
   void operator()(const TacticChosen& e) const {
@@ -106,6 +114,7 @@ struct Renderer {
   void operator()(const Progress& e) const { log.set_status(e.done >= e.total ? "" : progress_bar(e)); }
 
   void operator()(const MemoryPlanned& e) const {
+    log.library(Severity::Info, fmt::format("Total Scratch Memory: {} bytes", e.workspace_bytes));
     log.library(Severity::Info, fmt::format("Max Scratch Memory: {} bytes", e.workspace_bytes));
     log.library(Severity::Info, fmt::format("Total Activation Memory: {} bytes", e.arena_bytes));
     log.library(Severity::Info, fmt::format("Total Weights Memory: {} bytes", e.weight_bytes));

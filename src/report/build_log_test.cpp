@@ -22,6 +22,12 @@ std::string rendered(const Event& event, bool verbose = true) {
   return text;
 }
 
+// The id of a runner, a hash of its name.
+std::string id(const std::string& runner) {
+  const std::string line = rendered(RunnerStarted{"L", runner});
+  return line.substr(line.find("[0x") + 3, 8);
+}
+
 TEST(BuildLog, FusionsReadAsInTensorRT) {
   EXPECT_EQ(
       rendered(FusionApplied{"ConvReluFusion", "Conv_0", "Relu_1"}),
@@ -40,13 +46,17 @@ TEST(BuildLog, TuningReadsAsInTensorRT) {
             "[V] [TRT] *************** Autotuning format combination: Float(150528,50176,224,1) -> "
             "Float(193600,3025,55,1) "
             "***************\n");
+  EXPECT_EQ(id("R"), id("R"));
+  EXPECT_NE(id("R"), id("OnednnConvolution"));
   EXPECT_EQ(rendered(RunnerStarted{"Conv_0", "OnednnConvolution"}),
-            "[V] [TRT] --------------- Timing Runner: Conv_0 (OnednnConvolution)\n");
+            "[V] [TRT] --------------- Timing Runner: Conv_0 (OnednnConvolution[0x" +
+                id("OnednnConvolution") + "])\n");
   EXPECT_EQ(rendered(TacticTimed{"Conv_0", "jit", 0x1a, 0.0521752}),
             "[V] [TRT] Tactic Name: jit Tactic: 0x000000000000001a Time: 0.0521752\n");
   EXPECT_EQ(rendered(RunnerFinished{"Conv_0", "R", 0.5, 0x1a, 0.05}),
-            "[V] [TRT] Conv_0 (R) profiling completed in 0.5 seconds. Fastest Tactic: 0x000000000000001a "
-            "Time: 0.05\n");
+            "[V] [TRT] Conv_0 (R[0x" + id("R") +
+                "]) profiling completed in 0.5 seconds. Fastest Tactic: 0x000000000000001a "
+                "Time: 0.05\n");
   EXPECT_EQ(rendered(RunnerSkipped{"Conv_0", "R", "3-D only"}),
             "[V] [TRT] Skipping R: No valid tactics for Conv_0 (3-D only)\n");
   EXPECT_EQ(rendered(TacticChosen{"Conv_0", "R", "jit", 0x1a, 0.05}),
@@ -54,6 +64,11 @@ TEST(BuildLog, TuningReadsAsInTensorRT) {
   EXPECT_EQ(
       rendered(ReformatAdded{"Reformatted Input Tensor 0 to Conv_0", "Float(1)", "Half(1)"}),
       "[V] [TRT] Adding reformat layer: Reformatted Input Tensor 0 to Conv_0 from Float(1) to Half(1)\n");
+  EXPECT_EQ(rendered(MemoryPlanned{1, 2, 3}, false),
+            "[I] [TRT] Total Scratch Memory: 3 bytes\n"
+            "[I] [TRT] Max Scratch Memory: 3 bytes\n"
+            "[I] [TRT] Total Activation Memory: 1 bytes\n"
+            "[I] [TRT] Total Weights Memory: 2 bytes\n");
   EXPECT_EQ(rendered(EngineGenerated{8.62539}, false),
             "[I] [TRT] Engine generation completed in 8.62539 seconds.\n");
 }
