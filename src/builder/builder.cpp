@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "builder/builder.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 
+#include "base/interrupted.h"
 #include "base/out_of_memory.h"
 #include "base/version.h"
 #include "builder/batch_items.h"
@@ -26,6 +29,11 @@ std::string settings_text(const BuildOptions& options, const std::vector<DType>&
   return text;
 }
 
+bool may_write(const std::filesystem::path& file) {
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  return access(file.c_str(), W_OK) == 0 && access(folder.c_str(), W_OK) == 0;
+}
+
 // The cache of one build: the caller's, a file's, or a fresh one.
 class CacheOfBuild {
  public:
@@ -46,20 +54,34 @@ class CacheOfBuild {
   TimingCache& cache() { return *cache_; }
 
   void finish() {
-    if (file_) {
-      cache_->save(options_.timing_cache_file);
-      observer_.log(Severity::Info, "Saved " + std::to_string(cache_->to_text().size()) +
-                                        " bytes of timing cache to " + options_.timing_cache_file.string());
-    }
+    if (file_) save();
     observer_.log(Severity::Verbose, "Deleting timing cache: " + std::to_string(cache_->size()) +
                                          " entries, served " + std::to_string(cache_->hits()) +
                                          " hits since creation.");
   }
 
  private:
+  // Caches may be shared for reading: who may not write one, or has nothing new for it, builds all the same.
+  void save() {
+    const std::string path = options_.timing_cache_file.string();
+    try {
+      cache_->save(options_.timing_cache_file);
+      observer_.log(Severity::Info, "Saved " + std::to_string(cache_->to_text().size()) +
+                                        " bytes of timing cache to " + path);
+    } catch (const Error& error) {
+      const size_t fresh = cache_->size() - loaded_entries_;
+      if (!loaded_ || (fresh > 0 && may_write(options_.timing_cache_file))) throw;
+      observer_.log(Severity::Warning,
+                    "The timing cache was only read: " + std::string(error.what()) + ". " +
+                        (fresh == 0 ? "This build measured nothing new."
+                                    : std::to_string(fresh) + " new entries of this build are lost."));
+    }
+  }
   void load() {
     const std::string path = options_.timing_cache_file.string();
-    if (!cache_->load(options_.timing_cache_file))
+    loaded_ = cache_->load(options_.timing_cache_file);
+    loaded_entries_ = cache_->size();
+    if (!loaded_)
       observer_.log(Severity::Warning, "Could not read timing cache from: " + path +
                                            ". A new timing cache will be generated and written.");
     else
@@ -70,7 +92,8 @@ class CacheOfBuild {
   const BuildOptions& options_;
   Observer& observer_;
   std::shared_ptr<TimingCache> cache_ = std::make_shared<TimingCache>();
-  bool file_ = false;
+  bool file_ = false, loaded_ = false;
+  size_t loaded_entries_ = 0;
 };
 
 ModelMetadata metadata_of(const ModelParsed& info, const std::string& graph_name) {
@@ -105,7 +128,7 @@ BuiltVariant build_checked(const Graph& portable, const SymbolRanges& ranges, co
   BuildOptions untimed = options;
   untimed.optimization_level = 0;
   NullObserver quiet;
-  const Pipeline silent{pipeline.backend, pipeline.pool, pipeline.cache, quiet};
+  const Pipeline silent{pipeline.backend, pipeline.pool, pipeline.cache, quiet, pipeline.stop};
   std::vector<RivalEngine> rivals;
   rivals.push_back({"tuned", build_variant(portable, ranges, types, options, pipeline)});
   rivals.push_back({"untimed", build_variant(portable, ranges, types, untimed, silent)});
@@ -237,6 +260,16 @@ Network Builder::parse_onnx(std::span<const std::byte> bytes, const std::filesys
   return network_of(import_onnx(bytes, directory, observer_), start);
 }
 
+// Of the engine that was kept, not of its rivals.
+void Builder::report_memory(const BuiltVariant& built) {
+  for (const std::string& line : built.layer_memory) observer_.log(Severity::Verbose, line);
+  const bool on_host = backend_->is_host();
+  const std::string bytes = std::to_string(built.memory.weight_bytes) + " bytes", none = "0 bytes";
+  observer_.log(Severity::Info, "Total Host Persistent Memory: " + (on_host ? bytes : none));
+  observer_.log(Severity::Info, "Total Device Persistent Memory: " + (on_host ? none : bytes));
+  observer_.on(built.memory);
+}
+
 std::shared_ptr<const Engine> Builder::build_section(std::shared_ptr<Plan> plan,
                                                      const BuildOptions& options) {
   const auto portable = plan->portable_graph();
@@ -254,19 +287,25 @@ std::shared_ptr<const Engine> Builder::build_section(std::shared_ptr<Plan> plan,
                                     std::to_string(plan->outputs.size()) + " output network tensors.");
   const std::vector<DType> types = allowed_types(options, *backend_, observer_);
   CacheOfBuild cache(options, observer_);
-  const Pipeline pipeline{*backend_, *pool_, cache.cache(), observer_};
+  const Pipeline pipeline{*backend_, *pool_, cache.cache(), observer_, options.stop};
 
   auto section = std::make_shared<PlanSection>();
   section->target = backend_->target();
   section->settings = settings_text(options, types);
   section->timed = true;
   std::vector<std::shared_ptr<const Program>> programs;
-  for (const OptimizationProfile& profile : plan->profiles) {
-    BuiltVariant built =
-        build_profile(portable, symbol_ranges(plan->inputs, profile), types, options, pipeline);
-    section->timed &= built.timed;
-    section->variants.push_back(std::move(built.variant));
-    programs.push_back(std::move(built.program));
+  try {
+    for (const OptimizationProfile& profile : plan->profiles) {
+      BuiltVariant built =
+          build_profile(portable, symbol_ranges(plan->inputs, profile), types, options, pipeline);
+      section->timed &= built.timed;
+      report_memory(built);
+      section->variants.push_back(std::move(built.variant));
+      programs.push_back(std::move(built.program));
+    }
+  } catch (const Interrupted&) {  // the next build goes on with what this one has measured
+    cache.finish();
+    throw;
   }
   cache.finish();
   plan->set_section(section);

@@ -15,6 +15,8 @@
 
 namespace lathe {
 
+struct BuiltVariant;
+
 class Builder {
  public:
   // The observer must outlive the builder.
@@ -39,6 +41,7 @@ class Builder {
   std::shared_ptr<const Engine> retune(const Plan& plan, const BuildOptions& options);
 
  private:
+  void report_memory(const BuiltVariant& built);
   std::shared_ptr<const Engine> build_section(std::shared_ptr<Plan> plan, const BuildOptions& options);
   std::shared_ptr<const Engine> build_section(std::shared_ptr<Plan> plan, const Graph& portable,
                                               const BuildOptions& options);

@@ -101,7 +101,10 @@ void measure(const std::vector<BuiltVariant*>& variants, const Pipeline& pipelin
   std::vector<std::function<double()>> rivals;
   for (const BuiltVariant* v : variants) {
     engines.push_back(std::make_unique<TimedEngine>(*v, pipeline.backend));
-    rivals.push_back([engine = engines.back().get()] { return engine->run_ms(); });
+    rivals.push_back([engine = engines.back().get(), &pipeline] {
+      stop_if_asked(pipeline.stop);
+      return engine->run_ms();
+    });
   }
   const int turns = pipeline.backend.tuning_traits().has_slow_phases ? kTurns : 1;
   std::vector<double> times_ms(variants.size(), HUGE_VAL);

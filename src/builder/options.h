@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,7 @@ struct BuildOptions {
 
   // --- the rest
   int64_t workspace_limit_bytes = -1;  // of one layer's scratch; tactics that need more are refused; -1: none
+  std::stop_token stop;  // asks the build to end: it saves the timing cache and throws Interrupted
   ProfilingVerbosity verbosity = ProfilingVerbosity::LayerNamesOnly;
   PassOptions passes;
 };

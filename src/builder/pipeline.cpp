@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "backend/layer_scratch.h"
 #include "ir/substitute.h"
 #include "memory/memory_plan.h"
 #include "ops/build.h"
@@ -82,16 +83,65 @@ TuneOptions tune_options(const BuildOptions& options) {
           .winograd = options.winograd,
           .error_on_cache_miss = options.error_on_timing_cache_miss,
           .workspace_limit_bytes = options.workspace_limit_bytes,
-          .disabled_runners = options.disabled_runners};
+          .disabled_runners = options.disabled_runners,
+          .stop = options.stop};
 }
 
-// Arena and scratch of one context at the profile's largest shapes.
-int64_t largest_device_bytes(const Program& program, const SymbolRanges& ranges) {
+int64_t constant_bytes(const Graph& graph, const Node& node) {
+  int64_t bytes = 0;
+  for (const ValueId id : node.inputs)
+    if (id != kNoValue && graph.value(id).is_constant())
+      bytes += static_cast<int64_t>(graph.value(id).constant.bytes().size());
+  return bytes;
+}
+
+// What each layer keeps (its constants, as the graph has them) and its scratch memory.
+std::vector<std::string> layer_memory(const Graph& graph, const Execution& execution, bool on_host) {
+  const auto* teller = dynamic_cast<const LayerScratch*>(&execution);
+  const std::vector<int64_t> scratch = teller ? teller->layer_scratch_bytes() : std::vector<int64_t>();
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < graph.order().size(); ++i) {
+    const Node& node = graph.node(graph.order()[i]);
+    const int64_t kept = constant_bytes(graph, node), used = i < scratch.size() ? scratch[i] : 0;
+    if (kept + used == 0) continue;
+    lines.push_back("Layer: " + node.name + " Host Persistent: " + std::to_string(on_host ? kept : 0) +
+                    " Device Persistent: " + std::to_string(on_host ? 0 : kept) +
+                    " Scratch Memory: " + std::to_string(used));
+  }
+  lines.push_back(
+      "Skipped printing memory information for " + std::to_string(graph.order().size() - lines.size()) +
+      " layers with 0 memory size i.e. Host Persistent + Device Persistent + Scratch Memory == 0.");
+  return lines;
+}
+
+// Of one context at the profile's largest shapes.
+void describe_memory(BuiltVariant& built, bool on_host) {
+  const PlanVariant& variant = built.variant;
   SymbolValues most;
-  for (const auto& [symbol, range] : ranges) most[symbol] = range.max;
-  const auto execution = program.create_execution();
+  for (const auto& [symbol, range] : variant.ranges) most[symbol] = range.max;
+  const auto execution = built.program->create_execution();
   execution->set_shapes(most);
-  return execution->device_bytes();
+  const int64_t arena_bytes = variant.memory.arena_bytes;
+  built.memory = {.arena_bytes = arena_bytes,
+                  .weight_bytes = built.program->weight_bytes(),
+                  .workspace_bytes = std::max<int64_t>(0, execution->device_bytes() - arena_bytes)};
+  built.layer_memory = layer_memory(*variant.graph, *execution, on_host);
+}
+
+// Slices and concatenations that became views of their neighbours' memory: the layers that are left without them.
+void report_views(const Graph& graph, const std::vector<Choice>& choices, Observer& observer) {
+  auto left = static_cast<int>(choices.size());
+  const auto remove = [&](auto is_kind) {
+    for (size_t i = 0; i < choices.size(); ++i)
+      if (choices[i].tactic.is_view && is_kind(graph.node(graph.order()[i]).op)) --left;
+    return left;
+  };
+  const auto is_slice = [](const Op& op) {
+    return std::holds_alternative<Slice>(op) || std::holds_alternative<Split>(op);
+  };
+  observer.on(StageFinished{"slice removal", remove(is_slice)});
+  observer.on(StageFinished{"concat removal",
+                            remove([](const Op& op) { return std::holds_alternative<Concat>(op); })});
 }
 
 std::string seconds_text(double seconds) {
@@ -115,6 +165,7 @@ BuiltVariant build_variant(const Graph& portable, const SymbolRanges& ranges, co
                                 tune_options(options), pipeline.cache, observer, &fused);
   observer.log(Severity::Verbose,
                "Formats and tactics selection completed in " + seconds_text(tuning.seconds()) + " seconds.");
+  report_views(tuned.graph, tuned.choices, observer);
   observer.on(StageFinished{"reformat layers", static_cast<int>(tuned.graph.order().size())});
 
   BuiltVariant result{.timed = tuned.timed};
@@ -126,11 +177,7 @@ BuiltVariant build_variant(const Graph& portable, const SymbolRanges& ranges, co
   variant.ranges = ranges;
   variant.blobs = std::make_shared<PackedBlocks>();
   result.program = pipeline.backend.compile(variant.spec());
-  const int64_t device_bytes = largest_device_bytes(*result.program, ranges);
-  observer.on(
-      MemoryPlanned{.arena_bytes = variant.memory.arena_bytes,
-                    .weight_bytes = result.program->weight_bytes(),
-                    .workspace_bytes = std::max<int64_t>(0, device_bytes - variant.memory.arena_bytes)});
+  describe_memory(result, pipeline.backend.is_host());
   return result;
 }
 

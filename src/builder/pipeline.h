@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/observer.h"
@@ -16,6 +17,8 @@ namespace lathe {
 struct BuiltVariant {
   PlanVariant variant;
   std::shared_ptr<const Program> program;
+  MemoryPlanned memory;
+  std::vector<std::string> layer_memory;  // lines about its layers, for the verbose log
   bool timed = false;
 };
 
@@ -24,6 +27,7 @@ struct Pipeline {
   ThreadPool& pool;
   TimingCache& cache;
   Observer& observer;
+  std::stop_token stop = {};
 };
 
 // Portable graph -> passes. The symbol of a split stays one, even where its range is a single number.

@@ -182,6 +182,7 @@ void Measurer::race(const LayerQuery& query, const std::vector<Tactic>& tactics,
       leave_untimed(query, tactics[rival.tactic], result);
       continue;
     }
+    stop_if_asked(options_.stop);
     try {
       if (!rival.layer) rival.layer = backend_.prepare_timing(query, tactics[rival.tactic]);
     } catch (const Error& error) {  // a library that promised and then refuses: the others go on
@@ -191,7 +192,8 @@ void Measurer::race(const LayerQuery& query, const std::vector<Tactic>& tactics,
     }
     running.push_back(&rival);
     // Random data may be no input that the operator allows (indices): then the expectation has to do.
-    runs.push_back([&rival] {
+    runs.push_back([this, &rival] {
+      stop_if_asked(options_.stop);
       try {
         return rival.refuses ? kImpossible : rival.layer->run_ms();
       } catch (const Error&) {

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/interrupted.h"
 
 namespace lathe {
 namespace {
@@ -112,6 +113,10 @@ class Race {
 };
 
 }  // namespace
+
+void stop_if_asked(const std::stop_token& stop) {
+  if (stop.stop_requested()) throw Interrupted();
+}
 
 double percentile_ms(std::vector<double> times, double fraction) {
   check(!times.empty(), "percentile of nothing");

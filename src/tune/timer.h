@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 namespace lathe {
@@ -33,6 +34,9 @@ struct Timing {
 // Calls each `rival` to run it once; it returns milliseconds.
 std::vector<Timing> time_interleaved(std::span<const std::function<double()>> rivals,
                                      const TimerOptions& options);
+
+// Throws Interrupted when `stop` asks for it. Called before each run of a race that may be long.
+void stop_if_asked(const std::stop_token& stop);
 
 // The value below which `fraction` of the sorted copy of `times` lies (nearest rank). `times` must not be
 // empty.

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -66,20 +67,34 @@ bool parse_time(std::string_view word, double& milliseconds, double& budget_seco
          (untimed ? number >= 0 : number > 0);
 }
 
-// Holds `path`.lock as long as it lives, so that two builds that end together lose no entries.
+// Holds `path`.lock as long as it lives, so that two builds that end together lose no entries. The file goes with the lock: who
+// waited for a file that is gone holds a lock that nobody else sees, and takes another one.
 class FileLock {
  public:
   explicit FileLock(const std::filesystem::path& path) : name_(path.string() + ".lock") {
-    file_ = ::open(name_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-    if (file_ < 0) throw_system_error("cannot open the lock file '" + name_ + "': " + std::strerror(errno));
-    while (::flock(file_, LOCK_EX) != 0 && errno == EINTR) {
-    }
+    do {
+      if (file_ >= 0) ::close(file_);
+      file_ = ::open(name_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+      if (file_ < 0) throw_system_error("cannot open the lock file '" + name_ + "': " + std::strerror(errno));
+      while (::flock(file_, LOCK_EX) != 0 && errno == EINTR) {
+      }
+    } while (!is_named());
   }
-  ~FileLock() { ::close(file_); }
+  ~FileLock() {
+    ::unlink(name_.c_str());
+    ::close(file_);
+  }
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
  private:
+  bool is_named() const {
+    struct stat held {
+    }, named{};
+    return ::fstat(file_, &held) == 0 && ::stat(name_.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
+           held.st_dev == named.st_dev;
+  }
+
   std::string name_;
   int file_ = -1;
 };

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <set>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct TuneOptions {
   bool error_on_cache_miss = false;
   int64_t workspace_limit_bytes = -1;  // of one layer's scratch at the largest shapes; -1: none
   std::set<std::string, std::less<>> disabled_runners;
+  std::stop_token stop;  // asks the tuner to throw Interrupted
 };
 
 struct TunedGraph {
