@@ -2,14 +2,17 @@
 #include "engine_setup.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <chrono>
 
 #include "arguments/flag.h"
 #include "base/file.h"
+#include "base/interrupted.h"
 #include "builder/builder.h"
+#include "engine_report.h"
 #include "failure.h"
+#include "interrupt.h"
+#include "memory_use.h"
 #include "profiles.h"
 #include "report/build_log.h"
 
@@ -79,13 +82,6 @@ void check_types(const Options& options, const Network& network) {
   }
 }
 
-void report_memory(Log& log) {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  log.library(Severity::Info, fmt::format("[MemUsageStats] Peak memory usage of the process: CPU {} MiB",
-                                          usage.ru_maxrss / 1024));  // ru_maxrss is in KiB
-}
-
 void save_engine(const Engine& engine, const std::string& file) {
   try {
     engine.save(file);
@@ -95,16 +91,22 @@ void save_engine(const Engine& engine, const std::string& file) {
 }
 
 std::shared_ptr<const Engine> build_engine(const Options& options, std::shared_ptr<const Backend> backend,
-                                           Log& log) {
+                                           MemoryUse& memory, Log& log) {
   const auto start = std::chrono::steady_clock::now();
   BuildLog observer(log);
   Builder builder(std::move(backend), observer);
   const Network network = parse_model(builder, options.model.onnx, log);
+  memory.step("Import network");
   check_types(options, network);
   auto profiles = make_profiles(options, network.inputs(), network.outputs(), log);
   std::shared_ptr<const Engine> engine;
   try {
-    engine = builder.build(network, make_build_options(options, std::move(profiles), log));
+    const Stoppable stoppable;
+    BuildOptions build = make_build_options(options, std::move(profiles), log);
+    build.stop = stoppable.token();
+    engine = builder.build(network, build);
+  } catch (const Interrupted&) {
+    throw;
   } catch (const std::exception& error) {
     log.set_status("");
     const Error named(ErrorKind::System,
@@ -112,7 +114,9 @@ std::shared_ptr<const Engine> build_engine(const Options& options, std::shared_p
     fail(named, {"Engine could not be created from network", "Building engine failed", kNoEngine, kNoSetUp});
   }
   log.set_status("");
-  if (options.build.monitor_memory) report_memory(log);
+  memory.report_peak();
+  memory.step("Build engine");
+  report_built_engine(*engine, log);
   if (!options.build.save_engine.empty()) save_engine(*engine, options.build.save_engine);
   log.info(fmt::format("Engine built in {} sec.", format_number(seconds_since(start))));
   constexpr double kMebibyte = 1048576;
@@ -210,17 +214,18 @@ std::shared_ptr<const Engine> load_engine(const std::string& file, std::shared_p
 }
 
 std::shared_ptr<const Engine> set_up_engine(const Options& options, std::shared_ptr<const Backend> backend,
-                                            Log& log) {
+                                            MemoryUse& memory, Log& log) {
   const auto& flags = options.build;
   if (!flags.load_engine.empty()) {
     auto engine = load_engine(flags.load_engine, std::move(backend), log);
+    memory.step("Load engine");
     if (!flags.save_engine.empty()) {  // with the section that was just made, if one was
       save_engine(*engine, flags.save_engine);
       log.info(fmt::format("Saved engine to {}", flags.save_engine));
     }
     return engine;
   }
-  return build_engine(options, std::move(backend), log);
+  return build_engine(options, std::move(backend), memory, log);
 }
 
 }  // namespace lathe::cli

@@ -8,6 +8,7 @@
 #include "arguments/options.h"
 #include "arguments/words.h"
 #include "builder/options.h"
+#include "memory_use.h"
 #include "report/log.h"
 #include "runtime/engine.h"
 
@@ -23,7 +24,7 @@ BuildOptions make_build_options(const Options& options, std::vector<Optimization
 
 // Throws Failure with trtexec's phrases.
 std::shared_ptr<const Engine> set_up_engine(const Options& options, std::shared_ptr<const Backend> backend,
-                                            Log& log);
+                                            MemoryUse& memory, Log& log);
 
 // Loads an engine file for a backend. When no section of the file fits, an untimed one is made, which `log`
 // says.

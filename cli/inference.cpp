@@ -124,40 +124,41 @@ void InferenceStream::query(const Clock& clock, bool transfers, LayerProfiler* p
   slot.output_end->record(*output_stream_);
 }
 
-double InferenceStream::finish(Slot& slot, const Clock& clock, std::vector<QueryTimes>& trace) {
+double InferenceStream::finish(Slot& slot, const Clock& clock, QueryRecorder& record) {
   slot.output_end->synchronize();
   slot.in_flight = false;
-  const auto at = [&](const std::unique_ptr<TimeEvent>& event) {
-    return static_cast<float>(event->elapsed_ms(*clock.zero));
-  };
+  // Durations are of their own two events: a device gives 32-bit times, which are coarse after a long run.
   QueryTimes times;
-  times.compute_start = at(slot.compute_start);
-  times.compute_end = at(slot.compute_end);
-  times.h2d_start = slot.transfers ? at(slot.input_start) : times.compute_start;
-  times.h2d_end = slot.transfers ? at(slot.input_end) : times.compute_start;
-  times.d2h_start = slot.transfers ? at(slot.output_start) : times.compute_end;
-  times.d2h_end = slot.transfers ? at(slot.output_end) : times.compute_end;
+  times.compute_start = slot.compute_start->elapsed_ms(*clock.zero);
+  times.compute_end = times.compute_start + slot.compute_end->elapsed_ms(*slot.compute_start);
+  times.h2d_start = times.h2d_end = times.compute_start;
+  times.d2h_start = times.d2h_end = times.compute_end;
+  if (slot.transfers) {
+    times.h2d_start = slot.input_start->elapsed_ms(*clock.zero);
+    times.h2d_end = times.h2d_start + slot.input_end->elapsed_ms(*slot.input_start);
+    times.d2h_start = slot.output_start->elapsed_ms(*clock.zero);
+    times.d2h_end = times.d2h_start + slot.output_end->elapsed_ms(*slot.output_start);
+  }
   // On the host the call runs the layers: what it costs besides them is the launch.
   double launch_ms = slot.launch_end_ms - slot.launch_start_ms;
-  if (engine_->backend()->is_host())
-    launch_ms = std::max(0.0, launch_ms - static_cast<double>(times.compute()));
-  times.enqueue_start = static_cast<float>(slot.launch_start_ms);
-  times.enqueue_end = static_cast<float>(slot.launch_start_ms + launch_ms);
-  trace.push_back(times);
-  return static_cast<double>(times.compute_start);
+  if (engine_->backend()->is_host()) launch_ms = std::max(0.0, launch_ms - times.compute());
+  times.enqueue_start = slot.launch_start_ms;
+  times.enqueue_end = slot.launch_start_ms + launch_ms;
+  record.add(times);
+  return times.compute_start;
 }
 
-double InferenceStream::sync(const Clock& clock, bool all, std::vector<QueryTimes>& trace) {
+double InferenceStream::sync(const Clock& clock, bool all, QueryRecorder& record) {
   double start = -1;
   if (all) {
     for (size_t i = 0; i < slots_.size(); ++i) {
       Slot& slot = *slots_[(next_ + i) % slots_.size()];
-      if (slot.in_flight) start = std::max(start, finish(slot, clock, trace));
+      if (slot.in_flight) start = std::max(start, finish(slot, clock, record));
     }
     return start;
   }
   Slot& oldest = *slots_[next_];
-  return oldest.in_flight ? finish(oldest, clock, trace) : start;
+  return oldest.in_flight ? finish(oldest, clock, record) : start;
 }
 
 namespace {
@@ -167,7 +168,7 @@ using Streams = std::vector<InferenceStream*>;
 // One thread's loop over its streams. At least `iterations` queries per stream and `duration` after the
 // warm-up.
 void run_loop(const Streams& streams, const InferenceFlags& flags, const InferenceStream::Clock& clock,
-              LayerProfiler* profiler, std::vector<QueryTimes>& trace) {
+              LayerProfiler* profiler, const std::stop_token& stop, QueryRecorder& record) {
   const bool endless = flags.duration_s < 0;
   const double warm_up_ms = static_cast<double>(flags.warm_up_ms);
   const double end_ms = static_cast<double>(flags.duration_s) * 1000 + warm_up_ms;
@@ -176,22 +177,22 @@ void run_loop(const Streams& streams, const InferenceFlags& flags, const Inferen
   for (int64_t i = 0; endless || i < flags.iterations + skipped || elapsed_ms < end_ms; ++i) {
     for (size_t s = 0; s < streams.size(); ++s)
       streams[s]->query(clock, flags.transfers, s == 0 ? profiler : nullptr);
-    for (auto* stream : streams) elapsed_ms = std::max(elapsed_ms, stream->sync(clock, false, trace));
-    if (endless) {
-      trace.clear();
-    } else if (elapsed_ms < warm_up_ms) {
+    for (auto* stream : streams) elapsed_ms = std::max(elapsed_ms, stream->sync(clock, false, record));
+    if (stop.stop_requested()) break;
+    if (elapsed_ms < warm_up_ms) {
       if (elapsed_ms != 0) ++skipped;
     } else if (flags.idle_ms > 0) {
       std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(flags.idle_ms));
     }
   }
-  for (auto* stream : streams) stream->sync(clock, true, trace);
+  for (auto* stream : streams) stream->sync(clock, true, record);
 }
 
 }  // namespace
 
-std::vector<QueryTimes> run_queries(std::vector<std::unique_ptr<InferenceStream>>& streams,
-                                    const InferenceFlags& flags, LayerProfiler* profiler) {
+std::vector<QueryRecorder> run_queries(std::vector<std::unique_ptr<InferenceStream>>& streams,
+                                       const InferenceFlags& flags, const RecordOptions& recording,
+                                       LayerProfiler* profiler, const std::stop_token& stop) {
   for (auto& stream : streams) stream->copy_inputs();
   if (flags.sleep_ms > 0)
     std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(flags.sleep_ms));
@@ -201,11 +202,11 @@ std::vector<QueryTimes> run_queries(std::vector<std::unique_ptr<InferenceStream>
   const size_t loops = flags.threads ? streams.size() : 1;
   std::vector<Streams> parts(loops);
   for (size_t s = 0; s < streams.size(); ++s) parts[s % loops].push_back(streams[s].get());
-  std::vector<std::vector<QueryTimes>> traces(loops);
+  std::vector<QueryRecorder> records(loops, QueryRecorder(recording));
   std::vector<std::exception_ptr> errors(loops);
   const auto body = [&](size_t part) {
     try {
-      run_loop(parts[part], flags, clock, part == 0 ? profiler : nullptr, traces[part]);
+      run_loop(parts[part], flags, clock, part == 0 ? profiler : nullptr, stop, records[part]);
     } catch (...) {
       errors[part] = std::current_exception();
     }
@@ -220,9 +221,7 @@ std::vector<QueryTimes> run_queries(std::vector<std::unique_ptr<InferenceStream>
   for (const auto& error : errors) {
     if (error) std::rethrow_exception(error);
   }
-  std::vector<QueryTimes> trace;
-  for (const auto& part : traces) trace.insert(trace.end(), part.begin(), part.end());
-  return trace;
+  return records;
 }
 
 }  // namespace lathe::cli

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <vector>
 
 #include "arguments/options.h"
@@ -46,14 +47,14 @@ class InferenceStream {
   };
   // Starts a query; `profiler` (may be null) gets the layers' times.
   void query(const Clock& clock, bool transfers, LayerProfiler* profiler);
-  // Waits for the oldest query that is due and appends its times. Returns its start on the device, in
+  // Waits for the oldest query that is due and records its times. Returns its start on the device, in
   // milliseconds; negative: none was due yet. `all`: for everything in flight.
-  double sync(const Clock& clock, bool all, std::vector<QueryTimes>& trace);
+  double sync(const Clock& clock, bool all, QueryRecorder& record);
   std::unique_ptr<TimeEvent> record_now();
 
  private:
   struct Slot;
-  double finish(Slot& slot, const Clock& clock, std::vector<QueryTimes>& trace);
+  double finish(Slot& slot, const Clock& clock, QueryRecorder& record);
 
   std::shared_ptr<const Engine> engine_;
   std::unique_ptr<Context> context_;
@@ -66,9 +67,10 @@ class InferenceStream {
 
 double host_now_ms();
 
-// The loop of `flags` over all streams; returns all records. `profiler` (may be null) listens to the first
-// stream.
-std::vector<QueryTimes> run_queries(std::vector<std::unique_ptr<InferenceStream>>& streams,
-                                    const InferenceFlags& flags, LayerProfiler* profiler);
+// The loop of `flags` over all streams; returns what each of its threads recorded. `profiler` (may be null) listens to the
+// first stream. The loop ends early, after at least one query, when `stop` asks for it.
+std::vector<QueryRecorder> run_queries(std::vector<std::unique_ptr<InferenceStream>>& streams,
+                                       const InferenceFlags& flags, const RecordOptions& recording,
+                                       LayerProfiler* profiler, const std::stop_token& stop = {});
 
 }  // namespace lathe::cli

@@ -7,15 +7,18 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/file.h"
+#include "base/interrupted.h"
+#include "base/json.h"
+#include "engine_report.h"
 #include "engine_setup.h"
 #include "failure.h"
 #include "inference.h"
-#include "arguments/input_data.h"
+#include "interrupt.h"
+#include "output_file.h"
 #include "profiles.h"
-#include "report/layer_costs.h"
-#include "report/layer_info.h"
 #include "report/layer_profile.h"
+#include "run_summary.h"
+#include "stream_inputs.h"
 
 namespace lathe::cli {
 namespace {
@@ -56,59 +59,6 @@ void check_batch(const Options& options, Context& context) {
   }
 }
 
-// The elements that --shapes gives, else those of the profile's opt shapes, else ones.
-Tensor shape_tensor_values(const Options& options, const Engine& engine, int profile, const TensorInfo& info,
-                           const Extents& extents) {
-  std::vector<double> elements(static_cast<size_t>(element_count(extents)), 1);
-  const auto& ranges = engine.profile(profile).values;
-  const Extents* given = find_named(options.inference.shapes, info.name);
-  if (const auto found = ranges.find(info.name); given == nullptr && found != ranges.end())
-    given = &found->second.opt;
-  if (given != nullptr && given->size() == elements.size()) elements.assign(given->begin(), given->end());
-  return Tensor::from_doubles(info.dtype, extents, elements);
-}
-
-void fill_inputs(const Options& options, InferenceStream& stream, int profile, bool announce, Log& log) {
-  const Engine& engine = stream.context().engine();
-  const Graph& graph = engine.graph(profile);
-  for (size_t i = 0; i < engine.inputs().size(); ++i) {
-    const auto& info = engine.inputs()[i];
-    const Extents extents = stream.context().input_extents(i);
-    const std::string* file = find_named(options.inference.inputs, info.name);
-    Tensor values;
-    if (file != nullptr) {
-      if (announce) log.info(fmt::format("Using values loaded from {} for input {}", *file, info.name));
-      try {
-        values = load_input(*file, info.name, info.dtype, extents);
-      } catch (const Error& error) {
-        fail(
-            {std::string("Uncaught exception detected: ") + error.what()});  // the original does not catch it
-      }
-    } else if (info.contents) {
-      values = shape_tensor_values(options, engine, profile, info, extents);
-    } else {
-      if (announce) log.info("Using random values for input " + info.name);
-      values = random_tensor(info.dtype, extents, integer_range(graph, graph.inputs()[i]));
-    }
-    if (announce) {
-      log.info(
-          fmt::format("Input binding for {} with dimensions {} is created.", info.name, dims_text(extents)));
-    }
-    if (!values.bytes().empty())
-      std::memcpy(stream.input_data(i), values.bytes().data(), values.bytes().size());
-  }
-  for (size_t i = 0; announce && i < engine.outputs().size(); ++i) {
-    if (stream.context().output_is_data_dependent(i)) {
-      log.info(fmt::format(
-          "Output binding for {} is dynamic and will be created during execution using OutputAllocator.",
-          engine.outputs()[i].name));
-    } else {
-      log.info(fmt::format("Output binding for {} with dimensions {} is created.", engine.outputs()[i].name,
-                           dims_text(stream.context().output_extents(i))));
-    }
-  }
-}
-
 using Streams = std::vector<std::unique_ptr<InferenceStream>>;
 
 Streams make_streams(const Options& options, const std::shared_ptr<const Engine>& engine, int profile,
@@ -138,24 +88,20 @@ Streams make_streams(const Options& options, const std::shared_ptr<const Engine>
   return streams;
 }
 
-std::vector<QueryTimes> measure(const Options& options, Streams& streams, LayerProfiler* profiler, Log& log) {
+std::vector<QueryRecorder> measure(const Options& options, Streams& streams, LayerProfiler* profiler,
+                                   const Stoppable& stoppable, Log& log) {
   if (options.inference.graph) {
     const std::string note = streams.front()->context().launch_note();
-    const bool is_host = streams.front()->context().engine().backend()->is_host();
-    if (is_host)
-      log.warning("--useCudaGraph has no effect on a CPU: a query is one call that launches nothing.");
     if (!note.empty()) log.info(note);
   }
   try {
-    return run_queries(streams, options.inference, profiler);
+    const RecordOptions recording{.warm_up_ms = options.inference.warm_up_ms,
+                                  .window = options.reporting.window,
+                                  .keep_queries = !options.reporting.export_times.empty()};
+    return run_queries(streams, options.inference, recording, profiler, stoppable.token());
   } catch (const Error& error) {
     fail(error, {"Error occurred during inference"});
   }
-}
-
-// A report file that cannot be written is an error here; trtexec ignores it silently.
-void export_text(const std::string& file, const std::string& text) {
-  if (!file.empty()) write_file_atomically(file, text);
 }
 
 void report_outputs(const Options& options, InferenceStream& stream, Log& log) {
@@ -170,7 +116,7 @@ void report_outputs(const Options& options, InferenceStream& stream, Log& log) {
                          dims_text(outputs[i].tensor.extents())));
   }
   if (reporting.dump_output) print_outputs(log, outputs);
-  export_text(reporting.export_output, outputs_json(outputs));
+  export_file(reporting.export_output, [&](FileWriter& file) { write_outputs_json(file, outputs); });
   if (!reporting.dump_raw_bindings) return;
   log.info("Dumping I/O Bindings to RAW Files:");
   for (size_t i = 0; i < engine.inputs().size(); ++i) {
@@ -182,94 +128,47 @@ void report_outputs(const Options& options, InferenceStream& stream, Log& log) {
   for (const auto& output : outputs) write_raw_file(log, output, false, ".");
 }
 
-void report_performance(const Options& options, std::vector<QueryTimes> trace, Log& log) {
-  const auto report = summarize_performance(std::move(trace), options.inference.warm_up_ms,
-                                            options.reporting.percentiles, options.inference.streams);
-  print_performance(log, report, options.reporting.window);
-  export_text(options.reporting.export_times, times_json(report));
+void report_performance(const Options& options, Context& context, std::vector<QueryRecorder> records,
+                        bool complete, Log& log) {
+  auto report = summarize_performance(records, options.reporting.percentiles);
+  report.streams = options.inference.streams;
+  report.on_host = context.engine().backend()->is_host();
+  report.spins = options.inference.spin;
+  print_performance(log, report);
+  export_file(options.reporting.export_times, [&](FileWriter& file) { write_times_json(file, report); });
+  export_file(options.reporting.export_summary, [&](FileWriter& file) {
+    file.write(dump_json(run_summary(options, context, report, complete)) + "\n");
+  });
 }
 
 void report_layers(const Options& options, const LayerProfiler& profiler, Log& log) {
   const auto report = summarize_layers(profiler);
   if (options.reporting.dump_profile) print_layer_profile(log, report);
-  export_text(options.reporting.export_profile, profile_json(report));
-}
-
-SymbolValues run_symbols(Context& context) {
-  SymbolBinder binder;
-  for (size_t i = 0; i < context.engine().inputs().size(); ++i) {
-    binder.bind_shape(context.engine().inputs()[i], context.input_extents(i));
-  }
-  return binder.finish();
-}
-
-void print_optimization_profiles(const Engine& engine, Log& log) {
-  log.info("Optimization Profile Information:");
-  for (int p = 0; p < engine.profile_count(); ++p) {
-    for (const auto& [name, range] : engine.profile(p).shapes) {
-      log.info(fmt::format("Model input {} (profile {}): min={}, opt={}, max={}", name, p,
-                           dims_text(range.min), dims_text(range.opt), dims_text(range.max)));
-    }
-  }
-}
-
-LayerReport describe_engine(const Engine& engine, Context* context) {
-  const Plan& plan = *engine.plan();
-  // What runs has the run's shapes, other profiles the ones that they were tuned for; without a run nothing is known.
-  const auto symbols = [&](int profile) -> std::optional<SymbolValues> {
-    if (context == nullptr) return std::nullopt;
-    if (context->profile() == profile) return run_symbols(*context);
-    SymbolValues opt;
-    for (const auto& [name, range] : engine.variant(profile).ranges) opt[name] = range.opt;
-    return opt;
-  };
-  LayerReport report = describe_layers(plan, engine.variant(0), symbols(0));
-  report.settings = engine.section().settings;
-  for (int p = 1; p < engine.profile_count(); ++p) add_profile(report, plan, engine.variant(p), symbols(p));
-  return report;
+  export_file(options.reporting.export_profile, [&](FileWriter& file) { file.write(profile_json(report)); });
 }
 
 }  // namespace
 
-void report_engine(const Options& options, const Engine& engine, Context* context, Log& log) {
-  const auto& reporting = options.reporting;
-  if (reporting.dump_layer_info || !reporting.export_layer_info.empty()) {
-    LayerReport report = describe_engine(engine, context);
-    // A plan always knows its layers, so asking for details when it is loaded gives them, whatever it was
-    // built with.
-    if (options.build.profiling_verbosity == 2) report.verbosity = ProfilingVerbosity::Detailed;
-    if (reporting.dump_layer_info) {
-      log.info("Layer Information:");
-      std::string text = layer_info_text(report);
-      text.pop_back();  // the log ends the last line
-      log.info("Layers:\n" + text);
-    }
-    if (!reporting.export_layer_info.empty() && report.verbosity == ProfilingVerbosity::Detailed &&
-        context != nullptr) {
-      size_t first = 0;
-      for (int p = 0; p < context->profile(); ++p) first += engine.choices(p).size();
-      add_layer_costs(report, first, *engine.plan(), engine.variant(context->profile()),
-                      run_symbols(*context));
-    }
-    export_text(reporting.export_layer_info, layer_info_json(report));
-  }
-  if (reporting.dump_optimization_profile) print_optimization_profiles(engine, log);
-}
-
-void run_inference(const Options& options, std::shared_ptr<const Engine> engine, Log& log) {
+void run_inference(const Options& options, std::shared_ptr<const Engine> engine, MemoryUse& memory,
+                   Log& log) {
   const int profile = used_profile(options, *engine, log);
   Streams streams = make_streams(options, engine, profile, log);
+  memory.step("Create execution context");
   report_engine(options, *engine, &streams.front()->context(), log);
   if (options.inference.duration_s < 0) {
     log.warning(
         "--duration=-1 is specified, inference will run in an endless loop until aborted with CTRL-C "
         "(SIGINT)");
   }
+  if (options.inference.graph && engine->backend()->is_host())
+    log.warning("--useCudaGraph has no effect on a CPU: a query is one call that launches nothing.");
   log.info("Starting inference");
   const bool with_layers = options.reporting.profiles_layers();
+  const Stoppable stoppable;
+  const auto stopped = [&] { return stoppable.token().stop_requested(); };
   LayerProfiler profiler(engine->layer_names(profile));
   if (with_layers && !options.inference.separate_profile_run) {
-    measure(options, streams, &profiler, log);
+    measure(options, streams, &profiler, stoppable, log);
     log.info(
         "The e2e network timing is not reported since it is inaccurate due to the extra synchronizations "
         "when the profiler "
@@ -279,18 +178,22 @@ void run_inference(const Options& options, std::shared_ptr<const Engine> engine,
         "run or remove "
         "--dumpProfile to disable the profiler.");
   } else {
-    report_performance(options, measure(options, streams, nullptr, log), log);
-    if (with_layers) measure(options, streams, &profiler, log);
+    auto records = measure(options, streams, nullptr, stoppable, log);
+    if (stopped()) log.warning("Interrupted: what follows is of the queries until then.");
+    report_performance(options, streams.front()->context(), std::move(records), !stopped(), log);
+    if (with_layers && !stopped()) measure(options, streams, &profiler, stoppable, log);
   }
   report_outputs(options, *streams.front(), log);
-  if (with_layers) report_layers(options, profiler, log);
+  if (profiler.runs() > 0) report_layers(options, profiler, log);
+  if (stopped() && options.inference.duration_s >= 0) throw Interrupted();  // an endless run ends so
 }
 
-void time_deserialization(const Options& options, std::shared_ptr<const Backend> backend, Log& log) {
+void time_deserialization(const Options& options, std::shared_ptr<const Backend> backend, MemoryUse& memory,
+                          Log& log) {
   constexpr int kWarmUps = 2, kRuns = 20;
   std::string file = options.build.load_engine;
   if (file.empty()) {
-    set_up_engine(options, backend, log);
+    set_up_engine(options, backend, memory, log);
     file = options.build.save_engine;
     if (file.empty())
       fail({"--timeDeserialize needs an engine file: add --loadEngine=<file> or --saveEngine=<file>"});

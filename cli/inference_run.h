@@ -7,18 +7,16 @@
 #include <optional>
 
 #include "arguments/options.h"
+#include "memory_use.h"
 #include "report/log.h"
 #include "runtime/engine.h"
 
 namespace lathe::cli {
 
-void run_inference(const Options& options, std::shared_ptr<const Engine> engine, Log& log);
-
-// Layer information and optimization profiles, as far as asked for. `context` gives run-time dims; null:
-// none.
-void report_engine(const Options& options, const Engine& engine, Context* context, Log& log);
+void run_inference(const Options& options, std::shared_ptr<const Engine> engine, MemoryUse& memory, Log& log);
 
 // --timeDeserialize.
-void time_deserialization(const Options& options, std::shared_ptr<const Backend> backend, Log& log);
+void time_deserialization(const Options& options, std::shared_ptr<const Backend> backend, MemoryUse& memory,
+                          Log& log);
 
 }  // namespace lathe::cli

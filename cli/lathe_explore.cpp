@@ -24,6 +24,7 @@
 #include "explorer/core/write_layers.h"
 #include "explorer/web/report_page.h"
 #include "measure_peaks.h"
+#include "output_file.h"
 #include "profile_engine.h"
 #include "report/model_graph.h"
 #include "report/table.h"
@@ -247,6 +248,14 @@ void write_output(const std::string& file, const std::string& text) {
   }
 }
 
+// Engines may run for minutes; a name that cannot be written should not cost them.
+void check_outputs(const CommandWords& arguments) {
+  for (const char* flag : {"-o", "--json", "--markdown", "--junit", "--trace"})
+    require_writable(arguments.value(flag));
+  for (const char* flag : {"--trex", "--perf-analysis"})
+    if (arguments.has(flag)) require_writable(arguments.value(flag) + ".json");
+}
+
 // "out/r50" -> out/r50.graph.json and out/r50.profile.json, or out/layers_r50.json and out/profile_r50.json.
 bool write_foreign(const CommandWords& arguments, const Analysis& analysis) {
   bool any = false;
@@ -327,6 +336,7 @@ int run_explore(const Words& words) {
   Analysis analysis;
   const Given given = files_of(arguments);
   if (arguments.has("-o")) explorer::require_report_page();
+  check_outputs(arguments);
   if (arguments.has("--sweep") && arguments.has("--shapes"))
     throw_input_error("--sweep gives the shapes of every run; --shapes cannot be given, too");
   if (arguments.has("--fail-if")) explorer::check_fail_if(arguments.value("--fail-if"));

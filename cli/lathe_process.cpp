@@ -34,8 +34,12 @@ namespace fs = std::filesystem;
 struct Request {
   std::string input, folder;
   Words extra;  // for both runs
-  bool build = false, profile = false, draw = false, print_only = false, archive = false;
+  bool build = false, profile = false, draw = false, print_only = false, archive = false, json = false;
   RunState state;
+
+  // What is told goes to standard output; with --json to standard error, and standard output gets `result`.
+  std::FILE* out() const { return json ? stderr : stdout; }
+  Json result = {{"commands", Json::array()}, {"warnings", Json::array()}, {"files", Json::array()}};
 };
 
 // trex's flags for the GPU.
@@ -70,6 +74,8 @@ Request parse_request(const Words& words) {
   for (size_t i = 2; i < positional.size(); ++i) request.extra.push_back("--" + positional[i]);
   if (!request.build && !request.profile && !request.draw)
     request.build = request.profile = request.draw = true;
+  request.json = arguments.has("--json");
+  if (request.json) request.state.print = false;  // readings are in the folder's .hardware.json
   const auto device = std::find_if(request.extra.begin(), request.extra.end(),
                                    [](const std::string& word) { return word.starts_with("--device="); });
   // --dev is trex's word for --device.
@@ -93,16 +99,19 @@ Words flags_for(const Words& extra, bool build) {
   return flags;
 }
 
-void print_command(const Words& words) {
+void tell_command(Request& request, const Words& words) {
   std::string line = "trtexec";
   for (const auto& word : words)
     line += " " + (word.find_first_of(" \t'\"$&|;<>()*?") == std::string::npos ? word : "'" + word + "'");
-  say("{}\n", line);
+  say_to(request.out(), "{}\n", line);
+  Json command = Json::array({"trtexec"});
+  for (const auto& word : words) command.push_back(word);
+  request.result["commands"].push_back(std::move(command));
 }
 
 // What a run warned of stands in its log, where nobody looks who sees no error: said here, too, once each. That a timing
 // cache is new is no news, and flags that the user did not give are not the user's affair.
-void tell_warnings(const std::string& log, const Words& extra) {
+void tell_warnings(Request& request, const std::string& log) {
   std::vector<std::string> told;
   constexpr std::string_view kMark = "[W] ", kOurs = "[TRT] ";
   const std::string text = read_file(log);
@@ -115,27 +124,28 @@ void tell_warnings(const std::string& log, const Words& extra) {
     line.remove_prefix(mark + kMark.size());
     if (line.starts_with(kOurs)) line.remove_prefix(kOurs.size());
     const std::string first(line.substr(0, line.find_first_of(" =")));
-    const bool ours =
-        first.starts_with("--") && std::none_of(extra.begin(), extra.end(), [&](const std::string& word) {
-          return word.substr(0, word.find('=')) == first;
-        });
+    const bool ours = first.starts_with("--") &&
+                      std::none_of(request.extra.begin(), request.extra.end(), [&](const std::string& word) {
+                        return word.substr(0, word.find('=')) == first;
+                      });
     if (ours || std::find(told.begin(), told.end(), line) != told.end()) continue;
     told.emplace_back(line);
-    say("  warning: {}\n", line);
+    say_to(request.out(), "  warning: {}\n", line);
+    request.result["warnings"].push_back(std::string(line));
   }
 }
 
-void run_step(const Request& request, const Words& words, const std::string& log, const char* what) {
-  print_command(words);
+void run_step(Request& request, const Words& words, const std::string& log, const char* what) {
+  tell_command(request, words);
   if (request.print_only) return;
-  std::fflush(stdout);
+  std::fflush(request.out());
   try {
     run_trtexec_logged(words, log);
   } catch (Error& error) {
     error.add_context(fmt::format("{} failed; its log is {}", what, log));
     throw;
   }
-  tell_warnings(log, request.extra);
+  tell_warnings(request, log);
 }
 
 void write_json(const std::string& file, const Json& json) {
@@ -152,7 +162,7 @@ std::vector<explorer::InputFile> load_files(const std::string& base) {
   return files;
 }
 
-void build(const Request& request, const std::string& base, const std::string& engine) {
+void build(Request& request, const std::string& base, const std::string& engine) {
   Words command = {"--verbose",
                    "--onnx=" + request.input,
                    "--saveEngine=" + engine,
@@ -168,7 +178,7 @@ void build(const Request& request, const std::string& base, const std::string& e
   write_json(base + ".model.json", model_graph_json(request.input));
 }
 
-void profile(const Request& request, const std::string& base, const std::string& engine) {
+void profile(Request& request, const std::string& base, const std::string& engine) {
   Words command = {"--loadEngine=" + engine,
                    "--noDataTransfers",
                    "--useCudaGraph",
@@ -186,7 +196,8 @@ void profile(const Request& request, const std::string& base, const std::string&
     run_step(request, command, log, "profiling");
     return ran_on_gpu(log);
   });
-  say("{}\n", hardware["text"].get<std::string>());
+  say_to(request.out(), "{}\n", hardware["text"].get<std::string>());
+  request.result["hardware"] = hardware["text"];
   write_json(base + ".hardware.json", hardware);
   write_json(base + ".profile.metadata.json",
              explorer::profile_metadata(explorer::read_log(explorer::load_file(base + ".profile.log"))));
@@ -226,10 +237,20 @@ void archive(const Request& request, const std::string& base, const std::string&
   write_archive(base + ".tea", files);
 }
 
+std::vector<std::string> written_files(const std::string& folder, const std::string& base) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().string().starts_with(fs::path(base).filename().string()))
+      files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 }  // namespace
 
 int run_process(const Words& words) {
-  const Request request = parse_request(words);
+  Request request = parse_request(words);
   const bool is_model = fs::path(request.input).extension() == ".onnx";
   const std::string base =
       (fs::path(request.folder) / fs::path(request.input).filename()).string() + (is_model ? ".engine" : "");
@@ -240,17 +261,15 @@ int run_process(const Words& words) {
   }
   if (request.build && is_model) build(request, base, engine);
   if (request.profile) profile(request, base, engine);
-  if (request.print_only) return 0;
-  if (request.draw) draw(request, base);
-  if (request.archive) archive(request, base, engine);
-  if (!request.draw && !request.archive) return 0;
-  std::vector<std::string> written;
-  for (const auto& entry : fs::directory_iterator(request.folder)) {
-    if (entry.path().filename().string().starts_with(fs::path(base).filename().string()))
-      written.push_back(entry.path().string());
+  if (!request.print_only) {
+    if (request.draw) draw(request, base);
+    if (request.archive) archive(request, base, engine);
+    const std::vector<std::string> written = written_files(request.folder, base);
+    request.result["files"] = written;
+    if (request.draw || request.archive)
+      for (const auto& file : written) say_to(request.out(), "  {}\n", file);
   }
-  std::sort(written.begin(), written.end());
-  for (const auto& file : written) say("  {}\n", file);
+  if (request.json) fmt::print("{}\n", dump_json(request.result));
   return 0;
 }
 

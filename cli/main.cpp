@@ -4,6 +4,8 @@
 // own (`lathe trtexec ...` is the same as trtexec). The one place that turns exceptions into messages and
 // exit codes.
 #include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
@@ -14,10 +16,12 @@
 
 #include "arguments/command_table.h"
 #include "base/error.h"
+#include "base/interrupted.h"
 #include "base/printable.h"
 #include "base/version.h"
 #include "commands.h"
 #include "failure.h"
+#include "interrupt.h"
 
 namespace lathe::cli {
 namespace {
@@ -94,6 +98,8 @@ int guarded(const std::function<int()>& body) {
   };
   try {
     return body();
+  } catch (const Interrupted& interrupted) {
+    return complain(interrupted.what());
   } catch (const Failure& failure) {
     for (const auto& line : failure.lines()) complain(line.text);
     return 1;
@@ -106,17 +112,27 @@ int guarded(const std::function<int()>& body) {
   }
 }
 
+// Whether the reader of standard output has gone, as `head -1` does when it has its line.
+bool reader_has_gone() {
+  pollfd out{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 }  // namespace
 }  // namespace lathe::cli
 
 int main(int argc, char** argv) {
-  // A full disk, a size limit or a closed pipe is an error to report, not a reason to die.
+  // A full disk or a size limit is an error to report, not a reason to die; files are written to the end although nobody reads
+  // standard output any more.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
+  lathe::cli::watch_interrupts();
   const std::string program = argc > 0 ? argv[0] : "lathe";
   const lathe::cli::Words words(argv + (argc > 0 ? 1 : 0), argv + argc);
   const int code = lathe::cli::guarded([&] { return lathe::cli::dispatch(program, words); });
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (const int signal = lathe::cli::interrupt_signal(); signal != 0) lathe::cli::end_by_signal(signal);
+  if (!written && !lathe::cli::reader_has_gone()) {
     std::fprintf(stderr, "lathe: standard output could not be written\n");
     return 1;
   }

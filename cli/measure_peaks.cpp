@@ -78,12 +78,10 @@ double fastest_ms(const std::string& text, const std::optional<Tensor>& data, in
   flags.iterations = 8;
   flags.warm_up_ms = 20;
   flags.duration_s = 0.5f;
-  run_queries(streams, flags, &profiler);
+  run_queries(streams, flags, {}, &profiler);
   double slowest = 0;
   for (size_t i = 0; i < profiler.layers().size(); ++i) {
-    const auto& times = profiler.times_ms(i);
-    if (!times.empty())
-      slowest = std::max(slowest, static_cast<double>(*std::min_element(times.begin(), times.end())));
+    slowest = std::max(slowest, profiler.times_ms(i).min());
   }
   return slowest;
 }

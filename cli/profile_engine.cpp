@@ -2,47 +2,21 @@
 #include "profile_engine.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/interrupted.h"
 #include "base/json.h"
+#include "interrupt.h"
 #include "run_state.h"
 
 namespace lathe::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A folder that is gone when the object is.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::error_code error;
-    const fs::path parent = fs::temp_directory_path(error);
-    if (error) throw_system_error("no place for temporary files: $TMPDIR, or /tmp without it, is no folder");
-    std::string pattern = (parent / "lathe-explore-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr)
-      throw_system_error(fmt::format("cannot create a folder in '{}': {}", parent.string(),
-                                     std::generic_category().message(errno)));
-    path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 // The [E] lines of a log without their stamps; the last line of a log that has none.
 std::string error_lines(const std::string& log) {
@@ -73,6 +47,7 @@ void run_trtexec_logged(const Words& words, const fs::path& log_file) {
   if (file == nullptr) throw_system_error(fmt::format("{} cannot be written", log_file.string()));
   const int code = run_trtexec("lathe trtexec", words, file.get());
   std::fflush(file.get());
+  if (interrupt_signal() != 0) throw Interrupted();
   if (code != 0) throw_input_error(error_lines(read_file(log_file)));
 }
 
@@ -87,7 +62,7 @@ bool ran_on_gpu(const fs::path& log_file) {
 }
 
 std::vector<explorer::InputFile> profile_engine(const std::string& engine, const Words& run_flags) {
-  const TemporaryFolder folder;
+  const TemporaryFolder folder("lathe-explore");
   const auto path = [&](const char* name) { return (folder.path() / name).string(); };
   Words words = {"--loadEngine=" + engine,
                  "--profilingVerbosity=detailed",

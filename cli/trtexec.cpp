@@ -2,7 +2,6 @@
 //
 // trtexec: options, engine, run, reports, in the order and with the lines of TensorRT 10.4.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,11 +10,14 @@
 #include "arguments/flag.h"
 #include "arguments/options.h"
 #include "banner.h"
+#include "base/interrupted.h"
 #include "base/version.h"
 #include "commands.h"
+#include "engine_report.h"
 #include "engine_setup.h"
 #include "failure.h"
 #include "inference_run.h"
+#include "output_file.h"
 
 namespace lathe::cli {
 namespace {
@@ -36,12 +38,10 @@ void print_failure(Log& log, const Failure& failure) {
 void print_device(Log& log, const Backend& backend) {
   log.info("=== Device Information ===");
   for (const auto& [key, value] : backend.device_information()) log.info(key + ": " + value);
-  if (!backend.is_host()) {
-    log.info("");
-    log.info(
-        "Note: The application clock rates do not reflect the actual clock rates that the GPU is currently "
-        "running at.");
-  }
+  log.info("");
+  log.info(
+      "Note: The application clock rates do not reflect the actual clock rates that the GPU is currently "
+      "running at.");
   log.info("");
   log.info(fmt::format("Lathe version: {}", version()));
 }
@@ -55,49 +55,41 @@ void print_plan_version(Log& log, const std::string& file) {
   }
 }
 
-// Files that will be written need a folder; better said before the build than after it.
-void check_folder(const std::string& file, const std::vector<std::string>& phrases) {
-  if (file.empty()) return;
-  std::filesystem::path folder = std::filesystem::path(file).parent_path();
-  if (folder.empty()) folder = ".";
-  std::error_code ignored;
-  std::string problem;
-  if (!std::filesystem::is_directory(folder, ignored)) {
-    problem = "there is no folder " + folder.string();
-  } else if (access(folder.c_str(), W_OK) != 0 && access(file.c_str(), W_OK) != 0) {
-    problem = "the folder " + folder.string() + " is not writable";
-  } else if (std::filesystem::is_directory(file, ignored)) {
-    problem = "it is a folder";
-  }
-  if (problem.empty()) return;
-  std::vector<std::string> lines{fmt::format("{} cannot be written: {}", file, problem)};
+// What cannot be written is better said before the build than after it.
+void check_file(const std::string& file, WriteMode mode, const std::vector<std::string>& phrases = {}) {
+  const std::string reason = why_unwritable(file, mode);
+  if (reason.empty()) return;
+  std::vector<std::string> lines{reason};
   lines.insert(lines.end(), phrases.begin(), phrases.end());
   fail(lines);
 }
 
 void check_output_files(const Options& options) {
-  check_folder(options.build.save_engine, {"Saving engine to file failed."});
-  if (options.build.load_engine.empty()) check_folder(options.build.timing_cache_file, {});
+  check_file(options.build.save_engine, WriteMode::Replace, {"Saving engine to file failed."});
+  // A cache that exists may be shared for reading; the build warns when it had something to add.
+  const std::string& cache = options.build.timing_cache_file;
+  if (options.build.load_engine.empty() && !std::filesystem::is_regular_file(cache))
+    check_file(cache, WriteMode::Replace);
   const auto& reporting = options.reporting;
   for (const auto& file : {reporting.export_times, reporting.export_output, reporting.export_profile,
-                           reporting.export_layer_info}) {
-    check_folder(file, {});
-  }
+                           reporting.export_layer_info, reporting.export_summary})
+    check_file(file, WriteMode::InPlace);
 }
 
-void run(Options& options, std::shared_ptr<const Backend> backend, Log& log) {
+void run(Options& options, std::shared_ptr<const Backend> backend, MemoryUse& memory, Log& log) {
   if (options.build.plan_version_only && !options.build.load_engine.empty()) {
     return print_plan_version(log, options.build.load_engine);
   }
   check_output_files(options);
-  if (options.inference.time_deserialize) return time_deserialization(options, std::move(backend), log);
-  const auto engine = set_up_engine(options, std::move(backend), log);
+  if (options.inference.time_deserialize)
+    return time_deserialization(options, std::move(backend), memory, log);
+  const auto engine = set_up_engine(options, std::move(backend), memory, log);
   if (options.build.skip_inference) {
     report_engine(options, *engine, nullptr, log);
     log.info("Skipped inference phase since --skipInference is added.");
     return;
   }
-  run_inference(options, engine, log);
+  run_inference(options, engine, memory, log);
 }
 
 // Opens the device, or says in trtexec's words that there is none.
@@ -157,10 +149,17 @@ int run_logged(const std::string& program, const Words& words, Log& log) {
   print_option_banner(log, options);
   log.set_verbose(options.reporting.verbose);
   try {
+    MemoryUse memory(log);
     const auto backend = open_or_complain(options.system, options.build.tf32, log);
     if (backend == nullptr) return 1;
     print_device(log, *backend);
-    run(options, backend, log);
+    memory.watch(backend.get());
+    memory.step(backend->is_host() ? "Init CPU" : "Init CUDA");
+    run(options, backend, memory, log);
+  } catch (const Interrupted&) {
+    log.set_status("");
+    log.warning("Interrupted.");
+    return failed();
   } catch (const Failure& failure) {
     print_failure(log, failure);
     return failed();

@@ -11,7 +11,7 @@ say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 [ -t 1 ] || say() { printf '\n%s\n' "$*"; }
 
 say "1. Write a ResNet-50 (random weights, real architecture): out/resnet50.onnx"
-$bin/lathe zoo resnet50 -o out/resnet50.onnx
+$bin/lathe zoo resnet50 -o out/resnet50.onnx --force
 
 say "2. Build its engine for batch 1 to 32 and keep it: out/resnet50.engine"
 $bin/trtexec --onnx=out/resnet50.onnx --saveEngine=out/resnet50.engine --timingCacheFile=out/timing.cache \

@@ -21,7 +21,9 @@ CommandSyntax zoo() {
   return {.name = "zoo",
           .arguments = "[<name> [-o <file>]]",
           .summary = "list the built-in model recipes, or write one as an ONNX file",
-          .options = {{"-o", "<file>", "the file to write (default: <name>.onnx)", {"--output"}}},
+          .options = {{"-o", "<file>", "the file to write (default: <name>.onnx)", {"--output"}},
+                      {"--force", "", "overwrite a file that exists; without it, a terminal is asked"},
+                      {"--json", "", "print JSON instead of text"}},
           .examples = "  lathe zoo\n  lathe zoo resnet50 -o resnet50.onnx\n"};
 }
 
@@ -56,15 +58,20 @@ CommandSyntax diff() {
 }
 
 CommandSyntax retune() {
-  return {.name = "retune",
-          .arguments = "<engine> -o <engine>",
-          .summary = "time the tactics of an engine anew, for this machine",
-          .options = {{"-o", "<file>", "the engine to write; it may be the one that was read"}},
-          .flags = All,
-          .examples =
-              "  lathe retune resnet50.engine -o here.engine\n"
-              "  lathe retune resnet50.engine -o here.engine --timingCacheFile=here.cache "
-              "--builderOptimizationLevel=4\n"};
+  return {
+      .name = "retune",
+      .arguments = "<engine> -o <engine>",
+      .summary = "time the tactics of an engine anew, for this machine",
+      .options = {{"-o", "<file>", "the engine to write; it may be the one that was read"},
+                  {"--json", "", "print the result as JSON: which engine was kept, and the times of both"}},
+      .flags = All,
+      .notes =
+          "The old and the new engine are timed in turns; the old one stays when the new one is not "
+          "faster.\n",
+      .examples =
+          "  lathe retune resnet50.engine -o here.engine\n"
+          "  lathe retune resnet50.engine -o here.engine --timingCacheFile=here.cache "
+          "--builderOptimizationLevel=4\n"};
 }
 
 CommandSyntax explore() {
@@ -137,6 +144,7 @@ CommandSyntax process() {
                    {"--draw_engine", "--draw-engine"}},
                   {"--print_only", "", "print the trtexec commands, run nothing", {"--print-only"}},
                   {"--archive", "", "all files in one .tea file, too"},
+                  {"--json", "", "print commands, warnings and files as JSON"},
                   {"--compute-clk-freq",
                    "<MHz|max>",
                    "clock of the GPU during the profiling run",

@@ -180,6 +180,9 @@ std::vector<Flag> reporting_flags() {
        [](O& o, S& v) { o.reporting.export_profile = v; }},
       {Section::Reporting, "--exportLayerInfo", "<file>", "layers of the engine as JSON",
        [](O& o, S& v) { o.reporting.export_layer_info = v; }},
+      {Section::Reporting, "--exportSummary", "<file>",
+       "throughput, latencies, device, shapes and flags of the run as JSON (Lathe's own)",
+       [](O& o, S& v) { o.reporting.export_summary = v; }},
       {Section::Reporting, "--dumpRefit", "", "",
        [](O& o, S&) { o.refuse("--dumpRefit", "needs refittable engines"); }},
   };

@@ -231,6 +231,7 @@ std::string trtexec_text(const NumberError& error) {
 Options parse_options(const std::vector<std::string>& words) {
   Arguments arguments(words);
   Options options;
+  options.words = words;
   if (arguments.has("--help") || arguments.has("-h")) {
     options.help = true;
     return options;

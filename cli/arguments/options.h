@@ -93,11 +93,13 @@ struct ReportingFlags {
   bool dump_output = false, dump_raw_bindings = false, dump_profile = false, dump_layer_info = false;
   bool dump_optimization_profile = false;
   std::string export_times, export_output, export_profile, export_layer_info;
+  std::string export_summary;  // our own
 
   bool profiles_layers() const { return dump_profile || !export_profile.empty(); }
 };
 
 struct Options {
+  std::vector<std::string> words;  // as given
   bool help = false;
   ModelOptions model;
   BuildFlags build;

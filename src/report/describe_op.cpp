@@ -217,6 +217,9 @@ struct OpDescriber {
     add_epilogue(d.fields, graph, node, false);
     return d;
   }
+  // Blocks of several layers: tools count the bytes of Weights and Bias, so each is the sum of what the block holds.
+  OpDescription operator()(const DepthwiseBlock& block) const { return with_weights(generic(block)); }
+  OpDescription operator()(const FeedForward& block) const { return with_weights(generic(block)); }
   OpDescription operator()(const Pool& pool) const {
     if (pool.kind == PoolKind::Lp) return generic(pool);
     OpDescription d{"Pooling", {}};
@@ -276,6 +279,19 @@ struct OpDescriber {
     Ints perm;
     for (size_t i = 0; i < rank; ++i) perm.push_back(static_cast<int64_t>(i));
     return perm;
+  }
+  OpDescription with_weights(OpDescription d) const {
+    WeightsField weights{weight_type(graph.value(node.inputs[0]).dtype)}, bias{weights.type};
+    for (size_t i = 1; i < node.op_input_count(); ++i) {
+      if (!is_present(graph, node, i, true)) continue;
+      const bool is_matrix = graph.value(node.inputs[i]).shape.size() > 1;
+      WeightsField& field = is_matrix ? weights : bias;
+      const WeightsField part = weights_of(graph, node, i, DType::Float32);
+      field = {part.type, field.count + part.count};
+    }
+    d.fields.emplace_back("Weights", weights);
+    d.fields.emplace_back("Bias", bias);
+    return d;
   }
   template <class T>
   OpDescription generic(const T& op) const {

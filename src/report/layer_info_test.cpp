@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "base/json.h"
 #include "ir/text.h"
 #include "report/layer_costs.h"
@@ -73,6 +75,35 @@ TEST(LayerInfo, DetailsAreTheInspectors) {
   EXPECT_EQ(json["Layers"][1]["Operations"][0], "auto const var0 = Exp(arg0);");
   EXPECT_EQ(json["Layers"][2]["Origin"], "REFORMAT");
   EXPECT_EQ(json["I/O Tensors"][0]["ProfileInfo"][0]["MaxShape"], Json::array({4, 3, 8, 8}));
+}
+
+TEST(LayerInfo, LinesOfTensorRT8) {
+  Fixture f;
+  EXPECT_TRUE(
+      engine_layers_text(describe_layers(f.plan, f.variant, SymbolValues{{"batch", 2}}))
+          .starts_with("Layer(SomeRunner): conv + relu, Tactic: 0x000000000000001a, x (Float[2,3,8,8]) -> y "
+                       "(Float[2,4,8,8])\n"));
+}
+
+TEST(LayerInfo, WeightsOfABlockAreTheSumOfItsParts) {
+  constexpr std::string_view kText = R"(graph "g" {
+  input %x: float32[1, 4, 8, 8]
+  const %w: float32[8, 4, 1, 1] = ref 0
+  const %wb: float32[8] = ref 1
+  const %d: float32[8, 1, 3, 3] = ref 2
+  const %db: float32[8] = ref 3
+  const %p: float32[4, 8, 1, 1] = ref 4
+  const %pb: float32[4] = ref 5
+  %y: float32[1, 4, 8, 8] = DepthwiseBlock "block" (%x, %w, %wb, %d, %db, %p, %pb) {kernel=[3, 3], strides=[1, 1], dilations=[1, 1], pads_begin=[1, 1], pads_end=[1, 1]}
+  output %y
+})";
+  const Extents shapes[] = {{8, 4, 1, 1}, {8}, {8, 1, 3, 3}, {8}, {4, 8, 1, 1}, {4}};
+  const Graph graph =
+      parse_graph(kText, [&](int64_t index) { return Tensor::allocate(DType::Float32, shapes[index]); });
+  std::map<std::string, int64_t> counts;
+  for (const auto& [name, field] : describe_op(graph, graph.node(graph.order()[0])).fields)
+    if (const auto* weights = std::get_if<WeightsField>(&field)) counts[name] = weights->count;
+  EXPECT_EQ(counts, (std::map<std::string, int64_t>{{"Weights", 32 + 72 + 32}, {"Bias", 20}}));
 }
 
 TEST(LayerInfo, CostsOfALayerAndOfItsNodes) {

@@ -197,6 +197,21 @@ std::string layer_info_json(const LayerReport& report) {
       json_string(fmt::format("Lathe {}", version())));
 }
 
+std::string engine_layers_text(const LayerReport& report) {
+  const auto tensors = [](const std::vector<LayerTensor>& items) {
+    std::string text;
+    for (const LayerTensor& tensor : items)
+      text += fmt::format("{}{} ({}{})", text.empty() ? "" : ", ", tensor.name,
+                          dtype_info(tensor.type.dtype).trt_name, ints_text(tensor.dims));
+    return text;
+  };
+  std::string text;
+  for (const LayerInfo& layer : report.layers)
+    text += fmt::format("Layer({}): {}, Tactic: 0x{:016x}, {} -> {}\n", layer.type, layer.name,
+                        layer.tactic_id, tensors(layer.inputs), tensors(layer.outputs));
+  return text;
+}
+
 std::string layer_info_text(const LayerReport& report) {
   std::string text;
   if (report.verbosity != ProfilingVerbosity::None) {

@@ -3,26 +3,33 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "report/json_text.h"
-#include "report/performance.h"
 
 namespace lathe {
+namespace {
+
+// Scripts divide by these times. A layer that is a view of memory takes none: the least that a clock tells stands for it.
+std::string time_text(float ms) {
+  constexpr float kLeastMs = 1e-6f;
+  return format_json_number(static_cast<double>(std::max(ms, kLeastMs)));
+}
+
+}  // namespace
 
 LayerProfileReport summarize_layers(const LayerProfiler& profiler) {
   LayerProfileReport report;
   report.iterations = profiler.runs();
-  std::vector<float> sums(static_cast<size_t>(profiler.runs()), 0.0f);
   const auto all_ms = static_cast<float>(profiler.total_ms());
   for (size_t layer = 0; layer < profiler.layers().size(); ++layer) {
-    const auto& times = profiler.times_ms(layer);
-    for (size_t run = 0; run < times.size(); ++run) sums[run] += times[run];
     const auto total = static_cast<float>(profiler.total_ms(layer));
     report.layers.push_back({profiler.layers()[layer], total, static_cast<float>(profiler.average_ms(layer)),
                              static_cast<float>(profiler.median_ms(layer)),
                              all_ms > 0 ? total / all_ms * 100 : 0});
   }
   const float average = report.iterations > 0 ? all_ms / static_cast<float>(report.iterations) : 0;
-  report.total = {"Total", all_ms, average, summarize_metric(sums, {}).median, 100};
+  report.total = {"Total", all_ms, average, static_cast<float>(profiler.runs_ms().median()), 100};
   return report;
 }
 
@@ -48,8 +55,8 @@ std::string profile_json(const LayerProfileReport& report) {
     text += fmt::format(
         ", {{ \"name\" : {}, \"timeMs\" : {}, \"averageMs\" : {}, \"medianMs\" : {}, \"percentage\" : {} "
         "}}\n",
-        json_string(row.name), format_json_number(row.total_ms), format_json_number(row.average_ms),
-        format_json_number(row.median_ms), format_json_number(row.percentage));
+        json_string(row.name), time_text(row.total_ms), time_text(row.average_ms), time_text(row.median_ms),
+        format_json_number(row.percentage));
   }
   return text + "]\n";
 }

@@ -26,6 +26,7 @@ TEST(LayerProfile, TableAndJson) {
   ASSERT_EQ(json.size(), 4u);
   EXPECT_EQ(json[0]["count"], 2);
   EXPECT_EQ(json[2]["name"], "idle");
+  for (const char* key : {"timeMs", "averageMs", "medianMs"}) EXPECT_GT(json[2][key], 0);  // scripts divide
   EXPECT_EQ(json[3]["name"], "b\"c");
   EXPECT_EQ(json[3].size(), 5u);
 }

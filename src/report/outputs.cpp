@@ -15,17 +15,20 @@ std::string dims_text(const Tensor& tensor, const char* separator) {
   return fmt::format("{}", fmt::join(tensor.extents(), separator));
 }
 
-// All values, row-major; `number` makes the text of one.
-template <class Number>
-std::string values_text(const Tensor& tensor, const char* separator, Number number) {
-  std::string text;
+// Gives all values, row-major, with separators between them, piece by piece to `take`; `number` makes the text of one.
+template <class Number, class Take>
+void write_values(const Tensor& tensor, std::string_view separator, Number number, Take take) {
+  bool is_first = true;
+  const auto add = [&](const std::string& value) {
+    if (!is_first) take(separator);
+    is_first = false;
+    take(value);
+  };
   if (is_integer(tensor.dtype()) || tensor.dtype() == DType::Bool) {
-    for (const int64_t value : tensor.to_int64s())
-      text += (text.empty() ? "" : separator) + std::to_string(value);
+    for (const int64_t value : tensor.to_int64s()) add(std::to_string(value));
   } else {
-    for (const double value : tensor.to_doubles()) text += (text.empty() ? "" : separator) + number(value);
+    for (const double value : tensor.to_doubles()) add(number(value));
   }
-  return text;
 }
 
 }  // namespace
@@ -33,20 +36,23 @@ std::string values_text(const Tensor& tensor, const char* separator, Number numb
 void print_outputs(Log& log, const std::vector<NamedTensor>& outputs) {
   for (const auto& [name, tensor] : outputs) {
     log.info(fmt::format("{}: ({})", name, dims_text(tensor, "x")));
-    log.info(values_text(tensor, " ", [](double value) { return format_number(value); }));
+    std::string line;
+    write_values(tensor, " ", format_number, [&](std::string_view piece) { line += piece; });
+    log.info(line);
   }
 }
 
-std::string outputs_json(const std::vector<NamedTensor>& outputs) {
-  std::string text = "[\n";
+void write_outputs_json(FileWriter& file, const std::vector<NamedTensor>& outputs) {
+  file.write("[\n");
   bool first = true;
   for (const auto& [name, tensor] : outputs) {
-    text += fmt::format("{} {{ \"name\" : {}\n  , \"dimensions\" : \"{}\"\n  , \"values\" : [ {} ]\n  }}\n",
-                        first ? " " : ",", json_string(name), dims_text(tensor, "x"),
-                        values_text(tensor, ", ", [](double value) { return format_json_number(value); }));
+    file.write(fmt::format("{} {{ \"name\" : {}\n  , \"dimensions\" : \"{}\"\n  , \"values\" : [ ",
+                           first ? " " : ",", json_string(name), dims_text(tensor, "x")));
+    write_values(tensor, ", ", format_json_number, [&](std::string_view piece) { file.write(piece); });
+    file.write(" ]\n  }\n");
     first = false;
   }
-  return text + "]\n";
+  file.write("]\n");
 }
 
 std::string raw_file_name(const NamedTensor& tensor, bool is_input) {
@@ -69,7 +75,7 @@ void write_raw_file(Log& log, const NamedTensor& tensor, bool is_input, const st
                        is_input ? "input" : "output", tensor.name, dtype_info(tensor.tensor.dtype()).trt_arg,
                        dims_text(tensor.tensor, "."), path.string()));
   const auto bytes = tensor.tensor.bytes();
-  write_file_atomically(path, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  write_file_in_place(path, [&](FileWriter& file) { file.write(bytes); });
 }
 
 }  // namespace lathe

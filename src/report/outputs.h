@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "ir/tensor.h"
 #include "report/log.h"
 
@@ -18,8 +19,8 @@ struct NamedTensor {
 };
 
 void print_outputs(Log& log, const std::vector<NamedTensor>& outputs);
-// The text of --exportOutput. NaN is null, infinities are 1e999: strict JSON has neither.
-std::string outputs_json(const std::vector<NamedTensor>& outputs);
+// The file of --exportOutput. NaN is null, infinities are 1e999: strict JSON has neither.
+void write_outputs_json(FileWriter& file, const std::vector<NamedTensor>& outputs);
 
 // "<name>.<input|output>.<dims joined by .>.<type>.raw", with unusual characters replaced and long names
 // shortened.

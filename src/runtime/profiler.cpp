@@ -1,47 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/profiler.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include "base/error.h"
 
 namespace lathe {
+namespace {
 
-LayerProfiler::LayerProfiler(std::vector<std::string> layers)
-    : layers_(std::move(layers)), times_(layers_.size()) {}
+constexpr size_t kExactTimes = 1 << 14;  // per layer: an engine may have hundreds
+
+}  // namespace
+
+LayerProfiler::LayerProfiler(std::vector<std::string> layers) : layers_(std::move(layers)) {
+  clear();
+}
 
 void LayerProfiler::add_run(std::span<const double> time_ms) {
   check(time_ms.size() == layers_.size(), "a profiled run has one time per layer");
-  for (size_t i = 0; i < time_ms.size(); ++i) times_[i].push_back(static_cast<float>(time_ms[i]));
-  ++runs_;
+  double sum = 0;
+  for (size_t i = 0; i < time_ms.size(); ++i) {
+    times_[i].add(time_ms[i]);
+    sum += time_ms[i];
+  }
+  sums_.add(sum);
 }
 
 void LayerProfiler::clear() {
-  for (auto& t : times_) t.clear();
-  runs_ = 0;
+  times_.assign(layers_.size(), Distribution(kExactTimes));
+  sums_ = Distribution();
 }
 
 double LayerProfiler::total_ms(size_t layer) const {
-  return std::accumulate(times_[layer].begin(), times_[layer].end(), 0.0);
+  return times_[layer].sum();
 }
 
 double LayerProfiler::average_ms(size_t layer) const {
-  return runs_ == 0 ? 0 : total_ms(layer) / static_cast<double>(runs_);
+  return times_[layer].mean();
 }
 
 double LayerProfiler::median_ms(size_t layer) const {
-  if (runs_ == 0) return 0;
-  std::vector<float> sorted = times_[layer];
-  std::sort(sorted.begin(), sorted.end());
-  const size_t half = sorted.size() / 2;
-  return sorted.size() % 2 ? sorted[half] : (static_cast<double>(sorted[half - 1]) + sorted[half]) / 2;
+  return times_[layer].median();
 }
 
 double LayerProfiler::total_ms() const {
-  double sum = 0;
-  for (size_t i = 0; i < layers_.size(); ++i) sum += total_ms(i);
-  return sum;
+  return sums_.sum();
 }
 
 }  // namespace lathe

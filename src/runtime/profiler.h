@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A layer profile: measured times per layer, one row per profiled run.
+// A layer profile: measured times per layer over profiled runs, in bounded memory (base/distribution.h).
 #pragma once
 
 #include <span>
 #include <string>
 #include <vector>
+
+#include "base/distribution.h"
 
 namespace lathe {
 
@@ -18,9 +20,10 @@ class LayerProfiler {
   void clear();
 
   const std::vector<std::string>& layers() const { return layers_; }
-  int runs() const { return static_cast<int>(runs_); }
-  // All times of one layer, in run order.
-  const std::vector<float>& times_ms(size_t layer) const { return times_[layer]; }
+  int runs() const { return static_cast<int>(sums_.count()); }
+  const Distribution& times_ms(size_t layer) const { return times_[layer]; }
+  // Sums over the layers of a run.
+  const Distribution& runs_ms() const { return sums_; }
   double total_ms(size_t layer) const;
   double average_ms(size_t layer) const;
   double median_ms(size_t layer) const;
@@ -28,8 +31,8 @@ class LayerProfiler {
 
  private:
   std::vector<std::string> layers_;
-  std::vector<std::vector<float>> times_;  // by layer
-  size_t runs_ = 0;
+  std::vector<Distribution> times_;  // by layer
+  Distribution sums_;
 };
 
 }  // namespace lathe

@@ -40,16 +40,34 @@ def build(t):
                     "[I] === Reporting Options ===", "[I] === Device Information ===", "re:\\[I\\] Selected Device: .+",
                     "[I] Start parsing network model.", "re:\\[I\\] \\[TRT\\] Input filename:   tiny.onnx",
                     "[I] [TRT] ONNX IR version:  0.0.8", "[I] [TRT] Opset version:    17",
+                    "[V] [TRT] Adding network input: input with dtype: float32, dimensions: (-1, 3, -1, -1)",
+                    "[V] [TRT] Registering tensor: input for ONNX tensor: input", "[V] [TRT] Importing initializer: w0", "[V] [TRT] Parsing node: Conv_0 [Conv]",
+                    "[V] [TRT] Searching for input: input",
+                    "[V] [TRT] Conv_0 [Conv] inputs: [input -> (-1, 3, -1, -1)[FLOAT]], [w0 -> (8, 3, 3, 3)[FLOAT]], [b0 -> (8)[FLOAT]], ",
+                    "[V] [TRT] Registering layer: Conv_0 for ONNX node: Conv_0", "[V] [TRT] Registering tensor: c0 for ONNX tensor: c0",
+                    "[V] [TRT] Conv_0 [Conv] outputs: [c0 -> (-1, 8, -1, -1)[FLOAT]], ", "[V] [TRT] Marking output as output: output",
                     "re:\\[I\\] Finished parsing network model. Parse time: " + NUMBER,
+                    "re:\\[I\\] \\[TRT\\] \\[MemUsageChange\\] Import network: CPU [+-]\\d+, GPU \\+0, now: CPU \\d+, GPU 0 \\(MiB\\)",
                     "[I] Set shape of input tensor input for optimization profile 0 to: MIN=1x3x64x64 OPT=2x3x64x64 MAX=4x3x64x64",
-                    "[V] [TRT] Running: ConvReluFusion on Conv_0", "[V] [TRT] ConvReluFusion: Fusing Conv_0 with Relu_1",
+                    "re:\\[V\\] \\[TRT\\] After dead-layer removal: \\d+ layers",
+                    "re:\\[V\\] \\[TRT\\] Graph construction completed in " + NUMBER + " seconds.",
+                    "re:\\[V\\] \\[TRT\\] After Myelin optimization: \\d+ layers", "[V] [TRT] Running: ConvReluFusion on Conv_0", "[V] [TRT] ConvReluFusion: Fusing Conv_0 with Relu_1",
                     "re:\\[V\\] \\[TRT\\] After vertical fusions: \\d+ layers", "re:\\[V\\] \\[TRT\\] =+ Computing costs for .*",
                     "re:\\[V\\] \\[TRT\\] \\*+ Autotuning format combination: Float\\(.*\\) -> Float\\(.*\\) \\*+",
-                    "re:\\[V\\] \\[TRT\\] -+ Timing Runner: .* \\(.*\\)",
+                    "re:\\[V\\] \\[TRT\\] -+ Timing Runner: .* \\(\\w+\\[0x[0-9a-f]{8}\\]\\)",
                     "re:\\[V\\] \\[TRT\\] Tactic Name: .* Tactic: 0x[0-9a-f]{16} Time: .*",
                     "re:\\[V\\] \\[TRT\\] .* profiling completed in .* seconds. Fastest Tactic: 0x.* Time: .*",
                     "re:\\[V\\] \\[TRT\\] >+ Chose Runner Type: .* Tactic: 0x.*",
-                    "re:\\[I\\] \\[TRT\\] Engine generation completed in .* seconds.", "re:\\[I\\] Engine built in .* sec.",
+                    "re:\\[V\\] \\[TRT\\] After slice removal: \\d+ layers", "re:\\[V\\] \\[TRT\\] After concat removal: \\d+ layers",
+                    "re:\\[V\\] \\[TRT\\] Layer: .*Gemm_7.* Host Persistent: 360 Device Persistent: 0 Scratch Memory: \\d+",
+                    "re:\\[V\\] \\[TRT\\] Skipped printing memory information for \\d+ layers with 0 memory size .*",
+                    "re:\\[I\\] \\[TRT\\] Total Host Persistent Memory: [1-9]\\d* bytes", "[I] [TRT] Total Device Persistent Memory: 0 bytes",
+                    "re:\\[I\\] \\[TRT\\] Total Scratch Memory: \\d+ bytes", "re:\\[I\\] \\[TRT\\] Total Weights Memory: \\d+ bytes",
+                    "re:\\[I\\] \\[TRT\\] Engine generation completed in .* seconds.",
+                    "re:\\[I\\] \\[TRT\\] \\[MemUsageStats\\] Peak memory usage of TRT CPU/GPU memory allocators: CPU \\d+ MiB, GPU 0 MiB",
+                    "re:\\[I\\] \\[TRT\\] \\[MemUsageChange\\] Build engine: .*", "[V] [TRT] Engine Layer Information:",
+                    "re:Layer\\(.*\\): Conv_0.*, Tactic: 0x[0-9a-f]{16}, .*\\(Float\\[2,3,64,64\\]\\) -> .*", "[V] [TRT] Layers:",
+                    "re:Name: Conv_0.*, LayerType: .*, TacticName: .*", "re:\\[I\\] Engine built in .* sec.",
                     "re:\\[I\\] Created engine with size: .* MiB", "[I] Set shape of input tensor input to: 2x3x64x64",
                     "re:\\[I\\] Created execution context with device memory size: .* MiB", "[I] Using random values for input input",
                     "[I] Input binding for input with dimensions 2x3x64x64 is created.",
@@ -60,6 +78,8 @@ def build(t):
                     "percentile\\(95%\\) = .* ms, percentile\\(99%\\) = .* ms",
                     "[I] Explanations of the performance metrics are printed in the verbose logs.",
                     "[V] === Explanations of the performance metrics ===", "re:&&&& PASSED TensorRT.trtexec .*"])
+    for text in ("Total Weights Memory", "Max Scratch Memory", "Total Host Persistent Memory"):
+        t.check(sum(text in line for line in r.out) == 1, f"{text} is not said once", r)
     t.check(not [line for line in r.out if re.search(r"\] \[[WEF]\] ", line)], "warnings or errors on stdout", r)
     t.check(not [line for line in r.err if re.search(r"\] \[[IV]\] ", line)], "information on stderr", r)
     t.expect(t.run("--onnx=static.onnx", "--saveEngine=static.engine", "--skipInference"), 0,
@@ -90,6 +110,40 @@ def exports(t):
     rules = subprocess.run([sys.executable, HERE / "trex_rules.py", "--layers", t.folder / "l.json", "--profile", t.folder / "p.json",
                             "--times", t.folder / "t.json", "--log", t.folder / "run.log"], capture_output=True, text=True)
     t.check(rules.returncode == 0, f"the engine explorer's rules:\n{rules.stdout}{rules.stderr}")
+
+
+def summary(t):
+    """--exportSummary: the run's figures are those of the log."""
+    r = t.run("--loadEngine=tiny.engine", "--shapes=input:1x3x64x64", *QUICK, "--exportSummary=s.json", "--percentile=50,99.9")
+    t.expect(r, 0)
+    run = load(t, "s.json")
+    logged = dict(line[len("[I] "):].split(": ", 1) for line in r.lines() if line.startswith("[I] ") and ": " in line)
+    t.check(f"{run['throughput_qps']:g} qps" == logged["Throughput"], f"throughput {run['throughput_qps']}, in the log {logged['Throughput']}")
+    for key, name in (("latency_ms", "Latency"), ("enqueue_ms", "Enqueue Time"), ("h2d_ms", "H2D Latency"), ("compute_ms", "GPU Compute Time"),
+                      ("d2h_ms", "D2H Latency")):
+        m = run[key]
+        text = ", ".join([f"{k} = {m[k]:g} ms" for k in ("min", "max", "mean", "median")] +
+                         [f"percentile({k}%) = {v:g} ms" for k, v in m["percentiles"].items()])
+        t.check(text == logged[name], f"{name}: {text}, in the log {logged[name]}")
+    t.check(run["inputs"] == [{"name": "input", "type": "float32", "dimensions": [1, 3, 64, 64]}] and run["complete"] and run["queries"] >= 5
+            and "--exportSummary=s.json" in run["flags"] and run["device"]["Selected Device"] and run["engine"] == "tiny.engine", f"summary: {run}")
+
+
+def numbers_for_scripts(t):
+    """What scripts read as numbers is one with every instruction set; nothing is said twice; no advice that is for GPUs."""
+    for isa in ("avx2", "avx512", "avx512_bf16", "amx"):
+        r = t.run("--loadEngine=tiny.engine", f"--cpuIsa={isa}", "--shapes=input:1x3x64x64", *QUICK, "--useCudaGraph", "--useSpinWait",
+                  "--separateProfileRun", "--dumpProfile")
+        t.expect(r, 0, ["[I] === Device Information ===", "[I] Available Devices: ", "re:\\[I\\]   Device cpu: \".*\" UUID: .*",
+                        "re:\\[I\\] Compute Capability: \\d\\.\\d", "re:\\[I\\] SMs: \\d+", "re:\\[I\\] Device Global Memory: \\d+ MiB",
+                        "re:\\[I\\] Shared Memory per SM: \\d+ KiB", "re:\\[I\\] Memory Bus Width: \\d+ bits.*",
+                        "re:\\[I\\] Application Compute Clock Rate: [\\d.]+ GHz", "re:\\[I\\] Application Memory Clock Rate: [\\d.]+ GHz.*", "[I] ",
+                        "[I] Note: The application clock rates do not reflect the actual clock rates that the GPU is currently running at.",
+                        "re:\\[I\\] \\[TRT\\] \\[MemUsageChange\\] Init CPU: CPU [+-]\\d+, GPU \\+0, now: CPU \\d+, GPU 0 \\(MiB\\)"],
+                 ["re:\\[W\\] --useCudaGraph has no effect on a CPU.*"])
+        warnings = [line for line in r.lines("err") if line.startswith("[W] ")]
+        t.check(len(set(warnings)) == len(warnings), "a warning is said twice", r)
+        t.check(not any("GPU clock" in line or "adding --useSpinWait" in line for line in warnings), "advice for a GPU", r)
 
 
 def several_profiles(t):
@@ -180,7 +234,7 @@ def cache(t):
 def workspace(t):
     """Tactics that need more scratch memory than the limit are refused, with the reason; the answer stays right."""
     # One timing cache for both builds: only a tactic that would be chosen is asked, and times of its own may choose another.
-    words = ["--onnx=images.onnx", "--shapes=input:4x3x224x224", "--skipInference", "--verbose", "--timingCacheFile=scratch.cache"]
+    words = ["--onnx=images.onnx", "--shapes=input:4x3x224x224", "--skipInference", "--verbose", "--timingCacheFile=scratch.cache", "--batchPart=0"]
 
     def scratch(result):
         return next(int(line.split()[-2]) for line in result.lines() if "Max Scratch Memory: " in line)
@@ -211,6 +265,8 @@ def commands(t):
     t.expect(r, 0, ["re:.*Conv_0 Relu_1", "re:.*Conv_2 Add_3 Relu_4", "re:output output: .*", "re:PASSED: .*"])
     difference = json.loads("\n".join(lathe("diff", "tiny.onnx", "tiny.engine", "--shapes=input:1x3x64x64", "--json").out))
     t.check(difference["passed"] and any(layer["local"] for layer in difference["layers"]), f"diff --json: {difference}")
+    steps = json.loads("\n".join(lathe("process", "tiny.onnx", "steps", "-b", "--json", "--shapes=input:1x3x64x64").out))
+    t.check(steps["commands"][0][0] == "trtexec" and "steps/tiny.onnx.engine" in steps["files"], f"process --json: {steps}")
     t.expect(lathe("retune", "tiny.engine", "-o", "tuned.engine", "--builderOptimizationLevel=1"), 0, ["re:\\[I\\] Wrote tuned.engine, .*"])
     t.expect(t.run("--loadEngine=tuned.engine", *QUICK), 0)
     t.expect(lathe("trtexec", "--loadEngine=tuned.engine", *QUICK), 0, ["re:&&&& PASSED TensorRT.trtexec .* # lathe trtexec .*"])
@@ -229,5 +285,5 @@ def commands(t):
 
 
 def run_all(t):
-    for group in (build, banner, exports, several_profiles, names_only, profile_without_separate_run, inputs, loops, cache, workspace, commands):
+    for group in (build, banner, exports, summary, numbers_for_scripts, several_profiles, names_only, profile_without_separate_run, inputs, loops, cache, workspace, commands):
         group(t)

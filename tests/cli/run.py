@@ -12,6 +12,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import errors
+import files
 import fuzz
 import hostile
 import memory
@@ -27,7 +28,7 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--update", action="store_true")
-    parser.add_argument("--only", help="reports, errors, hostile, memory, seeds or fuzz")
+    parser.add_argument("--only", help="reports, errors, hostile, memory, files, seeds or fuzz")
     parser.add_argument("--zoo-model", default="mobilenet_v2")
     arguments = parser.parse_args()
     quiet_environment()
@@ -36,6 +37,7 @@ def main():
         tiny_model.write(t.folder / "tiny.onnx", batch="batch", size=None)
         tiny_model.write(t.folder / "static.onnx", batch=1, size=64)
         tiny_model.write(t.folder / "images.onnx", batch="batch", size=224)
+        tiny_model.write_identity(t.folder / "identity.onnx")
         if arguments.only in (None, "reports", "errors"):
             reports.run_all(t)
         if arguments.only in (None, "errors"):
@@ -43,6 +45,10 @@ def main():
             shells.run_all(t)
         if arguments.only in (None, "hostile"):
             hostile.run_all(t)
+        if arguments.only in (None, "files"):
+            t.run("--onnx=tiny.onnx", "--saveEngine=tiny.engine", "--optShapes=input:2x3x64x64", "--minShapes=input:1x3x64x64",
+                  "--maxShapes=input:4x3x64x64", "--skipInference")
+            files.run_all(t)
         if arguments.only in (None, "seeds"):
             seeds.run_all(t, t.folder / "images.onnx", quick=True)
         if arguments.only in (None, "fuzz"):

@@ -91,3 +91,12 @@ def write(path, batch="batch", size=224, input_name="input", external=None):
     model = field(1, 8) + field(2, "lathe-tests") + field(3, "1.0") + field(7, graph) + field(8, field(2, 17))
     with open(path, "wb") as file:
         file.write(model)
+
+
+def write_identity(path):
+    """A network whose query takes next to no time: a copy of one number."""
+    graph = field(1, node("Identity", "Identity_0", ["x"], ["y"])) + field(2, "identity")
+    graph += field(11, value_info("x", [1])) + field(12, value_info("y", [1]))
+    model = field(1, 8) + field(2, "lathe-tests") + field(3, "1.0") + field(7, graph) + field(8, field(2, 17))
+    with open(path, "wb") as file:
+        file.write(model)

@@ -454,7 +454,7 @@ HAND = {
 def hand_counts(t):
     """Flops and bytes of five layers of three models against a count by hand, and the sums of their reports."""
     for model, (flags, expected) in HAND.items():
-        t.run("zoo", model, "-o", "h.onnx")
+        t.run("zoo", model, "-o", "h.onnx", "--force")
         t.run("trtexec", "--onnx=h.onnx", "--saveEngine=h.engine", "--skipInference", "--builderOptimizationLevel=0", *flags)
         t.run("trtexec", "--loadEngine=h.engine", "--profilingVerbosity=detailed", "--separateProfileRun", "--iterations=2", "--warmUp=0", "--duration=0",
               "--exportLayerInfo=h.layers.json", "--exportProfile=h.profile.json")
@@ -471,7 +471,7 @@ def bf16_waterfalls(t):
     """The same models, every node in BF16, against FP32: other types, other fusions, and the sums still exact. A model in BF16 rather
     than --bf16: that leaves a layer in FP32 where no kernel of this machine is faster."""
     for model, (flags, _) in HAND.items():
-        t.run("zoo", model, "-o", "h.onnx")
+        t.run("zoo", model, "-o", "h.onnx", "--force")
         write_bf16(t.folder / "h.onnx", t.folder / "b.onnx")
         for name, build in (("h", []), ("b", ["--stronglyTyped"])):
             t.run("trtexec", f"--onnx={name}.onnx", f"--saveEngine={name}.engine", "--skipInference", "--builderOptimizationLevel=0", *build, *flags)

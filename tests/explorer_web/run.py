@@ -59,7 +59,7 @@ def write_real_page(build, folder, model):
     onnx, first, second = folder / f"{model}.onnx", folder / "first.engine", folder / "second.engine"
     start = time.monotonic()
     quick = [f"--onnx={onnx}", "--skipInference", "--builderOptimizationLevel=0"]
-    commands = ([lathe, "zoo", model, "-o", onnx], [trtexec, *quick, f"--saveEngine={first}"], [trtexec, *quick, "--bf16", f"--saveEngine={second}"],
+    commands = ([lathe, "zoo", model, "-o", onnx, "--force"], [trtexec, *quick, f"--saveEngine={first}"], [trtexec, *quick, "--bf16", f"--saveEngine={second}"],
                 [lathe, "explore", first, second, "-o", folder / "real.html", f"--onnx={onnx}", f"--json={folder / 'real.json'}", "--duration=1"])
     for command in commands:
         result = subprocess.run([str(part) for part in command], capture_output=True, text=True)

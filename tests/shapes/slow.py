@@ -33,7 +33,7 @@ def main():
     failed = False
     for name, (low, opt, high) in MODELS.items():
         model, engine = work / f"{name}.onnx", work / f"{name}.engine"
-        shell(args.build / "bin" / "lathe", "zoo", name, "-o", model)
+        shell(args.build / "bin" / "lathe", "zoo", name, "-o", model, "--force")
         shell(args.build / "bin" / "trtexec", f"--onnx={model}", f"--saveEngine={engine}", "--skipInference",
               f"--minShapes={low}", f"--optShapes={opt}", f"--maxShapes={high}")
         print(name, flush=True)

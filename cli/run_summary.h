@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --exportSummary: what a run was and what it measured, as one JSON object for scripts (docs/trtexec.md).
+#pragma once
+
+#include "arguments/options.h"
+#include "base/json_value.h"
+#include "report/performance.h"
+#include "runtime/engine.h"
+
+namespace lathe::cli {
+
+// `complete`: false when the run was interrupted.
+Json run_summary(const Options& options, Context& context, const PerformanceReport& report,
+                 bool complete);
+
+}  // namespace lathe::cli
