@@ -220,6 +220,14 @@ def archives(files, folder):
     check(trex.EngineArchive(path).readf("engine.trt") == b"\0\1" and len(trex.EngineArchive(path).names()) == 4, "an archive is not kept when it is opened")
     report = lathe_explorer.load(path)
     check(len(report.engine.layers) == 7 and len(report.engine.iterations) == 50, "load of an archive")
+    module = sys.modules["lathe_explorer.report"]
+    most, module._MOST_ARCHIVED = module._MOST_ARCHIVED, 100
+    try:
+        lathe_explorer.load(path)
+        check(False, "an archive of any size is read")
+    except ValueError as error:
+        check("have more than 1 GiB" in str(error), f"a large archive: {error}")
+    module._MOST_ARCHIVED = most
 
 
 def command_line(files, folder):
