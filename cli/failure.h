@@ -5,6 +5,7 @@
 #pragma once
 
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <string>
 #include <utility>
@@ -13,6 +14,14 @@
 #include "base/error.h"
 
 namespace lathe::cli {
+
+// What to print of an exception: words also for those of the standard library.
+inline std::string text_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "out of memory";
+  if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
+    return "cannot use '" + file->path1().string() + "': " + file->code().message();
+  return error.what();
+}
 
 struct FailureLine {
   std::string text;
@@ -31,8 +40,7 @@ class Failure : public std::exception {
 
 // The library's error and the phrases that follow it.
 [[noreturn]] inline void fail(const std::exception& cause, const std::vector<std::string>& phrases) {
-  const bool no_memory = dynamic_cast<const std::bad_alloc*>(&cause) != nullptr;
-  std::vector<FailureLine> lines{{no_memory ? "out of memory" : cause.what(), true}};
+  std::vector<FailureLine> lines{{text_of(cause), true}};
   for (const auto& phrase : phrases) lines.push_back({phrase});
   throw Failure(std::move(lines));
 }

@@ -103,12 +103,8 @@ int guarded(const std::function<int()>& body) {
   } catch (const Failure& failure) {
     for (const auto& line : failure.lines()) complain(line.text);
     return 1;
-  } catch (const std::bad_alloc&) {
-    return complain("out of memory");
-  } catch (const std::filesystem::filesystem_error& error) {
-    return complain(fmt::format("cannot use '{}': {}", error.path1().string(), error.code().message()));
   } catch (const std::exception& error) {
-    return complain(error.what());
+    return complain(text_of(error));
   }
 }
 

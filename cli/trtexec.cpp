@@ -170,7 +170,7 @@ int run_logged(const std::string& program, const Words& words, Log& log) {
     log.error("Out of memory: the model needs more than this machine (or its limit) gives");
     return failed();
   } catch (const std::exception& error) {
-    log.error(std::string("Uncaught exception detected: ") + error.what());
+    log.error("Uncaught exception detected: " + text_of(error));
     return failed();
   }
   return passed();
