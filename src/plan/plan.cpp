@@ -116,14 +116,32 @@ std::shared_ptr<const PlanSection> Plan::section(size_t index) const {
 }
 
 // Manifest, graph and sections of a file are checked one by one when they are read; here, that they speak of the same tensors.
-// A section's graph may have the value of a symbol in its place, where a profile leaves no choice.
+namespace {
+
+// Equal for the shapes of a profile. A section's graph may have the value of a symbol in its place, where the profile leaves no
+// choice, and no clamps that its shapes never reach; what only a run finds may have another bound.
+bool same_in_profile(const Dim& a, const Dim& b, const SymbolRanges& ranges) {
+  if (!a.data_dependent_names().empty() || !b.data_dependent_names().empty()) return true;
+  for (const auto bound : {&SymbolRange::min, &SymbolRange::opt, &SymbolRange::max}) {
+    SymbolValues values;
+    for (const auto& [symbol, range] : ranges) values.emplace(symbol, range.*bound);
+    if (a.evaluate(values) != b.evaluate(values)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// Inputs must be the same dims: callers' memory has the extents that the manifest says. Room for outputs is asked of the section.
 void Plan::check_tensors(const Graph& graph, const SymbolRanges& ranges, const std::string& who) const {
   std::map<std::string, Dim, std::less<>> fixed;
   for (const auto& [symbol, range] : ranges)
     if (range.min == range.max) fixed.emplace(symbol, Dim(range.min));
+  bool exact = true;
   const auto same_shape = [&](const Shape& a, const Shape& b) {
-    return std::ranges::equal(
-        a, b, [&](const Dim& x, const Dim& y) { return x.substitute(fixed) == y.substitute(fixed); });
+    return std::ranges::equal(a, b, [&](const Dim& x, const Dim& y) {
+      return x.substitute(fixed) == y.substitute(fixed) || (!exact && same_in_profile(x, y, ranges));
+    });
   };
   const auto check_all = [&](const std::vector<ValueId>& values, const std::vector<TensorInfo>& infos,
                              const std::string& what) {
@@ -141,6 +159,7 @@ void Plan::check_tensors(const Graph& graph, const SymbolRanges& ranges, const s
     }
   };
   check_all(graph.inputs(), inputs, "inputs");
+  exact = ranges.empty();
   check_all(graph.outputs(), outputs, "outputs");
 }
 

@@ -261,6 +261,11 @@ TEST(Plan, ContentThatDoesNotFitIsRefused) {
   has(manifest_with([](Plan& p) { p.inputs[0].dtype = DType::Int32; }), "another type or shape for 'x'");
   has(manifest_with([](Plan& p) { p.outputs.clear(); }), "outputs, the model has 0");
   has(manifest_with([](Plan& p) { p.outputs[0].name = "x"; }), "calls 'd' what the model calls 'x'");
+  const Dim n = Dim::symbol("n");
+  has(manifest_with([&](Plan& p) { p.inputs[0].shape[0] = min(n, Dim(8)); }),
+      "another type or shape for 'x'");
+  has(manifest_with([&](Plan& p) { p.outputs[0].shape[0] = min(n, Dim(7)); }),
+      "another type or shape for 'd'");
 }
 
 TEST(Plan, SavingKeepsTheOldFileOnFailure) {
