@@ -4,9 +4,16 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/dim_clamps.h"
 
 namespace lathe {
 namespace {
+
+// A constant says more than a symbol, and sums of symbols more than what is clamped: tokens[seq] + table[min(seq, 512)] is [seq].
+int uncertainty(const Dim& dim) {
+  if (dim.is_constant()) return 0;
+  return is_polynomial(dim) ? 1 : 2;
+}
 
 // Both broadcasts in one: `one` and `same` ask about dims, `fail` throws.
 template <class S>
@@ -30,9 +37,8 @@ S broadcast_dims(const S& a, const S& b) {
       throw_input_error("shapes " + to_string(a) + " and " + to_string(b) + " do not broadcast: " +
                         da.to_string() + " and " + db.to_string() + " differ and neither is 1");
     } else {
-      // A constant says more than a symbol; of two symbols the first stays. The run checks that they are
-      // equal.
-      result[i] = db.is_constant() ? keep_b : keep_a;
+      // The one that says more stays, of two that say as much the first. The run checks that they are equal.
+      result[i] = uncertainty(db) < uncertainty(da) ? keep_b : keep_a;
     }
   }
   return result;

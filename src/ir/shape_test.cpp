@@ -26,6 +26,8 @@ TEST(Shape, BroadcastFollowsNumpy) {
   EXPECT_EQ(broadcast(Shape{kBatch, 1}, Shape{1, 7}), (Shape{kBatch, 7}));
   EXPECT_EQ(broadcast(Shape{kBatch}, Shape{8}), (Shape{8}));
   EXPECT_EQ(broadcast(Shape{kBatch}, Shape{Dim::symbol("n")}), (Shape{kBatch}));
+  EXPECT_EQ(broadcast(Shape{min(kBatch, 16)}, Shape{kBatch}), (Shape{kBatch}));
+  EXPECT_EQ(broadcast(Shape{min(kBatch, 16)}, Shape{8}), (Shape{8}));
 }
 
 TEST(Shape, BroadcastSaysWhatDiffers) {

@@ -9,38 +9,53 @@ namespace lathe {
 namespace {
 
 // Called for each field of an operator; only dims change.
-struct Substitute {
-  const DimReplacements& replacements;
+struct MapFields {
+  const DimMap& map;
   template <class Field>
   void operator()(const char*, Field&) const {}
-  void operator()(const char*, Shape& shape) const { shape = substitute_dims(shape, replacements); }
-  void operator()(const char*, std::optional<Shape>& shape) const {
-    if (shape) shape = substitute_dims(*shape, replacements);
+  void operator()(const char*, Shape& shape) const {
+    for (Dim& dim : shape) dim = map(dim);
+  }
+  void operator()(const char* name, std::optional<Shape>& shape) const {
+    if (shape) (*this)(name, *shape);
   }
 };
+
+Op map_dims(Op op, const DimMap& map) {
+  std::visit([&](auto& fields) { std::decay_t<decltype(fields)>::visit(fields, MapFields{map}); }, op);
+  return op;
+}
+
+Shape map_dims(Shape shape, const DimMap& map) {
+  MapFields{map}("", shape);
+  return shape;
+}
+
+DimMap substitution(const DimReplacements& replacements) {
+  return [&replacements](const Dim& dim) { return dim.substitute(replacements); };
+}
 
 }  // namespace
 
 Shape substitute_dims(const Shape& shape, const DimReplacements& replacements) {
-  Shape result;
-  for (const Dim& dim : shape) result.push_back(dim.substitute(replacements));
-  return result;
+  return map_dims(shape, substitution(replacements));
 }
 
 Op substitute_dims(Op op, const DimReplacements& replacements) {
-  std::visit([&](auto& fields) { std::decay_t<decltype(fields)>::visit(fields, Substitute{replacements}); },
-             op);
-  return op;
+  return map_dims(std::move(op), substitution(replacements));
 }
 
 void substitute_dims(Graph& graph, const DimReplacements& replacements) {
+  map_dims(graph, substitution(replacements));
+}
+
+void map_dims(Graph& graph, const DimMap& map) {
   GraphEditor editor(graph);
-  for (const NodeId id : graph.order()) editor.set_op(id, substitute_dims(graph.node(id).op, replacements));
+  for (const NodeId id : graph.order()) editor.set_op(id, map_dims(graph.node(id).op, map));
   for (size_t v = 0; v < graph.value_count(); ++v) {
     const auto id = static_cast<ValueId>(v);
-    editor.set_shape(id, substitute_dims(graph.value(id).shape, replacements));
-    if (graph.value(id).contents)
-      editor.set_contents(id, substitute_dims(*graph.value(id).contents, replacements));
+    editor.set_shape(id, map_dims(graph.value(id).shape, map));
+    if (graph.value(id).contents) editor.set_contents(id, map_dims(*graph.value(id).contents, map));
   }
 }
 

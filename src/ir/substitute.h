@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replaces symbols by dims everywhere in a graph: in shapes, contents and attributes. A profile with min =
-// max makes a dynamic model static, and then everything folds.
+// Replaces dims everywhere in a graph: in shapes, contents and attributes. A profile with min = max makes a dynamic model
+// static, and then everything folds.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -16,5 +17,9 @@ using DimReplacements = std::map<std::string, Dim, std::less<>>;
 Op substitute_dims(Op op, const DimReplacements& replacements);
 Shape substitute_dims(const Shape& shape, const DimReplacements& replacements);
 void substitute_dims(Graph& graph, const DimReplacements& replacements);
+
+// The same for any function of a dim.
+using DimMap = std::function<Dim(const Dim&)>;
+void map_dims(Graph& graph, const DimMap& map);
 
 }  // namespace lathe
