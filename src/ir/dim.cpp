@@ -25,6 +25,8 @@ using Kind = DimAtom::Kind;
 
 // A product of sums grows fast; no real model comes near this.
 constexpr size_t kMaxTerms = 1000;
+// Factors of one product. Each is compared with the others by all that is inside of it, so the limit is what a hostile file can cost.
+constexpr size_t kMaxFactors = 64;
 
 [[noreturn]] void throw_overflow() {
   throw_input_error("a dimension does not fit into 64 bits");
@@ -433,7 +435,7 @@ Dim operator*(const Dim& a, const Dim& b) {
     for (const DimTerm& y : tb) {
       DimTerm term{mul_checked(x.coefficient, y.coefficient), x.atoms};
       term.atoms.insert(term.atoms.end(), y.atoms.begin(), y.atoms.end());
-      if (term.atoms.size() > kMaxTerms) throw_input_error("a dimension's expression has too many factors");
+      if (term.atoms.size() > kMaxFactors) throw_input_error("a dimension's expression has too many factors");
       std::sort(term.atoms.begin(), term.atoms.end(), less);
       product.push_back(std::move(term));
     }

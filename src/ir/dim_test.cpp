@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <random>
 
 #include "base/error.h"
@@ -150,6 +151,14 @@ TEST(Dim, ParseErrorsSayWhere) {
   std::string product = "(a+b)";
   for (int i = 0; i < 40; ++i) product += "*(a+b" + std::to_string(i) + ")";
   EXPECT_NE(parse_error(product).find("too many terms"), std::string::npos);
+}
+
+TEST(Dim, ManyFactorsAreRefusedAtOnce) {
+  std::string product = "n";
+  for (int i = 0; i < 5000; ++i) product += "*n";
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_NE(parse_error(product).find("too many factors"), std::string::npos);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(500));
 }
 
 // Random expressions: simplification must not change a value, and text must read back.
