@@ -5,6 +5,7 @@
 // Integer convolutions (ConvInteger) come out exact: their sums are far below 2^53.
 
 #include <functional>
+#include <limits>
 
 #include "ops/families.h"
 #include "ops/gemm.h"
@@ -105,6 +106,10 @@ std::vector<ResultInfo> infer_conv_transpose(const ConvTranspose& op, const Infe
   const size_t rank = x.size() - 2;
   check_window({kernel, op.strides, op.dilations, op.pads_begin, op.pads_end}, rank, "ConvTranspose");
   require_equal(x[1], w[0], "input channels and the weight's first dim");
+  for (const int64_t padding : op.output_padding)
+    if (padding < 0 || padding > std::numeric_limits<int32_t>::max())
+      throw_input_error("output_padding holds " + std::to_string(padding) + ", expected 0 to " +
+                        std::to_string(std::numeric_limits<int32_t>::max()));
   if (!op.output_shape.empty() && op.output_shape.size() != rank) {
     throw_input_error("output_shape has " + std::to_string(op.output_shape.size()) + " entries for " +
                       std::to_string(rank) + " spatial dims");

@@ -67,6 +67,8 @@ std::vector<ResultInfo> infer_gather(const Gather& op, const InferContext& conte
   const Value &x = context.input(0), &indices = context.input(1);
   const auto axis = static_cast<ptrdiff_t>(normalize_axis(op.axis, context.rank(0), "Gather"));
   check_index_type(indices);
+  // A view of one index and a slice made of it check nothing when they run.
+  check_known_indices(context.contents(1), x.shape[static_cast<size_t>(axis)]);
   ResultInfo result{x.dtype, Shape(x.shape.begin(), x.shape.begin() + axis)};
   result.shape.insert(result.shape.end(), indices.shape.begin(), indices.shape.end());
   result.shape.insert(result.shape.end(), x.shape.begin() + axis + 1, x.shape.end());

@@ -30,6 +30,13 @@ std::vector<int64_t> wrapped_indices(const Tensor& indices, int64_t extent) {
   return wrapped;
 }
 
+void check_known_indices(const std::optional<Shape>& indices, const Dim& dim) {
+  if (!indices || !dim.is_constant()) return;
+  for (const Dim& index : *indices)
+    if (index.is_constant() && (index.value() < -dim.value() || index.value() >= dim.value()))
+      throw_out_of_range(index.value(), dim.value());
+}
+
 void check_fits_inside(const Shape& inner, const Shape& outer, size_t axis) {
   bool fits = inner.size() == outer.size();
   for (size_t d = 0; fits && d < inner.size(); ++d) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ir/tensor.h"
@@ -17,6 +18,9 @@ void check_index_type(const Value& indices);
 // All indices, negative ones counted from the end of a dim of `extent`. Throws Input for those outside
 // [-extent, extent).
 std::vector<int64_t> wrapped_indices(const Tensor& indices, int64_t extent);
+
+// The same for indices of which only the contents are known, where they and the dim are constant.
+void check_known_indices(const std::optional<Shape>& indices, const Dim& dim);
 
 // GatherElements and ScatterElements: same rank, and no dim of `inner` but that of `axis` larger than that of
 // `outer`.

@@ -37,6 +37,18 @@ TEST(ClampSlice, FollowsTheSpecification) {
   }
 }
 
+TEST(ClampSlice, SymbolsOfAnySign) {
+  const Dim back = Dim(0) - Dim::symbol("m"), either = Dim::symbol("m") - Dim(3);
+  for (int64_t m = 0; m < 9; ++m)
+    for (int64_t dim = 0; dim < 6; ++dim)
+      for (const Dim& start : {back, either}) {
+        const SliceBounds bounds = clamp_slice(start, INT64_MAX, 1, kSeq);
+        const SymbolValues values{{"m", m}, {"seq", dim}};
+        const SliceBounds expected = clamp_slice(start.evaluate(values), INT64_MAX, 1, dim);
+        EXPECT_EQ(bounds.length.evaluate(values), expected.length.value()) << m << " of " << dim;
+      }
+}
+
 TEST(ClampSlice, SymbolsStayExact) {
   EXPECT_EQ(clamp_slice(0, INT64_MAX, 1, kSeq).length, kSeq);
   EXPECT_EQ(clamp_slice(0, INT32_MAX, 1, kSeq).length, kSeq);

@@ -68,6 +68,7 @@ std::optional<Shape> InferContext::contents(size_t i) const {
   if (value.contents) return value.contents;
   if (!value.is_constant() || is_float(value.dtype) || value.constant.size() > kMaxContents)
     return std::nullopt;
+  if (value.constant.size() > 0 && !value.constant.has_bytes()) return std::nullopt;  // packed by a tactic
   const std::vector<int64_t> elements = value.constant.to_int64s();
   return to_shape(elements);
 }

@@ -93,11 +93,15 @@ Dim slice_length(const Dim& start, const Dim& end, int64_t step) {
   return max(length, Dim(0));
 }
 
+Dim count_from_front(const Dim& bound, const Dim& dim) {
+  if (bound.is_constant()) return bound.value() < 0 ? bound + dim : bound;
+  const Dim below_zero = max(Dim(0) - bound, Dim(0));
+  return bound +
+         dim * min(below_zero, Dim(1));  // Dim drops a max that cannot bite: no term is left for seq + 1
+}
+
 SliceBounds clamp_slice(const Dim& start, const Dim& end, int64_t step, const Dim& dim) {
   if (step == 0 || step == INT64_MIN) throw_input_error("the step of a slice is 0 or too large");
-  const auto from_end = [&](const Dim& bound) {
-    return bound.is_constant() && bound.value() < 0 ? bound + dim : bound;
-  };
   // "To the end" is often a huge number; with a symbolic dim it must not stay as min(dim, 2147483647).
   const auto is_huge = [&](const Dim& bound) {
     return !dim.is_constant() && bound.is_constant() &&
@@ -105,7 +109,7 @@ SliceBounds clamp_slice(const Dim& start, const Dim& end, int64_t step, const Di
   };
   const auto clamp = [&](const Dim& bound, const Dim& low, const Dim& high) {
     if (is_huge(bound)) return bound.value() < 0 ? low : high;
-    return max(min(from_end(bound), high), low);
+    return max(min(count_from_front(bound, dim), high), low);
   };
   SliceBounds bounds;
   if (step > 0) {
@@ -118,7 +122,8 @@ SliceBounds clamp_slice(const Dim& start, const Dim& end, int64_t step, const Di
     if (start.is_constant(-1) || (is_huge(start) && start.value() > 0)) {
       bounds.start = last;
     } else {
-      bounds.start = is_huge(start) ? min(Dim(0), last) : min(max(from_end(start), Dim(0)), last);
+      bounds.start =
+          is_huge(start) ? min(Dim(0), last) : min(max(count_from_front(start, dim), Dim(0)), last);
     }
     bounds.end = clamp(end, -1, dim - 1);
   }

@@ -19,6 +19,10 @@ namespace lathe {
 // fit.
 Shape resolve_reshape(const Shape& input, const Shape& requested, bool allow_zero);
 
+// A bound of a slice counted from the front: negative ones count from the end of `dim`. Not clamped. Exact for symbols >= 0,
+// those included whose sign is not known: x[-m:] starts at dim - m, but at 0 when m is 0.
+Dim count_from_front(const Dim& bound, const Dim& dim);
+
 // Slice along one axis, ONNX's rules: negative bounds count from the end, all are clamped. `step` != 0.
 struct SliceBounds {
   Dim start, end;  // in the attribute form of Slice

@@ -104,6 +104,18 @@ std::optional<Ints> known_ints(const InferContext& context, size_t input, Ints o
   return to_extents(*contents);
 }
 
+// Bounds of the attribute form lie inside the axis by construction, but for what was assumed of symbols.
+void check_inside(const Dim& start, const Dim& end, int64_t step, const Dim& dim, int64_t axis) {
+  if (!start.is_constant() || !end.is_constant() || !dim.is_constant()) return;
+  const int64_t extent = dim.value(), low = step > 0 ? 0 : -1;
+  const int64_t last_start = step > 0 ? extent : std::max<int64_t>(extent - 1, 0);
+  const int64_t last_end = step > 0 ? extent : extent - 1;
+  if (start.value() >= low && start.value() <= last_start && end.value() >= low && end.value() <= last_end)
+    return;
+  throw_input_error("the bounds " + start.to_string() + " and " + end.to_string() + " lie outside of axis " +
+                    std::to_string(axis) + ", which has " + dim.to_string() + " elements");
+}
+
 Shape sliced_by_attributes(const Slice& op, const Shape& x) {
   if (!op.ends || op.ends->size() != op.starts->size()) throw_input_error("starts and ends differ in length");
   SliceArguments arguments{*op.starts, *op.ends, op.axes, op.steps};
@@ -113,6 +125,8 @@ Shape sliced_by_attributes(const Slice& op, const Shape& x) {
   Shape shape = x;
   for (size_t i = 0; i < arguments.axes.size(); ++i) {
     const int64_t axis = normalize_axis(arguments.axes[i], static_cast<int64_t>(x.size()), "Slice");
+    check_inside(arguments.starts[i], arguments.ends[i], arguments.steps[i], x[static_cast<size_t>(axis)],
+                 axis);
     shape[static_cast<size_t>(axis)] =
         slice_length(arguments.starts[i], arguments.ends[i], arguments.steps[i]);
   }

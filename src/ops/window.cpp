@@ -5,12 +5,16 @@
 #include "ops/window.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 
 namespace lathe {
 
 namespace {
+
+// What libraries count with. Sums of a few such numbers stay far from overflow.
+constexpr int64_t kMostSteps = std::numeric_limits<int32_t>::max();
 
 int64_t at(const Ints& list, size_t i, int64_t otherwise) {
   return list.empty() ? otherwise : list[i];
@@ -21,11 +25,10 @@ void check_list(const Ints& list, size_t rank, int64_t least, std::string_view n
     throw_input_error(std::string(what) + " has " + std::to_string(list.size()) + " " + std::string(name) +
                       " for " + std::to_string(rank) + " spatial dims");
   }
-  constexpr int64_t kMost = int64_t{1} << 31;  // sums of a few such numbers stay far from overflow
   for (int64_t value : list) {
-    if (value < least || value > kMost) {
+    if (value < least || value > kMostSteps) {
       throw_input_error(std::string(name) + " of " + std::string(what) + " holds " + std::to_string(value) +
-                        ", expected " + std::to_string(least) + " to " + std::to_string(kMost));
+                        ", expected " + std::to_string(least) + " to " + std::to_string(kMostSteps));
     }
   }
 }
@@ -41,8 +44,15 @@ void check_window(const WindowSpec& spec, size_t rank, std::string_view what) {
   check_list(spec.strides, rank, 1, "strides", what);
   check_list(spec.dilations, rank, 1, "dilations", what);
   // Negative pads crop; ONNX does not forbid them.
-  check_list(spec.pads_begin, rank, -(int64_t{1} << 31), "pads", what);
-  check_list(spec.pads_end, rank, -(int64_t{1} << 31), "pads", what);
+  check_list(spec.pads_begin, rank, -kMostSteps, "pads", what);
+  check_list(spec.pads_end, rank, -kMostSteps, "pads", what);
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t reach = (spec.kernel[i] - 1) * at(spec.dilations, i, 1) + 1;
+    if (reach > kMostSteps)
+      throw_input_error(std::string(what) + ": a kernel of " + std::to_string(spec.kernel[i]) +
+                        " with a dilation of " + std::to_string(at(spec.dilations, i, 1)) + " reaches " +
+                        std::to_string(reach) + " elements, more than " + std::to_string(kMostSteps));
+  }
 }
 
 Shape window_output(const WindowSpec& spec, const Shape& input) {
