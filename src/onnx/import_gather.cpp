@@ -41,6 +41,7 @@ Values import_scatter_nd(NodeImport& node) {
 
 // The elements where a condition holds: the positions of true, gathered.
 Values import_compress(NodeImport& node) {
+  if (node.rank(1) != 1) node.fail("the condition has rank " + std::to_string(node.rank(1)) + ", expected 1");
   ValueId x = node.in(0);
   int64_t axis = 0;
   if (node.has_attribute("axis")) {

@@ -9,13 +9,20 @@ namespace lathe::onnx {
 
 namespace {
 
+void check_input_count(const NodeImport& node, size_t most) {
+  if (node.input_count() > most)
+    node.fail("has " + std::to_string(node.input_count()) + " inputs, and takes " + std::to_string(most));
+}
+
 template <PointwiseCode code>
 Values import_unary(NodeImport& node) {
+  check_input_count(node, 1);
   return {node.pointwise(code, {node.in(0)})};
 }
 
 template <PointwiseCode code>
 Values import_binary(NodeImport& node) {
+  check_input_count(node, 2);
   return {node.pointwise(code, {node.in(0), node.in(1)})};
 }
 

@@ -2,14 +2,17 @@
 //
 // Slice: attributes until opset 9, inputs since. Known bounds are resolved to [0, dim] here, as dims.
 //
-// With a symbolic dim the order of a bound and the dim is not always known. A bound that is itself symbolic
-// is taken to lie inside (x[:, :seq] of a table; checked when shapes are known), and dims count as at least
-// 1, so that x[:, 0:1] has size 1 and not min(1, seq).
+// With a symbolic dim the order of a bound and the dim is not always known. Constant bounds take dims to be at least 1, so
+// that x[:, 0:1] has size 1 and not min(1, seq), and symbolic ones that such dims make positive are not counted from the end
+// (x[:, :seq - 1]). Slice's rule refuses the sizes for which that is wrong. All else is clamped as ONNX says: table[:, :seq]
+// of 512 rows has min(seq, 512), and where no seq of the profile is larger, seq.
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "onnx/importers.h"
+#include "ops/shape_rules.h"
 
 namespace lathe::onnx {
 
@@ -18,10 +21,23 @@ namespace {
 // Bounds of this size mean "to the end" (exporters use INT32_MAX and INT64_MAX, and their negatives).
 constexpr int64_t kFar = std::numeric_limits<int32_t>::max() - 1;
 
+// True when the dim is >= 0 for all symbols >= 1.
+bool is_positive_form(const Dim& dim) {
+  std::map<std::string, Dim, std::less<>> next;
+  for (const std::string& name : dim.symbols()) next.emplace(name, Dim::symbol(name) + Dim(1));
+  const Dim shifted = dim.substitute(next);
+  return max(shifted, Dim(0)) == shifted;
+}
+
+Dim resolve_symbolic(const Dim& bound, const Dim& dim, int64_t low, int64_t high) {
+  if (is_positive_form(bound)) return min(bound, dim + Dim(high));
+  return max(min(count_from_front(bound, dim), dim + Dim(high)), Dim(low));
+}
+
 // `bound` counted from the front, in [low, high + dim], where low/high are what the direction of the step
 // allows.
 Dim resolve(const Dim& bound, const Dim& dim, int64_t low, int64_t high) {
-  if (!bound.is_constant()) return bound;
+  if (!bound.is_constant()) return resolve_symbolic(bound, dim, low, high);
   const int64_t b = bound.value();
   if (dim.is_constant()) {
     const int64_t d = dim.value();

@@ -321,6 +321,26 @@ TEST(ImportSlice, ResolvesBounds) {
   EXPECT_EQ(sliced({"seq"}, -1, INT64_MIN, -1), "[seq]");
 }
 
+// table[a:b] of `rows` rows, where a and b are sizes of other tensors, negated or not.
+std::string sliced_by_sizes(const std::string& rows, const std::string& start, const std::string& end) {
+  TestModel m;
+  m.input("table", kFloat, {rows}).input("a", kFloat, {start}).input("b", kFloat, {end}).output("y");
+  m.node("Shape", {"a"}, {"size_a"}).node("Shape", {"b"}, {"size_b"}).node("Neg", {"size_a"}, {"minus_a"});
+  m.node("Slice", {"table", start == "back" ? "minus_a" : "size_a", "size_b"}, {"y"});
+  return output_shape(import_model(m));
+}
+
+TEST(ImportSlice, SymbolicBoundsAreClamped) {
+  EXPECT_EQ(sliced_by_sizes("16", "0", "seq"), "[min(seq, 16)]");
+  EXPECT_EQ(sliced_by_sizes("seq", "0", "seq"), "[seq]");
+  EXPECT_EQ(sliced_by_sizes("rows", "0", "seq"), "[min(rows, seq)]");
+  // From `back` rows before the end; back = 0 means from the first.
+  const std::string text = sliced_by_sizes("16", "back", "16");
+  const Dim length = Dim::parse(std::string_view(text).substr(1, text.size() - 2));
+  for (const auto& [back, rows] : {std::pair{0, 16}, {1, 1}, {3, 3}, {16, 16}, {40, 16}})
+    EXPECT_EQ(length.evaluate({{"back", back}}), rows) << back;
+}
+
 // --- einsum
 
 TestModel einsum(const std::string& equation, const TestModel::Names& a, const TestModel::Names& b) {
