@@ -29,7 +29,9 @@ class ReferenceLayer {
   const Node& node() const { return node_; }
   // Bytes of an input as the plan has it.
   size_t input_bytes(size_t index) const;
-  DType input_type(size_t index) const { return tactic_.inputs[index].dtype; }
+  const TensorType& input_type(size_t index) const { return tactic_.inputs[index]; }
+  const Format& output_format(size_t index) const { return tactic_.outputs[index].format; }
+  const std::string& input_name(size_t index) const { return graph_.value(node_.inputs[index]).name; }
   const Extents& input_extents(size_t index) const { return inputs_[index]; }
   // The constant of an input, when it is one whose bytes are at hand; else an empty tensor.
   Tensor constant(size_t index) const;

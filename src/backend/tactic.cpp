@@ -9,7 +9,9 @@ namespace lathe {
 
 SymbolValues LayerQuery::opt_values() const {
   SymbolValues values;
-  for (const auto& [symbol, range] : ranges) values.emplace(symbol, range.opt);
+  // A layer without elements has nothing to time, and is not what an engine of such a profile is for: the least that works.
+  for (const auto& [symbol, range] : ranges)
+    values.emplace(symbol, range.opt == 0 ? std::min<int64_t>(1, range.max) : range.opt);
   return values;
 }
 

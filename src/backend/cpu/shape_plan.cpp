@@ -10,6 +10,9 @@
 #include <algorithm>
 #include <chrono>
 
+#include "backend/cpu/reference.h"
+#include "backend/no_elements.h"
+#include "backend/shape_check.h"
 #include "backend/symbol_extents.h"
 #include "base/error.h"
 
@@ -66,6 +69,7 @@ ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const
       symbols_(symbols),
       steps_(last - first),
       operands_(last - first) {
+  check_shapes(program.spec(), first, last, symbols, LateSpread::PointwiseLayers);
   for_each_parallel(program.pool(), steps_.size(), [&](size_t i) {
     try {
       prepare_step(i);
@@ -99,7 +103,11 @@ void ShapePlan::prepare_step(size_t index) {
     has_elements |= node.outputs[i] != kNoValue && element_count(context.outputs[i]) > 0;
   if (!has_elements && program_.segments().new_symbols[first_ + index].empty()) return;
   Step& step = steps_[index];
-  step.prepared = layer.kernel->prepare(context);
+  step.prepared = makes_elements_of_none(node, context.inputs, context.outputs)
+                      ? make_reference({graph, layer.node, program_.spec().ranges},
+                                       program_.spec().choices[first_ + index].tactic)
+                            ->prepare(context)
+                      : layer.kernel->prepare(context);
   step.members = std::clamp(step.prepared->members(threads_), 1, threads_);
 }
 

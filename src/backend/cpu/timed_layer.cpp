@@ -32,6 +32,8 @@
 #include "backend/cpu/host_memory.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/program.h"
+#include "backend/no_elements.h"
+#include "backend/shape_check.h"
 #include "backend/symbol_extents.h"
 #include "base/error.h"
 #include "base/floats.h"
@@ -86,6 +88,7 @@ class CpuTimedLayer final : public TimedLayer {
     symbols_ = query.opt_values();
     kernel_ = make_kernel(query, tactic, machine, PackContext{blobs_, "timed"});
     const ShapeContext context = context_at(query, symbols_, machine);
+    if (has_empty_operand(query) || !fits_at_upper_bounds(query)) return;
     prepared_ = kernel_->prepare(context);
     kept_ = residency.kept_share(query, tactic.inputs.empty() ? DType::Undefined : tactic.inputs[0].dtype,
                                  machine);
@@ -265,6 +268,7 @@ class CpuTimedLayer final : public TimedLayer {
 }  // namespace
 
 int64_t layer_scratch_bytes(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
+  if (has_empty_operand(query) || !fits_at_upper_bounds(query)) return 0;
   const SingleThreadedOneDnn single;
   MemoryBlobStore blobs;
   const SymbolValues most = query.max_values();

@@ -2,11 +2,14 @@
 //
 // The reference on the host (backend/reference_layer.h), between copies from and to the GPU. It waits for the stream, so an
 // engine with such a layer is launched in pieces around it, and the log says so.
-#include "backend/reference_layer.h"
+#include "backend/cuda/reference.h"
 
 #include <fmt/format.h>
 
-#include "backend/cuda/kernel.h"
+#include <algorithm>
+
+#include "backend/reference_layer.h"
+#include "base/error.h"
 
 namespace lathe::cuda {
 namespace {
@@ -47,7 +50,12 @@ class PreparedReference final : public PreparedLayer {
  private:
   Tensor fetch(size_t index, const void* address) const {
     if (const Tensor constant = layer_.constant(index)) return constant;
-    Tensor tensor = Tensor::allocate(layer_.input_type(index), layer_.input_extents(index));
+    const TensorType& type = layer_.input_type(index);
+    if (type.dtype == DType::Undefined)
+      throw_input_error(
+          fmt::format("an operand has no elements, and constant '{}' is packed for kernels that need some",
+                      layer_.input_name(index)));
+    Tensor tensor = Tensor::allocate(type.dtype, layer_.input_extents(index));
     if (!tensor.bytes().empty())
       driver_.require(driver_.cuMemcpyDtoH(tensor.mutable_bytes().data(),
                                            reinterpret_cast<CUdeviceptr>(address), tensor.bytes().size()),
@@ -65,6 +73,13 @@ class ReferenceKernel final : public LayerKernel {
   ReferenceKernel(const LayerQuery& query, const Tactic& tactic, const Device& device)
       : device_(device), graph_(query.graph), node_(query.layer()), tactic_(tactic) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
+    const auto is_linear = [](const TensorType& type) { return type.format.is_linear(); };
+    if (!std::all_of(tactic_.inputs.begin(), tactic_.inputs.end(), is_linear) ||
+        !std::all_of(tactic_.outputs.begin(), tactic_.outputs.end(), is_linear))
+      throw_input_error(
+          fmt::format("an operand of '{}' has no elements, and another one is in a format that "
+                      "the reference does not read",
+                      node_.name));
     return std::make_unique<PreparedReference>(
         device_, ReferenceLayer(graph_, node_, tactic_, context.symbols, context.inputs, context.outputs));
   }
@@ -82,10 +97,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
 
 std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Device& device,
                                   const PackContext&) {
-  return std::make_unique<ReferenceKernel>(query, tactic, device);
+  return make_reference(query, tactic, device);
 }
 
 }  // namespace
+
+std::unique_ptr<LayerKernel> make_reference(const LayerQuery& query, const Tactic& tactic,
+                                            const Device& device) {
+  return std::make_unique<ReferenceKernel>(query, tactic, device);
+}
 
 TacticFamily reference_tactics() {
   return {kReferenceRunner, list, make};

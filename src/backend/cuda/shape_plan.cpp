@@ -5,7 +5,10 @@
 
 #include <algorithm>
 
+#include "backend/cuda/reference.h"
 #include "backend/cuda/timeline.h"
+#include "backend/no_elements.h"
+#include "backend/shape_check.h"
 #include "base/error.h"
 
 namespace lathe::cuda {
@@ -22,6 +25,7 @@ CUdeviceptr device_address(const void* address) {
 
 ShapePlan::ShapePlan(const CudaProgram& program, size_t first, size_t last, const SymbolValues& symbols)
     : program_(program), first_(first), symbols_(symbols), steps_(last - first), operands_(last - first) {
+  check_shapes(program.spec(), first, last, symbols, LateSpread::Nowhere);
   for (size_t i = 0; i < steps_.size(); ++i) {
     try {
       prepare_step(i);
@@ -50,7 +54,12 @@ void ShapePlan::prepare_step(size_t index) {
   for (size_t i = 0; i < node.outputs.size(); ++i)
     has_elements |= node.outputs[i] != kNoValue && element_count(context.outputs[i]) > 0;
   if (!has_elements && program_.segments().new_symbols[first_ + index].empty()) return;
-  steps_[index].prepared = layer.kernel->prepare(context);
+  steps_[index].prepared =
+      makes_elements_of_none(node, context.inputs, context.outputs)
+          ? make_reference({graph, layer.node, program_.spec().ranges},
+                           program_.spec().choices[first_ + index].tactic, *program_.device())
+                ->prepare(context)
+          : layer.kernel->prepare(context);
 }
 
 void ShapePlan::find_pieces() {

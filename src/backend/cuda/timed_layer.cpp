@@ -16,6 +16,8 @@
 #include <random>
 
 #include "backend/cuda/stream.h"
+#include "backend/no_elements.h"
+#include "backend/shape_check.h"
 #include "base/error.h"
 #include "base/floats.h"
 
@@ -74,6 +76,7 @@ class CudaTimedLayer final : public TimedLayer {
     blobs_ = memory.blobs(constants_key(query));
     kernel_ = make_kernel(query, tactic, *device_, PackContext{*blobs_, pack_key(tactic)});
     const ShapeContext context = shape_context(query, symbols_);
+    if (has_empty_operand(query) || !fits_at_upper_bounds(query)) return;
     prepared_ = kernel_->prepare(context);
     sets_ = memory.sets(sets_key(query, tactic, context),
                         [&] { return make_sets(query, tactic, context, memory); });

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tensors without elements. A layer whose results have none does nothing. A layer that makes elements out of none (the sum over
+// an empty axis is 0, the product of [3, 0] and [0, 4] is twelve zeros) runs on the reference: kernels count on at least one step.
+#pragma once
+
+#include <span>
+
+#include "backend/tactic.h"
+
+namespace lathe {
+
+// An operand has no elements at the shapes that the layer is tuned for. Then only views and the reference are offered: tactics
+// divide by extents when they choose their blocking, and there is nothing to be fast at.
+bool has_empty_operand(const LayerQuery& query);
+
+// The layer has elements to write, and an operand without any to read. Concat's kernels are made for that.
+bool makes_elements_of_none(const Node& node, std::span<const Extents> inputs,
+                            std::span<const Extents> outputs);
+
+}  // namespace lathe
