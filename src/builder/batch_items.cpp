@@ -219,7 +219,15 @@ class Finder {
     return op.starts && !op.axes.empty() &&
            std::all_of(op.axes.begin(), op.axes.end(), [&](int64_t axis) { return beside(axis, node); });
   }
-  bool keeps_items(const Expand& op, const Node& node) const { return op.shape && all_aligned(node); }
+  // The shape asked for has the batch, or one, where the result has the batch: another symbol may stand for as many, but not for a part.
+  bool keeps_items(const Expand& op, const Node& node) const {
+    if (!op.shape || !all_aligned(node)) return false;
+    const Shape& result = shape(node.outputs[0]);
+    const size_t axis = place(node.outputs[0]).axis, missing = result.size() - op.shape->size();
+    if (axis < missing) return true;
+    const Dim& asked = (*op.shape)[axis - missing];
+    return asked == result[axis] || asked.is_constant(1);
+  }
   bool keeps_items(const Pad& op, const Node& node) const {
     return op.pads && only_first(node) && (*op.pads)[0].is_constant(0) &&
            (*op.pads)[op.pads->size() / 2].is_constant(0) && op.pads->size() == 2 * rank(node.inputs[0]);

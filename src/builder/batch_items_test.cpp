@@ -45,6 +45,8 @@ TEST(BatchItems, OperatorsThatKeepItemsApart) {
 
 TEST(BatchItems, OperatorsThatMixItems) {
   for (const char* lines : {
+           // As many as the batch has, by assumption; a part of the batch has fewer.
+           "%y: float32[n, 4, 6] = Expand \"e\" (%x) {shape=[m, 4, 6]}",
            "%y: float32[n, 4, 6] = Softmax \"s\" (%x) {axis=0}",
            "%y: float32[n, 4, 6] = Softmax \"s\" (%x) {axis=-3}",
            "%t: float32[1, 4, 6] = Reduce \"r\" (%x) {kind=Mean, axes=[0]}\n"

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "builder/pipeline.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "backend/layer_scratch.h"
+#include "base/error.h"
+#include "ir/dim_clamps.h"
 #include "ir/substitute.h"
 #include "memory/memory_plan.h"
 #include "ops/build.h"
+#include "ops/concrete_shapes.h"
 #include "tune/tune.h"
 
 namespace lathe {
@@ -22,15 +26,43 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Symbols that the profile fixes become constants, so that what depends on them folds. A split batch stays a symbol: the program
-// knows by it what to split.
-void fix_symbols(Graph& graph, const SymbolRanges& ranges, const BatchSplit& split) {
+// Symbols that the profile fixes become constants, so that what depends on them folds, and clamps that the profile's shapes never
+// reach go, so that a table's min(seq, 512) rows are the seq rows that the table is added to. A split batch stays a symbol: the
+// program knows by it what to split.
+void apply_profile(Graph& graph, SymbolRanges ranges, const BatchSplit& split) {
   DimReplacements fixed;
   for (const auto& [symbol, range] : ranges)
     if (range.min == range.max && symbol != split.symbol) fixed.emplace(symbol, Dim(range.min));
-  if (fixed.empty()) return;
-  substitute_dims(graph, fixed);
-  infer_shapes(graph);
+  if (split.on()) ranges[split.symbol].min = std::min<int64_t>(ranges[split.symbol].min, 1);  // of a part
+  bool changed = false;
+  map_dims(graph, [&](const Dim& dim) {
+    Dim mapped = without_idle_clamps(dim.substitute(fixed), ranges);
+    changed |= !(mapped == dim);
+    return mapped;
+  });
+  if (changed) infer_shapes(graph);
+}
+
+// Shapes that contradict each other are an error before anything is tuned for them, and named as the model names its nodes.
+void check_profile(const Graph& graph, const SymbolRanges& ranges) {
+  const auto check_at = [&](const char* name, int64_t SymbolRange::*bound) {
+    SymbolValues values;
+    std::string text;
+    for (const auto& [symbol, range] : ranges) {
+      values[symbol] = range.*bound;
+      text += (text.empty() ? "" : ", ") + symbol + " = " + std::to_string(range.*bound);
+    }
+    try {
+      check_concrete_shapes(graph, graph.order(), values);
+    } catch (Error& error) {
+      if (!text.empty())
+        error.add_context("at the " + std::string(name) + " shapes of the optimization profile (" + text +
+                          ")");
+      throw;
+    }
+  };
+  check_at("opt", &SymbolRange::opt);
+  check_at("max", &SymbolRange::max);
 }
 
 bool is_optional(std::string_view pass) {
@@ -55,7 +87,8 @@ PassOptions options_of(PassOptions options, bool optional) {
 Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
                const BuildOptions& options, const Pipeline& pipeline, const BatchSplit& split) {
   Graph graph = portable;
-  fix_symbols(graph, ranges, split);
+  apply_profile(graph, ranges, split);
+  check_profile(graph, ranges);
   PassContext context(pipeline.observer, pipeline.pool);
   context.allowed_types = types;
   context.backend_operators = pipeline.backend.own_operators();

@@ -79,10 +79,28 @@ void Context::resolve_shapes() {
   }
   const SymbolValues symbols = binder.finish();
   check_in_range(engine_->inputs(), symbols, engine_->variant(profile_).ranges);
-  execution_->set_shapes(symbols);
+  try {
+    execution_->set_shapes(symbols);
+  } catch (Error& error) {
+    if (error.kind() == ErrorKind::Input) error.add_context("the engine cannot run with " + shapes_text());
+    throw;
+  }
   symbols_ = symbols;
   resolved_ = true;
   ran_ = false;
+}
+
+// "x: 1x40x4, mask: 1x40", of the dynamic inputs.
+std::string Context::shapes_text() const {
+  std::string text;
+  for (size_t i = 0; i < shapes_.size(); ++i) {
+    const TensorInfo& input = engine_->inputs()[i];
+    if (!is_static(input.shape))
+      text += (text.empty() ? "" : ", ") + input.name + ": " + to_string(*shapes_[i]);
+    if (values_[i])
+      text += (text.empty() ? "" : ", ") + ("the elements of " + input.name) + ": " + to_string(*values_[i]);
+  }
+  return text.empty() ? "the model's static shapes" : text;
 }
 
 Extents Context::input_extents(size_t index) {

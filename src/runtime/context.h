@@ -68,6 +68,7 @@ class Context {
 
  private:
   size_t input_index(std::string_view name) const;
+  std::string shapes_text() const;
   void set_inputs(std::span<const Tensor> inputs);
   void check_bindings(std::span<void* const> bindings);
   static void shrink(Tensor& tensor, const Extents& found);
