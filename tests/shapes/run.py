@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes that do not fit, tensors without elements, huge ones: a right answer or one line of error, never anything else.
+
+usage: run.py --build build [--all] [--only contradictions|property|random] [--count N] [--seed N]
+--all takes every operator of ONNX's node tests and every recipe through all sizes, and 20,000 random command lines.
+"""
+import argparse
+import itertools
+import os
+import pathlib
+import random
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "cli")]
+import contradictions
+import hostile
+import tiny_model
+from harness import Tests, quiet_environment
+
+MEMORY_MIB = 6000  # of a child: what is absurd has to be refused, not swapped
+
+
+def small_models(t, with_conformance):
+    tiny_model.write(t.folder / "tiny.onnx", batch="batch", size=None)
+    paths = [t.folder / "tiny.onnx", *sorted(contradictions.MODELS.glob("*.onnx")), *sorted((HERE.parent / "models" / "small").glob("*.onnx"))]
+    usual = {"batch": 2, "N": 3, "M": 3, "S": 8, "C": 3, "K": 3, "height": 32, "width": 32}
+    models = [hostile.read_model(path, lambda symbol: usual.get(symbol, 32)) for path in paths]
+    return models + (hostile.conformance_models(t.folder) if with_conformance else [])
+
+
+def recipes(t):
+    """Models of the zoo, written when they are needed and removed afterwards: some have half a gigabyte."""
+    for line in t.run("zoo", program="lathe").out:
+        name = line.split()[0] if line.startswith("  ") else ""
+        path = t.folder / f"{name}.onnx"
+        if name and t.run("zoo", name, "-o", str(path), program="lathe").code == 0:
+            yield hostile.read_model(path, lambda symbol: 16 if "seq" in symbol else 1)
+            path.unlink()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--only")
+    parser.add_argument("--count", type=int)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kept", help="a file that gets every command line that ended wrongly")
+    arguments = parser.parse_args()
+    quiet_environment()
+    sanitized = "san" in pathlib.Path(arguments.build).name
+    wanted = lambda name: arguments.only in (None, name)
+    with tempfile.TemporaryDirectory() as folder:
+        t = Tests(arguments.build, folder)
+        server = hostile.Server(arguments.build, seconds=240 if sanitized else 60, mebibytes=0 if sanitized else MEMORY_MIB,
+                                environment=os.environ | {"TMPDIR": folder})
+        if wanted("contradictions"):
+            contradictions.run_all(t, server, arguments.all)
+        if wanted("property") or wanted("random"):
+            models = small_models(t, arguments.all)
+        if wanted("property"):
+            lines = itertools.islice(hostile.property_lines(models, random.Random(3)), 0, None, 1 if arguments.all else 7)
+            print("property:", dict(hostile.run_lines(t, server, lines, arguments.kept)), flush=True)
+        if wanted("property") and arguments.all and not sanitized:
+            for model in recipes(t):
+                print(model.path.name, dict(hostile.run_lines(t, server, hostile.property_lines([model], random.Random(3)), arguments.kept)), flush=True)
+        if wanted("random"):
+            lines = hostile.random_lines(models, arguments.count or (20000 if arguments.all else 60), arguments.seed)
+            print("random:", dict(hostile.run_lines(t, server, lines, arguments.kept)), flush=True)
+        server.close()
+        return t.finish("shapes")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
