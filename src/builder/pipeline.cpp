@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 
 #include "backend/layer_scratch.h"
+#include "backend/symbol_extents.h"
 #include "base/error.h"
 #include "ir/dim_clamps.h"
 #include "ir/substitute.h"
@@ -26,6 +28,34 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+// One of the three shapes of a profile.
+struct ProfileShapes {
+  const char* name;
+  int64_t SymbolRange::*bound;
+};
+constexpr ProfileShapes kOptShapes = {"opt", &SymbolRange::opt}, kMaxShapes = {"max", &SymbolRange::max};
+
+SymbolValues values_at(const SymbolRanges& ranges, const ProfileShapes& shapes) {
+  SymbolValues values;
+  for (const auto& [symbol, range] : ranges) values[symbol] = range.*shapes.bound;
+  return values;
+}
+
+// An error of `body` says which shapes it is about.
+void at_shapes(const SymbolRanges& ranges, const ProfileShapes& shapes, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (Error& error) {
+    std::string text;
+    for (const auto& [symbol, value] : values_at(ranges, shapes))
+      text += (text.empty() ? "" : ", ") + symbol + " = " + std::to_string(value);
+    if (!text.empty())
+      error.add_context("at the " + std::string(shapes.name) + " shapes of the optimization profile (" +
+                        text + ")");
+    throw;
+  }
+}
+
 // Symbols that the profile fixes become constants, so that what depends on them folds, and clamps that the profile's shapes never
 // reach go, so that a table's min(seq, 512) rows are the seq rows that the table is added to. A split batch stays a symbol: the
 // program knows by it what to split.
@@ -43,26 +73,29 @@ void apply_profile(Graph& graph, SymbolRanges ranges, const BatchSplit& split) {
   if (changed) infer_shapes(graph);
 }
 
+// What only a run finds has an upper bound, which must be memory that can be counted.
+void check_upper_bounds(const Graph& graph, const SymbolRanges& ranges) {
+  const SymbolValues most = values_at(ranges, kMaxShapes);
+  for (const NodeId id : graph.order())
+    for (const ValueId output : graph.node(id).outputs) {
+      if (output == kNoValue) continue;
+      try {
+        element_count(upper_extents(graph.value(output).shape, most));
+      } catch (Error& error) {
+        error.add_context("node '" + graph.node(id).name + "' (" +
+                          std::string(op_display_name(graph.node(id).op)) + "): the upper bound of '" +
+                          graph.value(output).name + "', whose size is not known before it runs");
+        throw;
+      }
+    }
+}
+
 // Shapes that contradict each other are an error before anything is tuned for them, and named as the model names its nodes.
 void check_profile(const Graph& graph, const SymbolRanges& ranges) {
-  const auto check_at = [&](const char* name, int64_t SymbolRange::*bound) {
-    SymbolValues values;
-    std::string text;
-    for (const auto& [symbol, range] : ranges) {
-      values[symbol] = range.*bound;
-      text += (text.empty() ? "" : ", ") + symbol + " = " + std::to_string(range.*bound);
-    }
-    try {
-      check_concrete_shapes(graph, graph.order(), values);
-    } catch (Error& error) {
-      if (!text.empty())
-        error.add_context("at the " + std::string(name) + " shapes of the optimization profile (" + text +
-                          ")");
-      throw;
-    }
-  };
-  check_at("opt", &SymbolRange::opt);
-  check_at("max", &SymbolRange::max);
+  for (const ProfileShapes& shapes : {kOptShapes, kMaxShapes})
+    at_shapes(ranges, shapes,
+              [&] { check_concrete_shapes(graph, graph.order(), values_at(ranges, shapes)); });
+  check_upper_bounds(graph, ranges);
 }
 
 bool is_optional(std::string_view pass) {
@@ -87,7 +120,7 @@ PassOptions options_of(PassOptions options, bool optional) {
 Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
                const BuildOptions& options, const Pipeline& pipeline, const BatchSplit& split) {
   Graph graph = portable;
-  apply_profile(graph, ranges, split);
+  at_shapes(ranges, kOptShapes, [&] { apply_profile(graph, ranges, split); });
   check_profile(graph, ranges);
   PassContext context(pipeline.observer, pipeline.pool);
   context.allowed_types = types;
@@ -150,10 +183,8 @@ std::vector<std::string> layer_memory(const Graph& graph, const Execution& execu
 // Of one context at the profile's largest shapes.
 void describe_memory(BuiltVariant& built, bool on_host) {
   const PlanVariant& variant = built.variant;
-  SymbolValues most;
-  for (const auto& [symbol, range] : variant.ranges) most[symbol] = range.max;
   const auto execution = built.program->create_execution();
-  execution->set_shapes(most);
+  execution->set_shapes(values_at(variant.ranges, kMaxShapes));
   const int64_t arena_bytes = variant.memory.arena_bytes;
   built.memory = {.arena_bytes = arena_bytes,
                   .weight_bytes = built.program->weight_bytes(),

@@ -12,9 +12,9 @@ import re
 import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
-SIZES = [0, 1, 2, 7, 100003, 2147483647]
+SIZES = [0, 1, 2, 7, 4099, 2147483647]
 QUICK = ["--iterations=1", "--warmUp=0", "--duration=0"]
-OUR_FAULT = re.compile(r"internal error|bug in Lathe|Sanitizer|runtime error|bad_alloc|std::|terminate called|Assertion")
+OUR_FAULT = re.compile(r"internal error|bug in Lathe|Sanitizer|runtime error|std::(?!bad_alloc)|terminate called|Assertion")
 
 
 class Model:
@@ -67,15 +67,16 @@ def with_symbols(model, path, shared):
     return Model(path, read_model(path).inputs, usual)
 
 
-def conformance_models(folder):
-    """ONNX's own node tests, with symbols for sizes."""
+def conformance_models(folder, of_each=3):
+    """Some of ONNX's own node tests of each operator, with symbols for sizes."""
     from onnx.backend.test.case.node import collect_testcases
-    models, seen = [], set()
+    models, taken = [], collections.Counter()
     for case in sorted(collect_testcases(), key=lambda c: c.name):
-        if case.name in seen or not case.model.graph.input:
+        graph = case.model.graph
+        if not graph.input or case.name.endswith("_expanded") or any(not i.type.HasField("tensor_type") for i in graph.input):
             continue
-        seen.add(case.name)
-        if any(not i.type.HasField("tensor_type") for i in case.model.graph.input):
+        taken[graph.node[0].op_type] += 1
+        if taken[graph.node[0].op_type] > of_each:
             continue
         for shared in (True, False):
             models.append(with_symbols(case.model, folder / f"{case.name}-{shared}.onnx", shared))
@@ -121,7 +122,7 @@ def random_sizes(model, rng):
             return model.usual[symbol]
         if kind < 0.9:
             return rng.choice([0, 1, 2, 3, 5, 7, 8, 11, 16, 17, 31])
-        return rng.choice([64, 127, 1000, 65537, 100003, 2147483647])
+        return rng.choice([64, 127, 1000, 4099, 65537, 2147483647])
     return {s: size(s) for s in model.usual}
 
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes that do not fit, tensors without elements, huge ones: a right answer or one line of error, never anything else.
 
-usage: run.py --build build [--all] [--only contradictions|property|random] [--count N] [--seed N]
---all takes every operator of ONNX's node tests and every recipe through all sizes, and 20,000 random command lines.
+usage: run.py --build build [--all] [--only contradictions|empty|property|random] [--step N] [--count N] [--seed N]
+--all takes ONNX's node tests of every operator and every recipe through all sizes, and 20,000 random command lines.
 """
 import argparse
 import itertools
@@ -16,6 +16,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "cli")]
 import contradictions
+import empty
 import hostile
 import tiny_model
 from harness import Tests, quiet_environment
@@ -47,6 +48,7 @@ def main():
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--only")
     parser.add_argument("--count", type=int)
+    parser.add_argument("--step", type=int, help="every so many-th of the property's lines")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kept", help="a file that gets every command line that ended wrongly")
     arguments = parser.parse_args()
@@ -59,10 +61,12 @@ def main():
                                 environment=os.environ | {"TMPDIR": folder})
         if wanted("contradictions"):
             contradictions.run_all(t, server, arguments.all)
+        if arguments.only == "empty" or arguments.all and wanted("empty"):
+            empty.run_all(t, server)
         if wanted("property") or wanted("random"):
             models = small_models(t, arguments.all)
         if wanted("property"):
-            lines = itertools.islice(hostile.property_lines(models, random.Random(3)), 0, None, 1 if arguments.all else 7)
+            lines = itertools.islice(hostile.property_lines(models, random.Random(3)), 0, None, arguments.step or (1 if arguments.all else 7))
             print("property:", dict(hostile.run_lines(t, server, lines, arguments.kept)), flush=True)
         if wanted("property") and arguments.all and not sanitized:
             for model in recipes(t):
