@@ -195,7 +195,7 @@ def check_outputs(t, written, expected, what, r):
         shape = tuple(int(d) for d in tensor["dimensions"].split("x")) if tensor["dimensions"] not in ("", "scalar") else ()
         values = np.array(tensor["values"], np.float64)
         t.check(shape == right.shape, f"{what}: {tensor['name']} is {shape}, ONNX Runtime gives {right.shape}", r)
-        same = values.size == right.size and np.allclose(values, right.astype(np.float64).ravel(), rtol=1e-5, atol=1e-5)
+        same = values.size == right.size and np.allclose(values, right.astype(np.float64).ravel(), rtol=1e-5, atol=1e-5, equal_nan=True)
         t.check(same, f"{what}: other values of {tensor['name']} than ONNX Runtime", r)
 
 

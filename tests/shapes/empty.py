@@ -35,10 +35,28 @@ def cases(folder, of_each):
         taken[operator] += 1
         if taken[operator] > of_each:
             continue
-        model = hostile.with_symbols(case.model, folder / f"{case.name}.onnx", shared=True)
-        data = [np.asarray(v) for v in case.data_sets[0][0]]
-        if [v.ndim for v in data] == [len(dims) for dims in model.inputs.values()]:
+        source, data = with_constants(case.model, [np.asarray(v) for v in case.data_sets[0][0]])
+        model = hostile.with_symbols(source, folder / f"{case.name}.onnx", shared=True)
+        if data and [v.ndim for v in data] == [len(dims) for dims in model.inputs.values()]:
             yield operator, model, data
+
+
+def with_constants(model, data):
+    """Axes, shapes and indices, which are lists of integers, become constants: they say what is to be done. Returns the other data."""
+    import onnx
+    source = onnx.ModelProto()
+    source.CopyFrom(model)
+    if len(data) != len(source.graph.input):
+        return source, []
+    inputs, rest = list(source.graph.input), []
+    del source.graph.input[:]
+    for value, info in zip(data, inputs):
+        if value.dtype == np.int64 and value.ndim <= 1:
+            source.graph.initializer.append(onnx.numpy_helper.from_array(value, info.name))
+        else:
+            source.graph.input.append(info)
+            rest.append(value)
+    return source, rest
 
 
 def without(symbol, dims, value):
