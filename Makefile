@@ -74,7 +74,7 @@ test-all: setup-test
 	@tools/setup.sh test-all
 	@$(MAKE) --no-print-directory test
 	@tools/test.sh slow
-	@cmake --build build-asan -j$(JOBS) --target lathe fuzz
+	@cmake --build build-asan -j$(JOBS) --target lathe command_lines fuzz
 	@tools/test.sh asan-cli
 	@tools/test-summary.sh end
 

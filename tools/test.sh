@@ -76,6 +76,9 @@ case "${1:-}" in
     for only in errors hostile fuzz; do
       check "asan/cli $only" $python tests/cli/run.py --build build-asan --only $only --all
     done
+    for only in contradictions property random; do
+      check "asan/shapes $only" $python tests/shapes/run.py --build build-asan --only $only --all
+    done
     check asan/fuzz build-asan/bin/fuzz engines --seconds=120
     ;;
   tsan)
