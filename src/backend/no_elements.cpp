@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "backend/reference_layer.h"
 #include "backend/symbol_extents.h"
+#include "backend/view.h"
 
 namespace lathe {
 namespace {
@@ -22,6 +24,11 @@ bool has_empty_operand(const LayerQuery& query) {
     });
   };
   return any_empty(query.layer().inputs) || any_empty(query.layer().outputs);
+}
+
+bool may_list(std::string_view runner, const LayerQuery& query) {
+  return runner == kViewRunner || runner == kReferenceRunner ||
+         std::holds_alternative<Reformat>(query.layer().op) || !has_empty_operand(query);
 }
 
 bool makes_elements_of_none(const Node& node, std::span<const Extents> inputs,

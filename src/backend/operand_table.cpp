@@ -3,28 +3,7 @@
 
 #include <algorithm>
 
-#include "backend/symbol_extents.h"
-#include "base/error.h"
-
 namespace lathe {
-
-namespace {
-
-// A plan says where a view begins, for all shapes; that it ends inside of its base is known when the shapes are.
-void check_inside(const Graph& graph, ValueId view, ValueId base, int64_t offset,
-                  const SymbolValues& symbols) {
-  const auto bytes = [&](ValueId id) {
-    const Value& value = graph.value(id);
-    return storage_bytes(value.dtype, upper_extents(value.shape, symbols), value.format);
-  };
-  if (offset >= 0 && offset + bytes(view) <= bytes(base)) return;
-  throw_input_error("at these shapes '" + graph.value(view).name + "', " +
-                    to_string(upper_extents(graph.value(view).shape, symbols)) + ", is no part of '" +
-                    graph.value(base).name + "', " +
-                    to_string(upper_extents(graph.value(base).shape, symbols)));
-}
-
-}  // namespace
 
 ValueAddress value_address(const ProgramSpec& spec, ValueId id, const SymbolValues& symbols) {
   const auto& placements = spec.memory.placements;
@@ -32,7 +11,6 @@ ValueAddress value_address(const ProgramSpec& spec, ValueId id, const SymbolValu
   int64_t offset = 0;
   if (placement->kind == Placement::Kind::View) {
     offset = placement->view_offset.evaluate(symbols);
-    check_inside(*spec.graph, id, placement->base, offset, symbols);
     id = placement->base;
     placement = &placements[static_cast<size_t>(id)];
   }

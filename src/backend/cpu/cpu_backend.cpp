@@ -12,8 +12,6 @@
 #include "backend/cpu/program.h"
 #include "backend/cpu/timed_layer.h"
 #include "backend/no_elements.h"
-#include "backend/reference_layer.h"
-#include "backend/view.h"
 #include "base/error.h"
 
 namespace lathe::cpu {
@@ -36,9 +34,8 @@ class CpuBackend final : public Backend {
   std::vector<Tactic> tactics(const LayerQuery& query) const override {
     const SingleThreadedOneDnn single;
     std::vector<Tactic> all;
-    const bool empty = has_empty_operand(query) && !std::holds_alternative<Reformat>(query.layer().op);
     for (const TacticFamily& family : families_) {
-      if (empty && family.runner != kViewRunner && family.runner != kReferenceRunner) continue;
+      if (!may_list(family.runner, query)) continue;
       std::vector<Tactic> listed = family.list(query, machine_);
       std::move(listed.begin(), listed.end(), std::back_inserter(all));
     }

@@ -14,6 +14,7 @@
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/split_execution.h"
 #include "backend/cpu/weight_memory.h"
+#include "backend/no_elements.h"
 #include "backend/offered.h"
 #include "base/error.h"
 
@@ -42,6 +43,10 @@ void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRa
     for (const Graph& graph : graphs) {
       if (family.runner != tactic.runner) continue;
       const LayerQuery query{graph, layer, ranges};
+      if (!may_list(family.runner, query)) {
+        answer = Support::no("an operand has no elements at the shapes that the engine was tuned for");
+        continue;
+      }
       answer = family.accepts ? family.accepts(query, tactic, machine)
                               : is_offered(family.list(query, machine), tactic);
       if (answer->ok) return;

@@ -10,8 +10,6 @@
 #include "backend/cuda/stream.h"
 #include "backend/cuda/timed_layer.h"
 #include "backend/no_elements.h"
-#include "backend/reference_layer.h"
-#include "backend/view.h"
 #include "base/error.h"
 
 namespace lathe::cuda {
@@ -79,9 +77,8 @@ class CudaBackend final : public Backend {
   std::vector<Tactic> tactics(const LayerQuery& query) const override {
     if (device_->is_present()) device_->make_current();
     std::vector<Tactic> all;
-    const bool empty = has_empty_operand(query) && !std::holds_alternative<Reformat>(query.layer().op);
     for (const TacticFamily& family : families_) {
-      if (empty && family.runner != kViewRunner && family.runner != kReferenceRunner) continue;
+      if (!may_list(family.runner, query)) continue;
       std::vector<Tactic> listed = family.list(query, *device_);
       std::move(listed.begin(), listed.end(), std::back_inserter(all));
     }

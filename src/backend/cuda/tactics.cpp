@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "backend/cuda/generated_layer.h"
+#include "backend/no_elements.h"
 #include "backend/offered.h"
 #include "base/error.h"
 
@@ -89,6 +90,10 @@ void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRa
     for (const Graph& graph : graphs) {
       if (family.runner != tactic.runner) continue;
       const LayerQuery query{graph, layer, ranges};
+      if (!may_list(family.runner, query)) {
+        answer = Support::no("an operand has no elements at the shapes that the engine was tuned for");
+        continue;
+      }
       answer = family.accepts ? family.accepts(query, tactic, device)
                               : is_offered(family.list(query, device), tactic);
       if (answer->ok) return;
