@@ -14,19 +14,26 @@ DType quantized_type(const NodeImport& node) {
   return node.element_type("output_dtype", DType::UInt8);
 }
 
+// x, scale and, when it is there, the zero point.
+std::vector<ValueId> operands(NodeImport& node) {
+  std::vector<ValueId> all = {node.in(0), node.in(1)};
+  if (node.has(2)) all.push_back(node.in(2));
+  return all;
+}
+
 Values import_quantize(NodeImport& node) {
   const QuantizeLinear op{.axis = node.integer("axis", 1),
                           .block_size = node.integer("block_size", 0),
                           .to = quantized_type(node),
                           .saturate = node.integer("saturate", 1) != 0};
-  return {node.add(op, {node.in(0), node.in(1), node.in_or_none(2)})};
+  return {node.add(op, operands(node))};
 }
 
 Values import_dequantize(NodeImport& node) {
   const DequantizeLinear op{.axis = node.integer("axis", 1),
                             .block_size = node.integer("block_size", 0),
                             .to = node.element_type("output_dtype", node.dtype(1))};
-  return {node.add(op, {node.in(0), node.in(1), node.in_or_none(2)})};
+  return {node.add(op, operands(node))};
 }
 
 // scale = (max - min) / 255 with 0 in the range; zero point = round(-min / scale), clipped.

@@ -140,6 +140,10 @@ T pointwise_float(PointwiseCode code, T a, T b, T alpha, T beta) {
       return a < -beta ? a + alpha : a > beta ? a - alpha : a == a ? T(0) : a;
     case C::Linear:
       return alpha * a + beta;
+    case C::RoundTo: {
+      const float scale = static_cast<float>(alpha);
+      return std::nearbyint(static_cast<float>(a) / scale) * scale;
+    }
     case C::Add:
       return a + b;
     case C::Sub:

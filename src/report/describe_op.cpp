@@ -87,7 +87,8 @@ bool is_present(const Graph& graph, const Node& node, size_t input, bool constan
 
 bool is_activation(PointwiseCode code) {
   const auto& info = pointwise_info(code);
-  return info.arity == 1 && code != PointwiseCode::Identity && code != PointwiseCode::Linear;
+  return info.arity == 1 && code != PointwiseCode::Identity && code != PointwiseCode::Linear &&
+         code != PointwiseCode::RoundTo;
 }
 
 std::string upper(std::string_view text) {

@@ -96,8 +96,8 @@ TEST(AmxConv, AllBitsOfFp32) {
 
 TEST(AmxConv, Epilogues) {
   if (!has_amx()) GTEST_SKIP() << "no AVX512-BF16 here";
-  for (const char* epilogue :
-       {"Relu(0)", "Silu[1](0)", "Add(0,1) Relu(2)", "HardSwish(0) Add(2,1)", "Tanh(0)", "Mul(0,1)"}) {
+  for (const char* epilogue : {"Relu(0)", "Silu[1](0)", "Add(0,1) Relu(2)", "HardSwish(0) Add(2,1)",
+                               "Tanh(0)", "Mul(0,1)", "Relu(0) Clip[-1,1e4](2) RoundTo[9.5e-7](3)"}) {
     SCOPED_TRACE(epilogue);
     LayerCase layer = conv({2, 32, 10, 9}, 48, {3, 3});
     layer.epilogue = PointwiseProgram::parse(epilogue, 2);

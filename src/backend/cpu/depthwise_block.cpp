@@ -258,7 +258,8 @@ Support supports_fp16(const LayerQuery& query, const DepthwiseBlock& op) {
   const RegisterTail depthwise = node.inputs[kProject] != kNoValue ? *plan_activation(op.depthwise_epilogue)
                                                                    : plan_register_tail(query, 1)->tail;
   for (const RegisterTail& tail : {expand, depthwise}) {
-    if (!depthwise_fp16_table().expansion(tail, false)) return Support::no("GELU is not done in FP16");
+    if (!depthwise_fp16_table().expansion(tail, false))
+      return Support::no("GELU and rounding to a grid are not done in FP16");
     if (tail.activation == Activation::Silu && !(tail.alpha >= 0.25f && tail.alpha <= 1000))
       return Support::no("SiLU of a factor that FP16 leaves no room for");
   }

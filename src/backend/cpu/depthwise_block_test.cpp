@@ -91,7 +91,8 @@ TEST(DepthwiseBlockTactics, StripsAndBatches) {
 }
 
 TEST(DepthwiseBlockTactics, Activations) {
-  for (const char* activation : {"Silu[1](0)", "HardSwish(0)", "Relu(0)"}) {
+  for (const char* activation :
+       {"Silu[1](0)", "HardSwish(0)", "Relu(0)", "Clip[0,6](0) RoundTo[9.5e-7](1)"}) {
     SCOPED_TRACE(activation);
     expect_right({.activation = activation});
     expect_right({.in = 24, .channels = 72, .out = 0, .activation = activation});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cpu/onednn_post_ops.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -77,6 +78,41 @@ std::optional<PostOpChain::Step> PostOpChain::binary_step(const PointwiseStep& s
   return result;
 }
 
+void PostOpChain::append_literal(dnnl::algorithm algorithm, float number) {
+  steps_.push_back(
+      {.algorithm = algorithm, .binary = true, .constant = true, .literal = number, .shape = Shape::Scalar});
+}
+
+// oneDNN's kernels (2.7) keep one set of constants for each function, so that the second Clip or Linear of a chain computes
+// with the bounds or factors of the first. Those two become operations with numbers; the others are refused.
+bool PostOpChain::append_function(const Step& step) {
+  using Algorithm = dnnl::algorithm;
+  const bool repeated = std::any_of(steps_.begin(), steps_.end(), [&](const Step& before) {
+    return before.algorithm == step.algorithm && (before.alpha != step.alpha || before.beta != step.beta);
+  });
+  if (!repeated) {
+    steps_.push_back(step);
+  } else if (step.algorithm == Algorithm::eltwise_clip) {
+    append_literal(Algorithm::binary_max, step.alpha);
+    append_literal(Algorithm::binary_min, step.beta);
+  } else if (step.algorithm == Algorithm::eltwise_linear) {
+    append_literal(Algorithm::binary_mul, step.alpha);
+    if (step.beta != 0) append_literal(Algorithm::binary_add, step.beta);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// x / scale, to the nearest integer (half to even), times scale. A product with 1 / scale instead of the quotient would
+// move what lies between two multiples to the other one.
+bool PostOpChain::append_round_to(const PointwiseStep& step) {
+  if (step.code != PointwiseCode::RoundTo) return false;
+  append_literal(dnnl::algorithm::binary_div, step.alpha);
+  steps_.push_back({.algorithm = dnnl::algorithm::eltwise_round});
+  return append_function({.algorithm = dnnl::algorithm::eltwise_linear, .alpha = step.alpha});
+}
+
 bool PostOpChain::describe_operand(const LayerQuery& query, Step& step, const TensorType& result) const {
   const Node& node = query.layer();
   const Value& value = query.graph.value(node.inputs[step.input]);
@@ -123,6 +159,10 @@ std::optional<PostOpChain> PostOpChain::from_epilogue(const LayerQuery& query, c
     const PointwiseStep& step = node.epilogue.steps[i];
     std::optional<Step> mapped;
     if (step.operands.size() == 1 && step.operands[0] == current) {
+      if (chain.append_round_to(step)) {
+        current = node.epilogue.input_count + static_cast<int>(i);
+        continue;
+      }
       mapped = unary_step(step);
     } else if (step.operands.size() == 2) {
       const bool value_first = step.operands[0] == current;
@@ -135,17 +175,41 @@ std::optional<PostOpChain> PostOpChain::from_epilogue(const LayerQuery& query, c
       }
     }
     if (!mapped) return std::nullopt;
-    chain.steps_.push_back(*mapped);
+    if (mapped->binary)
+      chain.steps_.push_back(*mapped);
+    else if (!chain.append_function(*mapped))
+      return std::nullopt;
     current = node.epilogue.input_count + static_cast<int>(i);
   }
   return chain;
+}
+
+bool PostOpChain::keeps_nan() const {
+  using Algorithm = dnnl::algorithm;
+  return std::all_of(steps_.begin(), steps_.end(), [](const Step& step) {
+    switch (step.algorithm) {
+      case Algorithm::binary_add:
+      case Algorithm::binary_sub:
+      case Algorithm::binary_mul:
+      case Algorithm::binary_div:
+      case Algorithm::eltwise_linear:
+      case Algorithm::eltwise_round:
+      case Algorithm::eltwise_abs:
+      case Algorithm::eltwise_sqrt:
+      case Algorithm::eltwise_square:
+        return true;
+      default:
+        return false;
+    }
+  });
 }
 
 void PostOpChain::pack_constants(const LayerQuery& query, const PackContext& pack) {
   for (size_t i = 0; i < steps_.size(); ++i) {
     Step& step = steps_[i];
     if (!step.binary || !step.constant) continue;
-    const Tensor& constant = query.graph.value(query.layer().inputs[step.input]).constant;
+    const Tensor constant = step.literal ? Tensor::scalar_f32(*step.literal)
+                                         : query.graph.value(query.layer().inputs[step.input]).constant;
     const int64_t floats = dtype_bytes(DType::Float32, constant.size());
     step.packed = pack.packed("post_op" + std::to_string(i), floats, [&] {
       const std::vector<double> values = constant.to_doubles();

@@ -30,6 +30,9 @@ class PostOpChain {
                                                   size_t channel_axis, bool stacked = false);
 
   bool empty() const { return steps_.empty(); }
+  // False with functions for which oneDNN's kernels take the other operand of a comparison (Relu, Clip, Max, Min, and what
+  // bounds the argument of an exponential).
+  bool keeps_nan() const;
   // Packs constant operands. The store keeps them, because a loaded engine has no large constants.
   void pack_constants(const LayerQuery& query, const PackContext& pack);
 
@@ -46,6 +49,7 @@ class PostOpChain {
     // Binary only:
     size_t input = 0;  // of the node
     bool constant = false;
+    std::optional<float> literal;  // the operand is this number, which is no input of the node
     Shape shape = Shape::Full;
     int64_t matrix_elements = 0;  // between the values for two matrices of a stack; 0: the same for all
     DType dtype = DType::Float32;
@@ -53,6 +57,11 @@ class PostOpChain {
   };
   static std::optional<Step> unary_step(const PointwiseStep& step);
   static std::optional<Step> binary_step(const PointwiseStep& step, bool value_first);
+  // Several steps of oneDNN's for one of ours: false when it is not one of these.
+  bool append_round_to(const PointwiseStep& step);
+  // False when oneDNN would compute something else (see there).
+  bool append_function(const Step& step);
+  void append_literal(dnnl::algorithm algorithm, float number);
   bool describe_operand(const LayerQuery& query, Step& step, const TensorType& result) const;
   dnnl::memory::desc operand_desc(const Step& step, const ResultPart& part) const;
 

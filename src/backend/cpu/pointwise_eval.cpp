@@ -53,6 +53,50 @@ float load_element(DType dtype, const std::byte* base, int64_t i) {
   }
 }
 
+// The loops of an integer type; null for a type without.
+PointwiseTable::LoadIntegers integer_load(const PointwiseTable& t, DType dtype) {
+  switch (dtype) {
+    case DType::Int8:
+      return t.load_i8;
+    case DType::UInt8:
+      return t.load_u8;
+    case DType::Int16:
+      return t.load_i16;
+    case DType::UInt16:
+      return t.load_u16;
+    case DType::Int32:
+      return t.load_i32;
+    case DType::Int64:
+      return t.load_i64;
+    default:
+      return nullptr;
+  }
+}
+
+PointwiseTable::StoreIntegers integer_store(const PointwiseTable& t, DType dtype) {
+  switch (dtype) {
+    case DType::Int8:
+      return t.store_i8;
+    case DType::UInt8:
+      return t.store_u8;
+    case DType::Int16:
+      return t.store_i16;
+    case DType::UInt16:
+      return t.store_u16;
+    case DType::Int32:
+      return t.store_i32;
+    case DType::Int64:
+      return t.store_i64;
+    default:
+      return nullptr;
+  }
+}
+
+// Every number of the type is one of FP32.
+bool is_exact_in_fp32(DType dtype) {
+  return is_integer(dtype) && dtype_info(dtype).bits >= 8 && dtype_info(dtype).bits <= 16;
+}
+
 bool is_loaded_float(DType dtype) {
   return dtype == DType::Float32 || dtype == DType::BFloat16 || dtype == DType::Float16;
 }
@@ -82,15 +126,21 @@ int assign_step_slots(const PointwiseProgram& program, int first_free, std::vect
 }  // namespace
 
 Support PointwiseEvaluator::supports(const PointwiseProgram& program, std::span<const DType> inputs,
-                                     DType output) {
-  if (!is_loaded_float(output) && output != DType::Bool)
+                                     DType output, Integers integers) {
+  const bool only_converts = program.steps.size() == 1 && program.steps[0].code == PointwiseCode::Identity;
+  const bool from_float =
+      std::all_of(inputs.begin(), inputs.end(), [](DType dtype) { return is_loaded_float(dtype); });
+  const bool stores_integer =
+      integer_store(pointwise_table(Isa::Avx2), output) != nullptr &&
+      ((integers == Integers::Numbers && is_exact_in_fp32(output)) || (only_converts && from_float));
+  if (!is_loaded_float(output) && output != DType::Bool && !stores_integer)
     return Support::no("the vector evaluator does not write " + std::string(dtype_name(output)));
   if (inputs.size() > kMaxInputs || program.steps.size() > kMaxSteps)
     return Support::no("the program has more than 12 operands or 64 steps");
-  const bool only_converts = program.steps.size() == 1 && program.steps[0].code == PointwiseCode::Identity;
   for (const DType dtype : inputs) {
     if (is_loaded_float(dtype) || dtype == DType::Bool) continue;
     if (only_converts && is_integer(dtype) && dtype_info(dtype).bits >= 8) continue;
+    if (integers == Integers::Numbers && is_exact_in_fp32(dtype)) continue;
     return Support::no("the vector evaluator computes in FP32, which would be wrong for " +
                        std::string(dtype_name(dtype)));
   }
@@ -300,8 +350,11 @@ void PointwiseEvaluator::store(const float* result, std::byte* out, int64_t coun
     case DType::Float16:
       table_->store_f16(result, reinterpret_cast<uint16_t*>(out), count);
       return;
-    default:
+    case DType::Bool:
       table_->store_bool(result, reinterpret_cast<uint8_t*>(out), count);
+      return;
+    default:
+      integer_store(*table_, output_type_)(result, out, count);
   }
 }
 
@@ -460,6 +513,7 @@ void PointwiseEvaluator::gather(const Input& input, const std::byte* base, int64
       table_->load_bool(reinterpret_cast<const uint8_t*>(at), out, count);
       return;
     default:
+      if (const auto load = integer_load(*table_, input.dtype)) return load(at, out, count);
       for (int64_t i = 0; i < count; ++i) out[i] = load_element(input.dtype, at, i);
   }
 }

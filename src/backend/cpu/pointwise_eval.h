@@ -44,8 +44,12 @@ struct PointwiseOperand {
 class PointwiseEvaluator {
  public:
   static constexpr int kMaxInputs = 12;
+  // What integers are in a program: integers, whose arithmetic wraps around (only conversions are offered), or numbers that
+  // are read into FP32 and stay in the range of what is stored, as quantisation has them.
+  enum class Integers : uint8_t { Wrap, Numbers };
   // No: an operation or a type needs the reference tactic (integer arithmetic, for example).
-  static Support supports(const PointwiseProgram& program, std::span<const DType> inputs, DType output);
+  static Support supports(const PointwiseProgram& program, std::span<const DType> inputs, DType output,
+                          Integers integers = Integers::Wrap);
 
   // Inputs broadcast to `output` by numpy's rule. An input has the output's format, or is linear, or has one
   // element.

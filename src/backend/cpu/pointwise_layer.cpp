@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pointwise, PointwiseChain and Cast layers in every format, through the vectorised evaluator.
+// Pointwise, PointwiseChain and Cast layers in every format, QuantizeLinear and DequantizeLinear in linear format, through
+// the vectorised evaluator.
 //
 // Bytes: each operand read once, the result written once; a chain's intermediate values never leave L1. The floor is
 // memory (or L2) bandwidth until a program holds several exp, erf or divisions.
+#include <algorithm>
 #include <vector>
 
 #include "backend/cpu/operand_strides.h"
@@ -18,7 +20,7 @@ constexpr std::string_view kRunner = "Pointwise";
 
 bool is_pointwise(const Node& node) {
   return std::holds_alternative<Pointwise>(node.op) || std::holds_alternative<PointwiseChain>(node.op) ||
-         std::holds_alternative<Cast>(node.op);
+         std::holds_alternative<Cast>(node.op) || is_plain_quantization(node);
 }
 
 Tactic make_tactic(const LayerQuery& query, const Machine& machine, const PointwiseProgram& program,
@@ -27,7 +29,7 @@ Tactic make_tactic(const LayerQuery& query, const Machine& machine, const Pointw
   const Value& out = query.graph.value(node.outputs[0]);
   Tactic t = linear_tactic(query, kRunner, "pointwise_" + std::string(isa_suffix(machine)));
   t.outputs[0] = result;
-  const bool cast = std::holds_alternative<Cast>(node.op);
+  const bool cast = std::holds_alternative<Cast>(node.op), quantizes = is_plain_quantization(node);
   std::string reason;
   std::vector<DType> types;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -36,12 +38,15 @@ Tactic make_tactic(const LayerQuery& query, const Machine& machine, const Pointw
     if (cast && i == 0 && t.inputs[i].dtype != DType::Undefined) t.inputs[i].dtype = value.dtype;
     // A float operand of a result that is no float (a comparison) keeps its own type.
     const bool packed = t.inputs[i].dtype == DType::Undefined;
-    if (packed && is_integer(value.dtype) && !cast) reason = "operand " + value.name + " is an integer";
+    if (packed && is_integer(value.dtype) && !cast && !quantizes)
+      reason = "operand " + value.name + " is an integer";
     types.push_back(packed ? DType::Float32 : t.inputs[i].dtype);
     if (t.inputs[i] == result && value.shape == out.shape && !value.is_constant())
       t.in_place_inputs.push_back(static_cast<int>(i));
   }
-  t.support = PointwiseEvaluator::supports(program, types, result.dtype);
+  using Integers = PointwiseEvaluator::Integers;
+  t.support = PointwiseEvaluator::supports(program, types, result.dtype,
+                                           quantizes ? Integers::Numbers : Integers::Wrap);
   if (t.support.ok && !reason.empty()) t.support = Support::no(reason);
   return t;
 }
@@ -52,11 +57,11 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   const Value& out = query.graph.value(node.outputs[0]);
   const PointwiseProgram program = whole_program(node);
   std::vector<Tactic> tactics;
-  const std::vector<DType> types =
-      std::holds_alternative<Cast>(node.op) ? std::vector<DType>{out.dtype} : layer_types(query);
+  const bool cast = std::holds_alternative<Cast>(node.op), quantizes = is_plain_quantization(node);
+  const std::vector<DType> types = cast || quantizes ? std::vector<DType>{out.dtype} : layer_types(query);
   for (const DType type : types) {
     tactics.push_back(make_tactic(query, machine, program, {type, kLinear}));
-    if (out.shape.size() < 3) continue;
+    if (out.shape.size() < 3 || quantizes) continue;
     tactics.push_back(make_tactic(query, machine, program, {type, kChannelsLast}));
     const Format blocked{Format::Kind::ChannelBlocked, vector_block(machine)};
     tactics.push_back(make_tactic(query, machine, program, {type, blocked}));
@@ -92,6 +97,7 @@ class PointwiseLayer final : public LayerKernel {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const bool packed = tactic.inputs[i].dtype == DType::Undefined;
       constants_.push_back(packed ? query.graph.value(node.inputs[i]).constant : Tensor());
+      ranks_.push_back(operand_shape(query.graph, node, i).size());
     }
   }
 
@@ -101,11 +107,12 @@ class PointwiseLayer final : public LayerKernel {
     std::vector<Tensor> constants;
     for (size_t i = 0; i < constants_.size(); ++i) {
       PointwiseOperand operand{tactic_.inputs[i], context.inputs[i]};
+      operand.extents.resize(std::max(operand.extents.size(), ranks_[i]), 1);  // a vector along an axis
       Tensor constant;
       if (constants_[i]) {
         operand.type.dtype = DType::Float32;
-        constant = constant_operand(constants_[i], result, tactic_.outputs[0].format, operand.extents,
-                                    operand.type.format);
+        constant = constant_operand(constants_[i].reshaped(operand.extents), result,
+                                    tactic_.outputs[0].format, operand.extents, operand.type.format);
       }
       constants.push_back(std::move(constant));
       operands.push_back(std::move(operand));
@@ -121,6 +128,7 @@ class PointwiseLayer final : public LayerKernel {
   Tactic tactic_;
   Isa isa_;
   std::vector<Tensor> constants_;
+  std::vector<size_t> ranks_;  // with which operands broadcast
 };
 
 std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,

@@ -57,7 +57,8 @@ TEST(PointwiseLayer, UnaryOperations) {
                         {C::Clip, -1, 2.5f},
                         {C::Shrink, 0.5f, 1},
                         {C::IsInf, 1, 1},
-                        {C::Linear, 2, -1}};
+                        {C::Linear, 2, -1},
+                        {C::RoundTo, 0.25f}};
   for (const Case& c : cases) {
     SCOPED_TRACE(enum_name(c.code));
     EXPECT_GE(check_layer(pointwise_tactics(), unary(c.code, c.alpha, c.beta, {3, 37}, c.low, c.high)), 1);
@@ -161,6 +162,56 @@ TEST(PointwiseLayer, Casts) {
                              .inputs = {{.dtype = from, .extents = {5, 77}, .low = 0, .high = 90}}}),
                 1);
     }
+}
+
+// Toward zero, and the nearest of the type where there is no such integer.
+TEST(PointwiseLayer, CastsToIntegers) {
+  for (const DType from : {DType::Float32, DType::Float16})
+    for (const DType to :
+         {DType::Int8, DType::UInt8, DType::Int16, DType::UInt16, DType::Int32, DType::Int64}) {
+      SCOPED_TRACE(std::string(dtype_name(from)) + " to " + std::string(dtype_name(to)));
+      EXPECT_GE(check_layer(pointwise_tactics(),
+                            {.op = Cast{.to = to},
+                             .inputs = {{.dtype = from, .extents = {5, 777}, .low = -300, .high = 300}}}),
+                1);
+    }
+}
+
+// The last step of all of these decides a whole integer, and the oracle's is met exactly.
+TEST(PointwiseLayer, Quantization) {
+  const CheckedInput scales{.extents = {6}, .constant = true, .low = 0.01, .high = 0.5};
+  for (const DType type : {DType::Int8, DType::UInt8, DType::Int16, DType::UInt16})
+    for (const bool constant : {false, true})
+      for (const Extents& extents : std::vector<Extents>{{}, {1}, {6}}) {
+        SCOPED_TRACE(std::string(dtype_name(type)) + " scale " + to_string(extents));
+        CheckedInput scale = scales, zero{.dtype = type, .extents = extents, .constant = constant, .high = 9};
+        zero.low = 0;
+        scale.extents = extents;
+        scale.constant = constant;
+        EXPECT_GE(check_layer(pointwise_tactics(),
+                              {.op = QuantizeLinear{.axis = 1, .to = type},
+                               .inputs = {{.extents = {2, 6, 5, 3}, .low = -60, .high = 60}, scale, zero},
+                               .all_bits = true}),
+                  1);
+        EXPECT_GE(
+            check_layer(
+                pointwise_tactics(),
+                {.op = DequantizeLinear{.axis = -3},
+                 .inputs = {{.dtype = type, .extents = {2, 6, 5, 3}, .low = 0, .high = 120}, scale, zero}}),
+            1);
+      }
+  const auto reasons =
+      refusals(pointwise_tactics(), {.op = QuantizeLinear{.axis = 1, .block_size = 3, .to = DType::Int8},
+                                     .inputs = {{.extents = {2, 6}}, {.extents = {2, 2}, .low = 0.1}}});
+  EXPECT_TRUE(reasons.empty()) << "a quantisation by blocks is not this family's: " << reasons[0];
+}
+
+// What a quantisation and its inverse become (passes/fuse_quantize_dequantize.cpp).
+TEST(PointwiseLayer, RoundsToAGrid) {
+  LayerCase layer{.op = PointwiseChain{PointwiseProgram::parse("Clip[-1.28,1.27](0) RoundTo[0.01](1)", 1)},
+                  .inputs = {{.extents = {2, 24, 9, 5}}},
+                  .allowed_types = {DType::BFloat16}};
+  EXPECT_GE(check_layer(pointwise_tactics(), layer), 3);
 }
 
 TEST(PointwiseLayer, RefusesWhatNeedsIntegers) {

@@ -93,6 +93,8 @@ UnaryLoop unary_loop(const PointwiseTable& t, Code code) {
       return t.is_inf;
     case Code::Linear:
       return t.linear;
+    case Code::RoundTo:
+      return t.round_to;
     default:
       return nullptr;
   }

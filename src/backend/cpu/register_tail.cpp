@@ -2,34 +2,46 @@
 #include "backend/cpu/register_tail.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "backend/cpu/pointwise_eval.h"
 
 namespace lathe::cpu {
 namespace {
 
+// A clamp behind what the tail has, which is a clamp too.
+void clamp(RegisterTail& tail, float low, float high) {
+  tail.low = std::min(std::max(tail.low, low), high);
+  tail.high = std::min(std::max(tail.high, low), high);
+}
+
 bool set_activation(const PointwiseStep& step, RegisterTail& tail) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const bool clamps = tail.activation == Activation::Clamp, untouched = clamps && tail == RegisterTail{};
   switch (step.code) {
     case PointwiseCode::Relu:
-      tail.low = 0;
-      return true;
+      clamp(tail, 0, kInfinity);
+      return clamps;
     case PointwiseCode::Clip:
-      tail.low = step.alpha;
-      tail.high = step.beta;
-      return true;
+      clamp(tail, step.alpha, step.beta);
+      return clamps && step.alpha <= step.beta;
+    case PointwiseCode::RoundTo:
+      tail.activation = Activation::RoundTo;
+      tail.alpha = step.alpha;
+      return clamps;
     case PointwiseCode::Silu:
       tail.activation = Activation::Silu;
       tail.alpha = step.alpha;
-      return true;
+      return untouched;
     case PointwiseCode::GeluErf:
       tail.activation = Activation::GeluErf;
-      return true;
+      return untouched;
     case PointwiseCode::GeluTanh:
       tail.activation = Activation::GeluTanh;
-      return true;
+      return untouched;
     case PointwiseCode::HardSwish:
       tail.activation = Activation::HardSwish;
-      return true;
+      return untouched;
     default:
       return false;
   }
@@ -65,7 +77,7 @@ std::optional<TailPlan> plan_program(const LayerQuery& query, const PointwisePro
     const PointwiseStep& step = program.steps[i];
     if (step.operands.size() == 1 && step.operands[0] == current) {
       // After an operand that came last there is no place for an activation.
-      if (activated || plan.tail.operand_last || !set_activation(step, plan.tail)) return std::nullopt;
+      if (plan.tail.operand_last || !set_activation(step, plan.tail)) return std::nullopt;
       activated = true;
     } else if (step.code == PointwiseCode::Add && step.operands.size() == 2) {
       const int other = step.operands[0] == current ? step.operands[1] : step.operands[0];
@@ -112,10 +124,12 @@ void write_over_operand(const std::optional<TailPlan>& plan, Tactic& tactic) {
 
 std::optional<RegisterTail> plan_activation(const PointwiseProgram& program) {
   RegisterTail tail;
-  if (program.empty()) return tail;
-  const bool one_activation = program.steps.size() == 1 && program.steps[0].operands == std::vector<int>{0} &&
-                              set_activation(program.steps[0], tail);
-  return one_activation ? std::optional(tail) : std::nullopt;
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const int current = i == 0 ? 0 : program.input_count + static_cast<int>(i) - 1;
+    if (program.steps[i].operands != std::vector<int>{current} || !set_activation(program.steps[i], tail))
+      return std::nullopt;
+  }
+  return tail;
 }
 
 void suit(RegisterTail& tail, const Machine& machine) {

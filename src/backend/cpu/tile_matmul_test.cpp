@@ -74,11 +74,12 @@ TEST(TileMatMul, DepthInChunks) {
 
 TEST(TileMatMul, EpiloguesInRegistersAndOutside) {
   if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
-  for (const char* epilogue : {"Relu(0)", "Clip[0,6](0)", "Silu[1](0)", "Silu[1.702](0)", "GeluErf(0)",
-                               "GeluTanh(0)", "HardSwish(0)", "Add(0,1)", "Add(0,1) Add(3,2)",
-                               "Add(0,1) Add(2,3) Relu(4)", "Add(1,0) GeluErf(3) Add(4,2)",
-                               "Silu[1](0) Add(2,3)", /* not in registers: */ "Add(0,1) Tanh(3) Add(4,2)",
-                               "Mul(0,2)", "Relu(0) Add(3,1)", "Add(0,2) Add(3,2)", "Sub(2,0)"}) {
+  for (const char* epilogue :
+       {"Relu(0)", "Clip[0,6](0)", "Silu[1](0)", "Silu[1.702](0)", "GeluErf(0)", "GeluTanh(0)",
+        "HardSwish(0)", "Clip[-1,1e4](0) RoundTo[9.5e-7](3)", "Add(0,1)", "Add(0,1) Add(3,2)",
+        "Add(0,1) Add(2,3) Relu(4)", "Add(1,0) GeluErf(3) Add(4,2)", "Silu[1](0) Add(2,3)",
+        /* not in registers: */ "Add(0,1) Tanh(3) Add(4,2)", "Mul(0,2)", "Relu(0) Add(3,1)",
+        "Add(0,2) Add(3,2)", "Sub(2,0)"}) {
     SCOPED_TRACE(epilogue);
     LayerCase layer = product({2, 30, 64}, {64, 50});
     layer.epilogue = PointwiseProgram::parse(epilogue, 3);

@@ -58,7 +58,8 @@ TEST(TileWindowConv, Blocks) {
 
 TEST(TileWindowConv, Epilogues) {
   if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
-  for (const char* epilogue : {"Relu(0)", "Silu[1](0)", "Add(0,1) Relu(2)", "HardSwish(0) Add(2,1)"}) {
+  for (const char* epilogue : {"Relu(0)", "Silu[1](0)", "Add(0,1) Relu(2)", "HardSwish(0) Add(2,1)",
+                               "Relu(0) Clip[-1,1e4](2) RoundTo[9.5e-7](3)"}) {
     SCOPED_TRACE(epilogue);
     LayerCase layer = conv({2, 130, 10, 9}, 48, {.kernel = {3, 3}, .pads_begin = {1, 1}, .pads_end = {1, 1}});
     layer.epilogue = PointwiseProgram::parse(epilogue, 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pointwise, PointwiseChain, Cast and BatchNorm layers, and Reformat between types of one format: one element-wise kernel.
+// Pointwise, PointwiseChain, Cast, BatchNorm, QuantizeLinear and DequantizeLinear layers, and Reformat between types of one format: one element-wise kernel.
 // Bytes are the floor: every operand is read once in accesses of up to 16 bytes and the result is written once.
 #include "backend/cuda/own_tactic.h"
 #include "backend/whole_program.h"
@@ -34,7 +34,8 @@ Tactic make_tactic(const LayerQuery& query, const PointwiseProgram& program, con
 
 bool is_pointwise(const Node& node) {
   return std::holds_alternative<Pointwise>(node.op) || std::holds_alternative<PointwiseChain>(node.op) ||
-         std::holds_alternative<Cast>(node.op) || std::holds_alternative<BatchNorm>(node.op);
+         std::holds_alternative<Cast>(node.op) || std::holds_alternative<BatchNorm>(node.op) ||
+         is_plain_quantization(node);
 }
 
 std::vector<Tactic> list(const LayerQuery& query) {

@@ -226,6 +226,7 @@ DEV long long pw_IsInf(float a, float alpha, float beta) {
   return fabsf(a) == infinity() && (a < 0 ? alpha != 0 : beta != 0);
 }
 DEV float pw_Linear(float a, float alpha, float beta) { return alpha * a + beta; }
+DEV float pw_RoundTo(float a, float alpha, float) { return rintf(a / alpha) * alpha; }
 DEV float pw_Add(float a, float b) { return a + b; }
 DEV float pw_Sub(float a, float b) { return a - b; }
 DEV float pw_Mul(float a, float b) { return a * b; }

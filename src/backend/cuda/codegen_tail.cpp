@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "backend/operand_dtype.h"
+#include "backend/whole_program.h"
 #include "base/error.h"
 #include "ops/pointwise.h"
 
@@ -203,18 +204,18 @@ namespace {
 
 Tail::Operand input_operand(const LayerQuery& query, const Tactic& tactic, size_t input) {
   const Value& value = query.graph.value(query.layer().inputs[input]);
-  Tail::Operand o{
-      .kind = Tail::Operand::Kind::Input, .input = input, .type = tactic.inputs[input], .shape = value.shape};
+  Tail::Operand o{.kind = Tail::Operand::Kind::Input,
+                  .input = input,
+                  .type = tactic.inputs[input],
+                  .shape = operand_shape(query.graph, query.layer(), input)};
   const Op& op = query.layer().op;
-  // A vector of channels, not of the last dim.
-  if (std::holds_alternative<BatchNorm>(op) && input > 0 && input < 5)
-    o.shape.resize(std::max<size_t>(query.graph.value(query.layer().outputs[0]).shape.size(), 2) - 1, Dim(1));
   // What follows a Cast computes with its result.
   if (const auto* cast = std::get_if<Cast>(&op); cast && input == 0 && !query.layer().epilogue.empty())
     o.computed = cast->to;
+  if (is_plain_quantization(query.layer()) && !is_float(value.dtype)) o.computed = DType::Float32;
   if (o.type.dtype != DType::Undefined) return o;
   o.kind = Tail::Operand::Kind::Literal;
-  o.type.dtype = value.dtype;
+  o.type.dtype = o.computed == DType::Float32 ? DType::Float32 : value.dtype;
   o.literal = value.constant.to_doubles()[0];
   return o;
 }

@@ -29,8 +29,10 @@ inline Vec activate(const RegisterTail& tail, Vec x) {
   if constexpr (kActivation == Activation::Silu) return vsilu(x, vset(-1.44269504f * tail.alpha));
   if constexpr (kActivation == Activation::HardSwish)
     return x * vmin(vset(1), vmax(vzero(), fmadd(x, vset(1.0f / 6), vset(0.5f))));
-  // GELU is refused (depthwise_block.cpp).
-  if constexpr (kActivation == Activation::GeluErf || kActivation == Activation::GeluTanh) __builtin_trap();
+  // GELU and rounding to a grid are refused (depthwise_block.cpp).
+  if constexpr (kActivation == Activation::GeluErf || kActivation == Activation::GeluTanh ||
+                kActivation == Activation::RoundTo)
+    __builtin_trap();
   return vmin(vset(tail.high), vmax(vset(tail.low), x));
 }
 template <Activation kActivation>
@@ -97,6 +99,7 @@ AmxProduct::FinishRows expansion(const RegisterTail& tail, bool tracked) {
       return tracked ? finish_rows<Activation::Clamp, true> : finish_rows<Activation::Clamp, false>;
     case Activation::GeluErf:
     case Activation::GeluTanh:
+    case Activation::RoundTo:
       break;
   }
   return nullptr;

@@ -20,7 +20,7 @@ struct BinaryLoops {
 struct PointwiseTable {
   UnaryLoop copy, abs, neg, sign, reciprocal, sqrt, rsqrt, square, exp, log, tanh, erf, ceil, floor, round,
       logical_not, is_nan, relu, sigmoid, softplus, softsign, hard_swish, mish, silu, gelu_erf, gelu_tanh,
-      leaky_relu, elu, celu, selu, thresholded_relu, hard_sigmoid, clip, shrink, is_inf, linear;
+      leaky_relu, elu, celu, selu, thresholded_relu, hard_sigmoid, clip, shrink, is_inf, linear, round_to;
   BinaryLoops add, sub, mul, div, min, max, prelu, logical_and, logical_or, logical_xor, equal, less,
       less_or_equal, greater, greater_or_equal;
   TernaryLoop where;
@@ -28,6 +28,11 @@ struct PointwiseTable {
   void (*load_f16)(const uint16_t* in, float* out, int64_t n);
   void (*store_bf16)(const float* in, uint16_t* out, int64_t n);
   void (*store_f16)(const float* in, uint16_t* out, int64_t n);
+  // Integers as the numbers that they are; back toward zero, the nearest where there is no such integer, NaN as zero.
+  using LoadIntegers = void (*)(const void* in, float* out, int64_t n);
+  using StoreIntegers = void (*)(const float* in, void* out, int64_t n);
+  LoadIntegers load_i8, load_u8, load_i16, load_u16, load_i32, load_i64;
+  StoreIntegers store_i8, store_u8, store_i16, store_u16, store_i32, store_i64;
   // Bool as 1 and 0, and back; as what a mask adds to scores: 0 and minus infinity.
   void (*load_bool)(const uint8_t* in, float* out, int64_t n);
   void (*store_bool)(const float* in, uint8_t* out, int64_t n);

@@ -13,7 +13,8 @@ enum class Activation : uint8_t {
   SiluByDivision /* the same, for Machine::divides_quickly */,
   GeluErf,
   GeluTanh,
-  HardSwish
+  HardSwish,
+  RoundTo /* the nearest multiple of alpha, after the clamp */
 };
 
 // What happens to a value on its way out: activation(value + bias) or, operand_last, activation(value + bias) + operand;
@@ -22,6 +23,7 @@ struct RegisterTail {
   Activation activation = Activation::Clamp;
   float low = -__builtin_inff(), high = __builtin_inff(), alpha = 1;
   bool operand_last = false;
+  bool operator==(const RegisterTail&) const = default;
 };
 
 }  // namespace lathe::cpu
