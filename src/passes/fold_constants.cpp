@@ -4,7 +4,9 @@
 // evaluation, and a shape computation whose elements are all known becomes a constant without being run.
 //
 // Must not fire when the result is much larger than what it is made of (an Expand of one number to a whole tensor): that
-// would cost memory to save nothing. Nor for a graph output, which a node must write.
+// would cost memory to save nothing. Quantised weights are the exception: a layer packs its weights once when they are
+// numbers, and would have to dequantise and pack them in every run when they are not. Nor for a graph output, which a node
+// must write.
 #include <algorithm>
 
 #include "ir/edit.h"
@@ -48,7 +50,7 @@ bool is_foldable(const Graph& graph, const Node& node) {
     if (bytes < 0 || graph.is_output(output)) return false;
     out += bytes;
   }
-  return out <= std::max(kFreeBytes, 2 * in);
+  return std::holds_alternative<DequantizeLinear>(node.op) || out <= std::max(kFreeBytes, 2 * in);
 }
 
 std::vector<Tensor> evaluate(const Graph& graph, const Node& node, ThreadPool& pool) {

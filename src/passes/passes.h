@@ -23,6 +23,10 @@ bool simplify_concats(Graph& graph, PassContext& context);
 bool split_matmuls(Graph& graph, PassContext& context);
 bool merge_matmuls(Graph& graph, PassContext& context);
 
+// Quantisation.
+bool fuse_quantize_dequantize(Graph& graph, PassContext& context);
+bool remove_repeated_rounding(Graph& graph, PassContext& context);
+
 // Into the weights.
 bool fold_batchnorm(Graph& graph, PassContext& context);
 bool fold_conv_bias(Graph& graph, PassContext& context);

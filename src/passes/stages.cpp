@@ -19,6 +19,11 @@ std::vector<Stage> default_stages() {
         {"merge_common_subexpressions", "DupeLayerRemoval", merge_common_subexpressions},
         {"erase_pooling", "PoolingErasure", erase_pooling}}},
 
+      // Rounding to a grid is pointwise: tails take it like any other function. Repeated ones go before a tail hides them.
+      {"quantization fusion",
+       {{"fuse_quantize_dequantize", "QuantizeDequantizeFusion", fuse_quantize_dequantize},
+        {"remove_repeated_rounding", "RepeatedRoundingRemoval", remove_repeated_rounding}}},
+
       // Into the weights, before activations and sums can stand between a convolution and its scale.
       {"scale fusion",
        {{"fold_pad", "ConvPadFusion", fold_pad},

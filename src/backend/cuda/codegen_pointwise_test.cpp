@@ -41,6 +41,25 @@ TEST(CudaPointwise, Integers) {
   EXPECT_EQ(check_generated(pointwise_family(), cases), static_cast<int>(cases.size()));
 }
 
+// Scales and zero points for the tensor and along an axis, constant or not; integers are the oracle's exactly.
+TEST(CudaPointwise, Quantization) {
+  std::vector<LayerCase> cases;
+  for (const DType type : {DType::Int8, DType::UInt8, DType::Int16})
+    for (const bool constant : {false, true})
+      for (const Extents& extents : std::vector<Extents>{{}, {6}}) {
+        const CheckedInput scale{.extents = extents, .constant = constant, .low = 0.01, .high = 0.5};
+        const CheckedInput zero{.dtype = type, .extents = extents, .constant = constant, .low = 0, .high = 9};
+        cases.push_back({.op = QuantizeLinear{.axis = 1, .to = type},
+                         .inputs = {{.extents = {2, 6, 5, 3}, .low = -60, .high = 60}, scale, zero}});
+        cases.push_back(
+            {.op = DequantizeLinear{.axis = 1},
+             .inputs = {{.dtype = type, .extents = {2, 6, 5, 3}, .low = 0, .high = 120}, scale, zero}});
+      }
+  cases.push_back({.op = QuantizeLinear{.to = DType::UInt8},
+                   .inputs = {{.extents = {4, 9}, .low = -60, .high = 60}, {.extents = {1}, .low = 0.1}}});
+  EXPECT_GE(check_generated(pointwise_family(), cases), static_cast<int>(cases.size()));
+}
+
 TEST(CudaPointwise, BroadcastOperandsInAllFormats) {
   std::vector<LayerCase> cases;
   for (const int64_t c : {8, 13}) {
