@@ -86,6 +86,10 @@ class Backend {
   // Types that --fp16, --bf16 ... can use here; `reason` says why not.
   virtual Support supports_compute_type(DType dtype) const = 0;
 
+  // Is there a kernel of this float type for every kind of layer? Where there is none, a model that is stored in the type
+  // computes in FP32.
+  virtual bool computes_everything_in(DType dtype) const { return supports_compute_type(dtype).ok; }
+
   virtual std::unique_ptr<Stream> create_stream() const = 0;
   virtual std::unique_ptr<TimeEvent> create_event() const = 0;
   // One whose synchronize() sleeps instead of spinning: it leaves the processor to others and wakes some microseconds late.

@@ -128,7 +128,8 @@ BuiltVariant build_checked(const Graph& portable, const SymbolRanges& ranges, co
   BuildOptions untimed = options;
   untimed.optimization_level = 0;
   NullObserver quiet;
-  const Pipeline silent{pipeline.backend, pipeline.pool, pipeline.cache, quiet, pipeline.stop};
+  const Pipeline silent{pipeline.backend, pipeline.pool,         pipeline.cache, quiet,
+                        pipeline.stop,    pipeline.widened_types};
   std::vector<RivalEngine> rivals;
   rivals.push_back({"tuned", build_variant(portable, ranges, types, options, pipeline)});
   rivals.push_back({"untimed", build_variant(portable, ranges, types, untimed, silent)});
@@ -189,7 +190,8 @@ std::vector<BatchSplit> possible_splits(const Graph& portable, const SymbolRange
   if (items.symbol.empty() && !items.batch.empty() && ranges.at(items.batch).max > 1) {
     // Attention, for one, is written with batch and heads in one dim, which its fusion takes apart again.
     NullObserver quiet;
-    const Pipeline quietly{pipeline.backend, pipeline.pool, pipeline.cache, quiet};
+    const Pipeline quietly{pipeline.backend, pipeline.pool,         pipeline.cache, quiet,
+                           pipeline.stop,    pipeline.widened_types};
     items = find_batch_items(optimize(portable, ranges, {}, options, quietly, {items.batch, 1}));
   }
   if (items.symbol.empty()) {
@@ -285,9 +287,10 @@ std::shared_ptr<const Engine> Builder::build_section(std::shared_ptr<Plan> plan,
   const auto start = Clock::now();
   observer_.log(Severity::Info, "Detected " + std::to_string(plan->inputs.size()) + " inputs and " +
                                     std::to_string(plan->outputs.size()) + " output network tensors.");
-  const std::vector<DType> types = allowed_types(options, *backend_, observer_);
+  std::vector<DType> types = allowed_types(portable, options, *backend_, observer_);
+  const std::vector<DType> widened = widened_types(portable, *backend_, observer_, types);
   CacheOfBuild cache(options, observer_);
-  const Pipeline pipeline{*backend_, *pool_, cache.cache(), observer_, options.stop};
+  const Pipeline pipeline{*backend_, *pool_, cache.cache(), observer_, options.stop, widened};
 
   auto section = std::make_shared<PlanSection>();
   section->target = backend_->target();

@@ -124,6 +124,7 @@ Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vec
   check_profile(graph, ranges);
   PassContext context(pipeline.observer, pipeline.pool);
   context.allowed_types = types;
+  context.widened_types = pipeline.widened_types;
   context.backend_operators = pipeline.backend.own_operators();
   run_passes(graph, default_stages(), options_of(options.passes, false), context);
   verify_graph(graph);

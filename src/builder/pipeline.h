@@ -28,6 +28,7 @@ struct Pipeline {
   TimingCache& cache;
   Observer& observer;
   std::stop_token stop = {};
+  std::vector<DType> widened_types = {};  // of the model, for which layers compute in FP32
 };
 
 // Portable graph -> passes. The symbol of a split stays one, even where its range is a single number.

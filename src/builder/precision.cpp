@@ -4,8 +4,12 @@
 #include <algorithm>
 #include <map>
 
+#include "passes/passes.h"
+
 namespace lathe {
 namespace {
+
+constexpr DType kNarrowTypes[] = {DType::Float16, DType::BFloat16};
 
 // Where a layer computes: the type of its first input that is no constant and no index, else of its output.
 DType layer_type(const Tactic& tactic) {
@@ -14,10 +18,19 @@ DType layer_type(const Tactic& tactic) {
   return tactic.outputs.empty() ? DType::Undefined : tactic.outputs[0].dtype;
 }
 
+// The model is stored in a type other than FP32 in which layers compute here.
+bool keeps_narrow_types(const Graph& model, const Backend& backend) {
+  return std::any_of(std::begin(kNarrowTypes), std::end(kNarrowTypes), [&](DType type) {
+    return backend.supports_compute_type(type).ok && computes_in(model, type);
+  });
+}
+
 }  // namespace
 
-std::vector<DType> allowed_types(const BuildOptions& options, const Backend& backend, Observer& observer) {
+std::vector<DType> allowed_types(const Graph& model, const BuildOptions& options, const Backend& backend,
+                                 Observer& observer) {
   std::vector<DType> types;
+  const std::string what_then = keeps_narrow_types(model, backend) ? "." : ". Layers compute in FP32.";
   if (options.strongly_typed) {
     for (const auto& [on, flag] : {std::pair{options.bf16, "--bf16"}, std::pair{options.fp16, "--fp16"},
                                    std::pair{options.best, "--best"}})
@@ -34,16 +47,33 @@ std::vector<DType> allowed_types(const BuildOptions& options, const Backend& bac
     if (support.ok)
       types.push_back(dtype);
     else if (wanted)
-      observer.log(Severity::Warning,
-                   flag + " has no effect: " + support.reason + ". Layers compute in FP32.");
+      observer.log(Severity::Warning, flag + " has no effect: " + support.reason + what_then);
     else
       reasons += (reasons.empty() ? "" : "; ") + support.reason;
   };
   allow(options.bf16, DType::BFloat16, "--bf16");
   allow(options.fp16, DType::Float16, "--fp16");
   if (options.best && types.empty() && !reasons.empty())
-    observer.log(Severity::Warning, "--best has no effect: " + reasons + ". Layers compute in FP32.");
+    observer.log(Severity::Warning, "--best has no effect: " + reasons + what_then);
   return types;
+}
+
+std::vector<DType> widened_types(const Graph& model, const Backend& backend, Observer& observer,
+                                 std::vector<DType>& allowed) {
+  std::vector<DType> widened;
+  for (const DType type : kNarrowTypes) {
+    if (backend.computes_everything_in(type) || !computes_in(model, type)) continue;
+    widened.push_back(type);
+    const std::string name(dtype_name(type));
+    const Support support = backend.supports_compute_type(type);
+    if (support.ok && std::find(allowed.begin(), allowed.end(), type) == allowed.end())
+      allowed.push_back(type);
+    observer.log(Severity::Info, "The model is stored in " + name + ": layers compute in FP32" +
+                                     (support.ok ? " or " + name + ", whichever is faster,"
+                                                 : " between casts (" + support.reason + "),") +
+                                     " inputs and outputs keep their types.");
+  }
+  return widened;
 }
 
 std::string precision_shares(const PlanVariant& variant) {

@@ -24,6 +24,8 @@ class PassContext {
   ThreadPool& pool;
   // Types that layers may compute in (--bf16 ...), for the pass that marks them.
   std::vector<DType> allowed_types;
+  // Types that the device does not compute in, for the pass that computes in FP32 instead.
+  std::vector<DType> widened_types;
   // Operators that not every backend has, and the one at hand does: a pass that makes one asks first.
   std::vector<std::string_view> backend_operators;
   bool has_operator(std::string_view name) const;
@@ -51,11 +53,11 @@ struct Stage {
 };
 
 struct PassOptions {
-  std::set<std::string, std::less<>> disabled;       // by name
-  std::set<std::string, std::less<>> dump_after;     // by name, "all"
+  std::set<std::string, std::less<>> disabled;    // by name
+  std::set<std::string, std::less<>> dump_after;  // by name, "all"
   std::function<void(std::string_view pass, const Graph&)> dump;
-  int stop_after = -1;                               // number of rewrites in all
-  bool verify_with_oracle = false;                   // --verifyPasses
+  int stop_after = -1;              // number of rewrites in all
+  bool verify_with_oracle = false;  // --verifyPasses
 };
 
 // The passes of a normal build in their order (stages.cpp).
@@ -65,6 +67,7 @@ std::vector<Stage> optional_stages();
 
 // Runs the stages in order; each stage repeats until nothing changes (bounded). Throws with the pass's name as context.
 // Nodes that nobody reads any more are removed after every pass that changed something, and the graph is verified.
-void run_passes(Graph& graph, const std::vector<Stage>& stages, const PassOptions& options, PassContext& context);
+void run_passes(Graph& graph, const std::vector<Stage>& stages, const PassOptions& options,
+                PassContext& context);
 
 }  // namespace lathe

@@ -78,6 +78,7 @@ TEST_P(PassFile, GivesTheGraphBelow) {
   ThreadPool pool(1);
   PassContext context(observer, pool);
   context.allowed_types = {DType::BFloat16, DType::Float16};
+  context.widened_types = {DType::Float16};
   context.backend_operators = {SqueezeExcite::kName};
   PassOptions options;
   options.verify_with_oracle = true;

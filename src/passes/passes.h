@@ -55,6 +55,9 @@ bool fuse_pointwise(Graph& graph, PassContext& context);
 bool fuse_squeeze_excite(Graph& graph, PassContext& context);
 
 // Types.
+bool widen_types(Graph& graph, PassContext& context);
+// Does a layer do more with values of this type than move them?
+bool computes_in(const Graph& graph, DType type);
 bool mark_precisions(Graph& graph, PassContext& context);
 
 }  // namespace lathe

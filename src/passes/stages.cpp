@@ -11,6 +11,9 @@ std::vector<Stage> default_stages() {
       // What nobody reads should not be looked at by anybody.
       {"dead-layer removal", {{"remove_dead", "DeadLayerRemoval", remove_dead}}},
 
+      // The types in which layers will compute, before anything looks at types: casts inside of the model may vanish.
+      {"type widening", {{"widen_types", "TypeWidening", widen_types}}},
+
       // Constants first: patterns ask for numbers, and exporters write them as little computations. Equal nodes are merged
       // here too, because a pattern must see "read once" where an exporter wrote the same thing twice.
       {"constant folding",

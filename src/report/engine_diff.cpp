@@ -2,6 +2,7 @@
 #include "report/engine_diff.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
@@ -18,6 +19,15 @@ double rounding_factor(const Tactic& tactic) {
 }
 
 using Values = std::map<ValueId, Tensor>;  // of the model's graph
+
+// The limit behind a node whose operands may be off by `limit`. A layer may compute in a wider type than the model asks
+// for: the difference is then the model's own rounding. Rounding to a grid turns an error e of the operand into a whole step
+// for a share of about e of the elements, so that the error grows to about the square root of e.
+double limit_behind(const Node& node, double limit, DType own, DType compute_type, int64_t terms) {
+  if (std::holds_alternative<QuantizeLinear>(node.op)) return std::max(limit, std::sqrt(limit));
+  if (!is_float(own)) return limit + tolerance(own, terms);
+  return limit + std::max(tolerance(compute_type, terms), tolerance(own, terms));
+}
 
 // The oracle's run of the model, with every value kept, and evaluation of a part of it on other operands.
 class Oracle {
@@ -60,7 +70,7 @@ class Oracle {
       extents.push_back(inputs.back().extents());
     }
     auto results = interpret_node(graph_, value.producer, inputs, symbols_, pool_);
-    limit += tolerance(is_float(value.dtype) ? compute_type : value.dtype, reduction_length(node, extents));
+    limit = limit_behind(node, limit, value.dtype, compute_type, reduction_length(node, extents));
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] != kNoValue) operands[node.outputs[i]] = std::move(results[i]);
     }
@@ -179,9 +189,8 @@ class LayerObserver {
       const Tensor actual = context_.execution().read(output);
       compare_with_model(difference, node, output, actual);
       if (!difference.local) compare_with_layer(difference, id, i, actual);
-      difference.limit =
-          std::max(difference.limit, tolerance(compute_type(node, output), 1)) * tactic.error_factor *
-          rounding_factor(tactic);
+      difference.limit = std::max(difference.limit, tolerance(compute_type(node, output), 1)) *
+                         tactic.error_factor * rounding_factor(tactic);
       result.layers.push_back(std::move(difference));
     }
   }

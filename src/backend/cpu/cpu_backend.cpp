@@ -82,6 +82,9 @@ class CpuBackend final : public Backend {
     }
   }
 
+  // Norms, softmax, pooling and others have no bfloat16 form.
+  bool computes_everything_in(DType dtype) const override { return dtype == DType::Float32; }
+
   std::unique_ptr<Stream> create_stream() const override { return std::make_unique<HostStream>(); }
   std::unique_ptr<TimeEvent> create_event() const override { return std::make_unique<HostEvent>(); }
   std::unique_ptr<Buffer> allocate(size_t bytes) const override {
