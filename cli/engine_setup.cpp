@@ -146,6 +146,8 @@ BuildOptions make_build_options(const Options& options, std::vector<Optimization
                                                               : TimingCacheMode::Global;
   build.timing_cache_file = flags.timing_cache_file;
   build.error_on_timing_cache_miss = flags.error_on_timing_cache_miss;
+  build.keep_nan = flags.check_numerics;
+  build.fail_on_fallback = flags.fail_on_fallback;
   if (const auto pool = flags.memory_pools.find("workspace"); pool != flags.memory_pools.end()) {
     build.workspace_limit_bytes = static_cast<int64_t>(pool->second);
   }

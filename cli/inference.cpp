@@ -66,6 +66,11 @@ void InferenceStream::copy_outputs() {
   stream_->synchronize();
 }
 
+NumericsReport InferenceStream::check_numerics() {
+  copy_inputs();
+  return lathe::check_numerics(*context_, addresses_, *stream_);
+}
+
 std::vector<NamedTensor> InferenceStream::outputs() {
   std::vector<NamedTensor> tensors;
   for (size_t i = 0; i < outputs_.size(); ++i) {

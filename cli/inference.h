@@ -13,6 +13,7 @@
 
 #include "arguments/options.h"
 #include "report/log.h"
+#include "report/numerics_check.h"
 #include "report/outputs.h"
 #include "report/performance.h"
 #include "runtime/engine.h"
@@ -38,6 +39,8 @@ class InferenceStream {
   void* input_data(size_t index) { return inputs_[index].host_data(); }
   void copy_inputs();   // host to device, waits
   void copy_outputs();  // device to host, waits
+  // Runs once, layer by layer (report/numerics_check.h).
+  NumericsReport check_numerics();
   // Outputs of the last query, on the host.
   std::vector<NamedTensor> outputs();
 

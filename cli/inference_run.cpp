@@ -147,6 +147,24 @@ void report_layers(const Options& options, const LayerProfiler& profiler, Log& l
   export_file(options.reporting.export_profile, [&](FileWriter& file) { file.write(profile_json(report)); });
 }
 
+// One run before all others, so that its lines stand above the times.
+void report_numerics(InferenceStream& stream, Log& log) {
+  const NumericsReport report = stream.check_numerics();
+  if (!report.layers_without_nan.empty())
+    log.warning(fmt::format(
+        "--checkNumerics: the engine was built without the flag, and {} of its layers may lose NaN: {}",
+        report.layers_without_nan.size(), fmt::join(report.layers_without_nan, ", ")));
+  for (const auto& name : report.inputs)
+    log.warning(fmt::format("--checkNumerics: input '{}' is not finite everywhere", name));
+  if (report.first)
+    log.warning("--checkNumerics: " + report.first->to_string());
+  else
+    log.info(fmt::format("--checkNumerics: none of {} layers makes NaN or infinity out of finite operands",
+                         report.layers));
+  for (const auto& name : report.outputs)
+    log.warning(fmt::format("--checkNumerics: output '{}' is not finite everywhere", name));
+}
+
 }  // namespace
 
 void run_inference(const Options& options, std::shared_ptr<const Engine> engine, MemoryUse& memory,
@@ -162,6 +180,7 @@ void run_inference(const Options& options, std::shared_ptr<const Engine> engine,
   }
   if (options.inference.graph && engine->backend()->is_host())
     log.warning("--useCudaGraph has no effect on a CPU: a query is one call that launches nothing.");
+  if (options.build.check_numerics) report_numerics(*streams.front(), log);
   log.info("Starting inference");
   const bool with_layers = options.reporting.profiles_layers();
   const Stoppable stoppable;

@@ -112,6 +112,14 @@ std::vector<Flag> cache_flags() {
       {Section::Build, "--errorOnTimingCacheMiss", "",
        "fail when the timing cache lacks a time that is needed",
        [](O& o, S&) { o.build.error_on_timing_cache_miss = true; }},
+      {Section::Build, "--checkNumerics", "",
+       "keep NaN everywhere (library tactics that lose it are left out), and name the first layer that makes "
+       "NaN "
+       "or infinity",
+       [](O& o, S&) { o.build.check_numerics = true; }},
+      {Section::Build, "--failOnFallback", "",
+       "fail when a layer has no kernel on this device and would run on the slow reference",
+       [](O& o, S&) { o.build.fail_on_fallback = true; }},
       {Section::Build, "--tempdir", "<dir>", "",
        [](O& o, S&) { no_effect(o, "--tempdir", "a build writes no temporary executables"); }},
       {Section::Build, "--tempfileControls", "<spec>", "",

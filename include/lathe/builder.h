@@ -73,13 +73,16 @@ struct BuilderConfig {
   int avg_timing = 8;               // repetitions per tactic
   double time_budget_seconds = -1;  // for tuning; -1: by level
   bool winograd = true;             // faster, less exact tactics, within the error budget
+  bool keep_nan = false;            // leave out what libraries compute without keeping NaN
   std::vector<std::string> disabled_runners;
-  int64_t workspace_limit_bytes = -1;  // of one layer's scratch memory; tactics that need more are refused; -1: none
+  int64_t workspace_limit_bytes =
+      -1;  // of one layer's scratch memory; tactics that need more are refused; -1: none
 
   // Read and filled by the build. Same model, same cache: same engine bytes.
   TimingCache timing_cache;
   bool error_on_timing_cache_miss = false;
   bool detailed_layer_information = false;
+  bool fail_on_fallback = false;  // throw when a layer has no kernel and would run on the slow reference
 };
 
 class Builder {

@@ -23,6 +23,7 @@ namespace lathe {
 struct Choice {
   Tactic tactic;
   double time_ms = 0;
+  std::string fallback = {};  // why no kernel runs the layer, when the reference does
 };
 
 // Where a value lives while the engine runs.
@@ -44,7 +45,7 @@ struct Placement {
 struct MemoryPlan {
   std::vector<Placement> placements;  // by ValueId
   int64_t arena_bytes = 0;
-  int64_t unshared_bytes = 0;         // what it would be without reuse
+  int64_t unshared_bytes = 0;  // what it would be without reuse
 };
 
 // Byte blocks that a program wants kept in the engine file (packed weights, GPU binaries). When a program is compiled

@@ -33,6 +33,9 @@ struct Tactic {
   std::vector<TensorType> inputs, outputs;
   // Error relative to direct summation in the same type (Winograd F(4,3) about 10).
   double error_factor = 1;
+  // NaN in what the layer reads is NaN in what it makes of it. False for what a library computes with instructions that take
+  // the other operand (oneDNN's Relu makes 0 of it): such tactics are left out of builds that check numerics.
+  bool keeps_nan = true;
   // No work is done: output 0 lies inside input 0's memory (reshape, contiguous slice). Other way round for
   // Concat: inputs lie inside the output. The memory plan places them.
   bool is_view = false;

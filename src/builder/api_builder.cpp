@@ -62,6 +62,8 @@ BuildOptions to_options(const BuilderConfig& config) {
   options.workspace_limit_bytes = config.workspace_limit_bytes;
   options.timing_cache = config.timing_cache.impl()->cache;
   options.error_on_timing_cache_miss = config.error_on_timing_cache_miss;
+  options.keep_nan = config.keep_nan;
+  options.fail_on_fallback = config.fail_on_fallback;
   options.verbosity =
       config.detailed_layer_information ? ProfilingVerbosity::Detailed : ProfilingVerbosity::LayerNamesOnly;
   return options;

@@ -11,6 +11,7 @@
 #include "base/version.h"
 #include "builder/batch_items.h"
 #include "builder/engine_timer.h"
+#include "builder/fallbacks.h"
 #include "builder/pipeline.h"
 #include "builder/precision.h"
 #include "onnx/import.h"
@@ -301,6 +302,7 @@ std::shared_ptr<const Engine> Builder::build_section(std::shared_ptr<Plan> plan,
     for (const OptimizationProfile& profile : plan->profiles) {
       BuiltVariant built =
           build_profile(portable, symbol_ranges(plan->inputs, profile), types, options, pipeline);
+      report_fallbacks(built.variant, built.timed, options, observer_);
       section->timed &= built.timed;
       report_memory(built);
       section->variants.push_back(std::move(built.variant));

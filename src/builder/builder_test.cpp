@@ -224,6 +224,57 @@ TEST_F(BuilderTest, PrecisionFlagsSayWhatTheyDid) {
   EXPECT_TRUE(log.said("--bf16 has no effect: the network is strongly typed")) << log.text;
 }
 
+// A model stored in a type that the CPU does not compute in runs in FP32 between casts, and one line says so.
+TEST_F(BuilderTest, Float16ModelsComputeInFp32) {
+  constexpr const char* kHalf = R"(graph "half" {
+  input %x: float16[2, 16]
+  const %w: float16[16, 8] = splat 0.25
+  %m: float16[2, 8] = MatMul "fc" (%x, %w) from ["fc" MatMul]
+  %y: float16[2, 8] = Softmax "softmax" (%m) {axis=1} from ["softmax" Softmax]
+  output %y
+})";
+  const Network network{.graph = std::make_shared<Graph>(parse_graph(kHalf)), .model = {.name = "half"}};
+  const auto engine =
+      Builder(backend, log).build(network, {.optimization_level = 0, .fail_on_fallback = true});
+  EXPECT_TRUE(log.said("The model is stored in float16: layers compute in FP32 between casts")) << log.text;
+  EXPECT_EQ(engine->inputs()[0].dtype, DType::Float16);
+  EXPECT_EQ(engine->outputs()[0].dtype, DType::Float16);
+  const std::vector<Tensor> inputs = random_inputs(*network.graph, {}, 5);
+  const auto expected = interpret(*network.graph, inputs, {});
+  EXPECT_LT(relative_error(engine->create_context()->run(inputs)[0], expected[0]), 1e-3);
+}
+
+TEST_F(BuilderTest, LayersOnTheReferenceAreNamed) {
+  constexpr const char* kSums = R"(graph "sums" {
+  input %x: float32[4, 8]
+  const %axis: int64[] = [1]
+  %a: float32[4, 8] = CumSum "first" (%x, %axis) from ["first" CumSum]
+  %y: float32[4, 8] = CumSum "second" (%a, %axis) from ["second" CumSum]
+  output %y
+})";
+  const Network network{.graph = std::make_shared<Graph>(parse_graph(kSums)), .model = {.name = "sums"}};
+  const auto engine = Builder(backend, log).build(network, {.optimization_level = 0});
+  EXPECT_TRUE(
+      log.said("2 CumSum layers run on the reference, right but slow (one thread, no vectors): no "
+               "kernel for CumSum on this device"))
+      << log.text;
+  EXPECT_TRUE(log.said("'second' (CumSum) runs on the reference: no kernel for CumSum on this device"));
+  EXPECT_EQ(engine->choices(0)[0].fallback, "no kernel for CumSum on this device");
+  try {
+    Builder(backend, log).build(network, {.optimization_level = 0, .fail_on_fallback = true});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Input);
+    const std::string text = error.what();
+    EXPECT_NE(
+        text.find(
+            "2 of 2 layers have no kernel but the reference, and --failOnFallback makes that an error:\n"
+            "  'first' (CumSum)"),
+        std::string::npos)
+        << text;
+  }
+}
+
 TEST_F(BuilderTest, TimingCacheFile) {
   const auto path =
       std::filesystem::temp_directory_path() / ("lathe_builder_test_" + std::to_string(::getpid()));

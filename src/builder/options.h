@@ -33,6 +33,7 @@ struct BuildOptions {
   bool best = false;            // all of the above that the device has
   bool strongly_typed = false;  // types come from the model: the flags above have no effect
   bool winograd = true;         // tactics with error_factor > 1, within the error budget
+  bool keep_nan = false;        // only tactics that keep NaN (--checkNumerics)
   // Items of the batch at a time, each part on a thread of its own (backend/batch_split.h). 0: the whole batch at once; -1:
   // one, a thread's share, or the whole batch, whatever is faster.
   int64_t batch_part = -1;
@@ -52,6 +53,7 @@ struct BuildOptions {
   bool error_on_timing_cache_miss = false;
 
   // --- the rest
+  bool fail_on_fallback = false;       // a layer that only the reference can run is an error
   int64_t workspace_limit_bytes = -1;  // of one layer's scratch; tactics that need more are refused; -1: none
   std::stop_token stop;  // asks the build to end: it saves the timing cache and throws Interrupted
   ProfilingVerbosity verbosity = ProfilingVerbosity::LayerNamesOnly;

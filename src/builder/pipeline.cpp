@@ -13,6 +13,7 @@
 #include "memory/memory_plan.h"
 #include "ops/build.h"
 #include "ops/concrete_shapes.h"
+#include "tune/fallback.h"
 #include "tune/tune.h"
 
 namespace lathe {
@@ -148,6 +149,7 @@ TuneOptions tune_options(const BuildOptions& options) {
           .avg_timing = options.avg_timing,
           .budget_seconds = options.time_budget_seconds,
           .winograd = options.winograd,
+          .keep_nan = options.keep_nan,
           .error_on_cache_miss = options.error_on_timing_cache_miss,
           .workspace_limit_bytes = options.workspace_limit_bytes,
           .disabled_runners = options.disabled_runners,
@@ -215,6 +217,14 @@ std::string seconds_text(double seconds) {
   return text;
 }
 
+void explain_fallbacks(TunedGraph& tuned, const SymbolRanges& ranges, const Backend& backend,
+                       const BuildOptions& options) {
+  for (size_t i = 0; i < tuned.choices.size(); ++i)
+    if (is_fallback(tuned.choices[i].tactic))
+      tuned.choices[i].fallback =
+          fallback_reason(backend, {tuned.graph, tuned.graph.order()[i], ranges}, options.disabled_runners);
+}
+
 }  // namespace
 
 BuiltVariant build_variant(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
@@ -224,10 +234,12 @@ BuiltVariant build_variant(const Graph& portable, const SymbolRanges& ranges, co
   const Graph fused = optional_rewrites(graph, options, pipeline);
   const SymbolRanges tuned_ranges = part_ranges(ranges, split);
   const auto one_thread = split.on() ? pipeline.backend.one_thread() : nullptr;
+  const Backend& backend = one_thread ? *one_thread : pipeline.backend;
 
   const Stopwatch tuning;
-  TunedGraph tuned = tune_graph(graph, tuned_ranges, one_thread ? *one_thread : pipeline.backend,
-                                tune_options(options), pipeline.cache, observer, &fused);
+  TunedGraph tuned =
+      tune_graph(graph, tuned_ranges, backend, tune_options(options), pipeline.cache, observer, &fused);
+  explain_fallbacks(tuned, tuned_ranges, backend, options);
   observer.log(Severity::Verbose,
                "Formats and tactics selection completed in " + seconds_text(tuning.seconds()) + " seconds.");
   report_views(tuned.graph, tuned.choices, observer);

@@ -132,9 +132,11 @@ Json to_json(const Choice& choice) {
   Json json = {{"runner", t.runner},        {"name", t.name},      {"id", t.id}, {"in", to_json(t.inputs)},
                {"out", to_json(t.outputs)}, {"ms", choice.time_ms}};
   if (t.error_factor != 1) json["error"] = t.error_factor;
+  if (!t.keeps_nan) json["keeps_nan"] = false;
   if (t.is_view) json["view"] = true;
   if (t.last_resort) json["last_resort"] = true;
   if (!t.in_place_inputs.empty()) json["in_place"] = t.in_place_inputs;
+  if (!choice.fallback.empty()) json["fallback"] = choice.fallback;
   return json;
 }
 Choice choice_from(const Json& json) {
@@ -144,10 +146,11 @@ Choice choice_from(const Json& json) {
            .inputs = types_from(json.at("in")),
            .outputs = types_from(json.at("out"))};
   t.error_factor = json.value("error", 1.0);
+  t.keeps_nan = json.value("keeps_nan", true);
   t.is_view = json.value("view", false);
   t.last_resort = json.value("last_resort", false);
   t.in_place_inputs = json.value("in_place", std::vector<int>{});
-  return {std::move(t), json.at("ms")};
+  return {std::move(t), json.at("ms"), json.value("fallback", "")};
 }
 
 // --- memory

@@ -70,6 +70,7 @@ LayerInfo describe_layer(const PlanVariant& variant, size_t position,
   layer.tactic_id = choice.tactic.id;
   // Without timing (level 0) it is an estimate, which nothing should be held against.
   if (variant.measured_ms > 0) layer.tactic_ms = choice.time_ms;
+  layer.fallback = choice.fallback;
   layer.origins = node.origins;
   if (layer.inputs.empty()) {  // shapes and fills: computed from dims alone
     layer.type = "Constant";

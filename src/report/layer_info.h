@@ -59,6 +59,7 @@ struct LayerInfo {
   std::string tactic;
   uint64_t tactic_id = 0;
   double tactic_ms = 0;  // the time that decided, 0 when untimed
+  std::string fallback;  // why the reference runs the layer; empty: a kernel does
   std::vector<Origin> origins;
   std::optional<LayerCosts> costs;  // add_layer_costs()
 };

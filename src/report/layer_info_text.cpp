@@ -68,6 +68,7 @@ std::vector<std::pair<std::string, LayerField>> tail_fields(const LayerInfo& lay
     fields.emplace_back("TacticValue", fmt::format("0x{:016x}", layer.tactic_id));
     if (layer.tactic_ms > 0) fields.emplace_back("TacticTimeMs", layer.tactic_ms);
   }
+  if (!layer.fallback.empty()) fields.emplace_back("Fallback", layer.fallback);
   fields.emplace_back("StreamId", int64_t{0});
   fields.emplace_back("Metadata", metadata_text(layer.origins));
   return fields;

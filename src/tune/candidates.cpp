@@ -110,6 +110,8 @@ std::vector<Tactic> considered_tactics(const Backend& backend, const LayerQuery&
     std::string reason = tactic.support.ok ? mismatch(query, tactic) : tactic.support.reason;
     if (reason.empty() && options.disabled_runners.contains(tactic.runner))
       reason = "switched off by tactic sources";
+    if (reason.empty() && options.keep_nan && !tactic.keeps_nan)
+      reason = "it may lose NaN, which --checkNumerics does not allow";
     if (reason.empty() && !options.winograd && tactic.error_factor > 1)
       reason = "switched off: only exact tactics";
     if (!reason.empty()) {

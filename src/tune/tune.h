@@ -23,6 +23,7 @@ struct TuneOptions {
   double budget_seconds = -1;  // then the rest is estimated; -1: the level's default
   bool winograd =
       true;  // tactics with error_factor > 1 (Winograd, Strassen) may be chosen, within the error budget
+  bool keep_nan = false;  // only tactics that keep NaN
   bool error_on_cache_miss = false;
   int64_t workspace_limit_bytes = -1;  // of one layer's scratch at the largest shapes; -1: none
   std::set<std::string, std::less<>> disabled_runners;

@@ -16,6 +16,7 @@ import files
 import fuzz
 import hostile
 import memory
+import numerics
 import reports
 import seeds
 import shells
@@ -28,7 +29,7 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--update", action="store_true")
-    parser.add_argument("--only", help="reports, errors, hostile, memory, files, seeds or fuzz")
+    parser.add_argument("--only", help="reports, errors, hostile, memory, files, numerics, seeds or fuzz")
     parser.add_argument("--zoo-model", default="mobilenet_v2")
     arguments = parser.parse_args()
     quiet_environment()
@@ -49,6 +50,8 @@ def main():
             t.run("--onnx=tiny.onnx", "--saveEngine=tiny.engine", "--optShapes=input:2x3x64x64", "--minShapes=input:1x3x64x64",
                   "--maxShapes=input:4x3x64x64", "--skipInference")
             files.run_all(t)
+        if arguments.only in (None, "numerics"):
+            numerics.run_all(t)
         if arguments.only in (None, "seeds"):
             seeds.run_all(t, t.folder / "images.onnx", quick=True)
         if arguments.only in (None, "fuzz"):

@@ -100,3 +100,11 @@ def write_identity(path):
     model = field(1, 8) + field(2, "lathe-tests") + field(3, "1.0") + field(7, graph) + field(8, field(2, 17))
     with open(path, "wb") as file:
         file.write(model)
+
+
+def write_chain(path, *nodes):
+    """Nodes of one input and one output in a row, each (operator, attributes), on float32 of 1x4x6x6."""
+    body = [node(op, f"{op}_{i}", [f"v{i}"], [f"v{i + 1}"], **attributes) for i, (op, attributes) in enumerate(nodes)]
+    graph = b"".join(field(1, n) for n in body) + field(2, "chain")
+    graph += field(11, value_info("v0", [1, 4, 6, 6])) + field(12, value_info(f"v{len(nodes)}", [1, 4, 6, 6]))
+    path.write_bytes(field(1, 8) + field(7, graph) + field(8, field(2, 17)))

@@ -305,6 +305,7 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) 
                           fmt::format("onednn_conv_{}{}", onednn_impl_name(plan->desc.impl_info_str()),
                                       split_suffix(variant))));
           tactics.back().last_resort = is_gemm(tactics.back());
+          tactics.back().keeps_nan = !plan->fused || !chain || chain->keeps_nan();
           continue;
         }
         if (winograd) continue;  // most shapes have none: not worth a line

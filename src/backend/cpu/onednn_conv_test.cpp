@@ -179,6 +179,48 @@ TEST(OnednnConv, FusesEpilogues) {
       *build(problem, PointwiseProgram::parse("Mul(0,1) Add(3,2) Relu(4)", 3), {{channel, true}, {full}}));
 }
 
+// Steps of a fused epilogue that lie half a step apart would differ from the oracle's by whole ones; sums of convolutions never
+// lie there exactly, and rounding to 2^-20 of them shows whether the arithmetic is right.
+TEST(OnednnConv, RoundsToAGridInItsPostOps) {
+  const Problem problem{.channels = 16,
+                        .out_channels = 24,
+                        .spatial = {10, 10},
+                        .conv = {.pads_begin = {1, 1}, .pads_end = {1, 1}}};
+  expect_right(*build(problem, PointwiseProgram::parse("Clip[-2,2](0) RoundTo[9.5e-7](1)", 1)));
+  expect_right(*build(problem, PointwiseProgram::parse("RoundTo[9.5e-7](0) Add(2,1) Relu(3)", 2),
+                      {{Shape{1, 24, 10, 10}}}));
+  expect_right(*build(problem,
+                      PointwiseProgram::parse(
+                          "Clip[-1,2](0) RoundTo[9.5e-7](2) Add(3,1) Clip[0,1.5](4) RoundTo[9.6e-7](5)", 2),
+                      {{Shape{1, 24, 10, 10}}}));
+}
+
+// oneDNN itself would compute the second of each pair with the numbers of the first.
+TEST(OnednnConv, FunctionsThatComeTwice) {
+  const Problem problem{.channels = 16, .out_channels = 16, .spatial = {8, 8}, .conv = {.kernel = {1, 1}}};
+  for (const char* text :
+       {"Clip[-2,1](0) Clip[0,3](1)", "Clip[-2,1](0) Linear[0.5,1](1) Clip[0,0.75](2) Linear[2,3](3)",
+        "Elu[0.5](0) Elu[0.25](1)", "Silu[1](0) Silu[2](1)", "LeakyRelu[0.1](0) Relu(1)", "Relu(0) Relu(1)"})
+    expect_right(*build(problem, PointwiseProgram::parse(text, 1)));
+}
+
+// Whatever says that it keeps NaN does; what does not say so is a Relu, a Clip or another function of oneDNN's.
+TEST(OnednnConv, SaysWhatKeepsNan) {
+  const Problem problem{.channels = 16, .out_channels = 16, .spatial = {8, 8}, .conv = {.kernel = {1, 1}}};
+  int keeping = 0, losing = 0;
+  for (const char* text : {"", "Relu(0)", "Clip[0,6](0)", "Silu[1](0)", "Sigmoid(0)", "Abs(0)",
+                           "Linear[2,1](0)", "HardSwish(0)", "Clip[-2,2](0) RoundTo[0.5](1)"}) {
+    const auto built = build(problem, *text ? PointwiseProgram::parse(text, 1) : PointwiseProgram{});
+    const auto result =
+        check_tactics(built->graph, built->node, {.runner = "OnednnConvolution", .with_nan = true});
+    for (const std::string& failure : result.failures) ADD_FAILURE() << text << ": " << failure;
+    keeping += static_cast<int>(result.ran.size());
+    losing += static_cast<int>(result.left_out.size());
+  }
+  EXPECT_GE(keeping, 3);
+  EXPECT_GE(losing, 3);
+}
+
 TEST(OnednnConv, EpiloguesOnOddChannelsKeepThePaddingZero) {
   const Problem problem{.channels = 20,
                         .out_channels = 35,

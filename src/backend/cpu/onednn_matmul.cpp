@@ -314,6 +314,7 @@ std::vector<Tactic> list_matmuls(const LayerQuery& query, const Machine& machine
       const std::string impl = plan ? "_" + onednn_impl_name(plan->desc.impl_info_str()) : "";
       tactics.push_back(
           make_tactic(query, variant, fmt::format("onednn_matmul{}{}", impl, suffix_of(variant))));
+      if (plan) tactics.back().keeps_nan = !plan->fused || !chain || chain->keeps_nan();
       if (!plan)
         tactics.back().support =
             Support::no(fmt::format("oneDNN has no fast implementation for {} by {} in {}", to_string(a),

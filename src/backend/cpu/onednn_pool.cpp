@@ -213,6 +213,7 @@ std::vector<Tactic> list_pools(const LayerQuery& query, const Machine& machine) 
         tactic.inputs = {variant.source};
         tactic.outputs = {variant.result};
         tactic.outputs.resize(node.outputs.size());
+        tactic.keeps_nan = pool.kind != PoolKind::Max;
         tactic.support = Epilogue::list(query, variant.result, tactic.inputs);
         if (!plan)
           tactic.support = Support::no(fmt::format("oneDNN has no fast implementation for {} in {}",

@@ -36,6 +36,21 @@ TEST(OnednnPool, Max) {
   expect_right(ceil, {1, 32, 30, 32});
 }
 
+// oneDNN's comparisons pass over NaN, and say so; every other family keeps it.
+TEST(OnednnPool, MaximaAreMarkedAsLosingNan) {
+  Graph graph;
+  GraphEditor editor(graph);
+  const ValueId x = editor.add_input("x", DType::Float32, {1, 32, 12, 13});
+  const Pool pool{.kind = PoolKind::Max, .kernel = {3, 3}, .strides = {2, 2}};
+  const ValueId y = append_node(editor, "pool", pool, {x}, {})[0];
+  editor.mark_output(y);
+  const auto result = check_tactics(graph, graph.value(y).producer, {.with_nan = true});
+  for (const std::string& failure : result.failures) ADD_FAILURE() << failure;
+  EXPECT_TRUE(ran(result, "pool_avx2") || ran(result, "pool_avx512"));
+  EXPECT_FALSE(result.left_out.empty());
+  for (const std::string& tactic : result.left_out) EXPECT_EQ(tactic.rfind("onednn_pool", 0), 0u) << tactic;
+}
+
 TEST(OnednnPool, Average) {
   Pool pool{.kind = PoolKind::Average,
             .kernel = {3, 3},

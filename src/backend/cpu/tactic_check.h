@@ -19,11 +19,13 @@ struct TacticCheck {
   std::string isa_cap;      // as --cpuIsa; one per process
   double tolerance = 1e-5;  // relative L2 error allowed for FP32, times the tactic's error factor
   double bf16_tolerance = 1.5e-2;
+  bool with_nan = false;  // an input element is NaN; only tactics that say that they keep it run
 };
 
 struct TacticCheckResult {
   std::vector<std::string> ran;       // "name input types -> output types" of each tactic that ran
   std::vector<std::string> refused;   // "name: reason"
+  std::vector<std::string> left_out;  // with_nan: those that do not keep it
   std::vector<std::string> failures;  // what differs, with the tactic's name
 };
 

@@ -30,6 +30,12 @@ Tensor random_tensor(DType dtype, const Extents& extents, std::mt19937& random) 
   return Tensor::from_doubles(dtype, extents, values);
 }
 
+Tensor with_nan(const Tensor& tensor) {
+  std::vector<double> values = tensor.to_doubles();
+  values[values.size() / 2] = std::numeric_limits<double>::quiet_NaN();
+  return Tensor::from_doubles(tensor.dtype(), tensor.extents(), values);
+}
+
 SymbolValues values_at(const SymbolRanges& ranges, int64_t SymbolRange::*which) {
   SymbolValues values;
   for (const auto& [name, range] : ranges) values.emplace(name, range.*which);
@@ -41,7 +47,8 @@ double relative_error(const Tensor& got, const Tensor& wanted) {
   if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
   double difference = 0, norm = 0;
   for (size_t i = 0; i < a.size(); ++i) {
-    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
+    if (std::isnan(a[i]) != std::isnan(b[i])) return std::numeric_limits<double>::infinity();
+    if (std::isnan(a[i])) continue;
     if (a[i] == b[i]) continue;  // equal infinities too
     difference += (a[i] - b[i]) * (a[i] - b[i]);
     norm += b[i] * b[i];
@@ -77,6 +84,7 @@ class Checker {
       else
         inputs_.push_back(
             random_tensor(graph.value(id).dtype, evaluate(graph.value(id).shape, symbols_), random_));
+      if (check.with_nan && id == layer().inputs[0]) inputs_.back() = with_nan(inputs_.back());
     }
     const EvaluateContext context{
         .inputs = inputs_, .output_count = layer().outputs.size(), .symbols = &symbols_};
@@ -91,6 +99,8 @@ class Checker {
       for (const Tactic& tactic : family.list(query, machine_)) {
         if (!tactic.support.ok)
           result_.refused.push_back(describe(tactic) + ": " + tactic.support.reason);
+        else if (check_.with_nan && !tactic.keeps_nan)
+          result_.left_out.push_back(describe(tactic));
         else if (!tactic.is_view)
           run_tactic(query, family, tactic);
       }

@@ -275,6 +275,7 @@ std::vector<Tactic> list_gemms(const LayerQuery& query, const Device& device, bo
       const Shape& out = query.graph.value(node.outputs[0]).shape;
       const auto tail = GemmKernel::usable_tail(query, is_conv ? 1 : out.empty() ? 0 : out.size() - 1);
       if (tail) {
+        tactic.keeps_nan = !tail->activation;
         for (size_t i = node.op_input_count(); i < node.inputs.size(); ++i)
           tactic.inputs.push_back(tail->residual == i ? TensorType{type, format} : TensorType{});
         if (tail->residual &&

@@ -322,6 +322,7 @@ Tactic skeleton(const LayerQuery& query, DType type, const ConvForm& form, const
     if (const Support s = Epilogue::list(query, tactic.outputs[0], tactic.inputs); !s.ok) tactic.support = s;
     return tactic;
   }
+  tactic.keeps_nan = !form.tail->activation;
   for (size_t i = node.op_input_count(); i < node.inputs.size(); ++i)
     tactic.inputs.push_back(form.tail->residual == i ? TensorType{type, kChannelsLast} : TensorType{});
   return tactic;
