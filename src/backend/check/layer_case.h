@@ -45,7 +45,12 @@ struct LayerCase {
   int emulated = 100;
 };
 
+// What a few elements of the float inputs that are no constants are made of.
+enum class Special : uint8_t { None, NaN, Infinity, Tiny /* denormal numbers and -0 */ };
+inline constexpr Special kSpecials[] = {Special::NaN, Special::Infinity, Special::Tiny};
+
 struct LayerProblem {
+  Special special = Special::None;
   Graph graph;
   NodeId node = kNoNode;
   std::vector<Tensor> inputs, expected;
@@ -56,7 +61,14 @@ struct LayerProblem {
   std::vector<Extents> input_extents() const;  // absent ones are empty
   std::vector<Extents> output_extents() const;
 };
-LayerProblem make_problem(const LayerCase& layer);
+LayerProblem make_problem(const LayerCase& layer, Special special = Special::None);
+// One for each of kSpecials; none for a layer of many operations, which the oracle takes long for.
+std::vector<LayerProblem> special_problems(const LayerCase& layer, const LayerProblem& plain);
+
+// May the tactic be held to the rules for such inputs? NaN: where the oracle has NaN. Infinity: not finite where the oracle is
+// infinite; transforms (Winograd, Strassen) and approximations may make NaN of it. Tactics with an error factor may spread
+// both to neighbours, because they add up sums of several results. Denormal numbers: not in float16, where they are zero.
+bool is_checked_with(const Tactic& tactic, Special special);
 
 // "name input types -> output types".
 std::string describe(const Tactic& tactic);

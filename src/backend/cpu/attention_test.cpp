@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "backend/cpu/layer_check.h"
 
 namespace lathe::cpu {
@@ -47,6 +49,14 @@ TEST(AttentionTactics, SizesAndLayouts) {
       EXPECT_GE(check_layer(attention_tactics(), attention(1, 1, 70, 300, 64, 64, layout, causal)), 1);
       EXPECT_GE(check_layer(attention_tactics(), attention(1, 1, 1, 600, 8, 40, layout, causal)), 1);
     }
+}
+
+// A query whose scores are all NaN, or NaN and minus infinity, is not one whose keys are all forbidden.
+TEST(AttentionTactics, RowsWithoutANumberAreNan) {
+  LayerCase layer = attention(1, 1, 9, 24, 16, 16, AttentionLayout::BHSD);
+  layer.inputs[0].low = layer.inputs[0].high = std::numeric_limits<double>::quiet_NaN();
+  layer.allowed_types = {DType::BFloat16};
+  EXPECT_GE(check_layer(attention_tactics(), layer), 1);
 }
 
 TEST(AttentionTactics, Masks) {

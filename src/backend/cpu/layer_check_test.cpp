@@ -59,8 +59,31 @@ ShapeContext shape_context(const LayerProblem& p, int threads) {
 
 }  // namespace
 
+namespace {
+
+// One run on NaN, one on infinities, one on denormal numbers and -0.
+void check_specials(const LayerKernel& kernel, const LayerCase& layer, const Tactic& tactic, Isa isa,
+                    const std::vector<LayerProblem>& problems, ThreadPool& pool) {
+  for (const LayerProblem& p : problems) {
+    if (!is_checked_with(tactic, p.special)) continue;
+    const auto prepared = kernel.prepare(shape_context(p, pool.size()));
+    LayerBuffers buffers = make_buffers(p, tactic);
+    const Placed placed(buffers, prepared->scratch_bytes());
+    const LayerArgs args = placed.args();
+    pool.run(prepared->members(pool.size()),
+             [&](const Worker& worker) { run_pieces(*prepared, args, worker); });
+    placed.read_results(buffers);
+    static constexpr const char* kNames[] = {"", " with NaN", " with infinities", " with denormal numbers"};
+    expect_results(layer, p, tactic, buffers,
+                   describe(tactic, isa, pool.size()) + kNames[static_cast<size_t>(p.special)]);
+  }
+}
+
+}  // namespace
+
 int check_layer(const TacticFamily& family, const LayerCase& layer) {
   const LayerProblem p = make_problem(layer);
+  const std::vector<LayerProblem> special = special_problems(layer, p);
   const LayerQuery query = p.query();
   int runs = 0;
   std::vector<std::unique_ptr<ThreadPool>> pools;
@@ -103,6 +126,7 @@ int check_layer(const TacticFamily& family, const LayerCase& layer) {
         other.read_results(again);
         expect_results(layer, p, tactic, again, name + " by one of them");
       }
+      check_specials(*kernel, layer, tactic, isa, special, *pools[1]);
       ++runs;
     }
   }

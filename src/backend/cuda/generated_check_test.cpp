@@ -256,10 +256,12 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
     LayerSource source;
   };
   std::vector<LayerProblem> problems;
+  std::vector<std::vector<LayerProblem>> specials;  // of each
   std::vector<Run> runs;
   for (const LayerCase& layer : layers) {
     problems.push_back(make_problem(layer));
     const LayerProblem& p = problems.back();
+    specials.push_back(special_problems(layer, p));
     const LayerQuery query = p.query();
     std::map<std::string, int> seen;  // per types
     for (const Tactic& tactic : family.list(query))
@@ -281,14 +283,18 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
     const LayerProblem& p = problems[run.layer];
     SCOPED_TRACE("case " + std::to_string(run.layer) + ": " +
                  std::string(op_display_name(layers[run.layer].op)));
-    LayerBuffers buffers = make_buffers(p, run.tactic);
-    if (gpu()) {
-      run_on_gpu(p, run.source, buffers, 0);
-    } else {
-      compile_once(run.tactic, run.source);
-      run_emulated(p, run.tactic, run.source, library, first, buffers);
-    }
-    expect_results(layers[run.layer], p, run.tactic, buffers, describe(run.tactic));
+    if (!gpu()) compile_once(run.tactic, run.source);
+    const auto check_run = [&](const LayerProblem& problem) {
+      LayerBuffers buffers = make_buffers(problem, run.tactic);
+      if (gpu())
+        run_on_gpu(problem, run.source, buffers, 0);
+      else
+        run_emulated(problem, run.tactic, run.source, library, first, buffers);
+      expect_results(layers[run.layer], problem, run.tactic, buffers, describe(run.tactic));
+    };
+    check_run(p);
+    for (const LayerProblem& special : specials[run.layer])
+      if (is_checked_with(run.tactic, special.special)) check_run(special);
     first += run.source.kernels.size();
   }
   return static_cast<int>(runs.size());

@@ -56,10 +56,14 @@ void weigh_row(const ScoreTile& t, int64_t r) {
     vstore(scores + whole, x);
     best = vmax(best, x);
   }
-  const float highest = hmax(best);
+  float highest = hmax(best);
+  // The maximum passes over NaN when numbers follow it; a row of nothing else is not one whose keys are all forbidden.
+  if (highest == -__builtin_inff())
+    for (int64_t k = 0; k < visible; ++k)
+      if (scores[k] != scores[k]) highest = scores[k];
   int64_t i = 0;
   t.inverse_sums[r] = 0;
-  if (highest > -__builtin_inff()) {
+  if (highest != -__builtin_inff()) {
     const Vec top = vset(highest);
     Vec even = vzero(), odd = vzero();
     const auto add = [&](__m512i pairs) {
