@@ -5,14 +5,10 @@
 
 #include <algorithm>
 
+#include "base/short_text.h"
+
 namespace lathe {
 namespace {
-
-// Characters, not bytes: UTF-8 continuation bytes take no column.
-size_t width_of(const std::string& text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
 
 std::string scaled(double value, double step, const std::vector<std::string>& units) {
   size_t unit = 0;
@@ -25,18 +21,36 @@ std::string scaled(double value, double step, const std::vector<std::string>& un
 
 }  // namespace
 
-std::string Table::text() const {
-  std::vector<size_t> widths;
-  for (const auto& column : columns_) widths.push_back(width_of(column.title));
-  for (const auto& row : rows_) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+// The column with most to spare gives way, character by character.
+void Table::shrink(std::vector<size_t>& widths, size_t width) const {
+  size_t total = 2 * widths.size();
+  for (const size_t w : widths) total += w;
+  const auto spare = [&](size_t i) {
+    return columns_[i].least > 0 && widths[i] > columns_[i].least ? widths[i] - columns_[i].least : 0;
+  };
+  while (width > 0 && total > width) {
+    size_t most = 0;
+    for (size_t i = 1; i < widths.size(); ++i)
+      if (spare(i) > spare(most)) most = i;
+    if (spare(most) == 0) return;
+    --widths[most];
+    --total;
   }
+}
+
+std::string Table::text(size_t width) const {
+  std::vector<size_t> widths;
+  for (const auto& column : columns_) widths.push_back(text_width(column.title));
+  for (const auto& row : rows_) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], text_width(row[i]));
+  }
+  shrink(widths, width);
   std::string text;
   const auto line = [&](const auto& cell_of) {
     std::string row = " ";
     for (size_t i = 0; i < columns_.size(); ++i) {
-      const std::string& cell = cell_of(i);
-      const std::string pad(widths[i] - width_of(cell), ' ');
+      const std::string cell = shorten(cell_of(i), widths[i]);
+      const std::string pad(widths[i] - text_width(cell), ' ');
       row += i == 0 ? " " : "  ";
       row += columns_[i].align == Align::Right ? pad + cell : cell + pad;
     }

@@ -15,14 +15,16 @@ class Table {
   struct Column {
     std::string title;
     Align align = Align::Left;
+    size_t least = 0;  // may be cut to so many characters where the table is too wide; 0: never
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.empty(); }
-  // Lines indented by two blanks, titles first.
-  std::string text() const;
+  // Lines indented by two blanks, titles first; at most `width` characters each, as far as columns may be cut (0: no limit).
+  std::string text(size_t width = 0) const;
 
  private:
+  void shrink(std::vector<size_t>& widths, size_t width) const;
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };
