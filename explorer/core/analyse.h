@@ -8,6 +8,7 @@
 //   costs      flops and bytes of every layer
 //   roofline   peaks, verdicts, recoverable time
 //   statistics sums, series, the gap, groups
+//   measurement can the times be used, what ran where and when
 //   findings   what to do about it
 #pragma once
 
@@ -43,6 +44,9 @@ void measure_memory(EngineData& engine);
 void count_costs(EngineData& engine);
 void apply_roofline(EngineData& engine, const Peaks& given);
 void summarize(EngineData& engine);
+// Whether the times can be used, and what ran where and when.
+void judge_measurement(EngineData& engine);
+void describe_run(EngineData& engine);
 void find_problems(EngineData& engine, const std::vector<UserRule>& rules);
 
 // trtexec's statistics of a series: percentiles are samples, the median of an even count is the mean of two.

@@ -75,6 +75,8 @@ Json statistics_json(const Statistics& s) {
           {"engine_latency_ms", maybe(s.engine_latency_ms)},
           {"engine_latency_source", s.engine_latency_source},
           {"gap_ms", maybe(s.gap_ms)},
+          {"gap_median_ms", maybe(s.gap_median_ms)},
+          {"gap_text", s.gap_text},
           {"gap_parts", list(s.gap_parts,
                              [](const GapPart& p) {
                                return Json{{"name", p.name}, {"ms", p.ms}, {"text", p.text}};
@@ -140,10 +142,29 @@ Json error_json(const std::optional<LayerError>& error) {
           {"text", error->text}};
 }
 
+Json tuning_json(const Tuning& tuning) {
+  return {{"timed", list(tuning.timed,
+                         [](const TimedTactic& t) {
+                           return Json{{"name", t.name},
+                                       {"runner", t.runner},
+                                       {"types", t.types},
+                                       {"ms", maybe(t.ms)},
+                                       {"chosen", t.chosen}};
+                         })},
+          {"refused", list(tuning.refused,
+                           [](const RefusedTactic& t) {
+                             return Json{{"name", t.name}, {"runner", t.runner}, {"reason", t.reason}};
+                           })},
+          {"left_out", tuning.left_out}};
+}
+
 Json layer_json(const Layer& layer) {
   const auto bytes = layer.bytes();
   return {{"index", layer.index},
           {"name", layer.name},
+          {"label", layer.label},
+          {"fallback", layer.fallback},
+          {"tuning", layer.tuning ? tuning_json(*layer.tuning) : Json(nullptr)},
           {"type", layer.type},
           {"runner", layer.runner},
           {"tactic", layer.tactic},
@@ -226,6 +247,21 @@ Json iterations_json(const std::optional<Iterations>& iterations) {
           {"start_ms", iterations->start_ms}};
 }
 
+// A layer without times has 0 in every run.
+Json layer_runs_json(const EngineData& engine) {
+  if (!engine.layer_runs) return nullptr;
+  Json times = Json::array();
+  for (size_t run = 0; run < engine.layer_runs->numbers.size(); ++run) {
+    Json row = Json::array();
+    for (const auto& layer : engine.layers)
+      row.push_back(run < layer.runs_ms.size() ? layer.runs_ms[run] : 0.0);
+    times.push_back(std::move(row));
+  }
+  return {{"count", engine.layer_runs->count},
+          {"numbers", engine.layer_runs->numbers},
+          {"times_ms", std::move(times)}};
+}
+
 Json onnx_json(const std::optional<OnnxModel>& model) {
   if (!model) return nullptr;
   Json fates = Json::object();
@@ -274,7 +310,14 @@ Json engine_json(const EngineData& engine) {
   json["peaks"] = {{"source", engine.peaks.source},
                    {"flops_per_s", engine.peaks.flops_per_s},
                    {"bytes_per_s", maybe(engine.peaks.bytes_per_s)},
-                   {"launch_ms", engine.peaks.launch_ms}};
+                   {"launch_ms", engine.peaks.launch_ms},
+                   {"unstable", engine.peaks.unstable}};
+  json["measurement"] = {{"usable", engine.measurement.usable},
+                         {"reasons", engine.measurement.reasons},
+                         {"text", engine.measurement.text}};
+  json["context"] = {{"device", engine.context.device}, {"threads", engine.context.threads},
+                     {"shapes", engine.context.shapes}, {"precision", engine.context.precision},
+                     {"date", engine.context.date},     {"version", engine.context.version}};
   json["statistics"] = statistics_json(engine.statistics);
   json["bindings"] = list(engine.bindings, binding_json);
   json["layers"] = list(engine.layers, layer_json);
@@ -295,6 +338,7 @@ Json engine_json(const EngineData& engine) {
                     {"arena_bytes", maybe(engine.memory.arena_bytes)},
                     {"note", engine.memory.note}};
   json["iterations"] = iterations_json(engine.iterations);
+  json["layer_runs"] = layer_runs_json(engine);
   json["findings"] = list(engine.findings, finding_json);
   json["onnx"] = onnx_json(engine.onnx);
   return json;
@@ -385,7 +429,7 @@ Json sample_json(const HardwareSample& sample) {
 
 Json analysis_json(const Analysis& analysis) {
   return {{"schema", "lathe-analysis"},
-          {"schema_version", "1.2"},
+          {"schema_version", "1.3"},
           {"generator", fmt::format("lathe {}", version())},
           {"engines", list(analysis.engines, engine_json)},
           {"comparison", comparison_json(analysis.comparison)}};

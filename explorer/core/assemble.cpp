@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "explorer/core/analyse.h"
 #include "explorer/core/decimal.h"
+#include "explorer/core/text.h"
 
 namespace lathe::explorer {
 namespace {
@@ -39,6 +40,8 @@ std::string role_of(const InputFile& file) {
       return "hardware";
     case FileKind::Model:
       return "model";
+    case FileKind::LayerRuns:
+      return "layer_runs";
     case FileKind::Log:
     case FileKind::Metadata:
       break;
@@ -140,8 +143,13 @@ void join_profile(EngineData& engine, const ProfileFile& profile, const std::str
                     first_names.front()));
   }
   if (!strangers.empty()) {
-    engine.note("error", fmt::format("{}: {} records ({:g} ms per run) name no layer and are not shown: {}",
-                                     file, strangers.size(), strange_ms.value(), names_text(strangers)));
+    const bool one = strangers.size() == 1;
+    engine.note("error",
+                fmt::format("{}: {} ({} per run) {}: {}", file,
+                            one ? "1 record" : fmt::format("{} records", strangers.size()),
+                            ms_text(strange_ms.value()),
+                            one ? "names no layer and is not shown" : "name no layer and are not shown",
+                            names_text(strangers)));
   }
   std::vector<std::string> untimed;
   std::vector<int> untimed_layers;
@@ -154,9 +162,33 @@ void join_profile(EngineData& engine, const ProfileFile& profile, const std::str
     untimed_layers.push_back(static_cast<int>(i));
   }
   if (!untimed.empty())
-    engine.note("warning", fmt::format("{}: {} layers have no record; their time is not known: {}", file,
-                                       untimed.size(), names_text(untimed)));
+    engine.note("warning", fmt::format("{}: {} no record; {} time is not known: {}", file,
+                                       untimed.size() == 1 ? "1 layer has"
+                                                           : fmt::format("{} layers have", untimed.size()),
+                                       untimed.size() == 1 ? "its" : "their", names_text(untimed)));
   engine.statistics.profile_iterations = profile.iterations;
+}
+
+// Single runs of the profile go to their layers.
+void join_layer_runs(EngineData& engine, const LayerRunsFile& file, const std::string& name,
+                     const std::vector<std::string>& first_names) {
+  std::unordered_map<std::string, std::vector<size_t>> columns;
+  for (size_t i = 0; i < file.layers.size(); ++i) columns[file.layers[i]].push_back(i);
+  std::unordered_map<std::string, size_t> used;
+  bool any = false;
+  for (size_t layer = 0; layer < first_names.size(); ++layer) {
+    const auto found = columns.find(first_names[layer]);
+    if (found == columns.end()) continue;
+    const size_t nth = used[first_names[layer]]++;
+    if (nth >= found->second.size()) continue;
+    any = true;
+    for (const auto& run : file.times_ms) engine.layers[layer].runs_ms.push_back(run[found->second[nth]]);
+  }
+  if (!any) {
+    engine.note("warning", name + ": none of its names is a layer of this engine");
+    return;
+  }
+  engine.layer_runs = LayerRuns{file.count, file.numbers};
 }
 
 void join_accuracy(EngineData& engine, const std::vector<AccuracyRecord>& records, const std::string& file) {
@@ -192,6 +224,7 @@ void take_log(EngineData& engine, const LogFile& log) {
   take(engine.inference_options, "Inference Options");
   take(engine.device.properties, "Device Information");
   take(engine.statistics.summary, "Performance summary");
+  if (!log.date.empty()) engine.date = log.date;
   if (const auto file = value_of(engine.model_options, "Model"); !file.empty() && engine.model_file.empty()) {
     engine.model_file = file;
     engine.model_name = std::filesystem::path(file).stem().string();
@@ -218,6 +251,7 @@ EngineData assemble_engine(const std::vector<InputFile>& files, const AnalysisOp
   engine.bindings = std::move(layers.bindings);
   engine.names_only = layers.names_only;
   engine.build_settings = std::move(layers.settings);
+  engine.producer = std::move(layers.producer);
   engine.memory.arena_bytes = layers.arena_bytes;
   engine.engine_file = options.engine_file;
   if (engine.names_only) {
@@ -232,8 +266,8 @@ EngineData assemble_engine(const std::vector<InputFile>& files, const AnalysisOp
       engine.note("info",
                   file.name + ": raw control characters in names were escaped; the file is not strict JSON.");
     if (&file == &layer_file) continue;
-    const bool ours =
-        file.kind == FileKind::Accuracy || file.kind == FileKind::Hardware || file.kind == FileKind::Model;
+    const bool ours = file.kind == FileKind::Accuracy || file.kind == FileKind::Hardware ||
+                      file.kind == FileKind::Model || file.kind == FileKind::LayerRuns;
     engine.sources.push_back({role_of(file), file.name, ours ? "lathe" : "trtexec"});
     if (file.kind == FileKind::Profile) {
       if (!profiles.empty())
@@ -252,7 +286,7 @@ EngineData assemble_engine(const std::vector<InputFile>& files, const AnalysisOp
         throw_input_error(
             fmt::format("{} and {} are both models: one engine is of one", engine.onnx->file, file.name));
       engine.onnx = read_model(file);
-    } else if (file.kind != FileKind::Accuracy) {
+    } else if (file.kind != FileKind::Accuracy && file.kind != FileKind::LayerRuns) {
       take_log(engine, read_log(file));
     }
   }
@@ -270,8 +304,11 @@ EngineData assemble_engine(const std::vector<InputFile>& files, const AnalysisOp
     engine.note("info", "No profile was given, so no layer has a time: trtexec --exportProfile writes one.");
   }
   for (const auto& file : files) {
+    if (file.kind == FileKind::LayerRuns)
+      join_layer_runs(engine, read_layer_runs(file), file.name, first_names);
     if (file.kind == FileKind::Accuracy) join_accuracy(engine, read_accuracy(file), file.name);
   }
+  for (auto& layer : engine.layers) layer.label = layer_label(layer.name);
   return engine;
 }
 
@@ -296,6 +333,8 @@ EngineData analyse_engine(const std::vector<InputFile>& files, const AnalysisOpt
   measure_memory(engine);
   apply_roofline(engine, options.peaks);
   summarize(engine);
+  judge_measurement(engine);
+  describe_run(engine);
   find_problems(engine, options.rules);
   return engine;
 }

@@ -22,6 +22,14 @@ void grade(Finding& finding, double total_ms) {
   finding.severity = share >= 0.05 ? "high" : share >= 0.01 ? "medium" : "low";
 }
 
+// The order still says what is worth looking at; milliseconds of a disturbed measurement would say more than is known.
+void withdraw_gains(std::vector<Finding>& findings) {
+  for (auto& finding : findings) {
+    if (finding.gain_ms) finding.gain_basis = "not estimated: the times are not usable";
+    finding.gain_ms.reset();
+  }
+}
+
 }  // namespace
 
 void find_problems(EngineData& engine, const std::vector<UserRule>& rules) {
@@ -39,6 +47,7 @@ void find_problems(EngineData& engine, const std::vector<UserRule>& rules) {
       return severity_rank(a.severity) > severity_rank(b.severity);
     return a.gain_ms.value_or(0) > b.gain_ms.value_or(0);
   });
+  if (!engine.measurement.usable) withdraw_gains(engine.findings);
 }
 
 }  // namespace lathe::explorer

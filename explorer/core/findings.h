@@ -36,6 +36,9 @@ std::vector<Finding> find_no_matrix_unit(const EngineData& engine);
 std::vector<Finding> find_channel_alignment(const EngineData& engine);
 std::vector<Finding> find_gemm_alignment(const EngineData& engine);
 
+// --- rules_fallback.cpp
+std::vector<Finding> find_reference_layers(const EngineData& engine);
+
 // --- rules_fusion.cpp: structure
 std::vector<Finding> find_unfused_pointwise(const EngineData& engine);
 std::vector<Finding> find_split_projections(const EngineData& engine);

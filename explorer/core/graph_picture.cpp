@@ -66,7 +66,7 @@ std::string dot_text(const std::string& text) {
 std::string facts(const Layer& layer) {
   std::string text = layer.type;
   if (!layer.precision.empty()) text += ", " + layer.precision;
-  if (layer.time) text += fmt::format(", {:g} ms", layer.time->average_ms);
+  if (layer.time) text += ", " + ms_text(layer.time->average_ms);
   return text;
 }
 

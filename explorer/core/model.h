@@ -5,6 +5,7 @@
 // null there: not known, never 0. Layers, tensors and rows refer to each other by index.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -63,16 +64,36 @@ struct LayerError {
   std::string text;
 };
 
+// What the builder timed for a layer before it chose, fastest first, and what it could not use.
+struct TimedTactic {
+  std::string name, runner, types;
+  std::optional<double> ms;  // empty: not timed
+  bool chosen = false;
+};
+struct RefusedTactic {
+  std::string name, runner, reason;
+};
+struct Tuning {
+  std::vector<TimedTactic> timed;
+  std::vector<RefusedTactic> refused;
+  int64_t left_out = 0;  // entries that the file does not list, so that it stays small
+};
+
 struct Layer {
   int index = 0;
   int file_position = 0;  // in the layer file, which may hold constants, no-ops and other shape profiles
-  std::string name, type, runner, tactic, tactic_id;
+  std::string name;
+  std::string label;     // its short name, the same in every view
+  std::string fallback;  // why it runs on the slow reference implementation; "": it does not
+  std::optional<Tuning> tuning;
+  std::string type, runner, tactic, tactic_id;
   std::string precision, input_precision, output_precision;
   std::string kind = "compute";
   std::vector<LayerOrigin> origins;
   bool origins_from_name = false;  // taken from the layer's name, not from metadata
   std::vector<TensorUse> inputs, outputs;
   std::optional<LayerTime> time;
+  std::vector<double> runs_ms;  // of the runs that LayerRuns lists
   std::optional<double> flops;
   std::string flops_source = "none";
   std::optional<int64_t> bytes_read, bytes_written;
@@ -135,6 +156,8 @@ struct Statistics {
   int layer_count = 0;
   std::optional<int64_t> profile_iterations;
   std::optional<double> layer_sum_ms, layer_median_sum_ms, engine_latency_ms, gap_ms, throughput_qps;
+  std::optional<double> gap_median_ms;  // the same of medians, which disturbed runs hardly move
+  std::string gap_text;                 // in words
   std::string engine_latency_source;
   std::vector<GapPart> gap_parts;
   std::optional<Series> latency, compute, h2d, d2h, enqueue;
@@ -161,6 +184,29 @@ struct Peaks {
   std::map<std::string, double> flops_per_s;
   std::optional<double> bytes_per_s;
   double launch_ms = 0.005;
+  std::vector<std::string> unstable;  // "FP32", "memory": measured, but never twice alike
+
+  bool is_stable(const std::string& what) const {
+    return std::find(unstable.begin(), unstable.end(), what) == unstable.end();
+  }
+};
+
+// Can the times be used? Others at work, or runs that differ much from each other, make them those of the machine.
+struct Measurement {
+  bool usable = true;
+  std::vector<std::string> reasons;  // why not
+  std::string text;                  // one sentence for the top of a report, "" when there is nothing to say
+};
+
+// What ran where and when, in words; "" for what the files do not say.
+struct RunContext {
+  std::string device, threads, shapes, precision, date, version;
+};
+
+// Single runs of the profile, so that what varies can be seen; their times are the layers' runs_ms.
+struct LayerRuns {
+  int64_t count = 0;             // runs of the profile
+  std::vector<int64_t> numbers;  // which of them are kept
 };
 
 struct Group {
@@ -228,10 +274,13 @@ struct EngineData {
   std::vector<Note> notes;
   std::string model_name, model_file, engine_file;
   std::string build_settings;  // "level 3, fp32+bf16", when the file says
+  std::string producer, date;  // "Lathe 0.2.0", "2026-11-24 21:03", when files say
   Texts model_options, build_options, inference_options;
   Device device;
   std::string hardware_text = "No clocks, temperature or power were recorded.";
   std::vector<HardwareSample> hardware_samples;
+  Measurement measurement;
+  RunContext context;
   Peaks peaks;
   Statistics statistics;
   std::vector<Binding> bindings;
@@ -241,6 +290,7 @@ struct EngineData {
   Groups groups;
   Memory memory;
   std::optional<Iterations> iterations;
+  std::optional<LayerRuns> layer_runs;
   std::vector<Finding> findings;
   std::optional<OnnxModel> onnx;
   bool names_only = false;  // the layer file has names and nothing else

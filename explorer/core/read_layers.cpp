@@ -107,6 +107,32 @@ void read_origins(const JsonAt& at, Layer& layer) {
   }
 }
 
+// What the builder timed before it chose: ours alone.
+void read_tuning(const JsonAt& at, Layer& layer) {
+  const auto held = at.find("Tuning");
+  if (!held) return;
+  Tuning tuning;
+  if (const auto timed = held->find("Timed")) {
+    for (size_t i = 0; i < timed->size(); ++i) {
+      const JsonAt item = timed->item(i);
+      TimedTactic tactic{
+          item.at("Name").text(), text_or(item, "Runner", ""), text_or(item, "Types", ""), {}, false};
+      if (const auto ms = item.find("Ms")) tactic.ms = ms->number();
+      tactic.chosen = text_or(item, "Chosen", "") == "yes";
+      tuning.timed.push_back(std::move(tactic));
+    }
+  }
+  if (const auto refused = held->find("Refused")) {
+    for (size_t i = 0; i < refused->size(); ++i) {
+      const JsonAt item = refused->item(i);
+      tuning.refused.push_back(
+          {item.at("Name").text(), text_or(item, "Runner", ""), text_or(item, "Reason", "")});
+    }
+  }
+  if (const auto left_out = held->find("LeftOut")) tuning.left_out = left_out->integer();
+  layer.tuning = std::move(tuning);
+}
+
 Layer read_layer(const JsonAt& at) {
   Layer layer;
   layer.name = clean_name(at.at("Name").text());
@@ -121,9 +147,11 @@ Layer read_layer(const JsonAt& at) {
   layer.outputs = read_tensors(at, "Outputs");
   read_origins(at, layer);
   read_costs(at, layer);
+  read_tuning(at, layer);
+  layer.fallback = text_or(at, "Fallback", layer.tactic.starts_with("reference_") ? layer.tactic : "");
   Json attributes = Json::object();
   for (const auto& [key, value] : at.json().items()) {
-    if (!is_own_key(key) && key != "OnnxNodes") attributes[key] = value;
+    if (!is_own_key(key) && key != "OnnxNodes" && key != "Tuning") attributes[key] = value;
   }
   layer.attributes = std::move(attributes);
   for (const char* key : {"Weights", "Bias"}) {

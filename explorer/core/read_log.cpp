@@ -31,6 +31,18 @@ std::string_view strip_stamp(std::string_view line, char& severity) {
   return line;
 }
 
+// "[11/24/2026-21:03:28] ..." -> "2026-11-24 21:03"; "" for a line without a stamp.
+std::string date_of(std::string_view line) {
+  constexpr std::string_view kPattern = "[dd/dd/dddd-dd:dd";
+  if (line.size() < kPattern.size()) return "";
+  for (size_t i = 0; i < kPattern.size(); ++i) {
+    const bool digit = line[i] >= '0' && line[i] <= '9';
+    if (kPattern[i] == 'd' ? !digit : line[i] != kPattern[i]) return "";
+  }
+  return fmt::format("{}-{}-{} {}", line.substr(7, 4), line.substr(1, 2), line.substr(4, 2),
+                     line.substr(12, 5));
+}
+
 std::string_view title_of(std::string_view line) {
   if (!line.starts_with("=== ") || !line.ends_with(" ===") || line.size() < 9) return {};
   return line.substr(4, line.size() - 8);
@@ -82,6 +94,7 @@ LogFile read_log(const InputFile& input) {
   while (!rest.empty()) {
     const size_t end = rest.find('\n');
     char severity = 0;
+    if (log.date.empty()) log.date = date_of(rest.substr(0, end));
     const std::string_view line = strip_stamp(rest.substr(0, end), severity);
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
     if (const auto title = title_of(line); !title.empty()) {

@@ -58,6 +58,25 @@ ProfileFile read_profile(const InputFile& input) {
   return file;
 }
 
+LayerRunsFile read_layer_runs(const InputFile& input) {
+  const JsonAt root(*input.json, input.name + ": ");
+  LayerRunsFile file;
+  file.count = root.at("count").integer();
+  const JsonAt layers = root.at("layers"), runs = root.at("runs");
+  for (size_t i = 0; i < layers.size(); ++i) file.layers.push_back(clean_name(layers.item(i).text()));
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const JsonAt run = runs.item(i);
+    file.numbers.push_back(run.at("run").integer());
+    const JsonAt times = run.at("timesMs");
+    if (times.size() != file.layers.size())
+      times.fail(fmt::format("{} times, one per layer", file.layers.size()));
+    std::vector<double> values;
+    for (size_t k = 0; k < times.size(); ++k) values.push_back(times.item(k).number());
+    file.times_ms.push_back(std::move(values));
+  }
+  return file;
+}
+
 Iterations read_times(const InputFile& input) {
   const JsonAt root(*input.json, input.name + ": ");
   Iterations times;

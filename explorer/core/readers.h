@@ -14,7 +14,7 @@
 
 namespace lathe::explorer {
 
-enum class FileKind { Layers, Profile, Times, Log, Metadata, Accuracy, Hardware, Model };
+enum class FileKind { Layers, Profile, Times, Log, Metadata, Accuracy, Hardware, Model, LayerRuns };
 
 struct InputFile {
   std::string name, text;
@@ -57,6 +57,15 @@ struct ProfileFile {
 };
 ProfileFile read_profile(const InputFile& file);
 
+// --- times of layers, run by run: --exportLayerRuns
+struct LayerRunsFile {
+  int64_t count = 0;
+  std::vector<std::string> layers;
+  std::vector<int64_t> numbers;
+  std::vector<std::vector<double>> times_ms;  // by run, then by layer
+};
+LayerRunsFile read_layer_runs(const InputFile& file);
+
 // --- times
 Iterations read_times(const InputFile& file);
 
@@ -64,6 +73,7 @@ Iterations read_times(const InputFile& file);
 struct LogFile {
   // Section title ("Build Options") -> keys and whole values.
   std::vector<std::pair<std::string, Texts>> sections;
+  std::string date;  // of its first line that has one: "2026-11-24 21:03"
   const Texts* find(std::string_view title) const;
 };
 LogFile read_log(const InputFile& file);

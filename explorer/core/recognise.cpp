@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kKnown =
     "layer information (--exportLayerInfo), a profile (--exportProfile), times (--exportTimes), a trtexec "
-    "log, metadata made from one, clocks and power of a run, "
+    "log, metadata made from one, clocks and power of a run, times of its layers run by run, "
     "the result of `lathe diff --json`, or a model's nodes (`lathe inspect --graph`)";
 
 bool looks_like_log(const std::string& text) {
@@ -33,6 +33,7 @@ FileKind kind_of_object(const Json& json, const std::string& name) {
     return FileKind::Accuracy;
   if (json.value("schema", Json()) == "lathe-hardware") return FileKind::Hardware;
   if (json.value("schema", Json()) == "lathe-model") return FileKind::Model;
+  if (json.value("schema", Json()) == "lathe-layer-runs") return FileKind::LayerRuns;
   if (json.value("schema", Json()) == "lathe-analysis") {
     throw_input_error(name +
                       ": this is an analysis, the result of `lathe explore --json`; give the layer "

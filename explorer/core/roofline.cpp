@@ -3,6 +3,8 @@
 // Time against what the device could do: roof = max(flops / peak flops, bytes / peak bandwidth). Peaks are given or
 // measured; without them the best rates of this very profile stand in, which makes every verdict "at best": the fastest
 // of the layers that they are taken from then has 100 % by construction, and the report says so.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "explorer/core/analyse.h"
@@ -77,6 +79,18 @@ void place_layer(Layer& layer, const Peaks& peaks) {
   roof.recoverable_ms = std::max(0.0, ms - *roof.roof_ms / kReachable);
 }
 
+void note_above(EngineData& engine, std::string_view verdict, std::string_view why) {
+  std::vector<int> above;
+  for (const auto& layer : engine.layers) {
+    const Roofline& roof = layer.roofline;
+    if (roof.verdict == verdict && roof.percent_of_roof.value_or(0) > 105) above.push_back(layer.index);
+  }
+  if (above.empty()) return;
+  engine.note("info",
+              fmt::format("{} {} {}.", above.size(), above.size() == 1 ? "layer is" : "layers are", why),
+              above);
+}
+
 }  // namespace
 
 void apply_roofline(EngineData& engine, const Peaks& given) {
@@ -93,14 +107,17 @@ void apply_roofline(EngineData& engine, const Peaks& given) {
               "layers are at 100 % by construction.");
   }
   for (auto& layer : engine.layers) place_layer(layer, engine.peaks);
-  const auto above = std::count_if(engine.layers.begin(), engine.layers.end(), [](const Layer& layer) {
-    return layer.roofline.percent_of_roof.value_or(0) > 105;
-  });
-  if (above > 0 && engine.peaks.source != "estimated") {
-    engine.note("info", std::to_string(above) +
-                            " layers are above the roof: their data came from caches, which are faster than "
-                            "the memory peak, or the peaks are too low.");
-  }
+  if (!engine.peaks.unstable.empty())
+    engine.note("warning",
+                fmt::format("The peak of {} was different each time that it was measured: take shares of "
+                            "the roof with care.",
+                            fmt::join(engine.peaks.unstable, " and of ")));
+  if (engine.peaks.source == "estimated") return;
+  note_above(engine, "compute",
+             "above the roof of computing: fewer operations than the direct method has, which is what is "
+             "counted (Winograd, Strassen), or a peak that is too low");
+  note_above(engine, "memory",
+             "above the roof of memory: data from caches, which are faster, or a peak that is too low");
 }
 
 }  // namespace lathe::explorer

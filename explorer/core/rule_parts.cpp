@@ -22,6 +22,12 @@ std::string short_name(const Layer& layer) {
   return layer_label(layer.name, kLabelInText);
 }
 
+std::string time_words(const EngineData& engine, double ms) {
+  const double total = engine.statistics.layer_sum_ms.value_or(0);
+  if (engine.measurement.usable || total <= 0) return ms_text(ms);
+  return fmt::format("{} % of the layers' time", three_digits(100 * ms / total));
+}
+
 std::string count_text(size_t count, const std::string& word) {
   return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
 }

@@ -16,6 +16,10 @@ namespace lathe::explorer {
 std::string layer_facts(const Layer& layer);
 // Its name in at most 60 characters.
 std::string short_name(const Layer& layer);
+// "12.3 ms"; where the times cannot be used "41 % of the layers' time".
+std::string time_words(const EngineData& engine, double ms);
+// Mean of the readings while the engine was measured: what other programs had of the processors.
+std::optional<double> share_of_others(const EngineData& engine);
 // "1 layer", "3 layers"
 std::string count_text(size_t count, const std::string& word);
 // Four significant digits: estimates deserve no more.

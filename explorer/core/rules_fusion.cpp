@@ -25,8 +25,8 @@ std::vector<Finding> find_unfused_pointwise(const EngineData& engine) {
   if (layers.empty() || total <= 0 || time < 0.1 * total) return {};
   Finding f{"pointwise-layers", fmt::format("Pointwise layers take {:.0f} % of the time", 100 * time / total),
             "", "low"};
-  f.evidence = slowest_lines(engine, layers, [](const Layer& l) {
-    return fmt::format("{}: {:g} ms", short_name(l), l.average_ms().value_or(0));
+  f.evidence = slowest_lines(engine, layers, [&](const Layer& l) {
+    return fmt::format("{}: {}", short_name(l), time_words(engine, l.average_ms().value_or(0)));
   });
   f.layers = layers;
   f.gain_ms = round_ms(time / 2);
@@ -81,8 +81,8 @@ std::vector<Finding> find_shape_work(const EngineData& engine) {
   if (layers.empty() || total <= 0 || time < 0.03 * total) return {};
   Finding f{"shape-work", fmt::format("Computing shapes takes {:.0f} % of the time", 100 * time / total), "",
             "medium"};
-  f.evidence = slowest_lines(engine, layers, [](const Layer& l) {
-    return fmt::format("{}: {:g} ms", short_name(l), l.average_ms().value_or(0));
+  f.evidence = slowest_lines(engine, layers, [&](const Layer& l) {
+    return fmt::format("{}: {}", short_name(l), time_words(engine, l.average_ms().value_or(0)));
   });
   f.layers = layers;
   f.gain_ms = time;
@@ -102,8 +102,9 @@ std::vector<Finding> find_opaque_blocks(const EngineData& engine) {
   Finding f{"opaque-block",
             fmt::format("Blocks whose inside the file does not show: {}", count_text(layers.size(), "layer")),
             "info", "high"};
-  f.evidence = slowest_lines(engine, layers, [](const Layer& l) {
-    return l.average_ms() ? fmt::format("{}: {:g} ms", short_name(l), *l.average_ms()) : short_name(l);
+  f.evidence = slowest_lines(engine, layers, [&](const Layer& l) {
+    return l.average_ms() ? fmt::format("{}: {}", short_name(l), time_words(engine, *l.average_ms()))
+                          : short_name(l);
   });
   f.layers = layers;
   f.action = "Build with TensorRT 10 or later, which lists the kernels of such blocks, or with Lathe.";

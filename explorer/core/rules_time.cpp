@@ -8,17 +8,22 @@
 #include "explorer/core/decimal.h"
 #include "explorer/core/findings.h"
 #include "explorer/core/rule_parts.h"
+#include "explorer/core/text.h"
 
 namespace lathe::explorer {
 
 std::vector<FindingRule> finding_rules() {
-  return {find_dominant_layers,    find_layers_below_roof, find_small_layers,
-          find_unexplained_gap,    find_noisy_timing,      find_reformats,
-          find_reformat_ping_pong, find_converting_slices, find_dangling_quantisation,
-          find_float_after_int8,   find_slow_types,        find_no_matrix_unit,
-          find_channel_alignment,  find_gemm_alignment,    find_unfused_pointwise,
-          find_split_projections,  find_shape_work,        find_opaque_blocks,
-          find_inaccurate_layers,  find_slower_than_tuned, find_held_memory};
+  return {find_reference_layers,  find_dominant_layers,
+          find_layers_below_roof, find_small_layers,
+          find_unexplained_gap,   find_noisy_timing,
+          find_reformats,         find_reformat_ping_pong,
+          find_converting_slices, find_dangling_quantisation,
+          find_float_after_int8,  find_slow_types,
+          find_no_matrix_unit,    find_channel_alignment,
+          find_gemm_alignment,    find_unfused_pointwise,
+          find_split_projections, find_shape_work,
+          find_opaque_blocks,     find_inaccurate_layers,
+          find_slower_than_tuned, find_held_memory};
 }
 
 // One layer with a tenth of the time: no gain is claimed, it is where to look first.
@@ -33,8 +38,11 @@ std::vector<Finding> find_dominant_layers(const EngineData& engine) {
               fmt::format("One layer takes {:.0f} % of the time", 100 * layer.time->average_ms / total),
               "info", "high"};
     const std::string facts = layer_facts(layer);
-    f.evidence.push_back(fmt::format("{}: {:g} ms of {:g} ms{}{}", short_name(layer), layer.time->average_ms,
-                                     total, facts.empty() ? "" : ", ", facts));
+    f.evidence.push_back(fmt::format(
+        "{}{}{}{}", short_name(layer),
+        engine.measurement.usable ? fmt::format(": {} of {}", ms_text(layer.time->average_ms), ms_text(total))
+                                  : "",
+        facts.empty() ? "" : ", ", facts));
     f.layers = {layer.index};
     f.action = layer.roofline.percent_of_roof && *layer.roofline.percent_of_roof > 70
                    ? "It is near the roof: only less work (smaller shape, lower precision) makes it faster."
@@ -51,7 +59,8 @@ std::vector<Finding> find_dominant_layers(const EngineData& engine) {
 }
 
 std::vector<Finding> find_layers_below_roof(const EngineData& engine) {
-  if (engine.peaks.source == "none") return {};
+  // Shares of a roof need both the times and the roof.
+  if (engine.peaks.source == "none" || !engine.measurement.usable) return {};
   std::vector<int> slow;
   ExactSum gain;
   for (const auto& layer : engine.layers) {
@@ -70,12 +79,12 @@ std::vector<Finding> find_layers_below_roof(const EngineData& engine) {
            engine.layers[static_cast<size_t>(b)].roofline.recoverable_ms.value_or(0);
   });
   Finding f{"below-roof", fmt::format("Below half of the roof: {}", count_text(slow.size(), "heavy layer")),
-            "", engine.peaks.source == "estimated" ? "low" : "medium"};
+            "", engine.peaks.source == "estimated" || !engine.peaks.unstable.empty() ? "low" : "medium"};
   for (size_t i = 0; i < std::min<size_t>(slow.size(), 3); ++i) {
     const Layer& layer = engine.layers[static_cast<size_t>(slow[i])];
-    f.evidence.push_back(fmt::format("{}: {:.0f} % of the {} roof, {:g} ms to win", short_name(layer),
+    f.evidence.push_back(fmt::format("{}: {:.0f} % of the {} roof, {} to win", short_name(layer),
                                      *layer.roofline.percent_of_roof, layer.roofline.verdict,
-                                     round_ms(layer.roofline.recoverable_ms.value_or(0))));
+                                     ms_text(layer.roofline.recoverable_ms.value_or(0))));
   }
   f.layers = slow;
   f.gain_ms = gain.value();
@@ -104,8 +113,11 @@ std::vector<Finding> find_small_layers(const EngineData& engine) {
             fmt::format("{} layers under {:g} us take {:.0f} % of the time", small.size(),
                         engine.peaks.launch_ms * 1e3, 100 * time.value() / total),
             "", "medium"};
-  f.evidence.push_back(fmt::format("{:g} ms in {} layers, {:g} us each", time.value(), small.size(),
-                                   round_ms(time.value() / static_cast<double>(small.size()) * 1e3)));
+  f.evidence.push_back(
+      fmt::format("{} in {} layers", time_words(engine, time.value()), small.size()) +
+      (engine.measurement.usable
+           ? fmt::format(", {} us each", three_digits(time.value() / static_cast<double>(small.size()) * 1e3))
+           : ""));
   f.layers = small;
   f.gain_ms = time.value() / 2;
   f.gain_basis = "half of their time, which is the cost of starting them";
@@ -115,42 +127,20 @@ std::vector<Finding> find_small_layers(const EngineData& engine) {
   return {f};
 }
 
-namespace {
-
-// Mean of the readings while the engine was measured.
-std::optional<double> share_of_others(const EngineData& engine) {
-  double sum = 0, count = 0;
-  for (const auto& sample : engine.hardware_samples) {
-    if (sample.others_percent) sum += *sample.others_percent, ++count;
-  }
-  return count > 0 ? std::optional(sum / count) : std::nullopt;
-}
-
-}  // namespace
-
 std::vector<Finding> find_unexplained_gap(const EngineData& engine) {
   const auto& s = engine.statistics;
-  if (!s.gap_ms || !s.engine_latency_ms || *s.engine_latency_ms <= 0) return {};
-  // Runs that something disturbed say nothing of the engine; find_noisy_timing speaks of them.
-  ExactSum rest;
+  const auto gap = s.gap_median_ms ? s.gap_median_ms : s.gap_ms;
+  const double whole = s.gap_median_ms && s.compute ? s.compute->median_ms : s.engine_latency_ms.value_or(0);
+  if (!gap || whole <= 0 || std::fabs(*gap / whole) <= 0.1) return {};
   double idle = 0;
-  bool disturbed = false;
   for (const auto& part : s.gap_parts) {
-    if (part.name == "disturbed_runs")
-      disturbed = true;
-    else
-      rest.add(part.ms);
     if (part.name == "idle_or_launch") idle = part.ms;
   }
-  const double share = rest.value() / *s.engine_latency_ms;
-  if (std::fabs(share) < 0.1) return {};
   Finding f{"sum-differs-from-latency",
-            fmt::format("The layers' sum and the engine's latency differ by {:.0f} %{}",
-                        100 * std::fabs(share), disturbed ? ", disturbed runs left out" : ""),
+            fmt::format("The layers' sum and the engine's latency differ by {:.0f} %",
+                        100 * std::fabs(*gap / whole)),
             "info", "high"};
-  f.evidence.push_back(fmt::format("engine {:g} ms (mean), layers {:g} ms (sum of averages)",
-                                   *s.engine_latency_ms, s.layer_sum_ms.value_or(0)));
-  for (const auto& part : s.gap_parts) f.evidence.push_back(fmt::format("{:+g} ms: {}", part.ms, part.text));
+  f.evidence.push_back(s.gap_text);
   if (idle <= 0) {
     f.action = "Trust the shares of the layers, not their sum.";
     return {f};
@@ -195,12 +185,13 @@ std::vector<Finding> find_noisy_timing(const EngineData& engine) {
                           : "The machine had other work while it measured",
             "info", "high"};
   if (s.compute && s.compute->count > 0)
-    f.evidence.push_back(fmt::format("{} queries: min {:g}, median {:g}, p99 {:g}, max {:g} ms",
-                                     s.compute->count, s.compute->min_ms, s.compute->median_ms,
-                                     s.compute->p99_ms.value_or(s.compute->max_ms), s.compute->max_ms));
+    f.evidence.push_back(fmt::format("{} queries: min {}, median {}, p99 {}, max {}", s.compute->count,
+                                     three_digits(s.compute->min_ms), three_digits(s.compute->median_ms),
+                                     three_digits(s.compute->p99_ms.value_or(s.compute->max_ms)),
+                                     ms_text(s.compute->max_ms)));
   if (s.layer_median_sum_ms)
-    f.evidence.push_back(fmt::format("layers: {:g} ms by their averages, {:g} ms by their medians",
-                                     round_ms(s.layer_sum_ms.value_or(0)), round_ms(*s.layer_median_sum_ms)));
+    f.evidence.push_back(fmt::format("layers: {} by their averages, {} by their medians",
+                                     ms_text(s.layer_sum_ms.value_or(0)), ms_text(*s.layer_median_sum_ms)));
   if (busy) f.evidence.push_back(fmt::format("other programs had {:.0f} % of the processors", others));
   f.layers = layers_where(engine, [](const Layer& l) {
     return l.time && l.time->median_ms && *l.time->median_ms > 0 &&
@@ -226,13 +217,15 @@ std::vector<Finding> find_slower_than_tuned(const EngineData& engine) {
   const auto layers = layers_where(engine, [&](const Layer& l) { return lost_ms(l) > 0; });
   double lost = 0;
   for (const int i : layers) lost += lost_ms(engine.layers[static_cast<size_t>(i)]);
-  if (layers.empty() || lost < 0.05 * engine.statistics.layer_sum_ms.value_or(0)) return {};
+  if (!engine.measurement.usable || layers.empty() ||
+      lost < 0.05 * engine.statistics.layer_sum_ms.value_or(0))
+    return {};
   Finding f{"slower-than-tuned",
             fmt::format("Slower than when the builder chose: {}", count_text(layers.size(), "layer")), "",
             "medium"};
   f.evidence = slowest_lines(engine, layers, [&](const Layer& l) {
-    return fmt::format("{}: {:g} ms (median), {:g} ms when {} was chosen", short_name(l), *l.time->median_ms,
-                       tuned_ms(l), l.tactic);
+    return fmt::format("{}: {} (median), {} when {} was chosen", short_name(l), ms_text(*l.time->median_ms),
+                       ms_text(tuned_ms(l)), l.tactic);
   });
   f.layers = layers;
   f.gain_ms = round_ms(lost);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/json.h"
 #include "explorer/core/decimal.h"
 #include "explorer/core/findings.h"
 #include "explorer/core/rule_parts.h"
@@ -27,7 +28,7 @@ bool converts_type(const Layer& layer) {
 }
 
 bool is_narrow(const std::string& type) {
-  return type == "INT8" || type == "FP8" || type == "INT4" || type == "FP4";
+  return type == "INT8" || type == "UINT8" || type == "FP8" || type == "INT4" || type == "FP4";
 }
 
 // Channels of the first input and output, 0 when there is no such dimension.
@@ -36,6 +37,18 @@ std::array<int64_t, 2> channels_of(const Layer& layer) {
     return uses.empty() || uses[0].shape.size() < 3 ? 0 : uses[0].shape[1];
   };
   return {channels(layer.inputs), channels(layer.outputs)};
+}
+
+// Rounds to few values and back: Q/DQ of the model, whatever layer it became.
+bool is_quantisation(const Layer& layer) {
+  const auto is_one = [](const std::string& type) {
+    return type == "Quantize" || type == "Dequantize" || type == "QuantizeLinear" ||
+           type == "DequantizeLinear" || type == "Scale";
+  };
+  const auto origin = layer.attributes->find("Origin");
+  return is_one(layer.type) || (origin != layer.attributes->end() && *origin == "QDQ") ||
+         std::any_of(layer.origins.begin(), layer.origins.end(),
+                     [&](const LayerOrigin& o) { return is_one(o.op_type); });
 }
 
 // A Cast that the model asks for; what the builder put in has no ONNX node.
@@ -71,69 +84,127 @@ std::string io_formats(const EngineData& engine, const std::vector<int>& reforma
 }
 
 // Ours binds in the model's types only; TensorRT's engines can take and give others.
-std::string reformat_command(const EngineData& engine, const std::vector<int>& reformats) {
+std::string io_flags(const EngineData& engine, const std::vector<int>& reformats) {
   std::string flags;
   for (const char* io : {"input", "output"}) {
     if (engine.sources.front().dialect == "lathe") break;
     const std::string formats = io_formats(engine, reformats, io);
     flags += (flags.empty() || formats.empty() ? "" : " ") + formats;
   }
-  return build_command(engine, flags.empty() ? "--builderOptimizationLevel=5" : flags);
+  return flags;
 }
 
 }  // namespace
 
-std::vector<Finding> find_reformats(const EngineData& engine) {
-  const auto layers = layers_where(
-      engine, [](const Layer& l) { return (l.kind == "reformat" || l.kind == "cast") && !is_models_own(l); });
-  if (layers.empty()) return {};
-  const double time = time_of(engine, layers);
-  Finding f{"reformats", fmt::format("Changes of layout or type: {}", count_text(layers.size(), "layer")),
-            "info", "high"};
-  f.evidence = slowest_lines(engine, layers, [](const Layer& l) {
-    return l.average_ms() ? fmt::format("{}: {:g} ms", conversion_text(l), *l.average_ms())
+namespace {
+
+bool is_change(const Layer& layer) {
+  return layer.kind == "reformat" || layer.kind == "cast";
+}
+
+// The layer reads an input of the network, or writes an output of it.
+bool touches_binding(const EngineData& engine, const Layer& layer) {
+  return std::any_of(engine.bindings.begin(), engine.bindings.end(), [&](const Binding& binding) {
+    if (!binding.tensor || (binding.io != "input" && binding.io != "output")) return false;
+    const auto& uses = binding.io == "input" ? layer.inputs : layer.outputs;
+    return !uses.empty() && uses[0].tensor == *binding.tensor;
+  });
+}
+
+Finding changes_finding(const EngineData& engine, const char* id, const std::string& title,
+                        const std::vector<int>& layers) {
+  Finding f{id, fmt::format("{}: {}", title, count_text(layers.size(), "layer")), "info", "high"};
+  f.evidence = slowest_lines(engine, layers, [&](const Layer& l) {
+    return l.average_ms() ? fmt::format("{}: {}", conversion_text(l), time_words(engine, *l.average_ms()))
                           : conversion_text(l);
   });
   f.layers = layers;
   if (engine.statistics.layer_sum_ms) {
-    f.gain_ms = time;
+    f.gain_ms = time_of(engine, layers);
     f.gain_basis = "their whole time, if neighbours agree on layout and type";
   }
-  f.command = reformat_command(engine, layers);
-  f.action = f.command.find("IOFormats") != std::string::npos
-                 ? "Give inputs and take outputs in the type that the engine uses inside."
-             : f.command.empty() ? "The tuner had all its levels and found them cheaper than the kernels "
-                                   "that need none: only a narrower "
-                                   "choice of types or a wider one changes that."
-                                 : "They are the price of faster kernels beside them, as far as the tuner "
-                                   "looked: let it look further.";
-  return {f};
+  return f;
 }
+
+}  // namespace
+
+// Quantisations are none: to feed INT8 instead would take the model's scale along.
+std::vector<Finding> find_reformats(const EngineData& engine) {
+  std::vector<int> outer = layers_where(engine, [&](const Layer& l) {
+    return is_change(l) && !is_models_own(l) && !is_quantisation(l) && touches_binding(engine, l);
+  });
+  std::vector<int> inner = layers_where(engine, [&](const Layer& l) {
+    return is_change(l) && !is_models_own(l) && !is_quantisation(l) && !touches_binding(engine, l);
+  });
+  std::vector<Finding> findings;
+  const std::string formats = outer.empty() ? "" : io_flags(engine, outer);
+  if (formats.empty()) {
+    inner.insert(inner.end(), outer.begin(), outer.end());
+    std::sort(inner.begin(), inner.end());
+  } else {
+    Finding f = changes_finding(engine, "io-formats", "Inputs and outputs change their type", outer);
+    f.action = "Give inputs and take outputs in the type that the engine uses inside.";
+    f.command = build_command(engine, formats);
+    findings.push_back(std::move(f));
+  }
+  if (inner.empty()) return findings;
+  Finding f = changes_finding(engine, "reformats", "Changes of layout or type", inner);
+  f.command = build_command(engine, "--builderOptimizationLevel=5");
+  f.action =
+      f.command.empty()
+          ? "The tuner had all its levels and found them cheaper than the kernels that need none: only a "
+            "narrower choice of types or a wider one changes that."
+          : "They are the price of faster kernels beside them, as far as the tuner looked: let it look "
+            "further.";
+  findings.push_back(std::move(f));
+  return findings;
+}
+
+namespace {
+
+// Nothing is lost between the two: a narrower type in the middle rounds, which the builder may do for its own purposes, and
+// may not take back where the model asks for it.
+bool undo_each_other(const Layer& first, const Layer& second) {
+  if (!is_change(first) || !is_change(second) || is_quantisation(first) || is_quantisation(second))
+    return false;
+  if (first.inputs.empty() || first.outputs.empty() || second.outputs.empty()) return false;
+  const TensorUse &before = first.inputs[0], &middle = first.outputs[0], &after = second.outputs[0];
+  if (before.type != after.type || before.format != after.format) return false;
+  const bool models = is_models_own(first) || is_models_own(second);
+  return !models || element_bits(middle.type) >= element_bits(before.type);
+}
+
+}  // namespace
 
 // A to B and back to A with nothing but other reformats between.
 std::vector<Finding> find_reformat_ping_pong(const EngineData& engine) {
+  struct Pair {
+    const Layer *first, *second;
+    double ms;
+  };
+  std::vector<Pair> pairs;
   std::vector<int> layers;
-  std::vector<std::string> evidence;
   for (const auto& tensor : engine.tensors) {
     if (tensor.producers.size() != 1 || tensor.consumers.size() != 1) continue;
     const Layer& first = engine.layers[static_cast<size_t>(tensor.producers[0])];
     const Layer& second = engine.layers[static_cast<size_t>(tensor.consumers[0])];
-    const bool both = (first.kind == "reformat" || first.kind == "cast") &&
-                      (second.kind == "reformat" || second.kind == "cast");
-    if (!both || first.inputs.empty() || second.outputs.empty()) continue;
-    if (first.inputs[0].type != second.outputs[0].type || first.inputs[0].format != second.outputs[0].format)
-      continue;
+    if (!undo_each_other(first, second)) continue;
+    pairs.push_back({&first, &second, first.average_ms().value_or(0) + second.average_ms().value_or(0)});
     layers.push_back(first.index);
     layers.push_back(second.index);
-    evidence.push_back(fmt::format("{} and {} undo each other", short_name(first), short_name(second)));
   }
-  if (layers.empty()) return {};
+  if (pairs.empty()) return {};
   std::sort(layers.begin(), layers.end());
   layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
+  std::stable_sort(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.ms > b.ms; });
   Finding f{"reformat-ping-pong",
-            fmt::format("Reformatted there and back again: {}", count_text(evidence.size(), "pair")), "low",
+            fmt::format("Reformatted there and back again: {}", count_text(pairs.size(), "pair")), "low",
             "high"};
-  f.evidence = std::move(evidence);
+  constexpr size_t kShown = 3;
+  for (size_t i = 0; i < std::min(pairs.size(), kShown); ++i)
+    f.evidence.push_back(
+        fmt::format("{} and {} undo each other", short_name(*pairs[i].first), short_name(*pairs[i].second)));
+  if (pairs.size() > kShown) f.evidence.push_back(fmt::format("and {} more", pairs.size() - kShown));
   if (engine.statistics.layer_sum_ms) f.gain_ms = time_of(engine, layers);
   f.gain_basis = "their whole time";
   f.layers = std::move(layers);
@@ -158,9 +229,8 @@ std::vector<Finding> find_converting_slices(const EngineData& engine) {
 // A quantisation that was not fused into its neighbours: a layer of its own with INT8 on exactly one side.
 std::vector<Finding> find_dangling_quantisation(const EngineData& engine) {
   const auto layers = layers_where(engine, [](const Layer& l) {
-    const bool scales = l.type == "Scale" || l.type == "Quantize" || l.type == "Dequantize" ||
-                        l.type == "QuantizeLinear" || l.type == "DequantizeLinear";
-    return scales && is_narrow(l.input_precision) != is_narrow(l.output_precision);
+    const bool alone = is_change(l) || l.type == "Scale" || l.origins.size() <= 1;
+    return alone && is_quantisation(l) && is_narrow(l.input_precision) != is_narrow(l.output_precision);
   });
   if (layers.empty()) return {};
   Finding f{"dangling-qdq",
@@ -209,6 +279,9 @@ std::vector<Finding> find_slow_types(const EngineData& engine) {
   }
   if (fp32 == engine.peaks.flops_per_s.end() || faster.empty() || engine.peaks.source == "estimated")
     return {};
+  // How much faster is only known where both the peaks and the times are.
+  const bool known =
+      engine.measurement.usable && engine.peaks.is_stable("FP32") && engine.peaks.is_stable(faster);
   const auto layers = layers_where(engine, [](const Layer& l) {
     return (is_convolution(l) || is_matmul(l)) && l.precision == "FP32" && l.roofline.verdict == "compute";
   });
@@ -223,11 +296,12 @@ std::vector<Finding> find_slow_types(const EngineData& engine) {
   Finding f{"float32-matrix-work",
             refused
                 ? fmt::format("FP32 although {} was allowed: {}", faster, count_text(layers.size(), "layer"))
-                : fmt::format("FP32 where {} is {:.1f}x faster: {}", faster, peak / fp32->second,
-                              count_text(layers.size(), "layer")),
+            : known ? fmt::format("FP32 where {} is {:.1f}x faster: {}", faster, peak / fp32->second,
+                                  count_text(layers.size(), "layer"))
+                    : fmt::format("FP32 where {} is faster: {}", faster, count_text(layers.size(), "layer")),
             refused ? "info" : "low", "medium"};
-  f.evidence = slowest_lines(engine, layers, [](const Layer& l) {
-    return fmt::format("{}: {:g} ms", short_name(l), l.average_ms().value_or(0));
+  f.evidence = slowest_lines(engine, layers, [&](const Layer& l) {
+    return fmt::format("{}: {}", short_name(l), time_words(engine, l.average_ms().value_or(0)));
   });
   f.layers = layers;
   if (refused) {
@@ -239,8 +313,10 @@ std::vector<Finding> find_slow_types(const EngineData& engine) {
                           faster);
     return {f};
   }
-  if (time > 0) f.gain_ms = round_ms(time * (1 - fp32->second / peak));
-  f.gain_basis = "their time, by the ratio of the peaks";
+  if (time > 0 && known) {
+    f.gain_ms = round_ms(time * (1 - fp32->second / peak));
+    f.gain_basis = "their time, by the ratio of the peaks";
+  }
   f.action = fmt::format("Let the builder use {}; check the accuracy with `lathe diff`.", faster);
   f.command = build_command(engine, faster == "BF16" ? "--bf16" : "--fp16");
   return {f};

@@ -12,6 +12,7 @@
 
 #include "explorer/core/analyse.h"
 #include "explorer/core/decimal.h"
+#include "explorer/core/text.h"
 
 namespace lathe::explorer {
 namespace {
@@ -129,6 +130,42 @@ void explain_gap(EngineData& engine) {
   sort_parts(s);
 }
 
+// The same in words, with medians where both sides have them: slow runs of a busy machine lift means, and say nothing of the
+// engine.
+void say_gap(EngineData& engine) {
+  Statistics& s = engine.statistics;
+  if (!s.gap_ms) return;
+  double whole = *s.engine_latency_ms, layers = *s.layer_sum_ms;
+  std::string what = "on average";
+  if (s.compute && s.compute->median_ms > 0 && s.layer_median_sum_ms.value_or(0) > 0) {
+    whole = s.compute->median_ms;
+    layers = *s.layer_median_sum_ms;
+    what = "in a typical run";
+    s.gap_median_ms = exact_difference(whole, layers);
+  }
+  const double gap = whole - layers;
+  s.gap_text = fmt::format("The engine takes {} {}; its layers, timed one by one, add up to {}",
+                           ms_text(whole), what, ms_text(layers));
+  const auto has_part = [&](std::string_view name) {
+    return std::any_of(s.gap_parts.begin(), s.gap_parts.end(),
+                       [&](const GapPart& part) { return part.name == name; });
+  };
+  if (std::fabs(gap) < 0.05 * whole) {
+    s.gap_text += ": they agree.";
+  } else if (gap > 0) {
+    s.gap_text +=
+        fmt::format(". The other {} pass between layers: starting them, waiting for threads.", ms_text(gap));
+  } else if (has_part("overlap")) {
+    s.gap_text += ": some of them run at the same time, on several streams.";
+  } else if (-gap <= 0.3 * layers) {
+    s.gap_text += ": reading a clock between layers takes time. Shares are right, the sum is not.";
+  } else {
+    s.gap_text +=
+        ": the run with times per layer was much slower (other clocks, other load). Shares may be right, "
+        "the sum is not.";
+  }
+}
+
 void sum_layers(EngineData& engine) {
   Statistics& s = engine.statistics;
   ExactSum average, median, overhead;
@@ -219,6 +256,7 @@ void summarize(EngineData& engine) {
   sum_layers(engine);
   summarize_series_of(engine);
   explain_gap(engine);
+  say_gap(engine);
   engine.groups.by_type = group_layers(engine, [](const Layer& l) { return l.type; });
   engine.groups.by_precision = group_layers(engine, [](const Layer& l) { return l.precision; });
   engine.groups.by_output_precision = group_layers(engine, [](const Layer& l) { return l.output_precision; });

@@ -12,11 +12,13 @@
 namespace lathe::explorer {
 namespace {
 
-constexpr size_t kWidth = 80;
 constexpr size_t kSlowest = 10;
 
+// How it looks: colours or none, and how wide.
 struct Painter {
   bool colour;
+  size_t width;
+
   std::string bold(const std::string& text) const {
     return colour ? "\x1b[1m" + printable(text) + "\x1b[0m" : printable(text);
   }
@@ -25,51 +27,51 @@ struct Painter {
     const char* code = severity == "high" ? "31" : severity == "medium" ? "33" : "36";
     return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
   }
+
+  // Words of `text` in lines of at most `width` characters, the first after `first`, the others after `rest`.
+  std::string wrapped(const std::string& first, const std::string& rest, const std::string& raw) const {
+    const std::string text = printable(raw);
+    std::string result, line = first;
+    size_t start = 0;
+    bool empty = true;
+    while (start <= text.size()) {
+      const size_t end = std::min(text.find(' ', start), text.size());
+      std::string word = text.substr(start, end - start);
+      start = end + 1;
+      word = shorten(word, width - rest.size());
+      if (!empty && text_width(line) + 1 + text_width(word) > width) {
+        result += line + "\n";
+        line = rest;
+        empty = true;
+      }
+      line += (empty ? "" : " ") + word;
+      empty = false;
+    }
+    return result + line + "\n";
+  }
+
+  // A command that can still be copied: broken between its words, with a backslash at the end of each line but the last.
+  // Words in quotes stay whole.
+  std::string command_lines(const std::string& command) const {
+    std::string result, line = "     $", word;
+    bool quoted = false;
+    char before = ' ';
+    for (const char c : printable(command) + " ") {
+      quoted = quoted != (c == '\'' && before != '\\');
+      before = c;
+      if (c != ' ' || quoted) {
+        word += c;
+        continue;
+      }
+      if (text_width(line) + 1 + text_width(word) > width - 2) {
+        result += line + " \\\n";
+        line = "      ";
+      }
+      line += " " + std::exchange(word, "");
+    }
+    return result + line + "\n";
+  }
 };
-
-// Words of `text` in lines of at most kWidth characters, the first after `first`, the others after `rest`.
-std::string wrapped(const std::string& first, const std::string& rest, const std::string& raw) {
-  const std::string text = printable(raw);
-  std::string result, line = first;
-  size_t start = 0;
-  bool empty = true;
-  while (start <= text.size()) {
-    const size_t end = std::min(text.find(' ', start), text.size());
-    std::string word = text.substr(start, end - start);
-    start = end + 1;
-    word = shorten(word, kWidth - rest.size());
-    if (!empty && text_width(line) + 1 + text_width(word) > kWidth) {
-      result += line + "\n";
-      line = rest;
-      empty = true;
-    }
-    line += (empty ? "" : " ") + word;
-    empty = false;
-  }
-  return result + line + "\n";
-}
-
-// A command that can still be copied: broken between its words, with a backslash at the end of each line but the last.
-// Words in quotes stay whole.
-std::string command_lines(const std::string& command) {
-  std::string result, line = "     $", word;
-  bool quoted = false;
-  char before = ' ';
-  for (const char c : printable(command) + " ") {
-    quoted = quoted != (c == '\'' && before != '\\');
-    before = c;
-    if (c != ' ' || quoted) {
-      word += c;
-      continue;
-    }
-    if (text_width(line) + 1 + text_width(word) > kWidth - 2) {
-      result += line + " \\\n";
-      line = "      ";
-    }
-    line += " " + std::exchange(word, "");
-  }
-  return result + line + "\n";
-}
 
 std::string padded(const std::string& text, size_t width) {
   const std::string cut = shorten(printable(text), width);
@@ -108,39 +110,51 @@ std::string hardware_line(const EngineData& engine) {
 
 void add_head(std::string& text, const EngineData& engine, const Painter& paint) {
   const Statistics& s = engine.statistics;
-  text += paint.bold(shorten(engine.name, kWidth)) + "\n";
-  std::string what = fmt::format("{} layers", s.layer_count);
+  text += paint.bold(shorten(engine.name, paint.width)) + "\n";
+  std::string what = fmt::format("{} {}", s.layer_count, s.layer_count == 1 ? "layer" : "layers");
   if (!engine.model_name.empty()) what += " of " + engine.model_name;
-  if (!engine.device.name.empty()) what += " on " + engine.device.name;
-  text += wrapped("  ", "  ", what);
+  for (const auto& [word, part] : {std::pair{" on ", engine.context.device},
+                                   {", ", engine.context.threads},
+                                   {", ", engine.context.shapes},
+                                   {", ", engine.context.precision},
+                                   {", ", engine.context.date},
+                                   {", ", engine.context.version}}) {
+    if (!part.empty()) what += word + part;
+  }
+  text += paint.wrapped("  ", "  ", what);
+  if (!engine.measurement.usable)
+    text += paint.severity(paint.wrapped("  CAREFUL  ", "           ", engine.measurement.text), "high");
   if (s.compute) {
-    text += wrapped(
+    text += paint.wrapped(
         "  engine   ", "           ",
-        fmt::format("{:g} ms median{}, min {:g}, p99 {:g}, max {:g}{}", s.compute->median_ms,
+        fmt::format("{} median{}, min {}, p99 {}, max {}{}", ms_text(s.compute->median_ms),
                     s.compute->count > 0 ? fmt::format(" of {} queries", s.compute->count) : "",
-                    s.compute->min_ms, s.compute->p99_ms.value_or(s.compute->max_ms), s.compute->max_ms,
-                    s.throughput_qps ? fmt::format("; {:g} queries/s", *s.throughput_qps) : ""));
+                    three_digits(s.compute->min_ms),
+                    three_digits(s.compute->p99_ms.value_or(s.compute->max_ms)),
+                    three_digits(s.compute->max_ms),
+                    s.throughput_qps ? fmt::format("; {} queries/s", three_digits(*s.throughput_qps)) : ""));
   }
   if (s.layer_sum_ms) {
-    text += wrapped(
+    text += paint.wrapped(
         "  layers   ", "           ",
-        fmt::format("{} ms, the sum of averages{}", *s.layer_sum_ms,
-                    s.layer_median_sum_ms ? fmt::format("; {} ms, of medians", *s.layer_median_sum_ms) : ""));
+        fmt::format(
+            "{}, the sum of averages{}", ms_text(*s.layer_sum_ms),
+            s.layer_median_sum_ms ? fmt::format("; {}, of medians", ms_text(*s.layer_median_sum_ms)) : ""));
   }
-  for (const auto& part : s.gap_parts)
-    text += wrapped("  gap      ", "           ", fmt::format("{:+g} ms: {}", part.ms, part.text));
-  if (!engine.hardware_samples.empty()) text += wrapped("  device   ", "           ", hardware_line(engine));
+  if (!s.gap_text.empty()) text += paint.wrapped("  gap      ", "           ", s.gap_text);
+  if (!engine.hardware_samples.empty())
+    text += paint.wrapped("  device   ", "           ", hardware_line(engine));
   if (s.flops || s.bytes) {
-    text += wrapped(
+    text += paint.wrapped(
         "  work     ", "           ",
         fmt::format("{}, {} moved, {} of weights", si_text(s.flops.value_or(0), "FLOP"),
                     binary_text(s.bytes.value_or(0)), binary_text(static_cast<double>(s.weights_bytes))));
   }
   if (s.peak_memory_bytes > 0 && engine.memory.peak_layer) {
-    text +=
-        wrapped("  memory   ", "           ",
-                fmt::format("{} of activations at {}", binary_text(static_cast<double>(s.peak_memory_bytes)),
-                            engine.layers[static_cast<size_t>(*engine.memory.peak_layer)].name));
+    text += paint.wrapped(
+        "  memory   ", "           ",
+        fmt::format("{} of activations at {}", binary_text(static_cast<double>(s.peak_memory_bytes)),
+                    layer_label(engine.layers[static_cast<size_t>(*engine.memory.peak_layer)].name)));
   }
   if (engine.peaks.source != "none") {
     std::string peaks;
@@ -149,11 +163,13 @@ void add_head(std::string& text, const EngineData& engine, const Painter& paint)
     if (engine.peaks.bytes_per_s)
       peaks +=
           fmt::format("{}memory {}", peaks.empty() ? "" : ", ", si_text(*engine.peaks.bytes_per_s, "B/s"));
-    text += wrapped("  roof     ", "           ", fmt::format("{} ({})", peaks, engine.peaks.source));
+    text += paint.wrapped("  roof     ", "           ",
+                          fmt::format("{} ({}{})", peaks, engine.peaks.source,
+                                      engine.peaks.unstable.empty() ? "" : ", not stable"));
   }
-  if (engine.onnx) text += wrapped("  model    ", "           ", engine.onnx->text);
+  if (engine.onnx) text += paint.wrapped("  model    ", "           ", engine.onnx->text);
   for (const auto& note : engine.notes)
-    text += wrapped(fmt::format("  {:<8} ", note.severity), "           ", note.text);
+    text += paint.wrapped(fmt::format("  {:<8} ", note.severity), "           ", note.text);
 }
 
 // Without times there is no slowest layer: the first ones, as they run.
@@ -166,7 +182,7 @@ void add_order(std::string& text, const EngineData& engine, const Painter& paint
     if (!engine.names_only)
       line += fmt::format("{} {:<6}", padded(layer.type, kType),
                           layer.precision.empty() ? "-" : shorten(printable(layer.precision), 5));
-    text += line + layer_label(printable(layer.name), kWidth - text_width(line)) + "\n";
+    text += line + layer_label(printable(layer.name), paint.width - text_width(line)) + "\n";
   }
   if (engine.layers.size() > kSlowest)
     text += fmt::format("       and {} more\n", engine.layers.size() - kSlowest);
@@ -183,15 +199,15 @@ void add_slowest(std::string& text, const EngineData& engine, const Painter& pai
   const double total = engine.statistics.layer_sum_ms.value_or(0);
   text +=
       "\n" + paint.bold(layers.size() > kSlowest ? "The ten slowest layers" : "Layers, slowest first") + "\n";
-  text += fmt::format("{:>11}{:>7}{:>7}  {:<8}{:<6}{}\n", "ms", "%", "%roof", "bound", "prec.", "layer");
+  text += fmt::format("{:>9}{:>7}{:>7}  {:<8}{:<6}{}\n", "ms", "%", "%roof", "bound", "prec.", "layer");
   for (size_t i = 0; i < std::min(layers.size(), kSlowest); ++i) {
     const Layer& layer = *layers[i];
-    text += fmt::format("{:>11.4f}{:>7.2f}{:>7}  {:<8}{:<6}{}\n", layer.time->average_ms,
-                        total > 0 ? 100 * layer.time->average_ms / total : 0,
+    text += fmt::format("{:>9}{:>7}{:>7}  {:<8}{:<6}{}\n", three_digits(layer.time->average_ms),
+                        three_digits(total > 0 ? 100 * layer.time->average_ms / total : 0),
                         percent_text(layer.roofline.percent_of_roof, 0),
                         layer.roofline.verdict == "unknown" ? "-" : printable(layer.roofline.verdict),
                         layer.precision.empty() ? "-" : shorten(printable(layer.precision), 5),
-                        layer_label(printable(layer.name), kWidth - 41));
+                        layer_label(printable(layer.name), paint.width - 39));
   }
 }
 
@@ -209,7 +225,8 @@ void add_bars(std::string& text, const std::vector<Group>& groups, const std::st
     const double value = timed ? group.time_ms.value_or(0) : static_cast<double>(group.layers.size());
     const auto length = static_cast<size_t>(most > 0 ? std::lround(value / most * kBar) : 0);
     std::string figures =
-        timed ? fmt::format("{:>11.4f} ms {:>6.2f} %", value, group.percent.value_or(0)) : "";
+        timed ? fmt::format("{:>9} ms {:>6} %", three_digits(value), three_digits(group.percent.value_or(0)))
+              : "";
     std::string line =
         fmt::format("  {} {:>5}{} {}", padded(group.key.empty() ? "(not known)" : group.key, kName),
                     group.layers.size(), figures, std::string(length, '#'));
@@ -226,12 +243,12 @@ void add_findings(std::string& text, const EngineData& engine, const Painter& pa
   for (const auto& finding : engine.findings) {
     std::string title = fmt::format("[{}] {}", finding.severity, finding.title);
     if (finding.gain_ms && *finding.gain_ms > 0)
-      title += fmt::format(", about {:.3g} ms to win", *finding.gain_ms);
+      title += fmt::format(", about {} to win", ms_text(*finding.gain_ms));
     const std::string head = fmt::format("{:>3}. ", ++number);
-    text += paint.severity(wrapped(head, "     ", title), finding.severity);
-    for (const auto& line : finding.evidence) text += wrapped("     - ", "       ", line);
-    if (!finding.action.empty()) text += wrapped("     ", "     ", finding.action);
-    if (!finding.command.empty()) text += command_lines(finding.command);
+    text += paint.severity(paint.wrapped(head, "     ", title), finding.severity);
+    for (const auto& line : finding.evidence) text += paint.wrapped("     - ", "       ", line);
+    if (!finding.action.empty()) text += paint.wrapped("     ", "     ", finding.action);
+    if (!finding.command.empty()) text += paint.command_lines(finding.command);
   }
 }
 
@@ -246,10 +263,10 @@ int decimals_of(double value) {
 void add_pair(std::string& text, const Analysis& analysis, const EnginePair& pair, const Painter& paint) {
   const auto& a = analysis.engines[static_cast<size_t>(pair.baseline)];
   const auto& b = analysis.engines[static_cast<size_t>(pair.candidate)];
-  text += paint.bold(shorten(fmt::format("{} against {}", b.name, a.name), kWidth)) + "\n";
-  text += wrapped("  ", "  ", change_text(pair));
+  text += paint.bold(shorten(fmt::format("{} against {}", b.name, a.name), paint.width)) + "\n";
+  text += paint.wrapped("  ", "  ", change_text(pair));
   for (const auto& note : pair.notes)
-    text += wrapped(fmt::format("  {:<8} ", note.severity), "           ", note.text);
+    text += paint.wrapped(fmt::format("  {:<8} ", note.severity), "           ", note.text);
   if (pair.delta_ms) {
     double most = 0;
     int decimals = std::max(decimals_of(*pair.baseline_sum_ms), decimals_of(*pair.candidate_sum_ms));
@@ -262,7 +279,7 @@ void add_pair(std::string& text, const Analysis& analysis, const EnginePair& pai
       const auto bar = static_cast<size_t>(most > 0 ? std::lround(std::fabs(item.delta_ms) / most * 16) : 0);
       text += fmt::format("{:>+11.{}f}  {:<17}{}\n", item.delta_ms, decimals,
                           std::string(bar, item.delta_ms < 0 ? '-' : '+'),
-                          layer_label(printable(item.label), kWidth - 30));
+                          layer_label(printable(item.label), paint.width - 30));
     }
     text += fmt::format("{:>11.{}f}  {}\n", *pair.candidate_sum_ms, decimals, "candidate, ms");
   }
@@ -270,7 +287,7 @@ void add_pair(std::string& text, const Analysis& analysis, const EnginePair& pai
     if (list.empty()) return;
     text += fmt::format("\n{}: {}\n", title, list.size());
     for (size_t i = 0; i < std::min<size_t>(list.size(), 10); ++i)
-      text += wrapped("  - ", "    ", list[i].text);
+      text += paint.wrapped("  - ", "    ", list[i].text);
     if (list.size() > 10) text += fmt::format("    and {} more\n", list.size() - 10);
   };
   changes("Fusions lost", pair.fusions_lost);
@@ -282,8 +299,8 @@ void add_pair(std::string& text, const Analysis& analysis, const EnginePair& pai
 
 }  // namespace
 
-std::string summary_text(const Analysis& analysis, bool colour) {
-  const Painter paint{colour};
+std::string summary_text(const Analysis& analysis, bool colour, size_t width) {
+  const Painter paint{colour, std::max<size_t>(width, 60)};
   std::string text;
   if (analysis.comparison) {
     for (const auto& pair : analysis.comparison->pairs) {
@@ -291,9 +308,9 @@ std::string summary_text(const Analysis& analysis, bool colour) {
       text += "\n";
     }
     for (const auto& check : analysis.comparison->checks) {
-      text += paint.severity(
-          wrapped(check.failed ? "FAILED " : "passed ", "       ", check.expression + ": " + check.text),
-          check.failed ? "high" : "low");
+      text += paint.severity(paint.wrapped(check.failed ? "FAILED " : "passed ", "       ",
+                                           check.expression + ": " + check.text),
+                             check.failed ? "high" : "low");
     }
     if (!analysis.comparison->checks.empty()) text += "\n";
   }

@@ -45,7 +45,7 @@ std::string xml(const std::string& text) {
 }
 
 std::string ms_text(const std::optional<double>& ms) {
-  return ms ? fmt::format("{:g}", *ms) : "-";
+  return ms ? three_digits(*ms) : "-";
 }
 
 void add_engine(std::string& text, const EngineData& engine) {
@@ -54,12 +54,13 @@ void add_engine(std::string& text, const EngineData& engine) {
   const auto row = [&](const char* key, const std::string& value) {
     text += fmt::format("| {} | {} |\n", key, cell(value));
   };
+  if (!engine.measurement.usable) row("careful", engine.measurement.text);
   row("layers", std::to_string(s.layer_count));
   if (s.compute)
-    row("engine", fmt::format("{:g} ms median, p99 {:g} ms", s.compute->median_ms,
-                              s.compute->p99_ms.value_or(s.compute->max_ms)));
-  if (s.layer_sum_ms) row("layer sum", fmt::format("{} ms", *s.layer_sum_ms));
-  for (const auto& part : s.gap_parts) row("gap", fmt::format("{:+g} ms: {}", part.ms, part.text));
+    row("engine", fmt::format("{} median, p99 {}", ms_text(s.compute->median_ms),
+                              ms_text(s.compute->p99_ms.value_or(s.compute->max_ms))));
+  if (s.layer_sum_ms) row("layer sum", ms_text(*s.layer_sum_ms));
+  if (!s.gap_text.empty()) row("gap", s.gap_text);
   if (s.flops)
     row("work", fmt::format("{}, {} moved", si_text(*s.flops, "FLOP"), binary_text(s.bytes.value_or(0))));
   row("peak activations", binary_text(static_cast<double>(s.peak_memory_bytes)));
@@ -71,10 +72,9 @@ void add_engine(std::string& text, const EngineData& engine) {
   }
   if (!engine.findings.empty()) text += "\n";
   for (const auto& finding : engine.findings) {
-    text += fmt::format(
-        "1. **{}** ({}{}): {}\n", cell(finding.title), finding.severity,
-        finding.gain_ms && *finding.gain_ms > 0 ? fmt::format(", about {:.3g} ms", *finding.gain_ms) : "",
-        cell(finding.action));
+    text += fmt::format("1. **{}** ({}{}): {}\n", cell(finding.title), finding.severity,
+                        finding.gain_ms && *finding.gain_ms > 0 ? ", about " + ms_text(*finding.gain_ms) : "",
+                        cell(finding.action));
   }
   text += "\n";
 }

@@ -5,16 +5,13 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <cstdlib>
 #include <vector>
 
 #include "explorer/core/text.h"
 
 namespace lathe::explorer {
 namespace {
-
-bool begins_character(char c) {
-  return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-}
 
 // The last three segments of a path, before them the innermost one that ends in a number.
 std::string last_segments(std::string_view path) {
@@ -29,7 +26,7 @@ std::string last_segments(std::string_view path) {
   std::string text;
   for (size_t i = first; i-- > 0;) {
     if (std::isdigit(static_cast<unsigned char>(segments[i].back())) == 0) continue;
-    text = std::string(segments[i]) + (i + 1 < first ? "/../" : "/");
+    text = std::string(segments[i]) + (i + 1 < first ? "/\u2026/" : "/");
     break;
   }
   for (size_t i = first; i < segments.size(); ++i) text += (i > first ? "/" : "") + std::string(segments[i]);
@@ -53,12 +50,11 @@ std::string_view telling_part(std::string_view name) {
 
 }  // namespace
 
-std::string layer_label(const std::string& name, size_t width) {
-  if (text_width(name) <= width) return name;
+std::string layer_label(const std::string& name) {
   std::string_view rest = name;
   std::string before;
   if (rest.starts_with("Reformatting CopyNode for ")) {
-    before = rest.find("Output Tensor") != std::string_view::npos ? "after " : "before ";
+    before = rest.find("Output Tensor") != std::string_view::npos ? "reformat of " : "reformat for ";
     // "... Tensor 0 to NODE"
     for (const std::string_view word : {" to ", " of ", " from "}) {
       if (const size_t at = rest.find(word); at != std::string_view::npos) {
@@ -66,13 +62,30 @@ std::string layer_label(const std::string& name, size_t width) {
         break;
       }
     }
-    before = "reformat " + before;
   }
   size_t more = 0;
   for (size_t at = rest.find(" + "); at != std::string_view::npos; at = rest.find(" + ", at + 3)) ++more;
-  const std::string label =
-      before + last_segments(telling_part(rest)) + (more > 0 ? fmt::format(" +{}", more) : "");
-  return shorten(label, width);
+  return before + last_segments(telling_part(rest)) + (more > 0 ? fmt::format(" +{}", more) : "");
+}
+
+std::string layer_label(const std::string& name, size_t width) {
+  return shorten(layer_label(name), width);
+}
+
+std::string three_digits(double value) {
+  if (value == 0 || !std::isfinite(value)) return fmt::format("{}", value);
+  const double size = std::fabs(value);
+  if (size < 1e-6) return fmt::format("{:.2e}", value);
+  const int decimals = std::max(0, 2 - static_cast<int>(std::floor(std::log10(size))));
+  std::string text = fmt::format("{:.{}f}", value, decimals);
+  // 0.9996 becomes 1.000: one digit too many.
+  if (decimals > 0 && std::strtod(text.c_str(), nullptr) >= std::pow(10, 3 - decimals)) text.pop_back();
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+std::string ms_text(double ms) {
+  return three_digits(ms) + " ms";
 }
 
 std::string si_text(double value, const std::string& unit) {
@@ -82,7 +95,7 @@ std::string si_text(double value, const std::string& unit) {
     value /= 1000;
     ++step;
   }
-  return fmt::format("{:.4g} {}{}", value, kPrefixes[step], unit);
+  return fmt::format("{} {}{}", three_digits(value), kPrefixes[step], unit);
 }
 
 std::string binary_text(double bytes) {
@@ -92,43 +105,22 @@ std::string binary_text(double bytes) {
     bytes /= 1024;
     ++step;
   }
-  return fmt::format("{:.4g} {}", bytes, kUnits[step]);
-}
-
-size_t text_width(const std::string& text) {
-  size_t width = 0;
-  for (const char c : text) width += begins_character(c) ? 1 : 0;
-  return width;
-}
-
-std::string shorten(const std::string& text, size_t width) {
-  if (text_width(text) <= width) return text;
-  if (width <= 2) return std::string(width, '.');
-  const size_t head = (width - 2) / 2, tail = width - 2 - head;
-  const size_t total = text_width(text);
-  std::string result;
-  size_t position = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (i > 0 && begins_character(text[i])) ++position;
-    if (position == head && begins_character(text[i])) result += "..";
-    if (position < head || position >= total - tail) result += text[i];
-  }
-  return result;
+  return fmt::format("{} {}", step == 0 ? fmt::format("{:.0f}", bytes) : three_digits(bytes), kUnits[step]);
 }
 
 std::string change_text(const EnginePair& pair) {
   if (pair.latency) {
     const auto& l = *pair.latency;
-    std::string text =
-        fmt::format("latency {:g} -> {:g} ms, {:+.2f} %", l.baseline_ms, l.candidate_ms, l.change_percent);
+    std::string text = fmt::format("latency {} -> {}, {:+.2f} %", three_digits(l.baseline_ms),
+                                   ms_text(l.candidate_ms), l.change_percent);
     if (l.low_percent && l.high_percent)
       text += fmt::format(" (95 %: {:+.2f} to {:+.2f} %)", *l.low_percent, *l.high_percent);
     if (!l.significant) text += ", within the noise";
     return text;
   }
   if (!pair.delta_ms || *pair.baseline_sum_ms <= 0) return "no times to compare";
-  return fmt::format("layer sum {:g} -> {:g} ms, {:+.2f} %", *pair.baseline_sum_ms, *pair.candidate_sum_ms,
-                     100 * *pair.delta_ms / *pair.baseline_sum_ms);
+  return fmt::format("layer sum {} -> {}, {:+.2f} %", three_digits(*pair.baseline_sum_ms),
+                     ms_text(*pair.candidate_sum_ms), 100 * *pair.delta_ms / *pair.baseline_sum_ms);
 }
 
 }  // namespace lathe::explorer

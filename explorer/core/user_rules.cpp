@@ -105,9 +105,9 @@ std::vector<Finding> apply_rules(const EngineData& engine, const std::vector<Use
     if (layers.empty()) continue;
     Finding f{rule.id, fmt::format("{}: {}", rule.title, count_text(layers.size(), "layer")), rule.severity,
               "medium"};
-    f.evidence = slowest_lines(engine, layers, [](const Layer& l) {
+    f.evidence = slowest_lines(engine, layers, [&](const Layer& l) {
       return fmt::format("{}: {}{}", short_name(l),
-                         l.average_ms() ? fmt::format("{:g} ms, ", *l.average_ms()) : "", layer_facts(l));
+                         l.average_ms() ? time_words(engine, *l.average_ms()) + ", " : "", layer_facts(l));
     });
     f.layers = layers;
     const double time = time_of(engine, layers);
