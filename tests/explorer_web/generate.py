@@ -32,11 +32,12 @@ BANDWIDTH = 150e9
 LONG = "sm80_xmma_fprop_implicit_gemm_indexed_wo_smem_interleaved_f16f16_f16f16_f16_nhwckrsc_nhwc_tilesize128x16x64_stage1_warpsize4x1x1_g1_tensor16x8x16"
 
 
-def engine(count, name="bert", seed=1, precision="FP32", speed=1.0, times=True, errors=False, hostile=None, model=True):
-    """One engine of `count` layers. `hostile`: a text put into every tenth layer name. `model`: with its ONNX model beside it."""
+def engine(count, name="bert", seed=1, precision="FP32", speed=1.0, times=True, errors=False, hostile=None, model=True, usable=True, batch=1, views=False):
+    """One engine of `count` layers. `hostile`: a text put into every tenth layer name. `model`: with its ONNX model beside it.
+    `usable`: others left the machine alone. `views`: reshapes are views that take no time."""
     rng = random.Random(seed)
     layers, tensors, edges = [], [], []
-    tensors.append(tensor("input_ids", [1, 128, 768], "FP32", "input"))
+    tensors.append(tensor("input_ids", [batch, 128, 768], "FP32", "input"))
     last, made, ticks_before = 0, {}, 0
     for i in range(count):
         block, step = divmod(i, len(BLOCK))
@@ -50,6 +51,8 @@ def engine(count, name="bert", seed=1, precision="FP32", speed=1.0, times=True, 
         if hostile and i % 10 == 3:
             label += hostile
         ticks = max(1, round(ticks * speed * rng.uniform(0.9, 1.1)))
+        if views and kind == "shape":
+            kind, ticks = "view", 0
         type_ = "FP32" if kind != "compute" or family == "LayerNorm" else precision
         inputs = [made[r] for r in reads]
         out = len(tensors)
@@ -65,7 +68,34 @@ def engine(count, name="bert", seed=1, precision="FP32", speed=1.0, times=True, 
         tensors[out].update(producers=[i], first=i, last=i)
     tensors[last]["role"] = "output"
     edges.append({"from": count - 1, "to": None, "tensor": last})
-    return {**assemble(name, layers, tensors, edges, precision, times, rng), "onnx": onnx_model(layers) if model else None}
+    return {**assemble(name, layers, tensors, edges, precision, times, rng), "onnx": onnx_model(layers) if model else None, **since_1_3(layers, times, usable, batch)}
+
+
+def since_1_3(layers, times, usable, batch):
+    reasons = [] if usable else ["other programs had 66 % of the processors", "a tenth of the runs took at least 40 % longer than the typical one"]
+    rng = random.Random(len(layers))
+    runs = [[round(ticks(one) * TICK * rng.uniform(0.95, 1.3), 5) for one in layers] for _ in range(12)]
+    return {"measurement": {"usable": usable, "reasons": reasons, "text": "" if usable else f"These times are not usable: {', and '.join(reasons)}. Measure again when the machine is quiet."},
+            "context": {"device": "Test device", "threads": "2 threads", "shapes": f"{batch}x128x768", "precision": "FP32", "date": "2026-11-24 21:03", "version": "Lathe 0.2.0"},
+            "layer_runs": {"count": 100, "numbers": list(range(0, 96, 8)), "times_ms": runs} if times else None}
+
+
+def short(name):
+    """The rule of explorer/core/text_parts.cpp for the names that are made here."""
+    before = "reformat for " if name.startswith("Reformatting") else ""
+    parts = (name.split(" to ", 1)[1] if before else name).split(" + ")
+    path = [p for p in parts[0].split("/") if p]
+    if len(path) > 3:
+        tail, numbered = path[-3:], [i for i, p in enumerate(path[:-3]) if p[-1].isdigit()]
+        path = tail if not numbered else [path[numbered[-1]]] + ([] if numbered[-1] == len(path) - 4 else ["\u2026"]) + tail
+    return before + "/".join(path) + (f" +{len(parts) - 1}" if len(parts) > 1 else "")
+
+
+def tried(tactic, ms):
+    return {"timed": [{"name": tactic, "runner": "OnednnMatMul", "types": "float32:linear -> float32:linear", "ms": ms, "chosen": True},
+                      {"name": "lathe_gemm_avx2", "runner": "LatheMatMul", "types": "float32:linear -> float32:linear", "ms": round(ms * 1.4, 4), "chosen": False},
+                      {"name": "strassen_1", "runner": "LatheMatMul", "types": "float32:linear -> float32:linear", "ms": None, "chosen": False}],
+            "refused": [{"name": "amx_bf16x3", "runner": "Amx", "reason": "this CPU has no AMX"}], "left_out": 2}
 
 
 def readings():
@@ -123,8 +153,8 @@ def layer(index, name, family, kind, precision, origins, inputs, out, tensors, t
     ms = round(ticks * TICK, 4)
     roof = max(flops / PEAK[precision], (read + written) / BANDWIDTH) * 1e3
     verdict = "launch" if ms < 0.005 else "compute" if flops / PEAK[precision] * BANDWIDTH > read + written else "memory"
-    line = {"verdict": verdict, "precision": precision, "roof_ms": roof, "percent_of_roof": 100 * roof / ms, "flops_per_s": flops / ms * 1e3,
-            "bytes_per_s": (read + written) / ms * 1e3, "recoverable_ms": max(0.0, ms - roof / 0.8)}
+    line = {"verdict": verdict, "precision": precision, "roof_ms": roof, "percent_of_roof": 100 * roof / ms if ms else None, "flops_per_s": flops / ms * 1e3 if ms else None,
+            "bytes_per_s": (read + written) / ms * 1e3 if ms else None, "recoverable_ms": max(0.0, ms - roof / 0.8)}
     if not times:
         line = {"verdict": "unknown", "precision": "", "roof_ms": None, "percent_of_roof": None, "flops_per_s": None, "bytes_per_s": None, "recoverable_ms": None}
     error = None
@@ -132,7 +162,7 @@ def layer(index, name, family, kind, precision, origins, inputs, out, tensors, t
         local = 10 ** rng.uniform(-8, -3)
         error = {"local": local, "accumulated": local * 3, "limit": 1e-4, "text": f"largest relative error {local:.1e}"}
     return {
-        "index": index, "name": name, "type": family, "runner": family, "tactic": f"onednn_{family.lower()}_avx512" if family != "Attention" else LONG, "tactic_id": f"0x{index:08x}",
+        "index": index, "name": name, "label": short(name), "fallback": "", "tuning": tried(f"onednn_{family.lower()}_avx512", ms) if family == "MatrixMultiply" else None, "type": family, "runner": family, "tactic": f"onednn_{family.lower()}_avx512" if family != "Attention" else LONG, "tactic_id": f"0x{index:08x}",
         "precision": precision, "input_precision": "FP32", "output_precision": "FP32", "kind": kind, "origins": origins,
         "inputs": [use(t, tensors) for t in inputs], "outputs": [use(out, tensors)],
         "time": {"average_ms": ms, "median_ms": ms, "total_ms": round(ms * 100, 4), "percent": None, "start_ms": round(before * TICK, 4), "noise_percent": 2.0} if times else None,
@@ -189,11 +219,13 @@ def assemble(name, layers, tensors, edges, precision, times, rng):
         "build_options": {"Precision": precision}, "inference_options": {"Iterations": "200"},
         "device": {"name": "Test device", "kind": "cpu", "properties": {"Threads": "2"}},
         "hardware_state": {"text": "12 readings of the GPU in 1.1 s." if times else "No clocks were recorded.", "samples": readings() if times else []},
-        "peaks": {"source": "measured", "flops_per_s": PEAK, "bytes_per_s": BANDWIDTH, "launch_ms": 0.005},
+        "peaks": {"source": "measured", "flops_per_s": PEAK, "bytes_per_s": BANDWIDTH, "launch_ms": 0.005, "unstable": []},
         "statistics": {
             "layer_count": len(layers), "profile_iterations": 100 if times else None, "layer_sum_ms": round(total, 4) if times else None,
             "layer_median_sum_ms": round(total, 4) if times else None, "engine_latency_ms": mean, "engine_latency_source": "mean of the times file" if times else "",
             "gap_ms": mean - round(total, 4) if times else None,
+            "gap_median_ms": latency["median_ms"] - round(total, 4) if times else None,
+            "gap_text": "The engine takes less than its layers, timed one by one: reading a clock between layers takes time." if times else "",
             "gap_parts": [{"name": "timing_overhead", "ms": mean - round(total, 4), "text": "Reading a clock between layers lengthens the profiled run."}] if times else [],
             "latency": latency, "compute": latency, "h2d": None, "d2h": None, "enqueue": None, "throughput_qps": 1000 / mean if times else None,
             "flops": sum(one["flops"] for one in layers), "bytes": sum(one["bytes_read"] + one["bytes_written"] for one in layers),
@@ -210,7 +242,7 @@ def assemble(name, layers, tensors, edges, precision, times, rng):
         "findings": findings}
 
 
-def pair(a, b):
+def pair(a, b, candidate=1):
     """Layer against layer; the waterfall names the two largest changes."""
     rows = []
     for x, y in zip(a["layers"], b["layers"]):
@@ -229,7 +261,7 @@ def pair(a, b):
     interval = {"metric": "compute_ms", "baseline_ms": a["statistics"]["engine_latency_ms"], "candidate_ms": b["statistics"]["engine_latency_ms"],
                 "change_percent": 100 * (b["statistics"]["engine_latency_ms"] / a["statistics"]["engine_latency_ms"] - 1), "low_percent": -52.0, "high_percent": -48.0,
                 "samples": [200, 200], "significant": True, "method": "bootstrap of medians"}
-    return {"baseline": 0, "candidate": 1, "rows": rows, "baseline_sum_ms": a["statistics"]["layer_sum_ms"], "candidate_sum_ms": b["statistics"]["layer_sum_ms"],
+    return {"baseline": 0, "candidate": candidate, "rows": rows, "baseline_sum_ms": a["statistics"]["layer_sum_ms"], "candidate_sum_ms": b["statistics"]["layer_sum_ms"],
             "delta_ms": total,
             "waterfall": [{"label": r["label"], "delta_ms": r["delta_ms"], "rows": [r["id"]]} for r in top] +
                          [{"label": f"{len(rows) - len(top)} smaller changes", "delta_ms": rest, "rows": [r["id"] for r in order[8:]]}],
@@ -242,9 +274,9 @@ def pair(a, b):
 def analysis(*engines):
     comparison = None
     if len(engines) > 1:
-        comparison = {"pairs": [pair(engines[0], engines[1])], "failed": True,
+        comparison = {"pairs": [pair(engines[0], other, i + 1) for i, other in enumerate(engines[1:])], "failed": True,
                       "checks": [{"expression": "fusion lost", "failed": True, "text": "1 fusion lost", "pair": 0}]}
-    return {"schema": "lathe-analysis", "schema_version": "1.2", "generator": "tests/explorer_web/generate.py", "engines": list(engines), "comparison": comparison}
+    return {"schema": "lathe-analysis", "schema_version": "1.3", "generator": "tests/explorer_web/generate.py", "engines": list(engines), "comparison": comparison}
 
 
 def fill(template, data, compress=False):

@@ -50,12 +50,13 @@ const total = (layers) => layers.reduce((sum, layer) => sum + Math.round(layer.t
 test("summary shows the file's numbers", () => open("two", async (page) => {
   const tiles = await page.locator(".tile strong").allTextContents();
   const stats = engine.statistics;
-  assert.equal(tiles[0], `${ms(stats.engine_latency_ms)} ms`);
-  assert.equal(tiles[2], `${ms(stats.layer_sum_ms)} ms`);
+  assert.equal(tiles[0], `${ms(stats.compute.median_ms)} ms`);
+  assert.equal(tiles[2], `${ms(stats.layer_median_sum_ms)} ms`);
   assert.equal(tiles[3], String(engine.layers.length));
   assert.equal(total(engine.layers), stats.layer_sum_ms);
-  const gap = await text(page, ".gap b");
-  assert.equal(gap, `−${ms(-stats.gap_ms)} ms`);
+  assert.equal(await text(page, ".gap"), stats.gap_text);
+  assert.equal(await text(page, ".context"), "Test device2 threads1x128x768FP322026-11-24 21:03Lathe 0.2.0");
+  assert.equal(await page.locator(".banner").count(), 0, "nothing warns of times that can be used");
   const bars = await page.locator("section:has(h2:text-is('Time by type')) .bar-row").count();
   assert.equal(bars, engine.groups.by_type.length);
   // Clocks, power and temperature over the run; what did not change has no line.
@@ -66,6 +67,40 @@ test("summary shows the file's numbers", () => open("two", async (page) => {
   assert.equal(power.split("L").length, engine.hardware_state.samples.length);
   await page.click("section:has(h2:text-is('Time by type')) .bar-row >> nth=0");
   assert.match(await text(page, ".counter"), new RegExp(`${engine.groups.by_type[0].count} selected`));
+}, { hash: "#summary" }));
+
+test("what cannot be trusted is said first, in every view", () => open("noisy", async (page) => {
+  for (const view of ["summary", "layers", "findings"]) {
+    await tab(page, view);
+    assert.match(await text(page, ".banner"), /^These times are not usable: other programs had 66 % of the processors/);
+    const [banner, view_] = await page.evaluate(() => [document.querySelector(".banner"), document.querySelector("main")].map((one) => one.getBoundingClientRect().top));
+    assert.ok(banner < view_, "above everything else");
+  }
+  assert.match(await text(page, ".findings .lead"), /No gain is estimated/);
+}));
+
+test("views of 0 ms are hidden until they are asked for", () => open("noisy", async (page) => {
+  const counter = () => text(page, ".layers .counter");
+  const idle = 6; // a view in each begun block of 60 layers
+  assert.match(await counter(), new RegExp(`^${60 - idle} of 60`));
+  await page.click(`.layers .toolbar label:has-text('${idle} views of 0 ms')`);
+  assert.match(await counter(), /^60 of 60/);
+  await page.click(`.layers .toolbar label:has-text('${idle} views of 0 ms')`);
+  await page.fill(".filter", "kind:view");
+  assert.match(await counter(), new RegExp(`^${idle} of 60`), "who asks for views gets them");
+}, { hash: "#layers" }));
+
+test("two engines open on their comparison", () => open("two", async (page) => {
+  assert.equal(await page.locator("nav [aria-selected=true]").textContent(), "Compare");
+  const tiles = await page.locator(".compare .tile strong").allTextContents();
+  assert.deepEqual(tiles.slice(0, 2), [engine, other].map((one) => `${ms(one.statistics.compute.median_ms)} ms`));
+}));
+
+test("engines of one sweep are points of a line", () => open("sweep", async (page) => {
+  assert.equal(await page.locator(".sweep-lines").count(), 2);
+  assert.equal(await page.locator(".sweep-lines .dot").count(), 8);
+  const heights = await page.locator(".sweep-lines >> nth=0 >> .dot").evaluateAll((dots) => dots.map((dot) => Number(dot.getAttribute("cy"))));
+  assert.deepEqual(heights, [...heights].sort((a, b) => b - a), "latency grows with the batch");
 }));
 
 test("the table filters, sorts, selects and adds up", () => open("two", async (page) => {
@@ -87,13 +122,13 @@ test("the table filters, sorts, selects and adds up", () => open("two", async (p
   await page.click("text=Clear");
   assert.match(await counter(), /^166 of 166/);
 
-  await page.click("[data-column=time]");
   const slowest = [...engine.layers].sort((a, b) => b.time.average_ms - a.time.average_ms);
   const rows = () => page.locator(".layers .grid-row").evaluateAll((all) => all.sort((a, b) => a.dataset.position - b.dataset.position).map((row) => Number(row.dataset.row)));
   assert.deepEqual((await rows()).slice(0, 5), slowest.slice(0, 5).map((layer) => layer.index));
   await page.click("[data-column=time]");
   assert.equal((await rows())[0], [...engine.layers].sort((a, b) => a.time.average_ms - b.time.average_ms || a.index - b.index)[0].index);
-  await page.click("[data-column=time]");
+  await page.click("[data-column=index]");
+  assert.equal((await rows())[0], 0, "execution order");
 
   await page.click(".grid-row[data-row='0']");
   await page.click(".grid-row[data-row='2']", { modifiers: ["Control"] });
@@ -135,6 +170,9 @@ test("details open a fused layer into its ONNX nodes", () => open("two", async (
   assert.match(await rows.nth(0).textContent(), /MatMul.*151 M/);
   assert.match(await text(page, ".detail"), new RegExp(`${layer.time.average_ms} ms`));
   assert.match(await text(page, ".detail"), /Own error/);
+  // What the tuner tried: the chosen one, the others against it, and why one was refused.
+  const tried = page.locator(".detail section:has(h3:text('Tactics that were timed'))");
+  assert.match(await tried.textContent(), /Tactics that were timed \(3\).*chosen.*lathe_gemm_avx2.*1\.40×.*strassen_1–.*Refused \(1\).*this CPU has no AMX.*2 more/);
   await page.click(".detail section:has(h3:text('Feeds')) .chip >> nth=0");
   assert.match(await text(page, ".detail p"), /layer 9/);
   assert.match(page.url(), /layer=.*layer\.0%2Foutput/);
@@ -155,6 +193,17 @@ test("the timeline draws every layer and marks overhead", () => open("two", asyn
   assert.ok(engine.layers.some((layer) => layer.name === name));
   await page.keyboard.press("0");
   assert.equal(await text(page, ".timeline .counter"), whole);
+
+  // Single runs: a row for each that the file holds, and its layers as long as they were in it.
+  await page.click(".choice button[data-value=runs]");
+  const { numbers: runs, times_ms: times } = engine.layer_runs;
+  assert.equal(await page.locator(".lane-name").count(), runs.length);
+  const longest = Math.max(...times.map((run) => run.reduce((sum, one) => sum + one, 0)));
+  assert.match(await text(page, ".timeline .counter"), new RegExp(`of ${ms(longest).replace(".", "\\.")} ms$`));
+  await page.click(".choice button[data-value=queries]");
+  const { start_ms: starts, compute_ms: computed } = engine.iterations;
+  const end = Math.max(...starts.map((start, i) => start - starts[0] + computed[i]));
+  assert.match(await text(page, ".timeline .counter"), new RegExp(`of ${ms(end).replace(".", "\\.")} ms$`));
 }, { hash: "#timeline" }));
 
 test("the graph folds, searches and links both ways", () => open("two", async (page) => {
@@ -192,24 +241,40 @@ test("table and graph can be saved", () => open("two", async (page) => {
   assert.equal(name, "bert.layers.csv");
   const lines = csv.trim().split("\n");
   assert.equal(lines.length, engine.layers.length + 1);
-  assert.match(lines[1], new RegExp(`,${engine.layers[0].time.average_ms},`));
+  assert.match(lines[1], new RegExp(`,${Math.max(...engine.layers.map((layer) => layer.time.average_ms))},`), "the slowest layer first");
   await tab(page, "graph");
   const [, svg] = await saved("SVG");
   assert.match(svg, /^<svg [^>]*xmlns="http:\/\/www\.w3\.org\/2000\/svg"/);
   assert.match(svg, /encoder\/layer\.14/);
   assert.doesNotMatch(svg, /var\(--/, "colours must not depend on the page");
+  // Any picture as PNG: the bytes are one, and hold more than a blank sheet.
+  const picture = async (selector) => {
+    const [download] = await Promise.all([page.waitForEvent("download"), page.click(selector)]);
+    const bytes = readFileSync(await download.path());
+    assert.equal(bytes.subarray(1, 4).toString(), "PNG", download.suggestedFilename());
+    assert.ok(bytes.length > 3000, `${download.suggestedFilename()}: ${bytes.length} bytes`);
+    return bytes.readUInt32BE(16);
+  };
+  assert.ok((await picture(".graph .save-picture")) > 500);
+  for (const [view, count] of [["timeline", 1], ["charts", 8], ["roofline", 1], ["memory", 1], ["compare", 2]]) {
+    await tab(page, view);
+    const buttons = page.locator(`.view.${view} .save-picture`);
+    assert.ok((await buttons.count()) >= count, view);
+    await picture(`.view.${view} .save-picture >> nth=0`);
+  }
 }, { hash: "#layers" }));
 
 test("charts are drawn from the data", () => open("two", async (page) => {
   assert.equal(await page.locator(".donut").count(), 3);
-  assert.ok((await page.locator(".treemap .cell").count()) > 100);
+  assert.ok((await page.locator(".treemap:not(.modules) .cell").count()) > 100);
   assert.ok((await page.locator(".sunburst .cell").count()) > 20);
   assert.equal(await page.locator(".scatter .dot").count(), engine.layers.filter((layer) => layer.flops > 0).length);
-  const inked = await page.evaluate(() => {
-    const canvas = document.querySelector(".uplot canvas");
-    return canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0);
-  });
-  assert.ok(inked, "the scatter of runs is empty");
+  const dots = await page.locator(".run-dots").getAttribute("d");
+  assert.equal(dots.split("M").length - 1, engine.iterations.compute_ms.length, "a dot for every run");
+  assert.ok((await page.locator(".flame .cell").count()) > engine.layers.length / 2);
+  assert.ok((await page.locator(".treemap.modules .cell").count()) > 100);
+  const [whole] = await page.locator(".flame .cell").evaluateAll((cells) => cells.map((cell) => cell.dataset.tip));
+  assert.match(whole, new RegExp(`${ms(engine.statistics.layer_sum_ms)} ms, 100\\.00 %`), "the flame holds all of the time");
   assert.equal(await page.locator(".layer-bar").count(), engine.layers.length);
   const heights = () => page.locator(".layer-bar").evaluateAll((bars) => bars.map((bar) => Number(bar.getAttribute("height"))));
   const tallest = (values) => values.indexOf(Math.max(...values));
@@ -219,13 +284,14 @@ test("charts are drawn from the data", () => open("two", async (page) => {
   const products = engine.layers.filter((layer) => layer.type === "MatrixMultiply");
   assert.equal(await page.locator(".layer-bar").count(), products.length);
   assert.equal(tallest(await heights()), products.length - 1);
-  const binned = await page.locator(".histogram button").evaluateAll((bins) => bins.reduce((sum, bin) => sum + Number(/(\d+) layers/.exec(bin.dataset.tip)[1]), 0));
+  assert.ok((await page.locator(".histogram .axis line").count()) > 1, "the histogram has an axis of counts");
+  const binned = await page.locator(".histogram .bin").evaluateAll((bins) => bins.reduce((sum, bin) => sum + Number(/(\d+) layers/.exec(bin.dataset.tip)[1]), 0));
   assert.equal(binned, products.filter((layer) => layer.index > 0).length);
   await page.selectOption("select[aria-label='x axis']", "m");
   assert.equal(await page.locator(".scatter .dot").count(), engine.layers.filter((layer) => layer.type === "MatrixMultiply").length);
   await page.click("text=Number of layers >> nth=0");
   assert.match(await text(page, "section:has(h2:text-is('By type')) .bar-row >> nth=0"), new RegExp(`${engine.groups.by_type[0].count}$`));
-  await page.locator(".treemap .cell:not(.group)").first().click();
+  await page.locator(".treemap:not(.modules) .cell:not(.group)").first().click();
   assert.ok(await page.locator(".detail").isVisible());
 }, { hash: "#charts" }));
 
@@ -311,6 +377,7 @@ test("the model shows where its nodes went", () => open("two", async (page) => {
   await page.click(".node-detail .link >> nth=0");
   assert.equal(await text(page, ".node-detail h2"), `${onnx.nodes[index - 1].op_type}: ${onnx.nodes[index - 1].name}`);
   await tab(page, "layers");
+  await page.click("[data-column=index]");
   await page.click(".grid-row[data-row='8']");
   await page.click(".detail .link >> nth=1");
   assert.equal(await text(page, ".node-detail h2"), `${engine.layers[8].origins[1].op_type}: ${engine.layers[8].origins[1].name}`);
@@ -324,6 +391,7 @@ test("no text of a file becomes markup", () => open("hostile", async (page) => {
   assert.equal(await page.locator("img").count(), 0);
   assert.equal(await page.locator("script").count(), 3);
   await tab(page, "layers");
+  await page.click("[data-column=index]");
   await page.click(".grid-row[data-row='3']");
   assert.ok((await text(page, ".detail h2")).includes("</script><img src=x onerror=alert(1)>"));
   const link = page.url();
@@ -354,7 +422,9 @@ test("a report of real engines", () => open("real", async (page) => {
   for (const [index, one] of real.engines.entries()) {
     await page.selectOption(".top select", String(index));
     assert.equal(await text(page, ".layers [data-aggregate=time] b"), ms(one.statistics.layer_sum_ms));
-    assert.match(await text(page, ".counter"), new RegExp(`^${one.layers.length} of ${one.layers.length}`));
+    const idle = one.layers.filter((layer) => layer.kind === "view" && !(layer.time?.average_ms > 0)).length;
+    assert.match(await text(page, ".counter"), new RegExp(`^${one.layers.length - idle} of ${one.layers.length}`));
+    assert.equal(one.layer_runs.times_ms[0].length, one.layers.length);
   }
   for (const view of kViews) {
     await tab(page, view);
@@ -420,6 +490,18 @@ for (const colorScheme of ["light", "dark"]) {
       assert.deepEqual(poor, []);
     }, { width, height, colorScheme }));
   }
+}
+
+for (const name of ["two", "noisy", "sweep"]) {
+  test(`telephones show all of it, ${name}`, () => open(name, async (page) => {
+    for (const view of await page.locator("nav [data-view]").evaluateAll((tabs) => tabs.map((one) => one.dataset.view))) {
+      await tab(page, view);
+      await page.waitForTimeout(60);
+      await page.screenshot({ path: `${folder}/${name}_${view}_420.png` });
+      const wide = await page.evaluate(() => [document.documentElement, document.querySelector("main")].map((element) => element.scrollWidth - element.clientWidth));
+      assert.deepEqual(wide, [0, 0], `${view} runs out of the window`);
+    }
+  }, { width: 420, height: 800 }));
 }
 
 // Times of a fast device have more digits, and its tactics' names no end.

@@ -39,10 +39,13 @@ def write_pages(template, folder):
     two = generate.analysis(generate.engine(166, errors=True), generate.engine(166, "bert-bf16", 2, "BF16", 0.5, errors=True))
     untimed = generate.analysis(generate.engine(40, times=False))
     text = json.dumps(two)
+    noisy = generate.analysis(generate.engine(60, usable=False, views=True))
+    sweep = generate.analysis(*(generate.engine(40, f"bert {n}x128x768", speed=n ** 0.8, model=False, batch=n) for n in (1, 2, 4, 8)))
     pages = {
+        "noisy": noisy, "sweep": sweep,
         "two": two, "untimed": untimed, "fast": generate.analysis(generate.engine(166, speed=0.002, model=False)), "hostile": generate.analysis(generate.engine(60, "<b>bold</b>", hostile=HOSTILE)),
         "example": (ROOT / "explorer/core/testdata/two_engines.analysis.json").read_text(), "cut": text[: len(text) // 2], "other": '{"schema": "other"}',
-        "version": text.replace('"schema_version": "1.2"', '"schema_version": "3.1"'), "empty": "",
+        "version": text.replace('"schema_version": "1.3"', '"schema_version": "3.1"'), "empty": "",
     }
     for name, data in pages.items():
         (folder / f"{name}.html").write_text(generate.fill(template, data))

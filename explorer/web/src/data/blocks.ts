@@ -9,12 +9,22 @@ import type { Layer } from "./schema";
 
 const kNumbered = /(?:^|[._[])\d+\]?$/;
 
-export function blockOf(layer: Layer): string {
+// The module path of its first ONNX node, or of the layer that a reformat serves.
+export function pathOf(layer: Layer): string {
   const serves = /^Reformatting CopyNode for (?:Input|Output) Tensor \d+ (?:to|of|from) (.*)$/s.exec(layer.name)?.[1];
-  const path = layer.origins[0]?.name ?? (serves ?? layer.name).split(" + ")[0]!;
-  const segments = path.split("/");
+  return layer.origins[0]?.name ?? (serves ?? layer.name).split(" + ")[0]!;
+}
+
+export function blockOf(layer: Layer): string {
+  const segments = pathOf(layer).split("/");
   const numbered = segments.findIndex((segment) => kNumbered.test(segment));
   return numbered <= 0 || numbered + 1 >= segments.length ? "" : segments.slice(0, numbered + 1).join("/");
+}
+
+// The block's own name in at most as many pixels as `fits` allows: its last segment, or only its number.
+export function blockLabel(block: string, fits: (text: string) => boolean): string {
+  const own = block.split("/").pop()!;
+  return [own, /\d+$/.exec(own)?.[0] ?? ""].find((name) => name !== "" && fits(name)) ?? "";
 }
 
 export interface GraphNode {

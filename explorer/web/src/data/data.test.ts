@@ -7,17 +7,20 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import Ajv from "ajv/dist/2020.js";
 import { exactSum, summarize } from "./aggregate";
-import { blockOf, blocks, foldGraph, neighbourhood, neighbourhoodUpTo, splitEdges } from "./blocks";
+import { blockLabel, blockOf, blocks, foldGraph, neighbourhood, neighbourhoodUpTo, splitEdges } from "./blocks";
 import { columnById, kColumns, sortLayers, tableText } from "./columns";
 import { makeEngineModel, shortPath } from "./engine_model";
 import { facetCounts, filterLayers, kNoFacets, splitWords } from "./filter";
 import { layoutGraph } from "./layout";
 import { formatLink, parseLink } from "./link";
 import { DataError, parseAnalysis } from "./load";
+import { moduleTree } from "./modules";
 import * as numbers from "./numbers";
 import { packLives } from "./packing";
 import { typeFamily } from "./palette";
-import type { Analysis, Layer } from "./schema";
+import type { Analysis, Engine, Layer } from "./schema";
+import { sweepOf } from "./sweep";
+import { modesOf, tracksOf } from "./tracks";
 import { commonFolder } from "../views/detail";
 
 const root = process.env.LATHE_ROOT!;
@@ -114,7 +117,69 @@ test("short names keep what tells repeated blocks apart", () => {
   assert.equal(shortPath("Conv_0 + Relu_1"), "Conv_0 +1");
   assert.equal(shortPath("net/quant_conv1/Last/ReadVariableOp:0 + QuantLinearNode__638 + net/quant_conv1/Conv2D"), "net/quant_conv1/Conv2D +2");
   assert.equal(shortPath("/a/b/c/d/e"), "c/d/e");
-  assert.equal(shortPath("Reformatting CopyNode for Input Tensor 0 to /a/b/Conv + /a/b/Relu"), "→ a/b/Conv");
+  assert.equal(shortPath("Reformatting CopyNode for Input Tensor 0 to /a/b/Conv + /a/b/Relu"), "reformat for a/b/Conv +1");
+  assert.equal(shortPath("/conv1/Conv + /relu/Relu"), "conv1/Conv +1", "short in the same way where there would be room");
+});
+
+test("a layer's label comes with it", () => {
+  const [first] = example().engines;
+  first!.layers[0]!.label = "a label";
+  assert.equal(makeEngineModel(first!).shortNames[0], "a label");
+  assert.equal(makeEngineModel(first!).shortNames[1], shortPath(first!.layers[1]!.name));
+});
+
+test("a band is named by its block, or by its number where that has no room", () => {
+  const wide = (most: number) => (text: string) => text.length <= most;
+  assert.equal(blockLabel("/layer2/layer2.0", wide(20)), "layer2.0");
+  assert.equal(blockLabel("/encoder/layers/encoder_layer_11", wide(3)), "11");
+  assert.equal(blockLabel("/encoder/layers/encoder_layer_11", wide(1)), "");
+});
+
+// Layers named so, each with one millisecond.
+function engineOf(names: readonly string[]): Engine {
+  const [engine] = example().engines;
+  const layers = names.map((name, index) => ({ ...engine!.layers[0]!, index, name, label: shortPath(name), origins: [{ name, op_type: "Op", flops: null, bytes: null }], inputs: [], outputs: [], time: { average_ms: 1, median_ms: 1, total_ms: 1, percent: null, start_ms: index } }));
+  return { ...engine!, layers, statistics: { ...engine!.statistics, layer_sum_ms: names.length } } as Engine;
+}
+
+test("modules hold all layers once, and chains of only children are one", () => {
+  const tree = moduleTree(makeEngineModel(engineOf(["/net/body/block.0/attn/q/MatMul", "/net/body/block.0/attn/k/MatMul", "/net/body/block.0/attn/k/Add", "/net/body/block.1/attn/q/MatMul", "/net/body/head/Gemm"])))!;
+  assert.equal(tree.timeMs, 5);
+  assert.deepEqual(tree.rows, [0, 1, 2, 3, 4]);
+  assert.deepEqual(tree.children.map((child) => [child.name, child.rows.length]), [["block.0/attn", 3], ["q/MatMul", 1], ["head/Gemm", 1]]);
+  assert.deepEqual(tree.children[0]!.children.map((child) => [child.name, child.layer]), [["q/MatMul", 0], ["k", null]]);
+  assert.equal(moduleTree(makeEngineModel(engineOf(["Conv_0", "Conv_1"]))), null, "names without paths have no modules");
+});
+
+test("a sweep is what differs in one dimension", () => {
+  const at = (name: string, shape: number[], ms: number): Engine => {
+    const [engine] = example().engines;
+    return { ...engine!, name, bindings: [{ name: "x", io: "input", tensor: null, shape, type: "FP32", format: "", bytes: null, profiles: [] }], statistics: { ...engine!.statistics, compute: { ...engine!.statistics.compute!, median_ms: ms } } } as Engine;
+  };
+  const batch = sweepOf([at("a 8x3x4", [8, 3, 4], 5), at("a 1x3x4", [1, 3, 4], 1), at("b 1x3x4", [1, 3, 4], 2), at("b 8x3x4", [8, 3, 4], 6)])!;
+  assert.equal(batch.axis, "batch");
+  assert.deepEqual(batch.lines.map((line) => [line.name, line.points.map((point) => [point.x, point.ms])]), [["a", [[1, 1], [8, 5]]], ["b", [[1, 2], [8, 6]]]]);
+  const length = sweepOf([at("a x:1x64", [1, 64], 1), at("a x:1x128", [1, 128], 2)])!;
+  assert.equal(length.axis, "dim 1 of x");
+  assert.equal(length.isBatch, false);
+  assert.equal(sweepOf([at("a", [1, 3], 1), at("b", [1, 3], 2)]), null, "the same shape twice is a comparison, no sweep");
+});
+
+test("tracks: single runs begin together, queries that overlap stand below each other", () => {
+  const engine = engineOf(["/a/b/Conv", "/a/c/Conv"]);
+  engine.layer_runs = { count: 9, numbers: [0, 8], times_ms: [[1, 2], [3, 0]] };
+  engine.iterations = { latency_ms: [2, 2, 2], compute_ms: [2, 2, 2], start_ms: [10, 11, 12.5] };
+  const one = makeEngineModel(engine);
+  assert.deepEqual(tracksOf(one, "runs").map((track) => track.spans.map((span) => [span.layer, span.start, span.end])), [[[0, 0, 1], [1, 1, 3]], [[0, 0, 3]]]);
+  assert.deepEqual(tracksOf(one, "queries").map((track) => track.spans.map((span) => [span.run, span.start])), [[[0, 0], [2, 2.5]], [[1, 1]]]);
+  assert.deepEqual(modesOf(one).map(([mode]) => mode), ["typical", "runs", "queries"]);
+  assert.deepEqual(modesOf(model).map(([mode]) => mode).includes("runs"), false, "older files have no single runs");
+});
+
+test("runs of another engine are refused", () => {
+  const data = example();
+  data.engines[0]!.layer_runs = { count: 1, numbers: [0], times_ms: [[1]] };
+  assert.throws(() => parseAnalysis(JSON.stringify(data)), (error: unknown) => error instanceof DataError && error.message.includes("layer_runs.times_ms[0]"));
 });
 
 test("names share a folder, not half a word", () => {

@@ -39,13 +39,12 @@ export function groupFamily(model: EngineModel, rows: readonly number[]): string
 }
 
 // One node's path without its middle: "layer.0/…/self/query/MatMul +2". The innermost numbered part stays, as it alone
-// tells repeated blocks apart.
+// tells repeated blocks apart. Layers bring theirs along (`label`), made by the same rule (explorer/core/text_parts.cpp).
 export function shortPath(name: string): string {
   const copy = /^Reformatting CopyNode for (Input|Output) Tensor (\d+) (?:to|of|from) (.*)$/s.exec(name);
-  if (copy) return `${copy[1] === "Input" ? "→" : "←"} ${lastSegments(tellingPart(copy[3]!.split(" + ")))}`;
-  const parts = name.split(" + ");
-  const more = parts.length > 1 ? ` +${parts.length - 1}` : "";
-  return lastSegments(tellingPart(parts)) + more;
+  const parts = (copy ? copy[3]! : name).split(" + ");
+  const before = copy ? (copy[1] === "Input" ? "reformat for " : "reformat of ") : "";
+  return before + lastSegments(tellingPart(parts)) + (parts.length > 1 ? ` +${parts.length - 1}` : "");
 }
 
 // The first that is a path to a node: quantised models of TensorFlow begin with tensors ("a/ReadVariableOp:0") and nodes
@@ -56,7 +55,7 @@ function tellingPart(parts: readonly string[]): string {
 
 function lastSegments(path: string): string {
   const segments = path.split("/").filter((segment) => segment !== "");
-  if (segments.length <= 3) return path.replace(/^\//, "");
+  if (segments.length <= 3) return segments.join("/");
   const tail = segments.slice(-3);
   const numbered = segments.slice(0, -3).map((segment) => /\d$/.test(segment)).lastIndexOf(true);
   if (numbered < 0) return tail.join("/");
@@ -99,7 +98,7 @@ export function makeEngineModel(engine: Engine): EngineModel {
   const searchText = lazy(() => layers.map((layer) =>
     [layer.name, layer.type, layer.runner, layer.tactic, ...layer.origins.map((origin) => `${origin.name} ${origin.op_type}`)]
       .join("\n").toLowerCase()));
-  const shortNames = lazy(() => layers.map((layer) => shortPath(layer.name)));
+  const shortNames = lazy(() => layers.map((layer) => layer.label ?? shortPath(layer.name)));
   const indexOfName = lazy(() => new Map(layers.map((layer, i) => [layer.name, i])));
   const sum = timeMs.reduce((total, time) => total + (Number.isNaN(time) ? 0 : time), 0);
   return {
@@ -113,6 +112,21 @@ export function makeEngineModel(engine: Engine): EngineModel {
     get shortNames() { return shortNames(); },
     get indexOfName() { return indexOfName(); },
   };
+}
+
+// A view is another name for memory: it runs no code, and in a table of times it only stands in the way.
+export function isIdleView(layer: Layer): boolean {
+  return layer.kind === "view" && !(layer.time && layer.time.average_ms > 0);
+}
+
+// Files before 1.3 do not say.
+export function layersUsable(engine: Engine): boolean {
+  return engine.measurement?.usable ?? true;
+}
+
+// The milliseconds that stand for the engine: the median, which slow runs of a busy machine hardly move.
+export function typicalMs(engine: Engine): number | null {
+  return engine.statistics.compute?.median_ms ?? engine.statistics.engine_latency_ms;
 }
 
 export function share(model: EngineModel, index: number): number {

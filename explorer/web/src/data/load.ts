@@ -76,6 +76,12 @@ function checkLayer(value: unknown, position: number, tensors: number, path: Pla
       list(use as Fields, "shape", where);
     });
   }
+  if (layer.tuning) { // files before 1.3 have none
+    const tuning = object(layer.tuning, () => `${path()}.tuning`);
+    for (const key of ["timed", "refused"]) {
+      list(tuning, key, () => `${path()}.tuning`).forEach((one, i) => text(object(one, () => `${path()}.tuning.${key}[${i}]`), "name", () => `${path()}.tuning.${key}[${i}]`));
+    }
+  }
   const time = fieldOf(layer, "time", path);
   if (time !== null) {
     const fields = object(time, () => `${path()}.time`);
@@ -126,7 +132,20 @@ function checkEngine(value: unknown, path: Place): void {
     object(fieldOf(engine, key, path), () => `${path()}.${key}`);
   }
   for (const key of ["sources", "notes", "bindings"]) list(engine, key, path);
+  for (const key of ["measurement", "context"]) if (key in engine) object(engine[key], () => `${path()}.${key}`); // not before 1.3
+  if (engine.layer_runs) checkRuns(engine.layer_runs, layers.length, () => `${path()}.layer_runs`);
   if (engine.onnx) checkModel(engine.onnx, layers.length, () => `${path()}.onnx`); // files before 1.2 have none
+}
+
+function checkRuns(value: unknown, layers: number, path: Place): void {
+  const runs = object(value, path);
+  const numbers = list(runs, "numbers", path);
+  const times = list(runs, "times_ms", path);
+  if (times.length !== numbers.length) fail(() => `${path()}.times_ms`, `${numbers.length} runs were expected`);
+  times.forEach((run, i) => {
+    const where: Place = () => `${path()}.times_ms[${i}]`;
+    if (array(run, where).length !== layers) fail(where, `${layers} times were expected`);
+  });
 }
 
 function checkModel(value: unknown, layers: number, path: Place): void {

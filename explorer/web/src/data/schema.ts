@@ -4,5 +4,5 @@
 // the page uses.
 export type {
   LatheExplorerAnalysisJson as Analysis,
-  Engine, Layer, Tensor, TensorUse, Finding, Comparison, Pair, MatchedRow, WaterfallItem, FusionChange, Group, Series, Note, OnnxModel,
+  Engine, Layer, Tensor, TensorUse, Finding, Comparison, Pair, MatchedRow, WaterfallItem, FusionChange, Group, Series, Note, OnnxModel, Tuning,
 } from "../../generated/analysis";

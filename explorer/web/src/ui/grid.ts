@@ -77,10 +77,17 @@ export class Grid {
     this.head_.replaceChildren(...columns.map((column) => {
       const direction = sorted?.id === column.id ? (sorted.descending ? "descending" : "ascending") : "none";
       return h("div", { role: "columnheader", "aria-sort": direction, class: column.numeric ? "number" : null },
-        h("button", { type: "button", "data-tip": column.tip, "data-column": column.id, click: () => this.options.sort(column) },
+        h("button", { type: "button", "data-tip": column.tip, "data-column": column.id, click: () => this.sort_(column) },
           column.title, direction === "none" ? "" : direction === "descending" ? " ▾" : " ▴"));
     }));
     this.filled_.clear();
+    this.draw_();
+  }
+
+  // Another order is read from its beginning.
+  private sort_(column: GridColumn): void {
+    this.options.sort(column);
+    this.scroller_.scrollTop = 0;
     this.draw_();
   }
 

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Time and counts by type, precision and tactic in several forms, single runs over time, and dots over any two quantities.
-import uPlot from "uplot";
 import { groupBy } from "../data/aggregate";
 import { groupFamily, legend } from "../data/engine_model";
 import { metricsOf, type Metric } from "../data/metrics";
+import { moduleTree } from "../data/modules";
 import * as numbers from "../data/numbers";
 import { colour, precisionKey } from "../data/palette";
 import { breakable, choice, h, section, simpleTable, swatch } from "../ui/dom";
+import { pictureSection } from "../ui/picture";
 import type { State, Store } from "../ui/store";
 import { drawDonut, drawSunburst, drawTreemap, type Slice } from "./area_charts";
 import { barList } from "./bars";
 import { kColourModes } from "./graph";
 import { drawHistogram, drawPerLayer } from "./per_layer";
+import { drawFlame, drawModuleTreemap } from "./module_charts";
+import { drawRuns } from "./runs";
 import { drawScatter } from "./scatter";
 import { groupBars, typeKey } from "./summary";
 import type { View } from "./view";
@@ -25,7 +28,8 @@ export function makeCharts(store: Store): View {
   const pick = (rows: readonly number[]) => store.update({ selected: new Set(rows), focus: rows.length === 1 ? rows[0]! : null });
   const areas = { treemap: h("div", { class: "chart" }), sunburst: h("div", { class: "chart middle" }), runs: h("div", { class: "chart" }), layers: h("div", { class: "chart" }), histogram: h("div", { class: "chart" }), scatter: h("div", { class: "chart" }) };
   let axes = { x: "intensity", y: "flop_rate" };
-  let runs: uPlot[] = [];
+  const tree = moduleTree(model);
+  const modules = { flame: h("div", { class: "chart" }), treemap: h("div", { class: "chart" }) };
 
   const byType = h("div", {});
   const byPrecision = h("div", {});
@@ -55,25 +59,16 @@ export function makeCharts(store: Store): View {
     })), "Precisions used per layer type");
   }
 
-  function css(name: string): string { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
-
-  function drawRuns(): void {
-    for (const plot of runs) plot.destroy();
-    runs = [];
+  function drawRunsArea(): void {
     const times = engine.iterations;
-    if (!times || times.compute_ms.length === 0) {
-      areas.runs.replaceChildren(h("p", { class: "dim" }, "No times file was read: single runs are not known."));
-      return;
-    }
-    areas.runs.replaceChildren();
-    const axis = { stroke: css("--dim"), grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line"), width: 1 }, font: "11px sans-serif" };
-    const dots = (label: string, stroke: string): uPlot.Series => ({ label, stroke, paths: () => null, points: { show: true, size: times.compute_ms.length < 100 ? 7 : 4, stroke, fill: stroke }, value: (_, value) => (value === null ? numbers.kUnknown : `${numbers.milliseconds(value)} ms`) });
-    const same = times.latency_ms.every((value, i) => value === times.compute_ms[i]);
-    const order = times.compute_ms.map((_, i) => i);
-    runs.push(new uPlot({
-      width: areas.runs.clientWidth || 600, height: 260, axes: [{ ...axis, label: "run" }, { ...axis, label: "ms", size: 64 }], scales: { x: { time: false } },
-      series: [{ label: "run", value: (_, value) => (value === null ? numbers.kUnknown : String(value)) }, dots("compute", css("--k-blue")), ...(same ? [] : [dots("latency", css("--k-orange"))])],
-    }, same ? [order, times.compute_ms] : [order, times.compute_ms, times.latency_ms], areas.runs));
+    if (!times || times.compute_ms.length === 0) areas.runs.replaceChildren(h("p", { class: "dim" }, "No times file was read: single runs are not known."));
+    else areas.runs.replaceChildren(drawRuns(times.compute_ms, times.start_ms, areas.runs.clientWidth || 600));
+  }
+
+  function drawModules(): void {
+    if (!tree || !timed) return;
+    modules.flame.replaceChildren(drawFlame(model, tree, modules.flame.clientWidth || 900, pick));
+    modules.treemap.replaceChildren(drawModuleTreemap(model, tree, modules.treemap.clientWidth || 600, 380, pick));
   }
 
   const metrics = metricsOf(model);
@@ -84,9 +79,9 @@ export function makeCharts(store: Store): View {
   function drawPerLayerArea(): void {
     if (!quantity) return;
     const rows = model.layers.map((_, i) => i).filter((i) => only === "" || model.layers[i]!.type === only);
-    const options = { width: Math.max(400, areas.layers.clientWidth || 600), metric: quantity, rows, colours: store.state.colours, selected: store.state.selected, pick };
+    const options = { width: areas.layers.clientWidth || 600, metric: quantity, rows, colours: store.state.colours, selected: store.state.selected, pick };
     areas.layers.replaceChildren(drawPerLayer(model, options));
-    areas.histogram.replaceChildren(drawHistogram(model, options));
+    areas.histogram.replaceChildren(drawHistogram(model, { ...options, width: areas.histogram.clientWidth || 500 }));
   }
 
   function quantityChoice(): HTMLElement[] {
@@ -132,7 +127,8 @@ export function makeCharts(store: Store): View {
       areas.treemap.replaceChildren(drawTreemap(model, areas.treemap.clientWidth || 600, 380, pick));
       areas.sunburst.replaceChildren(drawSunburst(model, Math.min(380, areas.sunburst.clientWidth || 380), pick));
     }
-    drawRuns();
+    drawModules();
+    drawRunsArea();
     drawPerLayerArea();
     drawDots();
   }
@@ -140,13 +136,16 @@ export function makeCharts(store: Store): View {
   const tactics = engine.groups.by_tactic;
   const root = h("div", { class: "view charts" },
     h("div", { class: "toolbar" }, choice("Bars show", [["time", "Time"], ["count", "Number of layers"]], "time", drawBars)),
-    section("One quantity per layer, in execution order", h("div", { class: "toolbar" }, ...quantityChoice(), choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours }))), areas.layers),
+    tree && timed && pictureSection("Modules: width is time, inwards from the whole engine to its layers", "modules_flame", modules.flame),
+    pictureSection("One quantity per layer, in execution order", "per_layer", areas.layers, h("div", { class: "toolbar" }, ...quantityChoice(), choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours })))),
     h("div", { class: "columns" },
-      section("Its distribution: layers per size of the quantity", areas.histogram),
+      pictureSection("Its distribution: layers per size of the quantity", "histogram", areas.histogram),
       section("By type", byType), section("By precision", byPrecision),
-      section("Treemap: type, then layer; area is time", areas.treemap), section("Sunburst: type, precision, layer; angle is time", areas.sunburst),
+      pictureSection("Treemap: type, then layer; area is time", "treemap", areas.treemap), tree && timed && pictureSection("Treemap: module, then layer; area is time", "modules_treemap", modules.treemap),
+      pictureSection("Sunburst: type, precision, layer; angle is time", "sunburst", areas.sunburst),
       section("Shares by precision", donuts, precisionLegend), section("Precisions used per layer type (number of layers)", precisionPerType(), precisionLegend.cloneNode(true)),
-      section("Every run", areas.runs), section("Any two quantities", h("div", { class: "toolbar" }, metricChoice("x"), metricChoice("y"), choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours }))), areas.scatter),
+      pictureSection("Every run", "runs", areas.runs),
+      pictureSection("Any two quantities", "scatter", areas.scatter, h("div", { class: "toolbar" }, metricChoice("x"), metricChoice("y"), choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours })))),
       section(`Tactics${tactics.length > kTactics ? ` (the first ${kTactics} of ${tactics.length})` : ""}`, simpleTable(["tactic", "layers", "ms", "%"],
         tactics.slice(0, kTactics).map((group) => [h("button", { type: "button", class: "link", click: () => store.update({ view: "layers", selected: new Set(group.layers), focus: null }) }, breakable(group.key || "not known")),
           group.count, numbers.milliseconds(group.time_ms), numbers.percent(group.percent)]), [1, 2, 3]))));

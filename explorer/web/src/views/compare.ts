@@ -3,17 +3,19 @@
 // Two engines: the difference of their layer sums as a waterfall, every row aligned through ONNX nodes, fusions lost and
 // new, precision changes, the checks of --fail-if, and engines side by side.
 import { exactSum } from "../data/aggregate";
-import { groupFamily, legend, shortPath, type EngineModel } from "../data/engine_model";
+import { groupFamily, legend, shortPath, typicalMs, type EngineModel } from "../data/engine_model";
 import { splitWords } from "../data/filter";
 import * as numbers from "../data/numbers";
 import { precisionKey } from "../data/palette";
 import type { FusionChange, Group, MatchedRow, Pair } from "../data/schema";
 import { append, breakable, choice, facts, h, section, simpleTable, swatch, type Child } from "../ui/dom";
 import { Grid, type GridColumn } from "../ui/grid";
+import { pictureSection } from "../ui/picture";
 import type { Store } from "../ui/store";
 import { barList } from "./bars";
 import type { View } from "./view";
 import { drawScatter } from "./scatter";
+import { makeSweepChart } from "./sweep";
 import { drawWaterfall } from "./waterfall";
 
 type RowFilter = "all" | "changed" | "precision" | "tactic" | "fusion" | "alone";
@@ -177,28 +179,29 @@ export function makeCompare(store: Store): View {
 
     const trade = h("div", { class: "chart" });
     draw = () => {
-      if (errorsKnown(b)) trade.replaceChildren(drawTrade(pair, b, Math.max(620, trade.clientWidth || 900), (row) => selectRows([row])));
+      if (errorsKnown(b)) trade.replaceChildren(drawTrade(pair, b, trade.clientWidth || 900, (row) => selectRows([row])));
       if (pair.baseline_sum_ms === null || pair.candidate_sum_ms === null) area.replaceChildren(h("p", { class: "dim" }, "One of the engines has no layer profile, so there is no waterfall."));
-      else area.replaceChildren(drawWaterfall(pair.baseline_sum_ms, pair.candidate_sum_ms, pair[fall], Math.max(620, area.clientWidth || 900), title, selectRows));
+      else area.replaceChildren(drawWaterfall(pair.baseline_sum_ms, pair.candidate_sum_ms, pair[fall], area.clientWidth || 900, title, selectRows));
     };
     printed = () => simpleTable(columns.map((column) => column.title), grid.rows.map((row) => columns.map((column) => h("span", {}, column.show(pair.rows[row]!)))),
       columns.flatMap((column, i) => (column.numeric ? [i] : [])));
     const { latency } = pair;
+    const [fast, slow] = [typicalMs(b.engine), typicalMs(a.engine)];
     const speed = pair.baseline_sum_ms && pair.candidate_sum_ms ? `${(pair.baseline_sum_ms / pair.candidate_sum_ms).toFixed(3)}×` : numbers.kUnknown;
     stage.replaceChildren();
     append(stage, [
       h("div", { class: "tiles" },
-        tile("A, baseline", title[0], `${numbers.milliseconds(pair.baseline_sum_ms)} ms sum of layers`), tile("B, candidate", title[1], `${numbers.milliseconds(pair.candidate_sum_ms)} ms sum of layers`),
-        tile("B − A", `${numbers.signedMilliseconds(pair.delta_ms)} ms`, `A / B = ${speed}`),
-        latency ? tile("Engine latency", `${numbers.signedPercent(latency.change_percent, 2)} %`,
+        sideTile("A, baseline", title[0], slow, pair.baseline_sum_ms), sideTile("B, candidate", title[1], fast, pair.candidate_sum_ms),
+        latency ? tile("B against A", `${numbers.signedPercent(latency.change_percent, 2)} %`,
           `${latency.low_percent === null ? "" : `95 %: ${numbers.signedPercent(latency.low_percent, 2)} … ${numbers.signedPercent(latency.high_percent, 2)} %, `}${latency.significant ? "significant" : "not significant"}; ${latency.samples.join(" and ")} runs`)
-          : tile("Engine latency", numbers.kUnknown, "not both have times"),
+          : tile("B against A", slow && fast ? `${numbers.signedPercent((100 * (fast - slow)) / slow, 2)} %` : numbers.kUnknown, slow && fast ? "of the latency" : "not both have times"),
+        tile("Sum of layers, B − A", `${numbers.signedMilliseconds(pair.delta_ms)} ms`, `A / B = ${speed}`),
         tile("Fusions", `${pair.fusions_lost.length} lost, ${pair.fusions_new.length} new`, `rows with another precision: ${pair.precision_changes.length}, tactic: ${pair.tactic_changes.length}`)),
       ...notes(pair), checks(pair),
-      section("Where the difference comes from", choice("By", [["waterfall", "Row"], ["waterfall_by_type", "Layer type"]], fall, (value) => { fall = value; draw(); }), area),
+      pictureSection("Where the difference comes from", "waterfall", area, choice("By", [["waterfall", "Row"], ["waterfall_by_type", "Layer type"]], fall, (value) => { fall = value; draw(); })),
       h("div", { class: "toolbar" }, search, choice("Show", kRowFilters, filter, (value) => { filter = value; fill(); }), counter),
       h("div", { class: "compare-grid" }, grid.root), detail,
-      errorsKnown(b) && section(`Error against time won: ${title[1]}`, h("div", { class: "legend" }, legend(b, "precision").map((entry) => swatch(entry.colour, entry.label))), trade),
+      errorsKnown(b) && pictureSection(`Error against time won: ${title[1]}`, "error_against_time", trade, h("div", { class: "legend" }, legend(b, "precision").map((entry) => swatch(entry.colour, entry.label)))),
       h("div", { class: "columns" }, fusions("Fusions lost", pair.fusions_lost), fusions("Fusions new", pair.fusions_new))]);
     fill();
     draw();
@@ -206,6 +209,11 @@ export function makeCompare(store: Store): View {
 
   function tile(heading: string, value: string, note: string): HTMLElement {
     return h("div", { class: "tile" }, h("span", { class: "tile-title" }, heading), h("strong", { class: "breakable" }, value), h("span", { class: "tile-note" }, note));
+  }
+
+  function sideTile(heading: string, name: string, latency: number | null, sum: number | null): HTMLElement {
+    return tile(`${heading}: ${name}`, latency === null ? numbers.kUnknown : `${numbers.milliseconds(latency)} ms`,
+      `${latency === null ? "latency not measured" : "median latency"}; layers ${sum === null ? "not timed" : `add up to ${numbers.milliseconds(sum)} ms`}`);
   }
 
   function notes(pair: Pair): HTMLElement[] {
@@ -231,7 +239,7 @@ export function makeCompare(store: Store): View {
     const settings = [...new Set(models.flatMap((model) => Object.keys(model.engine.build_options)))].filter((key) => new Set(models.map((model) => model.engine.build_options[key])).size > 1);
     return h("div", { class: "columns" }, section("Time by type", stacked("by_type", (model, group) => groupFamily(model, group.layers)), byType),
       section("Time by precision", stacked("by_precision", (_, group) => precisionKey(group.key)), simpleTable(["", ...names], [
-        ["engine latency ms", ...models.map((model) => numbers.milliseconds(model.engine.statistics.engine_latency_ms))], ["layers", ...models.map((model) => String(model.layers.length))],
+        ["engine latency ms", ...models.map((model) => numbers.milliseconds(typicalMs(model.engine)))], ["layers", ...models.map((model) => String(model.layers.length))],
         ["weights", ...models.map((model) => numbers.bytes(model.engine.statistics.weights_bytes))], ["peak activations", ...models.map((model) => numbers.bytes(model.engine.memory.peak_bytes))],
         ["overhead ms", ...models.map((model) => numbers.milliseconds(model.engine.statistics.overhead_ms))], ["device", ...models.map((model) => model.engine.device.name)],
         ...settings.map((key) => [key, ...models.map((model) => model.engine.build_options[key] ?? numbers.kUnknown)])], models.map((_, i) => i + 1)), settings.length === 0 && facts([["Build options", "no differences known"]])));
@@ -240,5 +248,13 @@ export function makeCompare(store: Store): View {
   const chooser = h("select", { "aria-label": "Pair" }, comparison.pairs.map((pair, i) => h("option", { value: i }, `${names[pair.baseline]} → ${names[pair.candidate]}`)));
   chooser.addEventListener("change", () => pairView(comparison.pairs[Number(chooser.value)]!));
   if (comparison.pairs.length > 0) pairView(comparison.pairs[0]!);
-  return { root: h("div", { class: "view compare" }, comparison.pairs.length > 1 && h("div", { class: "toolbar" }, h("label", {}, "Pair ", chooser)), stage, overview()), shown: () => draw(), printed: () => printed() };
+  const sweep = makeSweepChart(store.models.map((model) => model.engine));
+  return {
+    root: h("div", { class: "view compare" }, sweep?.root ?? null, comparison.pairs.length > 1 && h("div", { class: "toolbar" }, h("label", {}, "Pair ", chooser)), stage, overview()),
+    shown: () => {
+      draw();
+      sweep?.draw();
+    },
+    printed: () => printed(),
+  };
 }

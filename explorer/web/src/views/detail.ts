@@ -5,7 +5,7 @@
 import { layerColour, share, type EngineModel } from "../data/engine_model";
 import * as numbers from "../data/numbers";
 import { modelOf } from "../data/onnx_model";
-import type { Layer, TensorUse } from "../data/schema";
+import type { Layer, TensorUse, Tuning } from "../data/schema";
 import { breakable, copyButton, facts, h, simpleTable, type Child } from "../ui/dom";
 import type { Store } from "../ui/store";
 
@@ -34,6 +34,26 @@ function timing(model: EngineModel, index: number): HTMLElement {
     ["Bandwidth", roofline.bytes_per_s === null ? "" : numbers.bytesPerSecond(roofline.bytes_per_s)],
     ["Intensity", intensity === null ? "" : `${numbers.plain(intensity)} flop/byte`],
   ]));
+}
+
+const kTacticsShown = 12;
+
+// Everything that the builder tried for the layer, and what it could not use, with the reason.
+function tuningTable(layer: Layer): HTMLElement | null {
+  const { tuning } = layer;
+  if (!tuning || tuning.timed.length + tuning.refused.length === 0) return null;
+  const best = tuning.timed.reduce((least, tactic) => (tactic.ms !== null && tactic.ms < least ? tactic.ms : least), Infinity);
+  const row = (tactic: Tuning["timed"][number]): Child[] => [
+    h("span", { class: tactic.chosen ? "chosen" : null, title: `${tactic.runner}\n${tactic.types}` }, breakable(tactic.name)),
+    numbers.milliseconds(tactic.ms), tactic.ms === null ? "" : tactic.chosen ? "chosen" : `${(tactic.ms / best).toFixed(2)}×`];
+  const shown = tuning.timed.slice(0, kTacticsShown);
+  const rest = tuning.timed.slice(kTacticsShown);
+  return block(`Tactics that were timed (${tuning.timed.length})`,
+    tuning.timed.length > 0 ? simpleTable(["tactic", "ms", ""], shown.map(row), [1, 2]) : h("p", { class: "dim" }, "None: the engine was built without timing."),
+    rest.length > 0 && h("details", {}, h("summary", {}, `${rest.length} slower ones`), simpleTable([], rest.map(row), [1, 2])),
+    tuning.refused.length > 0 && h("details", {}, h("summary", {}, `Refused (${tuning.refused.length})`),
+      simpleTable(["tactic", "why"], tuning.refused.map((tactic) => [breakable(tactic.name), tactic.reason]))),
+    tuning.left_out > 0 && h("p", { class: "dim" }, `The engine keeps no record of ${tuning.left_out} more.`));
 }
 
 // The folder that all names share, with its last '/': "/encoder/layer.0/intermediate/".
@@ -108,13 +128,14 @@ export function makeDetail(store: Store, close: () => void): { root: HTMLElement
       h("header", {}, h("h2", { class: "layer-name", title: layer.name }, breakable(layer.name)), copyButton(() => layer.name), closeButton()),
       h("p", {}, h("i", { class: `swatch k-${layerColour(model, index, "type").key}` }), `${layer.type} · ${layer.precision || "type unknown"} · layer ${index}`,
         layer.kind !== "compute" && h("span", { class: "badge" }, layer.kind)),
+      layer.fallback ? h("p", { class: "warning" }, h("b", {}, "On the slow reference implementation: "), layer.fallback) : null,
       h("div", { class: "chips" }, go("layers", "Table"), go("timeline", "Timeline"), go("graph", "Graph"), go("roofline", "Roofline"), go("memory", "Memory")),
       timing(model, index),
       facts([["Tactic", breakable(layer.tactic)], ["Tactic id", layer.tactic_id], ["Runner", layer.runner], ["Stream", String(layer.stream)],
         ["Types", [layer.input_precision, layer.output_precision].filter((type) => type !== "").join(" → ")]]),
       layer.error && block("Accuracy", facts([["Own error", numbers.scientific(layer.error.local)], ["Error so far", numbers.scientific(layer.error.accumulated)],
         ["Limit", numbers.scientific(layer.error.limit)], ["", layer.error.text]])),
-      originsTable(store, layer),
+      tuningTable(layer), originsTable(store, layer),
       tensors(model, "Inputs", layer.inputs), tensors(model, "Outputs", layer.outputs),
       links("Runs after", model.previous[index]!), links("Feeds", model.next[index]!),
       findings.length > 0 && block("Findings", h("ul", {}, findings.map((finding) => h("li", {}, finding.title,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Findings, most worthwhile first: what, why it is believed, what it may bring, what to try. The command can be copied.
+import { layersUsable } from "../data/engine_model";
 import * as numbers from "../data/numbers";
 import type { Finding } from "../data/schema";
 import { breakable, copyButton, h } from "../ui/dom";
@@ -22,7 +23,7 @@ export function findingCard(store: Store, finding: Finding): HTMLElement {
       h("span", { class: "badge" }, finding.severity),
       h("h3", {}, finding.title),
       h("span", { class: "gain", "data-tip": finding.gain_basis || null },
-        finding.gain_ms === null ? "gain not known" : `≈ ${numbers.milliseconds(finding.gain_ms)} ms`)),
+        finding.gain_ms === null ? (layersUsable(model.engine) ? "gain not known" : "gain not estimated") : `≈ ${numbers.milliseconds(finding.gain_ms)} ms`)),
     h("ul", {}, finding.evidence.map((line) => h("li", {}, breakable(line)))),
     finding.action !== "" && h("p", {}, h("b", {}, "Try: "), finding.action),
     finding.command !== "" && h("div", { class: "command" }, commandText(finding.command), copyButton(() => finding.command)),
@@ -40,7 +41,7 @@ export function makeFindings(store: Store): View {
   return {
     root: h("div", { class: "view findings" },
       h("p", { class: "lead" }, findings.length === 0 ? "No rule found anything to do." :
-        `${findings.length} findings. The estimates add up to ${numbers.milliseconds(total)} ms, but several may speak of the same time.`),
+        `${findings.length} ${findings.length === 1 ? "finding" : "findings"}. ${layersUsable(store.model.engine) ? `The estimates add up to ${numbers.milliseconds(total)} ms, but several may speak of the same time.` : "No gain is estimated from times that are not usable; the order still says where to look first."}`),
       findings.map((finding) => findingCard(store, finding))),
   };
 }

@@ -9,8 +9,9 @@ import { filterLayers, kNoFacets } from "../data/filter";
 import { layoutGraph, type Placed } from "../data/layout";
 import * as numbers from "../data/numbers";
 import { precisionKey } from "../data/palette";
-import { choice, download, h, s, swatch } from "../ui/dom";
+import { choice, h, s, swatch } from "../ui/dom";
 import { PanZoom } from "../ui/pan_zoom";
+import { pngButton, standaloneSvg, svgButton } from "../ui/picture";
 import type { State, Store } from "../ui/store";
 import { fitText } from "../ui/text_width";
 import type { View } from "./view";
@@ -265,20 +266,15 @@ export function makeGraph(store: Store): View {
     box("All lines", `Also those of tensors that more than ${kMostReaders} boxes read, shown as dots otherwise`, (on) => { allEdges = on; rebuild(); home(); }),
     box("Neighbourhood", `Only layers within ${kRadius} steps of the chosen one`, (on) => { beam = on; rebuild(); if (store.state.focus !== null) centre(store.state.focus); else home(); }),
     button("Fit", "All of it (0)", fit), button("Top", "Readable size, from the first layer", home),
-    button("SVG", "Save the picture", () => download(`${model.engine.name}.graph.svg`, "image/svg+xml", standalone())), message);
+    svgButton(() => `${model.engine.name}.graph`, standalone), pngButton(() => `${model.engine.name}.graph`, () => svg, standalone), message);
 
-  // The picture with the page's styles written into it, at full size.
+  // All of it, at full size, wherever it is zoomed to.
   function standalone(): string {
-    const copy = svg.cloneNode(true) as SVGSVGElement;
-    const from = svg.querySelectorAll<SVGElement>("*");
-    copy.querySelectorAll<SVGElement>("*").forEach((element, i) => {
-      const style = getComputedStyle(from[i]!);
-      for (const name of ["fill", "stroke", "stroke-width", "font-size", "font-family", "font-weight", "opacity"]) element.style.setProperty(name, style.getPropertyValue(name));
-    });
-    copy.querySelector("g")!.removeAttribute("transform");
-    copy.setAttribute("viewBox", `0 0 ${placed!.width} ${placed!.height}`);
-    copy.setAttribute("style", `background:${getComputedStyle(document.body).backgroundColor}`);
-    return new XMLSerializer().serializeToString(copy);
+    const moved = scene.getAttribute("transform");
+    scene.removeAttribute("transform");
+    const text = standaloneSvg(svg, { x: 0, y: 0, width: placed!.width, height: placed!.height });
+    if (moved !== null) scene.setAttribute("transform", moved);
+    return text;
   }
 
   let started = false;

@@ -4,13 +4,12 @@
 // what they have in common under each column.
 import { summarize } from "../data/aggregate";
 import { cellText, columnById, initialColumns, kColumns, sortLayers, tableText, type Column } from "../data/columns";
-import { layerColour } from "../data/engine_model";
+import { isIdleView, layerColour } from "../data/engine_model";
 import { facetCounts, filterLayers, kFacets, kNoFacets, type Facet } from "../data/filter";
 import * as numbers from "../data/numbers";
 import { breakable, copyButton, download, h, simpleTable, type Child } from "../ui/dom";
-import { Grid, kTableScale, type GridColumn } from "../ui/grid";
+import { Grid, type GridColumn } from "../ui/grid";
 import type { State, Store } from "../ui/store";
-import { textWidth } from "../ui/text_width";
 import type { View } from "./view";
 
 const kFilterHelp = "Words must all occur in name, type, tactic or ONNX nodes. Also: type: precision: verdict: kind: tactic: runner: " +
@@ -21,7 +20,11 @@ const kFacetTitles: Record<Facet, string> = { type: "Type", precision: "Precisio
 export function makeLayers(store: Store): View {
   const { model } = store;
   let shown = initialColumns(model);
-  let sort: { id: string; descending: boolean } | null = null;
+  const isTimed = model.maxMs > 0;
+  let sort: { id: string; descending: boolean } | null = isTimed ? { id: "time", descending: true } : null;
+  const idle = model.layers.map(isIdleView);
+  const idleCount = idle.filter(Boolean).length;
+  let showsIdle = !isTimed || idleCount === model.layers.length;
 
   const columns = (): Column[] => kColumns.filter((column) => shown.includes(column.id));
   const gridColumns = (): GridColumn[] => columns().map((column) => ({
@@ -31,7 +34,7 @@ export function makeLayers(store: Store): View {
   const grid = new Grid({
     label: "Layers",
     columns: gridColumns,
-    cell: (row, column, room) => cell(row, columnById(column.id)!, room),
+    cell: (row, column) => cell(row, columnById(column.id)!),
     sortedBy: () => sort,
     sort: (column) => {
       const first = column.numeric && column.id !== "index";
@@ -42,7 +45,7 @@ export function makeLayers(store: Store): View {
     select: (rows, focus) => store.update({ selected: rows, focus }),
   });
 
-  function cell(row: number, column: Column, room: number): Child | Child[] {
+  function cell(row: number, column: Column): Child | Child[] {
     const text = cellText(model, column, row);
     if (column.id === "type") return [h("i", { class: `swatch k-${layerColour(model, row, "type").key}` }), text];
     if (column.id === "share") {
@@ -50,9 +53,7 @@ export function makeLayers(store: Store): View {
       return [h("i", { class: "share-bar", style: `width:${Math.min(100, (100 * value * model.sumMs) / 100 / (model.maxMs || 1)) || 0}%` }), h("span", {}, text)];
     }
     if (column.number) return text;
-    // A name that is too long says most in its short form.
-    const short = column.id === "name" && textWidth(text) * kTableScale > room;
-    return h("span", { title: text }, short ? model.shortNames[row]! : text);
+    return h("span", { title: text }, column.id === "name" ? model.shortNames[row]! : text);
   }
 
   const search = h("input", { type: "search", class: "filter", placeholder: "Filter: words, type:conv, time>0.1, -reformat", "aria-label": "Filter layers", "data-tip": kFilterHelp, spellcheck: "false" });
@@ -97,7 +98,14 @@ export function makeLayers(store: Store): View {
   }
 
   const clear = h("button", { type: "button", click: () => store.update({ filter: "", facets: kNoFacets, selected: new Set(), focus: null }) }, "Clear");
-  const bar = h("div", { class: "toolbar" }, search, kFacets.map(facetMenu), clear, counter, h("span", { class: "spring" }),
+  const idleSwitch = h("input", { type: "checkbox" });
+  idleSwitch.checked = showsIdle;
+  idleSwitch.addEventListener("change", () => {
+    showsIdle = idleSwitch.checked;
+    fill();
+  });
+  const idleBox = isTimed && idleCount > 0 && h("label", { "data-tip": "Views of memory (reshapes and the like) run no code" }, idleSwitch, `${idleCount} ${idleCount === 1 ? "view" : "views"} of 0 ms`);
+  const bar = h("div", { class: "toolbar" }, search, kFacets.map(facetMenu), clear, idleBox, counter, h("span", { class: "spring" }),
     copyButton(() => tableText(model, exported(), columns(), "\t"), "Copy rows"),
     h("button", { type: "button", click: () => download(`${model.engine.name}.layers.csv`, "text/csv", tableText(model, exported(), columns(), ",")) }, "CSV"),
     columnMenu());
@@ -109,7 +117,9 @@ export function makeLayers(store: Store): View {
   }
 
   function fill(): void {
-    const rows = filterLayers(model, store.state.filter, store.state.facets);
+    const found = filterLayers(model, store.state.filter, store.state.facets);
+    const asked = showsIdle || store.state.facets.kind.has("view") || /\bkind:view\b/.test(store.state.filter);
+    const rows = asked ? found : found.filter((row) => !idle[row] || store.state.selected.has(row));
     const column = sort ? columnById(sort.id) : undefined;
     grid.setRows(column && sort ? sortLayers(model, rows, column, sort.descending) : rows);
     for (const menu of bar.querySelectorAll<HTMLElement>("[data-facet]")) {
@@ -170,7 +180,8 @@ export function makeLayers(store: Store): View {
       else if (store.state.selected.size > 0) grid.reveal(Math.min(...store.state.selected));
     },
     changed: (state: Readonly<State>, before: Readonly<State>) => {
-      if (state.filter !== before.filter || state.facets !== before.facets) {
+      const hidden = state.focus !== null && idle[state.focus] && !grid.rows.includes(state.focus);
+      if (state.filter !== before.filter || state.facets !== before.facets || hidden) {
         if (search.value !== state.filter) search.value = state.filter;
         fill();
       } else if (state.selected !== before.selected) {

@@ -6,6 +6,7 @@ import { familyOf } from "../data/engine_model";
 import { packLives, type Life, type PlacedLife } from "../data/packing";
 import * as numbers from "../data/numbers";
 import { breakable, h, s, section, simpleTable } from "../ui/dom";
+import { pngButton } from "../ui/picture";
 import type { State, Store } from "../ui/store";
 import { barList } from "./bars";
 import type { View } from "./view";
@@ -33,7 +34,7 @@ export function makeMemory(store: Store): View {
     ...packLives(drawn.filter((life) => !own.includes(life))).map((life) => ({ ...life, offset: life.offset + (isPlaced ? arena! : 0) }))];
 
   function draw(): void {
-    const width = Math.max(500, area.clientWidth || 800);
+    const width = area.clientWidth || 800;
     const height = 420;
     const [right, bottom, top] = [width - 12, height - 34, 34];
     const highest = placed.reduce((most, life) => Math.max(most, life.offset + life.bytes), memory.peak_bytes) || 1;
@@ -81,8 +82,8 @@ export function makeMemory(store: Store): View {
   }
   return {
     root: h("div", { class: "view memory" },
-      h("p", { class: "lead" }, `Peak ${numbers.bytes(memory.peak_bytes)}`, memory.peak_layer === null ? "" : ` while layer ${memory.peak_layer} runs: ${layers[memory.peak_layer]!.name}`, `. Weights ${numbers.bytes(memory.weights_bytes)}. ${memory.note}`),
-      area, h("p", { class: "dim" }, lives.length > kBuffers ? `The ${kBuffers} largest of ${lives.length} tensors are drawn. ` : "", "Each bar is a tensor over its lifetime, coloured by the layer that writes it; the line is the sum alive. ",
+      h("p", { class: "lead" }, `Peak ${numbers.bytes(memory.peak_bytes)}`, memory.peak_layer === null ? "" : ` while layer ${memory.peak_layer} runs: ${model.shortNames[memory.peak_layer]!}`, `. Weights ${numbers.bytes(memory.weights_bytes)}. ${memory.note}`),
+      h("div", { class: "picture" }, pngButton(() => `${model.engine.name}.memory`, () => area.querySelector("svg")), area), h("p", { class: "dim" }, lives.length > kBuffers ? `The ${kBuffers} largest of ${lives.length} tensors are drawn. ` : "", "Each bar is a tensor over its lifetime, coloured by the layer that writes it; the line is the sum alive. ",
         isPlaced ? `Bars stand where the engine puts them in its ${numbers.bytes(arena)}; inputs and outputs, which are the caller's, and what has no place there, above.` : "Bars are stacked to be seen, not as the engine places them."),
       h("div", { class: "columns" },
         section(memory.peak_layer === null ? "At the peak" : `Alive at the peak (${memory.peak_tensors.length} tensors)`, peakTensors),

@@ -11,6 +11,7 @@ const kHeight = 240;
 const kMargin = { left: 78, right: 8, top: 8, bottom: 34 };
 const kLeastBar = 2;
 const kBins = 40;
+const kHistogramLeft = 46;
 
 export interface PerLayerOptions { width: number; metric: Metric; rows: readonly number[]; colours: ColourMode; selected: ReadonlySet<number>; pick: (rows: readonly number[]) => void }
 
@@ -55,8 +56,16 @@ export function drawHistogram(model: EngineModel, options: PerLayerOptions): Ele
   const most = bins.reduce((max, bin) => Math.max(max, bin.length), 1);
   const edge = (i: number) => options.metric.show(10 ** (low + ((high - low) * i) / kBins));
   const tip = (bin: readonly number[], i: number) => `${edge(i)} … ${edge(i + 1)}: ${bin.length} layers`;
-  return h("div", {},
-    h("div", { class: "histogram" }, bins.map((bin, i) => h("button", { type: "button", "data-tip": tip(bin, i), "aria-label": tip(bin, i), disabled: bin.length === 0, click: () => options.pick(bin) },
-      h("i", { class: "k-sky", style: `height:${(100 * bin.length) / most}%` })))),
-    h("div", { class: "histogram-axis" }, [0, 10, 20, 30, 40].map((i) => h("span", {}, edge(i)))));
+  const [left, right, bottom] = [kHistogramLeft, options.width - kMargin.right - 14, kHeight - kMargin.bottom];
+  const step = (right - left) / kBins;
+  const y = (count: number) => bottom - ((bottom - kMargin.top) * count) / most;
+  const ticks = numbers.ticks(0, most, 5).filter(Number.isInteger);
+  const labels = options.width > 460 ? [0, 10, 20, 30, 40] : [0, 20, 40];
+  return s("svg", { class: "histogram", width: options.width, height: kHeight, viewBox: `0 0 ${options.width} ${kHeight}`, role: "group", "aria-label": `Distribution of ${options.metric.title}` },
+    s("g", { class: "axis" }, ticks.map((tick) => s("g", {}, s("line", { x1: left, x2: right, y1: y(tick), y2: y(tick) }), s("text", { x: left - 6, y: y(tick) + 4, class: "end" }, String(tick)))),
+      labels.map((i) => s("text", { x: (left + i * step).toFixed(1), y: bottom + 14, class: i === 0 ? "" : i === kBins ? "end" : "centred" }, edge(i))),
+      s("text", { x: (left + right) / 2, y: kHeight - 4, class: "centred axis-title" }, options.metric.title),
+      s("text", { transform: `translate(12,${(kMargin.top + bottom) / 2}) rotate(-90)`, class: "centred axis-title" }, "layers")),
+    bins.map((bin, i) => bin.length > 0 && s("g", { class: "cell bin", "data-tip": tip(bin, i), click: () => options.pick(bin) },
+      s("rect", { x: (left + i * step + 0.5).toFixed(1), width: Math.max(1, step - 1).toFixed(1), y: y(bin.length).toFixed(1), height: (bottom - y(bin.length)).toFixed(1), class: "k-sky" }))));
 }

@@ -6,6 +6,7 @@ import { legend, type EngineModel } from "../data/engine_model";
 import * as numbers from "../data/numbers";
 import { precisionKey, verdictKey } from "../data/palette";
 import { breakable, choice, h, s, section, simpleTable, swatch } from "../ui/dom";
+import { pngButton } from "../ui/picture";
 import type { State, Store } from "../ui/store";
 import { kColourModes } from "./graph";
 import { drawScatter, type Axes } from "./scatter";
@@ -63,7 +64,7 @@ export function makeRoofline(store: Store): View {
     const roof = Object.entries(peaks.flops_per_s).filter(([name]) => used.has(name)).map(([, value]) => value);
     const top = roof.reduce((a, b) => Math.max(a, b), 0);
     area.replaceChildren(drawScatter(model, {
-      width: Math.max(500, area.clientWidth || 800), height: 460, label: "Roofline", colours: store.state.colours, selected: store.state.selected, pick: (index) => store.focus(index),
+      width: area.clientWidth || 800, height: 460, label: "Roofline", colours: store.state.colours, selected: store.state.selected, pick: (index) => store.focus(index),
       x: { title: "Operations per byte (flop/byte)", of: (i) => model.layers[i]!.intensity, show: (v) => numbers.plain(v, 2) },
       y: { title: "Operations per second", of: (i) => model.layers[i]!.roofline.flops_per_s, show: (v) => numbers.flopsPerSecond(v).replace(/flop\/s$/, "") },
       include: { x: bandwidth && top ? [(2 * top) / bandwidth] : [], y: top ? [top * 1.3] : [] },
@@ -93,8 +94,8 @@ export function makeRoofline(store: Store): View {
 
   return {
     root: h("div", { class: "view roofline" },
-      h("div", { class: "toolbar" }, choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours })), key),
-      area, h("p", { class: "dim" }, kSources[peaks.source] ?? "", " The area of a dot is the layer's time. A layer without operations (a copy, a reshape) has no dot."),
+      h("div", { class: "toolbar" }, choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours })), key, h("span", { class: "spring" }), pngButton(() => `${model.engine.name}.roofline`, () => area.querySelector("svg"))),
+      area, h("p", { class: "dim" }, kSources[peaks.source] ?? "", peaks.unstable && peaks.unstable.length > 0 ? ` Those of ${peaks.unstable.join(", ")} were different each time: take shares of the roof with care.` : "", " The area of a dot is the layer's time. A layer without operations (a copy, a reshape) has no dot."),
       h("div", { class: "columns" },
         section(peaks.source === "none" ? "Recoverable: not known without peaks" : `Recoverable: ${numbers.milliseconds(total)} ms if every layer reached 80 % of its roof`,
           order.length > 0 ? table : h("p", { class: "dim" }, peaks.source === "none" ? "Give them: lathe explore FILES --peaks=FP32=1.2T,memory=40G" : "Nothing: every layer that has a roof reaches 80 % of it."), order.length > kRows && h("p", { class: "dim" }, `and ${order.length - kRows} more: sort the table by Recoverable`)),

@@ -7,6 +7,7 @@ import { share } from "../data/engine_model";
 import { h } from "../ui/dom";
 import type { State, Store } from "../ui/store";
 import { installTooltip } from "../ui/tooltip";
+import { contextLine, measurementBanner } from "./banner";
 import { makeDetail } from "./detail";
 import { kTitles, kMakers } from "./views";
 import type { View } from "./view";
@@ -48,6 +49,7 @@ export function makeShell(store: Store): HTMLElement {
     made.get(store.state.view)?.shown?.();
   }
 
+  const context = h("div", { class: "run-context" });
   const header = h("header", { class: "top" },
     h("span", { class: "brand" }, "Lathe explorer"),
     store.models.length > 1 ? engineChoice : h("span", { class: "engine-name", title: store.model.engine.name }, store.model.engine.name),
@@ -63,6 +65,12 @@ export function makeShell(store: Store): HTMLElement {
       made.set(id, view);
     }
     return view;
+  }
+
+  function drawContext(): void {
+    const { engine } = store.model;
+    const banner = measurementBanner(store.analysis.engines, engine);
+    context.replaceChildren(contextLine(engine), ...(banner ? [banner] : []));
   }
 
   function drawView(): void {
@@ -83,7 +91,8 @@ export function makeShell(store: Store): HTMLElement {
     const engine = wanted.engine < store.models.length ? wanted.engine : 0;
     const layer = wanted.layer === null ? undefined : store.models[engine]!.indexOfName.get(wanted.layer);
     store.update({
-      view: available.includes(wanted.view) ? wanted.view : "summary", engine, filter: wanted.filter,
+      // Who gives two engines wants them compared.
+      view: location.hash === "" && store.analysis.comparison ? "compare" : available.includes(wanted.view) ? wanted.view : "summary", engine, filter: wanted.filter,
       focus: layer ?? null, selected: new Set(layer === undefined ? [] : [layer]),
     });
   }
@@ -91,6 +100,7 @@ export function makeShell(store: Store): HTMLElement {
   store.listen((state: Readonly<State>, before: Readonly<State>) => {
     if (state.engine !== before.engine) {
       made.clear();
+      drawContext();
       engineChoice.value = String(state.engine);
     }
     if (state.focus !== before.focus || state.selected !== before.selected || state.engine !== before.engine) detail.draw();
@@ -149,7 +159,8 @@ export function makeShell(store: Store): HTMLElement {
     }
   });
 
-  const body = h("div", { class: "app" }, header, h("div", { class: "stage" }, stage, detail.root), help);
+  const body = h("div", { class: "app" }, header, context, h("div", { class: "stage" }, stage, detail.root), help);
+  drawContext();
   queueMicrotask(() => {
     fromAddress();
     detail.draw();

@@ -3,9 +3,9 @@
 // The first page: what was measured, how far to trust it, where the time goes, what to do first.
 import { precisionKey } from "../data/palette";
 import * as numbers from "../data/numbers";
-import { familyOf, groupFamily, isOverhead, share } from "../data/engine_model";
+import { familyOf, groupFamily, isOverhead, share, typicalMs } from "../data/engine_model";
 import type { Engine, Series } from "../data/schema";
-import { facts, h, s, section, simpleTable, type Child } from "../ui/dom";
+import { breakable, facts, h, s, section, simpleTable, type Child } from "../ui/dom";
 import type { Store } from "../ui/store";
 import { barList, type Bar } from "./bars";
 import { findingCard } from "./findings";
@@ -14,7 +14,7 @@ import type { View } from "./view";
 const kSlowest = 10;
 const kFindings = 3;
 
-function tile(title: string, value: string, note: string, tip = ""): HTMLElement {
+function tile(title: string, value: string, note: Child, tip = ""): HTMLElement {
   return h("div", { class: "tile", "data-tip": tip || null }, h("span", { class: "tile-title" }, title), h("strong", {}, value), h("span", { class: "tile-note" }, note));
 }
 
@@ -22,21 +22,25 @@ function inMs(value: number | null): string {
   return value === null ? numbers.kUnknown : `${numbers.milliseconds(value)} ms`;
 }
 
-function tiles(engine: Engine): HTMLElement {
+function tiles(store: Store): HTMLElement {
+  const { model } = store;
+  const { engine } = model;
   const { statistics: stats, memory } = engine;
   const latency = stats.compute ?? stats.latency;
+  const typical = typicalMs(engine);
+  const sum = stats.layer_median_sum_ms ?? stats.layer_sum_ms;
   const namesTensors = engine.tensors.length > 0;
   return h("div", { class: "tiles" },
-    tile("Engine latency", inMs(stats.engine_latency_ms), latency ? `mean of ${latency.count} runs; median ${numbers.milliseconds(latency.median_ms)} ms` : "not measured",
+    tile("Engine latency", inMs(typical), latency ? `median of ${latency.count} runs; mean ${numbers.milliseconds(latency.mean_ms)} ms` : "not measured",
       stats.engine_latency_source),
     tile("Throughput", stats.throughput_qps === null ? numbers.kUnknown : `${numbers.plain(stats.throughput_qps, 4)} /s`, stats.throughput_qps === null ? "not in the files" : "as the run printed it"),
-    tile("Sum of layers", inMs(stats.layer_sum_ms),
-      stats.layer_sum_ms === null ? "no layer profile" : stats.profile_iterations === null ? "layer profile" : `mean of ${stats.profile_iterations} runs`, "Average times of all layers added up"),
+    tile("Sum of layers", inMs(sum),
+      sum === null ? "no layer profile" : `${stats.layer_median_sum_ms === null ? "means" : "medians"} ${stats.profile_iterations === null ? "of the layer profile" : `of ${stats.profile_iterations} runs`}`, "Times of all layers, each timed by itself, added up"),
     tile("Layers", String(stats.layer_count), overheadNote(engine), "Overhead: reformats, copies and casts"),
-    tile("Operations", numbers.flops(stats.flops), stats.engine_latency_ms && stats.flops
-      ? `${numbers.flopsPerSecond((stats.flops / stats.engine_latency_ms) * 1000)} reached` : "of one run", "A multiply-add counts as two"),
+    tile("Operations", numbers.flops(stats.flops), typical && stats.flops
+      ? `${numbers.flopsPerSecond((stats.flops / typical) * 1000)} reached` : "of one run", "A multiply-add counts as two"),
     tile("Weights", namesTensors ? numbers.bytes(stats.weights_bytes) : numbers.kUnknown, namesTensors ? "each once" : "not in the files"),
-    tile("Peak activations", namesTensors ? numbers.bytes(memory.peak_bytes) : numbers.kUnknown, !namesTensors ? "not in the files" : memory.peak_layer === null ? "" : `at layer ${memory.peak_layer}`, memory.note));
+    tile("Peak activations", namesTensors ? numbers.bytes(memory.peak_bytes) : numbers.kUnknown, !namesTensors ? "not in the files" : memory.peak_layer === null ? "" : breakable(`at ${model.shortNames[memory.peak_layer]!}`), memory.note));
 }
 
 function overheadNote(engine: Engine): string {
@@ -44,23 +48,23 @@ function overheadNote(engine: Engine): string {
   return overhead === 0 ? "no reformats or copies" : `overhead in ${overhead} of them: ${numbers.milliseconds(engine.statistics.overhead_ms)} ms`;
 }
 
-// Engine latency and layer sum as two bars to one scale, and what the difference is made of.
+// Engine and layers as two bars to one scale, and in a sentence what lies between them.
 function honestTiming(engine: Engine): HTMLElement {
   const stats = engine.statistics;
-  const { engine_latency_ms: latency, gap_ms: gap } = stats;
+  const title = "Timing: engine against its layers";
   if (stats.layer_sum_ms === null) return section("Timing", h("p", {}, "There is no layer profile: times per layer are not known."));
-  if (latency === null || gap === null) {
+  if (stats.engine_latency_ms === null || stats.gap_ms === null) {
     return section("Timing", h("p", {}, "Only the layer profile is known. Measured layer by layer an engine is usually slower than it runs alone; a times file (--exportTimes) would tell."));
   }
+  const medians = stats.compute && stats.layer_median_sum_ms != null;
+  const [whole, layers] = medians ? [stats.compute!.median_ms, stats.layer_median_sum_ms!] : [stats.engine_latency_ms, stats.layer_sum_ms];
+  const what = medians ? "median" : "mean";
   const bars: Bar[] = [
-    { label: "Engine, alone (mean)", value: latency, text: `${numbers.milliseconds(latency)} ms`, key: "blue", tip: stats.engine_latency_source },
-    { label: "Sum of layers (means)", value: stats.layer_sum_ms, text: `${numbers.milliseconds(stats.layer_sum_ms)} ms`, key: "grey", tip: "Measured with a timer around every layer" },
+    { label: `Engine, alone (${what})`, value: whole, text: `${numbers.milliseconds(whole)} ms`, key: "blue", tip: stats.engine_latency_source },
+    { label: `Sum of its layers (${what}s)`, value: layers, text: `${numbers.milliseconds(layers)} ms`, key: "grey", tip: "Measured with a timer around every layer" },
   ];
-  const rows = stats.gap_parts.map((part): Child[] => [part.name.replaceAll("_", " "), `${numbers.signedMilliseconds(part.ms)} ms`, part.text]);
-  return section("Timing: engine against its layers", barList(bars, "Engine latency and layer sum"),
-    h("p", { class: "gap" }, "Gap ", h("b", {}, `${numbers.signedMilliseconds(gap)} ms`),
-      latency > 0 ? ` (${numbers.signedPercent((100 * gap) / latency)} % of the engine's latency), explained as:` : ", explained as:"),
-    simpleTable(["part", "ms", "why"], rows, [1]));
+  const text = stats.gap_text || stats.gap_parts.map((part) => part.text).join(" ");
+  return section(title, barList(bars, "Engine latency and layer sum"), h("p", { class: "gap" }, text));
 }
 
 function seriesTable(engine: Engine): HTMLElement | null {
@@ -152,21 +156,27 @@ function options(title: string, values: Record<string, string>): HTMLElement | n
   return entries.length === 0 ? null : h("details", { class: "panel" }, h("summary", {}, `${title} (${entries.length})`), facts(entries));
 }
 
+function firstFindings(store: Store): HTMLElement | null {
+  const { findings } = store.model.engine;
+  return findings.length === 0 ? null : section("What to do first", findings.slice(0, kFindings).map((finding) => findingCard(store, finding)),
+    findings.length > kFindings && h("button", { type: "button", class: "more", click: () => store.show("findings") }, `All ${findings.length} findings`));
+}
+
 export function makeSummary(store: Store): View {
   const { engine } = store.model;
-  const findings = engine.findings.slice(0, kFindings);
-  const stats = engine.statistics;
-  const what = stats.layer_sum_ms === null ? "count" : "time";
+  const timed = engine.statistics.layer_sum_ms !== null;
+  const what = timed ? "time" : "count";
+  const title = timed ? "Time" : "Layers";
+  // Panels of different heights flow into two columns of one height.
   const root = h("div", { class: "view summary" },
-    tiles(engine), notes(engine),
-    h("div", { class: "columns" },
-      h("div", {}, honestTiming(engine), seriesTable(engine),
-        section(stats.layer_sum_ms === null ? "Layers by type" : "Time by type", barList(groupBars(store, engine.groups.by_type, typeKey(store), what), "Time by type")),
-        section(stats.layer_sum_ms === null ? "Layers by precision" : "Time by precision", barList(groupBars(store, engine.groups.by_precision, (group) => precisionKey(group.key), what), "Time by precision"))),
-      h("div", {}, slowest(store),
-        findings.length > 0 && section("What to do first", findings.map((finding) => findingCard(store, finding)),
-          engine.findings.length > kFindings && h("button", { type: "button", class: "more", click: () => store.show("findings") }, `All ${engine.findings.length} findings`)),
-        hardware(engine))),
+    tiles(store),
+    h("div", { class: "columns flow" },
+      slowest(store),
+      section(`${title} by type`, barList(groupBars(store, engine.groups.by_type, typeKey(store), what), "Time by type")),
+      honestTiming(engine), seriesTable(engine),
+      firstFindings(store),
+      section(`${title} by precision`, barList(groupBars(store, engine.groups.by_precision, (group) => precisionKey(group.key), what), "Time by precision")),
+      hardware(engine), notes(engine)),
     engine.onnx && section("Model", h("p", {}, engine.onnx.text, " ", h("button", { type: "button", class: "link", click: () => store.show("model") }, "Node by node"))),
     bindings(engine),
     options("Device properties", engine.device.properties), options("Model options", engine.model.options), options("Build options", engine.build_options),

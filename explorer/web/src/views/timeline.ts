@@ -1,48 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One run of the engine over time, a row per stream, under a row that names the blocks of the model. Layers stand one after
-// another as the profile measured them. Reformats, copies and casts are overhead: they have a colour and a hatching of their
-// own in every mode, and a strip under each row where none is ever too short to be seen. What would be narrower than a
+// The engine over time: a typical run with a row per stream under a row that names the blocks of the model, single runs below
+// each other, or all queries as they came. Reformats, copies and casts are overhead: they have a colour and a hatching of their
+// own in every mode, and a strip under each stream where none is ever too short to be seen. What would be narrower than a
 // pixel is drawn together with its neighbours.
 import { exactSum } from "../data/aggregate";
-import { blockOf } from "../data/blocks";
-import { isOverhead, layerColour, legend, share } from "../data/engine_model";
+import { blockLabel, blockOf } from "../data/blocks";
+import { isOverhead, layerColour, legend, share, typicalMs } from "../data/engine_model";
 import * as numbers from "../data/numbers";
 import { colour } from "../data/palette";
 import type { Layer, TensorUse } from "../data/schema";
+import { modesOf, tracksOf, type Span, type TimelineMode, type Track } from "../data/tracks";
 import { breakable, choice, h, s, section, simpleTable, swatch } from "../ui/dom";
 import { PanZoom } from "../ui/pan_zoom";
+import { pngButton } from "../ui/picture";
 import type { State, Store } from "../ui/store";
 import { fitText, textWidth } from "../ui/text_width";
 import { kColourModes } from "./graph";
 import type { View } from "./view";
 
-const kLane = 56;   // a stream's layers
-const kStrip = 9;   // its overhead
+const kStrip = 9;   // a stream's overhead
 const kOverheadRows = 30;
-const kPitch = kLane + kStrip + 12;
 const kBlocks = 22; // the row of blocks
 const kTop = 30 + kBlocks;
-const kLeft = 86;
+const kLeft = 78;
+const kSlow = 1.15; // a query that took so much longer than the typical one stands out
 
-interface Span { layer: number; start: number; end: number }
+const kNotes: Record<TimelineMode, string> = {
+  typical: "Average times of the layer profile, one layer after another on each stream. Wheel zooms, dragging moves.",
+  runs: "Single runs of the layer profile from a common start, each layer with the time that it took in that run: a layer that is sometimes slow stands out from the rows around it.",
+  queries: "Every query of the measurement as it came, without times per layer; what overlaps ran on different streams. Orange: more than 15 % slower than the typical one.",
+};
 
 export function makeTimeline(store: Store): View {
   const { model } = store;
-  const streams = [...new Set(model.layers.map((layer) => layer.stream))].sort((a, b) => a - b);
-  const lanes = streams.map((stream): Span[] => model.layers.flatMap((layer, i) =>
-    layer.stream === stream && layer.time ? [{ layer: i, start: layer.time.start_ms, end: layer.time.start_ms + layer.time.average_ms }] : [])
-    .sort((a, b) => a.start - b.start));
-  const bands = blockBands();
-  const end = lanes.flat().reduce((most, span) => Math.max(most, span.end), 0);
+  const modes = modesOf(model);
+  let mode: TimelineMode = "typical";
+  let tracks: Track[] = [];
+  let end = 0;
+  const typical = typicalMs(model.engine) ?? 0;
 
   const scene = s("g");
   const hatch = s("pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { width: 2, height: 6, class: "hatch" }));
   const svg = s("svg", { class: "timeline-canvas", tabindex: 0, role: "group", "aria-label": "Timeline" }, s("defs", {}, hatch), scene);
-  const zoom = new PanZoom(svg, { least: 1, most: 4000, changed: () => draw() });
+  const zoom = new PanZoom(svg, { least: 1, most: 40000, changed: () => draw() });
   const key = h("div", { class: "legend" });
+  const note = h("p", { class: "dim" });
   const range = h("span", { class: "counter", role: "status" });
+  let bands: { name: string; start: number; end: number }[] = [];
 
+  const hasStrip = () => mode === "typical";
+  const lane = () => (mode === "typical" ? 56 : mode === "runs" ? 26 : 40);
+  const pitch = () => lane() + (hasStrip() ? kStrip + 12 : 4);
   const width = () => Math.max(100, svg.clientWidth - kLeft - 8);
   // Milliseconds to pixels; panning is kept inside the run.
   const scale = () => {
@@ -51,10 +60,20 @@ export function makeTimeline(store: Store): View {
     return { k: (width() / (end || 1)) * k, x: kLeft + Math.min(0, Math.max(-most, x)) };
   };
 
+  function take(wanted: TimelineMode): void {
+    mode = wanted;
+    tracks = tracksOf(model, mode);
+    end = tracks.reduce((most, track) => track.spans.reduce((a, span) => Math.max(a, span.end), most), 0);
+    bands = mode === "typical" ? blockBands() : [];
+    note.textContent = end === 0 ? "There is no layer profile, so there is no timeline." : kNotes[mode];
+    zoom.transform = { k: 1, x: 0, y: 0 };
+    if (svg.clientWidth > 0) draw();
+  }
+
   // Runs of layers of one block on the first stream.
-  function blockBands(): { name: string; start: number; end: number }[] {
-    const result: { name: string; start: number; end: number }[] = [];
-    for (const span of lanes[0] ?? []) {
+  function blockBands(): typeof bands {
+    const result: typeof bands = [];
+    for (const span of tracks[0]?.spans ?? []) {
       const name = blockOf(model.layers[span.layer]!);
       const last = result[result.length - 1];
       if (last && last.name === name) last.end = span.end;
@@ -68,7 +87,7 @@ export function makeTimeline(store: Store): View {
     const right = kLeft + width();
     return bands.filter((band) => x + band.end * k > kLeft && x + band.start * k < right).map((band) => {
       const [from, to] = [Math.max(kLeft, x + band.start * k), Math.min(right, x + band.end * k)];
-      const text = [band.name, band.name.split("/").pop()!].find((name) => textWidth(name) <= to - from - 6) ?? "";
+      const text = blockLabel(band.name, (name) => textWidth(name) <= to - from - 4);
       return s("g", { class: "band", "data-tip": `${band.name}\n${numbers.milliseconds(band.end - band.start)} ms` },
         s("rect", { x: from.toFixed(1), y: 24, width: Math.max(0.5, to - from - 1).toFixed(1), height: kBlocks - 4 }),
         text !== "" && s("text", { x: ((from + to) / 2).toFixed(1), y: 37, class: "centred" }, text));
@@ -103,7 +122,7 @@ export function makeTimeline(store: Store): View {
       if (from > right) break;
       const to = Math.min(right, x + span.end * k);
       if (to - from >= 1.5) {
-        elements.push(drawSpan(span.layer, from, to, y));
+        elements.push(drawSpan(span, from, to, y));
         continue;
       }
       // Narrow ones up to two pixels on: one bar in the colour of the longest.
@@ -113,32 +132,51 @@ export function makeTimeline(store: Store): View {
         until += 1;
         if (spans[until]!.end - spans[until]!.start > spans[longest]!.end - spans[longest]!.start) longest = until;
       }
-      elements.push(until === i ? drawSpan(span.layer, from, Math.max(to, from + 1), y) : drawMany(spans[longest]!.layer, until - i + 1, from, y));
+      elements.push(until === i ? drawSpan(span, from, Math.max(to, from + 1), y) : drawMany(spans[longest]!, until - i + 1, from, y));
       i = until;
     }
     return elements;
   }
 
-  function drawMany(longest: number, count: number, from: number, y: number): SVGElement {
+  function drawMany(longest: Span, count: number, from: number, y: number): SVGElement {
     const element = drawSpan(longest, from, from + 2, y);
     element.removeAttribute("data-layer-tip");
-    element.setAttribute("data-tip", `${count} layers narrower than a pixel; the longest: ${model.layers[longest]!.name}`);
+    const what = longest.layer < 0 ? `${count} queries narrower than a pixel; the longest: ${numbers.milliseconds(longest.end - longest.start)} ms`
+      : `${count} layers narrower than a pixel; the longest: ${model.layers[longest.layer]!.name}`;
+    element.setAttribute("data-tip", what);
     return element;
   }
 
-  function drawSpan(index: number, from: number, to: number, y: number): SVGElement {
+  function drawSpan(span: Span, from: number, to: number, y: number): SVGElement {
+    return span.layer < 0 ? drawQuery(span, from, to, y) : drawLayer(span, from, to, y);
+  }
+
+  function drawQuery(span: Span, from: number, to: number, y: number): SVGElement {
+    const ms = span.end - span.start;
+    const tint = typical > 0 && ms > kSlow * typical ? "orange" : "blue";
+    const text = `${numbers.milliseconds(ms)} ms`;
+    return s("g", { class: "span query", "data-tip": `query ${span.run}: ${text}` },
+      s("rect", { x: from.toFixed(1), y, width: Math.max(0.5, to - from - 0.5).toFixed(1), height: lane(), class: `k-${tint}` }),
+      textWidth(text) < to - from - 6 && s("text", { x: (from + 4).toFixed(1), y: y + lane() / 2 + 4, class: `k-${tint}` }, text));
+  }
+
+  function drawLayer(span: Span, from: number, to: number, y: number): SVGElement {
+    const index = span.layer;
     const layer = model.layers[index]!;
     const overhead = isOverhead(layer);
     const tint = overhead ? colour("vermillion") : layerColour(model, index, store.state.colours);
     const chosen = store.state.selected.has(index);
-    const group = s("g", { class: `span${chosen ? " selected" : ""}${overhead ? " overhead" : ""}`, "data-layer": index, "data-layer-tip": index });
-    const box = { x: from.toFixed(1), y, width: (to - from).toFixed(1), height: kLane };
+    const ms = span.run < 0 ? model.timeMs[index]! : span.end - span.start;
+    const group = s("g", { class: `span${chosen ? " selected" : ""}${overhead ? " overhead" : ""}`, "data-layer": index,
+      ...(span.run < 0 ? { "data-layer-tip": index } : { "data-tip": `${layer.name}\n${numbers.milliseconds(ms)} ms in this run, ${numbers.milliseconds(model.timeMs[index])} ms on average` }) });
+    const box = { x: from.toFixed(1), y, width: (to - from).toFixed(1), height: lane() };
     group.append(s("rect", { ...box, class: `k-${tint.key}` }));
     if (overhead) group.append(s("rect", { ...box, class: "hatched" }));
     const room = to - from - 8;
     if (room > 30 && !overhead) {
       const line = (value: string, dy: number) => s("text", { x: (from + 4).toFixed(1), y: y + dy, class: `k-${tint.key}` }, fitText(value, room, { least: 8 }));
-      group.append(line(model.shortNames[index]!, 17), line(`${numbers.milliseconds(model.timeMs[index])} ms`, 33), line(layer.type, 49));
+      group.append(line(model.shortNames[index]!, 17));
+      if (mode === "typical") group.append(line(`${numbers.milliseconds(ms)} ms`, 33), line(layer.type, 49));
     }
     return group;
   }
@@ -147,7 +185,8 @@ export function makeTimeline(store: Store): View {
     if (svg.clientWidth === 0) return;
     const { k, x } = scale();
     const right = kLeft + width();
-    const height = kTop + lanes.length * kPitch;
+    const top = bands.length > 0 ? kTop : 30;
+    const height = top + tracks.length * pitch();
     svg.style.height = `${height}px`;
     svg.setAttribute("viewBox", `0 0 ${svg.clientWidth} ${height}`);  // one to one on screen, smaller on paper
     const [from, to] = [(kLeft - x) / k, (right - x) / k];
@@ -155,20 +194,22 @@ export function makeTimeline(store: Store): View {
     scene.replaceChildren(
       s("g", { class: "axis" }, steps.map((step) => s("g", {}, s("line", { x1: x + step * k, x2: x + step * k, y1: 18, y2: height }),
         s("text", { x: x + step * k, y: 14, class: x + step * k > right - 40 ? "end" : "" }, `${Number(step.toPrecision(6))} ms`)))),
-      s("text", { x: 4, y: 37, class: "lane-name" }, bands.length > 0 ? "Blocks" : ""), ...drawBands(),
-      ...lanes.flatMap((spans, lane) => [
-        s("text", { x: 4, y: kTop + lane * kPitch + kLane / 2 + 4, class: "lane-name" }, `Stream ${streams[lane]}`),
-        s("text", { x: 4, y: kTop + lane * kPitch + kLane + kStrip + 3, class: "lane-name" }, "Overhead"),
-        ...drawLane(spans, kTop + lane * kPitch), ...drawStrip(spans, kTop + lane * kPitch + kLane + 4),
-      ]));
+      ...(bands.length > 0 ? [s("text", { x: 4, y: 37, class: "lane-name" }, "Blocks"), ...drawBands()] : []),
+      ...tracks.flatMap((track, i) => {
+        const y = top + i * pitch();
+        return [s("text", { x: 4, y: y + lane() / 2 + 4, class: "lane-name", "data-tip": track.tip }, track.name),
+          ...drawLane(track.spans, y),
+          ...(hasStrip() ? [s("text", { x: 4, y: y + lane() + kStrip + 3, class: "lane-name" }, "Overhead"), ...drawStrip(track.spans, y + lane() + 4)] : [])];
+      }));
     range.textContent = `${numbers.milliseconds(from)} … ${numbers.milliseconds(Math.min(to, end))} of ${numbers.milliseconds(end)} ms`;
-    key.replaceChildren(...legend(model, store.state.colours).filter((entry) => entry.colour.key !== "vermillion").map((entry) => swatch(entry.colour, entry.label)),
-      ...(model.layers.some(isOverhead) ? [swatch(colour("vermillion"), "reformat, copy, cast (hatched)")] : []));
+    key.replaceChildren(...(mode === "queries" ? [swatch(colour("blue"), "query"), swatch(colour("orange"), "slower than the typical one")] :
+      [...legend(model, store.state.colours).filter((entry) => entry.colour.key !== "vermillion").map((entry) => swatch(entry.colour, entry.label)),
+        ...(model.layers.some(isOverhead) ? [swatch(colour("vermillion"), "reformat, copy, cast (hatched)")] : [])]));
   }
 
   function reveal(layer: number): void {
     const time = model.layers[layer]!.time;
-    if (!time) return;
+    if (!time || mode !== "typical") return draw();
     const { k, x } = scale();
     const [from, to] = [x + time.start_ms * k, x + (time.start_ms + time.average_ms) * k];
     if (from >= kLeft && to <= kLeft + width() && to - from >= 3) draw();
@@ -212,16 +253,15 @@ export function makeTimeline(store: Store): View {
   // TensorRT says of its reformats where they come from (QDQ or REFORMAT).
   function originOf(layer: Layer): string {
     const origin = (layer.attributes as Record<string, unknown>)["Origin"];
-    return typeof origin === "string" ? `${layer.kind} (${origin})` : layer.kind;
+    return typeof origin === "string" && origin.toLowerCase() !== layer.kind ? `${layer.kind} (${origin})` : layer.kind;
   }
 
-  const note = end === 0 ? "There is no layer profile, so there is no timeline." :
-    "Average times of the layer profile, one layer after another on each stream. Wheel zooms, dragging moves.";
-  const bar = h("div", { class: "toolbar" }, choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours })),
-    h("button", { type: "button", click: () => zoom.zoom(1.6) }, "+"), h("button", { type: "button", click: () => zoom.zoom(1 / 1.6) }, "−"),
-    h("button", { type: "button", "data-tip": "All of it (0)", click: () => zoom.set({ k: 1, x: 0, y: 0 }) }, "Fit"), range);
+  take("typical");
+  const bar = h("div", { class: "toolbar" }, modes.length > 1 && choice("Show", modes, mode, take), choice("Colour", kColourModes, store.state.colours, (colours) => store.update({ colours })),
+    h("button", { type: "button", "data-tip": "Zoom in (+)", click: () => zoom.zoom(1.6) }, "+"), h("button", { type: "button", "data-tip": "Zoom out (−)", click: () => zoom.zoom(1 / 1.6) }, "−"),
+    h("button", { type: "button", "data-tip": "All of it (0)", click: () => zoom.set({ k: 1, x: 0, y: 0 }) }, "Fit"), pngButton(() => `${model.engine.name}.timeline`, () => svg), range);
   return {
-    root: h("div", { class: "view timeline" }, bar, key, svg, h("p", { class: "dim" }, note), overheadTable()),
+    root: h("div", { class: "view timeline" }, bar, key, svg, note, overheadTable()),
     shown: () => { if (store.state.focus !== null && end > 0) reveal(store.state.focus); else draw(); },
     changed: (state: Readonly<State>, before: Readonly<State>) => {
       if (state.focus !== before.focus && state.focus !== null && end > 0) reveal(state.focus);

@@ -9,7 +9,6 @@ import { s } from "../ui/dom";
 import { fitText } from "../ui/text_width";
 
 const kRow = 24;
-const kLabel = 290;
 const kValue = 96;
 
 export function drawWaterfall(from: number, to: number, items: readonly WaterfallItem[], width: number, names: readonly [string, string], pick: (rows: readonly number[]) => void): SVGSVGElement {
@@ -22,10 +21,12 @@ export function drawWaterfall(from: number, to: number, items: readonly Waterfal
     return { item, start, end: level };
   });
   const [low, high] = [levels.reduce((a, b) => Math.min(a, b)), levels.reduce((a, b) => Math.max(a, b))];
-  // Small changes of a large sum would be hairlines on an axis from 0; the axis starts where something happens.
+  const kLabel = Math.min(290, width * 0.36);
+  // Small changes of a large sum would be slivers on an axis from 0: it is cut to what changes.
   const touched = [from, to, ...bars.flatMap((bar) => [bar.start, bar.end])];
   const least = touched.reduce((a, b) => Math.min(a, b));
-  const base = high > least && least - low > (high - least) * 2 ? least - (high - least) * 0.3 : low;
+  const cut = least - (high - least) * 0.3;
+  const base = high > least && cut > low + (high - low) * 0.05 ? cut : low;
   const right = width - kValue;
   const x = (value: number) => kLabel + ((right - kLabel) * (value - base)) / (high - base || 1);
   const line = (i: number, label: string, a: number, b: number, value: string, kind: string, tip: string, click?: () => void) => s("g", { class: `fall ${kind}`, "data-tip": tip, click },
