@@ -44,6 +44,25 @@ def reports(paths):
     check(peaks.engine.data["peaks"]["source"] == "given" and peaks.engine.layers["roof_ms"].notna().any(), "peaks")
 
 
+def shown(paths, folder):
+    """What a notebook shows of a report: text and HTML, whatever the names are, and the warning where times cannot be used."""
+    hostile = json.loads(pathlib.Path(paths[10]["layers"]).read_text())
+    hostile["Layers"][0]["Tuning"] = {"Timed": [{"Name": "a", "Runner": "R", "Ms": 0.5, "Chosen": "yes"}], "Refused": [{"Name": "b", "Reason": "no AMX"}], "LeftOut": 0}
+    (folder / "<b>bold.json").write_text(json.dumps(hostile))
+    (folder / "hardware.json").write_text('{"schema": "lathe-hardware", "text": "", "samples": [{"at_ms": 1, "others_percent": 80}]}')
+    report = lathe_explorer.load(folder / "<b>bold.json", paths[10]["profile"], paths[10]["times"], folder / "hardware.json")
+    engine = report.engine
+    check(not engine.measurement["usable"] and "other programs had 80 %" in repr(engine), f"repr: {engine!r}")
+    check(repr(report).startswith("Report of 1 engine\n  Engine <b>bold: 7 layers, ") and " ms median, layers 0.192 ms" in repr(report), f"repr: {report!r}")
+    html = report._repr_html_()
+    check("&lt;b&gt;bold" in html and "<b>bold" not in html and "<table" in html and "not usable" in html, f"html: {html}")
+    check(engine.findings["gain_ms"].isna().all(), "gains of times that cannot be used")
+    check(engine.tactics[["name", "ms", "reason"]].fillna("").values.tolist() == [["a", 0.5, ""], ["b", "", "no AMX"]], f"tactics: {engine.tactics}")
+    check(engine.layer_runs.empty and "tuning" not in engine.layers, "runs that nobody recorded")
+    two = lathe_explorer.load([paths[9]["layers"], paths[9]["profile"]], [paths[11]["layers"], paths[11]["profile"]])
+    check("against" in repr(two) and "0.192 to 0.192 ms" in repr(two), f"repr of two: {two!r}")
+
+
 def models(paths, folder):
     """The model beside an engine: as JSON, and as ONNX through the lathe program, which the PATH has."""
     nodes = [{"name": name, "op_type": "Conv", "inputs": ["x"], "outputs": [name]} for name in ("conv1", "conv2")]
@@ -106,6 +125,7 @@ def main():
         folder = pathlib.Path(name)
         paths = dialects.write_all(folder)
         reports(paths)
+        shown(paths, folder)
         models(paths, folder)
         errors(folder)
         plans(paths)

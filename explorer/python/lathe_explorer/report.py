@@ -9,6 +9,7 @@ import subprocess
 import zipfile
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from html import escape
 from typing import Any
 
 import pandas as pd
@@ -52,6 +53,34 @@ def _archived(path: Path) -> list[Text]:
     return [(name, text) for name, text in texts if _core.is_known(name, text)]
 
 
+_SHOWN = 10
+
+
+def _three_digits(value: float | None) -> str:
+    """As the explorer's texts say numbers: three significant digits, no exponent."""
+    if value is None:
+        return "-"
+    digits = f"{value:.3g}"
+    return f"{float(digits):.0f}" if "e+" in digits else digits
+
+
+def _engine_line(engine: Engine) -> str:
+    statistics = engine.statistics
+    compute = statistics["compute"]
+    parts = [f"{statistics['layer_count']} layer{'' if statistics['layer_count'] == 1 else 's'}"]
+    if compute is not None:
+        parts.append(f"{_three_digits(compute['median_ms'])} ms median")
+    if statistics["layer_sum_ms"] is not None:
+        parts.append(f"layers {_three_digits(statistics['layer_sum_ms'])} ms")
+    parts.append(f"{len(engine.findings)} finding{'' if len(engine.findings) == 1 else 's'}")
+    return ", ".join(parts)
+
+
+def _findings_html(engine: Engine) -> str:
+    items = "".join(f"<li>{escape(title)}</li>" for title in engine.findings["title"][:_SHOWN])
+    return f"<ul>{items}</ul>" if items else ""
+
+
 class Engine:
     """One engine of a report. `data` is its part of analysis.json."""
 
@@ -63,6 +92,31 @@ class Engine:
         return self.data["name"]
 
     @property
+    def measurement(self) -> dict[str, Any]:
+        """Whether the times can be used, and why not."""
+        return self.data["measurement"]
+
+    @property
+    def context(self) -> dict[str, str]:
+        """What ran where and when, in words."""
+        return self.data["context"]
+
+    def __repr__(self) -> str:
+        lines = [f"Engine {self.name}: {_engine_line(self)}"]
+        if not self.measurement["usable"]:
+            lines.append("  " + self.measurement["text"])
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        context = " · ".join(escape(part) for part in self.context.values() if part)
+        warning = "" if self.measurement["usable"] else f'<p style="border-left:4px solid #b3261e;padding:2px 8px"><b>{escape(self.measurement["text"])}</b></p>'
+        slowest = self.layers.reindex(columns=["label", "type", "precision", "average_ms", "percent_of_roof", "tactic"])
+        slowest = slowest.sort_values("average_ms", ascending=False, kind="stable").head(_SHOWN).dropna(axis="columns", how="all")
+        more = len(self.layers) - len(slowest)
+        return (f"<div><h4>{escape(self.name)}: {escape(_engine_line(self))}</h4><p>{context}</p>{warning}{slowest.to_html()}"
+                f"{f'<p>and {more} more layers</p>' if more > 0 else ''}{_findings_html(self)}</div>")
+
+    @property
     def statistics(self) -> dict[str, Any]:
         return self.data["statistics"]
 
@@ -71,13 +125,29 @@ class Engine:
         """One row per layer, in execution order; times, roofline and errors as columns of their own, missing values NaN."""
         rows = []
         for layer in self.data["layers"]:
-            row = {k: v for k, v in layer.items() if k not in ("time", "roofline", "error", "origins", "attributes")}
+            row = {k: v for k, v in layer.items() if k not in ("time", "roofline", "error", "origins", "attributes", "tuning")}
             row["onnx_nodes"] = [o["name"] for o in layer["origins"]]
             row.update(layer["time"] or {})
             row.update({k: v for k, v in layer["roofline"].items() if k != "precision"})
             row.update({f"error_{k}": v for k, v in (layer["error"] or {}).items() if k != "text"})
             rows.append(row)
         return pd.DataFrame(rows).set_index("index")
+
+    @cached_property
+    def tactics(self) -> pd.DataFrame:
+        """One row per tactic that the builder timed or refused for a layer; empty when the file does not say."""
+        rows = []
+        for layer in self.data["layers"]:
+            tuning = layer["tuning"] or {"timed": [], "refused": []}
+            rows += [{"layer": layer["index"], **tactic, "reason": ""} for tactic in tuning["timed"]]
+            rows += [{"layer": layer["index"], **tactic, "types": "", "ms": None, "chosen": False} for tactic in tuning["refused"]]
+        return pd.DataFrame(rows, columns=["layer", "name", "runner", "types", "ms", "chosen", "reason"])
+
+    @cached_property
+    def layer_runs(self) -> pd.DataFrame:
+        """One row per recorded run of the layer profile, one column per layer; empty when none was recorded."""
+        runs = self.data["layer_runs"] or {"numbers": [], "times_ms": []}
+        return pd.DataFrame(runs["times_ms"], index=pd.Index(runs["numbers"], name="run"), columns=range(len(self.data["layers"])))
 
     @cached_property
     def onnx_nodes(self) -> pd.DataFrame:
@@ -158,6 +228,16 @@ class Engine:
         return self._report.analysis.svg(self._index)
 
 
+def _change_line(pair: dict[str, Any]) -> str:
+    latency = pair["latency"]
+    if latency is not None:
+        noise = "" if latency["significant"] else ", within the noise"
+        return f"latency {_three_digits(latency['baseline_ms'])} to {_three_digits(latency['candidate_ms'])} ms, {latency['change_percent']:+.1f} %{noise}"
+    if pair["delta_ms"] is None:
+        return "no times to compare"
+    return f"sum of layers {_three_digits(pair['baseline_sum_ms'])} to {_three_digits(pair['candidate_sum_ms'])} ms"
+
+
 class Report:
     """What `load` returns: engines, and the comparison of the first with each other one."""
 
@@ -169,6 +249,18 @@ class Report:
     @property
     def engine(self) -> Engine:
         return self.engines[0]
+
+    def __repr__(self) -> str:
+        lines = [f"Report of {len(self.engines)} engine{'' if len(self.engines) == 1 else 's'}"]
+        lines += ["  " + line for engine in self.engines for line in repr(engine).splitlines()]
+        if self.comparison is not None:
+            lines += [f"  {self.engines[pair['candidate']].name} against {self.engines[pair['baseline']].name}: {_change_line(pair)}" for pair in self.comparison["pairs"]]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        pairs = [] if self.comparison is None else self.comparison["pairs"]
+        changes = "".join(f"<li>{escape(self.engines[pair['candidate']].name)} against {escape(self.engines[pair['baseline']].name)}: {escape(_change_line(pair))}</li>" for pair in pairs)
+        return f"<div>{f'<ul>{changes}</ul>' if changes else ''}{''.join(engine._repr_html_() for engine in self.engines)}</div>"
 
     @property
     def comparison(self) -> dict[str, Any] | None:
