@@ -252,6 +252,7 @@ BuiltVariant build_variant(const Graph& portable, const SymbolRanges& ranges, co
   variant.graph = std::make_shared<Graph>(std::move(tuned.graph));
   variant.choices = std::move(tuned.choices);
   variant.ranges = ranges;
+  variant.tuning = tuning_record_text(tuned.tried);
   variant.blobs = std::make_shared<PackedBlocks>();
   result.program = pipeline.backend.compile(variant.spec());
   describe_memory(result, pipeline.backend.is_host());

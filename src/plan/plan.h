@@ -39,6 +39,7 @@ struct PlanVariant {
   double measured_ms = 0;  // the whole engine at the opt shapes, when it was built; 0: not timed
 
   BatchSplit split;
+  std::string tuning;  // what the tuner tried, as text for reports (tune/tuning_record.h); "": not known
 
   // What the tuner expects of the whole engine: the sum over its layers, for as many parts as one of the threads gets.
   double predicted_ms(int threads) const;

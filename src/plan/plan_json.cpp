@@ -325,6 +325,7 @@ std::string section_to_json(const PlanSection& section, ContainerWriter& blocks)
                         {"ranges", std::move(ranges)},
                         {"measured_ms", v.measured_ms},
                         {"packed", std::move(blobs)}});
+    if (!v.tuning.empty()) variants.back()["tuning"] = blocks.add_block(std::as_bytes(std::span(v.tuning)));
     if (v.split.on()) variants.back()["batch_split"] = {{"symbol", v.split.symbol}, {"part", v.split.part}};
   }
   return dump_json({{"variants", std::move(variants)}}, -1);
@@ -346,6 +347,10 @@ PlanSection section_from_json(std::string_view text, const SectionInfo& info, si
       for (const Json& c : j.at("choices")) v.choices.push_back(choice_from(c));
       for (const auto& [symbol, r] : j.at("ranges").items())
         v.ranges[symbol] = {.min = r.at(0), .opt = r.at(1), .max = r.at(2)};
+      if (const auto block = j.find("tuning"); block != j.end()) {
+        const auto bytes = file.block(block->get<int64_t>());
+        v.tuning.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      }
       v.measured_ms = j.value("measured_ms", 0.0);  // absent from files of version 0.1.0
       if (const auto split = j.find("batch_split"); split != j.end())
         v.split = {split->at("symbol"), split->at("part")};

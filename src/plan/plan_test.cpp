@@ -43,6 +43,7 @@ std::shared_ptr<Plan> make_plan(const std::string& key = "fake 1", const std::st
     variant.choices.push_back({backend.tactics({*graph, id, variant.ranges})[0], 0.125});
   variant.memory = plan_memory(*graph, variant.choices, variant.ranges);
   variant.blobs = std::make_shared<PackedBlocks>();
+  variant.tuning = "{\"what\": \"the tuner tried\"}";
   backend.compile({graph, variant.choices, variant.memory, variant.ranges, variant.blobs});
   plan->set_section(std::make_shared<PlanSection>(
       PlanSection{.target = backend.target(), .settings = "by hand", .timed = true, .variants = {variant}}));
@@ -80,6 +81,7 @@ TEST(Plan, ReadsBackWhatWasWritten) {
   EXPECT_EQ(to_text(*a.graph), to_text(*b.graph));
   EXPECT_EQ(a.ranges, b.ranges);
   EXPECT_EQ(a.memory.arena_bytes, b.memory.arena_bytes);
+  EXPECT_EQ(b.tuning, "{\"what\": \"the tuner tried\"}");
   ASSERT_EQ(a.choices.size(), b.choices.size());
   for (size_t i = 0; i < a.choices.size(); ++i) {
     EXPECT_EQ(a.choices[i].tactic.name, b.choices[i].tactic.name);

@@ -71,6 +71,7 @@ LayerInfo describe_layer(const PlanVariant& variant, size_t position,
   // Without timing (level 0) it is an estimate, which nothing should be held against.
   if (variant.measured_ms > 0) layer.tactic_ms = choice.time_ms;
   layer.fallback = choice.fallback;
+  layer.tactic_types = types_text(choice.tactic);
   layer.origins = node.origins;
   if (layer.inputs.empty()) {  // shapes and fills: computed from dims alone
     layer.type = "Constant";
@@ -143,6 +144,9 @@ LayerReport describe_layers(const Plan& plan, const PlanVariant& variant,
   report.arena_bytes = variant.memory.arena_bytes;
   for (size_t i = 0; i < variant.graph->order().size(); ++i)
     report.layers.push_back(describe_layer(variant, i, symbols));
+  const TuningRecord tried = tuning_record_from_text(variant.tuning);
+  for (LayerInfo& layer : report.layers)
+    if (const auto found = tried.find(layer.name); found != tried.end()) layer.tuning = found->second;
   for (const auto& input : plan.inputs)
     report.bindings.push_back(describe_binding(input, true, plan.profiles, symbols));
   for (const auto& output : plan.outputs)

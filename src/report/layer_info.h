@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "plan/plan.h"
+#include "tune/tuning_record.h"
 
 namespace lathe {
 
@@ -62,6 +63,8 @@ struct LayerInfo {
   std::string fallback;  // why the reference runs the layer; empty: a kernel does
   std::vector<Origin> origins;
   std::optional<LayerCosts> costs;  // add_layer_costs()
+  std::optional<LayerTuning> tuning;
+  std::string tactic_types;  // to find the tactic among those that were tried
 };
 
 struct BindingReport {

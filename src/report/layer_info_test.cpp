@@ -178,6 +178,29 @@ TEST(LayerInfo, TimesOfTacticsOnlyWhereTheyWereMeasured) {
   EXPECT_EQ(describe_layers(f.plan, f.variant, std::nullopt).layers[0].tactic_ms, 0.5);
 }
 
+TEST(LayerInfo, TellsWhatTheTunerTried) {
+  Fixture f;
+  f.plan.verbosity = ProfilingVerbosity::Detailed;
+  TuningRecord record;
+  record["conv + relu"] = {{{"some_tactic", "SomeRunner", types_text(f.variant.choices[0].tactic), 0.5},
+                            {"another", "SomeRunner", "a -> b", 0.75},
+                            {"late", "SomeRunner", "a -> b", -1}},
+                           {{"amx", "Amx", "this CPU has no \"AMX\""}},
+                           3};
+  f.variant.tuning = tuning_record_text(record);
+  const Json json =
+      parse_json(layer_info_json(describe_layers(f.plan, f.variant, SymbolValues{{"batch", 2}})), "layers");
+  const Json& tuning = json["Layers"][0]["Tuning"];
+  ASSERT_EQ(tuning["Timed"].size(), 3u);
+  EXPECT_EQ(tuning["Timed"][0]["Chosen"], "yes");
+  EXPECT_EQ(tuning["Timed"][1]["Ms"], 0.75);
+  EXPECT_FALSE(tuning["Timed"][1].contains("Chosen"));
+  EXPECT_FALSE(tuning["Timed"][2].contains("Ms"));
+  EXPECT_EQ(tuning["Refused"][0]["Reason"], "this CPU has no \"AMX\"");
+  EXPECT_EQ(tuning["LeftOut"], 3);
+  EXPECT_FALSE(json["Layers"][1].contains("Tuning"));
+}
+
 TEST(LayerInfo, DimsThatNoRunFixedAreMinusOne) {
   Fixture f;
   f.plan.verbosity = ProfilingVerbosity::Detailed;

@@ -116,6 +116,23 @@ std::string costs_json(const LayerCosts& costs) {
       costs.flops, costs.bytes_read, costs.bytes_written, costs.weight_bytes, nodes);
 }
 
+// Ours alone, and a list within an object for the same reason.
+std::string tuning_json(const LayerInfo& layer) {
+  std::string timed, refused;
+  for (const auto& t : layer.tuning->timed) {
+    const bool chosen = t.name == layer.tactic && t.types == layer.tactic_types;
+    timed += fmt::format("{}{{\"Name\": {}, \"Runner\": {}, \"Types\": {}{}{}}}", timed.empty() ? "" : ", ",
+                         json_string(t.name), json_string(t.runner), json_string(t.types),
+                         t.ms < 0 ? "" : ", \"Ms\": " + format_json_number(t.ms),
+                         chosen ? ", \"Chosen\": \"yes\"" : "");
+  }
+  for (const auto& t : layer.tuning->refused)
+    refused += fmt::format("{}{{\"Name\": {}, \"Runner\": {}, \"Reason\": {}}}", refused.empty() ? "" : ", ",
+                           json_string(t.name), json_string(t.runner), json_string(t.reason));
+  return fmt::format(",\n  \"Tuning\": {{\"Timed\": [{}], \"Refused\": [{}], \"LeftOut\": {}}}", timed,
+                     refused, layer.tuning->left_out);
+}
+
 std::string layer_json(const LayerInfo& layer) {
   std::string text =
       fmt::format("{{\n  \"Name\": {},\n  \"LayerType\": {},\n  \"Inputs\": {},\n  \"Outputs\": {}",
@@ -125,6 +142,7 @@ std::string layer_json(const LayerInfo& layer) {
     text += fmt::format(",\n  {}: {}", json_string(key), field_text(value, true));
   }
   if (layer.costs) text += costs_json(*layer.costs);
+  if (layer.tuning) text += tuning_json(layer);
   return text + "\n}";
 }
 

@@ -65,6 +65,7 @@ class Tuner {
     report_alternatives(chosen);
     TunedGraph result = insert_reformats(taken.graph, taken.chosen, reformats_, ranges_, observer_);
     result.timed = effort_.timed;
+    if (effort_.timed) result.tried = record(result);
     if (skipped_ > 0)
       observer_.log(Severity::Info, "The time budget for tuning ended before " + std::to_string(skipped_) +
                                         " of " + std::to_string(layers()) +
@@ -73,6 +74,30 @@ class Tuner {
   }
 
  private:
+  // What was tried for the layers of the result, the fused ones that were taken among them.
+  TuningRecord record(const TunedGraph& result) {
+    std::map<std::string_view, size_t> numbers;
+    for (size_t i = 0; i < tactics_.size(); ++i) numbers.emplace(query(i).layer().name, i);
+    TuningRecord tried;
+    for (size_t k = 0; k < result.choices.size(); ++k) {
+      const Node& node = result.graph.node(result.graph.order()[k]);
+      const auto found = numbers.find(node.name);
+      if (found == numbers.end() || result.choices[k].tactic.is_view) continue;
+      const size_t i = found->second;
+      LayerTuning tuning{.timed = {}, .refused = refused_[i]};
+      TriedTactic chosen;
+      for (size_t t = 0; t < tactics_[i].size(); ++t) {
+        const Tactic& tactic = tactics_[i][t];
+        const bool known = measured_[i] && times_[i][t] < kImpossible;
+        tuning.timed.push_back({tactic.name, tactic.runner, types_text(tactic), known ? times_[i][t] : -1});
+        if (tactic.name == result.choices[k].tactic.name && tactic.same_types(result.choices[k].tactic))
+          chosen = tuning.timed.back();
+      }
+      tried[node.name] = shortened(std::move(tuning), chosen);
+    }
+    return tried;
+  }
+
   // The graph's layers, then the fused layers of the alternatives.
   const LayerQuery& query(size_t i) const { return queries_[i]; }
   size_t layers() const { return graph_.order().size(); }
@@ -80,7 +105,7 @@ class Tuner {
   void list_tactics() {
     std::map<std::string, size_t> first;
     for (size_t i = 0; i < layers(); ++i)
-      add_tactics(considered_tactics(backend_, query(i), options_, effort_, observer_), first);
+      add_tactics(considered_tactics(backend_, query(i), options_, effort_, refusals_), first);
     if (!effort_.timed) return;
     for (Alternative& alternative : find_alternatives(graph_, fused_)) {
       const LayerQuery fused{fused_, alternative.fused, ranges_};
@@ -90,7 +115,7 @@ class Tuner {
         continue;
       queries_.push_back(fused);
       alternatives_.push_back(std::move(alternative));
-      add_tactics(considered_tactics(backend_, fused, options_, effort_, observer_), first);
+      add_tactics(considered_tactics(backend_, fused, options_, effort_, refusals_), first);
     }
   }
 
@@ -102,6 +127,8 @@ class Tuner {
         std::any_of(tactics.begin(), tactics.end(), [](const Tactic& t) { return !t.is_view; });
     shares_.push_back(is_new && worth ? 0.3 + estimated_ms(traits_, query(i), tactics[0], 0) : 0);
     tactics_.push_back(std::move(tactics));
+    refused_.push_back(refusals_.take());
+    measured_.push_back(false);
   }
 
   bool is_known(size_t i) const {
@@ -168,6 +195,7 @@ class Tuner {
                                 .limit_seconds = std::max(kLeastSeconds, share) + traits_.first_use_seconds,
                                 .announce = announce});
     }
+    measured_[i] = !result.empty();
     if (!result.empty()) return result;
     // An estimate is not enough to take a fused layer instead of layers that were timed.
     if (i >= layers()) return std::vector<double>(tactics_[i].size(), kImpossible);
@@ -255,6 +283,7 @@ class Tuner {
         continue;
       times_[i].push_back(estimated_ms(traits_, query(i), tactic, tactics_[i].size()));
       tactics_[i].push_back(std::move(tactic));
+      measured_[i] = false;
       added = true;
     }
     return added;
@@ -286,7 +315,10 @@ class Tuner {
   std::vector<LayerQuery> queries_;
   std::vector<Alternative> alternatives_;
   std::vector<std::vector<LayerState>> fused_states_;  // by alternative
-  std::vector<std::vector<Tactic>> tactics_;           // by query
+  RefusalCollector refusals_{observer_};
+  std::vector<std::vector<Tactic>> tactics_;  // by query
+  std::vector<std::vector<UnusableTactic>> refused_;
+  std::vector<bool> measured_;  // its times are no estimates
   std::vector<std::vector<double>> times_;
   std::vector<double> shares_;
   int skipped_ = 0;

@@ -13,6 +13,7 @@
 #include "backend/backend.h"
 #include "base/observer.h"
 #include "tune/timing_cache.h"
+#include "tune/tuning_record.h"
 
 namespace lathe {
 
@@ -35,6 +36,7 @@ struct TunedGraph {
   std::vector<Choice> choices;  // in graph order
   double layers_ms = 0;         // sum of what the choices cost
   bool timed = false;
+  TuningRecord tried;
 };
 
 // `fused`: a copy of the graph in which an optional pass has made one layer of several; each such layer is used where it is
