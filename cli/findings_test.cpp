@@ -135,9 +135,10 @@ TEST(Findings, EveryCommandIsUnderstood) {
       }
     }
   }
-  EXPECT_EQ(ids, (std::set<std::string>{"below-roof", "float32-matrix-work", "inaccurate-layer",
-                                        "noisy-timing", "pointwise-layers", "reformats", "shape-work",
-                                        "slower-than-tuned", "small-layers", "sum-differs-from-latency"}));
+  EXPECT_EQ(ids,
+            (std::set<std::string>{"below-roof", "float32-matrix-work", "inaccurate-layer", "noisy-timing",
+                                   "pointwise-layers", "io-formats", "reformats", "shape-work",
+                                   "slower-than-tuned", "small-layers", "sum-differs-from-latency"}));
   EXPECT_GT(commands, 60u);
 }
 

@@ -10,6 +10,7 @@ checked on the generated files of TensorRT 8 to 11 and on ours. Sums are compare
 import argparse
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -193,12 +194,14 @@ def wrong_fields(t, paths):
     """A field of another type than it should be: read, or one line with file and field."""
     plan = json.loads(paths["layers"].read_text())
     layer = plan["Layers"][1]
-    layer.update({"Flops": 1, "BytesRead": 1, "BytesWritten": 1, "OnnxNodes": [{"Name": "n"}]})
+    layer.update({"Flops": 1, "BytesRead": 1, "BytesWritten": 1, "OnnxNodes": [{"Name": "n"}], "Fallback": "no kernel",
+                  "Tuning": {"Timed": [{"Name": "a", "Ms": 1}], "Refused": [{"Name": "b"}], "LeftOut": 0}})
     layer["Outputs"][0].update({"ArenaOffset": 0})
     layer["Inputs"][0].update({"AliasOf": "x", "AliasOffset": 0})
     plan.update({"ArenaBytes": 1, "BuildSettings": "level 0, fp32"})
     refused = 0
-    for holder in (plan, layer, layer["Inputs"][0], layer["Outputs"][0], layer["OnnxNodes"][0]):
+    tried = layer["Tuning"]
+    for holder in (plan, layer, layer["Inputs"][0], layer["Outputs"][0], layer["OnnxNodes"][0], tried, tried["Timed"][0], tried["Refused"][0]):
         for key in list(holder):
             kept = holder[key]
             for value in ({}, "x", -1.5, None):
@@ -233,10 +236,16 @@ def own_engines(t):
     check_comparison(t, files)
     engine = t.analyse("fp32.engine", *run)["engines"][0]
     t.check(engine["device"]["name"] != "" and engine["statistics"]["compute"]["count"] >= 4, "an engine explored in process has no device or no times")
+    context = engine["context"]
+    t.check(context["device"] == engine["device"]["name"] and context["shapes"] == "1x3x224x224" and context["precision"] == "FP32", f"context: {context}")
+    t.check(context["version"].startswith("Lathe ") and re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", context["date"]) and context["threads"].split()[0].isdigit(), f"context: {context}")
+    t.check(engine["measurement"]["usable"] == (not engine["measurement"]["reasons"]), f"measurement: {engine['measurement']}")
+    t.check(engine["measurement"]["usable"] or all(f["gain_ms"] is None for f in engine["findings"]), "gains of times that cannot be used")
+    tuned(t)
     peaks = engine["peaks"]
     t.check(peaks["source"] == "measured" and peaks["flops_per_s"]["FP32"] > 1e9 and peaks["bytes_per_s"] > 1e8, f"measured peaks: {peaks}")
     given = t.analyse(*files["fp32"], "--peaks=FP32=1.5T,memory=40G,launch=3us")["engines"][0]
-    t.check(given["peaks"] == {"source": "given", "flops_per_s": {"FP32": 1.5e12}, "bytes_per_s": 4e10, "launch_ms": 0.003}, f"given peaks: {given['peaks']}")
+    t.check(given["peaks"] == {"source": "given", "flops_per_s": {"FP32": 1.5e12}, "bytes_per_s": 4e10, "launch_ms": 0.003, "unstable": []}, f"given peaks: {given['peaks']}")
     for layer in given["layers"]:
         if layer["flops"] and layer["bytes_read"] is not None:
             roof = max(layer["flops"] / 1.5e12, (layer["bytes_read"] + layer["bytes_written"]) / 4e10) * 1e3
@@ -252,6 +261,24 @@ def own_engines(t):
     check_memory(t, engine)
     sweep = t.analyse("fp32.engine", *run, "--peaks=estimate", "--sweep=input:1x3x224x224;input:1x3x224x224")
     t.check([e["name"] for e in sweep["engines"]] == ["fp32 1x3x224x224", "fp32 1x3x224x224 (2)"] and sweep["comparison"], f"sweep: {[e['name'] for e in sweep['engines']]}")
+
+
+def tuned(t):
+    """An engine keeps what its tuner timed and refused for every layer that computes; a build from its timing cache the same."""
+    build = ["--onnx=m.onnx", "--skipInference", "--builderOptimizationLevel=1", "--timingCacheFile=m.cache", "--profilingVerbosity=detailed"]
+    t.run("trtexec", *build, "--saveEngine=tuned.engine", "--exportLayerInfo=tuned.layers.json")
+    t.run("trtexec", *build, "--saveEngine=again.engine")
+    t.check((t.folder / "tuned.engine").read_bytes() == (t.folder / "again.engine").read_bytes(), "a build from the timing cache has other bytes")
+    layers = [layer for layer in t.analyse("tuned.layers.json")["engines"][0]["layers"] if layer["type"] == "Convolution"]
+    t.check(len(layers) > 20, "no convolutions")
+    for layer in layers:
+        tuning = layer["tuning"]
+        if t.check(tuning is not None, f"{layer['name']}: nothing was tried"):
+            chosen = [x for x in tuning["timed"] if x["chosen"]]
+            t.check(len(chosen) == 1 and chosen[0]["name"] == layer["tactic"] and chosen[0]["ms"] > 0, f"{layer['name']}: chosen {chosen}, {layer['tactic']} runs")
+            known = [x["ms"] for x in tuning["timed"] if x["ms"] is not None]
+            t.check(known == sorted(known) and all(x["reason"] for x in tuning["refused"]), f"{layer['name']}: {tuning}")
+    t.check(any(layer["tuning"]["refused"] for layer in layers), "no tactic was refused")
 
 
 def check_model(t, files):
