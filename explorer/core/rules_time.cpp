@@ -102,7 +102,8 @@ std::vector<Finding> find_small_layers(const EngineData& engine) {
   std::vector<int> small;
   ExactSum time;
   for (const auto& layer : engine.layers) {
-    if (!layer.time || layer.time->average_ms <= 0 || layer.time->average_ms >= engine.peaks.launch_ms)
+    if (!layer.time || layer.kind == "view" || layer.time->average_ms <= 0 ||
+        layer.time->average_ms >= engine.peaks.launch_ms)
       continue;
     small.push_back(layer.index);
     time.add(layer.time->average_ms);

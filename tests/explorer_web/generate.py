@@ -150,7 +150,7 @@ def use(index, tensors):
 def layer(index, name, family, kind, precision, origins, inputs, out, tensors, ticks, before, flops, weights, times, rng):
     read = sum(tensors[t]["bytes"] for t in inputs) + weights
     written = tensors[out]["bytes"]
-    ms = round(ticks * TICK, 4)
+    ms = round(ticks * TICK, 4) or 1e-6  # what a profile says of a view
     roof = max(flops / PEAK[precision], (read + written) / BANDWIDTH) * 1e3
     verdict = "launch" if ms < 0.005 else "compute" if flops / PEAK[precision] * BANDWIDTH > read + written else "memory"
     line = {"verdict": verdict, "precision": precision, "roof_ms": roof, "percent_of_roof": 100 * roof / ms if ms else None, "flops_per_s": flops / ms * 1e3 if ms else None,

@@ -22,10 +22,13 @@ export interface EngineModel {
   readonly indexOfName: ReadonlyMap<string, number>;
 }
 
+// Profiles give a layer that runs no code the least that a clock tells, as scripts divide by their times.
+const kNoTimeMs = 1e-6;
+
 // Moves or converts data without computing. A view of memory (a reshape that became a change of names) is a copy by kind
 // but takes no time, and what takes none is no overhead.
 export function isOverhead(layer: Layer): boolean {
-  return (layer.kind === "reformat" || layer.kind === "copy" || layer.kind === "cast") && layer.time?.average_ms !== 0;
+  return (layer.kind === "reformat" || layer.kind === "copy" || layer.kind === "cast") && !(layer.time && layer.time.average_ms <= kNoTimeMs);
 }
 
 export function familyOf(layer: Layer): [key: string, label: string] {
@@ -116,7 +119,7 @@ export function makeEngineModel(engine: Engine): EngineModel {
 
 // A view is another name for memory: it runs no code, and in a table of times it only stands in the way.
 export function isIdleView(layer: Layer): boolean {
-  return layer.kind === "view" && !(layer.time && layer.time.average_ms > 0);
+  return layer.kind === "view" && !(layer.time && layer.time.average_ms > kNoTimeMs);
 }
 
 // Files before 1.3 do not say.
