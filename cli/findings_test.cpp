@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "commands.h"
 #include "explorer/core/rule_parts.h"
+#include "measure_peaks.h"
 
 namespace lathe::cli {
 namespace {
@@ -176,6 +177,14 @@ TEST(Findings, SuggestOnlyWhatCanHelp) {
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_FALSE(refused[0].gain_ms);
   EXPECT_NE(refused[0].title.find("although BF16 was allowed"), std::string::npos);
+}
+
+TEST(Peaks, AreStableWhereThreeRoundsAgree) {
+  EXPECT_FALSE(agree({}, 3, 1.05));
+  EXPECT_FALSE(agree({1.0, 1.02}, 3, 1.05));
+  EXPECT_TRUE(agree({1.9, 1.0, 1.3, 1.02, 1.04}, 3, 1.05));
+  EXPECT_FALSE(agree({1.0, 1.1, 1.2, 1.3}, 3, 1.05));
+  EXPECT_FALSE(agree({1.0, 1.02, 1.04, 0.9}, 3, 1.05)) << "a better round puts the others in doubt";
 }
 
 }  // namespace

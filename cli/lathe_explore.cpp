@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 
 #include "archive.h"
 #include "arguments/arguments.h"
@@ -29,6 +30,7 @@
 #include "report/model_graph.h"
 #include "report/table.h"
 #include "say.h"
+#include "terminal.h"
 
 namespace lathe::cli {
 namespace {
@@ -147,13 +149,13 @@ std::vector<std::string> parse_sweep(const std::string& text) {
 
 // Runs an engine once for each of the sweep's shapes.
 void run_engine(const std::string& path, const Words& run_flags, const std::vector<std::string>& sweep,
-                std::vector<EngineFiles>& engines) {
+                ProgressLine& progress, std::vector<EngineFiles>& engines) {
   for (const auto& shapes : sweep) {
     Words flags = run_flags;
     if (!shapes.empty()) flags.push_back("--shapes=" + shapes);
     // Two runs of some seconds: whoever waits should know for what.
-    say_to(stderr, "running {}{}, then once more for times per layer\n", path,
-           shapes.empty() ? "" : " with " + shapes);
+    progress.say(fmt::format("running {}{}, then once more for times per layer", path,
+                             shapes.empty() ? "" : " with " + shapes));
     // Of one input the extents say enough.
     const bool one = shapes.find(',') == std::string::npos && shapes.find(':') != std::string::npos;
     engines.push_back(
@@ -164,7 +166,7 @@ void run_engine(const std::string& path, const Words& run_flags, const std::vect
 
 // One list of files per engine: engine files run and give their own, JSON files form groups as they come.
 std::vector<EngineFiles> gather(const std::vector<std::string>& paths, const Words& run_flags,
-                                const std::vector<std::string>& sweep) {
+                                const std::vector<std::string>& sweep, ProgressLine& progress) {
   std::vector<EngineFiles> engines;
   std::vector<InputFile> loose;
   const auto flush = [&] {
@@ -179,7 +181,7 @@ std::vector<EngineFiles> gather(const std::vector<std::string>& paths, const Wor
       engines.push_back({read_archive(path), "", ""});
     } else if (is_engine_file(path)) {
       flush();
-      run_engine(path, run_flags, sweep, engines);
+      run_engine(path, run_flags, sweep, progress, engines);
     } else {
       loose.push_back(explorer::load_file(path));
       // An accuracy file or log after an engine belongs to that engine.
@@ -296,7 +298,11 @@ void write_outputs(const CommandWords& arguments, const Analysis& analysis) {
   const bool any = foreign || page || !json_file.empty() || arguments.has("--markdown") ||
                    arguments.has("--junit") || arguments.has("--trace");
   if (arguments.has("--text") || !any) {
-    std::fputs(explorer::summary_text(analysis, isatty(STDOUT_FILENO) != 0).c_str(), stdout);
+    const size_t width = terminal_width();
+    std::fputs(explorer::summary_text(analysis, isatty(STDOUT_FILENO) != 0,
+                                      width == 0 ? 80 : std::min<size_t>(width, 120))
+                   .c_str(),
+               stdout);
   } else if (analysis.comparison) {
     for (const auto& check : analysis.comparison->checks)
       say_to(stderr, "{} {}: {}\n", check.failed ? "FAILED" : "passed", check.expression, check.text);
@@ -341,14 +347,16 @@ int run_explore(const Words& words) {
     throw_input_error("--sweep gives the shapes of every run; --shapes cannot be given, too");
   if (arguments.has("--fail-if")) explorer::check_fail_if(arguments.value("--fail-if"));
   const auto from_flags = files_of_flags(arguments, given.models);
-  auto groups = gather(given.files, run_flags, parse_sweep(arguments.value("--sweep")));
+  auto progress = std::make_unique<ProgressLine>();
+  auto groups = gather(given.files, run_flags, parse_sweep(arguments.value("--sweep")), *progress);
   attach_flags(from_flags, groups);
   // Files may come from another machine; an engine that runs here has this one's roof.
   const bool runs_here = std::all_of(given.files.begin(), given.files.end(), is_engine_file);
   if (peaks == "measure" || (peaks.empty() && runs_here)) {
-    say_to(stderr, "measuring what this machine can do at most\n");
+    progress->say("measuring what this machine can do at most");
     settings.peaks = measure_peaks(system_flags_of(arguments));
   }
+  progress.reset();
   for (const auto& [files, engine, name] : groups) {
     const size_t index = analysis.engines.size();
     settings.name = index < names.size() ? names[index] : name;

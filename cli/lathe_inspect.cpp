@@ -11,11 +11,13 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "commands.h"
+#include "explorer/core/text.h"
 #include "onnx/import.h"
 #include "report/layer_info.h"
 #include "report/model_graph.h"
 #include "report/table.h"
 #include "say.h"
+#include "terminal.h"
 
 namespace lathe::cli {
 namespace {
@@ -201,21 +203,27 @@ void print_variant(const Json& variant) {
       bytes_text(variant.at("arena_bytes_without_reuse")));
   const double predicted = variant.at("predicted_ms"), measured = variant.at("measured_ms");
   if (measured > 0)
-    say("  predicted {:.4f} ms (the sum of its layers), measured {:.4f} ms: {:.0f} %\n", predicted, measured,
-        predicted / measured * 100);
+    say("  predicted {} (the sum of its layers), measured {}: {:.0f} %\n", explorer::ms_text(predicted),
+        explorer::ms_text(measured), predicted / measured * 100);
   if (const int64_t part = variant.at("batch_part"); part > 0)
     say("  the batch in parts of {}, each on one thread; layers and activations below are one part's\n",
         part);
-  // Names of fused layers are long: last.
-  Table table(
-      {{"#", Align::Right}, {"ms", Align::Right}, {"type"}, {"reads"}, {"writes"}, {"tactic"}, {"layer"}});
+  // Names as the explorer shortens them; the whole ones are in --json.
+  Table table({{"#", Align::Right},
+               {"ms", Align::Right},
+               {"type", Align::Left, 8},
+               {"reads", Align::Left, 10},
+               {"writes", Align::Left, 10},
+               {"tactic", Align::Left, 12},
+               {"layer", Align::Left, 16}});
   int number = 0;
   for (const auto& layer : variant.at("layers")) {
     const double ms = layer.at("time_ms");
-    table.add({std::to_string(number++), ms > 0 ? fmt::format("{:.4f}", ms) : "-", layer.at("type"),
-               layer.at("inputs"), layer.at("outputs"), layer.at("tactic"), layer.at("name")});
+    table.add({std::to_string(number++), ms > 0 ? explorer::three_digits(ms) : "-", layer.at("type"),
+               layer.at("inputs"), layer.at("outputs"), layer.at("tactic"),
+               explorer::layer_label(layer.at("name").get<std::string>())});
   }
-  say("{}", table.text());
+  say("{}", table.text(terminal_width()));
 }
 
 void print_engine(const Json& json) {

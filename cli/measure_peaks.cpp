@@ -51,10 +51,33 @@ Tensor operand(DType type, int64_t extent) {
   return Tensor::from_doubles(type, {extent, extent}, values);
 }
 
+// On a machine that others use the best time of one round says what they left. Rounds go on until three of them agree.
+constexpr int kRounds = 12, kAgreeing = 3;
+constexpr double kAgree = 1.05;
+
+struct Fastest {
+  double ms = 0;
+  bool stable = false;
+};
+
+// Least time of the slowest layer in one round of runs.
+double round_ms(std::vector<std::unique_ptr<InferenceStream>>& streams, const Engine& engine) {
+  LayerProfiler profiler(engine.layer_names(0));
+  InferenceFlags flags;
+  flags.iterations = 4;
+  flags.warm_up_ms = 10;
+  flags.duration_s = 0.15f;
+  run_queries(streams, flags, {}, &profiler);
+  double slowest = 0;
+  for (size_t i = 0; i < profiler.layers().size(); ++i)
+    slowest = std::max(slowest, profiler.times_ms(i).min());
+  return slowest;
+}
+
 // Least time of the graph's slowest layer (casts and reformats beside it do not count). `data`: the input, and the constant
 // where the graph has one; zeros without it.
-double fastest_ms(const std::string& text, const std::optional<Tensor>& data, int level,
-                  const std::shared_ptr<const Backend>& backend) {
+Fastest fastest_ms(const std::string& text, const std::optional<Tensor>& data, int level,
+                   const std::shared_ptr<const Backend>& backend) {
   NullObserver observer;
   Builder builder(backend, observer);
   Network network;
@@ -73,20 +96,23 @@ double fastest_ms(const std::string& text, const std::optional<Tensor>& data, in
   } else {
     std::memset(streams[0]->input_data(0), 0, bytes);
   }
-  LayerProfiler profiler(engine->layer_names(0));
-  InferenceFlags flags;
-  flags.iterations = 8;
-  flags.warm_up_ms = 20;
-  flags.duration_s = 0.5f;
-  run_queries(streams, flags, {}, &profiler);
-  double slowest = 0;
-  for (size_t i = 0; i < profiler.layers().size(); ++i) {
-    slowest = std::max(slowest, profiler.times_ms(i).min());
+  std::vector<double> rounds;
+  Fastest fastest;
+  while (static_cast<int>(rounds.size()) < kRounds && !fastest.stable) {
+    rounds.push_back(round_ms(streams, *engine));
+    fastest.ms = *std::min_element(rounds.begin(), rounds.end());
+    fastest.stable = agree(rounds, kAgreeing, kAgree);
   }
-  return slowest;
+  return fastest;
 }
 
 }  // namespace
+
+bool agree(const std::vector<double>& times, int count, double ratio) {
+  if (times.empty()) return false;
+  const double least = *std::min_element(times.begin(), times.end());
+  return std::count_if(times.begin(), times.end(), [&](double t) { return t <= ratio * least; }) >= count;
+}
 
 explorer::Peaks measure_peaks(const SystemFlags& system) {
   const auto backend = open_device(system);
@@ -96,12 +122,14 @@ explorer::Peaks measure_peaks(const SystemFlags& system) {
   const auto extent = static_cast<double>(sizes.extent);
   for (const auto& [name, type] :
        {std::pair{"FP32", DType::Float32}, {"BF16", DType::BFloat16}, {"FP16", DType::Float16}}) {
-    const double ms = fastest_ms(product_text(dtype_name(type), sizes.extent), operand(type, sizes.extent),
-                                 sizes.level, backend);
-    if (ms > 0) peaks.flops_per_s[name] = 2 * extent * extent * extent / ms * 1e3;
+    const Fastest product = fastest_ms(product_text(dtype_name(type), sizes.extent),
+                                       operand(type, sizes.extent), sizes.level, backend);
+    if (product.ms > 0) peaks.flops_per_s[name] = 2 * extent * extent * extent / product.ms * 1e3;
+    if (!product.stable) peaks.unstable.emplace_back(name);
   }
-  if (const double ms = fastest_ms(stream_text(sizes.elements), {}, sizes.level, backend); ms > 0)
-    peaks.bytes_per_s = 2.0 * 4 * static_cast<double>(sizes.elements) / ms * 1e3;
+  const Fastest stream = fastest_ms(stream_text(sizes.elements), {}, sizes.level, backend);
+  if (stream.ms > 0) peaks.bytes_per_s = 2.0 * 4 * static_cast<double>(sizes.elements) / stream.ms * 1e3;
+  if (!stream.stable) peaks.unstable.emplace_back("memory");
   peaks.launch_ms = backend->is_host() ? 0.002 : 0.005;
   return peaks;
 }

@@ -5,12 +5,18 @@
 // figure from a data sheet.
 #pragma once
 
-#include "explorer/core/model.h"
+#include <vector>
+
 #include "arguments/options.h"
+#include "explorer/core/model.h"
 
 namespace lathe::cli {
 
-// A few seconds. The fastest of the runs counts: what slows a run down is not the machine's peak.
+// At least `count` of the times are within `ratio` of the least.
+bool agree(const std::vector<double>& times, int count, double ratio);
+
+// A few seconds. The fastest of the runs counts: what slows a run down is not the machine's peak. Rounds of runs go on until
+// three agree; a peak for which none did is listed as unstable.
 explorer::Peaks measure_peaks(const SystemFlags& system);
 
 }  // namespace lathe::cli
