@@ -185,6 +185,54 @@ ValueId add_rows(const std::string& text, const Numbers& v, bool softmax, GraphE
   return append_node(editor, "layer", LayerNorm{.axis = 1}, {x, scale, bias}, {})[0];
 }
 
+// The mean of each channel's image.
+ValueId add_mean(const std::string& text, const Numbers& v, GraphEditor& editor, double& operations) {
+  const int64_t n = get(text, v, 'n', 1), c = get(text, v, 'c'), h = get(text, v, 'h'),
+                w = get(text, v, 'w', h);
+  const ValueId x = editor.add_input("x", DType::Float32, shape_of({n, c, h, w}));
+  operations = static_cast<double>(n * c) * static_cast<double>(h * w);
+  return append_node(editor, "layer", Reduce{.kind = ReduceKind::Mean, .axes = Ints{2, 3}}, {x}, {})[0];
+}
+
+ValueId add_group_norm(const std::string& text, const Numbers& v, GraphEditor& editor, double& operations) {
+  const int64_t n = get(text, v, 'n', 1), c = get(text, v, 'c'), h = get(text, v, 'h'),
+                w = get(text, v, 'w', h);
+  const ValueId x = editor.add_input("x", DType::Float32, shape_of({n, c, h, w}));
+  const ValueId scale = editor.add_constant("scale", random_constant({c}));
+  const ValueId bias = editor.add_constant("bias", random_constant({c}));
+  operations = 8 * static_cast<double>(n * c) * static_cast<double>(h * w);
+  return append_node(editor, "layer", GroupNorm{.groups = get(text, v, 'g')}, {x, scale, bias}, {})[0];
+}
+
+// Nearest neighbours, u times as high and wide.
+ValueId add_resize(const std::string& text, const Numbers& v, GraphEditor& editor, double& operations) {
+  const int64_t n = get(text, v, 'n', 1), c = get(text, v, 'c'), h = get(text, v, 'h'),
+                w = get(text, v, 'w', h);
+  const auto factor = static_cast<float>(get(text, v, 'u', 2));
+  const ValueId x = editor.add_input("x", DType::Float32, shape_of({n, c, h, w}));
+  const Resize op{.coordinates = CoordinateMode::Asymmetric,
+                  .nearest = NearestMode::Floor,
+                  .scales = {1, 1, factor, factor}};
+  operations = static_cast<double>(n * c) * static_cast<double>(h * w) * factor * factor;
+  return append_node(editor, "layer", op, {x}, {})[0];
+}
+
+// [b, s, h, d] to [b, h, s, d], as before and after attention.
+ValueId add_heads(const std::string& text, const Numbers& v, GraphEditor& editor, double& operations) {
+  const int64_t b = get(text, v, 'b', 1), h = get(text, v, 'h'), s = get(text, v, 's'), d = get(text, v, 'd');
+  const ValueId x = editor.add_input("x", DType::Float32, shape_of({b, s, h, d}));
+  operations = static_cast<double>(b * h) * static_cast<double>(s * d);
+  return append_node(editor, "layer", Transpose{{0, 2, 1, 3}}, {x}, {})[0];
+}
+
+// The words are the whole layer: its steps in one pointwise program.
+ValueId add_pointwise(const std::string& text, const Numbers& v, GraphEditor& editor, double& operations) {
+  const int64_t m = get(text, v, 'm'), n = get(text, v, 'n');
+  const ValueId x = editor.add_input("x", DType::Float32, shape_of({m, n}));
+  operations = static_cast<double>(m * n);
+  return append_node(editor, "layer", Pointwise{PointwiseCode::Neg}, {x}, {})[0];
+}
+
 }  // namespace
 
 Problem parse_problem(const std::string& text) {
@@ -230,10 +278,20 @@ Problem parse_problem(const std::string& text) {
     y = add_squeeze_excite(text, parse_numbers(text, numbers, "nchwm"), editor, problem.operations);
   else if (kind == "softmax" || kind == "layer_norm")
     y = add_rows(text, parse_numbers(text, numbers, "mn"), kind == "softmax", editor, problem.operations);
+  else if (kind == "mean")
+    y = add_mean(text, parse_numbers(text, numbers, "nchw"), editor, problem.operations);
+  else if (kind == "group_norm")
+    y = add_group_norm(text, parse_numbers(text, numbers, "nchwg"), editor, problem.operations);
+  else if (kind == "resize")
+    y = add_resize(text, parse_numbers(text, numbers, "nchwu"), editor, problem.operations);
+  else if (kind == "heads")
+    y = add_heads(text, parse_numbers(text, numbers, "bhsd"), editor, problem.operations);
+  else if (kind == "pointwise")
+    y = add_pointwise(text, parse_numbers(text, numbers, "mn"), editor, problem.operations);
   else
     throw_input_error(fmt::format(
         "problem '{}': unknown kind '{}': use conv, matmul, feed_forward, depthwise_block, attention, "
-        "maxpool, avgpool, squeeze_excite, softmax or layer_norm",
+        "maxpool, avgpool, squeeze_excite, softmax, layer_norm, group_norm, mean, resize, heads or pointwise",
         text, kind));
   problem.node = problem.graph.value(y).producer;
 
@@ -247,18 +305,19 @@ Problem parse_problem(const std::string& text) {
   };
   for (const std::string& w : words) {
     if (w == "f32") continue;
-    if (w == "bf16") {
-      problem.bf16 = true;
+    if (w == "bf16" || w == "f16") {
+      (w == "bf16" ? problem.bf16 : problem.f16) = true;
     } else if (w == "add") {
       append(fmt::format("Add({},1)", last));
     } else if (const auto found = kActivations.find(w); found != kActivations.end()) {
       append(fmt::format(fmt::runtime(found->second), last));
     } else {
       throw_input_error(fmt::format(
-          "problem '{}': unknown word '{}': use f32, bf16, relu, relu6, silu, gelu or add", text, w));
+          "problem '{}': unknown word '{}': use f32, bf16, f16, relu, relu6, silu, gelu or add", text, w));
     }
   }
   if (problem.bf16) editor.set_allowed_types(problem.node, {DType::BFloat16});
+  if (problem.f16) editor.set_allowed_types(problem.node, {DType::Float16});
   if (!program.empty()) {
     std::vector<ValueId> operands;
     if (adds) operands.push_back(editor.add_input("other", DType::Float32, problem.graph.value(y).shape));

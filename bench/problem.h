@@ -12,8 +12,12 @@
 //   maxpool:n1c64h112r3u2,bf16             and avgpool: r x s window, u2v2: strides, p0q0: padding (default as for conv)
 //   squeeze_excite:n1c96h56m4,bf16         with m channels between the two products
 //   softmax:m1536n128,f32                  and layer_norm: m rows of n
+//   group_norm:n2c320h64g32                g groups of channels; mean:n1c2048h7: of each channel's image
+//   resize:n8c256h40u2                     nearest neighbours, u times the size
+//   heads:b32s128h12d64                    the transpose before and after attention
+//   pointwise:m128n3072,add,gelu           the negated input, then the words, in one layer
 //
-// Types: f32 (default), bf16 (both are timed then). Epilogues, in the order given: relu, relu6, silu, gelu, add (of a tensor as large as the
+// Types: f32 (default), bf16 or f16 (FP32 is timed as well then). Epilogues, in the order given: relu, relu6, silu, gelu, add (of a tensor as large as the
 // result, once).
 #pragma once
 
@@ -27,7 +31,7 @@ struct Problem {
   std::string text;
   Graph graph;  // of one layer
   NodeId node = kNoNode;
-  bool bf16 = false;
+  bool bf16 = false, f16 = false;
   double operations = 0;  // multiplications and additions of the direct algorithm
 };
 

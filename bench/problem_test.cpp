@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
 #include "base/error.h"
 
 namespace lathe::bench {
@@ -57,6 +61,24 @@ TEST(Problem, LayersThatAreNoProducts) {
   EXPECT_EQ(result("squeeze_excite:c96h56m4"), "[1, 96, 56, 56]");
   EXPECT_EQ(result("softmax:m3n5"), "[3, 5]");
   EXPECT_EQ(result("layer_norm:m3n5"), "[3, 5]");
+  EXPECT_EQ(result("group_norm:n2c8h4g2,f16"), "[2, 8, 4, 4]");
+  EXPECT_EQ(result("mean:c8h4w5"), "[1, 8, 1, 1]");
+  EXPECT_EQ(result("resize:n2c3h4u3"), "[2, 3, 12, 12]");
+  EXPECT_EQ(result("heads:b2s5h3d4"), "[2, 3, 5, 4]");
+  EXPECT_EQ(result("pointwise:m3n5,add,gelu"), "[3, 5]");
+}
+
+// The tests run in the project's folder.
+TEST(Problem, EveryListCanBeRead) {
+  int problems = 0;
+  for (const auto& list : std::filesystem::directory_iterator("bench/problems")) {
+    std::ifstream file(list.path());
+    for (std::string line; std::getline(file, line);) {
+      std::istringstream words(line.substr(0, line.find('#')));
+      for (std::string word; words >> word; ++problems) EXPECT_EQ(error_of(word), "") << list.path();
+    }
+  }
+  EXPECT_GT(problems, 100);
 }
 
 TEST(Problem, ErrorsSayWhatAndWhere) {

@@ -25,18 +25,20 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kHelp =
     R"(Times single layers with all their tactics, as the tuner times them (cold, interleaved), against the machine's ceilings.
 
-usage: bench_problems [--threads=N] [--tactics=PART] [--json=FILE] PROBLEM...
+usage: bench_problems [--device=cpu|N] [--threads=N] [--tactics=PART] [--json=FILE] PROBLEM...
        bench_problems [--threads=N] --ceilings     only what the machine can do, as JSON
 
   PROBLEM         conv:n1c64h56w56k64r3s3,f32,relu   matmul:m128n768k3072,bf16,gelu   attention:b1h12s128d64,f32
                   or @FILE: one per line, # begins a comment. bench/problem.h has the grammar
+  --device=N      GPU number N instead of the CPU; the ceilings are the CPU's, so that column is empty
   --threads=N     default: all CPUs
   --tactics=PART  only tactics whose name has this part
   --json=FILE     the same as data
 
 examples:
   bench_problems --threads=2 conv:n1c256h14w14k256r3s3,f32,relu
-  bench_problems --tactics=amx @bench/problems.txt
+  bench_problems --tactics=amx @bench/problems/recipes.txt
+  bench_problems --device=0 --tactics=wgmma matmul:m4096n768k768,f16
 )";
 
 struct Row {
@@ -75,7 +77,7 @@ std::vector<Row> time_problem(const Backend& backend, const Problem& problem, co
     row.gflops = problem.operations / row.ms / 1e6;
     const double ceiling =
         in_bf16[timed[i]] && ceilings.bf16_gflops > 0 ? ceilings.bf16_gflops : ceilings.f32_gflops;
-    row.share = row.gflops / ceiling;
+    row.share = ceiling > 0 ? row.gflops / ceiling : 0;
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     return std::pair(!a.reason.empty(), a.ms) < std::pair(!b.reason.empty(), b.ms);
@@ -125,12 +127,14 @@ void add_problems(const std::string& argument, std::vector<std::string>& problem
 
 int run(const std::vector<std::string>& arguments) {
   std::vector<std::string> problems;
-  std::string json_path, part;
+  std::string json_path, part, device = "cpu";
   int threads = 0;
   bool only_ceilings = false;
   for (const std::string& argument : arguments) {
     if (argument.starts_with("--threads="))
       threads = std::atoi(argument.c_str() + 10);
+    else if (argument.starts_with("--device="))
+      device = argument.substr(9);
     else if (argument.starts_with("--json="))
       json_path = argument.substr(7);
     else if (argument.starts_with("--tactics="))
@@ -140,26 +144,28 @@ int run(const std::vector<std::string>& arguments) {
     else if (argument == "--help")
       return fmt::print("{}", kHelp), 0;
     else if (argument.starts_with("--"))
-      throw_input_error(fmt::format(
-          "unknown flag '{}': there are --threads=N, --tactics=PART, --json=FILE, --ceilings and --help",
-          argument));
+      throw_input_error(
+          fmt::format("unknown flag '{}': there are --device=cpu|N, --threads=N, --tactics=PART, "
+                      "--json=FILE, --ceilings and --help",
+                      argument));
     else
       add_problems(argument, problems);
   }
   if (problems.empty() && !only_ceilings)
-    throw_input_error("no problem given, such as conv:n1c64h56w56k64r3s3,f32 or @bench/problems.txt");
+    throw_input_error("no problem given, such as conv:n1c64h56w56k64r3s3,f32 or @bench/problems/recipes.txt");
   const auto pool = std::make_shared<ThreadPool>(threads);
-  const Ceilings ceilings = measure_ceilings(*pool);
+  const Ceilings ceilings = device == "cpu" ? measure_ceilings(*pool) : Ceilings{};
   Json out = {{"ceilings", to_json(ceilings, pool->size())}, {"problems", Json::array()}};
   if (only_ceilings) {
     fmt::print("{}\n", out["ceilings"].dump());
     return 0;
   }
-  fmt::print(
-      "{} thread(s), {}: {:.0f} GFLOP/s FP32, {:.0f} BF16; copies {:.0f} GB/s in cache, {:.0f} in memory\n",
-      pool->size(), ceilings.isa, ceilings.f32_gflops, ceilings.bf16_gflops, ceilings.cache_copy_gbs,
-      ceilings.memory_copy_gbs);
-  const auto backend = open_backend({.threads = pool->size(), .pool = pool});
+  if (device == "cpu")
+    fmt::print(
+        "{} thread(s), {}: {:.0f} GFLOP/s FP32, {:.0f} BF16; copies {:.0f} GB/s in cache, {:.0f} in memory\n",
+        pool->size(), ceilings.isa, ceilings.f32_gflops, ceilings.bf16_gflops, ceilings.cache_copy_gbs,
+        ceilings.memory_copy_gbs);
+  const auto backend = open_backend({.device = device, .threads = pool->size(), .pool = pool});
   for (const std::string& text : problems) {
     const Problem problem = parse_problem(text);
     out["problems"].push_back(report(problem, time_problem(*backend, problem, ceilings, part)));

@@ -12,14 +12,19 @@ touch "$logs/results"
 before=$(wc -l <"$logs/results")
 declare -A started=()
 
-run_check() {  # run_check NAME COMMAND...: a line when it ends
-  local name=$1 start=$SECONDS log="$logs/${1//\//_}.log"
+# A test that passes, in GoogleTest's output: nothing that a reader of a failure needs.
+passing='^\[( +(RUN|OK) +|-+)\]'
+
+run_check() {  # run_check NAME COMMAND...: a line when it ends, and one for each reason why it skipped tests
+  local name=$1 start=$SECONDS log="$logs/${1//\//_}.log" skipped
   shift
-  if "$@" >"$log" 2>&1; then
-    printf '  %-44s ok      %4d s\n' "$name" $((SECONDS - start))
+  if "$@" >"$log" 2>&1 && skipped=$(tools/skips.py "$log" 2>>"$log"); then
+    printf '  %-44s ok      %4d s\n%s' "$name" $((SECONDS - start)) "${skipped:+$(sed 's/^/      /' <<<"$skipped")$'\n'}"
     echo "ok $name" >>"$logs/results"
+    echo "$skipped" >>"$logs/skipped"
   else
-    printf '  %-44s FAILED  %4d s\n%s\n' "$name" $((SECONDS - start)) "$(tail -n 60 "$log" | sed 's/^/    | /')"
+    printf '  %-44s FAILED  %4d s\n%s\n' "$name" $((SECONDS - start)) \
+      "$(grep -vE "$passing" "$log" | tail -n 60 | sed 's/^/    | /')"
     echo "failed $name" >>"$logs/results"
     return 1
   fi
@@ -47,7 +52,7 @@ programs() {  # programs BUILD_DIR PREFIX [NAMES...]: the test programs of a bui
     local name
     name=$(basename "$program")
     if [ $# -gt 0 ] && [[ " $* " != *" $name "* ]]; then continue; fi
-    check "$prefix$name" "$program" --gtest_brief=1
+    check "$prefix$name" "$program"
   done
 }
 

@@ -7,7 +7,6 @@
 
 namespace lathe::cpu {
 TacticFamily amx_conv_tactics();
-TacticFamily onednn_conv_tactics();
 namespace {
 
 LayerCase conv(Extents x, int64_t out, Ints kernel, int64_t stride = 1, int64_t pad = 1,
@@ -25,12 +24,8 @@ LayerCase conv(Extents x, int64_t out, Ints kernel, int64_t stride = 1, int64_t 
           .tolerance = 5e-6};
 }
 
-bool has_amx() {
-  return check_layer(amx_conv_tactics(), conv({1, 16, 4, 4}, 16, {3, 3})) > 0;
-}
-
 TEST(AmxConv, ChannelsAndTails) {
-  if (!has_amx()) GTEST_SKIP() << "no AVX512-BF16 here";
+  if (!has_avx512_bf16()) GTEST_SKIP() << "no AVX512-BF16 here";
   for (const int64_t in : {1, 3, 4, 5, 16, 20, 40, 48, 64})
     for (const int64_t out : {5, 16, 33, 80}) {
       SCOPED_TRACE(std::to_string(in) + "-" + std::to_string(out));
@@ -39,7 +34,7 @@ TEST(AmxConv, ChannelsAndTails) {
 }
 
 TEST(AmxConv, WindowsStridesPadsAndDilations) {
-  if (!has_amx()) GTEST_SKIP() << "no AVX512-BF16 here";
+  if (!has_avx512_bf16()) GTEST_SKIP() << "no AVX512-BF16 here";
   for (const Ints& kernel : {Ints{3, 3}, Ints{5, 5}, Ints{7, 7}, Ints{1, 3}, Ints{2, 1}})
     for (const int64_t stride : {1, 2, 3})
       for (const int64_t pad : {0, 1, 3})
@@ -55,7 +50,7 @@ TEST(AmxConv, WindowsStridesPadsAndDilations) {
 }
 
 TEST(AmxConv, PadsOfOneSideAndTinyImages) {
-  if (!has_amx()) GTEST_SKIP() << "no AVX512-BF16 here";
+  if (!has_avx512_bf16()) GTEST_SKIP() << "no AVX512-BF16 here";
   for (const auto& [begin, end] : {std::pair<Ints, Ints>{{0, 0}, {1, 1}}, {{2, 1}, {0, 0}}, {{0, 3}, {1, 0}}})
     for (const int64_t stride : {1, 2}) {
       LayerCase layer = conv({3, 16, 5, 6}, 40, {3, 3}, stride);
@@ -69,21 +64,21 @@ TEST(AmxConv, PadsOfOneSideAndTinyImages) {
 }
 
 TEST(AmxConv, Patches) {
-  if (!has_amx()) GTEST_SKIP() << "no AVX512-BF16 here";
+  if (!has_avx512_bf16()) GTEST_SKIP() << "no AVX512-BF16 here";
   EXPECT_GE(check_layer(amx_conv_tactics(), conv({2, 3, 48, 64}, 40, {16, 16}, 16, 0)), 2);
   EXPECT_GE(check_layer(amx_conv_tactics(), conv({1, 3, 30, 30}, 20, {11, 11}, 4, 2)), 2);
 }
 
 // The strip does not hold the whole image.
 TEST(AmxConv, Strips) {
-  if (!has_amx()) GTEST_SKIP() << "no AVX512-BF16 here";
+  if (!has_avx512_bf16()) GTEST_SKIP() << "no AVX512-BF16 here";
   EXPECT_GE(check_layer(amx_conv_tactics(), conv({1, 256, 40, 30}, 16, {3, 3})), 2);
   EXPECT_GE(check_layer(amx_conv_tactics(), conv({1, 256, 41, 30}, 16, {3, 3}, 2)), 2);
 }
 
 // FP32 in parts: errors of a chain of roundings, and no more.
 TEST(AmxConv, AllBitsOfFp32) {
-  if (!has_amx()) GTEST_SKIP() << "no AVX512-BF16 here";
+  if (!has_avx512_bf16()) GTEST_SKIP() << "no AVX512-BF16 here";
   for (const int64_t in : {3, 20, 64, 256})
     for (const int64_t stride : {1, 2}) {
       LayerCase layer = conv({2, in, 10, 9}, 48, {3, 3}, stride);
@@ -95,7 +90,7 @@ TEST(AmxConv, AllBitsOfFp32) {
 }
 
 TEST(AmxConv, Epilogues) {
-  if (!has_amx()) GTEST_SKIP() << "no AVX512-BF16 here";
+  if (!has_avx512_bf16()) GTEST_SKIP() << "no AVX512-BF16 here";
   for (const char* epilogue : {"Relu(0)", "Silu[1](0)", "Add(0,1) Relu(2)", "HardSwish(0) Add(2,1)",
                                "Tanh(0)", "Mul(0,1)", "Relu(0) Clip[-1,1e4](2) RoundTo[9.5e-7](3)"}) {
     SCOPED_TRACE(epilogue);
@@ -114,24 +109,6 @@ TEST(AmxConv, SaysWhyNot) {
   EXPECT_TRUE(reasons[0].find("weights are not constant") != std::string::npos ||
               reasons[0].find("needs AMX") != std::string::npos)
       << reasons[0];
-}
-
-TEST(AmxConv, DISABLED_Speed) {
-  struct Shape {
-    int64_t in, out, size, kernel, stride;
-  };
-  for (const Shape& s : {Shape{3, 64, 224, 7, 2}, Shape{3, 32, 224, 3, 2}, Shape{64, 64, 56, 3, 1},
-                         Shape{128, 128, 56, 3, 2}, Shape{128, 128, 28, 3, 1}, Shape{256, 256, 28, 3, 2},
-                         Shape{256, 256, 14, 3, 1}, Shape{512, 512, 14, 3, 2}, Shape{512, 512, 7, 3, 1}}) {
-    LayerCase layer = conv({1, s.in, s.size, s.size}, s.out, {s.kernel, s.kernel}, s.stride, s.kernel / 2);
-    layer.epilogue = PointwiseProgram::parse("Relu(0)", 1);
-    const int64_t pixels = s.size / s.stride * (s.size / s.stride);
-    printf("%d-%d %dx%d@%d/%d: %.1f MFLOP\n", int(s.in), int(s.out), int(s.kernel), int(s.kernel),
-           int(s.size), int(s.stride),
-           2e-6 * static_cast<double>(s.in * s.out * s.kernel * s.kernel * pixels));
-    for (const TacticFamily& family : {amx_conv_tactics(), onednn_conv_tactics()})
-      for (const std::string& line : time_layer(family, layer, 1)) printf("    %s\n", line.c_str());
-  }
 }
 
 }  // namespace

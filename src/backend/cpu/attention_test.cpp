@@ -94,17 +94,5 @@ TEST(AttentionTactics, SaysWhyNot) {
   EXPECT_NE(reasons[0].find("no vector kernel for float64"), std::string::npos) << reasons[0];
 }
 
-TEST(AttentionTactics, DISABLED_Speed) {
-  struct Shape {
-    int64_t heads, length;
-  };
-  for (const int threads : {1, 2})
-    for (const Shape& s : {Shape{12, 128}, Shape{12, 197}, Shape{1, 512}, Shape{1, 1024}})
-      for (const std::string& line :
-           time_layer(attention_tactics(),
-                      attention(1, s.heads, s.length, s.length, 64, 64, AttentionLayout::BSHD), threads))
-        printf("%d heads, S=%d %s\n", static_cast<int>(s.heads), static_cast<int>(s.length), line.c_str());
-}
-
 }  // namespace
 }  // namespace lathe::cpu

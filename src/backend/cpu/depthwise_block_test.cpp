@@ -6,9 +6,6 @@
 
 namespace lathe::cpu {
 TacticFamily depthwise_block_tactics();
-TacticFamily depthwise_tactics();
-TacticFamily onednn_conv_tactics();
-TacticFamily tile_conv_tactics();
 namespace {
 
 struct Block {
@@ -153,8 +150,7 @@ TEST(DepthwiseBlockTactics, SaysWhyNot) {
 }
 
 TEST(DepthwiseBlockTactics, SaysWhyNotInFp16) {
-  const Machine machine = make_machine(read_cpu_info(), std::nullopt, 1);
-  if (!machine.amx || !machine.has_avx512_fp16) GTEST_SKIP() << "needs AMX and AVX512-FP16";
+  if (!has_amx_fp16()) GTEST_SKIP() << "no AMX with AVX512-FP16 here";
   const auto expect_reason = [](const Block& block, const std::string& text) {
     const auto reasons = refusals(depthwise_block_tactics(), make_case(block));
     EXPECT_TRUE(std::any_of(reasons.begin(), reasons.end(), [&](const std::string& reason) {
@@ -165,65 +161,6 @@ TEST(DepthwiseBlockTactics, SaysWhyNotInFp16) {
   expect_reason({.activation = "GeluErf(0)"}, "GELU");
   expect_reason({.activation = "Silu[0.01](0)"}, "SiLU");
   expect_reason({.activation = "Clip[-inf,6](0)"}, "no lower bound");
-}
-
-// The fastest of a layer's times.
-double fastest_us(const std::vector<TacticFamily>& families, const LayerCase& layer, int threads) {
-  double best = 1e30;
-  for (const TacticFamily& family : families)
-    for (const std::string& line : time_layer(family, layer, threads))
-      best = std::min(best, std::stod(line.substr(line.rfind(": ") + 2)));
-  return best;
-}
-
-// Blocks of MobileNetV2 and EfficientNet-B0 against the sum of their parts, both in hot loops.
-TEST(DepthwiseBlockTactics, DISABLED_Speed) {
-  const char* silu = "Silu[1](0)";
-  for (const Block& b :
-       {Block{0, 32, 16, 112, 112}, Block{16, 96, 24, 112, 112, 3, 2}, Block{24, 144, 24, 56, 56},
-        Block{24, 144, 32, 56, 56, 3, 2}, Block{32, 192, 32, 28, 28}, Block{64, 384, 64, 14, 14},
-        Block{96, 576, 96, 14, 14}, Block{96, 576, 160, 14, 14, 3, 2}, Block{160, 960, 160, 7, 7},
-        Block{16, 96, 0, 112, 112, 3, 2, 1, 1, false, silu},
-        Block{24, 144, 0, 56, 56, 3, 1, 1, 1, false, silu},
-        Block{24, 144, 0, 56, 56, 5, 2, 1, 1, false, silu},
-        Block{80, 480, 0, 14, 14, 5, 1, 1, 1, false, silu},
-        Block{192, 1152, 0, 7, 7, 5, 1, 1, 1, false, silu}})
-    for (const int threads : {1, 2}) {
-      LayerCase block = make_case(b);
-      block.allowed_types = {};
-      const int64_t pixels = b.height * b.width, out_pixels = pixels / (b.stride * b.stride);
-      const auto activation = PointwiseProgram::parse(b.activation, 1);
-      const auto pointwise_us = [&](int64_t in, int64_t out, int64_t size, bool activated) {
-        LayerCase layer{.op = Conv{.kernel = {1, 1}, .strides = {1, 1}},
-                        .inputs = {{.extents = {1, in, size, size}},
-                                   {.extents = {out, in, 1, 1}, .constant = true},
-                                   {.extents = {out}, .constant = true}}};
-        if (activated) layer.epilogue = activation;
-        return in == 0 || out == 0 ? 0
-                                   : fastest_us({tile_conv_tactics(), onednn_conv_tactics()}, layer, threads);
-      };
-      const int64_t pad = b.kernel / 2;
-      const LayerCase window{.op = Conv{.kernel = {b.kernel, b.kernel},
-                                        .strides = {b.stride, b.stride},
-                                        .pads_begin = {pad, pad},
-                                        .pads_end = {pad, pad},
-                                        .groups = b.channels},
-                             .inputs = {block.inputs[0], block.inputs[3], block.inputs[4]},
-                             .epilogue = activation};
-      LayerCase middle = window;
-      middle.inputs[0].extents = {1, b.channels, b.height, b.width};
-      const double expand = pointwise_us(b.in, b.channels, b.height, true),
-                   depthwise = fastest_us({depthwise_tactics(), onednn_conv_tactics()}, middle, threads),
-                   project = pointwise_us(b.channels, b.out, b.height / b.stride, false);
-      const double gflop = 2e-9 * static_cast<double>(b.channels) *
-                           static_cast<double>(pixels * b.in + out_pixels * (b.out + b.kernel * b.kernel));
-      printf("%d-%d-%d@%d k%d s%d, %d threads: apart %.1f + %.1f + %.1f = %.1f us (%.0f GFLOP/s)", int(b.in),
-             int(b.channels), int(b.out), int(b.height), int(b.kernel), int(b.stride), threads, expand,
-             depthwise, project, expand + depthwise + project, gflop * 1e6 / (expand + depthwise + project));
-      for (const std::string& line : time_layer(depthwise_block_tactics(), block, threads))
-        printf(", %s%s", line.substr(line.find("by_"), 10).c_str(), line.substr(line.rfind(": ")).c_str());
-      printf("\n");
-    }
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 namespace lathe::cpu {
 TacticFamily depthwise_tactics();
-TacticFamily onednn_conv_tactics();
 namespace {
 
 LayerCase depthwise(int64_t channels, int64_t height, int64_t width, int64_t kernel, int64_t stride,
@@ -56,24 +55,6 @@ TEST(DepthwiseTactics, SaysWhyNot) {
   const auto reasons = refusals(depthwise_tactics(), layer);
   ASSERT_FALSE(reasons.empty());
   EXPECT_NE(reasons[0].find("weights are not constant"), std::string::npos) << reasons[0];
-}
-
-TEST(DepthwiseTactics, DISABLED_Speed) {
-  struct Shape {
-    int64_t channels, size, kernel, stride;
-  };
-  for (const Shape& s : {Shape{144, 56, 3, 1}, Shape{96, 112, 3, 2}, Shape{384, 14, 3, 1},
-                         Shape{672, 14, 5, 1}, Shape{960, 7, 3, 1}}) {
-    LayerCase layer = depthwise(s.channels, s.size, s.size, s.kernel, s.stride);
-    layer.inputs[0].extents[0] = 1;
-    layer.allowed_types = {};
-    layer.epilogue = PointwiseProgram::parse("Clip[0,6](0)", 1);
-    const double gflop = 2e-9 * double(s.channels) * double(s.size * s.size) * double(s.kernel * s.kernel) /
-                         double(s.stride * s.stride);
-    for (const TacticFamily& family : {depthwise_tactics(), onednn_conv_tactics()})
-      for (const std::string& line : time_layer(family, layer, 1))
-        printf("%d@%d %.4f GFLOP %s\n", int(s.channels), int(s.size), gflop, line.c_str());
-  }
 }
 
 }  // namespace

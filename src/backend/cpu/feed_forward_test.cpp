@@ -6,7 +6,6 @@
 
 namespace lathe::cpu {
 TacticFamily feed_forward_tactics();
-TacticFamily tile_matmul_tactics();
 namespace {
 
 struct Sizes {

@@ -12,11 +12,14 @@
 
 namespace lathe::cpu {
 
+// What CPUID says of this machine, never what a family makes of it: a test decides by them what must run here.
+bool has_avx512();
+bool has_avx512_bf16();  // there the kernels of AMX run as well, on tiles in software
+bool has_amx_fp16();     // AMX and AVX512-FP16
+
 // How many (tactic, formats, instruction set) were run. Differences are test failures that name all of it.
 int check_layer(const TacticFamily& family, const LayerCase& layer);
 // "name types: reason" of each refused tactic at the machine's best instruction set.
 std::vector<std::string> refusals(const TacticFamily& family, const LayerCase& layer);
-// Microseconds of the fastest of many runs per supported tactic at the best instruction set: "name types: 12.3 us".
-std::vector<std::string> time_layer(const TacticFamily& family, const LayerCase& layer, int threads);
 
 }  // namespace lathe::cpu

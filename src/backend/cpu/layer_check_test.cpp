@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstring>
 #include <memory>
 
@@ -81,6 +80,20 @@ void check_specials(const LayerKernel& kernel, const LayerCase& layer, const Tac
 
 }  // namespace
 
+bool has_avx512() {
+  return read_cpu_info().avx512;
+}
+
+bool has_avx512_bf16() {
+  const CpuInfo info = read_cpu_info();
+  return info.avx512 && info.avx512_bf16;
+}
+
+bool has_amx_fp16() {
+  const CpuInfo info = read_cpu_info();
+  return has_avx512_bf16() && info.amx && info.avx512_fp16;
+}
+
 int check_layer(const TacticFamily& family, const LayerCase& layer) {
   const LayerProblem p = make_problem(layer);
   const std::vector<LayerProblem> special = special_problems(layer, p);
@@ -139,38 +152,6 @@ std::vector<std::string> refusals(const TacticFamily& family, const LayerCase& l
   std::vector<std::string> out;
   for (const Tactic& t : family.list(p.query(), machine))
     if (!t.support.ok) out.push_back(describe(t, machine.isa, 1) + ": " + t.support.reason);
-  return out;
-}
-
-std::vector<std::string> time_layer(const TacticFamily& family, const LayerCase& layer, int threads) {
-  const LayerProblem p = make_problem(layer);
-  const LayerQuery query = p.query();
-  const Machine machine = make_machine(read_cpu_info(), std::nullopt, threads);
-  std::vector<std::string> out;
-  for (const Tactic& tactic : family.list(query, machine)) {
-    if (!tactic.support.ok) continue;
-    MemoryBlobStore blobs;
-    const auto kernel = family.make(query, tactic, machine, {blobs, "k"});
-    const auto prepared = kernel->prepare(shape_context(p, threads));
-    const Placed placed(make_buffers(p, tactic), prepared->scratch_bytes());
-    const LayerArgs args = placed.args();
-    ThreadPool pool(threads);
-    double best = 1e30;
-    using Clock = std::chrono::steady_clock;
-    const auto until = Clock::now() + std::chrono::milliseconds(150);
-    pool.run(prepared->members(threads), [&](const Worker& worker) {
-      for (int i = 0; i < 5 || (worker.count == 1 && Clock::now() < until) || (worker.count > 1 && i < 50);
-           ++i) {
-        const auto start = Clock::now();
-        run_pieces(*prepared, args, worker);
-        if (worker.index == 0)
-          best = std::min(best, std::chrono::duration<double, std::micro>(Clock::now() - start).count());
-      }
-    });
-    char time[32];
-    std::snprintf(time, sizeof time, ": %.1f us", best);
-    out.push_back(describe(tactic, machine.isa, threads) + time);
-  }
   return out;
 }
 

@@ -6,8 +6,6 @@
 namespace lathe::cpu {
 TacticFamily matmul_tactics();
 TacticFamily pixel_conv_tactics();
-TacticFamily onednn_conv_tactics();
-TacticFamily onednn_matmul_tactics();
 namespace {
 
 LayerCase product(Extents a, Extents b, bool constant, bool transpose_b = false) {
@@ -96,36 +94,6 @@ TEST(PixelConvTactics, OnlyWhereItIsAProduct) {
   const auto reasons = refusals(pixel_conv_tactics(), layer);
   ASSERT_FALSE(reasons.empty());
   EXPECT_NE(reasons[0].find("weights are not constant"), std::string::npos) << reasons[0];
-}
-
-TEST(PixelConvTactics, DISABLED_Speed) {
-  struct Shape {
-    int64_t in, out, size;
-  };
-  for (const Shape& s : {Shape{16, 96, 112}, Shape{24, 144, 56}, Shape{80, 480, 14}, Shape{192, 1152, 7}}) {
-    LayerCase layer = pixel_conv({1, s.in, s.size, s.size}, s.out, true);
-    layer.epilogue = PointwiseProgram::parse("Silu[1](0)", 1);
-    for (const TacticFamily& family : {pixel_conv_tactics(), onednn_conv_tactics()})
-      for (const std::string& line : time_layer(family, layer, 1))
-        printf("%d-%d@%d %s\n", int(s.in), int(s.out), int(s.size), line.c_str());
-  }
-}
-
-TEST(MatMulTactics, DISABLED_Speed) {
-  struct Shape {
-    int64_t m, n, k;
-  };
-  for (const Shape& s :
-       {Shape{128, 768, 768}, Shape{128, 3072, 768}, Shape{128, 768, 3072}, Shape{197, 768, 768},
-        Shape{12, 4096, 1024}, Shape{1, 4096, 4096}, Shape{784, 128, 512}, Shape{16, 16, 16}}) {
-    LayerCase layer = product({s.m, s.k}, {s.k, s.n}, true);
-    layer.epilogue = PointwiseProgram::parse("Add(0,1) Relu(2)", 2);
-    layer.operands = {{.extents = {s.n}, .constant = true}};
-    for (const TacticFamily& family : {matmul_tactics(), onednn_matmul_tactics()})
-      for (const std::string& line : time_layer(family, layer, 1))
-        printf("%dx%dx%d %.4f GFLOP %s\n", int(s.m), int(s.n), int(s.k), 2e-9 * double(s.m * s.n * s.k),
-               line.c_str());
-  }
 }
 
 }  // namespace

@@ -68,14 +68,5 @@ TEST(SoftmaxTactics, ScoresFarApart) {
     }
 }
 
-TEST(SoftmaxTactics, DISABLED_Speed) {
-  for (const std::string& line :
-       time_layer(softmax_tactics(), {.op = Softmax{}, .inputs = {{.extents = {1536, 128}}}}, 1))
-    puts(line.c_str());
-  const LayerCase norm{.op = LayerNorm{},
-                       .inputs = {{.extents = {128, 768}}, {.extents = {768}}, {.extents = {768}}}};
-  for (const std::string& line : time_layer(layer_norm_tactics(), norm, 1)) puts(line.c_str());
-}
-
 }  // namespace
 }  // namespace lathe::cpu

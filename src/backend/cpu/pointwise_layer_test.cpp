@@ -222,16 +222,5 @@ TEST(PointwiseLayer, RefusesWhatNeedsIntegers) {
   EXPECT_NE(reasons[0].find("does not write int64"), std::string::npos) << reasons[0];
 }
 
-TEST(PointwiseLayer, DISABLED_Speed) {
-  const auto print = [](const LayerCase& layer) {
-    for (const std::string& line : time_layer(pointwise_tactics(), layer, 1)) puts(line.c_str());
-  };
-  print({.op = Pointwise{PointwiseCode::Add}, .inputs = {{.extents = {128, 768}}, {.extents = {128, 768}}}});
-  print({.op = Pointwise{PointwiseCode::GeluErf}, .inputs = {{.extents = {128, 3072}}}});
-  print({.op = Pointwise{PointwiseCode::Silu, 1}, .inputs = {{.extents = {1, 96, 56, 56}}}});
-  print({.op = Pointwise{PointwiseCode::Mul},
-         .inputs = {{.extents = {1, 240, 14, 14}}, {.extents = {1, 240, 1, 1}}}});
-}
-
 }  // namespace
 }  // namespace lathe::cpu

@@ -10,7 +10,6 @@
 namespace lathe::cpu {
 TacticFamily reduce_tactics();
 TacticFamily pool_tactics();
-TacticFamily onednn_pool_tactics();
 namespace {
 
 TEST(ReduceTactics, KindsAndAxes) {
@@ -85,16 +84,6 @@ TEST(PoolTactics, SaysWhyNot) {
                                                  .inputs = {{.extents = {1, 3, 4, 4}}}});
   ASSERT_FALSE(reasons.empty());
   EXPECT_NE(reasons[0].find("Lp pooling"), std::string::npos) << reasons[0];
-}
-
-TEST(PoolTactics, DISABLED_Speed) {
-  const Pool op{.kernel = {3, 3}, .strides = {2, 2}, .pads_begin = {1, 1}, .pads_end = {1, 1}};
-  const LayerCase pool{.op = op, .inputs = {{.extents = {1, 64, 112, 112}}}};
-  const LayerCase mean{.op = Reduce{.kind = ReduceKind::Mean, .axes = Ints{2, 3}},
-                       .inputs = {{.extents = {1, 2048, 7, 7}}}};
-  for (const TacticFamily& family : {pool_tactics(), onednn_pool_tactics()})
-    for (const std::string& line : time_layer(family, pool, 1)) puts(line.c_str());
-  for (const std::string& line : time_layer(reduce_tactics(), mean, 1)) puts(line.c_str());
 }
 
 // As integers: every pair of zeros, infinities, NaNs of both signs and ordinary numbers; NaN wins.

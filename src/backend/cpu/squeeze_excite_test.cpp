@@ -73,15 +73,5 @@ TEST(SqueezeExciteTactics, SaysWhyNot) {
   EXPECT_NE(reasons[0].find("the weights are not constant"), std::string::npos) << reasons[0];
 }
 
-TEST(SqueezeExciteTactics, DISABLED_Speed) {
-  for (const auto& [channels, middle, size] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
-           {32, 8, 112}, {144, 6, 56}, {240, 10, 28}, {672, 28, 14}, {1152, 48, 7}})
-    for (const int threads : {1, 2})
-      for (const std::string& line :
-           time_layer(squeeze_excite_tactics(), layer_of(1, channels, middle, {size, size}), threads))
-        printf("%d threads, %d@%d: %s\n", threads, static_cast<int>(channels), static_cast<int>(size),
-               line.c_str());
-}
-
 }  // namespace
 }  // namespace lathe::cpu

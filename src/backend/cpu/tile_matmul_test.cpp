@@ -8,10 +8,7 @@
 namespace lathe::cpu {
 TacticFamily tile_matmul_tactics();
 TacticFamily tile_conv_tactics();
-TacticFamily pixel_conv_tactics();
 TacticFamily matmul_tactics();
-TacticFamily onednn_conv_tactics();
-TacticFamily onednn_matmul_tactics();
 namespace {
 
 LayerCase product(Extents a, Extents b, bool transpose_b = false) {
@@ -29,12 +26,6 @@ LayerCase pixel_conv(Extents x, int64_t out, bool bias, int64_t stride = 1) {
   layer.allowed_types = {DType::BFloat16};
   layer.tolerance = 5e-6;
   return layer;
-}
-
-// On a machine without AVX-512 every tactic is refused, with that reason.
-bool has_avx512() {
-  const auto reasons = refusals(tile_matmul_tactics(), product({4, 4}, {4, 4}));
-  return reasons.empty() || reasons[0].find("needs AVX-512") == std::string::npos;
 }
 
 TEST(TileMatMul, SizesAndTails) {
@@ -140,44 +131,6 @@ TEST(TileMatMul, SaysWhyNot) {
   ASSERT_FALSE(reasons.empty());
   const std::string wanted = has_avx512() ? "right operand is not constant" : "needs AVX-512";
   EXPECT_NE(reasons[0].find(wanted), std::string::npos) << reasons[0];
-}
-
-TEST(TileMatMul, DISABLED_Speed) {
-  struct Shape {
-    int64_t m, n, k;
-    const char* epilogue;
-  };
-  for (const Shape& s : {Shape{128, 768, 768, ""}, Shape{128, 3072, 768, "GeluErf(0)"},
-                         Shape{128, 768, 3072, ""}, Shape{197, 768, 768, ""}}) {
-    LayerCase layer = product({s.m, s.k}, {s.k, s.n});
-    layer.epilogue = PointwiseProgram::parse(s.epilogue, 1);
-    const double gflop = 2e-3 * static_cast<double>(s.m * s.n * s.k);
-    printf("%dx%dx%d %s: %.1f MFLOP\n", int(s.m), int(s.n), int(s.k), s.epilogue, gflop / 1e3);
-    for (const TacticFamily& family : {tile_matmul_tactics(), onednn_matmul_tactics(), matmul_tactics()})
-      for (const std::string& line : time_layer(family, layer, 1)) printf("    %s\n", line.c_str());
-  }
-}
-
-TEST(TileConv, DISABLED_Speed) {
-  struct Shape {
-    int64_t in, out, size, stride;
-    const char* epilogue;
-  };
-  for (const Shape& s :
-       {Shape{16, 96, 112, 1, "Silu[1](0)"}, Shape{16, 96, 112, 1, "Relu(0)"},
-        Shape{24, 144, 56, 1, "Relu(0)"}, Shape{96, 24, 56, 1, ""}, Shape{24, 144, 56, 1, "Silu[1](0)"},
-        Shape{80, 480, 14, 1, "Silu[1](0)"}, Shape{480, 112, 14, 1, ""}, Shape{192, 1152, 7, 1, "Silu[1](0)"},
-        Shape{64, 256, 56, 1, "Relu(0)"}, Shape{256, 64, 56, 1, "Relu(0)"}, Shape{512, 128, 28, 1, "Relu(0)"},
-        Shape{256, 1024, 14, 1, "Relu(0)"}, Shape{1024, 256, 14, 1, "Relu(0)"},
-        Shape{512, 2048, 7, 1, "Relu(0)"}, Shape{2048, 512, 7, 1, "Relu(0)"}, Shape{256, 512, 56, 2, ""}}) {
-    LayerCase layer = pixel_conv({1, s.in, s.size, s.size}, s.out, true, s.stride);
-    layer.epilogue = PointwiseProgram::parse(s.epilogue, 1);
-    const double mflop = 2e-6 * static_cast<double>(s.in * s.out * s.size * s.size / s.stride / s.stride);
-    printf("%d-%d@%d/%d %s: %.1f MFLOP\n", int(s.in), int(s.out), int(s.size), int(s.stride), s.epilogue,
-           mflop);
-    for (const TacticFamily& family : {tile_conv_tactics(), pixel_conv_tactics(), onednn_conv_tactics()})
-      for (const std::string& line : time_layer(family, layer, 1)) printf("    %s\n", line.c_str());
-  }
 }
 
 }  // namespace

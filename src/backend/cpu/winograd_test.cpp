@@ -5,7 +5,6 @@
 
 namespace lathe::cpu {
 TacticFamily winograd_tactics();
-TacticFamily onednn_conv_tactics();
 namespace {
 
 LayerCase conv(Extents x, int64_t out, int64_t pad = 1) {
@@ -15,11 +14,6 @@ LayerCase conv(Extents x, int64_t out, int64_t pad = 1) {
                      {.extents = {out, in, 3, 3}, .constant = true},
                      {.extents = {out}, .constant = true}},
           .allowed_types = {DType::BFloat16}};
-}
-
-bool has_avx512() {
-  const auto reasons = refusals(winograd_tactics(), conv({1, 16, 4, 4}, 16));
-  return reasons.empty() || reasons[0].find("needs AVX-512") == std::string::npos;
 }
 
 TEST(Winograd, SizesPadsAndChannels) {

@@ -173,36 +173,7 @@ std::shared_ptr<const Device> gpu() {
   return device;
 }
 
-// The fastest of several replays of a graph of `repetitions` launches, per launch.
-double time_on_gpu(const Driver& driver, const PreparedLayer& layer, const LayerArgs& args, CUstream stream,
-                   int repetitions) {
-  CUgraph graph = nullptr;
-  CUgraphExec replay = nullptr;
-  driver.require(driver.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "capture");
-  for (int i = 0; i < repetitions; ++i) layer.enqueue(args, stream);
-  driver.require(driver.cuStreamEndCapture(stream, &graph), "capture");
-  driver.require(driver.cuGraphInstantiate(&replay, graph, 0), "instantiate");
-  CUevent begin = nullptr, end = nullptr;
-  driver.require(driver.cuEventCreate(&begin, 0), "event");
-  driver.require(driver.cuEventCreate(&end, 0), "event");
-  double best = 1e30;
-  for (int i = 0; i < 6; ++i) {
-    driver.require(driver.cuEventRecord(begin, stream), "record");
-    driver.require(driver.cuGraphLaunch(replay, stream), "launch");
-    driver.require(driver.cuEventRecord(end, stream), "record");
-    driver.require(driver.cuEventSynchronize(end), "wait");
-    float ms = 0;
-    driver.require(driver.cuEventElapsedTime(&ms, begin, end), "elapsed");
-    best = std::min(best, 1000.0 * ms / repetitions);
-  }
-  driver.cuEventDestroy(begin);
-  driver.cuEventDestroy(end);
-  driver.cuGraphExecDestroy(replay);
-  driver.cuGraphDestroy(graph);
-  return best;
-}
-
-double run_on_gpu(const LayerProblem& p, const LayerSource& source, LayerBuffers& b, int repetitions) {
+void run_on_gpu(const LayerProblem& p, const LayerSource& source, LayerBuffers& b) {
   const Device& device = *gpu();
   device.make_current();
   MemoryBlobStore blobs;
@@ -232,10 +203,7 @@ double run_on_gpu(const LayerProblem& p, const LayerSource& source, LayerBuffers
       driver.require(driver.cuMemcpyDtoH(b.outputs[i].data(), reinterpret_cast<CUdeviceptr>(out[i]),
                                          b.outputs[i].size()),
                      "copying the result");
-  double best_us = 0;
-  if (repetitions > 0) best_us = time_on_gpu(driver, *prepared, args, stream, repetitions);
   driver.cuStreamDestroy(stream);
-  return best_us;
 }
 
 // Every kernel compiles for the GPU; kernels of the same tactic and types differ little, so one of them stands for all.
@@ -287,7 +255,7 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
     const auto check_run = [&](const LayerProblem& problem) {
       LayerBuffers buffers = make_buffers(problem, run.tactic);
       if (gpu())
-        run_on_gpu(problem, run.source, buffers, 0);
+        run_on_gpu(problem, run.source, buffers);
       else
         run_emulated(problem, run.tactic, run.source, library, first, buffers);
       expect_results(layers[run.layer], problem, run.tactic, buffers, describe(run.tactic));
@@ -298,25 +266,6 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
     first += run.source.kernels.size();
   }
   return static_cast<int>(runs.size());
-}
-
-void time_generated(const GeneratedFamily& family, const LayerCase& layer, std::string_view what) {
-  if (!gpu()) GTEST_SKIP() << "needs a GPU";
-  const LayerProblem p = make_problem(layer);
-  const LayerQuery query = p.query();
-  const double flops = node_flops(p.graph.node(p.node), {p.input_extents(), p.output_extents()});
-  for (const Tactic& tactic : family.list(query)) {
-    if (!tactic.support.ok) continue;
-    LayerBuffers buffers = make_buffers(p, tactic);
-    double bytes = 0;
-    for (const auto& b : buffers.inputs) bytes += static_cast<double>(b.size());
-    for (const auto& b : buffers.outputs) bytes += static_cast<double>(b.size());
-    const LayerSource source = family.generate(query, tactic);
-    const double us = run_on_gpu(p, source, buffers, 20);
-    expect_results(layer, p, tactic, buffers, describe(tactic));
-    fmt::print("{}: {}: {:.2f} us, {:.2f} TB/s, {:.1f} TFLOP/s\n", what, describe(tactic), us,
-               bytes / us * 1e-6, flops / us * 1e-6);
-  }
 }
 
 std::vector<std::string> generated_refusals(const GeneratedFamily& family, const LayerCase& layer) {
