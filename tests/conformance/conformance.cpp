@@ -27,7 +27,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Verdict {
-  std::string result;  // "passed", "failed", "unsupported"
+  // "passed", "passed frozen" (with shapes, axes or scales as constants), "failed" (a wrong answer, or a bug of ours), "refused"
+  // (an error that says what is not possible), "unsupported" (so said at import)
+  std::string result;
   std::string reason;
 };
 
@@ -119,7 +121,8 @@ std::vector<Tensor> run_model(const ImportedModel& model, const DataSet& data, R
 }
 
 // Which inputs become constants before the model is imported. Cases have shapes, axes and scales as inputs even where the
-// operator only works with constants, or where nothing bounds the result's size; those run again with less left open.
+// operator only works with constants, or where nothing bounds the result's size. Such a case is refused as it is and runs again
+// with less left open; the verdict says so. A wrong answer is never tried again.
 enum class Fixed { None, BehindFirst, All };
 
 // Inputs that look like shapes, axes, sizes or scales.
@@ -147,7 +150,7 @@ Verdict run_case(const fs::path& folder, Runner& runner, Fixed fixed) {
       if (!problem.empty()) return {"failed", "output " + std::to_string(number) + ": " + problem};
     }
   }
-  return {"passed", fixed == Fixed::None ? "" : "with shapes, axes and scales as constants"};
+  return {fixed == Fixed::None ? "passed" : "passed frozen", ""};
 }
 
 Verdict judge(const fs::path& folder, Runner& runner, Fixed fixed) {
@@ -155,6 +158,8 @@ Verdict judge(const fs::path& folder, Runner& runner, Fixed fixed) {
     return run_case(folder, runner, fixed);
   } catch (const onnx::UnsupportedError& error) {
     return {"unsupported", error.what()};
+  } catch (const Error& error) {
+    return {error.kind() == ErrorKind::Input ? "refused" : "failed", error.what()};
   } catch (const std::exception& error) {
     return {"failed", error.what()};
   }
@@ -162,10 +167,10 @@ Verdict judge(const fs::path& folder, Runner& runner, Fixed fixed) {
 
 Verdict judge(const fs::path& folder, Runner& runner) {
   const Verdict verdict = judge(folder, runner, Fixed::None);
-  if (verdict.result == "passed") return verdict;
+  if (verdict.result == "passed" || verdict.result == "failed") return verdict;
   for (const Fixed fixed : {Fixed::BehindFirst, Fixed::All}) {
     const Verdict again = judge(folder, runner, fixed);
-    if (again.result == "passed") return again;
+    if (again.result == "passed frozen" || again.result == "failed") return again;
   }
   return verdict;
 }
@@ -231,7 +236,8 @@ void run_all(const Arguments& a) {
     const CaseInfo info = read_case(folder);
     const Verdict verdict = judge(folder, *runner);
     ++counts[verdict.result];
-    if (verdict.result == "failed") std::cout << "failed " << info.name << ": " << verdict.reason << "\n";
+    if (verdict.result == "failed" || verdict.result == "refused")
+      std::cout << "failed " << info.name << ": " << verdict.reason << "\n";
     list.push_back({{"name", info.name},
                     {"operators", info.operators},
                     {"opset", info.opset},
@@ -239,7 +245,8 @@ void run_all(const Arguments& a) {
                     {"reason", verdict.reason}});
   }
   std::cout << a.backend << " on " << a.cases.string() << ": " << counts["passed"] << " passed, "
-            << counts["failed"] << " failed, " << counts["unsupported"] << " not supported\n";
+            << counts["passed frozen"] << " passed with constants, " << counts["failed"] + counts["refused"]
+            << " failed, " << counts["unsupported"] << " not supported\n";
   if (!a.json.empty()) write_file_atomically(a.json, dump_json(list));
 }
 
