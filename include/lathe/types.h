@@ -62,10 +62,11 @@ class HostTensor {
   HostTensor() = default;
   HostTensor(DataType type, Dims dims)
       : type(type), dims(std::move(dims)), bytes(data_bytes(type, volume(this->dims))) {}
+  // Throws Error (Input) when the values are not as many bytes as a tensor of this type and these extents.
   template <class T>
   HostTensor(DataType type, Dims dims, const std::vector<T>& values) : HostTensor(type, std::move(dims)) {
-    for (size_t i = 0; i < values.size() && (i + 1) * sizeof(T) <= bytes.size(); ++i)
-      data<T>()[i] = values[i];
+    check_values(values.size(), sizeof(T));
+    for (size_t i = 0; i < values.size(); ++i) data<T>()[i] = values[i];
   }
   // The elements as T, whose size must be the element type's.
   template <class T>
@@ -80,6 +81,9 @@ class HostTensor {
   DataType type = DataType::Float;
   Dims dims;
   std::vector<std::byte> bytes;
+
+ private:
+  void check_values(size_t count, size_t value_bytes) const;
 };
 
 enum class ErrorKind {

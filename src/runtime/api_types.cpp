@@ -51,6 +51,15 @@ int64_t volume(const Dims& dims) {
 size_t data_bytes(DataType type, int64_t elements) {
   return translate_errors([&] { return static_cast<size_t>(dtype_bytes(to_dtype(type), elements)); });
 }
+void HostTensor::check_values(size_t count, size_t value_bytes) const {
+  const bool packed = type == DataType::UInt4 || type == DataType::Int4;
+  const size_t element_bytes = packed ? 1 : data_bytes(type, 1);
+  if (count * value_bytes == bytes.size() && value_bytes == element_bytes) return;
+  throw Error(ErrorKind::Input, std::to_string(count) + " values of " + std::to_string(value_bytes) +
+                                    " bytes do not make a tensor: " + std::string(data_type_name(type)) +
+                                    " " + lathe::to_string(dims) + " needs " + std::to_string(bytes.size()) +
+                                    " bytes, " + std::to_string(element_bytes) + " a value");
+}
 std::string_view version() {
   return lathe::version();
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A small ONNX model, written byte by byte: y = Relu(x * weights + bias), x of batch x 4, y of batch x 3. The public API's test
+// links nothing of the library's inside, so it has no other writer. Field numbers are those of onnx.proto.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace lathe::api_test {
+
+inline std::string varint(uint64_t value) {
+  std::string out;
+  for (; value > 0x7f; value >>= 7) out += static_cast<char>(value | 0x80);
+  return out + static_cast<char>(value);
+}
+inline std::string field(int number, uint64_t value) {
+  return varint(static_cast<uint64_t>(number) << 3) + varint(value);
+}
+inline std::string field(int number, const std::string& bytes) {
+  return varint(static_cast<uint64_t>(number) << 3 | 2) + varint(bytes.size()) + bytes;
+}
+
+inline std::string tensor(const std::string& name, const std::vector<int64_t>& dims,
+                          const std::vector<float>& values) {
+  std::string out;
+  for (const int64_t d : dims) out += field(1, static_cast<uint64_t>(d));
+  std::string data(values.size() * sizeof(float), '\0');
+  std::memcpy(data.data(), values.data(), data.size());
+  return out + field(2, 1) + field(8, name) + field(9, data);
+}
+
+inline std::string node(const std::string& op, const std::vector<std::string>& inputs,
+                        const std::string& output) {
+  std::string out;
+  for (const std::string& input : inputs) out += field(1, input);
+  return out + field(2, output) + field(3, op + "_" + output) + field(4, op);
+}
+
+// A float value of two dims, the first with a name.
+inline std::string value(const std::string& name, const std::string& first, uint64_t second) {
+  const std::string shape = field(1, field(2, first)) + field(1, field(1, second));
+  return field(1, name) + field(2, field(1, field(1, 1) + field(2, shape)));
+}
+
+inline std::string tiny_onnx() {
+  const std::string graph = field(1, node("MatMul", {"x", "weights"}, "product")) +
+                            field(1, node("Add", {"product", "bias"}, "sum")) +
+                            field(1, node("Relu", {"sum"}, "y")) + field(2, "tiny") +
+                            field(5, tensor("weights", {4, 3}, {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1})) +
+                            field(5, tensor("bias", {3}, {0, 10, -100})) + field(11, value("x", "batch", 4)) +
+                            field(12, value("y", "batch", 3));
+  return field(1, 8) + field(7, graph) + field(8, field(2, 17));
+}
+
+}  // namespace lathe::api_test
