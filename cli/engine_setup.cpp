@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-
 #include "arguments/flag.h"
+#include "arguments/tactic_sources.h"
 #include "base/file.h"
 #include "base/interrupted.h"
+#include "base/stopwatch.h"
 #include "builder/builder.h"
 #include "engine_report.h"
 #include "failure.h"
@@ -22,16 +22,11 @@ namespace {
 const std::string kNoEngine = "Failed to create engine from model or file.";
 const std::string kNoSetUp = "Engine set up failed";
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 Network parse_model(Builder& builder, const std::string& file, Log& log) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   log.info("Start parsing network model.");
   const auto finished = [&] {
-    log.info(
-        fmt::format("Finished parsing network model. Parse time: {}", format_number(seconds_since(start))));
+    log.info(fmt::format("Finished parsing network model. Parse time: {}", format_number(watch.seconds())));
   };
   try {
     Network network = builder.parse_onnx(file);
@@ -92,7 +87,7 @@ void save_engine(const Engine& engine, const std::string& file) {
 
 std::shared_ptr<const Engine> build_engine(const Options& options, std::shared_ptr<const Backend> backend,
                                            MemoryUse& memory, Log& log) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   BuildLog observer(log);
   Builder builder(std::move(backend), observer);
   const Network network = parse_model(builder, options.model.onnx, log);
@@ -118,7 +113,7 @@ std::shared_ptr<const Engine> build_engine(const Options& options, std::shared_p
   memory.step("Build engine");
   report_built_engine(*engine, log);
   if (!options.build.save_engine.empty()) save_engine(*engine, options.build.save_engine);
-  log.info(fmt::format("Engine built in {} sec.", format_number(seconds_since(start))));
+  log.info(fmt::format("Engine built in {} sec.", format_number(watch.seconds())));
   constexpr double kMebibyte = 1048576;
   log.info(fmt::format("Created engine with size: {} MiB",
                        format_number(static_cast<double>(engine->plan()->serialized_bytes()) / kMebibyte)));
@@ -139,6 +134,7 @@ BuildOptions make_build_options(const Options& options, std::vector<Optimization
   build.batch_part = flags.batch_part;
   if (flags.optimization_level >= 0) build.optimization_level = flags.optimization_level;
   build.max_tactics = flags.max_tactics;
+  build.disabled_runners = disabled_runners(flags.tactic_sources);
   build.avg_timing = flags.avg_timing;
   build.time_budget_seconds = static_cast<double>(flags.time_budget_seconds);
   build.timing_cache_mode = flags.no_builder_cache            ? TimingCacheMode::Disabled
@@ -191,7 +187,7 @@ std::shared_ptr<const Engine> load_engine(const std::string& file, std::shared_p
   } catch (const Error& error) {
     fail(error, {"Error opening engine file: " + file, kNoEngine, kNoSetUp});
   }
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   try {
     const auto plan = Plan::read(file);
     log.library(Severity::Info, fmt::format("Loaded engine size: {} MiB", plan->file_bytes() >> 20));
@@ -206,9 +202,9 @@ std::shared_ptr<const Engine> load_engine(const std::string& file, std::shared_p
                   fmt::format("{} has no section for this device ({}): made one in {} seconds, untimed. "
                               "--saveEngine keeps it; `lathe "
                               "retune {} -o new.engine` times it and keeps it.",
-                              file, fit.reason, format_number(seconds_since(start)), file));
+                              file, fit.reason, format_number(watch.seconds()), file));
     }
-    log.info(fmt::format("Engine deserialized in {} sec.", format_number(seconds_since(start))));
+    log.info(fmt::format("Engine deserialized in {} sec.", format_number(watch.seconds())));
     return engine;
   } catch (const std::exception& error) {
     fail(error, {"Engine deserialization failed", "Got invalid engine!", "Inference set up failed"});

@@ -5,6 +5,7 @@
 
 #include "arguments/arguments.h"
 #include "arguments/flag.h"
+#include "arguments/tactic_sources.h"
 
 namespace lathe::cli {
 namespace {
@@ -65,13 +66,12 @@ std::vector<Flag> effort_flags() {
              "enables heuristic).");
          if (o.build.optimization_level < 0) o.build.optimization_level = 2;
        }},
-      {Section::Build, "--tacticSources", "<spec>", "",
+      {Section::Build, "--tacticSources", "<spec>",
+       "libraries to take tactics from, as in --tacticSources=-CUDNN,-CUBLAS_LT or -ONEDNN",
        [](O& o, S& v) {
-         o.build.tactic_sources = parse_switches(
-             "tactic source", v,
-             {"CUBLAS", "CUBLAS_LT", "CUBLASLT", "CUDNN", "EDGE_MASK_CONVOLUTIONS", "JIT_CONVOLUTIONS"},
-             true);
-         no_effect(o, "--tacticSources", "it names CUDA libraries, which this device does not use");
+         o.build.tactic_sources = parse_tactic_sources(v);
+         for (const std::string& name : sources_without_effect(o.build.tactic_sources))
+           no_effect(o, "--tacticSources", name + " names kernels of TensorRT that Lathe does not have");
        }},
       {Section::Build, "--preview", "<spec>", "",
        [](O& o, S& v) {
@@ -193,7 +193,8 @@ std::vector<Flag> engine_flags() {
                v));
          }
          refuse_when_building(o, "--hardwareCompatibilityLevel",
-                              "needs a CUDA device; CPU plans are retargeted when they are loaded elsewhere");
+                              "has no counterpart: a plan has a section for each device, and one that loads "
+                              "it elsewhere makes its own");
        }},
       {Section::Build, "--runtimePlatform", "SameAsBuild|WindowsAMD64", "",
        [](O& o, S& v) {

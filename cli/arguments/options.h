@@ -18,6 +18,8 @@ namespace lathe::cli {
 
 struct ModelOptions {
   std::string onnx;
+
+  bool operator==(const ModelOptions&) const = default;
 };
 
 struct BuildFlags {
@@ -60,6 +62,8 @@ struct BuildFlags {
   std::string timing_cache_mode() const {
     return no_builder_cache ? "disable" : timing_cache_file.empty() ? "local" : "global";
   }
+
+  bool operator==(const BuildFlags&) const = default;
 };
 
 struct SystemFlags {
@@ -70,6 +74,8 @@ struct SystemFlags {
   // Our own.
   int cpu_threads = 0;
   std::string cpu_isa;
+
+  bool operator==(const SystemFlags&) const = default;
 };
 
 struct InferenceFlags {
@@ -84,6 +90,8 @@ struct InferenceFlags {
   int profile = -1;  // -1: not given
   int batch = 0;     // 8.x's implicit batch, 0: not given
   std::string allocation_strategy = "static";
+
+  bool operator==(const InferenceFlags&) const = default;
 };
 
 struct ReportingFlags {
@@ -96,6 +104,8 @@ struct ReportingFlags {
   std::string export_summary;  // our own
 
   bool profiles_layers() const { return dump_profile || !export_profile.empty(); }
+
+  bool operator==(const ReportingFlags&) const = default;
 };
 
 struct Options {

@@ -9,6 +9,7 @@
 #include "arguments/arguments.h"
 #include "arguments/error_of.h"
 #include "arguments/flag.h"
+#include "arguments/tactic_sources.h"
 
 namespace lathe::cli {
 namespace {
@@ -181,9 +182,21 @@ TEST(Options, ALoadedEngineHasItsTypes) {
   EXPECT_TRUE(options.refusals.empty());
 }
 
+TEST(Options, TacticSourcesSwitchRunnersOff) {
+  const auto runners = [](const char* flag) {
+    const Options options = parse_options({"--onnx=a", flag});
+    EXPECT_TRUE(options.notices.empty()) << flag;
+    return disabled_runners(options.build.tactic_sources);
+  };
+  EXPECT_EQ(runners("--tacticSources=-CUDNN,-cublas_lt"),
+            (std::set<std::string, std::less<>>{"CublasLt", "CudnnConvolution"}));
+  EXPECT_EQ(runners("--tacticSources=-ONEDNN").size(), 4u);
+  EXPECT_TRUE(runners("--tacticSources=+ONEDNN").empty());
+}
+
 TEST(Options, WhatOnlyAffectsSpeedWarns) {
-  for (const char* flag : {"--tacticSources=-CUDNN", "--sparsity=enable", "--maxAuxStreams=2", "--directIO",
-                           "--preview=+profileSharing0806", "--heuristic", "--useManagedMemory",
+  for (const char* flag : {"--tacticSources=-JIT_CONVOLUTIONS", "--sparsity=enable", "--maxAuxStreams=2",
+                           "--directIO", "--preview=+profileSharing0806", "--heuristic", "--useManagedMemory",
                            "--persistentCacheRatio=0.5", "--buildOnly", "--explicitPrecision", "--streams=2",
                            "--workspace=16", "--minTiming=1", "--nvtxMode=verbose", "--asyncFileReader"}) {
     const Options options = parse_options({"--onnx=a", flag});

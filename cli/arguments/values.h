@@ -42,6 +42,7 @@ std::vector<std::string> names_of(const std::vector<std::pair<std::string, T>>& 
 struct NamedRange {
   std::string name;
   ShapeRange range;
+  bool operator==(const NamedRange&) const = default;
 };
 // Appends one line for each filled-in tensor ("optShapes is being broadcasted to minShapes for tensor X").
 std::vector<NamedRange> complete_ranges(const NamedShapes& min, const NamedShapes& opt,
@@ -56,6 +57,7 @@ std::map<std::string, double> parse_memory_pools(const std::string& text);
 struct IoFormat {
   std::string type;                  // "" when not given
   std::vector<std::string> formats;  // at least one
+  bool operator==(const IoFormat&) const = default;
 };
 std::vector<IoFormat> parse_io_formats(std::string_view option, const std::string& text);
 

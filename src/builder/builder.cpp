@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/interrupted.h"
 #include "base/out_of_memory.h"
+#include "base/stopwatch.h"
 #include "base/version.h"
 #include "builder/batch_items.h"
 #include "builder/engine_timer.h"
@@ -18,11 +18,6 @@
 
 namespace lathe {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::string settings_text(const BuildOptions& options, const std::vector<DType>& types) {
   std::string text = "level " + std::to_string(std::clamp(options.optimization_level, 0, 5)) + ", fp32";
@@ -108,11 +103,11 @@ ModelMetadata metadata_of(const ModelParsed& info, const std::string& graph_name
           .model_version = info.model_version};
 }
 
-Network network_of(ImportedModel&& model, Clock::time_point start) {
+Network network_of(ImportedModel&& model, const Stopwatch& watch) {
   Network network;
   network.model = metadata_of(model.info, model.graph.name());
   network.graph = std::make_shared<Graph>(std::move(model.graph));
-  network.parse_seconds = seconds_since(start);
+  network.parse_seconds = watch.seconds();
   return network;
 }
 
@@ -253,14 +248,14 @@ Builder::Builder(std::shared_ptr<const Backend> backend, Observer& observer, std
 Builder::~Builder() = default;
 
 Network Builder::parse_onnx(const std::filesystem::path& path) {
-  const auto start = Clock::now();
+  const Stopwatch watch;
   return with_memory_for([&] { return "reading the model '" + path.string() + "' " + size_text(path); },
-                         [&] { return network_of(import_onnx(path, observer_), start); });
+                         [&] { return network_of(import_onnx(path, observer_), watch); });
 }
 
 Network Builder::parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& directory) {
-  const auto start = Clock::now();
-  return network_of(import_onnx(bytes, directory, observer_), start);
+  const Stopwatch watch;
+  return network_of(import_onnx(bytes, directory, observer_), watch);
 }
 
 // Of the engine that was kept, not of its rivals.
@@ -285,7 +280,7 @@ std::shared_ptr<const Engine> Builder::build_section(std::shared_ptr<Plan> plan,
 
 std::shared_ptr<const Engine> Builder::build_section(std::shared_ptr<Plan> plan, const Graph& portable,
                                                      const BuildOptions& options) {
-  const auto start = Clock::now();
+  const Stopwatch watch;
   observer_.log(Severity::Info, "Detected " + std::to_string(plan->inputs.size()) + " inputs and " +
                                     std::to_string(plan->outputs.size()) + " output network tensors.");
   std::vector<DType> types = allowed_types(portable, options, *backend_, observer_);
@@ -317,7 +312,7 @@ std::shared_ptr<const Engine> Builder::build_section(std::shared_ptr<Plan> plan,
   const auto fit = plan->find_section(backend_->target());
   auto engine =
       Engine::assemble(std::move(plan), backend_, static_cast<size_t>(fit.section), std::move(programs));
-  observer_.on(EngineGenerated{seconds_since(start)});
+  observer_.on(EngineGenerated{watch.seconds()});
   return engine;
 }
 

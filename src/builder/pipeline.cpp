@@ -2,12 +2,12 @@
 #include "builder/pipeline.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 
 #include "backend/layer_scratch.h"
 #include "backend/symbol_extents.h"
 #include "base/error.h"
+#include "base/stopwatch.h"
 #include "ir/dim_clamps.h"
 #include "ir/substitute.h"
 #include "memory/memory_plan.h"
@@ -18,16 +18,6 @@
 
 namespace lathe {
 namespace {
-
-class Stopwatch {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 // One of the three shapes of a profile.
 struct ProfileShapes {

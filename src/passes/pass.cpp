@@ -5,9 +5,9 @@
 #include "passes/pass.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/error.h"
+#include "base/stopwatch.h"
 #include "ir/edit.h"
 #include "ops/build.h"
 #include "passes/check_equivalence.h"
@@ -19,17 +19,13 @@ namespace {
 // so this bound only guards against two passes that undo each other.
 constexpr int kMaxRounds = 12;
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 int layer_count(const Graph& graph) {
   return static_cast<int>(graph.order().size());
 }
 
 bool run_pass(Graph& graph, const Pass& pass, const PassOptions& options, PassContext& context) {
   if (options.disabled.contains(pass.name)) return false;
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   context.label = pass.label;
   std::optional<Graph> before;
   if (options.verify_with_oracle) before = graph;
@@ -47,8 +43,7 @@ bool run_pass(Graph& graph, const Pass& pass, const PassOptions& options, PassCo
   }
   const bool dump = options.dump_after.contains(pass.name) || (changed && options.dump_after.contains("all"));
   if (dump && options.dump) options.dump(pass.name, graph);
-  context.observer.on(
-      PassFinished{std::string(pass.name), changed, seconds_since(start), layer_count(graph)});
+  context.observer.on(PassFinished{std::string(pass.name), changed, watch.seconds(), layer_count(graph)});
   return changed;
 }
 
@@ -98,7 +93,7 @@ void PassContext::report_removal(const Graph& graph, NodeId node) {
 void run_passes(Graph& graph, const std::vector<Stage>& stages, const PassOptions& options,
                 PassContext& context) {
   reject_unknown_names(stages, options);
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   context.changes_left = options.stop_after;
   context.observer.on(StageFinished{"Original", layer_count(graph)});
   for (const Stage& stage : stages) {
@@ -108,9 +103,9 @@ void run_passes(Graph& graph, const std::vector<Stage>& stages, const PassOption
       for (const Pass& pass : stage.passes) changed |= run_pass(graph, pass, options, context);
     }
     context.observer.on(StageFinished{std::string(stage.label), layer_count(graph)});
-    if (&stage == &stages.front()) report_construction(context.observer, seconds_since(start));
+    if (&stage == &stages.front()) report_construction(context.observer, watch.seconds());
   }
-  context.observer.on(GraphOptimized{seconds_since(start)});
+  context.observer.on(GraphOptimized{watch.seconds()});
 }
 
 }  // namespace lathe

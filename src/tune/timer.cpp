@@ -6,24 +6,18 @@
 #include "tune/timer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/interrupted.h"
+#include "base/stopwatch.h"
 
 namespace lathe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Most noise adds, and it may touch up to 65 % of the runs. But the layers of a network do not have their best runs at once: sums of the
 // 20th percentile were 7 % below what ResNet-50 and BERT took on two threads, of this one 5 % (Zen 5, means of three and six builds).
 constexpr double kScore = 0.35;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 class Race {
  public:
@@ -56,12 +50,12 @@ class Race {
 
  private:
   double run_once(size_t i) {
-    const auto start = Clock::now();
+    const Stopwatch watch;
     const double ms = rivals_[i]();
-    result_[i].seconds += seconds_since(start);
+    result_[i].seconds += watch.seconds();
     return ms;
   }
-  bool out_of_time() const { return seconds_since(start_) > options_.limit_seconds; }
+  bool out_of_time() const { return watch_.seconds() > options_.limit_seconds; }
   double best(size_t i) const {
     return times_[i].empty() ? warm_up_[i] : *std::min_element(times_[i].begin(), times_[i].end());
   }
@@ -109,7 +103,7 @@ class Race {
   std::vector<double> warm_up_;
   std::vector<Timing> result_;
   std::vector<bool> running_;
-  const Clock::time_point start_ = Clock::now();
+  const Stopwatch watch_;
 };
 
 }  // namespace
