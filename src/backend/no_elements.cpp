@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "backend/reference_layer.h"
-#include "backend/symbol_extents.h"
 #include "backend/view.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe {
 namespace {

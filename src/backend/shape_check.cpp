@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "backend/symbol_extents.h"
 #include "base/error.h"
+#include "ir/symbol_extents.h"
 #include "ops/concrete_shapes.h"
 
 namespace lathe {

@@ -21,6 +21,9 @@ struct Support {
   static Support no(std::string why) { return {false, std::move(why)}; }
 };
 
+// Packed constants up to this size keep their bytes in an engine file, too: a tactic may look at them at run time.
+inline constexpr int64_t kKeptConstantBytes = 64 << 10;
+
 // A variant together with how its operands are stored. The same variant in other formats is another entry
 // with the same name and id; (id, inputs, outputs) is the tuner's state.
 struct Tactic {
@@ -29,7 +32,7 @@ struct Tactic {
   uint64_t id = 0;     // hash_text(name)
   // One entry per node input/output. Absent operands: Undefined. Constants: Undefined when the tactic packs
   // them (into a BlobStore block: a loaded engine has the block, but not the bytes of a packed constant over
-  // 64 KiB), else their own type in linear format (the tactic reads them at run time).
+  // kKeptConstantBytes), else their own type in linear format (the tactic reads them at run time).
   std::vector<TensorType> inputs, outputs;
   // Error relative to direct summation in the same type (Winograd F(4,3) about 10).
   double error_factor = 1;

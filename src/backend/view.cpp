@@ -182,22 +182,13 @@ bool is_aligned(const Case& c, DType dtype, int64_t alignment_bytes) {
   return true;
 }
 
-std::vector<DType> types_of(const LayerQuery& query) {
-  const Node& node = query.layer();
-  std::vector<DType> types{query.graph.value(node.outputs[0]).dtype};
-  if (types[0] != DType::Float32) return types;
-  for (const DType type : node.allowed_types)
-    if (type != types[0]) types.push_back(type);
-  return types;
-}
-
 }  // namespace
 
 std::vector<Tactic> list_views(const LayerQuery& query, const ViewRules& rules) {
   const Node& node = query.layer();
   std::vector<Tactic> tactics;
   for (const Case& c : cases_of(query, rules))
-    for (const DType dtype : types_of(query)) {
+    for (const DType dtype : layer_types(query)) {
       Tactic tactic{.runner = std::string(kViewRunner), .name = "view", .is_view = true};
       tactic.id = hash_text(tactic.name);
       if (!is_aligned(c, dtype, rules.alignment_bytes))

@@ -5,11 +5,11 @@
 #include <functional>
 
 #include "backend/layer_scratch.h"
-#include "backend/symbol_extents.h"
 #include "base/error.h"
 #include "base/stopwatch.h"
 #include "ir/dim_clamps.h"
 #include "ir/substitute.h"
+#include "ir/symbol_extents.h"
 #include "memory/memory_plan.h"
 #include "ops/build.h"
 #include "ops/concrete_shapes.h"

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "ir/symbol_extents.h"
 #include "ops/op_def.h"
 
 namespace lathe {
@@ -19,23 +20,12 @@ bool reads_only_what_it_gives(const Op& op) {
          std::holds_alternative<Split>(op);
 }
 
-// The largest extents: a data-dependent dim at its bound.
-Extents bounded_extents(const Shape& shape, const SymbolValues& symbols) {
-  SymbolRanges ranges;
-  for (const auto& [name, value] : symbols) ranges[name] = {value, value, value};
-  Extents extents;
-  for (const Dim& dim : shape) {
-    extents.push_back(dim.data_dependent_names().empty() ? dim.evaluate(symbols) : dim.bounds(ranges).high);
-  }
-  return extents;
-}
-
 }  // namespace
 
 LayerCost layer_cost(const Graph& graph, NodeId id, const SymbolValues& symbols) {
   const Node& node = graph.node(id);
   const auto extents_of = [&](ValueId value) {
-    return value == kNoValue ? Extents{0} : bounded_extents(graph.value(value).shape, symbols);
+    return value == kNoValue ? Extents{0} : upper_extents(graph.value(value).shape, symbols);
   };
   const auto bytes_of = [&](ValueId value, const Extents& extents) {
     return value == kNoValue ? 0 : dtype_bytes(graph.value(value).dtype, element_count(extents));

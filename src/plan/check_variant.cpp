@@ -216,7 +216,7 @@ class MemoryChecker {
         const ValueId v = node.inputs[k];
         if (v == kNoValue || !graph_.value(v).is_constant()) continue;
         const Tensor& tensor = graph_.value(v).constant;
-        require(tensor.has_bytes() || dtype_bytes(tensor.dtype(), tensor.size()) > kSmallConstantBytes,
+        require(tensor.has_bytes() || dtype_bytes(tensor.dtype(), tensor.size()) > kKeptConstantBytes,
                 "the constant '" + name(v) + "' has no data");
         if (tactic.is_view || tactic.inputs[k].dtype != DType::Undefined)
           expected_[index(v)] = Placement::Kind::Constant;

@@ -9,9 +9,6 @@
 
 namespace lathe {
 
-// Constants up to this size always have their bytes, packed or not: tactics may look at them (backend/tactic.h).
-inline constexpr int64_t kSmallConstantBytes = 64 << 10;
-
 // Throws Input, or what a part throws; the caller says which file it was.
 void check_variant(const PlanVariant& variant);
 

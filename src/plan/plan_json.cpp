@@ -313,7 +313,7 @@ std::string section_to_json(const PlanSection& section, ContainerWriter& blocks)
   for (const PlanVariant& v : section.variants) {
     const auto keep = [&](ValueId id) {
       return v.memory.placements[static_cast<size_t>(id)].kind == Placement::Kind::Constant ||
-             static_cast<int64_t>(v.graph->value(id).constant.bytes().size()) <= kSmallConstantBytes;
+             static_cast<int64_t>(v.graph->value(id).constant.bytes().size()) <= kKeptConstantBytes;
     };
     Json choices = Json::array(), ranges = Json::object(), blobs = Json::object();
     for (const Choice& c : v.choices) choices.push_back(to_json(c));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/symbol_extents.h"
 #include "ops/op_def.h"
 
 namespace lathe {
@@ -81,14 +82,6 @@ std::vector<Tactic> limit(std::vector<Tactic> tactics, int most) {
   return result;
 }
 
-Extents most_extents(const LayerQuery& query, const SymbolValues& opt, ValueId id) {
-  Extents extents;
-  if (id == kNoValue) return extents;
-  for (const Dim& d : query.graph.value(id).shape)
-    extents.push_back(d.data_dependent_names().empty() ? d.evaluate(opt) : d.bounds(query.ranges).high);
-  return extents;
-}
-
 }  // namespace
 
 std::vector<size_t> timing_order(const std::vector<Tactic>& tactics) {
@@ -140,7 +133,8 @@ double estimated_ms(const TuningTraits& traits, const LayerQuery& query, const T
   std::vector<Extents> inputs, outputs;
   double bytes = 0;
   const auto add = [&](ValueId id, const TensorType& type, std::vector<Extents>& list) {
-    list.push_back(most_extents(query, opt, id));
+    list.push_back(id == kNoValue ? Extents{}
+                                  : bounded_extents(query.graph.value(id).shape, opt, query.ranges));
     if (id == kNoValue) return;
     const DType dtype = type.dtype == DType::Undefined ? query.graph.value(id).dtype : type.dtype;
     bytes += static_cast<double>(storage_bytes(dtype, list.back(), type.format));

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "ir/edit.h"
+#include "ir/symbol_extents.h"
 #include "ir/verify.h"
 #include "memory/views.h"
 #include "tune/pbqp.h"
@@ -78,9 +79,7 @@ class Inserter {
 
   void announce(ValueId from, ValueId to) {
     const SymbolValues opt = LayerQuery{graph(), kNoNode, ranges_}.opt_values();
-    Extents extents;
-    for (const Dim& d : graph().value(from).shape)
-      extents.push_back(d.data_dependent_names().empty() ? d.evaluate(opt) : d.bounds(ranges_).high);
+    const Extents extents = bounded_extents(graph().value(from).shape, opt, ranges_);
     observer_.on(ReformatAdded{graph().value(to).name + " (" + graph().value(from).name + ")",
                                describe_operand(type_of(from), extents),
                                describe_operand(type_of(to), extents)});

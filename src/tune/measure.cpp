@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "ir/symbol_extents.h"
 #include "tune/candidates.h"
 #include "tune/pbqp.h"
 #include "tune/signature.h"
@@ -31,9 +32,8 @@ double operand_bytes(const LayerQuery& query) {
   const auto add = [&](ValueId id) {
     if (id == kNoValue) return;
     double elements = 1;
-    for (const Dim& d : query.graph.value(id).shape)
-      elements *= static_cast<double>(d.data_dependent_names().empty() ? d.evaluate(opt)
-                                                                       : d.bounds(query.ranges).high);
+    for (const int64_t extent : bounded_extents(query.graph.value(id).shape, opt, query.ranges))
+      elements *= static_cast<double>(extent);
     bytes += elements * 4;
   };
   for (const ValueId id : query.layer().inputs) add(id);

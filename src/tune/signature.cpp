@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "ir/substitute.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe {
 namespace {
@@ -54,13 +55,6 @@ class FieldWriter {
   std::string& text_;
 };
 
-Extents opt_extents(const Value& value, const SymbolValues& opt, const SymbolRanges& ranges) {
-  Extents extents;
-  for (const Dim& d : value.shape)
-    extents.push_back(d.data_dependent_names().empty() ? d.evaluate(opt) : d.bounds(ranges).high);
-  return extents;
-}
-
 std::string extents_text(const Extents& extents) {
   std::string text = "[";
   for (size_t i = 0; i < extents.size(); ++i) text += (i ? "," : "") + std::to_string(extents[i]);
@@ -96,7 +90,7 @@ std::string layer_signature(const LayerQuery& query) {
     if (id == kNoValue) return "-";
     const Value& v = query.graph.value(id);
     if (v.is_constant()) return constant_text(v.constant);
-    return std::string(dtype_name(v.dtype)) + extents_text(opt_extents(v, opt, query.ranges));
+    return std::string(dtype_name(v.dtype)) + extents_text(bounded_extents(v.shape, opt, query.ranges));
   };
   text += " (";
   for (size_t i = 0; i < node.inputs.size(); ++i) text += (i ? ", " : "") + operand(node.inputs[i]);
@@ -145,7 +139,7 @@ std::vector<std::string> describe(const LayerQuery& query, const std::vector<Val
   for (size_t i = 0; i < values.size() && i < types.size(); ++i)
     if (values[i] != kNoValue && types[i].dtype != DType::Undefined)
       result.push_back(
-          describe_operand(types[i], opt_extents(query.graph.value(values[i]), opt, query.ranges)));
+          describe_operand(types[i], bounded_extents(query.graph.value(values[i]).shape, opt, query.ranges)));
   return result;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tune/workspace.h"
 
-#include "backend/symbol_extents.h"
+#include "ir/symbol_extents.h"
 #include "tune/signature.h"
 
 namespace lathe {

@@ -10,8 +10,8 @@
 
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/reformat.h"
-#include "backend/symbol_extents.h"
 #include "base/error.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe::cpu {
 namespace {

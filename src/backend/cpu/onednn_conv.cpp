@@ -12,9 +12,9 @@
 #include "backend/cpu/onednn_conv_problem.h"
 #include "backend/cpu/pointwise_eval.h"
 #include "backend/offered.h"
-#include "backend/symbol_extents.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe::cpu {
 namespace {

@@ -10,9 +10,9 @@
 #include "backend/cpu/onednn_matmul_problem.h"
 #include "backend/cpu/pointwise_eval.h"
 #include "backend/offered.h"
-#include "backend/symbol_extents.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe::cpu {
 namespace {

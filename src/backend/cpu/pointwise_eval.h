@@ -141,8 +141,6 @@ class PointwiseEvaluator {
   int64_t tail_ = 0, block_ = 1, channel_blocks_ = 1, spatial_ = 1;
 };
 
-inline constexpr int64_t kKeptConstantBytes = 64 << 10;
-
 // How a tactic whose result has type `result` wants a pointwise operand stored: Undefined for a constant.
 // Sets `reason` when it cannot be used.
 TensorType operand_type(const Value& value, const Shape& result_shape, const TensorType& result,

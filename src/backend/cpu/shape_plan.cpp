@@ -13,8 +13,8 @@
 #include "backend/cpu/reference.h"
 #include "backend/no_elements.h"
 #include "backend/shape_check.h"
-#include "backend/symbol_extents.h"
 #include "base/error.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe::cpu {
 namespace {

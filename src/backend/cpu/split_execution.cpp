@@ -6,8 +6,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "backend/symbol_extents.h"
 #include "base/error.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe::cpu {
 

@@ -16,8 +16,8 @@
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/program.h"
 #include "backend/cpu/reformat.h"
-#include "backend/symbol_extents.h"
 #include "base/error.h"
+#include "ir/symbol_extents.h"
 #include "ops/op_def.h"
 
 namespace lathe::cpu {

@@ -34,9 +34,9 @@
 #include "backend/cpu/program.h"
 #include "backend/no_elements.h"
 #include "backend/shape_check.h"
-#include "backend/symbol_extents.h"
 #include "base/error.h"
 #include "base/floats.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe::cpu {
 namespace {

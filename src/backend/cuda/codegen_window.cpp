@@ -177,7 +177,6 @@ std::vector<Tactic> list_depthwise(const LayerQuery& query) {
         if (!support.ok) t.support = support;
         tactics.push_back(std::move(t));
       }
-  // A machine that many columns per thread leave half empty prefers fewer.
   return tactics;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "backend/cuda/own_tactic.h"
 #include "base/error.h"
 #include "base/floats.h"
 
@@ -24,14 +25,8 @@ bool is_channel_vector(const Value& value, const Shape& whole, size_t axis) {
 }  // namespace
 
 std::vector<DType> library_types(const LayerQuery& query) {
-  const DType own = query.graph.value(query.layer().inputs[0]).dtype;
-  std::vector<DType> types;
-  const auto fits = [](DType t) {
-    return t == DType::Float32 || t == DType::Float16 || t == DType::BFloat16;
-  };
-  for (const DType t : query.layer().allowed_types)
-    if (fits(t) && t != own) types.push_back(t);
-  if (fits(own)) types.push_back(own);
+  std::vector<DType> types = allowed_types_first(query);
+  std::erase_if(types, [](DType type) { return !is_kernel_float(type); });
   return types;
 }
 

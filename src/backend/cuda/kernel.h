@@ -19,8 +19,8 @@
 #include "backend/cuda/kernel_source.h"
 #include "backend/packing.h"
 #include "backend/program.h"
-#include "backend/symbol_extents.h"
 #include "backend/tactic.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe::cuda {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extents while some dims are not known yet: a data-dependent dim counts with its upper bound until the layer
-// that produces it has run.
+// Extents while some dims are not known yet: a data-dependent dim counts with its upper bound until the layer that produces it
+// has run. upper_extents() bounds it by what is known of this run, bounded_extents() by a whole optimization profile.
 #pragma once
 
 #include "ir/graph.h"
@@ -32,7 +32,16 @@ inline Extents upper_extents(const Shape& shape, const SymbolValues& values) {
   return extents;
 }
 
-// The same for a layer's operands; absent ones are empty.
+// Of a layer that is tuned at `values`: a data-dependent dim at its bound within `ranges`, every other one at its value.
+inline Extents bounded_extents(const Shape& shape, const SymbolValues& values, const SymbolRanges& ranges) {
+  Extents extents;
+  extents.reserve(shape.size());
+  for (const Dim& dim : shape)
+    extents.push_back(dim.data_dependent_names().empty() ? dim.evaluate(values) : dim.bounds(ranges).high);
+  return extents;
+}
+
+// upper_extents() of a layer's operands; absent ones are empty.
 inline std::vector<Extents> upper_extents(const Graph& graph, const std::vector<ValueId>& operands,
                                           const SymbolValues& values) {
   std::vector<Extents> all;
