@@ -87,8 +87,9 @@ def timing_caches(t):
 
 
 def start(t, program, *words, **options):
+    # Tests that run in the background of a shell inherit SIGINT as ignored, and a program leaves it so.
     return subprocess.Popen([str(t.bin / program), *words], cwd=t.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True, **options)
+                            stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **options)
 
 
 def wait_for(process, text):
