@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
+# CI has no Docker daemon and does not build this; `make deb`, which it rests on, is tested (tests/install).
+#
 # docker build -t lathe .
 # docker run --rm -v "$PWD:/work" lathe trtexec --onnx=model.onnx --saveEngine=model.engine
 FROM debian:12 AS build

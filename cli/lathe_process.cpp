@@ -11,6 +11,7 @@
 
 #include "archive.h"
 #include "arguments/arguments.h"
+#include "arguments/options.h"
 #include "arguments/words.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -84,7 +85,18 @@ Request parse_request(const Words& words) {
   } else if (!request.state.device.empty()) {
     request.extra.push_back("--device=" + request.state.device);
   }
+  Words all = request.extra;  // a mistake among trtexec's flags should leave no folder
+  all.push_back("--onnx=" + request.input);
+  parse_options(all);
   return request;
+}
+
+// Our flags and the user's, each switch once.
+Words with_flags(Words ours, const Words& theirs) {
+  for (const auto& word : theirs) {
+    if (std::find(ours.begin(), ours.end(), word) == ours.end()) ours.push_back(word);
+  }
+  return ours;
 }
 
 // Flags that only a build or only a run understands stay with it.
@@ -169,8 +181,7 @@ void build(Request& request, const std::string& base, const std::string& engine)
                    "--timingCacheFile=" + (fs::path(request.folder) / "timing.cache").string(),
                    "--profilingVerbosity=detailed",
                    "--skipInference"};
-  const Words extra = flags_for(request.extra, true);
-  command.insert(command.end(), extra.begin(), extra.end());
+  command = with_flags(std::move(command), flags_for(request.extra, true));
   run_step(request, command, base + ".build.log", "the build");
   if (request.print_only) return;
   write_json(base + ".build.metadata.json",
@@ -188,8 +199,7 @@ void profile(Request& request, const std::string& base, const std::string& engin
                    "--exportTimes=" + base + ".timing.json",
                    "--exportProfile=" + base + ".profile.json",
                    "--exportLayerInfo=" + base + ".graph.json"};
-  const Words extra = flags_for(request.extra, false);
-  command.insert(command.end(), extra.begin(), extra.end());
+  command = with_flags(std::move(command), flags_for(request.extra, false));
   if (request.print_only) return run_step(request, command, "", "profiling");
   const std::string log = base + ".profile.log";
   const Json hardware = watch_run(request.state, [&] {

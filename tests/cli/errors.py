@@ -62,6 +62,10 @@ def missing_files(t):
         r = t.run(*words, program="lathe")
         t.check(r.code == 1 and r.err == ["lathe: " + wording], f"lathe {words}", r)
     t.check(not (t.folder / "no_such_out").exists(), "process left a folder for a missing model")
+    r = t.run("process", "tiny.onnx", "out", "--print_only", "--verbose", "verbose", program="lathe")
+    t.check(r.code == 1 and "--verbose is given twice" in r.err[0], "a flag given twice to process", r)
+    r = t.run("process", "tiny.onnx", "out", "--print_only", "--verbose", "--noDataTransfers", program="lathe")
+    t.check(r.code == 0 and all(line.count("--verbose") == 1 and line.count("--noDataTransfers") == 1 for line in r.out[:2]), "flags that process gives itself", r)
     t.expect(t.run("--onnx=missing.onnx"), 1, [FAILED], ["[E] [TRT] " + onnx, "[E] Failed to parse onnx file"])
     t.expect(t.run("--loadEngine=missing.engine"), 1, [FAILED], ["[E] [TRT] " + engine, "[E] Error opening engine file: missing.engine"])
     for words, wording in ((["process", "tiny.onnx", "/dev/null/x"], "cannot create '/dev/null/x': Not a directory"),):
@@ -188,7 +192,7 @@ def commands(t):
                         (["explore", "tiny.engine", "--txt"], "unknown option --txt: did you mean --text?"),
                         (["explore", "tiny.engine", "--duration=x"], "--duration=x needs a number"),
                         (["retune", "tiny.engine"], "-o"), (["retune", "tiny.engine", "-o", "x", "--avgTimng=2"], "did you mean --avgTiming=2?"),
-                        (["zoo", "--nonsense"], "unknown option --nonsense: `lathe help zoo` lists all"), (["zoo", "detector", "-o"], "-o needs a value: write -o <file>"),
+                        (["process", "tiny.onnx", "no_such_out", "--bf61"], "did you mean --bf16?"), (["zoo", "--nonsense"], "unknown option --nonsense: `lathe help zoo` lists all"), (["zoo", "detector", "-o"], "-o needs a value: write -o <file>"),
                         (["completion", "bsh"], "no completion for bsh: did you mean bash or zsh?"), (["man", "trtexc"], "no page trtexc: did you mean trtexec?")):
         r = lathe(*words)
         t.check(r.code == 1 and any(text in line for line in r.err) and r.err[0].startswith("lathe: "), f"lathe {words}", r)
