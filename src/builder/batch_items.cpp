@@ -249,6 +249,15 @@ class Finder {
   std::string reason_;       // the first operator that mixes
 };
 
+bool finds_a_size(const Graph& graph, const Node& node) {
+  return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+    if (id == kNoValue) return false;
+    const Shape& shape = graph.value(id).shape;
+    return std::any_of(shape.begin(), shape.end(),
+                       [](const Dim& dim) { return !dim.data_dependent_names().empty(); });
+  });
+}
+
 }  // namespace
 
 BatchItems find_batch_items(const Graph& graph) {
@@ -256,6 +265,10 @@ BatchItems find_batch_items(const Graph& graph) {
     if (graph.value(id).contents) return {.symbol = {}, .reason = "an input decides shapes", .batch = {}};
   if (graph.outputs().empty() || graph.value(graph.outputs()[0]).shape.empty())
     return {.symbol = {}, .reason = "the first output is no batch", .batch = {}};
+  // A split batch has one plan for all parts; a size that each part finds for itself would need plans of its own.
+  for (const NodeId id : graph.order())
+    if (finds_a_size(graph, graph.node(id)))
+      return {.symbol = {}, .reason = "'" + graph.node(id).name + "' finds a size when it runs", .batch = {}};
   const auto symbol = graph.value(graph.outputs()[0]).shape[0].as_symbol();
   const std::vector<std::string> symbols = graph.symbols();
   if (!symbol || std::find(symbols.begin(), symbols.end(), *symbol) == symbols.end())

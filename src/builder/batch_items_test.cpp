@@ -43,6 +43,14 @@ TEST(BatchItems, OperatorsThatKeepItemsApart) {
   }
 }
 
+TEST(BatchItems, SizesThatARunFinds) {
+  const BatchItems items = items_of(
+      "%p: int64[3, p.count<=24*n] = NonZero \"p\" (%x)\n%y: float32[n, 4, 6] = Pointwise \"relu\" (%x) "
+      "{code=Relu}");
+  EXPECT_EQ(items.symbol, "");
+  EXPECT_EQ(items.reason, "'p' finds a size when it runs");
+}
+
 TEST(BatchItems, OperatorsThatMixItems) {
   for (const char* lines : {
            // As many as the batch has, by assumption; a part of the batch has fewer.

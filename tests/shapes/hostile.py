@@ -122,7 +122,7 @@ def random_sizes(model, rng):
             return model.usual[symbol]
         if kind < 0.9:
             return rng.choice([0, 1, 2, 3, 5, 7, 8, 11, 16, 17, 31])
-        return rng.choice([64, 127, 1000, 4099, 65537, 2147483647])
+        return rng.choice([64, 127, 1000, 4099, 2147483647])
     return {s: size(s) for s in model.usual}
 
 
