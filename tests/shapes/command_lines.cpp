@@ -5,8 +5,9 @@
 //
 // usage: command_lines SECONDS MEMORY_MIB
 // Reads command lines from standard input, one a line, words separated by tabs, the first being the program's name. For each it
-// writes "CODE BYTES\n" and so many bytes of what came on standard error. CODE is the exit code, or the signal's number below zero;
-// -14 (SIGALRM) is one that did not end in SECONDS. MEMORY_MIB limits the address space, 0: not (sanitizers need terabytes of it).
+// writes "CODE BYTES\n" and so many bytes of what came on standard error. CODE is the exit code, or the signal's number below zero:
+// -24 (SIGXCPU) of one that computed for more than SECONDS, -14 (SIGALRM) of one that did not end in five times as many, on a machine
+// that others may use. MEMORY_MIB limits the address space, 0: not (sanitizers need terabytes of it).
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,7 +44,9 @@ std::vector<std::string> split(const std::string& line) {
     const rlimit limit{bytes, bytes};
     setrlimit(RLIMIT_AS, &limit);
   }
-  alarm(seconds);
+  const rlimit computing{seconds, seconds + 1};
+  setrlimit(RLIMIT_CPU, &computing);
+  alarm(5 * seconds);
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);

@@ -186,7 +186,7 @@ class Server:
 def fault(code, errors):
     """What is wrong with how a command line ended; nothing when it is fine."""
     if code < 0:
-        return "hangs" if code == -14 else f"signal {-code}"
+        return {-14: "hangs", -24: "computes for minutes"}.get(code, f"signal {-code}")
     if code not in (0, 1):
         return f"exit {code}"
     if OUR_FAULT.search(errors):
