@@ -8,7 +8,7 @@ from .engine_plan import EnginePlan
 
 _HAZARDS = {
     "no-tensor-core": "Convolution or product without tensor cores", "quantised-in-float-out": "Quantised inputs, float outputs",
-    "channel-alignment": "Channels that tensor cores cannot use whole", "reformats": "Reformat that changes the type",
+    "channel-alignment": "Channels that tensor cores cannot use whole", "reformats": "Reformat that changes the type", "io-formats": "Reformat that changes the type",
     "slice-conversion": "Slice that changes the type", "dangling-qdq": "Quantise or dequantise that nothing took in"}
 _COLUMNS = ["name", "tactic", "subtype", "origin", "type conversion", "shape conversion", "hazard", "mitigation", "help"]
 
@@ -40,7 +40,7 @@ class ConvLinter(_Linter):
 
 class ReformatLinter(_Linter):
     """Reformats that change the type; those that change the layout alone are accepted."""
-    rules = ("reformats",)
+    rules = ("reformats", "io-formats")
 
     def lint(self) -> pd.DataFrame:
         frame = super().lint()
