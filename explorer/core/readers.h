@@ -57,7 +57,7 @@ struct ProfileFile {
 };
 ProfileFile read_profile(const InputFile& file);
 
-// --- times of layers, run by run: --exportLayerRuns
+// --- times of layers, run by run
 struct LayerRunsFile {
   int64_t count = 0;
   std::vector<std::string> layers;
