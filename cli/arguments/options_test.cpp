@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <sstream>
 
 #include "arguments/arguments.h"
 #include "arguments/error_of.h"
@@ -204,52 +203,6 @@ TEST(Options, WhatOnlyAffectsSpeedWarns) {
     ASSERT_EQ(options.notices.size(), 1u) << flag;
     EXPECT_EQ(options.notices[0].severity, Severity::Warning) << flag;
   }
-}
-
-// All names of trtexec 8.0 to 11.4 but --onnx and --help; written out, so that a row lost from the table is
-// missed.
-constexpr std::string_view kNames =
-    "--accuracyAlgorithm --accuracyThreshold --adjustForDLA --allocationStrategy --allowGPUFallback "
-    "--allowWeightStreaming --asyncFileReader --atol --avgRuns --avgTiming --batch --best --bf16 "
-    "--buildDLAStandalone --buildOnly --builderOptimizationLevel --calib --calibProfile "
-    "--computeCapabilities --consistency --continue --cpuOnly --decomposableAttentions "
-    "--deferWeightsLoading --deploy --device --directIO --distributiveIndependence "
-    "--dlaWorkspaceAllocationStrategy --dryRun --dumpCheckerBlob --dumpKernelText --dumpLayerInfo "
-    "--dumpOptimizationProfile --dumpOutput --dumpProfile --dumpRawBindingsToFile --dumpRefit --duration "
-    "--dynamicPlugins --enablePluginOverride --errorOnTimingCacheMiss --excludeLeanRuntime "
-    "--explicitBatch --explicitPrecision --exportLayerInfo --exportOutput --exportProfile --exportTimes "
-    "--exposeDMA --fp16 --fp8 --getPlanVersionOnly --greenContext --hardwareCompatibilityLevel "
-    "--helpBuildRoute --heuristic --idleTime --ignoreParsedPluginLibs --includeDataTransfers "
-    "--infStreams --inputIOFormats --int4 --int8 --iterations --l2LimitForTiling --layerDeviceTypes "
-    "--layerOutputTypes --layerPrecisions --leanDLLPath --loadCheckerBlob --loadEngine --loadInputs "
-    "--loadRefOutputs --markDebug --markUnfusedTensorsAsDebugTensors --maxAuxStreams --maxBatch "
-    "--maxShapes --maxShapesCalib --maxTactics --memPoolSize --minShapes --minShapesCalib --minTiming "
-    "--model --monitorMemory --nativeInstanceNorm --ni --noBuilderCache --noCompilationCache "
-    "--noCudaGraph --noDataTransfers --noSpinWait --noTF32 --nvtxMode --optShapes --optShapesCalib "
-    "--output --outputIOFormats --percentile --persistentCacheRatio --pi --pluginInstanceNorm --plugins "
-    "--precisionConstraints --preview --profile --profilingVerbosity --refPair --reference --refit "
-    "--refitFromOnnx --remoteAutoTuningConfig --remoteConfig --reportCapabilityDLA --restricted --rtol "
-    "--rtxCudaGraphStrategy --runtimeCacheFile --runtimePlatform --safe --safetyPlugins "
-    "--saveAllDebugTensors --saveAllEngines --saveDebugTensors --saveEngine --separateProfileRun "
-    "--setBuildRoute --setPluginsToSerialize --shapes --skipInference --sleepTime --sparsity "
-    "--specializeStrategyDS --staticPlugins --streams --stripAllWeights --stripWeights --stronglyTyped "
-    "--tacticSources --tempdir --tempfileControls --threads --tilingOptimizationLevel --timeDeserialize "
-    "--timeRefit --timingCacheFile --tuneBuildRouteFile --tuneBuildRoutes --tuningCacheFile "
-    "--tuningResultFile --tuningSearch --tuningTimeOut --uff --uffInput --uffNHWC "
-    "--uint8AsymmetricQuantizationDLA --useCudaGraph --useDLACore --useGpu --useManagedMemory "
-    "--useProfile --useRuntime --useSpinWait --vc --verbose --versionCompatible --warmUp "
-    "--weightStreamingBudget --weightless --workspace";
-
-TEST(Options, NoKnownNameIsUnknown) {
-  std::istringstream stream{std::string(kNames)};
-  int count = 0;
-  for (std::string name; stream >> name; ++count) {
-    for (const char* value : {"", "=0", "=1", "=none", "=x:1"}) {
-      EXPECT_EQ(error_of({"--onnx=a", name + value}).find("Unknown option: " + name), std::string::npos)
-          << name << value;
-    }
-  }
-  EXPECT_EQ(count, 172);
 }
 
 TEST(Options, EveryNameStandsOnceInTheTable) {
