@@ -4,7 +4,8 @@
 // fuse with their neighbours:
 //   k = scale / sqrt(variance + epsilon),  t = bias - mean * k
 //
-// Must not fire when the parameters are not constants: then the layer stays as it is.
+// Must not fire when the parameters are not constants, or when the number of channels is known only at run time: a BatchNorm
+// refuses a wrong one, a product would spread one channel over all constants. Then the layer stays as it is.
 #include <cmath>
 
 #include "passes/match.h"
@@ -44,9 +45,11 @@ bool lower_batchnorm(Graph& graph, PassContext& context) {
     const Node node = graph.node(id);
     const auto affine = affine_of(graph, node, norm->epsilon);
     const Value& x = graph.value(node.inputs[0]);
-    if (!affine || x.shape.size() < 2 || !context.may_change()) continue;
+    if (!affine || x.shape.size() < 2) continue;
+    const auto channels = static_cast<int64_t>(affine->factor.size());
+    if (!x.shape[1].is_constant(channels) || !context.may_change()) continue;
     Extents extents(x.shape.size() - 1, 1);  // [C, 1, 1]
-    extents[0] = static_cast<int64_t>(affine->factor.size());
+    extents[0] = channels;
     const DType dtype = x.dtype;
     context.report_removal(graph, id);
     GraphEditor editor(graph);
