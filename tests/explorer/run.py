@@ -427,7 +427,9 @@ def process(t):
     pathlib.Path(f"{base}.graph.json.svg").unlink()
     t.run("process", "m.onnx", "out", "-d")
     t.check(pathlib.Path(f"{base}.graph.json.svg").exists(), "-d alone draws nothing")
-    t.check("its log is" in t.run("process", "m.onnx", "out", "-b", "--noSuchFlag", code=1).stderr, "a failed build does not name its log")
+    t.check("its log is" in t.run("process", "m.onnx", "out", "-b", "--shapes=noSuchInput:1", code=1).stderr, "a failed build does not name its log")
+    t.check("--noSuchFlag" in t.run("process", "m.onnx", "none", "-b", "--noSuchFlag", code=1).stderr, "a wrong flag is not named")
+    t.check(not pathlib.Path("none").exists(), "a wrong flag leaves a folder")
 
 
 def check_hardware(t, engine, file):
