@@ -66,7 +66,7 @@ case "${1:-}" in
     for name in explorer_python explorer_web; do check $name $python tests/$name/run.py --build build; done
     for script in include_order one_definition; do check $script python3 tests/structure/$script.py; done
     programs build ""
-    check fuzz build/bin/fuzz engines --seconds=20  # under sanitizers in asan-cli: the backends' sanitizer build takes minutes
+    check fuzz build/bin/fuzz all --seconds=30  # under sanitizers in asan-cli: the backends' sanitizer build takes minutes
     for script in tests/*/run.py; do
       [ -f "$script" ] && check "$(basename "$(dirname "$script")")" $python "$script" --build build
     done
@@ -84,7 +84,7 @@ case "${1:-}" in
     for only in contradictions property random; do
       check "asan/shapes $only" $python tests/shapes/run.py --build build-asan --only $only --all
     done
-    check asan/fuzz build-asan/bin/fuzz engines --seconds=120
+    check asan/fuzz build-asan/bin/fuzz all --seconds=120
     ;;
   tsan)
     export TSAN_OPTIONS="halt_on_error=1 external_symbolizer_path=$ASAN_SYMBOLIZER_PATH suppressions=$PWD/tests/tsan.supp"
