@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "memory/arena.h"
-#include "memory/views.h"
+#include "memory/lifetimes.h"
 
 namespace lathe {
 namespace {
@@ -22,13 +22,12 @@ class Planner {
     check(views_.conflicts.empty(),
           "values cannot be placed without copies, which the tuner should have inserted");
     plan_.placements.resize(graph.value_count());
-    lives_.resize(graph.value_count());
   }
 
   MemoryPlan run() {
     place_bindings();
     place_constants();
-    find_lifetimes();
+    lives_ = find_lifetimes(graph_, views_);
     place_arena();
     place_views();
     return std::move(plan_);
@@ -58,23 +57,6 @@ class Planner {
         const bool typed = k < tactic.inputs.size() && tactic.inputs[k].dtype != DType::Undefined;
         if (typed || tactic.is_view) placement(v) = {.kind = Placement::Kind::Constant};
       }
-    }
-  }
-
-  struct Life {
-    int first = -1, last = -1;
-  };
-  void touch(ValueId v, int step) {
-    if (v == kNoValue) return;
-    Life& life = lives_[at(root(v))];
-    if (life.first < 0) life.first = step;
-    life.last = step;
-  }
-  void find_lifetimes() {
-    for (size_t i = 0; i < graph_.order().size(); ++i) {
-      const Node& node = graph_.node(graph_.order()[i]);
-      for (const ValueId v : node.inputs) touch(v, static_cast<int>(i));
-      for (const ValueId v : node.outputs) touch(v, static_cast<int>(i));
     }
   }
 
@@ -111,7 +93,7 @@ class Planner {
   const SymbolRanges& ranges_;
   const ViewAnalysis views_;
   MemoryPlan plan_;
-  std::vector<Life> lives_;  // by root
+  std::vector<Lifetime> lives_;  // by root
 };
 
 }  // namespace

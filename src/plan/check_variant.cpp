@@ -10,7 +10,7 @@
 #include "backend/view.h"
 #include "base/error.h"
 #include "memory/arena.h"
-#include "memory/views.h"
+#include "memory/lifetimes.h"
 #include "ops/build.h"
 #include "ops/op_def.h"
 
@@ -154,12 +154,11 @@ class MemoryChecker {
         memory_(v.memory),
         ranges_(ranges),
         views_(analyze_views(graph_, choices_)),
-        expected_(graph_.value_count(), Placement::Kind::None),
-        lives_(graph_.value_count()) {}
+        expected_(graph_.value_count(), Placement::Kind::None) {}
 
   void run() {
     require(views_.conflicts.empty(), "a view needs a copy that is not there");
-    find_lifetimes();
+    lives_ = find_lifetimes(graph_, views_);
     check_bindings();
     check_constants();
     check_arena();
@@ -176,24 +175,6 @@ class MemoryChecker {
   const Placement& at(ValueId v) const { return memory_.placements[index(v)]; }
   const std::string& name(ValueId v) const { return graph_.value(v).name; }
   ValueId root(ValueId v) const { return views_.storage[index(v)].root; }
-
-  struct Life {
-    int first = -1, last = -1;
-  };
-  void touch(ValueId v, int step) {
-    if (v == kNoValue) return;
-    Life& life = lives_[index(root(v))];
-    if (life.first < 0) life.first = step;
-    life.last = step;
-  }
-  // Of everything that shares a root's memory.
-  void find_lifetimes() {
-    for (size_t i = 0; i < graph_.order().size(); ++i) {
-      const Node& node = graph_.node(graph_.order()[i]);
-      for (const ValueId v : node.inputs) touch(v, static_cast<int>(i));
-      for (const ValueId v : node.outputs) touch(v, static_cast<int>(i));
-    }
-  }
 
   // Each has the memory that the caller gives for it, and nobody else has it.
   void check_bindings() {
@@ -301,7 +282,7 @@ class MemoryChecker {
   const SymbolRanges& ranges_;
   const ViewAnalysis views_;
   std::vector<Placement::Kind> expected_;  // by value
-  std::vector<Life> lives_;                // by root
+  std::vector<Lifetime> lives_;            // by root
 };
 
 }  // namespace
