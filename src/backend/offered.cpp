@@ -28,6 +28,10 @@ Support is_offered(std::span<const Tactic> listed, const Tactic& tactic) {
   return answer;
 }
 
+void throw_unknown_family(const Node& layer, const Tactic& tactic) {
+  throw_input_error("layer '" + layer.name + "': this build has no tactic family '" + tactic.runner + "'");
+}
+
 void require_offered(const Support& support, const Node& layer, const Tactic& tactic) {
   if (support.ok) return;
   throw_input_error("layer '" + layer.name + "' cannot run with tactic '" + tactic.name + "' of " +

@@ -4,9 +4,11 @@
 // that exist, operands that are constants), so a program asks the family again before it makes the kernel.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "backend/no_elements.h"
 #include "backend/program.h"
 
 namespace lathe {
@@ -19,5 +21,28 @@ void require_offered(const Support& support, const Node& layer, const Tactic& ta
 // layers that may mix them: so a layer is asked about all types that its tactic has, first as it is, then, where values have 16
 // bits, with all of them in FP32.
 std::vector<Graph> graphs_to_ask(const Graph& graph, std::span<const Choice> choices);
+[[noreturn]] void throw_unknown_family(const Node& layer, const Tactic& tactic);
+
+// Throws Input unless one of a backend's families offers the tactic for the layer in one of the graphs. Families have a runner,
+// list(query, device) and, where that depends on more than the layer, accepts(query, tactic, device).
+template <class Family, class Device>
+void check_choice(const std::vector<Family>& families, const std::vector<Graph>& graphs, NodeId layer,
+                  const SymbolRanges& ranges, const Tactic& tactic, const Device& device) {
+  std::optional<Support> answer;
+  for (const Family& family : families)
+    for (const Graph& graph : graphs) {
+      if (family.runner != tactic.runner) continue;
+      const LayerQuery query{graph, layer, ranges};
+      if (!may_list(family.runner, query)) {
+        answer = Support::no("an operand has no elements at the shapes that the engine was tuned for");
+        continue;
+      }
+      answer = family.accepts ? family.accepts(query, tactic, device)
+                              : is_offered(family.list(query, device), tactic);
+      if (answer->ok) return;
+    }
+  if (!answer) throw_unknown_family(graphs[0].node(layer), tactic);
+  require_offered(*answer, graphs[0].node(layer), tactic);
+}
 
 }  // namespace lathe

@@ -14,7 +14,6 @@
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/split_execution.h"
 #include "backend/cpu/weight_memory.h"
-#include "backend/no_elements.h"
 #include "backend/offered.h"
 #include "base/error.h"
 
@@ -27,32 +26,13 @@ const std::vector<TacticFamily>& families() {
   return all;
 }
 
-[[noreturn]] void throw_unknown_family(const Node& layer, const Tactic& tactic) {
-  throw_input_error(
-      fmt::format("layer '{}': this build has no tactic family '{}'", layer.name, tactic.runner));
-}
-
 }  // namespace
 
 // Some tactics are listed only where there is a second thread to share with; they run on one, too.
 void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRanges& ranges,
                   const Tactic& tactic, Machine machine) {
   machine.threads = std::max(machine.threads, 2);
-  std::optional<Support> answer;
-  for (const TacticFamily& family : families())
-    for (const Graph& graph : graphs) {
-      if (family.runner != tactic.runner) continue;
-      const LayerQuery query{graph, layer, ranges};
-      if (!may_list(family.runner, query)) {
-        answer = Support::no("an operand has no elements at the shapes that the engine was tuned for");
-        continue;
-      }
-      answer = family.accepts ? family.accepts(query, tactic, machine)
-                              : is_offered(family.list(query, machine), tactic);
-      if (answer->ok) return;
-    }
-  if (!answer) throw_unknown_family(graphs[0].node(layer), tactic);
-  require_offered(*answer, graphs[0].node(layer), tactic);
+  lathe::check_choice(families(), graphs, layer, ranges, tactic, machine);
 }
 
 std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic,

@@ -3,12 +3,7 @@
 // What exists on a GPU: every tactic family, in the order of expectation. The tuner times all of them; without timing
 // (level 0) the first supported tactic wins, so a family stands before those that it usually beats. The reference comes
 // last: it runs everything, on the host, slowly.
-#include <fmt/format.h>
-
-#include <optional>
-
 #include "backend/cuda/generated_layer.h"
-#include "backend/no_elements.h"
 #include "backend/offered.h"
 #include "base/error.h"
 
@@ -76,30 +71,11 @@ const std::vector<TacticFamily>& families() {
   return all;
 }
 
-[[noreturn]] void throw_unknown_family(const Node& layer, const Tactic& tactic) {
-  throw_input_error(
-      fmt::format("layer '{}': this build has no tactic family '{}'", layer.name, tactic.runner));
-}
-
 }  // namespace
 
 void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRanges& ranges,
                   const Tactic& tactic, const Device& device) {
-  std::optional<Support> answer;
-  for (const TacticFamily& family : families())
-    for (const Graph& graph : graphs) {
-      if (family.runner != tactic.runner) continue;
-      const LayerQuery query{graph, layer, ranges};
-      if (!may_list(family.runner, query)) {
-        answer = Support::no("an operand has no elements at the shapes that the engine was tuned for");
-        continue;
-      }
-      answer = family.accepts ? family.accepts(query, tactic, device)
-                              : is_offered(family.list(query, device), tactic);
-      if (answer->ok) return;
-    }
-  if (!answer) throw_unknown_family(graphs[0].node(layer), tactic);
-  require_offered(*answer, graphs[0].node(layer), tactic);
+  lathe::check_choice(families(), graphs, layer, ranges, tactic, device);
 }
 
 std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic, const Device& device,
