@@ -2,7 +2,7 @@
 //
 // Products of BF16 tiles: four independent sums, operands stay in their tiles. To be called where CPU and system have AMX
 // and the process has permission for it (cpu::read_cpu_info() asks).
-#include "backend/cpu/kernels/amx_tiles.h"
+#include "backend/cpu/tile/amx_tiles.h"
 #include "ceiling_kernels.h"
 
 namespace lathe::bench {

@@ -10,7 +10,7 @@
 #include <functional>
 #include <vector>
 
-#include "backend/cpu/machine.h"
+#include "backend/cpu/device/machine.h"
 #include "ceiling_kernels.h"
 
 namespace lathe::bench {

@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/run/cpu_backend.h"
 #include "lathe_version.h"
 
 namespace lathe {

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <random>
 
-#include "backend/cpu/kernels/amx_table.h"
-#include "backend/cpu/program.h"
+#include "backend/cpu/run/program.h"
+#include "backend/cpu/tile/amx_table.h"
 #include "base/error.h"
 #include "builder/pipeline.h"
 #include "ir/text.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/run/cuda_backend.h"
 #include "base/file.h"
 #include "builder/pipeline.h"
 #include "engine_files.h"

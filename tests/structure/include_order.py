@@ -29,6 +29,24 @@ LAYERS = [
 FORBIDDEN = {"runtime": {"onnx", "passes", "quant", "tune"}}
 # The explorer reads JSON: it stands on base alone. A command line's words are read without the engine library's rest.
 ONLY = {"explorer/core": {"base"}, "explorer/web": {"base"}, "cli/arguments": {"base", "ir", "plan"}}
+# The same inside of a backend: its folders, bottom to top. A family's folder includes no other family's.
+INSIDE = {
+    "backend/cpu": [
+        {"kernel", "vector"},
+        {"tile"},
+        {"device"},
+        {"product", "conv", "attention", "region", "pool", "resize", "onednn", "check"},
+        {"run"},
+        {"tactics"},
+    ],
+    "backend/cuda": [
+        {"device"},
+        {"kernel", "codegen"},
+        {"product", "conv", "attention", "region", "library", "emulator"},
+        {"run"},
+        {"tactics"},
+    ],
+}
 # Tables: long because what they list is long.
 LONG_FILES = {"src/ir/op.h"}
 
@@ -36,7 +54,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 
 def folder_of(path):
-    """'backend/cpu/kernels/x.h' -> 'backend/cpu'; 'backend/all.cpp' -> 'backend/all'; 'ir/dim.h' -> 'ir'."""
+    """'backend/cpu/conv/x.h' -> 'backend/cpu'; 'backend/all.cpp' -> 'backend/all'; 'ir/dim.h' -> 'ir'."""
     parts = path.removeprefix("cli/").split("/")
     if len(parts) > 1 and parts[0] == "arguments":
         return "cli/arguments"  # included as "arguments/x.h"
@@ -48,11 +66,27 @@ def folder_of(path):
     return parts[0]
 
 
-def level(folder):
-    for i, layer in enumerate(LAYERS):
+def level(folder, layers=LAYERS):
+    for i, layer in enumerate(layers):
         if folder in layer:
             return i
     return None
+
+
+def inside_problem(file, target, backend):
+    """What is wrong with an include within a backend, or ''. A file of the backend's own folder counts by its name: kernel.h is 'kernel'."""
+    layers = INSIDE[backend]
+    here, there = (p.split("/")[2].split(".")[0] for p in (str(file.relative_to(ROOT / "src")), target))
+    if here == there:
+        return ""
+    if level(there, layers) is None:
+        return f"{backend}/{there} is not in the include order"
+    if level(here, layers) is None:
+        return f"{backend}/{here} is not in the include order"
+    apart = {"kernel"} & {here, there}  # the one header that others of its layer may include, and that may include them
+    if level(there, layers) > level(here, layers) or (level(there, layers) == level(here, layers) and not apart):
+        return f"{backend}/{here} must not include {backend}/{there}: include order of the backend's folders"
+    return ""
 
 
 def check_includes(file, folder, problems):
@@ -70,6 +104,9 @@ def check_includes(file, folder, problems):
                 problems.append(f"{where}: \"{target}\" belongs to no folder of src/")
             continue
         if other == folder:
+            problem = inside_problem(file, target, folder) if folder in INSIDE else ""
+            if problem:
+                problems.append(f"{where}: {problem}")
             continue
         if folder in ONLY and other not in ONLY[folder]:
             problems.append(f"{where}: {folder} stands on {', '.join(sorted(ONLY[folder]))} alone, not on {other}")

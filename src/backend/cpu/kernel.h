@@ -27,7 +27,7 @@ struct Machine {
   Isa isa = Isa::Avx2;  // the highest level to use: what the CPU has, capped by --cpuIsa
   bool has_avx512_bf16 = false, has_avx512_vnni = false, has_avx512_fp16 = false;  // within the cap
   const AmxTable* amx =
-      nullptr;  // products in AMX tiles (kernels/amx_table.h); null where they cannot be used
+      nullptr;  // products in AMX tiles (tile/amx_table.h); null where they cannot be used
   bool divides_quickly =
       false;  // a vector in less time than an estimate of the quotient with a step of Newton's method
   int threads = 1;

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/cuda/gpu_kernel.h"
-#include "backend/cuda/kernel_source.h"
+#include "backend/cuda/codegen/kernel_source.h"
+#include "backend/cuda/device/gpu_kernel.h"
 #include "backend/packing.h"
 #include "backend/program.h"
 #include "backend/tactic.h"

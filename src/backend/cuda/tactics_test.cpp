@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device/libraries.h"
 #include "backend/cuda/kernel.h"
-#include "backend/cuda/libraries.h"
+#include "backend/cuda/run/cuda_backend.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "ir/text.h"

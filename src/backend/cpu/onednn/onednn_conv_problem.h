@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A convolution, the parts it is split into, and oneDNN's primitive for a part.
+//
+//   Whole     one part: single thread, or too small to share
+//   Channels  output channels (or groups): every part has its own weights and writes its own channels of one image
+//   Rows      output rows of one image, for formats where rows are contiguous (channels last)
+//   Batch     images
+//
+// Each part is a dense tensor of its own at an offset, because oneDNN's fast kernels refuse tensors with gaps.
+#pragma once
+
+#include <dnnl.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/cpu/onednn/onednn_post_ops.h"
+#include "ops/window.h"
+
+namespace lathe::cpu {
+
+enum class ConvSplit : uint8_t { Whole, Channels, Rows, Batch };
+
+// What a tactic fixes besides the problem.
+struct ConvVariant {
+  TensorType source, result;
+  bool winograd = false;
+  ConvSplit split = ConvSplit::Whole;
+  int parts = 1;  // Channels only: packed weights depend on it
+  bool operator==(const ConvVariant&) const = default;
+};
+
+struct ConvProblem {
+  int64_t batch = 1, groups = 1, in_channels = 1, out_channels = 1;
+  std::vector<WindowAxis> axes;
+
+  static ConvProblem at(const Conv& conv, const Extents& input, int64_t out_channels);
+  double flops() const;
+  int64_t in_spatial() const;
+  int64_t out_spatial() const;
+};
+
+// One primitive's share.
+struct ConvPart {
+  int64_t image = 0, images = 1;            // first and how many
+  int64_t channel = 0, channels = 0;        // output channels
+  int64_t in_channel = 0, in_channels = 0;  // input channels it reads
+  int64_t groups = 1;
+  int64_t row = 0, rows = 0;                                    // along the first spatial axis
+  int64_t in_row = 0, in_rows = 0, pad_begin = 0, pad_end = 0;  // of that axis, for these rows
+};
+
+// The split as part of a tactic's name: "_oc2", "_rows", "_batch" or nothing; and back.
+std::string split_suffix(const ConvVariant& variant);
+void read_split(std::string_view tactic_name, ConvVariant& variant);
+
+// How many parts of output channels make sense, at most `wanted`.
+int channel_parts(const ConvProblem& problem, const ConvVariant& variant, int wanted);
+// Part `index` of the channels, all else whole.
+ConvPart channel_part(const ConvProblem& problem, const ConvVariant& variant, int index);
+// All parts, in groups that one member works on: [member][part].
+std::vector<std::vector<ConvPart>> conv_parts(const ConvProblem& problem, const ConvVariant& variant,
+                                              int threads);
+
+// Bytes into the source and result storage.
+int64_t source_offset(const ConvProblem& problem, const ConvVariant& variant, const ConvPart& part);
+int64_t result_offset(const ConvProblem& problem, const ConvVariant& variant, const ConvPart& part);
+
+// Layout of the part's weights as the model has them (FP32).
+dnnl::memory::desc plain_weights(const ConvProblem& problem, const ConvPart& part);
+
+struct ConvPlan {
+  dnnl::convolution_forward::primitive_desc desc;
+  bool fused = false;  // the post-ops are in it
+};
+// oneDNN's implementation for a part; nothing when it has only its reference. `weights`: a layout to keep to, or null for
+// any. `chain` null: without post-ops. With post-ops that oneDNN cannot fuse it tries without.
+std::optional<ConvPlan> plan_conv(const ConvProblem& problem, const ConvVariant& variant,
+                                  const ConvPart& part, bool bias, const PostOpChain* chain,
+                                  const dnnl::memory::desc* weights = nullptr);
+ResultPart result_part(const ConvProblem& problem, const ConvVariant& variant, const ConvPart& part);
+
+}  // namespace lathe::cpu

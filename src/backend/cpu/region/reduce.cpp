@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reductions over neighbouring axes: the last ones (rows), or ones in the middle of the storage (columns), which is what a
+// global average pool is in channels-last and blocked formats. Sums in FP32 over several independent chains.
+#include <cmath>
+
+#include "backend/cpu/vector/operand_strides.h"
+#include "backend/cpu/vector/own_tactic.h"
+#include "backend/cpu/vector/pointwise_eval.h"
+#include "backend/cpu/vector/reduce_table.h"
+
+namespace lathe::cpu {
+
+namespace {
+
+constexpr std::string_view kRunner = "Reduce";
+constexpr int64_t kChunk = 256;  // columns per task
+
+std::optional<Fold> fold_of(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::Sum:
+    case ReduceKind::Mean:
+      return Fold::Sum;
+    case ReduceKind::Max:
+      return Fold::Max;
+    case ReduceKind::Min:
+      return Fold::Min;
+    case ReduceKind::L1:
+      return Fold::SumAbs;
+    case ReduceKind::L2:
+    case ReduceKind::SumSquare:
+      return Fold::SumSquare;
+    default:
+      return std::nullopt;
+  }
+}
+
+// The storage as [outer][reduced][inner].
+struct Shape3 {
+  int64_t outer = 1, reduced = 1, inner = 1;
+};
+
+std::vector<bool> reduced_axes(const Reduce& op, size_t rank) {
+  std::vector<bool> reduced(rank, !op.axes.has_value());
+  if (!op.axes) return reduced;
+  for (const int64_t a : *op.axes)
+    reduced[static_cast<size_t>(normalize_axis(a, static_cast<int64_t>(rank), "Reduce axis"))] = true;
+  return reduced;
+}
+
+// In storage order. For a blocked format the block positions are part of the channel dim.
+std::vector<bool> in_storage_order(const std::vector<bool>& reduced, const Format& format) {
+  if (format.is_linear()) return reduced;
+  std::vector<bool> out = {reduced[0]};
+  if (format.kind == Format::Kind::ChannelBlocked) out.push_back(reduced[1]);
+  out.insert(out.end(), reduced.begin() + 2, reduced.end());
+  out.push_back(reduced[1]);
+  return out;
+}
+
+// False when the reduced dims are not neighbours.
+bool neighbours(const std::vector<bool>& reduced) {
+  int changes = 0;
+  for (size_t d = 1; d < reduced.size(); ++d) changes += reduced[d] != reduced[d - 1] ? 1 : 0;
+  return changes <= 1 || (changes == 2 && !reduced.front());
+}
+
+class PreparedReduce final : public PreparedLayer {
+ public:
+  Shape3 shape;
+  Fold fold = Fold::Sum;
+  float scale = 1;
+  bool root = false;
+  DType type = DType::Float32;
+  Isa isa = Isa::Avx2;
+  std::shared_ptr<const PreparedEpilogue> epilogue;
+
+  int64_t chunks() const { return (shape.inner + kChunk - 1) / kChunk; }
+  int members(int available) const override {
+    return members_for(0.1 * static_cast<double>(shape.outer * shape.reduced * shape.inner), available);
+  }
+  void run(const LayerArgs& args, const Worker& worker) const override {
+    if (shape.inner == 1)
+      rows(args, worker);
+    else
+      columns(args, worker);
+  }
+
+ private:
+  const std::byte* input(const LayerArgs& args, int64_t element) const {
+    return static_cast<const std::byte*>(args.inputs[0]) + dtype_bytes(type, element);
+  }
+  void rows(const LayerArgs& args, const Worker& worker) const {
+    const ReduceTable& table = reduce_table(isa);
+    const Worker::Range part = worker.slice(shape.outer);
+    alignas(64) float results[kChunk];
+    for (int64_t at = part.begin; at < part.end; at += kChunk) {
+      const int64_t n = std::min(kChunk, part.end - at);
+      for (int64_t i = 0; i < n; ++i) {
+        const float sum =
+            scale * table.row(input(args, (at + i) * shape.reduced), stored_as(type), shape.reduced, fold);
+        results[i] = root ? std::sqrt(sum) : sum;
+      }
+      epilogue->apply(args, results, n, at, 1, n, n);
+    }
+  }
+  // One call for several reductions whose results are neighbours: a plane of a blocked format has only one vector of them.
+  void columns(const LayerArgs& args, const Worker& worker) const {
+    const ReduceTable& table = reduce_table(isa);
+    alignas(64) float results[kChunk];
+    const WindowTaps taps{1, shape.reduced, 0, shape.inner};
+    const auto fold_part = [&](int64_t o, int64_t count, int64_t c, int64_t n) {
+      table.windows(input(args, o * shape.reduced * shape.inner + c), stored_as(type), taps, n, count,
+                    shape.reduced * shape.inner, fold, scale, results);
+      if (root)
+        for (int64_t k = 0; k < count * n; ++k) results[k] = std::sqrt(results[k]);
+      epilogue->apply(args, results, count * n, o * shape.inner + c, 1, count * n, count * n);
+    };
+    if (const int64_t together = kChunk / shape.inner; together > 1) {
+      const Worker::Range part = worker.slice(shape.outer);
+      for (int64_t o = part.begin; o < part.end; o += together)
+        fold_part(o, std::min(together, part.end - o), 0, shape.inner);
+      return;
+    }
+    const Worker::Range part = worker.slice(shape.outer * chunks());
+    for (int64_t i = part.begin; i < part.end; ++i) {
+      const int64_t c = i % chunks() * kChunk;
+      fold_part(i / chunks(), 1, c, std::min(kChunk, shape.inner - c));
+    }
+  }
+};
+
+class ReduceKernel final : public LayerKernel {
+ public:
+  ReduceKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
+      : op_(std::get<Reduce>(query.layer().op)),
+        type_(tactic.inputs[0]),
+        isa_(machine.isa),
+        epilogue_(query, tactic, machine) {}
+  std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
+    auto p = std::make_unique<PreparedReduce>();
+    const Extents& x = context.inputs[0];
+    const Extents walk = storage_walk(x, type_.format).extents;
+    const std::vector<bool> reduced = in_storage_order(reduced_axes(op_, x.size()), type_.format);
+    bool seen = false;
+    for (size_t d = 0; d < walk.size(); ++d) {
+      seen = seen || reduced[d];
+      (reduced[d] ? p->shape.reduced : seen ? p->shape.inner : p->shape.outer) *= walk[d];
+    }
+    p->fold = *fold_of(op_.kind);
+    if (op_.kind == ReduceKind::Mean) p->scale = 1.0f / static_cast<float>(p->shape.reduced);
+    p->root = op_.kind == ReduceKind::L2;
+    p->type = type_.dtype;
+    p->isa = isa_;
+    p->epilogue = epilogue_.prepare(context);
+    return p;
+  }
+
+ private:
+  Reduce op_;
+  TensorType type_;
+  Isa isa_;
+  Epilogue epilogue_;
+};
+
+// The result's format when the input has `format`.
+Format result_format(const Reduce& op, const Shape& result, const Format& format) {
+  if (format.is_linear() || op.keepdims || result.size() >= 3) return format;
+  return kLinear;
+}
+
+Support supports(const Reduce& op, const Shape& input, const Shape& result, const TensorType& type) {
+  if (!is_vector_float(type.dtype))
+    return Support::no("no vector kernel for " + std::string(dtype_name(type.dtype)));
+  if (!fold_of(op.kind)) return Support::no("no vector kernel for " + std::string(enum_name(op.kind)));
+  if (op.axes && op.axes->empty()) return Support::no("nothing is reduced");
+  if (input.empty()) return Support::no("the input is a scalar");
+  const std::vector<bool> reduced = reduced_axes(op, input.size());
+  if (!neighbours(in_storage_order(reduced, type.format)))
+    return Support::no("the reduced axes are not neighbours in memory");
+  if (type.format.is_linear()) return {};
+  if (reduced[0] || reduced[1]) return Support::no("only spatial axes are reduced in this format");
+  const bool whole = std::all_of(reduced.begin() + 2, reduced.end(), [](bool r) { return r; });
+  if (!op.keepdims && !whole) return Support::no("the result would change its number of spatial dims");
+  const bool full = result[1].is_constant() && result[1].value() % type.format.block == 0;
+  if (type.format.block > 1 && !op.keepdims && !full)
+    return Support::no("the channels do not fill their blocks");
+  return {};
+}
+
+std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+  const Node& node = query.layer();
+  const auto* op = std::get_if<Reduce>(&node.op);
+  if (!op) return {};
+  const Shape &input = query.graph.value(node.inputs[0]).shape,
+              &result = query.graph.value(node.outputs[0]).shape;
+  std::vector<Format> formats = {kLinear};
+  if (input.size() >= 3) {
+    formats.push_back(kChannelsLast);
+    formats.push_back({Format::Kind::ChannelBlocked, vector_block(machine)});
+  }
+  std::vector<Tactic> tactics;
+  for (const DType type : layer_types(query))
+    for (const Format& format : formats) {
+      const TensorType in{type, format}, out{type, result_format(*op, result, format)};
+      Tactic t = typed_tactic(query, kRunner, "reduce_" + std::string(isa_suffix(machine)), in, out);
+      if (node.op_input_count() > 1 && node.inputs[1] != kNoValue && !op->axes)
+        t.support = Support::no("the axes are known only at run time");
+      else if (const Support s = supports(*op, input, result, in); !s.ok)
+        t.support = s;
+      tactics.push_back(std::move(t));
+    }
+  return tactics;
+}
+
+std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                  const PackContext&) {
+  return std::make_unique<ReduceKernel>(query, tactic, machine);
+}
+
+}  // namespace
+
+TacticFamily reduce_tactics() {
+  return {kRunner, list, make};
+}
+
+}  // namespace lathe::cpu

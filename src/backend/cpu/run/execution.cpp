@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A run is one visit of the team: all members walk the same list of layers (shape_plan.cpp), so an inference wakes the
+// pool once. Where shapes depend on data the list ends, the caller reads the new dims, and the rest is prepared and walked.
+#include "backend/cpu/run/execution.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backend/cpu/device/onednn.h"
+#include "backend/cpu/run/reformat.h"
+#include "base/error.h"
+#include "ir/symbol_extents.h"
+
+namespace lathe::cpu {
+namespace {
+
+// Shapes that stay prepared. A server sees few shapes; random ones must not fill the memory.
+constexpr size_t kKeptPlans = 8;
+
+}  // namespace
+
+CpuExecution::CpuExecution(std::shared_ptr<const CpuProgram> program, int threads)
+    : program_(std::move(program)),
+      threads_(threads),
+      arena_(static_cast<size_t>(program_->spec().memory.arena_bytes), "the activations of a context"),
+      plans_(program_->segments().ranges.size()) {}
+
+void CpuExecution::set_shapes(const SymbolValues& values) {
+  if (has_shapes_ && values == input_symbols_) return;
+  has_shapes_ = false;
+  input_symbols_ = values;
+  symbols_ = values;
+  plan_for(0);
+  has_shapes_ = true;
+}
+
+ShapePlan& CpuExecution::plan_for(size_t segment) {
+  PlanCache& cache = plans_[segment];
+  const auto found =
+      std::find_if(cache.begin(), cache.end(), [&](const auto& plan) { return plan->symbols() == symbols_; });
+  if (found != cache.end()) {
+    cache.splice(cache.begin(), cache, found);
+  } else {
+    const auto [first, last] = program_->segments().ranges[segment];
+    cache.push_front(std::make_unique<ShapePlan>(*program_, first, last, symbols_, threads_));
+    if (cache.size() > kKeptPlans) cache.pop_back();
+  }
+  ShapePlan& plan = *cache.front();
+  if (plan.scratch_bytes() > scratch_.bytes())
+    scratch_ = HostBuffer(plan.scratch_bytes(), "the scratch memory of a context");
+  return plan;
+}
+
+void CpuExecution::resolve_symbols(ShapePlan& plan) {
+  for (size_t i = 0; i < plan.steps().size(); ++i) {
+    const size_t layer = plan.first_layer() + i;
+    const std::vector<std::string>& fresh = program_->segments().new_symbols[layer];
+    const Step& step = plan.steps()[i];
+    if (fresh.empty() || step.prepared == nullptr) continue;
+    step.prepared->resolve(plan.args(i, scratch_.begin()), symbols_);
+    for (const std::string& name : fresh)
+      check(symbols_.contains(name),
+            fmt::format("layer '{}' did not say what '{}' is",
+                        program_->graph().node(program_->layers()[layer].node).name, name));
+  }
+}
+
+void CpuExecution::run_segments(std::span<void* const> bindings,
+                                const std::function<void(ShapePlan&)>& run_plan) {
+  check(has_shapes_, "Execution::run before set_shapes");
+  const size_t expected = program_->graph().inputs().size() + program_->graph().outputs().size();
+  check(bindings.size() == expected,
+        fmt::format("{} bindings given, {} expected", bindings.size(), expected));
+  bindings_.assign(bindings.begin(), bindings.end());
+  symbols_ = input_symbols_;
+  for (size_t segment = 0; segment < plans_.size(); ++segment) {
+    ShapePlan& plan = plan_for(segment);
+    plan.bind(arena_.begin(), bindings);
+    run_plan(plan);
+    resolve_symbols(plan);
+  }
+}
+
+void CpuExecution::run(std::span<void* const> bindings, Stream&) {
+  run_segments(bindings, [this](ShapePlan& plan) {
+    program_->pool().run(plan.team(), [this, &plan](const Worker& worker) {
+      const SingleThreadedOneDnn single;
+      plan.walk(worker, scratch_.begin());
+    });
+  });
+}
+
+void CpuExecution::run_profiled(std::span<void* const> bindings, Stream&, std::span<double> time_ms) {
+  check(time_ms.size() == program_->layers().size(), "run_profiled: one time per layer expected");
+  run_segments(bindings, [&](ShapePlan& plan) {
+    const auto times = time_ms.subspan(plan.first_layer(), plan.steps().size());
+    program_->pool().run(plan.team(), [&](const Worker& worker) {
+      const SingleThreadedOneDnn single;
+      plan.walk_timed(worker, scratch_.begin(), times);
+    });
+  });
+}
+
+void CpuExecution::run_observed(std::span<void* const> bindings, Stream&, const LayerHook& hook) {
+  run_segments(bindings, [&](ShapePlan& plan) {
+    for (size_t i = 0; i < plan.steps().size(); ++i) {
+      if (hook.before) hook.before(plan.first_layer() + i);
+      program_->pool().run(plan.steps()[i].members, [&](const Worker& worker) {
+        const SingleThreadedOneDnn single;
+        plan.run_step(i, worker, scratch_.begin());
+      });
+      if (i + 1 == plan.steps().size()) resolve_symbols(plan);
+      if (hook.after) hook.after(plan.first_layer() + i);
+    }
+  });
+}
+
+void CpuExecution::bind(std::span<void* const> bindings) {
+  check(plans_.size() == 1, "shapes depend on data: no walk layer by layer");
+  run_segments(bindings, [](ShapePlan&) {});
+}
+
+void CpuExecution::run_layer(size_t layer) {
+  ShapePlan& plan = plan_for(0);
+  program_->pool().run(plan.steps()[layer].members, [&](const Worker& worker) {
+    const SingleThreadedOneDnn single;
+    plan.run_step(layer, worker, scratch_.begin());
+  });
+}
+
+Tensor CpuExecution::read(ValueId id) {
+  const Value& value = program_->graph().value(id);
+  if (value.is_constant()) return value.constant;
+  const ValueAddress address = value_address(program_->spec(), id, symbols_);
+  const std::byte* data = nullptr;
+  if (address.space == ValueAddress::Space::Arena) data = arena_.begin() + address.offset;
+  if (address.space == ValueAddress::Space::Binding)
+    data = static_cast<const std::byte*>(bindings_[static_cast<size_t>(address.binding)]) + address.offset;
+  if (address.space == ValueAddress::Space::Constant)
+    data = program_->graph().value(address.constant).constant.bytes().data() + address.offset;
+  check(data != nullptr, fmt::format("value '{}' is not stored", value.name));
+  return to_linear({value.dtype, value.format}, extents(id), data);
+}
+
+Extents CpuExecution::extents(ValueId id) const {
+  return upper_extents(program_->graph().value(id).shape, symbols_);
+}
+
+int64_t CpuExecution::device_bytes() const {
+  return static_cast<int64_t>(arena_.bytes() + scratch_.bytes());
+}
+
+// Layers behind data-dependent dims are prepared while they run: of those nothing is known before.
+std::vector<int64_t> CpuExecution::layer_scratch_bytes() const {
+  std::vector<int64_t> bytes(program_->layers().size(), 0);
+  for (const PlanCache& cache : plans_) {
+    if (cache.empty()) continue;
+    ShapePlan& plan = *cache.front();
+    for (size_t i = 0; i < plan.steps().size(); ++i)
+      if (const auto& layer = plan.steps()[i].prepared)
+        bytes[plan.first_layer() + i] = static_cast<int64_t>(layer->scratch_bytes());
+  }
+  return bytes;
+}
+
+}  // namespace lathe::cpu

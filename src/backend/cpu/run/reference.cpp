@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The reference on the CPU (backend/reference_layer.h): linear operands are read where they lie, results copied into place. Operands
+// in other formats, which a layer of another family has when it meets a tensor without elements, are copied to linear and back.
+#include "backend/cpu/run/reference.h"
+
+#include <cstring>
+
+#include "backend/cpu/run/reformat.h"
+#include "backend/reference_layer.h"
+#include "base/error.h"
+
+namespace lathe::cpu {
+namespace {
+
+class PreparedReference final : public PreparedLayer {
+ public:
+  explicit PreparedReference(ReferenceLayer layer) : layer_(std::move(layer)) {}
+
+  int members(int) const override { return 1; }
+
+  void run(const LayerArgs& args, const Worker&) const override {
+    const Node& node = layer_.node();
+    std::vector<Tensor> inputs(node.inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (node.inputs[i] == kNoValue) continue;
+      inputs[i] = layer_.constant(i);
+      if (!inputs[i]) inputs[i] = operand(i, args.inputs[i]);
+    }
+    const std::vector<Tensor> results = layer_.evaluate(inputs);
+    result_extents_.clear();
+    for (size_t i = 0; i < results.size(); ++i) {
+      result_extents_.push_back(results[i].extents());
+      if (args.outputs[i] == nullptr || results[i].bytes().empty()) continue;
+      const Format& format = layer_.output_format(i);
+      if (format.is_linear())
+        std::memcpy(args.outputs[i], results[i].bytes().data(), results[i].bytes().size());
+      else
+        from_linear(results[i], format, args.outputs[i]);
+    }
+  }
+
+  void resolve(const LayerArgs&, SymbolValues& values) const override {
+    layer_.resolve(result_extents_, values);
+  }
+
+ private:
+  Tensor operand(size_t index, const void* address) const {
+    const TensorType type = layer_.input_type(index);
+    const Extents& extents = layer_.input_extents(index);
+    if (type.dtype == DType::Undefined)
+      throw_input_error("an operand has no elements, and constant '" + layer_.input_name(index) +
+                        "' is packed for kernels that need some");
+    if (!type.format.is_linear()) return to_linear(type, extents, address);
+    return Tensor::wrap(type.dtype, extents,
+                        {static_cast<const std::byte*>(address), layer_.input_bytes(index)}, nullptr);
+  }
+
+  const ReferenceLayer layer_;
+  mutable std::vector<Extents> result_extents_;  // written by run(), read by resolve(), both on member 0
+};
+
+class ReferenceKernel final : public LayerKernel {
+ public:
+  ReferenceKernel(const LayerQuery& query, const Tactic& tactic)
+      : graph_(query.graph), node_(query.layer()), tactic_(tactic) {}
+  std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
+    return std::make_unique<PreparedReference>(
+        ReferenceLayer(graph_, node_, tactic_, context.symbols, context.inputs, context.outputs));
+  }
+
+ private:
+  const Graph& graph_;
+  const Node& node_;
+  const Tactic tactic_;
+};
+
+std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+  return list_reference(query);
+}
+
+std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
+                                  const PackContext&) {
+  return make_reference(query, tactic);
+}
+
+}  // namespace
+
+std::unique_ptr<LayerKernel> make_reference(const LayerQuery& query, const Tactic& tactic) {
+  return std::make_unique<ReferenceKernel>(query, tactic);
+}
+
+TacticFamily reference_tactics() {
+  return {kReferenceRunner, list, make};
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reformat and Cast between float types. Three ways, by what changes:
+//   type only (same format)     the pointwise evaluator's identity over pieces of the storage
+//   format, FP32 and BF16       oneDNN's reorder, split over the spatial positions
+//   anything else               element by element, for types that nobody is in a hurry with
+#include "backend/cpu/run/reformat.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "backend/cpu/device/onednn_call.h"
+#include "backend/cpu/vector/pointwise_eval.h"
+#include "base/error.h"
+#include "base/floats.h"
+#include "base/hash.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr std::string_view kRunner = "Reformat";
+
+// A tensor as N x C x S; where element (n, c, s) lies in storage.
+struct Layout {
+  int64_t batch = 1, channels = 1, spatial = 1;
+  Format format;
+  int64_t at(int64_t n, int64_t c, int64_t s) const {
+    switch (format.kind) {
+      case Format::Kind::Linear:
+        return (n * channels + c) * spatial + s;
+      case Format::Kind::ChannelsLast:
+        return (n * spatial + s) * channels + c;
+      case Format::Kind::ChannelBlocked: {
+        const int64_t block = format.block, blocks = (channels + block - 1) / block;
+        return ((n * blocks + c / block) * spatial + s) * block + c % block;
+      }
+    }
+    return 0;
+  }
+};
+
+Layout layout_of(const Extents& extents, const Format& format) {
+  Layout layout{.format = format};
+  if (extents.size() < 2) {  // no channels: one long row, whatever the format
+    layout.format = kLinear;
+    layout.spatial = element_count(extents);
+    return layout;
+  }
+  layout.batch = extents[0];
+  layout.channels = extents[1];
+  for (size_t i = 2; i < extents.size(); ++i) layout.spatial *= extents[i];
+  return layout;
+}
+
+float load_float(const void* data, DType dtype, int64_t index) {
+  switch (dtype) {
+    case DType::BFloat16:
+      return bf16_to_float(static_cast<const uint16_t*>(data)[index]);
+    case DType::Float16:
+      return fp16_to_float(static_cast<const uint16_t*>(data)[index]);
+    default:
+      return static_cast<const float*>(data)[index];
+  }
+}
+
+void store_float(void* data, DType dtype, int64_t index, float value) {
+  switch (dtype) {
+    case DType::BFloat16:
+      static_cast<uint16_t*>(data)[index] = float_to_bf16(value);
+      return;
+    case DType::Float16:
+      static_cast<uint16_t*>(data)[index] = float_to_fp16(value);
+      return;
+    default:
+      static_cast<float*>(data)[index] = value;
+  }
+}
+
+bool is_small_float(DType dtype) {
+  return dtype == DType::Float32 || dtype == DType::BFloat16 || dtype == DType::Float16;
+}
+
+// Element by element, images [begin, end).
+void convert_slowly(const TensorType& from, const void* source, const TensorType& to, void* target,
+                    const Extents& extents, int64_t begin, int64_t end) {
+  const Layout in = layout_of(extents, from.format), out = layout_of(extents, to.format);
+  const int64_t size = dtype_bytes(from.dtype, 1);
+  const auto* bytes_in = static_cast<const std::byte*>(source);
+  auto* bytes_out = static_cast<std::byte*>(target);
+  const int64_t padded = out.format.kind == Format::Kind::ChannelBlocked
+                             ? (out.channels + out.format.block - 1) / out.format.block * out.format.block
+                             : out.channels;
+  for (int64_t n = begin; n < end; ++n)
+    for (int64_t c = 0; c < padded; ++c)
+      for (int64_t s = 0; s < out.spatial; ++s) {
+        const int64_t put = out.at(n, c, s);
+        if (from.dtype != to.dtype)
+          store_float(target, to.dtype, put,
+                      c < in.channels ? load_float(source, from.dtype, in.at(n, c, s)) : 0.0f);
+        else if (c < in.channels)
+          std::memcpy(bytes_out + put * size, bytes_in + in.at(n, c, s) * size, static_cast<size_t>(size));
+        else
+          std::memset(bytes_out + put * size, 0, static_cast<size_t>(size));
+      }
+}
+
+// Sub-byte types exist in linear format only.
+bool is_flat_copy(const TensorType& from, const TensorType& to, const Extents& extents) {
+  return from.dtype == to.dtype &&
+         layout_of(extents, from.format).format == layout_of(extents, to.format).format;
+}
+
+class PreparedSlow final : public PreparedLayer {
+ public:
+  PreparedSlow(TensorType from, TensorType to, Extents extents)
+      : from_(from), to_(to), extents_(std::move(extents)) {}
+  int members(int available) const override {
+    return static_cast<int>(std::clamp<int64_t>(layout_of(extents_, kLinear).batch, 1, available));
+  }
+  void run(const LayerArgs& args, const Worker& worker) const override {
+    if (is_flat_copy(from_, to_, extents_)) {
+      const auto bytes = storage_bytes(from_.dtype, extents_, from_.format);
+      const auto part = worker.slice(bytes, 4096);
+      if (part.begin < part.end)
+        std::memcpy(static_cast<std::byte*>(args.outputs[0]) + part.begin,
+                    static_cast<const std::byte*>(args.inputs[0]) + part.begin,
+                    static_cast<size_t>(part.end - part.begin));
+      return;
+    }
+    const auto part = worker.slice(layout_of(extents_, kLinear).batch);
+    convert_slowly(from_, args.inputs[0], to_, args.outputs[0], extents_, part.begin, part.end);
+  }
+
+ private:
+  const TensorType from_, to_;
+  const Extents extents_;
+};
+
+// Type only: pieces of the storage, wherever they begin.
+class PreparedCast final : public PreparedLayer {
+ public:
+  PreparedCast(const TensorType& from, const TensorType& to, const Extents& extents, Isa isa)
+      : evaluator_(identity(), {{from, extents}}, {to, extents}, isa) {}
+  int members(int available) const override {
+    return static_cast<int>(std::clamp<int64_t>(evaluator_.storage_elements() / 8192, 1, available));
+  }
+  void run(const LayerArgs& args, const Worker& worker) const override {
+    const auto part = worker.slice(evaluator_.storage_elements(), 64);
+    if (part.begin < part.end) evaluator_.run(args.inputs, args.outputs[0], part.begin, part.end);
+  }
+
+ private:
+  static PointwiseProgram identity() {
+    PointwiseProgram program;
+    program.input_count = 1;
+    program.steps.push_back({PointwiseCode::Identity, 0, 0, {0}});
+    return program;
+  }
+  PointwiseEvaluator evaluator_;
+};
+
+// oneDNN's reorder on ranges of spatial positions, all images at once.
+class PreparedReorder final : public PreparedLayer {
+ public:
+  PreparedReorder(const TensorType& from, const TensorType& to, const Extents& extents, int threads) {
+    const Layout layout = layout_of(extents, kLinear);
+    const Extents folded = {layout.batch, layout.channels, layout.spatial};
+    const dnnl::memory::desc in = onednn_desc(from, folded), out = onednn_desc(to, folded);
+    // Enough work for each member to be worth a meeting, and in portions that are worth a call.
+    const int64_t worth = std::clamp<int64_t>(element_count(extents) / 8192, 1, layout.spatial);
+    const int64_t parts = worth <= threads ? worth : std::min<int64_t>(worth / threads, 4) * threads;
+    for (int64_t i = 0; i < parts; ++i) {
+      const int64_t begin = layout.spatial * i / parts, end = layout.spatial * (i + 1) / parts;
+      const dnnl::memory::dims dims = {layout.batch, layout.channels, end - begin}, start = {0, 0, begin};
+      const auto part_in = in.submemory_desc(dims, start), part_out = out.submemory_desc(dims, start);
+      dnnl::primitive_attr attributes;
+      attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+      const dnnl::reorder::primitive_desc desc(onednn_engine(), part_in, onednn_engine(), part_out,
+                                               attributes);
+      OnednnCall call{with_onednn_memory([&] { return dnnl::reorder(desc); })};
+      call.add_input(DNNL_ARG_FROM, part_in, 0, 0);
+      call.add_output(DNNL_ARG_TO, part_out, 0, 0);
+      call.add_scratch(DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc());
+      calls_.push_back(std::move(call));
+      scratch_ = std::max(scratch_, (desc.scratchpad_desc().get_size() + 63) / 64 * 64);
+    }
+  }
+  size_t scratch_bytes() const override { return scratch_ * calls_.size(); }
+  int members(int available) const override { return std::min(available, static_cast<int>(calls_.size())); }
+  void run(const LayerArgs& args, const Worker& worker) const override {
+    const Worker::Range part = worker.slice(static_cast<int64_t>(calls_.size()));
+    for (auto i = static_cast<size_t>(part.begin); i < static_cast<size_t>(part.end); ++i)
+      calls_[i].run(args, args.scratch + scratch_ * i);
+  }
+
+ private:
+  std::vector<OnednnCall> calls_;
+  size_t scratch_ = 0;
+};
+
+class ReformatKernel final : public LayerKernel {
+ public:
+  ReformatKernel(TensorType from, TensorType to, Isa isa) : from_(from), to_(to), isa_(isa) {}
+
+  std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
+    const Extents& extents = context.outputs[0];
+    const bool same_format = layout_of(extents, from_.format).format == layout_of(extents, to_.format).format;
+    if (is_small_float(from_.dtype) && from_.dtype != to_.dtype && same_format)
+      return std::make_unique<PreparedCast>(from_, to_, extents, isa_);
+    const auto fast = [](DType t) { return t == DType::Float32 || t == DType::BFloat16; };
+    if (fast(from_.dtype) && fast(to_.dtype) && !same_format)
+      return std::make_unique<PreparedReorder>(from_, to_, extents, context.threads);
+    return std::make_unique<PreparedSlow>(from_, to_, extents);
+  }
+
+ private:
+  const TensorType from_, to_;
+  const Isa isa_;
+};
+
+std::vector<Tactic> list_reformats(const LayerQuery& query, const Machine&) {
+  const Node& node = query.layer();
+  const bool is_reformat = std::holds_alternative<Reformat>(node.op);
+  if ((!is_reformat && !std::holds_alternative<Cast>(node.op)) || !node.epilogue.empty()) return {};
+  const Value &in = query.graph.value(node.inputs[0]), &out = query.graph.value(node.outputs[0]);
+  const bool convertible = is_small_float(in.dtype) && is_small_float(out.dtype);
+  if (!is_reformat && !convertible) return {};
+  Tactic tactic{.runner = std::string(kRunner), .name = is_reformat ? "reformat" : "cast_float"};
+  tactic.id = hash_text(tactic.name);
+  if (in.dtype != out.dtype && !convertible)
+    tactic.support = Support::no(fmt::format("no conversion from {} to {} (a Cast does that)",
+                                             dtype_name(in.dtype), dtype_name(out.dtype)));
+  if (is_reformat) {
+    tactic.inputs = {{in.dtype, in.format}};
+    tactic.outputs = {{out.dtype, out.format}};
+    return {tactic};
+  }
+  std::vector<Tactic> tactics;
+  for (const Format format : {kLinear, kChannelsLast, kBlocked16, kBlocked8}) {
+    if (!format.is_linear() && in.shape.size() < 3) continue;
+    tactic.inputs = {{in.dtype, format}};
+    tactic.outputs = {{out.dtype, format}};
+    tactics.push_back(tactic);
+  }
+  return tactics;
+}
+
+std::unique_ptr<LayerKernel> make_reformat(const LayerQuery&, const Tactic& tactic, const Machine& machine,
+                                           const PackContext&) {
+  return std::make_unique<ReformatKernel>(tactic.inputs[0], tactic.outputs[0], machine.isa);
+}
+
+}  // namespace
+
+Tensor to_linear(const TensorType& type, const Extents& extents, const void* stored) {
+  Tensor tensor = Tensor::allocate(type.dtype, extents);
+  if (tensor.bytes().empty()) return tensor;
+  const TensorType linear{type.dtype, kLinear};
+  if (is_flat_copy(type, linear, extents))
+    std::memcpy(tensor.mutable_bytes().data(), stored, tensor.bytes().size());
+  else
+    convert_slowly(type, stored, linear, tensor.mutable_bytes().data(), extents, 0, extents[0]);
+  return tensor;
+}
+
+void from_linear(const Tensor& tensor, const Format& format, void* stored) {
+  if (tensor.bytes().empty()) return;
+  const TensorType from{tensor.dtype(), kLinear}, to{tensor.dtype(), format};
+  if (is_flat_copy(from, to, tensor.extents()))
+    std::memcpy(stored, tensor.bytes().data(), tensor.bytes().size());
+  else
+    convert_slowly(from, tensor.bytes().data(), to, stored, tensor.extents(), 0, tensor.extents()[0]);
+}
+
+TacticFamily reformat_tactics() {
+  return {kRunner, list_reformats, make_reformat};
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Groups: the team shares out the pieces of layers without meeting, as long as no layer touches memory that another thread
+// may still be using. Since the last meeting we keep which bytes were read and written; a layer that would write what was
+// read or written, or read what was written, begins a new group. Two layers of one piece never do: one thread runs them.
+#include "backend/cpu/run/shape_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "backend/cpu/run/reference.h"
+#include "backend/no_elements.h"
+#include "backend/shape_check.h"
+#include "base/error.h"
+#include "ir/symbol_extents.h"
+
+namespace lathe::cpu {
+namespace {
+
+// Bytes that a layer touches, in one of the address spaces.
+struct Region {
+  int space = 0;  // -1: scratch, 0: arena, 1..: bindings
+  int64_t begin = 0, end = 0;
+};
+
+bool overlap(const std::vector<Region>& a, const std::vector<Region>& b) {
+  for (const Region& x : a)
+    for (const Region& y : b)
+      if (x.space == y.space && x.begin < y.end && y.begin < x.end) return true;
+  return false;
+}
+
+struct Access {
+  std::vector<Region> reads, writes;
+  int members = 1;
+};
+
+bool must_meet(const Access& earlier, const Access& later) {
+  if (earlier.members == 1 && later.members == 1) return false;
+  return overlap(earlier.writes, later.reads) || overlap(earlier.writes, later.writes) ||
+         overlap(earlier.reads, later.writes);
+}
+
+void add_region(std::vector<Region>& regions, const ValueAddress& address, int64_t bytes) {
+  if (address.space == ValueAddress::Space::Arena)
+    regions.push_back({0, address.offset, address.offset + bytes});
+  else if (address.space == ValueAddress::Space::Binding)
+    regions.push_back({1 + address.binding, address.offset, address.offset + bytes});
+}
+
+int64_t stored_bytes(const Value& value, const SymbolValues& symbols) {
+  return storage_bytes(value.dtype, upper_extents(value.shape, symbols), value.format);
+}
+
+double now_ms() {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const SymbolValues& symbols,
+                     int threads)
+    : program_(program),
+      threads_(threads),
+      first_(first),
+      symbols_(symbols),
+      steps_(last - first),
+      operands_(last - first) {
+  check_shapes(program.spec(), first, last, symbols, LateSpread::PointwiseLayers);
+  for_each_parallel(program.pool(), steps_.size(), [&](size_t i) {
+    try {
+      prepare_step(i);
+    } catch (Error& error) {
+      error.add_context(fmt::format("preparing layer '{}'",
+                                    program_.graph().node(program_.layers()[first_ + i].node).name));
+      throw;
+    }
+  });
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i].prepared == nullptr) continue;
+    operands_.place(i, program_.graph().node(program_.layers()[first_ + i].node), program_.spec(), symbols_,
+                    [&](ValueId id) { return program_.graph().value(id).constant.bytes().data(); });
+    scratch_bytes_ = std::max(scratch_bytes_, steps_[i].prepared->scratch_bytes());
+    team_ = std::max(team_, steps_[i].members);
+  }
+  find_groups();
+}
+
+void ShapePlan::prepare_step(size_t index) {
+  const ProgramLayer& layer = program_.layers()[first_ + index];
+  if (layer.kernel == nullptr) return;
+  const Graph& graph = program_.graph();
+  const Node& node = graph.node(layer.node);
+  const ShapeContext context{.symbols = symbols_,
+                             .inputs = upper_extents(graph, node.inputs, symbols_),
+                             .outputs = upper_extents(graph, node.outputs, symbols_),
+                             .threads = threads_};
+  bool has_elements = false;
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    has_elements |= node.outputs[i] != kNoValue && element_count(context.outputs[i]) > 0;
+  if (!has_elements && program_.segments().new_symbols[first_ + index].empty()) return;
+  Step& step = steps_[index];
+  step.prepared = makes_elements_of_none(node, context.inputs, context.outputs)
+                      ? make_reference({graph, layer.node, program_.spec().ranges},
+                                       program_.spec().choices[first_ + index].tactic)
+                            ->prepare(context)
+                      : layer.kernel->prepare(context);
+  step.members = std::clamp(step.prepared->members(threads_), 1, threads_);
+}
+
+void ShapePlan::find_groups() {
+  std::vector<Access> since;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    Step& step = steps_[i];
+    if (step.prepared == nullptr) continue;
+    const Node& node = program_.graph().node(program_.layers()[first_ + i].node);
+    Access access{.members = step.members};
+    const auto add = [&](ValueId id, std::vector<Region>& regions) {
+      if (id == kNoValue) return;
+      const Value& value = program_.graph().value(id);
+      add_region(regions, value_address(program_.spec(), id, symbols_), stored_bytes(value, symbols_));
+    };
+    for (const ValueId id : node.inputs) add(id, access.reads);
+    for (const ValueId id : node.outputs) add(id, access.writes);
+    if (step.prepared->scratch_bytes() > 0) access.writes.push_back({-1, 0, 1});
+    const bool meets = step.prepared->meets(step.members);
+    if (groups_.empty() || meets || groups_.back().meets ||
+        std::any_of(since.begin(), since.end(),
+                    [&](const Access& earlier) { return must_meet(earlier, access); })) {
+      since.clear();
+      groups_.push_back({.begin = i, .meets = meets});
+    }
+    groups_.back().end = i + 1;
+    groups_.back().pieces = std::max(groups_.back().pieces, step.members);
+    since.push_back(std::move(access));
+  }
+}
+
+void ShapePlan::run_step(size_t index, const Worker& worker, std::byte* scratch) const {
+  const Step& step = steps_[index];
+  if (step.prepared == nullptr || worker.piece >= step.members) return;
+  // Fewer pieces than the team has members: each is done in one go, in a place of scratch that is the piece's.
+  const bool all = step.members >= worker.count;
+  if (!all && worker.portion > 0) return;
+  const LayerArgs operands = args(index, scratch);
+  try {
+    step.prepared->run(operands, all ? worker : Worker{worker.piece, step.members});
+  } catch (Error& error) {
+    error.add_context(
+        fmt::format("in layer '{}'", program_.graph().node(program_.layers()[first_ + index].node).name));
+    throw;
+  }
+}
+
+void ShapePlan::walk(const Worker& worker, std::byte* scratch) const {
+  for (const StepGroup& group : groups_) run_group(group, worker, scratch);
+}
+
+void ShapePlan::run_group(const StepGroup& group, const Worker& worker, std::byte* scratch) const {
+  if (group.meets && worker.count > 1) return run_step(group.begin, worker, scratch);
+  worker.share(std::min(group.pieces, worker.count), [&](const Worker& part) {
+    for (size_t i = group.begin; i < group.end; ++i) run_step(i, part, scratch);
+  });
+}
+
+void ShapePlan::walk_timed(const Worker& worker, std::byte* scratch, std::span<double> time_ms) const {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i].prepared == nullptr) {
+      if (worker.index == 0) time_ms[i] = 0;
+      continue;
+    }
+    const double start = worker.index == 0 ? now_ms() : 0;  // all have done the layer before
+    const int members = steps_[i].members;
+    run_group({i, i + 1, members, steps_[i].prepared->meets(members)}, worker, scratch);
+    if (worker.index == 0) time_ms[i] = now_ms() - start;
+  }
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pointwise loops for AVX2.
+#include "backend/cpu/vector/vec_avx2.h"
+//
+#include "backend/cpu/vector/math.inc"
+#include "backend/cpu/vector/pointwise_table.h"
+//
+#include "backend/cpu/vector/pointwise.inc"
+
+namespace lathe::cpu {
+const PointwiseTable& pointwise_table_avx2() {
+  return kTable;
+}
+}  // namespace lathe::cpu

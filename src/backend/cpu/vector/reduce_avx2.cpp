@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reductions and pooling for AVX2.
+#include "backend/cpu/vector/vec_avx2.h"
+//
+#include "backend/cpu/vector/loads.inc"
+#include "backend/cpu/vector/reduce_table.h"
+//
+#include "backend/cpu/vector/reduce.inc"
+
+namespace lathe::cpu {
+const ReduceTable& reduce_table_avx2() {
+  return kTable;
+}
+}  // namespace lathe::cpu

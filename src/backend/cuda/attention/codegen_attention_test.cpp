@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "backend/cuda/codegen/generated_check.h"
+
+namespace lathe::cuda {
+GeneratedFamily attention_family();
+namespace {
+
+LayerCase attention(const Extents& q, const Extents& k, const Extents& v, const Attention& op) {
+  LayerCase layer{.op = op, .inputs = {{.extents = q}, {.extents = k}, {.extents = v}}};
+  layer.allowed_types = {DType::Float16, DType::BFloat16};
+  layer.tolerance = 1e-5;
+  layer.rounding = 3;  // the probabilities are rounded too
+  return layer;
+}
+
+TEST(CudaAttention, HeadSizesLayoutsAndMasks) {
+  std::vector<LayerCase> cases;
+  for (const int64_t d : {16, 40, 160})
+    cases.push_back(attention({1, 2, 37, d}, {1, 2, 70, d}, {1, 2, 70, d}, {.scale = 0.2f}));
+  cases.push_back(attention({1, 2, 9, 12}, {1, 2, 9, 12}, {1, 2, 9, 20}, {.scale = 0.5f}));
+  LayerCase bshd = attention({2, 40, 3, 32}, {2, 40, 3, 32}, {2, 40, 3, 48},
+                             {.scale = 0.3f, .causal = true, .layout = AttentionLayout::BSHD});
+  bshd.dynamic_batch = true;
+  cases.push_back(bshd);
+  LayerCase masked = attention({2, 2, 20, 32}, {2, 2, 33, 32}, {2, 2, 33, 32}, {.scale = 0.3f});
+  masked.inputs.push_back({.dtype = DType::Bool, .extents = {2, 1, 1, 33}, .low = 0, .high = 2});
+  cases.push_back(masked);
+  masked.inputs.back() = {.extents = {2, 20, 33}, .low = -4, .high = 1};
+  cases.push_back(masked);
+  masked.inputs.back() = {.dtype = DType::Bool, .extents = {1, 1}, .low = 0, .high = 0.5};  // nothing is kept
+  cases.push_back(masked);
+  for (const int64_t keys : {34, 64}) {  // even: the masks of two keys are read at once
+    LayerCase pairs = attention({2, 2, 20, 32}, {2, 2, keys, 32}, {2, 2, keys, 32}, {.scale = 0.3f});
+    pairs.inputs.push_back({.extents = {2, 1, 20, keys}, .low = -4, .high = 1});
+    cases.push_back(pairs);
+  }
+  EXPECT_EQ(check_generated(attention_family(), cases), 9 * 7 + 3);
+}
+
+// Heads of 64 with up to 256 keys: all scores of a row in registers, on Hopper.
+TEST(CudaAttention, WholeRows) {
+  std::vector<LayerCase> cases;
+  cases.push_back(attention({1, 2, 70, 64}, {1, 2, 128, 64}, {1, 2, 128, 64}, {.scale = 0.125f}));
+  cases.push_back(attention({1, 2, 197, 64}, {1, 2, 197, 64}, {1, 2, 197, 64}, {.scale = 0.125f}));
+  LayerCase bshd = attention({2, 40, 3, 64}, {2, 40, 3, 64}, {2, 40, 3, 64},
+                             {.scale = 0.3f, .causal = true, .layout = AttentionLayout::BSHD});
+  bshd.dynamic_batch = true;
+  cases.push_back(bshd);
+  LayerCase masked = attention({2, 33, 2, 64}, {2, 33, 2, 64}, {2, 33, 2, 64},
+                               {.scale = 0.3f, .layout = AttentionLayout::BSHD});
+  masked.inputs.push_back({.extents = {2, 1, 1, 33}, .low = -4, .high = 1});
+  cases.push_back(masked);
+  masked.inputs.back() = {.dtype = DType::Bool, .extents = {2, 1, 33, 33}, .low = 0, .high = 2};
+  cases.push_back(masked);
+  masked.epilogue = PointwiseProgram::parse("Add(0,1)", 2);
+  masked.operands = {{.extents = {2, 33, 2, 64}}};
+  cases.push_back(masked);
+  for (LayerCase& layer : cases) layer.emulated = 2;
+  EXPECT_GE(check_generated(attention_family(), cases), 30);
+}
+
+TEST(CudaAttention, RefusesLargeHeads) {
+  const auto reasons =
+      generated_refusals(attention_family(), attention({1, 1, 4, 320}, {1, 1, 4, 320}, {1, 1, 4, 320}, {}));
+  ASSERT_FALSE(reasons.empty());
+  EXPECT_NE(reasons[0].find("more than 256"), std::string::npos) << reasons[0];
+}
+
+}  // namespace
+}  // namespace lathe::cuda

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Device code of pointwise programs; see codegen_tail.h.
+#include "backend/cuda/codegen/codegen_tail.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "backend/operand_dtype.h"
+#include "backend/whole_program.h"
+#include "base/error.h"
+#include "ops/pointwise.h"
+
+namespace lathe::cuda {
+namespace {
+
+// What a step computes with: floats of any width are FP32.
+DType step_type(DType stored) {
+  return is_float(stored) ? DType::Float32 : stored;
+}
+
+std::vector<DType> step_types(const PointwiseProgram& program, std::vector<DType> types) {
+  for (DType& t : types) t = step_type(t);
+  for (const PointwiseStep& step : program.steps) {
+    std::vector<DType> operands;
+    for (const int o : step.operands) operands.push_back(types[static_cast<size_t>(o)]);
+    types.push_back(pointwise_dtype(step.code, operands));
+  }
+  return types;
+}
+
+// An integer expression wrapped to its type.
+std::string wrapped(DType type, const std::string& text) {
+  if (type == DType::Int64 || type == DType::Bool || is_float(type)) return text;
+  return "(long long)(" + std::string(storage_name(type)) + ")(" + text + ")";
+}
+
+std::string step_text(const PointwiseStep& step, const std::vector<std::string>& names,
+                      const std::vector<DType>& types, DType result) {
+  const auto name = [&](size_t i) { return names[static_cast<size_t>(step.operands[i])]; };
+  const auto is_real = [&](size_t i) { return is_float(types[static_cast<size_t>(step.operands[i])]); };
+  const PointwiseInfo& info = pointwise_info(step.code);
+  if (step.code == PointwiseCode::Where) {
+    const auto arm = [&](size_t i) {
+      return is_float(result) && !is_real(i) ? "to_float(" + name(i) + ")" : name(i);
+    };
+    return "(" + name(0) + " != 0 ? " + arm(1) + " : " + arm(2) + ")";
+  }
+  bool real = false;
+  for (size_t i = 0; i < step.operands.size(); ++i) real = real || is_real(i);
+  std::string text = "pw_" + std::string(info.name) + "(";
+  for (size_t i = 0; i < step.operands.size(); ++i)
+    text += (i ? ", " : "") + (real && !is_real(i) ? "to_float(" + name(i) + ")" : name(i));
+  if (info.parameters > 0) text += ", " + float_literal(step.alpha) + ", " + float_literal(step.beta);
+  text += ")";
+  if (real && !is_float(result) && !info.gives_bool) text = "to_integer(" + text + ")";
+  return wrapped(result, text);
+}
+
+}  // namespace
+
+std::string unary_function(const PointwiseProgram& program, const std::string& name) {
+  check(program.empty() || program.input_count == 1, "a function of one number has more operands");
+  const std::vector<DType> types = step_types(program, {DType::Float32});
+  std::vector<std::string> names = {"x"};
+  std::string text = "DEV float " + name + "(float x) {\n";
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    names.push_back("s" + std::to_string(i));
+    text += "const " + std::string(compute_name(types[i + 1])) + " " + names.back() + " = " +
+            step_text(program.steps[i], names, types, types[i + 1]) + ";\n";
+  }
+  return text + "return to_float(" + names.back() + ");\n}\n";
+}
+
+std::vector<size_t> storage_order(size_t rank, const Format& format) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < rank; ++i)
+    if (i != 1 || format.is_linear()) order.push_back(i);
+  if (order.size() < rank) order.push_back(1);
+  return order;
+}
+
+Shape storage_shape(const Shape& shape, const Format& format) {
+  Shape out;
+  for (const size_t d : storage_order(shape.size(), format)) out.push_back(shape[d]);
+  return out;
+}
+
+std::vector<Dim> storage_strides(const Shape& shape, const Format& format) {
+  const std::vector<size_t> order = storage_order(shape.size(), format);
+  std::vector<Dim> strides(shape.size());
+  Dim stride = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    strides[order[i]] = stride;
+    stride = stride * shape[order[i]];
+  }
+  return strides;
+}
+
+Walk merge_walk(const std::vector<Dim>& extents, const std::vector<std::vector<Dim>>& strides) {
+  Walk walk;
+  walk.strides.resize(strides.size());
+  for (size_t d = extents.size(); d-- > 0;) {
+    if (extents[d].is_constant(1)) continue;
+    bool merge = !walk.extents.empty();
+    for (size_t o = 0; o < strides.size() && merge; ++o)
+      merge = strides[o].empty() || strides[o][d] == walk.strides[o].back() * walk.extents.back();
+    if (merge) {
+      walk.extents.back() = walk.extents.back() * extents[d];
+      continue;
+    }
+    walk.extents.push_back(extents[d]);
+    for (size_t o = 0; o < strides.size(); ++o)
+      walk.strides[o].push_back(strides[o].empty() ? Dim(0) : strides[o][d]);
+  }
+  std::reverse(walk.extents.begin(), walk.extents.end());
+  for (auto& s : walk.strides) std::reverse(s.begin(), s.end());
+  return walk;
+}
+
+bool divides(int64_t divisor, const Dim& dim) {
+  if (dim.is_constant()) return dim.value() % divisor == 0;
+  return dim.exact_div(Dim(divisor)).has_value();
+}
+
+int vector_width(int limit, const std::vector<Dim>& dims) {
+  int v = limit;
+  for (const Dim& d : dims)
+    while (v > 1 && !divides(v, d)) v /= 2;
+  return v;
+}
+
+int dtype_size(DType dtype) {
+  return static_cast<int>(dtype_bytes(dtype, 1));
+}
+
+int full_vector(DType dtype) {
+  return std::min(8, 16 / dtype_size(dtype));
+}
+
+int64_t upper_bound(const Dim& dim, const SymbolRanges& ranges) {
+  return dim.is_constant() ? dim.value() : dim.bounds(ranges).high;
+}
+
+bool needs_wide_index(const LayerQuery& query) {
+  const Node& node = query.layer();
+  const auto large = [&](ValueId v) {
+    return v != kNoValue &&
+           upper_bound(element_count(query.graph.value(v).shape), query.ranges) >= (int64_t{1} << 30);
+  };
+  return std::any_of(node.inputs.begin(), node.inputs.end(), large) ||
+         std::any_of(node.outputs.begin(), node.outputs.end(), large);
+}
+
+std::string float_literal(double value) {
+  const auto x = static_cast<float>(value);
+  if (std::isnan(x)) return "not_a_number()";
+  if (std::isinf(x)) return x < 0 ? "-infinity()" : "infinity()";
+  char buffer[40];
+  std::string text(buffer, std::to_chars(buffer, buffer + sizeof buffer, x).ptr);
+  if (text.find_first_of(".e") == std::string::npos) text += ".";
+  text += "f";
+  return x < 0 ? "(" + text + ")" : text;
+}
+
+TensorType tail_operand_type(const Value& value, const Shape& result_shape, const TensorType& result) {
+  bool one_element = true;
+  for (const Dim& d : value.shape) one_element = one_element && d.is_constant(1);
+  if (value.is_constant()) {
+    if (one_element) return {};
+    return {value.dtype, kLinear};
+  }
+  TensorType type{operand_dtype(value, result_shape, result.dtype), result.format};
+  if (one_element || value.shape.size() != result_shape.size()) type.format = kLinear;
+  return type;
+}
+
+Support tail_supports(const PointwiseProgram& program, const std::vector<DType>& inputs, DType output) {
+  std::vector<DType> all = inputs;
+  all.push_back(output);
+  for (const DType t : all)
+    if (storage_name(t).empty())
+      return Support::no("no kernel for " + std::string(dtype_name(t)) +
+                         "; computed are 16 and 32 bit floats, "
+                         "8 to 64 bit integers and bool");
+  if (program.steps.size() > 64) return Support::no("a program of more than 64 steps");
+  return {};
+}
+
+Support Tail::list(const LayerQuery& query, const TensorType& output, std::vector<TensorType>& inputs) {
+  const Node& node = query.layer();
+  std::vector<DType> types = {output.dtype};
+  for (size_t i = node.op_input_count(); i < node.inputs.size(); ++i) {
+    const Value& value = query.graph.value(node.inputs[i]);
+    inputs.push_back(tail_operand_type(value, query.graph.value(node.outputs[0]).shape, output));
+    types.push_back(inputs.back().dtype == DType::Undefined ? value.dtype : inputs.back().dtype);
+  }
+  Support support = tail_supports(node.epilogue, types, output.dtype);
+  if (!support.ok && !node.epilogue.empty()) support.reason = "epilogue: " + support.reason;
+  return support;
+}
+
+namespace {
+
+Tail::Operand input_operand(const LayerQuery& query, const Tactic& tactic, size_t input) {
+  const Value& value = query.graph.value(query.layer().inputs[input]);
+  Tail::Operand o{.kind = Tail::Operand::Kind::Input,
+                  .input = input,
+                  .type = tactic.inputs[input],
+                  .shape = operand_shape(query.graph, query.layer(), input)};
+  const Op& op = query.layer().op;
+  // What follows a Cast computes with its result.
+  if (const auto* cast = std::get_if<Cast>(&op); cast && input == 0 && !query.layer().epilogue.empty())
+    o.computed = cast->to;
+  if (is_plain_quantization(query.layer()) && !is_float(value.dtype)) o.computed = DType::Float32;
+  if (o.type.dtype != DType::Undefined) return o;
+  o.kind = Tail::Operand::Kind::Literal;
+  o.type.dtype = o.computed == DType::Float32 ? DType::Float32 : value.dtype;
+  o.literal = value.constant.to_doubles()[0];
+  return o;
+}
+
+}  // namespace
+
+Tail::Tail(const LayerQuery& query, const Tactic& tactic)
+    : program_(query.layer().epilogue),
+      result_(tactic.outputs[0]),
+      shape_(query.graph.value(query.layer().outputs[0]).shape) {
+  Operand value;
+  value.type = {is_float(result_.dtype) ? DType::Float32 : result_.dtype, result_.format};
+  operands_.push_back(value);
+  const Node& node = query.layer();
+  for (size_t i = node.op_input_count(); i < node.inputs.size(); ++i)
+    operands_.push_back(input_operand(query, tactic, i));
+  plan();
+}
+
+Tail::Tail(const LayerQuery& query, const Tactic& tactic, const PointwiseProgram& program)
+    : program_(program),
+      result_(tactic.outputs[0]),
+      shape_(query.graph.value(query.layer().outputs[0]).shape) {
+  for (size_t i = 0; i < static_cast<size_t>(program.input_count); ++i)
+    operands_.push_back(input_operand(query, tactic, i));
+  plan();
+}
+
+void Tail::plan() {
+  const std::vector<size_t> order = storage_order(shape_.size(), result_.format);
+  std::vector<std::vector<Dim>> strides;
+  for (const Operand& o : operands_) {
+    strides.emplace_back();
+    if (o.kind != Operand::Kind::Input) continue;
+    check(o.shape.size() <= shape_.size(), "an operand has more dims than the result");
+    const std::vector<Dim> logical = storage_strides(o.shape, o.type.format);
+    const size_t missing = shape_.size() - o.shape.size();
+    for (const size_t d : order) {
+      const bool broadcast = d < missing || o.shape[d - missing].is_constant(1);
+      strides.back().push_back(broadcast ? Dim(0) : logical[d - missing]);
+    }
+  }
+  walk_ = merge_walk(storage_shape(shape_, result_.format), strides);
+}
+
+int Tail::vector(int limit) const {
+  if (walk_.extents.size() <= 1) return limit;  // all contiguous or one value: no coordinates
+  return vector_width(limit, {walk_.extents.back()});
+}
+
+std::string Tail::emit_loads(KernelBuilder& b, int v, const std::string& owner, std::string& members,
+                             std::vector<std::string>& names) const {
+  const size_t dims = walk_.extents.size();
+  std::string text, coordinates;
+  bool decoded = false;
+  const std::string vs = std::to_string(v);
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    const Operand& o = operands_[i];
+    const std::string member = "x" + std::to_string(i), x = owner + member,
+                      type(compute_name(o.computed_type()));
+    if (o.kind == Operand::Kind::Value) {
+      names.push_back("v[j]");
+      continue;
+    }
+    if (o.kind == Operand::Kind::Literal) {
+      names.push_back(is_float(o.type.dtype)
+                          ? float_literal(o.literal)
+                          : "(" + std::to_string(static_cast<long long>(o.literal)) + "ll)");
+      continue;
+    }
+    const std::string pointer = b.input(o.input, o.type.dtype);
+    const std::vector<Dim>& s = walk_.strides[i];
+    // Strides that are the result's own need no coordinates.
+    bool contiguous = true, single = true, vectors = true;
+    Dim stride = 1;
+    for (size_t d = dims; d-- > 0;) {
+      contiguous = contiguous && s[d] == stride;
+      stride = stride * walk_.extents[d];
+      single = single && s[d].is_constant(0);
+      vectors = vectors && (d + 1 == dims ? s[d].is_constant(1) : divides(v, s[d]));
+    }
+    if (single) {
+      members += type + " " + member + ";\n";
+      text += x + " = widen(*" + pointer + ");\n";
+      names.push_back(x);
+      continue;
+    }
+    members += type + " " + member + "[" + vs + "];\n";
+    names.push_back(x + "[j]");
+    if (contiguous) {
+      text += "load(" + pointer + " + at, " + x + ");\n";
+      continue;
+    }
+    const auto offset = [&](const std::string& prefix, bool with_inner) {
+      std::string sum = "0";
+      for (size_t d = 0; d < dims; ++d)
+        if (!s[d].is_constant(0) && (with_inner || d + 1 < dims))
+          sum += " + " + prefix + std::to_string(d) + " * " + b.number(s[d]);
+      return sum;
+    };
+    const auto decode = [&](const std::string& prefix, const std::string& from) {
+      std::string code = "idx " + prefix + "r = " + from + ";\n";
+      for (size_t d = dims; d-- > 1;) {
+        const std::string e = b.number(walk_.extents[d]);
+        code += "const idx " + prefix + std::to_string(d) + " = " + prefix + "r % " + e + "; " + prefix +
+                "r /= " + e + ";\n";
+      }
+      return code + "const idx " + prefix + "0 = " + prefix + "r;\n";
+    };
+    if (v > 1 && !divides(v, walk_.extents.back())) {  // the vector may cross rows: every element on its own
+      text += "#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {\n" + decode("e", "at + j") + x +
+              "[j] = widen(" + pointer + "[" + offset("e", true) + "]);\n}\n";
+      continue;
+    }
+    if (!decoded) coordinates = decode("c", "at");
+    decoded = true;
+    if (s.back().is_constant(0)) {
+      text += "{ const " + type + " one = widen(" + pointer + "[" + offset("c", true) +
+              "]);\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) " + x + "[j] = one; }\n";
+    } else if (vectors) {
+      text += "load(" + pointer + " + (" + offset("c", true) + "), " + x + ");\n";
+    } else {
+      text += "#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) " + x + "[j] = widen(" + pointer + "[" +
+              offset("c", true) + " + j * " + b.number(s.back()) + "]);\n";
+    }
+  }
+  return coordinates + text;
+}
+
+std::string Tail::emit_steps(const std::vector<std::string>& operand_names) const {
+  std::vector<DType> types;
+  for (const Operand& o : operands_) types.push_back(o.computed_type());
+  types = step_types(program_, types);
+  std::vector<std::string> names = operand_names;
+  std::string text;
+  for (size_t i = 0; i < program_.steps.size(); ++i) {
+    const DType type = types[operands_.size() + i];
+    names.push_back("s" + std::to_string(i));
+    text += "const " + std::string(compute_name(type)) + " " + names.back() + " = " +
+            step_text(program_.steps[i], names, types, type) + ";\n";
+  }
+  const DType last = program_.empty() ? types[0] : types.back();
+  const bool to_real = is_float(result_.dtype) && !is_float(last);
+  return text + "result[j] = " + (to_real ? "to_float(" + names.back() + ")" : names.back()) + ";\n";
+}
+
+void Tail::emit(KernelBuilder& b, int v) const {
+  const std::string vs = std::to_string(v), out = b.output(0, result_.dtype);
+  const std::string in_type(compute_name(operands_.empty() ? result_.dtype : operands_[0].type.dtype));
+  const bool value = !operands_.empty() && operands_[0].kind == Operand::Kind::Value;
+  b.line("const auto finish" + vs + " = [&](idx at" +
+         (value ? ", const " + in_type + " (&v)[" + vs + "]" : "") + ") {");
+  if (program_.empty() && value) {
+    b.line("store(" + out + " + at, v);\n};");
+    return;
+  }
+  std::vector<DType> types;
+  for (const Operand& o : operands_) types.push_back(o.computed_type());
+  const DType last = step_types(program_, types).back();
+  std::vector<std::string> names;
+  std::string declared;
+  const std::string loads = emit_loads(b, v, "", declared, names);
+  b.line(declared + loads);
+  // A float that becomes an integer is converted by the store.
+  const DType kept = is_float(last) ? DType::Float32 : (is_float(result_.dtype) ? DType::Float32 : last);
+  b.line(std::string(compute_name(kept)) + " result[" + vs + "];\n#pragma unroll\nfor (int j = 0; j < " + vs +
+         "; ++j) {");
+  b.line(emit_steps(names) + "}\nstore(" + out + " + at, result);\n};");
+}
+
+void Tail::emit_apply(KernelBuilder& b, int v, const Before& before) const {
+  const std::string vs = std::to_string(v);
+  check(is_float(result_.dtype), "apply is for floats");
+  std::string members = before.members, loads = before.loads, steps;
+  if (!before.steps.empty())
+    steps = "#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {\n" + before.steps + "}\n";
+  if (!program_.empty()) {
+    std::vector<std::string> names;
+    loads += emit_loads(b, v, "o.", members, names);
+    steps += "float result[" + vs + "];\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {\n" +
+             emit_steps(names) + "}\n#pragma unroll\nfor (int j = 0; j < " + vs +
+             "; ++j) v[j] = result[j];\n";
+  }
+  b.line("struct Operands {\n" + members + "};\nconst auto fetch = [&](idx at, idx column, Operands& o) {\n" +
+         loads + "};\nconst auto apply = [&](const Operands& o, float (&v)[" + vs + "]) {\n" + steps + "};");
+}
+
+}  // namespace lathe::cuda

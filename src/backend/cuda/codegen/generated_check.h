@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For tests: runs a one-node graph through every supported tactic of a generated family and compares with what the operator
+// means (evaluate_node): on the GPU when there is one, else in the emulator.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backend/check/layer_case.h"
+#include "backend/cuda/codegen/own_tactic.h"
+
+namespace lathe::cuda {
+
+// How many tactics were run. Differences are test failures that name all of it. Cases that come together are compiled
+// together, which is most of the time.
+int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>& layers);
+// "name types: reason" of each refused tactic.
+std::vector<std::string> generated_refusals(const GeneratedFamily& family, const LayerCase& layer);
+
+}  // namespace lathe::cuda

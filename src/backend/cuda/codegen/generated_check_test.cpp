@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The comparison of generated kernels with the oracle; see generated_check.h. (Named _test so that it belongs to the test
+// program.) Kernels of a layer are compiled together by the host's compiler, each in a namespace of its own.
+#include "backend/cuda/codegen/generated_check.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+
+#include "backend/cuda/codegen/generated_layer.h"
+#include "backend/cuda/device/libraries.h"
+#include "base/error.h"
+#include "ops/op_def.h"
+
+namespace lathe::cuda {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+// --- the emulator ------------------------------------------------------------------------------------------------
+class Emulator {
+ public:
+  Emulator()
+      : folder_(std::filesystem::path(testing::TempDir()) / ("lathe_emulator_" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+    for (const char* header : {"shim.h", "hopper.h"})
+      std::filesystem::copy_file(std::filesystem::path("src/backend/cuda/emulator") / header,
+                                 folder_ / header, std::filesystem::copy_options::overwrite_existing);
+    // Precompiled: most of the time would go into the standard headers.
+    const std::string header = (folder_ / "shim.h").string();
+    const std::string command = compiler() + " -x c++-header " + header + " -o " + header + ".pch";
+    EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  }
+  ~Emulator() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  // launch_0, launch_1, ... of the given kernels.
+  void* build(const std::vector<const KernelSource*>& kernels) {
+    const std::string stem = (folder_ / ("k" + std::to_string(++count_))).string();
+    std::ofstream file(stem + ".cpp");
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      std::string text = kernels[i]->source.substr(kernels[i]->hardware_bytes);
+      const std::string linkage = "extern \"C\" __global__";
+      text.replace(text.find(linkage), linkage.size(), "__global__");
+      file << "namespace k" << i << " {\n" << text << "}\n";
+      file << "extern \"C\" int launch_" << i
+           << "(void** args, const unsigned* grid, unsigned threads, unsigned cluster) { return "
+           << "emulator::launch(k" << i << "::" << kernels[i]->entry
+           << ", args, grid, threads, cluster); }\n";
+    }
+    file.close();
+    const std::string command = compiler() + " -shared -o " + stem + ".so -include " +
+                                (folder_ / "shim.h").string() + " " + stem + ".cpp";
+    if (std::system(command.c_str()) != 0) {
+      std::filesystem::copy_file(stem + ".cpp", "build/emulator_failed.cpp",
+                                 std::filesystem::copy_options::overwrite_existing);
+      return nullptr;
+    }
+    return dlopen((stem + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+
+ private:
+  // Clang needs an eighth of GCC's time for these sources, and kernels run briefly: together less without optimisation.
+  static std::string compiler() { return "clang++-16 -std=c++20 -O0 -w -fPIC -ffp-contract=off"; }
+  std::filesystem::path folder_;
+  int count_ = 0;
+};
+
+// TensorMap of emulator/hopper.h.
+struct alignas(64) EmulatedMap {
+  int64_t base = 0;
+  int rank = 0, box[5] = {};
+  long long extents[5] = {}, strides[5] = {};
+  int first[2] = {}, last[2] = {}, steps[2] = {};
+};
+
+EmulatedMap emulated_map(const TensorView& view, int64_t base, const SymbolValues& symbols) {
+  EmulatedMap map;
+  map.base = base;
+  map.rank = static_cast<int>(view.extents.size());
+  for (size_t d = 0; d < view.box.size(); ++d) map.box[d] = view.box[d];
+  for (size_t d = 0; d < view.extents.size(); ++d) {
+    map.extents[d] = view.extents[d].evaluate(symbols);
+    map.strides[d] = view.strides[d].evaluate(symbols);
+  }
+  for (size_t d = 0; d < 2 && view.windows; ++d) {
+    map.first[d] = static_cast<int>(view.windows->first[d].evaluate(symbols));
+    map.last[d] = static_cast<int>(view.windows->last[d].evaluate(symbols));
+    map.steps[d] = view.windows->steps[d];
+  }
+  return map;
+}
+
+using Launch = int (*)(void** args, const unsigned* grid, unsigned threads, unsigned cluster);
+
+void run_emulated(const LayerProblem& p, const Tactic& tactic, const LayerSource& layer, void* library,
+                  size_t first, LayerBuffers& b) {
+  std::vector<OperandMemory> inputs, outputs;
+  for (const auto& x : b.inputs) inputs.emplace_back(x, kAlignment);
+  for (const auto& x : b.outputs) outputs.emplace_back(x, kAlignment);
+  std::map<std::string, OperandMemory> blocks;
+  for (const auto& [name, block] : layer.blocks) {
+    std::vector<std::byte> made = block.make();
+    check(static_cast<int64_t>(made.size()) == block.bytes,
+          "block '" + name + "' has another size than it says");
+    blocks.emplace(name, OperandMemory(made, kAlignment));
+  }
+  const auto scratch_bytes = static_cast<size_t>(layer.scratch_bytes.evaluate(p.symbols));
+  const OperandMemory scratch(std::vector<std::byte>(scratch_bytes, std::byte{0xff}), kAlignment);
+  for (size_t k = 0; k < layer.kernels.size(); ++k) {
+    const KernelSource& kernel = layer.kernels[k];
+    std::vector<int64_t> storage;
+    for (const KernelArg& arg : kernel.args) {
+      switch (arg.kind) {
+        case KernelArg::Kind::Input:
+          storage.push_back(reinterpret_cast<int64_t>(inputs.at(arg.index).data()));
+          break;
+        case KernelArg::Kind::Output:
+          storage.push_back(reinterpret_cast<int64_t>(outputs.at(arg.index).data()));
+          break;
+        case KernelArg::Kind::Scratch:
+          storage.push_back(reinterpret_cast<int64_t>(scratch.data() + arg.value.evaluate(p.symbols)));
+          break;
+        case KernelArg::Kind::Packed:
+          storage.push_back(reinterpret_cast<int64_t>(blocks.at(arg.block).data()));
+          break;
+        case KernelArg::Kind::Number:
+          storage.push_back(arg.value.evaluate(p.symbols));
+          break;
+      }
+    }
+    std::vector<void*> args;
+    for (int64_t& s : storage) args.push_back(&s);
+    std::deque<EmulatedMap> maps;
+    for (size_t i = 0; i < args.size(); ++i)
+      if (kernel.args[i].view)
+        args[i] = &maps.emplace_back(emulated_map(*kernel.args[i].view, storage[i], p.symbols));
+    unsigned grid[3];
+    for (size_t d = 0; d < 3; ++d) grid[d] = static_cast<unsigned>(kernel.grid[d].evaluate(p.symbols));
+    const auto launch =
+        reinterpret_cast<Launch>(dlsym(library, ("launch_" + std::to_string(first + k)).c_str()));
+    ASSERT_NE(launch, nullptr);
+    EXPECT_EQ(launch(args.data(), grid, static_cast<unsigned>(kernel.threads),
+                     static_cast<unsigned>(kernel.cluster)),
+              0)
+        << describe(tactic) << ": " << kernel.entry
+        << ": threads wait at a barrier for others that have left";
+  }
+  for (size_t i = 0; i < b.outputs.size(); ++i)
+    if (!b.outputs[i].empty()) std::memcpy(b.outputs[i].data(), outputs[i].data(), b.outputs[i].size());
+}
+
+// --- the GPU -----------------------------------------------------------------------------------------------------
+// Null where there is none.
+std::shared_ptr<const Device> gpu() {
+  static const std::shared_ptr<const Device> device = []() -> std::shared_ptr<const Device> {
+    try {
+      return open_device(0, false);
+    } catch (const Error&) {
+      return nullptr;
+    }
+  }();
+  return device;
+}
+
+void run_on_gpu(const LayerProblem& p, const LayerSource& source, LayerBuffers& b) {
+  const Device& device = *gpu();
+  device.make_current();
+  MemoryBlobStore blobs;
+  const auto kernel = make_generated_layer(source, device, {blobs, "k"});
+  const ShapeContext context{p.symbols, p.input_extents(), p.output_extents()};
+  const auto prepared = kernel->prepare(context);
+  std::vector<DeviceMemory> memory;
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  const auto upload = [&](const std::vector<std::byte>& bytes) -> void* {
+    if (bytes.empty()) return nullptr;
+    memory.emplace_back(device, std::span<const std::byte>(bytes));
+    return memory.back().data();
+  };
+  for (const auto& x : b.inputs) in.push_back(upload(x));
+  for (const auto& x : b.outputs) out.push_back(upload(x));
+  const DeviceMemory scratch(device, prepared->scratch_bytes() + 256);
+  const LayerArgs args{in, out, static_cast<std::byte*>(scratch.data())};
+  const Driver& driver = *device.driver;
+  CUstream stream = nullptr;
+  driver.require(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "a stream");
+  driver.require(driver.cuMemsetD8Async(scratch.address(), 0xff, scratch.bytes(), stream), "poison");
+  prepared->enqueue(args, stream);
+  driver.require(driver.cuStreamSynchronize(stream), "running a kernel");
+  for (size_t i = 0; i < out.size(); ++i)
+    if (out[i])
+      driver.require(driver.cuMemcpyDtoH(b.outputs[i].data(), reinterpret_cast<CUdeviceptr>(out[i]),
+                                         b.outputs[i].size()),
+                     "copying the result");
+  driver.cuStreamDestroy(stream);
+}
+
+// Every kernel compiles for the GPU; kernels of the same tactic and types differ little, so one of them stands for all.
+void compile_once(const Tactic& tactic, const LayerSource& source) {
+  static const auto device = describe_device({});
+  static std::set<std::string> seen;
+  if (device->libraries->nvrtc == nullptr || !seen.insert(describe(tactic)).second) return;
+  for (const KernelSource& kernel : source.kernels) compile_source(*device, kernel.entry, kernel.source);
+}
+
+}  // namespace
+
+int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>& layers) {
+  static const auto emulator = gpu() ? nullptr : std::make_unique<Emulator>();
+  struct Run {
+    size_t layer = 0;
+    Tactic tactic;
+    LayerSource source;
+  };
+  std::vector<LayerProblem> problems;
+  std::vector<std::vector<LayerProblem>> specials;  // of each
+  std::vector<Run> runs;
+  for (const LayerCase& layer : layers) {
+    problems.push_back(make_problem(layer));
+    const LayerProblem& p = problems.back();
+    specials.push_back(special_problems(layer, p));
+    const LayerQuery query = p.query();
+    std::map<std::string, int> seen;  // per types
+    for (const Tactic& tactic : family.list(query))
+      if (tactic.support.ok &&
+          (gpu() || seen[describe(tactic).substr(tactic.name.size())]++ < layer.emulated))
+        runs.push_back({problems.size() - 1, tactic, family.generate(query, tactic)});
+  }
+  std::vector<const KernelSource*> kernels;
+  for (const Run& run : runs)
+    for (const KernelSource& k : run.source.kernels) kernels.push_back(&k);
+  if (kernels.empty()) return 0;
+  void* library = gpu() ? nullptr : emulator->build(kernels);
+  if (library == nullptr && !gpu()) {
+    ADD_FAILURE() << "the sources do not compile: build/emulator_failed.cpp";
+    return 0;
+  }
+  size_t first = 0;
+  for (const Run& run : runs) {
+    const LayerProblem& p = problems[run.layer];
+    SCOPED_TRACE("case " + std::to_string(run.layer) + ": " +
+                 std::string(op_display_name(layers[run.layer].op)));
+    if (!gpu()) compile_once(run.tactic, run.source);
+    const auto check_run = [&](const LayerProblem& problem) {
+      LayerBuffers buffers = make_buffers(problem, run.tactic);
+      if (gpu())
+        run_on_gpu(problem, run.source, buffers);
+      else
+        run_emulated(problem, run.tactic, run.source, library, first, buffers);
+      expect_results(layers[run.layer], problem, run.tactic, buffers, describe(run.tactic));
+    };
+    check_run(p);
+    for (const LayerProblem& special : specials[run.layer])
+      if (is_checked_with(run.tactic, special.special)) check_run(special);
+    first += run.source.kernels.size();
+  }
+  return static_cast<int>(runs.size());
+}
+
+std::vector<std::string> generated_refusals(const GeneratedFamily& family, const LayerCase& layer) {
+  const LayerProblem p = make_problem(layer);
+  std::vector<std::string> out;
+  for (const Tactic& t : family.list(p.query()))
+    if (!t.support.ok) out.push_back(describe(t) + ": " + t.support.reason);
+  return out;
+}
+
+}  // namespace lathe::cuda

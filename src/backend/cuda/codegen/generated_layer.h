@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From generated sources to what the backend runs: one LayerKernel for all families that are described by a GeneratedFamily.
+#pragma once
+
+#include "backend/cuda/codegen/own_tactic.h"
+#include "backend/cuda/kernel.h"
+
+namespace lathe::cuda {
+
+std::unique_ptr<LayerKernel> make_generated_layer(LayerSource source, const Device& device,
+                                                  const PackContext& pack);
+
+// The family as the backend knows it: `return generated_tactics<pointwise_family>();`
+template <GeneratedFamily (*family)()>
+TacticFamily generated_tactics() {
+  return {
+      family().runner, [](const LayerQuery& query, const Device&) { return family().list(query); },
+      [](const LayerQuery& query, const Tactic& tactic, const Device& device, const PackContext& pack) {
+        return make_generated_layer(family().generate(query, tactic), device, pack);
+      },
+      [](const LayerQuery& query, const Tactic& tactic) { return family().generate(query, tactic).kernels; }};
+}
+
+// A launch of one generated kernel at concrete extents.
+class GeneratedLaunch {
+ public:
+  GeneratedLaunch(const KernelSource& source, const GpuKernel& kernel, const SymbolValues& symbols);
+  // `blocks`: addresses of packed blocks by name.
+  void enqueue(const LayerArgs& args, const std::map<std::string, DeviceMemory>& blocks,
+               CUstream stream) const;
+
+ private:
+  const KernelSource& source_;
+  const GpuKernel& kernel_;
+  LaunchShape shape_;
+  std::vector<int64_t> numbers_;  // per argument: its number, or offset in scratch
+  // A tensor map but for its address.
+  struct View {
+    std::vector<cuuint64_t> extents, strides;  // strides in bytes, from the second dim on
+    std::vector<cuuint32_t> box;
+    CUtensorMapDataType type = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    bool windows = false;
+    // Of windows: the corners relative to the first and the last pixel, and the steps of all dims.
+    std::vector<int> lower, upper;
+    std::vector<cuuint32_t> steps;
+  };
+  std::map<size_t, View> views_;  // by argument
+
+  CUtensorMap tensor_map(const View& view, const void* address) const;
+};
+
+}  // namespace lathe::cuda

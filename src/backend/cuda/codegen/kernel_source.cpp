@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arguments and text of a generated kernel.
+#include "backend/cuda/codegen/kernel_source.h"
+
+#include "base/error.h"
+
+namespace lathe::cuda {
+
+std::string_view storage_name(DType dtype) {
+  switch (dtype) {
+    case DType::Float32:
+      return "float";
+    case DType::Float16:
+      return "f16";
+    case DType::BFloat16:
+      return "bf16";
+    case DType::Int64:
+      return "long long";
+    case DType::Int32:
+      return "int";
+    case DType::UInt32:
+      return "unsigned int";
+    case DType::Int16:
+      return "short";
+    case DType::UInt16:
+      return "unsigned short";
+    case DType::Int8:
+      return "signed char";
+    case DType::UInt8:
+      return "unsigned char";
+    case DType::Bool:
+      return "boolean";
+    default:
+      return {};
+  }
+}
+
+std::string_view compute_name(DType dtype) {
+  return is_float(dtype) ? "float" : "long long";
+}
+
+std::string KernelBuilder::argument(KernelArg arg, const std::string& name, const std::string& type) {
+  kernel_.args.push_back(std::move(arg));
+  parameters_.push_back(type + " " + name);
+  return name;
+}
+
+std::string KernelBuilder::input(size_t i, DType dtype) {
+  const std::string name = "in" + std::to_string(i);
+  if (known_.count(name)) return name;
+  check(!storage_name(dtype).empty(), "no storage type for an operand");
+  known_[name] = name;
+  return argument({.kind = KernelArg::Kind::Input, .index = i, .value = {}, .block = {}}, name,
+                  "const " + std::string(storage_name(dtype)) + "*");
+}
+
+std::string KernelBuilder::output(size_t i, DType dtype) {
+  const std::string name = "out" + std::to_string(i);
+  if (known_.count(name)) return name;
+  check(!storage_name(dtype).empty(), "no storage type for a result");
+  known_[name] = name;
+  return argument({.kind = KernelArg::Kind::Output, .index = i, .value = {}, .block = {}}, name,
+                  std::string(storage_name(dtype)) + "*");
+}
+
+std::string KernelBuilder::scratch(const Dim& bytes, std::string_view type) {
+  const std::string key = "scratch " + bytes.to_string();
+  if (const auto it = known_.find(key); it != known_.end()) return it->second;
+  const std::string name = "scratch" + std::to_string(known_.size());
+  known_[key] = name;
+  return argument({.kind = KernelArg::Kind::Scratch, .index = 0, .value = bytes, .block = {}}, name,
+                  std::string(type) + "*");
+}
+
+std::string KernelBuilder::packed(std::string_view block, std::string_view type) {
+  const std::string name = "packed_" + std::string(block);
+  if (known_.count(name)) return name;
+  known_[name] = name;
+  return argument({.kind = KernelArg::Kind::Packed, .index = 0, .value = {}, .block = std::string(block)},
+                  name, "const " + std::string(type) + "*");
+}
+
+std::string KernelBuilder::map_argument(KernelArg arg, TensorView view) {
+  const std::string name = "map" + std::to_string(parameters_.size());
+  arg.view = std::move(view);
+  return argument(std::move(arg), name, "const __grid_constant__ TensorMap");
+}
+
+std::string KernelBuilder::input_map(size_t i, TensorView view) {
+  return map_argument({.kind = KernelArg::Kind::Input, .index = i, .value = {}, .block = {}},
+                      std::move(view));
+}
+
+std::string KernelBuilder::scratch_map(const Dim& bytes, TensorView view) {
+  return map_argument({.kind = KernelArg::Kind::Scratch, .index = 0, .value = bytes, .block = {}},
+                      std::move(view));
+}
+
+std::string KernelBuilder::packed_map(std::string_view block, TensorView view) {
+  return map_argument({.kind = KernelArg::Kind::Packed, .index = 0, .value = {}, .block = std::string(block)},
+                      std::move(view));
+}
+
+std::string KernelBuilder::number(const Dim& dim) {
+  if (dim.is_constant()) {
+    const std::string text = std::to_string(dim.value());
+    return dim.value() < 0 ? "(" + text + ")" : text;
+  }
+  const std::string key = dim.to_string();
+  if (const auto it = known_.find(key); it != known_.end()) return it->second;
+  const std::string name = "n" + std::to_string(known_.size());
+  known_[key] = name;
+  argument({.kind = KernelArg::Kind::Number, .index = 0, .value = dim, .block = {}}, name + "_", "long long");
+  casts_.push_back("const idx " + name + " = (idx)" + name + "_;");
+  return name;
+}
+
+KernelSource KernelBuilder::finish() {
+  std::string& s = kernel_.source;
+  s = std::string("typedef ") + (wide_ ? "long long" : "int") + " idx;\n";
+  s += std::string("constexpr bool kFastMath = ") + (fast_ ? "true" : "false") + ";\n";
+  s += device_prelude();
+  s += globals_;
+  s += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(kernel_.threads) +
+       (kernel_.resident > 0 ? ", " + std::to_string(kernel_.resident) : "") + ") " + kernel_.entry + "(";
+  for (size_t i = 0; i < parameters_.size(); ++i) s += (i ? ", " : "") + parameters_[i];
+  s += ") {\n";
+  for (const std::string& cast : casts_) s += cast + "\n";
+  s += "allow_next_kernel();\n";
+  if (!waits_itself_) s += "wait_for_previous_kernel();\n";
+  s += body_ + "}\n";
+  hardware_.insert(0, device_primitives());
+  kernel_.hardware_bytes = hardware_.size();
+  s.insert(0, hardware_);
+  return std::move(kernel_);
+}
+
+}  // namespace lathe::cuda

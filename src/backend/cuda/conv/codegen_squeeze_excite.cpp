@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SqueezeExcite in one kernel, where four layers would be: a cluster of eight blocks for each image (channels-last). Each block
+// sums up its part of the pixels; it adds up the means of its part of the channels from all blocks' shared memory, multiplies
+// them with its part of the first weights, adds up all blocks' sums for the middle layer, computes the gates of its channels,
+// collects all gates, and multiplies its pixels, which come from the L2 now. All sums are added in a fixed order.
+//
+// Bytes: the image is read twice, the second time from the L2, and written once; weights once per image, and they are on their
+// way before the kernel in front has ended. Four meetings of the cluster take a microsecond.
+//
+// With a batch of one, eight multiprocessors take longer for the image than three kernels of the whole machine: sums of parts of
+// the pixels, the gates (a block for each image, weights in shared memory before the sums are there), and the multiplication.
+#include <cstdio>
+
+#include "backend/cuda/codegen/codegen_hopper.h"
+#include "backend/cuda/codegen/generated_layer.h"
+#include "backend/cuda/device/device.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace lathe::cuda {
+
+GeneratedFamily squeeze_excite_family();
+
+namespace {
+
+constexpr std::string_view kRunner = "SqueezeExcite";
+constexpr int64_t kBlocks = 8;
+constexpr int64_t kMostSharedBytes = 200 << 10;
+
+struct Sizes {
+  int64_t channels = 0, middle = 0;
+  Dim images, pixels = 1;
+
+  int64_t part() const {
+    return (channels + 8 * kBlocks - 1) / (8 * kBlocks) * 8;
+  }  // of the channels, for a block
+  int64_t padded_middle() const { return (middle + 3) / 4 * 4; }
+};
+
+std::optional<Sizes> sizes_of(const LayerQuery& query) {
+  const Shape& x = input_shape(query, 0);
+  const Shape& w = input_shape(query, 1);
+  if (!x[1].is_constant() || !w[0].is_constant()) return std::nullopt;
+  return Sizes{
+      .channels = x[1].value(), .middle = w[0].value(), .images = x[0], .pixels = product(x, 2, x.size())};
+}
+
+// Floats in shared memory, and weights behind them when they fit.
+int64_t float_count(const Sizes& s, int threads, int v) {
+  const int64_t lanes = std::max<int64_t>(1, threads / (s.channels / v));
+  return (lanes * s.channels + 3) / 4 * 4 + (2 * kBlocks + 2) * s.part() + 2 * s.padded_middle();
+}
+int64_t weight_bytes(const Sizes& s, DType type) {
+  return 2 * s.part() * s.middle * dtype_size(type);
+}
+
+std::vector<Tactic> list(const LayerQuery& query) {
+  const Node& node = query.layer();
+  if (!std::holds_alternative<SqueezeExcite>(node.op)) return {};
+  std::vector<Tactic> tactics;
+  for (const DType type : allowed_types_first(query))
+    for (const int threads : {512, 256}) {
+      Tactic t = typed_tactic(query, kRunner, "cuda_squeeze_excite_" + std::to_string(threads),
+                              {type, kChannelsLast}, {type, kChannelsLast});
+      for (size_t i = 1; i < node.op_input_count(); ++i) {
+        t.inputs[i] = {};
+        if (node.inputs[i] != kNoValue && !query.graph.value(node.inputs[i]).is_constant())
+          t.support = Support::no("weights or biases are computed at run time");
+      }
+      const auto sizes = sizes_of(query);
+      if (!is_kernel_float(type)) t.support = Support::no("no kernel for " + std::string(dtype_name(type)));
+      if (!sizes)
+        t.support = Support::no("channels are known only at run time");
+      else if (t.support.ok && 4 * float_count(*sizes, threads, 1) > kMostSharedBytes)
+        t.support = Support::no("more channels than shared memory holds");
+      tactics.push_back(std::move(t));
+    }
+  // Where there are few images three kernels are expected to be faster.
+  const SymbolValues opt = query.opt_values();
+  const Dim& images = input_shape(query, 0)[0];
+  const bool few = (images.is_constant() ? images.value() : images.evaluate(opt)) < 8;
+  std::vector<Tactic> all;
+  for (Tactic& t : tactics) {
+    Tactic steps = t;
+    steps.name = "cuda_squeeze_excite_steps_" + t.name.substr(t.name.rfind('_') + 1);
+    steps.id = hash_text(steps.name);
+    t.id = hash_text(t.name);
+    all.push_back(few ? steps : t);
+    all.push_back(few ? t : steps);
+  }
+  return all;
+}
+
+std::vector<std::byte> floats_as(DType type, const std::vector<double>& values) {
+  const Tensor t = Tensor::from_doubles(type, {static_cast<int64_t>(values.size())}, values);
+  return {t.bytes().begin(), t.bytes().end()};
+}
+
+// [block][middle][part of the channels], then [block][part of the channels][middle].
+std::vector<std::byte> pack_weights(const Tensor& first, const Tensor& second, const Sizes& s, DType type) {
+  const std::vector<double> w1 = first.to_doubles(), w2 = second.to_doubles();
+  const int64_t half = kBlocks * s.part() * s.middle;
+  std::vector<double> packed(static_cast<size_t>(2 * half), 0.0);
+  for (int64_t c = 0; c < s.channels; ++c)
+    for (int64_t u = 0; u < s.middle; ++u) {
+      const int64_t block = c / s.part(), own = c % s.part();
+      packed[static_cast<size_t>((block * s.middle + u) * s.part() + own)] =
+          w1[static_cast<size_t>(u * s.channels + c)];
+      packed[static_cast<size_t>(half + (block * s.part() + own) * s.middle + u)] =
+          w2[static_cast<size_t>(c * s.middle + u)];
+    }
+  return floats_as(type, packed);
+}
+
+// FP32, zeros where there is none: the middle layer's, then the gates'.
+std::vector<std::byte> pack_biases(const Tensor& first, const Tensor& second, const Sizes& s) {
+  std::vector<double> packed(static_cast<size_t>(s.middle + s.channels), 0.0);
+  if (first) {
+    const std::vector<double> b = first.to_doubles();
+    std::copy(b.begin(), b.end(), packed.begin());
+  }
+  if (second) {
+    const std::vector<double> b = second.to_doubles();
+    std::copy(b.begin(), b.end(), packed.begin() + s.middle);
+  }
+  return floats_as(DType::Float32, packed);
+}
+
+// Sums of each lane's pixels, p0 to p1, by channel, in `lanes`; `unroll` pixels are under way together.
+std::string sum_pixels(int unroll) {
+  return R"(if (threadIdx.x / G < LANES)
+for (int c = threadIdx.x % G * V; c < C; c += G * V) {
+float sum[V] = {};
+#pragma unroll )" +
+         std::to_string(unroll) + R"(
+for (idx p = p0 + threadIdx.x / G; p < p1; p += LANES) {
+float e[V];
+load(from + p * C + c, e);
+#pragma unroll
+for (int j = 0; j < V; ++j) sum[j] += e[j];
+}
+#pragma unroll
+for (int j = 0; j < V; ++j) lanes[threadIdx.x / G * C + c + j] = sum[j];
+}
+__syncthreads();
+)";
+}
+
+constexpr std::string_view kBody =
+    R"(const int rank = blockIdx.z, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+const idx image = blockIdx.x, p0 = PIXELS * rank / 8, p1 = PIXELS * (rank + 1) / 8;
+float* lanes = (float*)shared_memory();
+float* sums = lanes + (LANES * C + 3) / 4 * 4;
+float* gates = sums + 8 * PART;
+float* means = gates + 8 * PART;
+float* own_gates = means + PART;
+float* middle = own_gates + PART;
+float* middle_sums = middle + MP;
+const T* w1 = WEIGHTS + rank * MIDDLE * PART;
+const T* w2 = WEIGHTS + (8 + rank) * MIDDLE * PART;
+if constexpr (STAGED) {
+T* staged = (T*)(middle_sums + MP);
+constexpr int EACH = 16 / sizeof(T), COUNT = MIDDLE * PART / EACH;
+for (int i = threadIdx.x; i < 2 * COUNT; i += THREADS)
+copy_async(staged + i * EACH, (i < COUNT ? w1 : w2 - MIDDLE * PART) + i * EACH, 16);
+copy_commit();
+w1 = staged;
+w2 = staged + MIDDLE * PART;
+}
+wait_for_previous_kernel();
+const T* from = IMAGE + image * PIXELS * C;
+)";
+constexpr std::string_view kGated = R"(for (int c = threadIdx.x; c < 8 * PART; c += THREADS) {
+float sum = 0;
+if (c < C)
+for (int l = 0; l < LANES; ++l) sum += lanes[l * C + c];
+sums[c] = sum;
+}
+cluster_arrive();
+cluster_wait();
+for (int i = threadIdx.x; i < PART / 4; i += THREADS) {
+float sum[4];
+sum_over_blocks(sums + rank * PART + 4 * i, sum);
+#pragma unroll
+for (int j = 0; j < 4; ++j) means[4 * i + j] = sum[j] / (float)PIXELS;
+}
+copy_wait<0>();
+__syncthreads();
+for (int u = warp; u < MP; u += THREADS / 32) {
+float sum = 0;
+if (u < MIDDLE)
+for (int c = lane; c < PART; c += 32) sum += widen(w1[u * PART + c]) * means[c];
+sum = warp_reduce(sum, SumOp());
+if (lane == 0) middle_sums[u] = sum;
+}
+cluster_arrive();
+cluster_wait();
+for (int i = threadIdx.x; i < MP / 4; i += THREADS) {
+float sum[4];
+sum_over_blocks(middle_sums + 4 * i, sum);
+#pragma unroll
+for (int j = 0; j < 4; ++j) middle[4 * i + j] = 4 * i + j < MIDDLE ? squeeze(sum[j] + BIASES[4 * i + j]) : 0.f;
+}
+__syncthreads();
+for (int c = warp; c < PART; c += THREADS / 32) {
+float sum = 0;
+for (int u = lane; u < MIDDLE; u += 32) sum += widen(w2[c * MIDDLE + u]) * middle[u];
+sum = warp_reduce(sum, SumOp());
+if (lane == 0) own_gates[c] = rank * PART + c < C ? excite(sum + BIASES[MIDDLE + rank * PART + c]) : 0.f;
+}
+cluster_arrive();
+cluster_wait();
+for (int i = threadIdx.x; i < 2 * PART; i += THREADS) {
+float gate[4];
+load_shared_of(i / (PART / 4), own_gates + i % (PART / 4) * 4, gate);
+#pragma unroll
+for (int j = 0; j < 4; ++j) gates[4 * i + j] = gate[j];
+}
+// Nobody leaves before all have read.
+cluster_arrive();
+__syncthreads();
+const idx end = p1 * (C / V);
+for (idx first = p0 * (C / V) + threadIdx.x; first < end; first += 4 * THREADS) {
+float v[4][V];
+#pragma unroll
+for (int u = 0; u < 4; ++u) {
+const idx i = first + u * THREADS;
+if (i >= end) continue;
+load(from + i * V, v[u]);
+#pragma unroll
+for (int j = 0; j < V; ++j) v[u][j] *= gates[i % (C / V) * V + j];
+Operands o;
+fetch(image * PIXELS * C + i * V, i % (C / V) * V, o);
+apply(o, v[u]);
+}
+#pragma unroll
+for (int u = 0; u < 4; ++u) {
+const idx i = first + u * THREADS;
+if (i < end) store(RESULT + image * PIXELS * C + i * V, v[u]);
+}
+}
+cluster_wait();)";
+
+// [middle][channels] twice, channels padded to eight.
+int64_t pitch_of(const Sizes& s) {
+  return (s.channels + 7) / 8 * 8;
+}
+std::vector<std::byte> pack_matrices(const Tensor& first, const Tensor& second, const Sizes& s, DType type) {
+  const std::vector<double> w1 = first.to_doubles(), w2 = second.to_doubles();
+  const int64_t pitch = pitch_of(s);
+  std::vector<double> packed(static_cast<size_t>(2 * s.middle * pitch), 0.0);
+  for (int64_t u = 0; u < s.middle; ++u)
+    for (int64_t c = 0; c < s.channels; ++c) {
+      packed[static_cast<size_t>(u * pitch + c)] = w1[static_cast<size_t>(u * s.channels + c)];
+      packed[static_cast<size_t>((s.middle + u) * pitch + c)] = w2[static_cast<size_t>(c * s.middle + u)];
+    }
+  return floats_as(type, packed);
+}
+
+constexpr std::string_view kSums =
+    R"(const idx image = blockIdx.x, part = blockIdx.y, p0 = PIXELS * part / PARTS, p1 = PIXELS * (part + 1) / PARTS;
+float* lanes = (float*)shared_memory();
+const T* from = IMAGE + image * PIXELS * C;
+)";
+constexpr std::string_view kStoreSums = R"(for (int c = threadIdx.x; c < C; c += THREADS) {
+float sum = 0;
+for (int l = 0; l < LANES; ++l) sum += lanes[l * C + c];
+SUMS[(image * PARTS + part) * C + c] = sum;
+})";
+
+constexpr std::string_view kGates = R"(const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+const idx image = blockIdx.x;
+float* means = (float*)shared_memory();
+float* middle = means + PITCH;
+const T* w1 = WEIGHTS;
+if constexpr (STAGED) {
+T* staged = (T*)(middle + MP);
+constexpr int EACH = 16 / sizeof(T);
+for (int i = threadIdx.x; i < 2 * MIDDLE * PITCH / EACH; i += THREADS) copy_async(staged + i * EACH, w1 + i * EACH, 16);
+copy_commit();
+w1 = staged;
+}
+const T* w2 = w1 + MIDDLE * PITCH;
+wait_for_previous_kernel();
+for (int c = threadIdx.x; c < C; c += THREADS) {
+float part[PARTS];
+#pragma unroll
+for (int p = 0; p < PARTS; ++p) part[p] = SUMS[(image * PARTS + p) * C + c];
+float sum = part[0];
+#pragma unroll
+for (int p = 1; p < PARTS; ++p) sum += part[p];
+means[c] = sum / (float)PIXELS;
+}
+copy_wait<0>();
+__syncthreads();
+for (int u = warp; u < MIDDLE; u += THREADS / 32) {
+float sum = 0;
+for (int c = lane; c < C; c += 32) sum += widen(w1[u * PITCH + c]) * means[c];
+sum = warp_reduce(sum, SumOp());
+if (lane == 0) middle[u] = squeeze(sum + BIASES[u]);
+}
+__syncthreads();
+for (int c = threadIdx.x; c < C; c += THREADS) {
+float sum = BIASES[MIDDLE + c];
+#pragma unroll 4
+for (int u = 0; u < MIDDLE; ++u) sum += widen(w2[u * PITCH + c]) * middle[u];
+GATES[image * C + c] = excite(sum);
+})";
+
+constexpr std::string_view kScale = R"(const idx i = ((idx)blockIdx.x * THREADS + threadIdx.x) * V;
+if (i >= COUNT) return;
+const idx c = i % C, image = i / (PIXELS * C);
+float v[V], gate[V];
+Operands o;
+load(IMAGE + i, v);
+load(GATES + image * C + c, gate);
+fetch(i, c, o);
+#pragma unroll
+for (int j = 0; j < V; ++j) v[j] *= gate[j];
+apply(o, v);
+store(RESULT + i, v);)";
+
+// Constants that a kernel's text uses; PIXELS is what the profile's size makes it.
+void set_constants(KernelBuilder& b, const Sizes& s, DType type, int threads, int v, int64_t parts) {
+  const int64_t columns = std::min<int64_t>(s.channels / v, threads);
+  b.global("typedef " + std::string(storage_name(type)) +
+           " T;\nconstexpr int THREADS = " + std::to_string(threads) + ", C = " + std::to_string(s.channels) +
+           ", PITCH = " + std::to_string((s.channels + 7) / 8 * 8) +
+           ", MIDDLE = " + std::to_string(s.middle) + ", MP = " + std::to_string(s.padded_middle()) +
+           ", PART = " + std::to_string(s.part()) + ", V = " + std::to_string(v) +
+           ", G = " + std::to_string(columns) +
+           ", LANES = " + std::to_string(std::max<int64_t>(1, threads / (s.channels / v))) +
+           ", PARTS = " + std::to_string(parts) + ";");
+  b.line("const idx PIXELS = " + b.number(s.pixels) + ";");
+}
+
+Tensor constant_input(const LayerQuery& query, size_t i) {
+  const Node& node = query.layer();
+  return i < node.op_input_count() && node.inputs[i] != kNoValue ? query.graph.value(node.inputs[i]).constant
+                                                                 : Tensor();
+}
+
+PackedBlock bias_block(const LayerQuery& query, const Sizes& s) {
+  return {dtype_bytes(DType::Float32, s.middle + s.channels),
+          [first = constant_input(query, 2), second = constant_input(query, 4), s] {
+            return pack_biases(first, second, s);
+          }};
+}
+
+LayerSource generate_steps(const LayerQuery& query, const Tactic& tactic, const Sizes& s, int threads) {
+  const auto& op = std::get<SqueezeExcite>(query.layer().op);
+  const DType type = tactic.inputs[0].dtype;
+  const Tail tail(query, tactic);
+  const int v = tail.vector(vector_width(full_vector(type), {Dim(s.channels)}));
+  // As many parts as one block adds up soon.
+  const int64_t parts = std::clamp<int64_t>(8192 / s.channels / 4 * 4, 4, 32);
+  const Dim gates_at = s.images * Dim(parts * s.channels * 4);
+  const std::string name(storage_name(type));
+  LayerSource source{.scratch_bytes = gates_at + s.images * Dim(s.channels * 4)};
+  {
+    KernelBuilder b = start_kernel(query, "excite_sums", type);
+    set_constants(b, s, type, threads, v, parts);
+    b.kernel().threads = threads;
+    b.kernel().grid = {s.images, Dim(parts), 1};
+    b.kernel().shared_bytes =
+        static_cast<int>(4 * s.channels * std::max<int64_t>(1, threads / (s.channels / v)));
+    b.line("#define IMAGE " + b.input(0, type) + "\n#define SUMS " + b.scratch(0, "float"));
+    b.line(kSums);
+    b.line(sum_pixels(8));
+    b.line(kStoreSums);
+    source.kernels.push_back(b.finish());
+  }
+  {
+    KernelBuilder b = start_kernel(query, "excite_gates", type);
+    const int64_t floats = (s.channels + 7) / 8 * 8 + s.padded_middle(),
+                  weights = 2 * s.middle * ((s.channels + 7) / 8 * 8) * dtype_size(type);
+    const bool staged = 4 * floats + weights <= 232448;  // all that a block can have
+    set_constants(b, s, type, 512, v, parts);
+    b.kernel().threads = 512;
+    b.kernel().grid = {s.images, 1, 1};
+    b.kernel().shared_bytes = static_cast<int>(4 * floats + (staged ? weights : 0));
+    b.waits_itself();
+    b.global(std::string("constexpr bool STAGED = ") + (staged ? "true" : "false") + ";\n" +
+             unary_function(op.squeeze, "squeeze") + unary_function(op.excite, "excite"));
+    b.line("#define WEIGHTS " + b.packed("v", name) + "\n#define BIASES " + b.packed("b", "float") +
+           "\n#define SUMS " + b.scratch(0, "float") + "\n#define GATES " + b.scratch(gates_at, "float"));
+    b.line(kGates);
+    source.kernels.push_back(b.finish());
+  }
+  {
+    KernelBuilder b = start_kernel(query, "excite_scale", type);
+    const Dim count = element_count(output_shape(query));
+    set_constants(b, s, type, 256, v, parts);
+    b.kernel().threads = 256;
+    b.kernel().grid[0] = ceil_div(count, Dim(256 * v));
+    b.line("#define IMAGE " + b.input(0, type) + "\n#define RESULT " + b.output(0, type) +
+           "\n#define GATES " + b.scratch(gates_at, "float") + "\nconst idx COUNT = " + b.number(count) +
+           ";");
+    tail.emit_apply(b, v, {});
+    b.line(kScale);
+    source.kernels.push_back(b.finish());
+  }
+  source.blocks["v"] = {dtype_bytes(type, 2 * s.middle * pitch_of(s)),
+                        [first = constant_input(query, 1), second = constant_input(query, 3), s, type] {
+                          return pack_matrices(first, second, s, type);
+                        }};
+  source.blocks["b"] = bias_block(query, s);
+  return source;
+}
+
+LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
+  const auto& op = std::get<SqueezeExcite>(query.layer().op);
+  const Sizes s = *sizes_of(query);
+  const DType type = tactic.inputs[0].dtype;
+  const int threads = std::stoi(tactic.name.substr(tactic.name.rfind('_') + 1));
+  if (tactic.name.find("_steps_") != std::string::npos) return generate_steps(query, tactic, s, threads);
+  const Tail tail(query, tactic);
+  const int v = tail.vector(vector_width(full_vector(type), {Dim(s.channels)}));
+  const int64_t bytes = 4 * float_count(s, threads, v);
+  const bool staged = bytes + weight_bytes(s, type) <= kMostSharedBytes / 2;
+  KernelBuilder b = start_kernel(query, "squeeze_excite", type);
+  b.hardware(hopper_primitives());
+  b.kernel().threads = threads;
+  b.kernel().grid = {s.images, 1, kBlocks};
+  b.kernel().cluster = kBlocks;
+  b.kernel().shared_bytes = static_cast<int>(bytes + (staged ? weight_bytes(s, type) : 0));
+  b.waits_itself();
+  set_constants(b, s, type, threads, v, 1);
+  b.global(std::string("constexpr bool STAGED = ") + (staged ? "true" : "false") + ";\n" +
+           unary_function(op.squeeze, "squeeze") + unary_function(op.excite, "excite"));
+  b.global(R"(DEV void sum_over_blocks(const float* own, float (&sum)[4]) {
+float part[8][4];
+#pragma unroll
+for (int r = 0; r < 8; ++r) load_shared_of(r, own, part[r]);
+#pragma unroll
+for (int j = 0; j < 4; ++j) {
+sum[j] = part[0][j];
+#pragma unroll
+for (int r = 1; r < 8; ++r) sum[j] += part[r][j];
+}
+})");
+  b.line("#define IMAGE " + b.input(0, type) + "\n#define RESULT " + b.output(0, type) +
+         "\n#define WEIGHTS " + b.packed("w", storage_name(type)) + "\n#define BIASES " +
+         b.packed("b", "float"));
+  tail.emit_apply(b, v, {});
+  b.line(kBody);
+  b.line(sum_pixels(4));
+  b.line(kGated);
+  LayerSource source{.kernels = {b.finish()}};
+  source.blocks["w"] = {dtype_bytes(type, 2 * kBlocks * s.part() * s.middle),
+                        [first = constant_input(query, 1), second = constant_input(query, 3), s, type] {
+                          return pack_weights(first, second, s, type);
+                        }};
+  source.blocks["b"] = bias_block(query, s);
+  return source;
+}
+
+// Only where blocks form clusters.
+std::vector<Tactic> list_on(const LayerQuery& query, const Device& device) {
+  return device.properties.major >= 9 ? list(query) : std::vector<Tactic>();
+}
+
+}  // namespace
+
+GeneratedFamily squeeze_excite_family() {
+  return {kRunner, list, generate};
+}
+
+TacticFamily squeeze_excite_tactics() {
+  TacticFamily family = generated_tactics<squeeze_excite_family>();
+  family.list = list_on;
+  return family;
+}
+
+}  // namespace lathe::cuda

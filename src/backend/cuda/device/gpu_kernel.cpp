@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/device/gpu_kernel.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "backend/cuda/device/libraries.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace lathe::cuda {
+namespace {
+
+std::string numbered(const std::string& source) {
+  std::string text;
+  size_t line = 1, begin = 0;
+  while (begin < source.size()) {
+    const size_t end = std::min(source.find('\n', begin), source.size());
+    text += fmt::format("{:5} {}\n", line++, std::string_view(source).substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return text;
+}
+
+std::vector<std::string> all_options(const Device& device, const std::vector<std::string>& options) {
+  std::vector<std::string> all = {"--gpu-architecture=" + device.architecture(), "-default-device",
+                                  "--std=c++17"};
+  all.insert(all.end(), options.begin(), options.end());
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::byte> compile_source(const Device& device, const std::string& name,
+                                      const std::string& source, const std::vector<std::string>& options) {
+  const Nvrtc* nvrtc = device.libraries->nvrtc.get();
+  if (nvrtc == nullptr)
+    throw_system_error(
+        fmt::format("kernel '{}' has to be compiled, and NVRTC (libnvrtc.so.13) is not there", name));
+  nvrtcProgram program = nullptr;
+  if (nvrtc->nvrtcCreateProgram(&program, source.c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr) !=
+      NVRTC_SUCCESS)
+    throw_system_error(fmt::format("NVRTC takes no program '{}'", name));
+  const std::vector<std::string> all = all_options(device, options);
+  std::vector<const char*> arguments;
+  for (const std::string& option : all) arguments.push_back(option.c_str());
+  const nvrtcResult result =
+      nvrtc->nvrtcCompileProgram(program, static_cast<int>(arguments.size()), arguments.data());
+  std::vector<std::byte> cubin;
+  std::string log;
+  size_t bytes = 0;
+  if (result == NVRTC_SUCCESS && nvrtc->nvrtcGetCUBINSize(program, &bytes) == NVRTC_SUCCESS) {
+    cubin.resize(bytes);
+    nvrtc->nvrtcGetCUBIN(program, reinterpret_cast<char*>(cubin.data()));
+  } else if (nvrtc->nvrtcGetProgramLogSize(program, &bytes) == NVRTC_SUCCESS) {
+    log.resize(bytes);
+    nvrtc->nvrtcGetProgramLog(program, log.data());
+  }
+  nvrtc->nvrtcDestroyProgram(&program);
+  check(!cubin.empty(), fmt::format("kernel '{}' does not compile ({}):\n{}\n{}", name,
+                                    nvrtc->nvrtcGetErrorString(result), log.c_str(), numbered(source)));
+  return cubin;
+}
+
+namespace {
+
+uint64_t source_hash(const Device& device, const std::string& source,
+                     const std::vector<std::string>& options) {
+  std::string identity = source;
+  for (const std::string& option : all_options(device, options)) identity += "\n" + option;
+  return hash_text(identity);
+}
+
+}  // namespace
+
+// The first to ask compiles, outside the lock because it takes 0.05 to 0.5 s; who asks meanwhile waits for it.
+KernelCache::Binary KernelCache::binary(const Device& device, uint64_t hash, const std::string& name,
+                                        const std::string& source, const std::vector<std::string>& options) {
+  std::promise<Binary> promise;
+  std::unique_lock lock(mutex_);
+  const auto [entry, is_first] = binaries_.try_emplace(hash);
+  if (!is_first) {
+    const std::shared_future<Binary> result = entry->second;
+    lock.unlock();
+    return result.get();
+  }
+  entry->second = promise.get_future().share();
+  lock.unlock();
+  try {
+    auto made = std::make_shared<const std::vector<std::byte>>(compile_source(device, name, source, options));
+    promise.set_value(made);
+    return made;
+  } catch (...) {
+    promise.set_exception(std::current_exception());
+    throw;
+  }
+}
+
+void KernelCache::compile_ahead(const Device& device, const std::string& name, const std::string& source) {
+  binary(device, source_hash(device, source, {}), name, source, {});
+}
+
+std::span<const std::byte> KernelCache::compiled(const Device& device, BlobStore& blobs,
+                                                 const std::string& name, const std::string& source,
+                                                 const std::vector<std::string>& options) {
+  const uint64_t hash = source_hash(device, source, options);
+  const std::string key = "cubin/" + hash_to_string(hash);
+  if (const auto stored = blobs.find(key); !stored.empty()) return stored;
+  const Binary made = binary(device, hash, name, source, options);
+  // A block in the store must not be replaced: another thread may be loading it.
+  const std::lock_guard lock(mutex_);
+  const auto stored = blobs.find(key);
+  return stored.empty() ? blobs.put(key, *made) : stored;
+}
+
+CUfunction KernelCache::load(const Device& device, std::span<const std::byte> cubin,
+                             const std::string& entry) {
+  const std::lock_guard lock(mutex_);
+  device.make_current();
+  CUmodule& module = modules_[hash_bytes(cubin)];
+  if (module == nullptr)
+    device.driver->require(device.driver->cuModuleLoadDataEx(&module, cubin.data(), 0, nullptr, nullptr),
+                           fmt::format("loading kernel '{}'", entry));
+  CUfunction function = nullptr;
+  device.driver->require(device.driver->cuModuleGetFunction(&function, module, entry.c_str()),
+                         fmt::format("looking for kernel '{}'", entry));
+  return function;
+}
+
+GpuKernel::GpuKernel(const Device& device, BlobStore& blobs, const std::string& entry,
+                     const std::string& source, const std::vector<std::string>& options)
+    : entry_(entry), driver_(device.driver) {
+  const auto cubin = device.kernels->compiled(device, blobs, entry, source, options);
+  if (device.is_present()) function_ = device.kernels->load(device, cubin, entry);
+}
+
+void GpuKernel::launch(const LaunchShape& shape, void** parameters, CUstream stream) const {
+  check(function_ != nullptr, "a kernel cannot be launched without a GPU");
+  if (shape.shared_bytes > shared_limit_) {
+    driver_->require(driver_->cuFuncSetAttribute(function_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                 static_cast<int>(shape.shared_bytes)),
+                     fmt::format("{} bytes of shared memory for kernel '{}'", shape.shared_bytes, entry_));
+    shared_limit_ = shape.shared_bytes;
+  }
+  CUlaunchAttribute attributes[2];
+  CUlaunchConfig config{};
+  config.gridDimX = shape.grid[0];
+  config.gridDimY = shape.grid[1];
+  config.gridDimZ = shape.grid[2];
+  config.blockDimX = shape.block[0];
+  config.blockDimY = shape.block[1];
+  config.blockDimZ = shape.block[2];
+  config.sharedMemBytes = shape.shared_bytes;
+  config.hStream = stream;
+  config.attrs = attributes;
+  if (shape.cluster[0] * shape.cluster[1] * shape.cluster[2] > 1) {
+    CUlaunchAttribute& a = attributes[config.numAttrs++];
+    std::memset(&a, 0, sizeof a);
+    a.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    a.value.clusterDim = {shape.cluster[0], shape.cluster[1], shape.cluster[2]};
+  }
+  if (shape.early) {
+    CUlaunchAttribute& a = attributes[config.numAttrs++];
+    std::memset(&a, 0, sizeof a);
+    a.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    a.value.programmaticStreamSerializationAllowed = 1;
+  }
+  driver_->require(
+      driver_->cuLaunchKernelEx(&config, function_, parameters, nullptr),
+      fmt::format("launching kernel '{}' ({}x{}x{} blocks of {}x{}x{} threads, {} bytes of shared memory)",
+                  entry_, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1],
+                  shape.block[2], shape.shared_bytes));
+}
+
+DeviceMemory::DeviceMemory(const Device& device, size_t bytes) {
+  if (!device.is_present() || bytes == 0) return;
+  device.make_current();
+  device.driver->require(device.driver->cuMemAlloc(&address_, bytes),
+                         fmt::format("allocating {} bytes on GPU {}", bytes, device.ordinal));
+  driver_ = device.driver;
+  context_ = device.context;
+  bytes_ = bytes;
+}
+
+DeviceMemory::DeviceMemory(const Device& device, std::span<const std::byte> bytes)
+    : DeviceMemory(device, bytes.size()) {
+  if (address_ == 0) return;
+  driver_->require(driver_->cuMemcpyHtoD(address_, bytes.data(), bytes.size()), "copying weights to the GPU");
+  // The copy has left the host's memory when the call returns, but not arrived; streams do not wait for it.
+  driver_->require(driver_->cuStreamSynchronize(nullptr), "copying weights to the GPU");
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (address_ == 0) return;
+  driver_->cuCtxSetCurrent(context_);
+  driver_->cuMemFree(address_);
+}
+
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept {
+  *this = std::move(other);
+}
+
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
+  std::swap(driver_, other.driver_);
+  std::swap(context_, other.context_);
+  std::swap(address_, other.address_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+}  // namespace lathe::cuda

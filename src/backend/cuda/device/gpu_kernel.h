@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From CUDA C++ source to a kernel on the GPU, in three steps that are apart because they happen at different times:
+// compile (NVRTC, at engine build, needs no GPU), load (when a program is made), launch (when it runs).
+#pragma once
+
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/cuda/device/device.h"
+#include "backend/packing.h"
+
+namespace lathe::cuda {
+
+// CUDA C++ without #include (NVRTC finds no headers); the kernels are extern "C" __global__.
+// Throws Internal with the compiler's log and the numbered source when it does not compile.
+std::vector<std::byte> compile_source(const Device& device, const std::string& name,
+                                      const std::string& source,
+                                      const std::vector<std::string>& options = {});
+
+// Modules are loaded once per binary, sources compiled once per process: equal layers, and the timing of a layer and the
+// program that uses it, share.
+// Modules stay loaded until the process ends, like the context that they belong to.
+class KernelCache {
+ public:
+  // The binary of a source: from `blobs` (an engine from a file), from this process, or compiled now; `blobs` has it
+  // afterwards under "cubin/<hash of source and options>".
+  std::span<const std::byte> compiled(const Device& device, BlobStore& blobs, const std::string& name,
+                                      const std::string& source, const std::vector<std::string>& options);
+  // Compiles into this process's binaries, for a later compiled().
+  void compile_ahead(const Device& device, const std::string& name, const std::string& source);
+  CUfunction load(const Device& device, std::span<const std::byte> cubin, const std::string& entry);
+
+ private:
+  using Binary = std::shared_ptr<const std::vector<std::byte>>;
+  Binary binary(const Device& device, uint64_t hash, const std::string& name, const std::string& source,
+                const std::vector<std::string>& options);
+
+  std::mutex mutex_;
+  std::map<uint64_t, std::shared_future<Binary>> binaries_;  // being compiled, too
+  std::map<uint64_t, CUmodule> modules_;
+};
+
+struct LaunchShape {
+  unsigned grid[3] = {1, 1, 1};
+  unsigned block[3] = {1, 1, 1};
+  unsigned cluster[3] = {1, 1, 1};
+  unsigned shared_bytes = 0;  // dynamic
+  // The kernel may start while the one before it still runs (programmatic dependent launch). It must execute
+  // griddepcontrol.wait in every block before it reads or writes anything but its own constants.
+  bool early = false;
+};
+
+// A kernel, loaded when the device is present. Copying is cheap.
+class GpuKernel {
+ public:
+  GpuKernel() = default;
+  // Compiles (or finds) and loads. Without a GPU it only compiles.
+  GpuKernel(const Device& device, BlobStore& blobs, const std::string& entry, const std::string& source,
+            const std::vector<std::string>& options = {});
+
+  // `parameters`: the addresses of the kernel's arguments, in order.
+  void launch(const LaunchShape& shape, void** parameters, CUstream stream) const;
+  const Driver& driver() const { return *driver_; }
+
+ private:
+  std::string entry_;
+  std::shared_ptr<const Driver> driver_;
+  CUfunction function_ = nullptr;
+  mutable unsigned shared_limit_ = 48 << 10;
+};
+
+// Memory on the GPU. Empty when the device is only described.
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  DeviceMemory(const Device& device, size_t bytes);
+  // A copy of `bytes` on the GPU.
+  DeviceMemory(const Device& device, std::span<const std::byte> bytes);
+  ~DeviceMemory();
+  DeviceMemory(DeviceMemory&& other) noexcept;
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
+
+  CUdeviceptr address() const { return address_; }
+  void* data() const { return reinterpret_cast<void*>(address_); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<const Driver> driver_;
+  CUcontext context_ = nullptr;
+  CUdeviceptr address_ = 0;
+  size_t bytes_ = 0;
+};
+
+}  // namespace lathe::cuda

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Streams, events and buffers of the GPU behind the backend's interface. Small owners; all calls go to one device.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "backend/cuda/device/gpu_kernel.h"
+#include "backend/program.h"
+
+namespace lathe::cuda {
+
+class GpuStream final : public Stream {
+ public:
+  explicit GpuStream(std::shared_ptr<const Device> device);
+  ~GpuStream() override;
+  GpuStream(const GpuStream&) = delete;
+  GpuStream& operator=(const GpuStream&) = delete;
+  void synchronize() override;
+  CUstream handle() const { return handle_; }
+
+ private:
+  std::shared_ptr<const Device> device_;
+  CUstream handle_ = nullptr;
+};
+
+class GpuEvent final : public TimeEvent {
+ public:
+  // `sleeps`: waiting for it leaves the processor to others.
+  explicit GpuEvent(std::shared_ptr<const Device> device, bool sleeps = false);
+  ~GpuEvent() override;
+  GpuEvent(const GpuEvent&) = delete;
+  GpuEvent& operator=(const GpuEvent&) = delete;
+  void record(Stream& stream) override;
+  void record(CUstream stream);
+  void synchronize() override;
+  double elapsed_ms(const TimeEvent& start) const override;
+  CUevent handle() const { return handle_; }
+
+ private:
+  std::shared_ptr<const Device> device_;
+  CUevent handle_ = nullptr;
+};
+
+class GpuBuffer final : public Buffer {
+ public:
+  GpuBuffer(const Device& device, size_t bytes)
+      : memory_(device, std::max<size_t>(bytes, 1)), bytes_(bytes) {}
+  void* data() override { return memory_.data(); }
+  size_t bytes() const override { return bytes_; }
+
+ private:
+  DeviceMemory memory_;
+  size_t bytes_ = 0;
+};
+
+// Host memory that the GPU reads and writes directly.
+class PinnedBuffer final : public Buffer {
+ public:
+  PinnedBuffer(std::shared_ptr<const Device> device, size_t bytes);
+  ~PinnedBuffer() override;
+  PinnedBuffer(const PinnedBuffer&) = delete;
+  PinnedBuffer& operator=(const PinnedBuffer&) = delete;
+  void* data() override { return data_; }
+  size_t bytes() const override { return bytes_; }
+
+ private:
+  std::shared_ptr<const Device> device_;
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// A sequence of calls recorded from a stream, ready to be launched as one.
+class RecordedGraph {
+ public:
+  // Records what `enqueue` puts on `stream`. Throws System when something in it cannot be recorded.
+  RecordedGraph(const Device& device, CUstream stream, const std::function<void(CUstream)>& enqueue);
+  ~RecordedGraph();
+  RecordedGraph(RecordedGraph&& other) noexcept;
+  RecordedGraph& operator=(RecordedGraph&& other) noexcept;
+  void launch(CUstream stream) const;
+  size_t nodes() const { return nodes_; }
+
+ private:
+  std::shared_ptr<const Driver> driver_;
+  CUcontext context_ = nullptr;
+  CUgraphExec graph_ = nullptr;
+  size_t nodes_ = 0;
+};
+
+inline CUstream handle_of(Stream& stream) {
+  return static_cast<GpuStream&>(stream).handle();
+}
+
+}  // namespace lathe::cuda

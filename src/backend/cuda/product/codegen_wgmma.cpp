@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Matrix products and 1x1 convolutions (channels-last) for Hopper: constant weights times rows, with the layer's epilogue.
+//
+// A block computes 64, 128 or 192 rows (a warpgroup for each 64) times `bn` columns. One warp does nothing but start copies: the
+// copy engine brings tiles of 64 of K into shared memory, several stages deep, and barriers there count the bytes; the
+// warpgroups multiply out of shared memory (wgmma) and hand a stage back when they are done with it. Weights are on their way
+// before the previous kernel has ended. Results pass through shared memory, so that the epilogue works on whole vectors.
+//
+// Measured on an H200 (FP16, with bias and residual, data rotating): 4096 x 768 x 3072 in 32.7 us, 590 TFLOP/s, 75 % of what the
+// chip reaches; 4096 x 768 x 768 in 11.7 us (cuBLASLt 13.5), 4096 x 2304 x 768 as a stack of three in 30.0 us (34.5); with GELU
+// 4096 x 3072 x 768 in 49 us (47, of which its second kernel 17). Pairs of blocks that bring half of B each for both were 20 to
+// 60 % slower, so L2 is not what holds it.
+//
+// Floors: 790 TFLOP/s over 132 multiprocessors are 6.0 TFLOP/s each; a step of K brings (rows + bn) x 128
+// bytes for rows x bn x 128 operations, and L2 gives each multiprocessor 68 GB/s: 128 x 128 tiles stop at 550 TFLOP/s, 128 x 256
+// and 192 x 192 at 730 and 820. The epilogue of a block overlaps with the products of another when two fit on a
+// multiprocessor. So rows, columns, blocks per multiprocessor and the split of K are the tactic, and estimate() orders them.
+#include <cmath>
+#include <cstdio>
+
+#include "backend/cuda/codegen/codegen_hopper.h"
+#include "backend/cuda/codegen/fused_tail.h"
+#include "backend/cuda/codegen/generated_layer.h"
+#include "backend/cuda/device/device.h"
+#include "backend/cuda/product/codegen_patches.h"
+#include "backend/cuda/product/codegen_wgmma.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace lathe::cuda {
+
+GeneratedFamily wgmma_family();
+
+namespace {
+
+constexpr std::string_view kRunner = "HopperGemm";
+constexpr int kStep = kWgmmaStep;
+
+using Variant = WgmmaVariant;
+
+std::string variant_name(const Variant& v) {
+  const std::string kind = v.relay ? "relay_" : v.patches ? "patches_" : "";
+  const std::string name = "cuda_wgmma_" + kind + std::to_string(v.rows()) + "x" + std::to_string(v.bn);
+  return v.relay ? name + "_b" + std::to_string(v.blocks)
+                 : name + "_c" + std::to_string(v.resident) + (v.cluster ? "_k" : "_s") +
+                       std::to_string(v.splits);
+}
+
+Variant parse_variant(const std::string& name) {
+  Variant v;
+  int rows = 0;
+  char parts = 's';
+  v.patches = name.find("_patches_") != std::string::npos;
+  v.relay = name.find("_relay_") != std::string::npos;
+  const char* numbers = name.c_str() + (v.patches ? 19 : v.relay ? 17 : 11);
+  const int read = v.relay
+                       ? std::sscanf(numbers, "%dx%d_b%d", &rows, &v.bn, &v.blocks)
+                       : std::sscanf(numbers, "%dx%d_c%d_%c%d", &rows, &v.bn, &v.resident, &parts, &v.splits);
+  check(read == (v.relay ? 3 : 5) && rows % 64 == 0, "not a tactic of this family: " + name);
+  v.groups = rows / 64;
+  v.cluster = parts == 'k';
+  return v;
+}
+
+struct Sizes : GemmSizes {
+  bool heavy = false;  // an epilogue with exponentials
+};
+
+bool has_exponentials(const PointwiseProgram& program) {
+  return std::any_of(program.steps.begin(), program.steps.end(), [](const PointwiseStep& s) {
+    using enum PointwiseCode;
+    for (const PointwiseCode code :
+         {Exp, Erf, Tanh, Sigmoid, Softplus, Mish, Silu, GeluErf, GeluTanh, Elu, Celu, Selu, Pow, Log})
+      if (s.code == code) return true;
+    return false;
+  });
+}
+
+// Blocks that run at once where a multiprocessor takes one. Clusters lie within a group of 14 to 18 multiprocessors; 128 blocks
+// in clusters of 4 or 8 take two rounds, and so do 108 in clusters of 6.
+double blocks_at_once(const Variant& v) {
+  if (!v.cluster) return 132;
+  return v.splits == 2 ? 120 : v.splits == 3 ? 108 : v.splits == 4 ? 112 : 96;
+}
+
+double block_count(const Variant& v, const Sizes& s) {
+  return std::ceil(s.m / v.rows()) * std::ceil(s.n / v.bn) * s.batches * v.splits;
+}
+
+// A rough time in microseconds, to order variants and to leave out hopeless ones; fitted to the products of BERT and ViT.
+double estimate(const Variant& v, const Sizes& s) {
+  const double blocks = block_count(v, s), slots = blocks_at_once(v), elements = v.rows() * v.bn;
+  const double steps = std::ceil(std::ceil(s.k / kStep) / v.splits);
+  const double each = std::max(elements * 128.0 / 5.7e6, v.stage_bytes() / 66.0e3),
+               latency = 1.0 / v.stages();
+  const double epilogue = elements / (s.heavy ? 9e3 : 25e3);
+  const double waves = std::floor(blocks / (slots * v.resident));
+  const double rest = std::ceil((blocks - waves * slots * v.resident) / slots);
+  const auto wave = [&](double together) {
+    if (together == 0) return 0.0;
+    return 1.2 + steps * std::max(latency, together * each) + epilogue * (together > 1 ? 1.3 : 1.0);
+  };
+  if (v.relay) {
+    const double handed_over = elements / (s.heavy ? 6e3 : 15e3);
+    return 2.0 + epilogue +
+           (waves + std::min(rest, 1.0)) *
+               (0.4 + std::max(handed_over, steps * std::max(1.1 * latency, each)));
+  }
+  const double sum = v.splits == 1 ? 0
+                     : v.cluster   ? 0.8 + elements / 16e3
+                                   : 1.2 + v.splits * s.m * s.n * s.batches * 8 / 5e6;
+  return 1.0 + waves * wave(v.resident) + wave(rest) + sum;
+}
+
+std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query) {
+  const Sizes sizes{{sizes_at_opt(p, query)}, has_exponentials(query.layer().epilogue)};
+  std::vector<std::pair<double, Variant>> timed;
+  for (const int groups : {1, 2, 3})
+    for (const int bn : {32, 64, 96, 128, 192, 256})
+      for (const int resident : {1, 2, 3, 4})
+        for (const int splits : {1, 2, 3, 4, 6, 8}) {
+          Variant v{groups, bn, resident, splits};
+          const double blocks = block_count(v, sizes);
+          if (!v.fits() || (splits > 1 && (sizes.k / kStep / splits < 2 || blocks > 264))) continue;
+          if (bn >= 2 * sizes.n && bn > 32) continue;
+          if (resident > 1 && blocks <= 132 * (resident - 1)) continue;
+          timed.emplace_back(estimate(v, sizes), v);
+          v.cluster = splits > 1;
+          if (v.cluster && blocks <= blocks_at_once(v) * resident) timed.emplace_back(estimate(v, sizes), v);
+        }
+  for (const int groups : {2, 3})
+    for (const int bn : {128, 192, 256}) {
+      const Variant v{.groups = groups, .bn = bn, .relay = true};
+      // For one tile each there is nothing to overlap with.
+      if (!v.fits() || block_count(v, sizes) <= 132) continue;
+      timed.emplace_back(estimate(v, sizes), v);
+    }
+  return most_promising(std::move(timed));
+}
+
+// The problem as rows of A that lie one after the other, or why it is none.
+Support plain_rows(const ImplicitGemm& p) {
+  if (p.b_layout != ImplicitGemm::BLayout::Packed)
+    return Support::no("the right operand is computed at run time");
+  if (p.transposed) return Support::no("a transposed convolution");
+  for (const ImplicitGemm::Axis& a : p.axes)
+    if (a.kernel != 1 || a.stride != 1 || !a.pad_begin.is_constant(0))
+      return Support::no("a window of more than one pixel, or a stride");
+  if (p.is_conv && !p.batches.is_constant(1)) return Support::no("groups");
+  if (!divides(8, p.k)) return Support::no("rows that do not begin at multiples of 16 bytes");
+  if (p.batch_walk.extents.size() > 1) return Support::no("batches in more than one dim");
+  return {};
+}
+
+Support describe_rows(const LayerQuery& query, Tactic tactic, bool patches, ImplicitGemm& p) {
+  // As rows, patches are like pixels with their channels last.
+  if (patches) tactic.inputs[0] = tactic.outputs[0];
+  const Support support = describe_gemm(query, tactic, p);
+  return support.ok && !patches ? plain_rows(p) : support;
+}
+
+// A tactic for each variant of the layer in `type`; one that is refused where there is none.
+std::vector<Tactic> list_typed(const LayerQuery& query, DType type, bool patches) {
+  const bool conv = std::holds_alternative<Conv>(query.layer().op);
+  const Value& a = query.graph.value(query.layer().inputs[0]);
+  const Format format = conv ? kChannelsLast : kLinear;
+  const TensorType read = patches ? TensorType{a.dtype, kLinear} : TensorType{type, format};
+  Tactic base = typed_tactic(query, kRunner, "cuda_wgmma", read, {type, format});
+  list_weights(query, type, base);
+  if (base.support.ok && a.is_constant()) base.support = Support::no("the left operand is constant");
+  if (base.support.ok && has_data_dependent_dims(query))
+    base.support = Support::no("the size of the result depends on data");
+  ImplicitGemm p;
+  if (base.support.ok) base.support = describe_rows(query, base, patches, p);
+  if (!base.support.ok) return {base};
+  std::vector<Tactic> tactics;
+  for (Variant v : variants(p, query)) {
+    v.patches = patches;
+    if (v.cluster && result_vector(query, base, p, 4, 1) != 4) continue;
+    if (patches && (v.splits > 1 || v.relay)) continue;  // the parts of sums would lie where the patches do
+    Tactic t = base;
+    t.name = variant_name(v);
+    t.id = hash_text(t.name);
+    tactics.push_back(std::move(t));
+  }
+  return tactics;
+}
+
+std::vector<Tactic> list(const LayerQuery& query) {
+  const Op& op = query.layer().op;
+  if (!std::holds_alternative<Conv>(op) && !std::holds_alternative<MatMul>(op)) return {};
+  std::vector<Tactic> tactics;
+  for (const DType type : layer_types(query)) {
+    if (!is_half(type)) continue;
+    const bool patches = tiles_the_image(query).ok;
+    const std::vector<Tactic> typed = list_typed(query, type, patches);
+    tactics.insert(tactics.end(), typed.begin(), typed.end());
+  }
+  return tactics;
+}
+
+// Which tile a block computes, and which part of K.
+void begin_tile(KernelBuilder& b, const ImplicitGemm& p, const Variant& v) {
+  b.kernel().grid = {wgmma_tiles(p, v), 1, Dim(v.splits)};
+  const std::string tk = b.number(ceil_div(p.k, Dim(kStep))), ss = std::to_string(v.splits);
+  b.line(wgmma_tile(b, p, v, "blockIdx.x"));
+  b.line("const int first = " + tk + " * blockIdx.z / " + ss + ", tiles = " + tk + " * (blockIdx.z + 1) / " +
+         ss + " - first, split = blockIdx.z;");
+}
+
+// The warp that starts the copies.
+void produce(KernelBuilder& b, const std::string& a, const std::string& weights) {
+  std::string text = R"(if (warp == 4 * GROUPS) {
+if (lane == 0) {
+const int ahead = tiles < STAGES ? tiles : STAGES;
+for (int i = 0; i < ahead; ++i) {
+barrier_expect(full + i, STAGE);
+copy_box(base + i * STAGE + ROWS * 128, &B_MAP, (first + i) * 64, b_row, full + i);
+}
+wait_for_previous_kernel();
+stored_before_copies();
+for (int i = 0; i < ahead; ++i) copy_box(base + i * STAGE, &A_MAP, (first + i) * 64, a_row, full + i);
+for (int i = ahead, s = 0, parity = 0; i < tiles; ++i) {
+barrier_wait(empty + s, parity);
+barrier_expect(full + s, STAGE);
+copy_box(base + s * STAGE, &A_MAP, (first + i) * 64, a_row, full + s);
+copy_box(base + s * STAGE + ROWS * 128, &B_MAP, (first + i) * 64, b_row, full + s);
+if (++s == STAGES) { s = 0; parity ^= 1; }
+}
+}
+return;
+})";
+  for (const auto& [from, to] : {std::pair<std::string, std::string>{"A_MAP", a}, {"B_MAP", weights}})
+    for (size_t at = text.find(from); at != std::string::npos; at = text.find(from))
+      text.replace(at, from.size(), to);
+  b.line(text);
+}
+
+// Results of the block's strips: parts of sums one by one; whole sums several at a time, whose operands are loaded before the
+// first of them is stored (a load behind a store that may alias waits for it).
+constexpr std::string_view kParts = R"(#pragma unroll 4
+for (int i = lane; i < TURNS * 32; i += 32) {
+const int row = i / (BN / V), column = i % (BN / V) * V;
+float v[V];
+load(strip + row * (BN + 8) + column, v);
+result(row0 + warp * 16 + row, column0 + column, v);
+})";
+constexpr std::string_view kResults = R"(constexpr int TOGETHER = TURNS % 4 == 0 ? 4 : TURNS % 3 == 0 ? 3 : 2;
+for (int turn = 0; turn < TURNS; turn += TOGETHER) {
+idx at[TOGETHER];
+float v[TOGETHER][V];
+Operands o[TOGETHER];
+#pragma unroll
+for (int u = 0; u < TOGETHER; ++u) {
+const int i = (turn + u) * 32 + lane, row = i / (BN / V), column = i % (BN / V) * V;
+at[u] = place(row0 + warp * 16 + row, column0 + column);
+fetch(at[u] < 0 ? 0 : at[u], at[u] < 0 ? 0 : column0 + column, o[u]);
+load(strip + row * (BN + 8) + column, v[u]);
+}
+#pragma unroll
+for (int u = 0; u < TOGETHER; ++u) apply(o[u], v[u]);
+#pragma unroll
+for (int u = 0; u < TOGETHER; ++u)
+if (at[u] >= 0) store(RESULT + at[u], v[u]);
+})";
+
+// Parts of K in a cluster: each block adds up an equal share of the tile, in the order of the parts, and finishes it.
+constexpr std::string_view kTogether = R"(cluster_arrive();
+cluster_wait();
+constexpr int SHARE = (ROWS * (BN / V) + SPLITS - 1) / SPLITS;
+for (int i = threadIdx.x; i < SHARE; i += 128 * GROUPS) {
+const int n = split * SHARE + i, row = n / (BN / V), column = n % (BN / V) * V;
+const idx at = n < ROWS * (BN / V) ? place(row0 + row, column0 + column) : -1;
+if (at < 0) continue;
+const float* strip = (float*)base + row * (BN + 8) + column;
+float part[SPLITS][V], v[V];
+Operands o;
+fetch(at, column0 + column, o);
+#pragma unroll
+for (int s = 0; s < SPLITS; ++s) load_shared_of(s, strip, part[s]);
+#pragma unroll
+for (int j = 0; j < V; ++j) {
+v[j] = part[0][j];
+#pragma unroll
+for (int s = 1; s < SPLITS; ++s) v[j] += part[s][j];
+}
+apply(o, v);
+store(RESULT + at, v);
+}
+// Others may still read what this block holds.
+__syncwarp();
+cluster_arrive();
+cluster_wait();)";
+
+KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
+                            const Variant& variant) {
+  KernelBuilder b = start_kernel(query, "wgmma", tactic.outputs[0].dtype);
+  b.hardware(hopper_primitives(p.type, variant.bn));
+  const int sums = variant.cluster ? 1 : variant.splits;
+  GemmWriter writer(b, query, tactic, p, variant.threads(), variant.rows(), variant.bn, kStep, sums);
+  const int width = result_vector(query, tactic, p, variant.cluster ? 4 : 8, sums);
+  const int strips = 4 * variant.groups * 16 * (variant.bn + 8) * 4,
+            stages_bytes = std::max(variant.stages() * variant.stage_bytes(), (strips + 7) / 8 * 8);
+  b.kernel().threads = variant.threads();
+  b.kernel().resident = variant.resident;
+  if (variant.cluster) b.kernel().cluster = variant.splits;
+  b.kernel().shared_bytes = 1024 + stages_bytes + 16 * variant.stages();
+  b.waits_itself();
+  b.global("constexpr int GROUPS = " + std::to_string(variant.groups) + ", ROWS = 64 * GROUPS, BN = " +
+           std::to_string(variant.bn) + ", STAGES = " + std::to_string(variant.stages()) +
+           ", STAGE = (ROWS + BN) * 128, V = " + std::to_string(width) +
+           ", SPLITS = " + std::to_string(variant.splits) + ";\n#define MULTIPLY multiply_tile_" +
+           (p.type == DType::Float16 ? "f16" : "bf16"));
+  const auto [a, weights] = wgmma_maps(b, query, p, variant);
+  begin_tile(b, p, variant);
+  b.line(
+      "char* base = shared_memory();\nbase += (1024 - shared_address(base) % 1024) % 1024;\nu64* full = "
+      "(u64*)(base + " +
+      std::to_string(stages_bytes) +
+      ");\nu64* empty = full + STAGES;\nconst int warp = threadIdx.x / 32, lane = threadIdx.x % 32;");
+  b.line("if (threadIdx.x == 0) {\nprefetch_map(&" + a + ");\nprefetch_map(&" + weights + R"();
+#pragma unroll
+for (int s = 0; s < STAGES; ++s) {
+barrier_init(full + s, 1);
+barrier_init(empty + s, 4 * GROUPS);
+}
+barriers_ready();
+}
+__syncthreads();)");
+  produce(b, a, weights);
+  const bool parts = variant.splits > 1 && !variant.cluster;
+  if (parts)
+    writer.result(width);
+  else
+    writer.result_in_place(width);
+  b.line("wait_for_previous_kernel();");
+  b.line(multiply_steps());
+  b.line(tile_to_shared());
+  b.line("__syncwarp();\nconstexpr int TURNS = 16 * (BN / V) / 32;");
+  if (!parts) b.line("#define RESULT " + b.output(0, tactic.outputs[0].dtype));
+  b.line(variant.cluster ? kTogether : parts ? kParts : kResults);
+  return b.finish();
+}
+
+LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
+  const Variant variant = parse_variant(tactic.name);
+  ImplicitGemm p;
+  const Support support = describe_rows(query, tactic, variant.patches, p);
+  check(support.ok, "a refused product is generated: " + support.reason);
+  LayerSource source;
+  if (variant.patches) {
+    source.kernels.push_back(patch_kernel(query, tactic));
+    source.scratch_bytes = patch_bytes(query);
+  }
+  source.kernels.push_back(variant.relay ? relay_kernel(query, tactic, p, variant)
+                                         : product_kernel(query, tactic, p, variant));
+  if (variant.splits > 1 && !variant.cluster) {
+    source.kernels.push_back(GemmWriter::sum_kernel(query, tactic, p, variant.splits));
+    source.scratch_bytes = GemmWriter::scratch_bytes(query, variant.splits);
+  }
+  const Tensor weights = query.graph.value(query.layer().inputs[1]).constant;
+  if (!variant.patches) {
+    source.blocks["w"] = gemm_weights_block(query.layer().op, weights, p.type);
+    return source;
+  }
+  // A window as it lies in memory is a row of patches.
+  const int64_t n = weights.extents()[0];
+  source.blocks["w"] = gemm_weights_block(
+      MatMul{.transpose_b = true}, weights.reshaped({n, weights.size() / std::max<int64_t>(1, n)}), p.type);
+  return source;
+}
+
+}  // namespace
+
+Dim wgmma_tiles(const ImplicitGemm& p, const Variant& v) {
+  return ceil_div(p.m, Dim(v.rows())) * ceil_div(p.n, Dim(v.bn)) * p.batches;
+}
+
+std::string wgmma_tile(KernelBuilder& b, const ImplicitGemm& p, const Variant& v, const std::string& tile) {
+  const std::string tn = b.number(ceil_div(p.n, Dim(v.bn))), tm = b.number(ceil_div(p.m, Dim(v.rows())));
+  const auto moves = [&](size_t operand) {
+    return !p.batch_walk.extents.empty() && !p.batch_walk.strides[operand][0].is_constant(0);
+  };
+  return "const idx column0 = " + tile + " % " + tn + " * BN, row0 = " + tile + " / " + tn + " % " + tm +
+         " * ROWS, batch = " + tile + " / " + tn + " / " + tm + ";\nconst int a_row = row0" +
+         (moves(0) ? " + batch * " + b.number(p.m) : "") + ", b_row = column0" +
+         (moves(1) ? " + batch * " + b.number(p.n) : "") + ";";
+}
+
+WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& p, const Variant& v) {
+  const Dim padded = ceil_div(p.k, Dim(kPackedMultiple)) * Dim(kPackedMultiple);
+  const Dim a_rows = v.patches ? p.m : element_count(input_shape(query, 0)).exact_div(p.k).value_or(p.m);
+  const Dim b_rows =
+      element_count(query.graph.value(query.layer().inputs[1]).shape).exact_div(p.k).value_or(p.n);
+  const TensorView rows{p.type, {p.k, a_rows}, {1, p.k}, {kStep, v.rows()}};
+  return {v.patches ? b.scratch_map(0, rows) : b.input_map(0, rows),
+          b.packed_map("w", {p.type, {padded, b_rows}, {1, padded}, {kStep, v.bn}})};
+}
+
+GeneratedFamily wgmma_family() {
+  return {kRunner, list, generate};
+}
+
+namespace {
+
+// Without timing the first tactic wins. Measured on an H200: ours are faster than cuBLASLt's at small products, and wherever
+// cuBLASLt needs a second kernel for the epilogue; at large ones with bias, residual and ReLU its are.
+bool leads(const LayerQuery& query) {
+  const Shape& y = output_shape(query);
+  if (y.size() < 2 || input_shape(query, 1).size() < 2) return false;
+  if (has_data_dependent_dims(query)) return false;
+  const bool conv = std::holds_alternative<Conv>(query.layer().op);
+  const auto tail = fused_tail(query, conv ? 1 : y.size() - 1);
+  if (!tail || (tail->activation && !tail->is_relu())) return true;
+  const Value& w = query.graph.value(query.layer().inputs[1]);
+  // A stack of matrices (q, k and v) is one product here: 30 us where cuBLASLt takes 34.5 (4096 x 2304 x 768).
+  if (!conv && element_count(w.shape) != w.shape.back() * w.shape[w.shape.size() - 2]) return true;
+  const SymbolValues opt = query.opt_values();
+  const Dim rows = element_count(y).exact_div(conv ? y[1] : y.back()).value_or(1);
+  return (rows.is_constant() ? rows.value() : rows.evaluate(opt)) <= 1024;
+}
+
+// Only where the instructions exist.
+template <bool leading>
+std::vector<Tactic> list_on(const LayerQuery& query, const Device& device) {
+  const Op& op = query.layer().op;
+  const bool product = std::holds_alternative<Conv>(op) || std::holds_alternative<MatMul>(op);
+  return product && has_wgmma(device) && leads(query) == leading ? list(query) : std::vector<Tactic>();
+}
+
+}  // namespace
+
+// The family stands twice in the list, in front of the libraries and behind them; a layer's tactics are in one of the two.
+TacticFamily leading_wgmma_tactics() {
+  TacticFamily family = generated_tactics<wgmma_family>();
+  family.list = list_on<true>;
+  return family;
+}
+
+TacticFamily wgmma_tactics() {
+  TacticFamily family = generated_tactics<wgmma_family>();
+  family.list = list_on<false>;
+  return family;
+}
+
+}  // namespace lathe::cuda

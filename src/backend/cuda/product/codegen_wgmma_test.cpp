@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "backend/cuda/codegen/generated_check.h"
+#include "base/hash.h"
+
+namespace lathe::cuda {
+GeneratedFamily wgmma_family();
+namespace {
+
+// The family with tactics of these names only.
+template <const char* const* names, size_t count>
+GeneratedFamily named() {
+  GeneratedFamily family = wgmma_family();
+  family.list = [](const LayerQuery& query) {
+    std::vector<Tactic> tactics;
+    std::set<std::string> types;
+    for (const Tactic& listed : wgmma_family().list(query))
+      if (listed.support.ok && types.insert(describe(listed).substr(listed.name.size())).second)
+        for (size_t i = 0; i < count; ++i) {
+          tactics.push_back(listed);
+          tactics.back().name = names[i];
+          tactics.back().id = hash_text(names[i]);
+        }
+    return tactics;
+  };
+  return family;
+}
+
+LayerCase product(const Op& op, const Extents& a, const Extents& b) {
+  LayerCase layer{.op = op, .inputs = {{.extents = a}, {.extents = b, .constant = true}}};
+  layer.allowed_types = {DType::Float16, DType::BFloat16};
+  layer.tolerance = 1e-5;
+  layer.rounding = 1.1;
+  layer.emulated = 2;
+  return layer;
+}
+
+TEST(CudaWgmma, Products) {
+  std::vector<LayerCase> cases = {
+      product(MatMul{}, {2, 35, 72}, {72, 40}), product(MatMul{.transpose_b = true}, {70, 200}, {200, 200}),
+      product(MatMul{}, {3, 5, 24}, {24, 13}), product(MatMul{}, {300, 640}, {640, 48})};
+  cases[0].dynamic_batch = true;
+  cases[0].epilogue = PointwiseProgram::parse("Add(0,1) GeluErf(3) Add(4,2)", 3);
+  cases[0].operands = {{.extents = {40}, .constant = true}, {.extents = {2, 35, 40}}};
+  // One left operand and a stack of matrices: q, k and v.
+  LayerCase stack = product(MatMul{}, {2, 35, 64}, {3, 1, 64, 40});
+  stack.epilogue = PointwiseProgram::parse("Add(0,1)", 2);
+  stack.operands = {{.extents = {3, 1, 1, 40}, .constant = true}};
+  stack.dynamic_batch = true;
+  cases.push_back(stack);
+  cases[1].inputs[1].extents = {200, 200};
+  EXPECT_GE(check_generated(wgmma_family(), cases), 20);
+}
+
+constexpr const char* kRelays[] = {"cuda_wgmma_relay_128x128_b2", "cuda_wgmma_relay_192x192_b3",
+                                   "cuda_wgmma_relay_128x256_b1"};
+constexpr const char* kClusters[] = {"cuda_wgmma_64x32_c1_k4", "cuda_wgmma_128x64_c1_k3"};
+
+// What a few blocks compute one tile after the other, and what blocks of a cluster add up.
+TEST(CudaWgmma, BlocksThatStayAndClusters) {
+  std::vector<LayerCase> cases = {product(MatMul{}, {2, 135, 200}, {200, 200}),
+                                  product(MatMul{.transpose_b = true}, {70, 264}, {44, 264})};
+  cases[0].dynamic_batch = true;
+  cases[0].epilogue = PointwiseProgram::parse("Add(0,1) GeluErf(3) Add(4,2)", 3);
+  cases[0].operands = {{.extents = {200}, .constant = true}, {.extents = {2, 135, 200}}};
+  LayerCase stack = product(MatMul{}, {2, 70, 320}, {3, 1, 320, 136});
+  stack.epilogue = PointwiseProgram::parse("Add(0,1)", 2);
+  stack.operands = {{.extents = {3, 1, 1, 136}, .constant = true}};
+  stack.dynamic_batch = true;
+  cases.push_back(stack);
+  LayerCase conv =
+      product(Conv{.kernel = {1, 1}, .strides = {1, 1}, .pads_begin = {0, 0}, .pads_end = {0, 0}},
+              {2, 264, 9, 9}, {136, 264, 1, 1});
+  conv.inputs.push_back({.extents = {136}, .constant = true});
+  conv.epilogue = PointwiseProgram::parse("Add(0,1) Relu(2)", 2);
+  conv.operands = {{.extents = {2, 136, 9, 9}}};
+  cases.push_back(conv);
+  for (LayerCase& layer : cases) {
+    layer.rounding = 3;  // the sums are rounded, too
+    layer.emulated = 100;
+    if (&layer != &cases[1]) layer.allowed_types = {DType::Float16};
+  }
+  EXPECT_EQ(check_generated(named<kRelays, 3>(), cases), 5 * 3);
+  EXPECT_EQ(check_generated(named<kClusters, 2>(), cases), 5 * 2);
+}
+
+TEST(CudaWgmma, Convolutions) {
+  LayerCase conv =
+      product(Conv{.kernel = {1, 1}, .strides = {1, 1}, .pads_begin = {0, 0}, .pads_end = {0, 0}},
+              {2, 72, 7, 9}, {40, 72, 1, 1});
+  conv.inputs.push_back({.extents = {40}, .constant = true});
+  conv.epilogue = PointwiseProgram::parse("Add(0,1) Silu[1,0](2)", 2);
+  conv.operands = {{.extents = {2, 40, 7, 9}}};
+  conv.dynamic_batch = true;
+  EXPECT_GE(check_generated(wgmma_family(), {conv}), 4);
+}
+
+TEST(CudaWgmma, PatchesOfAnImage) {
+  LayerCase conv =
+      product(Conv{.kernel = {4, 8}, .strides = {4, 8}, .pads_begin = {0, 0}, .pads_end = {0, 0}},
+              {2, 3, 13, 24}, {40, 3, 4, 8});
+  conv.inputs.push_back({.extents = {40}, .constant = true});
+  conv.dynamic_batch = true;
+  EXPECT_GE(check_generated(wgmma_family(), {conv}), 4);
+}
+
+TEST(CudaWgmma, RefusesWhatItCannotRead) {
+  const auto reason = [](const LayerCase& layer) {
+    const auto reasons = generated_refusals(wgmma_family(), layer);
+    return reasons.empty() ? std::string() : reasons[0];
+  };
+  LayerCase layer = product(MatMul{}, {8, 12}, {12, 8});
+  EXPECT_NE(reason(layer).find("multiples of 16 bytes"), std::string::npos);
+  layer = product(MatMul{}, {8, 16}, {16, 8});
+  layer.inputs[1].constant = false;
+  EXPECT_NE(reason(layer).find("computed at run time"), std::string::npos);
+  layer = product(Conv{.kernel = {3, 3}, .strides = {1, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1}},
+                  {1, 16, 5, 5}, {8, 16, 3, 3});
+  EXPECT_NE(reason(layer).find("more than one pixel"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lathe::cuda

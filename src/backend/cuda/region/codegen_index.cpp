@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Layers whose elements come from computed places: Gather, GatherElements, Pad, Resize (nearest and linear) and Trilu. A
+// thread has one vector of the result, whose last storage dim moves through unchanged where that is so (channels of a resized
+// image, rows of an embedding).
+//
+// An index outside its dim cannot be reported from a kernel: such elements are zero, and no memory outside is read.
+#include "backend/cuda/codegen/own_tactic.h"
+#include "base/error.h"
+
+namespace lathe::cuda {
+
+namespace {
+
+size_t axis_of(int64_t axis, size_t rank) {
+  return static_cast<size_t>(normalize_axis(axis, static_cast<int64_t>(rank), "axis"));
+}
+
+// Begins a kernel of one vector per thread and gives the coordinates of its first element, per logical dim: c0, c1, ...
+void begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, int v) {
+  Tail(query, tactic).emit(b, v);
+  const Shape& y = output_shape(query);
+  const std::string vs = std::to_string(v);
+  const Dim total = element_count(y);
+  b.kernel().grid[0] = ceil_div(total, Dim(256 * v));
+  b.line("const idx at = ((idx)blockIdx.x * 256 + threadIdx.x) * " + vs + ";\nif (at >= " + b.number(total) +
+         ") return;\nidx r = at;");
+  const std::vector<size_t> order = storage_order(y.size(), tactic.outputs[0].format);
+  for (size_t i = order.size(); i-- > 0;) {
+    const std::string c = "c" + std::to_string(order[i]), e = b.number(y[order[i]]);
+    b.line(i == 0 ? "const idx " + c + " = r;" : "const idx " + c + " = r % " + e + "; r /= " + e + ";");
+  }
+  b.line(std::string(compute_name(tactic.outputs[0].dtype)) + " v[" + vs +
+         "];\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) v[j] = 0;");
+}
+
+KernelSource end(KernelBuilder& b, int v) {
+  b.line("finish" + std::to_string(v) + "(at, v);");
+  return b.finish();
+}
+
+int own_vector(const LayerQuery& query, const Tactic& tactic, const Dim& last) {
+  const int limit = std::min(full_vector(tactic.inputs[0].dtype), full_vector(tactic.outputs[0].dtype));
+  return Tail(query, tactic).vector(vector_width(limit, {last}));
+}
+
+Support stored(const Tactic& t) {
+  for (const TensorType& type : {t.inputs[0], t.outputs[0]})
+    if (storage_name(type.dtype).empty())
+      return Support::no("no kernel for " + std::string(dtype_name(type.dtype)));
+
+  return {};
+}
+
+// --- Gather ------------------------------------------------------------------------------------------------------
+constexpr std::string_view kGatherRunner = "Gather";
+
+std::vector<Tactic> list_gather(const LayerQuery& query) {
+  const Node& node = query.layer();
+  const bool rows = std::holds_alternative<Gather>(node.op);
+  if (!rows && !std::holds_alternative<GatherElements>(node.op)) return {};
+  const Value& table = query.graph.value(node.inputs[0]);
+  std::vector<Tactic> tactics;
+  for (const DType type : allowed_types_first(query)) {
+    const DType from = table.is_constant() ? table.dtype : type;
+    Tactic t = typed_tactic(query, kGatherRunner, rows ? "cuda_gather" : "cuda_gather_elements",
+                            {from, kLinear}, {type, kLinear});
+    const DType index = t.inputs[1].dtype;
+    if (const Support s = stored(t); !s.ok) t.support = s;
+    if (index != DType::Int64 && index != DType::Int32)
+      t.support = Support::no("indices must be int32 or int64");
+    if (input_shape(query, 0).empty()) t.support = Support::no("the data is a scalar");
+    tactics.push_back(std::move(t));
+  }
+  return tactics;
+}
+
+LayerSource generate_gather(const LayerQuery& query, const Tactic& tactic) {
+  const Node& node = query.layer();
+  const Shape &x = input_shape(query, 0), &indices = input_shape(query, 1);
+  const bool rows = std::holds_alternative<Gather>(node.op);
+  const size_t axis =
+      axis_of(rows ? std::get<Gather>(node.op).axis : std::get<GatherElements>(node.op).axis, x.size());
+  const Dim inner = product(x, axis + 1, x.size());
+  const int v = rows ? own_vector(query, tactic, inner) : 1;
+  KernelBuilder b = start_kernel(query, "gather", tactic.outputs[0].dtype);
+  begin(b, query, tactic, v);
+  const std::string in = b.input(0, tactic.inputs[0].dtype), index = b.input(1, tactic.inputs[1].dtype),
+                    extent = b.number(x[axis]);
+  if (rows) {
+    const std::string n = b.number(inner), count = b.number(element_count(indices));
+    b.line("const idx inner = at % " + n + ", outer = at / " + n + " / " + count +
+           ";\nlong long row = widen(" + index + "[at / " + n + " % " + count + "]);");
+    b.line("if (row < 0) row += " + extent + ";\nif (row >= 0 && row < " + extent + ") load(" + in +
+           " + (outer * " + extent + " + (idx)row) * " + n + " + inner, v);");
+  } else {
+    const std::vector<Dim> strides = storage_strides(x, kLinear);
+    std::string offset;
+    for (size_t d = 0; d < x.size(); ++d)
+      offset += " + " + (d == axis ? std::string("(idx)row") : "c" + std::to_string(d)) + " * " +
+                b.number(strides[d]);
+    b.line("long long row = widen(" + index + "[at]);\nif (row < 0) row += " + extent +
+           ";\nif (row >= 0 && row < " + extent + ") load(" + in + offset + ", v);");
+  }
+  return {{end(b, v)}};
+}
+
+// --- Pad ---------------------------------------------------------------------------------------------------------
+constexpr std::string_view kPadRunner = "Pad";
+
+std::vector<Tactic> list_formats(const LayerQuery& query, std::string_view runner, const std::string& name,
+                                 const Support& support) {
+  std::vector<Format> formats = {kLinear};
+  if (output_shape(query).size() >= 3) formats.insert(formats.begin(), kChannelsLast);
+  std::vector<Tactic> tactics;
+  for (const DType type : allowed_types_first(query))
+    for (const Format& format : formats) {
+      Tactic t = typed_tactic(query, runner, name, {type, format}, {type, format});
+      if (const Support s = stored(t); !s.ok) t.support = s;
+      if (!support.ok) t.support = support;
+      tactics.push_back(std::move(t));
+    }
+  return tactics;
+}
+
+std::vector<Tactic> list_pad(const LayerQuery& query) {
+  const Node& node = query.layer();
+  const auto* op = std::get_if<Pad>(&node.op);
+  if (!op) return {};
+  Support support;
+  const auto present = [&](size_t i) { return i < node.op_input_count() && node.inputs[i] != kNoValue; };
+  if (!op->pads || op->pads->size() != 2 * input_shape(query, 0).size() || present(3))
+    support = Support::no("the pads are known only at run time, or for some axes");
+  std::vector<Tactic> tactics = list_formats(query, kPadRunner, "cuda_pad", support);
+  for (Tactic& t : tactics)
+    if (present(2)) {
+      const Value& value = query.graph.value(node.inputs[2]);
+      t.inputs[2] = {value.is_constant() || !is_float(value.dtype) ? value.dtype : t.inputs[0].dtype,
+                     kLinear};
+    }
+  return tactics;
+}
+
+// The source position of `c` after `pad` elements of padding, in `extent` elements, or outside.
+std::string pad_source(PadMode mode, const std::string& c, const std::string& extent) {
+  switch (mode) {
+    case PadMode::Constant:
+      return c;
+    case PadMode::Edge:
+      return "min(max(" + c + ", (idx)0), (idx)" + extent + " - 1)";
+    case PadMode::Wrap:
+      return "((" + c + ") % " + extent + " + " + extent + ") % " + extent;
+    case PadMode::Reflect:
+      return "reflect(" + c + ", " + extent + ")";
+  }
+  return c;
+}
+
+LayerSource generate_pad(const LayerQuery& query, const Tactic& tactic) {
+  const Node& node = query.layer();
+  const auto& op = std::get<Pad>(node.op);
+  const Shape& x = input_shape(query, 0);
+  const std::vector<Dim> strides = storage_strides(x, tactic.inputs[0].format);
+  const std::vector<size_t> order = storage_order(x.size(), tactic.inputs[0].format);
+  const auto touched = [&](size_t d) {
+    return !(*op.pads)[d].is_constant(0) || !(*op.pads)[d + x.size()].is_constant(0);
+  };
+  const int v = touched(order.back()) ? 1 : own_vector(query, tactic, x[order.back()]);
+  KernelBuilder b = start_kernel(query, "pad", tactic.outputs[0].dtype);
+  b.global(
+      "DEV idx reflect(idx i, idx n) {\nconst idx period = n > 1 ? 2 * (n - 1) : 1;\ni = (i % period + "
+      "period) % period;\n"
+      "return i < n ? i : period - i;\n}");
+  begin(b, query, tactic, v);
+  std::string inside = "true", offset;
+  for (size_t d = 0; d < x.size(); ++d) {
+    std::string c = "c" + std::to_string(d);
+    if (touched(d)) {
+      const std::string extent = b.number(x[d]), p = "p" + std::to_string(d);
+      b.line("const idx " + p + " = " + pad_source(op.mode, c + " - " + b.number((*op.pads)[d]), extent) +
+             ";");
+      inside += " && " + p + " >= 0 && " + p + " < " + extent;
+      c = p;
+    }
+    offset += " + " + c + " * " + b.number(strides[d]);
+  }
+  b.line("if (" + inside + ") load(" + b.input(0, tactic.inputs[0].dtype) + offset + ", v);");
+  if (op.mode == PadMode::Constant && node.op_input_count() > 2 && node.inputs[2] != kNoValue)
+    b.line("else\n#pragma unroll\nfor (int j = 0; j < " + std::to_string(v) + "; ++j) v[j] = widen(" +
+           b.input(2, tactic.inputs[2].dtype) + "[0]);");
+  return {{end(b, v)}};
+}
+
+// --- Resize ------------------------------------------------------------------------------------------------------
+constexpr std::string_view kResizeRunner = "Resize";
+
+Support resize_supports(const LayerQuery& query, const Resize& op) {
+  if (op.mode == ResizeMode::Cubic) return Support::no("no cubic kernel");
+  if (op.antialias || op.exclude_outside)
+    return Support::no("no antialiasing and no exclusion of what lies outside");
+  if (op.coordinates == CoordinateMode::TfCropAndResize) return Support::no("crops are not supported");
+  if (op.aspect != AspectPolicy::Stretch) return Support::no("aspect policies are not supported");
+  if (op.scales.empty() && !op.sizes) return Support::no("the size is known only at run time");
+  if (!is_kernel_float(query.graph.value(query.layer().outputs[0]).dtype) && op.mode != ResizeMode::Nearest)
+    return Support::no("integers are not interpolated");
+  return {};
+}
+
+std::vector<Tactic> list_resize(const LayerQuery& query) {
+  const auto* op = std::get_if<Resize>(&query.layer().op);
+  if (!op) return {};
+  return list_formats(query, kResizeRunner,
+                      op->mode == ResizeMode::Nearest ? "cuda_resize_nearest" : "cuda_resize_linear",
+                      resize_supports(query, *op));
+}
+
+// The position in the input that result position c shows, in double: rounding decides which neighbour is nearest.
+std::string source_position(CoordinateMode mode, const std::string& c, const std::string& scale,
+                            const std::string& in, const std::string& out_extent) {
+  const std::string out = "(" + scale + " * " + in + ")";
+  switch (mode) {
+    case CoordinateMode::AlignCorners:
+      return "(" + out + " == 1 ? 0. : " + c + " * (" + in + " - 1.) / (" + out + " - 1.))";
+    case CoordinateMode::Asymmetric:
+      return c + " / " + scale;
+    case CoordinateMode::PytorchHalfPixel:
+      return "(" + out + " == 1 ? -0.5 : (" + c + " + 0.5) / " + scale + " - 0.5)";
+    case CoordinateMode::HalfPixelSymmetric:
+      return in + " / 2. * (1. - " + out_extent + " / " + out + ") + (" + c + " + 0.5) / " + scale + " - 0.5";
+    case CoordinateMode::TfHalfPixelForNn:
+      return "(" + c + " + 0.5) / " + scale;
+    default:
+      return "(" + c + " + 0.5) / " + scale + " - 0.5";
+  }
+}
+
+// Which of the pair (left, left + 1) is shown, for a ratio in (0, 1].
+std::string takes_right(NearestMode mode) {
+  switch (mode) {
+    case NearestMode::RoundPreferFloor:
+      return "ratio > 0.5";
+    case NearestMode::RoundPreferCeil:
+      return "ratio >= 0.5";
+    case NearestMode::Floor:
+      return "ratio == 1.";
+    case NearestMode::Ceil:
+      return "true";
+  }
+  return "false";
+}
+
+LayerSource generate_resize(const LayerQuery& query, const Tactic& tactic) {
+  const auto& op = std::get<Resize>(query.layer().op);
+  const Shape &x = input_shape(query, 0), &y = output_shape(query);
+  const std::vector<Dim> strides = storage_strides(x, tactic.inputs[0].format);
+  const std::vector<size_t> order = storage_order(x.size(), tactic.inputs[0].format);
+  std::vector<float> scales(x.size(), 1.0f);  // 0: the ratio of the extents
+  for (size_t i = 0; i < (op.axes.empty() ? x.size() : op.axes.size()); ++i) {
+    const size_t d = op.axes.empty() ? i : axis_of(op.axes[i], x.size());
+    scales[d] = op.scales.empty() ? 0.0f : op.scales[i];
+  }
+  const auto touched = [&](size_t d) { return !(x[d] == y[d]) || (scales[d] != 0 && scales[d] != 1); };
+  const int v = touched(order.back()) ? 1 : own_vector(query, tactic, x[order.back()]);
+  const bool nearest = op.mode == ResizeMode::Nearest;
+  KernelBuilder b = start_kernel(query, "resize", tactic.outputs[0].dtype);
+  begin(b, query, tactic, v);
+  std::string offset, weight = "1.f", loops, close;
+  for (size_t d = 0; d < x.size(); ++d) {
+    const std::string ds = std::to_string(d), c = "c" + ds, in = b.number(x[d]);
+    if (!touched(d)) {
+      offset += " + " + c + " * " + b.number(strides[d]);
+      continue;
+    }
+    // The float scale is what the model says, so its double is exact.
+    char text[40];
+    std::snprintf(text, sizeof text, "%.17g", static_cast<double>(scales[d]));
+    b.line("const double scale" + ds + " = " +
+           (scales[d] != 0 ? std::string(text) : "(double)" + b.number(y[d]) + " / " + in) + ";\nidx left" +
+           ds + "; double ratio" + ds + ";\n{\nconst double p = " +
+           source_position(op.coordinates, "(double)" + c, "scale" + ds, "(double)" + in,
+                           "(double)" + b.number(y[d])) +
+           ", whole = floor(p);\nconst double ratio = p == whole ? 1. : p - whole;\nleft" + ds +
+           " = (idx)whole - (p == whole ? 1 : 0);\nratio" + ds + " = ratio;");
+    if (nearest) b.line("if (" + takes_right(op.nearest) + " || ratio == 1.) ++left" + ds + ";");
+    b.line("}");
+    if (nearest) {
+      offset += " + min(max(left" + ds + ", (idx)0), (idx)" + in + " - 1) * " + b.number(strides[d]);
+    } else {
+      loops += "#pragma unroll\nfor (int k" + ds + " = 0; k" + ds + " < 2; ++k" + ds + ") {\n";
+      close += "}";
+      offset +=
+          " + min(max(left" + ds + " + k" + ds + ", (idx)0), (idx)" + in + " - 1) * " + b.number(strides[d]);
+      weight += " * (float)(k" + ds + " ? ratio" + ds + " : 1. - ratio" + ds + ")";
+    }
+  }
+  const std::string from = b.input(0, tactic.inputs[0].dtype), vs = std::to_string(v);
+  if (nearest || loops.empty())
+    b.line("load(" + from + offset + ", v);");
+  else
+    b.line(loops + "const float weight = " + weight + ";\nif (weight != 0) {\nfloat e[" + vs + "];\nload(" +
+           from + offset + ", e);\n#pragma unroll\nfor (int j = 0; j < " + vs +
+           "; ++j) v[j] += weight * e[j];\n}\n" + close);
+  return {{end(b, v)}};
+}
+
+// --- Trilu -------------------------------------------------------------------------------------------------------
+constexpr std::string_view kTriluRunner = "Trilu";
+
+std::vector<Tactic> list_trilu(const LayerQuery& query) {
+  const Node& node = query.layer();
+  if (!std::holds_alternative<Trilu>(node.op)) return {};
+  std::vector<Tactic> tactics;
+  for (const DType type : allowed_types_first(query)) {
+    Tactic t = typed_tactic(query, kTriluRunner, "cuda_trilu", {type, kLinear}, {type, kLinear});
+    if (const Support s = stored(t); !s.ok) t.support = s;
+    tactics.push_back(std::move(t));
+  }
+  return tactics;
+}
+
+LayerSource generate_trilu(const LayerQuery& query, const Tactic& tactic) {
+  const Node& node = query.layer();
+  const size_t rank = output_shape(query).size();
+  KernelBuilder b = start_kernel(query, "trilu", tactic.outputs[0].dtype);
+  begin(b, query, tactic, 1);
+  const bool given = node.op_input_count() > 1 && node.inputs[1] != kNoValue;
+  const std::string k = given ? "widen(*" + b.input(1, tactic.inputs[1].dtype) + ")" : "0ll";
+  const std::string distance = "(long long)c" + std::to_string(rank - 1) + " - c" + std::to_string(rank - 2);
+  b.line("if (" + distance + (std::get<Trilu>(node.op).upper ? " >= " : " <= ") + k + ") load(" +
+         b.input(0, tactic.inputs[0].dtype) + " + at, v);");
+  return {{end(b, 1)}};
+}
+
+}  // namespace
+
+GeneratedFamily gather_family() {
+  return {kGatherRunner, list_gather, generate_gather};
+}
+GeneratedFamily pad_family() {
+  return {kPadRunner, list_pad, generate_pad};
+}
+GeneratedFamily resize_family() {
+  return {kResizeRunner, list_resize, generate_resize};
+}
+GeneratedFamily trilu_family() {
+  return {kTriluRunner, list_trilu, generate_trilu};
+}
+
+}  // namespace lathe::cuda

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pointwise, PointwiseChain, Cast, BatchNorm, QuantizeLinear and DequantizeLinear layers, and Reformat between types of one format: one element-wise kernel.
+// Bytes are the floor: every operand is read once in accesses of up to 16 bytes and the result is written once.
+#include "backend/cuda/codegen/own_tactic.h"
+#include "backend/whole_program.h"
+
+namespace lathe::cuda {
+
+namespace {
+
+constexpr std::string_view kRunner = "Pointwise";
+
+Tactic make_tactic(const LayerQuery& query, const PointwiseProgram& program, const TensorType& result) {
+  const Node& node = query.layer();
+  const Value& out = query.graph.value(node.outputs[0]);
+  Tactic t = linear_tactic(query, kRunner, "cuda_pointwise");
+  t.outputs[0] = result;
+  const bool cast = std::holds_alternative<Cast>(node.op) || std::holds_alternative<Reformat>(node.op);
+  std::vector<DType> types;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const Value& value = query.graph.value(node.inputs[i]);
+    t.inputs[i] = tail_operand_type(value, out.shape, result);
+    if (cast && i == 0 && t.inputs[i].dtype != DType::Undefined) t.inputs[i].dtype = value.dtype;
+    // Parameters of a BatchNorm are vectors of channels, in whatever type they have.
+    if (std::holds_alternative<BatchNorm>(node.op) && i > 0 && i < 5) t.inputs[i] = {value.dtype, kLinear};
+    types.push_back(t.inputs[i].dtype == DType::Undefined ? value.dtype : t.inputs[i].dtype);
+    if (t.inputs[i] == result && value.shape == out.shape && !value.is_constant())
+      t.in_place_inputs.push_back(static_cast<int>(i));
+  }
+  t.support = tail_supports(program, types, result.dtype);
+  return t;
+}
+
+bool is_pointwise(const Node& node) {
+  return std::holds_alternative<Pointwise>(node.op) || std::holds_alternative<PointwiseChain>(node.op) ||
+         std::holds_alternative<Cast>(node.op) || std::holds_alternative<BatchNorm>(node.op) ||
+         is_plain_quantization(node);
+}
+
+std::vector<Tactic> list(const LayerQuery& query) {
+  const Node& node = query.layer();
+  if (!is_pointwise(node)) return {};
+  const Value& out = query.graph.value(node.outputs[0]);
+  const PointwiseProgram program = whole_program(node);
+  std::vector<Tactic> tactics;
+  const std::vector<DType> types =
+      std::holds_alternative<Cast>(node.op) ? std::vector<DType>{out.dtype} : allowed_types_first(query);
+  for (const DType type : types) {
+    tactics.push_back(make_tactic(query, program, {type, kLinear}));
+    if (out.shape.size() >= 3) tactics.push_back(make_tactic(query, program, {type, kChannelsLast}));
+  }
+  return tactics;
+}
+
+// Vectors as wide as the widest operand that is read in step with the result allows.
+int widest_vector(const LayerQuery& query, const Tactic& tactic) {
+  int v = full_vector(tactic.outputs[0].dtype);
+  for (size_t i = 0; i < tactic.inputs.size(); ++i)
+    if (tactic.inputs[i].dtype != DType::Undefined && input_shape(query, i) == output_shape(query))
+      v = std::min(v, full_vector(tactic.inputs[i].dtype));
+  return v;
+}
+
+LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
+  KernelBuilder b = start_kernel(query, "pointwise", tactic.outputs[0].dtype);
+  const Tail tail(query, tactic, whole_program(query.layer()));
+  const Dim total = element_count(output_shape(query));
+  const int v = tail.vector(widest_vector(query, tactic));
+  const std::string vs = std::to_string(v), n = b.number(total);
+  tail.emit(b, v);
+  const bool ragged = v > 1 && !divides(v, total);
+  if (ragged) tail.emit(b, 1);
+  b.line("idx at = ((idx)blockIdx.x * 256 + threadIdx.x) * " + vs + ";\nif (at >= " + n + ") return;");
+  if (ragged)
+    b.line("if (at + " + vs + " > " + n + ") {\nfor (; at < " + n + "; ++at) finish1(at);\nreturn;\n}");
+  b.line("finish" + vs + "(at);");
+  b.kernel().grid[0] = ceil_div(total, Dim(256 * v));
+  return {{b.finish()}, 0};
+}
+
+}  // namespace
+
+GeneratedFamily pointwise_family() {
+  return {kRunner, list, generate};
+}
+
+}  // namespace lathe::cuda

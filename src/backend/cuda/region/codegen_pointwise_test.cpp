@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "backend/cuda/codegen/generated_check.h"
+
+namespace lathe::cuda {
+GeneratedFamily pointwise_family();
+namespace {
+
+const std::vector<DType> kHalves = {DType::Float16, DType::BFloat16};
+
+TEST(CudaPointwise, EveryFloatOperation) {
+  std::vector<LayerCase> cases;
+  for (const PointwiseInfo& info : all_pointwise()) {
+    if (info.code == PointwiseCode::Not || info.code == PointwiseCode::BitwiseNot) continue;
+    if (info.code >= PointwiseCode::And && info.code <= PointwiseCode::ShiftRight) continue;
+    if (info.code == PointwiseCode::Where) continue;
+    const bool positive = info.code == PointwiseCode::Log || info.code == PointwiseCode::Sqrt ||
+                          info.code == PointwiseCode::Rsqrt || info.code == PointwiseCode::Pow;
+    LayerCase layer{.op = Pointwise{info.code, 0.5f, 0.75f}};
+    for (int i = 0; i < info.arity; ++i)
+      layer.inputs.push_back({.extents = {2, 67}, .low = positive ? 0.1 : -3, .high = 3});
+    cases.push_back(layer);
+  }
+  EXPECT_EQ(check_generated(pointwise_family(), cases), static_cast<int>(cases.size()));
+}
+
+TEST(CudaPointwise, Integers) {
+  std::vector<LayerCase> cases;
+  for (const DType type : {DType::Int64, DType::Int32, DType::UInt8})
+    for (const auto code : {PointwiseCode::Add, PointwiseCode::Mul, PointwiseCode::Div, PointwiseCode::Mod,
+                            PointwiseCode::Max, PointwiseCode::Less, PointwiseCode::Sub}) {
+      cases.push_back({.op = Pointwise{code},
+                       .inputs = {{.dtype = type, .extents = {5, 9}, .low = 0, .high = 90},
+                                  {.dtype = type, .extents = {9}, .low = 1, .high = 5}}});
+    }
+  cases.push_back({.op = Pointwise{PointwiseCode::Where},
+                   .inputs = {{.dtype = DType::Bool, .extents = {4, 1}, .low = 0, .high = 2},
+                              {.extents = {4, 6}},
+                              {.extents = {}, .constant = true}}});
+  EXPECT_EQ(check_generated(pointwise_family(), cases), static_cast<int>(cases.size()));
+}
+
+// Scales and zero points for the tensor and along an axis, constant or not; integers are the oracle's exactly.
+TEST(CudaPointwise, Quantization) {
+  std::vector<LayerCase> cases;
+  for (const DType type : {DType::Int8, DType::UInt8, DType::Int16})
+    for (const bool constant : {false, true})
+      for (const Extents& extents : std::vector<Extents>{{}, {6}}) {
+        const CheckedInput scale{.extents = extents, .constant = constant, .low = 0.01, .high = 0.5};
+        const CheckedInput zero{.dtype = type, .extents = extents, .constant = constant, .low = 0, .high = 9};
+        cases.push_back({.op = QuantizeLinear{.axis = 1, .to = type},
+                         .inputs = {{.extents = {2, 6, 5, 3}, .low = -60, .high = 60}, scale, zero}});
+        cases.push_back(
+            {.op = DequantizeLinear{.axis = 1},
+             .inputs = {{.dtype = type, .extents = {2, 6, 5, 3}, .low = 0, .high = 120}, scale, zero}});
+      }
+  cases.push_back({.op = QuantizeLinear{.to = DType::UInt8},
+                   .inputs = {{.extents = {4, 9}, .low = -60, .high = 60}, {.extents = {1}, .low = 0.1}}});
+  EXPECT_GE(check_generated(pointwise_family(), cases), static_cast<int>(cases.size()));
+}
+
+TEST(CudaPointwise, BroadcastOperandsInAllFormats) {
+  std::vector<LayerCase> cases;
+  for (const int64_t c : {8, 13}) {
+    LayerCase layer{
+        .op = PointwiseChain{PointwiseProgram::parse("Mul(0,1) Add(5,2) Add(6,3) Silu[1,0](7) Mul(8,4)", 5)},
+        .inputs = {{.extents = {2, c, 5, 8}},
+                   {.extents = {c, 1, 1}, .constant = true},
+                   {.extents = {2, c, 5, 8}},
+                   {.extents = {2, c, 1, 1}},
+                   {.extents = {1}, .constant = true}},
+        .allowed_types = kHalves};
+    cases.push_back(layer);
+    layer.inputs[3].extents = {8};
+    cases.push_back(layer);
+    layer.inputs[1].constant = false;
+    layer.dynamic_batch = true;
+    layer.inputs[1].extents = {1, c, 1, 1};
+    cases.push_back(layer);
+  }
+  EXPECT_EQ(check_generated(pointwise_family(), cases), 36);
+}
+
+TEST(CudaPointwise, CastsAndEpilogue) {
+  const DType types[] = {DType::Float32, DType::Float16, DType::BFloat16, DType::Int64,
+                         DType::Int32,   DType::UInt8,   DType::Bool};
+  std::vector<LayerCase> cases;
+  for (const DType from : types)
+    for (const DType to : types)
+      cases.push_back({.op = Cast{to}, .inputs = {{.dtype = from, .extents = {37}, .low = 0, .high = 9}}});
+  cases.push_back({.op = Cast{DType::Float32},
+                   .inputs = {{.dtype = DType::Int64, .extents = {4, 6}}},
+                   .epilogue = PointwiseProgram::parse("Add(0,1) Relu(2)", 2),
+                   .operands = {{.extents = {6}}}});
+  EXPECT_EQ(check_generated(pointwise_family(), cases), static_cast<int>(cases.size()));
+}
+
+TEST(CudaPointwise, BatchNormIsPerChannel) {
+  LayerCase layer{.op = BatchNorm{}, .inputs = {{.extents = {2, 6, 4, 4}}}, .allowed_types = kHalves};
+  for (int i = 0; i < 4; ++i)
+    layer.inputs.push_back({.extents = {6}, .constant = true, .low = 0.5, .high = 2});
+  EXPECT_EQ(check_generated(pointwise_family(), {layer}), 6);
+}
+
+TEST(CudaPointwise, RefusesDoubles) {
+  const auto reasons = generated_refusals(
+      pointwise_family(),
+      {.op = Pointwise{PointwiseCode::Relu}, .inputs = {{.dtype = DType::Float64, .extents = {3}}}});
+  ASSERT_EQ(reasons.size(), 1u);
+  EXPECT_NE(reasons[0].find("no kernel for float64"), std::string::npos) << reasons[0];
+}
+
+}  // namespace
+}  // namespace lathe::cuda

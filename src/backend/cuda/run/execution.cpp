@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A run enqueues everything on the caller's stream and returns; it waits only where shapes depend on data, while it
+// records a CUDA graph, and around layers that work on the host.
+#include "backend/cuda/run/execution.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace lathe::cuda {
+namespace {
+
+// Shapes that stay prepared. A server sees few shapes; random ones must not fill the memory.
+constexpr size_t kKeptPlans = 8;
+
+// Stored bytes in linear order.
+Tensor to_linear(const Value& value, const Extents& extents, const std::vector<std::byte>& stored) {
+  Tensor tensor = Tensor::allocate(value.dtype, extents);
+  if (stored.empty()) return tensor;
+  std::byte* out = tensor.mutable_bytes().data();
+  if (value.format.is_linear() || extents.size() < 3) {
+    std::memcpy(out, stored.data(), tensor.bytes().size());
+    return tensor;
+  }
+  check(value.format == kChannelsLast, "a format that this backend does not use");
+  const auto size = static_cast<size_t>(dtype_bytes(value.dtype, 1));
+  const auto images = static_cast<size_t>(extents[0]), channels = static_cast<size_t>(extents[1]);
+  const size_t pixels = static_cast<size_t>(element_count(extents)) / std::max<size_t>(images * channels, 1);
+  for (size_t n = 0; n < images; ++n)
+    for (size_t c = 0; c < channels; ++c)
+      for (size_t p = 0; p < pixels; ++p)
+        std::memcpy(out + ((n * channels + c) * pixels + p) * size,
+                    stored.data() + ((n * pixels + p) * channels + c) * size, size);
+  return tensor;
+}
+
+}  // namespace
+
+CudaExecution::CudaExecution(std::shared_ptr<const CudaProgram> program)
+    : program_(std::move(program)),
+      arena_(*program_->device(), static_cast<size_t>(program_->spec().memory.arena_bytes)),
+      plans_(program_->segments().ranges.size()) {}
+
+CudaExecution::~CudaExecution() {
+  // Memory and graphs must not go while the device still works with them.
+  program_->device()->driver->cuCtxSetCurrent(program_->device()->context);
+  if (last_stream_ != nullptr) program_->device()->driver->cuCtxSynchronize();
+}
+
+void CudaExecution::set_shapes(const SymbolValues& values) {
+  if (has_shapes_ && values == input_symbols_) return;
+  has_shapes_ = false;
+  program_->device()->make_current();
+  input_symbols_ = values;
+  symbols_ = values;
+  plan_for(0);
+  has_shapes_ = true;
+}
+
+ShapePlan& CudaExecution::plan_for(size_t segment) {
+  const Device& device = *program_->device();
+  PlanCache& cache = plans_[segment];
+  const auto found =
+      std::find_if(cache.begin(), cache.end(), [&](const auto& plan) { return plan->symbols() == symbols_; });
+  if (found != cache.end()) {
+    cache.splice(cache.begin(), cache, found);
+  } else {
+    const auto [first, last] = program_->segments().ranges[segment];
+    auto plan = std::make_unique<ShapePlan>(*program_, first, last, symbols_);
+    const bool drops = cache.size() >= kKeptPlans;
+    const bool grows = plan->scratch_bytes() > scratch_.bytes();
+    if ((drops || grows) && last_stream_ != nullptr)
+      device.driver->require(device.driver->cuCtxSynchronize(), "waiting for runs in progress");
+    if (drops) cache.pop_back();
+    if (grows) scratch_ = DeviceMemory(device, plan->scratch_bytes());
+    cache.push_front(std::move(plan));
+  }
+  return *cache.front();
+}
+
+void CudaExecution::resolve_symbols(ShapePlan& plan, CUstream stream) {
+  bool waited = false;
+  for (size_t i = 0; i < plan.steps().size(); ++i) {
+    const size_t layer = plan.first_layer() + i;
+    const std::vector<std::string>& fresh = program_->segments().new_symbols[layer];
+    const Step& step = plan.steps()[i];
+    if (fresh.empty() || step.prepared == nullptr) continue;
+    const Driver& driver = *program_->device()->driver;
+    if (!waited) driver.require(driver.cuStreamSynchronize(stream), "waiting for a data-dependent shape");
+    waited = true;
+    step.prepared->resolve(plan.args(i), symbols_);
+    for (const std::string& name : fresh)
+      check(symbols_.contains(name),
+            fmt::format("layer '{}' did not say what '{}' is",
+                        program_->graph().node(program_->layers()[layer].node).name, name));
+  }
+}
+
+void CudaExecution::run_segments(std::span<void* const> bindings, CUstream stream,
+                                 const std::function<void(ShapePlan&)>& run_plan) {
+  check(has_shapes_, "Execution::run before set_shapes");
+  const size_t expected = program_->graph().inputs().size() + program_->graph().outputs().size();
+  check(bindings.size() == expected,
+        fmt::format("{} bindings given, {} expected", bindings.size(), expected));
+  for (size_t i = 0; i < bindings.size(); ++i)
+    if (reinterpret_cast<uintptr_t>(bindings[i]) % 16 != 0)
+      throw_input_error(fmt::format(
+          "binding {} lies at {}, and GPU kernels need addresses that are multiples of 16", i, bindings[i]));
+  program_->device()->make_current();
+  last_stream_ = stream;
+  bindings_.assign(bindings.begin(), bindings.end());
+  symbols_ = input_symbols_;
+  note_.clear();
+  for (size_t segment = 0; segment < plans_.size(); ++segment) {
+    ShapePlan& plan = plan_for(segment);
+    plan.bind(static_cast<std::byte*>(arena_.data()), static_cast<std::byte*>(scratch_.data()), bindings);
+    run_plan(plan);
+    resolve_symbols(plan, stream);
+  }
+}
+
+void CudaExecution::run(std::span<void* const> bindings, Stream& stream) {
+  const CUstream handle = handle_of(stream);
+  run_segments(bindings, handle, [&](ShapePlan& plan) {
+    plan.run(handle);
+    if (note_.empty()) note_ = plan.note();
+  });
+}
+
+void CudaExecution::run_profiled(std::span<void* const> bindings, Stream& stream, std::span<double> time_ms) {
+  check(time_ms.size() == program_->layers().size(), "run_profiled: one time per layer expected");
+  const CUstream handle = handle_of(stream);
+  while (marks_.size() <= time_ms.size()) marks_.push_back(std::make_unique<GpuEvent>(program_->device()));
+  run_segments(bindings, handle, [&](ShapePlan& plan) {
+    const size_t first = plan.first_layer(), count = plan.steps().size();
+    for (size_t i = 0; i < count; ++i) {
+      marks_[i]->record(handle);
+      plan.enqueue_step(i, handle);
+    }
+    marks_[count]->record(handle);
+    marks_[count]->synchronize();
+    for (size_t i = 0; i < count; ++i)
+      time_ms[first + i] = plan.steps()[i].prepared == nullptr ? 0 : marks_[i + 1]->elapsed_ms(*marks_[i]);
+  });
+  note_ = "launched layer by layer, with events between the layers";
+}
+
+void CudaExecution::run_observed(std::span<void* const> bindings, Stream& stream, const LayerHook& hook) {
+  const CUstream handle = handle_of(stream);
+  run_segments(bindings, handle, [&](ShapePlan& plan) {
+    for (size_t i = 0; i < plan.steps().size(); ++i) {
+      if (hook.before) hook.before(plan.first_layer() + i);
+      plan.enqueue_step(i, handle);
+      stream.synchronize();
+      if (i + 1 == plan.steps().size()) resolve_symbols(plan, handle);
+      if (hook.after) hook.after(plan.first_layer() + i);
+    }
+  });
+}
+
+Tensor CudaExecution::read(ValueId id) {
+  const Value& value = program_->graph().value(id);
+  if (value.is_constant()) return value.constant;
+  const ValueAddress address = value_address(program_->spec(), id, symbols_);
+  const std::byte* data = nullptr;
+  if (address.space == ValueAddress::Space::Arena)
+    data = static_cast<const std::byte*>(arena_.data()) + address.offset;
+  if (address.space == ValueAddress::Space::Binding)
+    data = static_cast<const std::byte*>(bindings_[static_cast<size_t>(address.binding)]) + address.offset;
+  if (address.space == ValueAddress::Space::Constant)
+    data = program_->constant(address.constant) + address.offset;
+  check(data != nullptr, fmt::format("value '{}' is not stored", value.name));
+  const Extents shape = extents(id);
+  std::vector<std::byte> stored(static_cast<size_t>(storage_bytes(value.dtype, shape, value.format)));
+  const Driver& driver = *program_->device()->driver;
+  if (!stored.empty())
+    driver.require(driver.cuMemcpyDtoH(stored.data(), reinterpret_cast<CUdeviceptr>(data), stored.size()),
+                   "reading a value");
+  return to_linear(value, shape, stored);
+}
+
+Extents CudaExecution::extents(ValueId id) const {
+  return upper_extents(program_->graph().value(id).shape, symbols_);
+}
+
+int64_t CudaExecution::device_bytes() const {
+  return static_cast<int64_t>(arena_.bytes() + scratch_.bytes());
+}
+
+}  // namespace lathe::cuda

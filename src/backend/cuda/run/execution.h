@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The state of running one program in one context: arena, scratch, and plans for the shapes seen lately.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "backend/cuda/device/stream.h"
+#include "backend/cuda/run/program.h"
+#include "backend/cuda/run/shape_plan.h"
+
+namespace lathe::cuda {
+
+class CudaExecution final : public Execution {
+ public:
+  explicit CudaExecution(std::shared_ptr<const CudaProgram> program);
+  ~CudaExecution() override;
+
+  void set_shapes(const SymbolValues& values) override;
+  void run(std::span<void* const> bindings, Stream& stream) override;
+  void run_profiled(std::span<void* const> bindings, Stream& stream, std::span<double> time_ms) override;
+  void run_observed(std::span<void* const> bindings, Stream& stream, const LayerHook& hook) override;
+  Tensor read(ValueId value) override;
+  Extents extents(ValueId value) const override;
+  int64_t device_bytes() const override;
+  std::string launch_note() const override { return note_; }
+
+ private:
+  // Plans of one segment, most recently used first.
+  using PlanCache = std::list<std::unique_ptr<ShapePlan>>;
+
+  ShapePlan& plan_for(size_t segment);
+  // Runs the segments one after the other with `run_plan`, learning data-dependent dims between them.
+  void run_segments(std::span<void* const> bindings, CUstream stream,
+                    const std::function<void(ShapePlan&)>& run_plan);
+  void resolve_symbols(ShapePlan& plan, CUstream stream);
+
+  std::shared_ptr<const CudaProgram> program_;
+  DeviceMemory arena_, scratch_;
+  std::vector<PlanCache> plans_;  // by segment
+  SymbolValues input_symbols_, symbols_;
+  bool has_shapes_ = false;
+  std::vector<void*> bindings_;  // of the run in progress or the last one
+  CUstream last_stream_ = nullptr;
+  std::vector<std::unique_ptr<GpuEvent>> marks_;  // run_profiled: before each layer, and behind the last
+  std::string note_;
+};
+
+}  // namespace lathe::cuda

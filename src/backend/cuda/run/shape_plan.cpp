@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/run/shape_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backend/cuda/device/timeline.h"
+#include "backend/cuda/run/reference.h"
+#include "backend/no_elements.h"
+#include "backend/shape_check.h"
+#include "base/error.h"
+
+namespace lathe::cuda {
+namespace {
+
+// A caller with double buffers has two sets of addresses; more sets than this are run eagerly.
+constexpr size_t kKeptRecordings = 8;
+
+CUdeviceptr device_address(const void* address) {
+  return reinterpret_cast<CUdeviceptr>(address);
+}
+
+}  // namespace
+
+ShapePlan::ShapePlan(const CudaProgram& program, size_t first, size_t last, const SymbolValues& symbols)
+    : program_(program), first_(first), symbols_(symbols), steps_(last - first), operands_(last - first) {
+  check_shapes(program.spec(), first, last, symbols, LateSpread::Nowhere);
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    try {
+      prepare_step(i);
+    } catch (Error& error) {
+      error.add_context(fmt::format("preparing layer '{}'",
+                                    program_.graph().node(program_.layers()[first_ + i].node).name));
+      throw;
+    }
+    if (steps_[i].prepared == nullptr) continue;
+    operands_.place(i, program_.graph().node(program_.layers()[first_ + i].node), program_.spec(), symbols_,
+                    [&](ValueId id) { return program_.constant(id); });
+    scratch_bytes_ = std::max(scratch_bytes_, steps_[i].prepared->scratch_bytes());
+  }
+  find_pieces();
+}
+
+void ShapePlan::prepare_step(size_t index) {
+  const ProgramLayer& layer = program_.layers()[first_ + index];
+  if (layer.kernel == nullptr) return;
+  const Graph& graph = program_.graph();
+  const Node& node = graph.node(layer.node);
+  const ShapeContext context{.symbols = symbols_,
+                             .inputs = upper_extents(graph, node.inputs, symbols_),
+                             .outputs = upper_extents(graph, node.outputs, symbols_)};
+  bool has_elements = false;
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    has_elements |= node.outputs[i] != kNoValue && element_count(context.outputs[i]) > 0;
+  if (!has_elements && program_.segments().new_symbols[first_ + index].empty()) return;
+  steps_[index].prepared =
+      makes_elements_of_none(node, context.inputs, context.outputs)
+          ? make_reference({graph, layer.node, program_.spec().ranges},
+                           program_.spec().choices[first_ + index].tactic, *program_.device())
+                ->prepare(context)
+          : layer.kernel->prepare(context);
+}
+
+void ShapePlan::find_pieces() {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    if (step.prepared == nullptr) continue;
+    const Support support = step.prepared->capturable();
+    if (!support.ok && uncapturable_.empty()) uncapturable_ = support.reason;
+    if (pieces_.empty() || !support.ok || !pieces_.back().capturable)
+      pieces_.push_back({i, i + 1, support.ok});
+    else
+      pieces_.back().last = i + 1;
+  }
+}
+
+void ShapePlan::bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings) {
+  std::vector<void*> addresses = {arena, scratch};
+  addresses.insert(addresses.end(), bindings.begin(), bindings.end());
+  if (addresses == bound_) return;
+  operands_.bind(arena, bindings);
+  scratch_ = scratch;
+  bound_ = std::move(addresses);
+}
+
+void ShapePlan::enqueue_step(size_t index, CUstream stream) const {
+  const Step& step = steps_[index];
+  if (step.prepared == nullptr) return;
+  const std::string& name = program_.graph().node(program_.layers()[first_ + index].node).name;
+  // Also while a graph is recorded: a profiler traces a replay's kernels back to where they were recorded.
+  const TimelineRange range(name);
+  try {
+    step.prepared->enqueue(args(index), stream);
+  } catch (Error& error) {
+    error.add_context(fmt::format("in layer '{}'", name));
+    throw;
+  }
+}
+
+void ShapePlan::enqueue_all(CUstream stream) const {
+  for (size_t i = 0; i < steps_.size(); ++i) enqueue_step(i, stream);
+}
+
+void ShapePlan::enqueue_piece(const Piece& piece, CUstream stream) const {
+  for (size_t i = piece.first; i < piece.last; ++i) enqueue_step(i, stream);
+}
+
+void ShapePlan::run(CUstream stream) {
+  const auto found = std::find_if(recordings_.begin(), recordings_.end(),
+                                  [&](const Recording& r) { return r.addresses == bound_; });
+  if (found != recordings_.end()) {
+    recordings_.splice(recordings_.begin(), recordings_, found);
+    note_ = recordings_.front().note;
+    if (recordings_.front().usable) return replay(recordings_.front(), stream);
+    return enqueue_all(stream);
+  }
+  if (std::find(seen_.begin(), seen_.end(), bound_) == seen_.end()) {
+    if (seen_.size() >= kKeptRecordings) seen_.erase(seen_.begin());
+    seen_.push_back(bound_);
+    note_ = "launched layer by layer: the first run of these shapes and buffers";
+    return enqueue_all(stream);
+  }
+  recordings_.push_front(record(stream));
+  if (recordings_.size() > kKeptRecordings) recordings_.pop_back();
+  note_ = recordings_.front().note;
+}
+
+ShapePlan::Recording ShapePlan::record(CUstream stream) const {
+  Recording recording{.addresses = bound_};
+  enqueue_all(stream);
+  const auto eager = output_bytes(stream);
+  try {
+    size_t nodes = 0;
+    for (const Piece& piece : pieces_) {
+      if (!piece.capturable) continue;
+      recording.graphs.emplace_back(*program_.device(), stream, [&](CUstream s) { enqueue_piece(piece, s); });
+      nodes += recording.graphs.back().nodes();
+    }
+    if (recording.graphs.empty()) {
+      recording.note = "launched layer by layer: " + uncapturable_;
+      return recording;
+    }
+    recording.note = recording.graphs.size() == 1 && uncapturable_.empty()
+                         ? fmt::format("launched as one CUDA graph of {} nodes", nodes)
+                         : fmt::format("launched as {} CUDA graphs of {} nodes together: {}",
+                                       recording.graphs.size(), nodes, uncapturable_);
+  } catch (const Error& error) {
+    recording.graphs.clear();
+    recording.note = fmt::format("launched layer by layer: {}", error.what());
+    enqueue_all(stream);
+    return recording;
+  }
+  poison_outputs(stream);
+  replay(recording, stream);
+  recording.usable = output_bytes(stream) == eager;
+  if (!recording.usable) {
+    recording.note =
+        "launched layer by layer: the replay of a CUDA graph gave other bytes than the eager run";
+    enqueue_all(stream);
+  }
+  return recording;
+}
+
+void ShapePlan::replay(const Recording& recording, CUstream stream) const {
+  size_t next = 0;
+  for (const Piece& piece : pieces_) {
+    if (piece.capturable)
+      recording.graphs[next++].launch(stream);
+    else
+      enqueue_piece(piece, stream);
+  }
+}
+
+std::vector<ShapePlan::Result> ShapePlan::results() const {
+  std::vector<Result> found;
+  const Graph& graph = program_.graph();
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i].prepared == nullptr) continue;
+    const Node& node = graph.node(program_.layers()[first_ + i].node);
+    // Data-dependent results are written up to what was found; behind that lies whatever lay there.
+    if (!program_.segments().new_symbols[first_ + i].empty()) continue;
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      if (node.outputs[k] == kNoValue || !graph.is_output(node.outputs[k])) continue;
+      const Value& value = graph.value(node.outputs[k]);
+      const int64_t bytes = dtype_bytes(value.dtype, element_count(upper_extents(value.shape, symbols_)));
+      found.push_back({device_address(operands_.outputs(i)[k]), static_cast<size_t>(bytes)});
+    }
+  }
+  return found;
+}
+
+std::vector<std::vector<std::byte>> ShapePlan::output_bytes(CUstream stream) const {
+  const Driver& driver = *program_.device()->driver;
+  driver.require(driver.cuStreamSynchronize(stream), "running the layers");
+  std::vector<std::vector<std::byte>> all;
+  for (const Result& result : results()) {
+    all.emplace_back(result.bytes);
+    if (result.bytes > 0)
+      driver.require(driver.cuMemcpyDtoH(all.back().data(), result.address, result.bytes),
+                     "reading an output");
+  }
+  return all;
+}
+
+void ShapePlan::poison_outputs(CUstream stream) const {
+  const Driver& driver = *program_.device()->driver;
+  for (const Result& result : results())
+    if (result.bytes > 0)
+      driver.require(driver.cuMemsetD8Async(result.address, 0xFF, result.bytes, stream),
+                     "clearing an output");
+}
+
+}  // namespace lathe::cuda

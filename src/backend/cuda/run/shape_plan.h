@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A run of layers at concrete shapes, ready to be enqueued: prepared layers and the addresses of all operands. Made once
+// per shapes; a run only patches the caller's buffers in.
+//
+// Launching 60 kernels one by one costs the host 150 us, as one CUDA graph 1 us. So when shapes and buffers come a second
+// time the layers are recorded as graphs: one, or several around layers that work on the host. A recording counts only
+// when its replay gave the bytes that the eager run gave.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/device/stream.h"
+#include "backend/cuda/run/program.h"
+#include "backend/operand_table.h"
+
+namespace lathe::cuda {
+
+struct Step {
+  std::unique_ptr<PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
+};
+
+class ShapePlan {
+ public:
+  // Layers [first, last). `symbols` has all that these layers' inputs need.
+  ShapePlan(const CudaProgram& program, size_t first, size_t last, const SymbolValues& symbols);
+
+  const SymbolValues& symbols() const { return symbols_; }
+  size_t first_layer() const { return first_; }
+  const std::vector<Step>& steps() const { return steps_; }
+  size_t scratch_bytes() const { return scratch_bytes_; }
+
+  // Sets the addresses that are not known at preparation. Cheap when they are those of the last call.
+  void bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings);
+  LayerArgs args(size_t index) const { return {operands_.inputs(index), operands_.outputs(index), scratch_}; }
+  void enqueue_step(size_t index, CUstream stream) const;
+  void enqueue_all(CUstream stream) const;
+  // The same as one or more CUDA graphs where possible; see above.
+  void run(CUstream stream);
+  // How the last run() was launched.
+  const std::string& note() const { return note_; }
+
+ private:
+  // Steps that are recorded together, or one that cannot be.
+  struct Piece {
+    size_t first = 0, last = 0;
+    bool capturable = true;
+  };
+  struct Recording {
+    std::vector<void*> addresses;       // arena, scratch, bindings
+    std::vector<RecordedGraph> graphs;  // one per capturable piece
+    bool usable = false;
+    std::string note;
+  };
+
+  void prepare_step(size_t index);
+  void find_pieces();
+  void enqueue_piece(const Piece& piece, CUstream stream) const;
+  Recording record(CUstream stream) const;
+  void replay(const Recording& recording, CUstream stream) const;
+  // The bytes of all graph outputs that these layers write.
+  std::vector<std::vector<std::byte>> output_bytes(CUstream stream) const;
+  void poison_outputs(CUstream stream) const;
+  struct Result {
+    CUdeviceptr address = 0;
+    size_t bytes = 0;
+  };
+  std::vector<Result> results() const;
+
+  const CudaProgram& program_;
+  size_t first_ = 0;
+  SymbolValues symbols_;
+  std::vector<Step> steps_;
+  OperandTable operands_;
+  std::vector<Piece> pieces_;
+  std::string uncapturable_;  // why there is more than one piece
+  size_t scratch_bytes_ = 0;
+  std::byte* scratch_ = nullptr;
+  std::vector<void*> bound_;              // arena, scratch, bindings
+  std::vector<std::vector<void*>> seen_;  // addresses that ran once
+  std::list<Recording> recordings_;       // most recently used first
+  std::string note_;
+};
+
+}  // namespace lathe::cuda
