@@ -227,8 +227,7 @@ inline std::unique_ptr<Program> FakeBackend::compile(const ProgramSpec& spec) co
 inline std::vector<Tactic> FakeBackend::tactics(const LayerQuery& query) const {
   const Node& node = query.layer();
   const auto make = [&](std::string name, bool fast) {
-    Tactic t{.runner = fast ? "FakeFast" : "Fake", .name = std::move(name)};
-    t.id = hash_text(t.name);
+    Tactic t = with_variant({.runner = fast ? "FakeFast" : "Fake"}, std::move(name), {{"fast", fast}});
     const auto type = [&](ValueId id) -> TensorType {
       if (id == kNoValue || query.graph.value(id).is_constant()) return {};
       const Value& v = query.graph.value(id);

@@ -19,8 +19,8 @@ bool is_subset(const std::vector<int>& some, const std::vector<int>& all) {
 Support is_offered(std::span<const Tactic> listed, const Tactic& tactic) {
   Support answer = Support::no("it is none of those for this layer");
   for (const Tactic& t : listed) {
-    if (t.name != tactic.name || t.is_view != tactic.is_view || !t.same_types(tactic) ||
-        !is_subset(tactic.in_place_inputs, t.in_place_inputs))
+    if (t.name != tactic.name || t.params != tactic.params || t.is_view != tactic.is_view ||
+        !t.same_types(tactic) || !is_subset(tactic.in_place_inputs, t.in_place_inputs))
       continue;
     if (t.support.ok) return {};
     answer = t.support;

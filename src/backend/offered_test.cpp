@@ -8,9 +8,10 @@
 namespace lathe {
 namespace {
 
-TEST(Offered, NameTypesViewAndPlacesMustBeThoseOfTheList) {
+TEST(Offered, NameParametersTypesViewAndPlacesMustBeThoseOfTheList) {
   const TensorType linear{DType::Float32, kLinear}, last{DType::Float32, kChannelsLast};
   Tactic fast{.runner = "Conv", .name = "fast", .inputs = {linear}, .outputs = {linear}};
+  fast.params = {{"rows", 64}};
   fast.in_place_inputs = {0};
   Tactic refused = fast;
   refused.name = "refused";
@@ -25,6 +26,8 @@ TEST(Offered, NameTypesViewAndPlacesMustBeThoseOfTheList) {
   EXPECT_EQ(reason([](Tactic& t) { t.in_place_inputs = {}; }), "");
   const std::string none = "it is none of those for this layer";
   EXPECT_EQ(reason([](Tactic& t) { t.name = "other"; }), none);
+  EXPECT_EQ(reason([](Tactic& t) { t.params = {{"rows", 128}}; }), none);
+  EXPECT_EQ(reason([](Tactic& t) { t.params = {}; }), none);
   EXPECT_EQ(reason([&](Tactic& t) { t.inputs[0] = last; }), none);
   EXPECT_EQ(reason([](Tactic& t) { t.is_view = true; }), none);
   EXPECT_EQ(reason([](Tactic& t) { t.in_place_inputs = {0, 1}; }), none);

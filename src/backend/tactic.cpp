@@ -3,9 +3,45 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/hash.h"
 
 namespace lathe {
+
+TacticParams::TacticParams(std::initializer_list<Entry> entries) {
+  for (const auto& [name, value] : entries) set(name, value);
+}
+
+void TacticParams::set(std::string name, int64_t value) {
+  check(std::none_of(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.first == name; }),
+        "a tactic has two parameters '" + name + "'");
+  entries_.emplace_back(std::move(name), value);
+}
+
+int64_t TacticParams::get(std::string_view name) const {
+  for (const auto& [known, value] : entries_)
+    if (known == name) return value;
+  throw Error(ErrorKind::Internal, "a tactic has no parameter '" + std::string(name) + "'");
+}
+
+int64_t TacticParams::get(std::string_view name, int64_t otherwise) const {
+  for (const auto& [known, value] : entries_)
+    if (known == name) return value;
+  return otherwise;
+}
+
+int TacticParams::get_int(std::string_view name) const {
+  const int64_t value = get(name);
+  if (value != static_cast<int>(value))
+    throw_input_error("parameter '" + std::string(name) + "' of a tactic is " + std::to_string(value));
+  return static_cast<int>(value);
+}
+
+int TacticParams::get_int(std::string_view name, int otherwise) const {
+  const bool known =
+      std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.first == name; });
+  return known ? get_int(name) : otherwise;
+}
 
 SymbolValues LayerQuery::opt_values() const {
   SymbolValues values;
@@ -40,6 +76,13 @@ Tactic linear_tactic(const LayerQuery& query, std::string_view runner, std::stri
   for (const ValueId v : node.outputs)
     t.outputs.push_back(v == kNoValue ? TensorType{} : TensorType{query.graph.value(v).dtype, kLinear});
   return t;
+}
+
+Tactic with_variant(Tactic tactic, std::string name, TacticParams params) {
+  tactic.name = std::move(name);
+  tactic.id = hash_text(tactic.name);
+  tactic.params = std::move(params);
+  return tactic;
 }
 
 bool reads_twice(const LayerQuery& query, size_t input) {

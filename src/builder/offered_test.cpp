@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <random>
 
+#include "backend/cpu/device/machine.h"
 #include "backend/cpu/run/program.h"
 #include "backend/cpu/tile/amx_table.h"
 #include "base/error.h"
@@ -22,11 +23,8 @@ namespace lathe {
 namespace {
 
 cpu::Machine described(cpu::Isa isa, int threads) {
-  cpu::Machine machine{.isa = isa, .threads = threads};
-  machine.has_avx512_vnni = isa >= cpu::Isa::Avx512;
-  machine.has_avx512_bf16 = isa >= cpu::Isa::Avx512Bf16;
-  machine.has_avx512_fp16 = isa >= cpu::Isa::Amx;
-  if (isa >= cpu::Isa::Amx) machine.amx = &cpu::amx_table();
+  cpu::Machine machine{.features = cpu::features_within(isa), .threads = threads};
+  if (isa == cpu::Isa::Amx) machine.amx = &cpu::amx_table();
   return machine;
 }
 

@@ -131,6 +131,7 @@ Json to_json(const Choice& choice) {
   const Tactic& t = choice.tactic;
   Json json = {{"runner", t.runner},        {"name", t.name},      {"id", t.id}, {"in", to_json(t.inputs)},
                {"out", to_json(t.outputs)}, {"ms", choice.time_ms}};
+  for (const auto& [name, value] : t.params.entries()) json["params"][name] = value;
   if (t.error_factor != 1) json["error"] = t.error_factor;
   if (!t.keeps_nan) json["keeps_nan"] = false;
   if (t.is_view) json["view"] = true;
@@ -139,12 +140,28 @@ Json to_json(const Choice& choice) {
   if (!choice.fallback.empty()) json["fallback"] = choice.fallback;
   return json;
 }
+
+// A backend judges what they say (backend/offered.h); here only that they are few numbers with short names.
+TacticParams params_from(const Json& json) {
+  constexpr size_t kMost = 128, kLongest = 32;
+  TacticParams params;
+  if (!json.is_object() || json.size() > kMost)
+    throw_input_error("the parameters of a tactic are not " + std::to_string(kMost) + " numbers at most");
+  for (const auto& [name, value] : json.items()) {
+    if (name.empty() || name.size() > kLongest || !value.is_number_integer())
+      throw_input_error("parameter '" + name.substr(0, kLongest) + "' of a tactic is no whole number");
+    params.set(name, value.get<int64_t>());
+  }
+  return params;
+}
+
 Choice choice_from(const Json& json) {
   Tactic t{.runner = json.at("runner"),
            .name = json.at("name"),
            .id = json.at("id"),
            .inputs = types_from(json.at("in")),
            .outputs = types_from(json.at("out"))};
+  if (const auto params = json.find("params"); params != json.end()) t.params = params_from(*params);
   t.error_factor = json.value("error", 1.0);
   t.keeps_nan = json.value("keeps_nan", true);
   t.is_view = json.value("view", false);

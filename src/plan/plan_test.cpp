@@ -83,9 +83,11 @@ TEST(Plan, ReadsBackWhatWasWritten) {
   EXPECT_EQ(a.memory.arena_bytes, b.memory.arena_bytes);
   EXPECT_EQ(b.tuning, "{\"what\": \"the tuner tried\"}");
   ASSERT_EQ(a.choices.size(), b.choices.size());
+  EXPECT_FALSE(a.choices[0].tactic.params.empty());
   for (size_t i = 0; i < a.choices.size(); ++i) {
     EXPECT_EQ(a.choices[i].tactic.name, b.choices[i].tactic.name);
     EXPECT_EQ(a.choices[i].tactic.id, b.choices[i].tactic.id);
+    EXPECT_EQ(a.choices[i].tactic.params, b.choices[i].tactic.params);
     EXPECT_TRUE(a.choices[i].tactic.same_types(b.choices[i].tactic));
     EXPECT_EQ(a.choices[i].tactic.is_view, b.choices[i].tactic.is_view);
     EXPECT_EQ(a.choices[i].tactic.in_place_inputs, b.choices[i].tactic.in_place_inputs);
@@ -250,6 +252,12 @@ TEST(Plan, ContentThatDoesNotFitIsRefused) {
   has(section_with([](PlanVariant& v) { v.choices[2].tactic.is_view = false; }),
       "'c' has no place in the arena");
   has(section_with([](PlanVariant& v) { v.choices[0].tactic.inputs[1] = {DType::Float32, kLinear}; }), "'w'");
+  has(section_with([](PlanVariant& v) { v.choices[0].tactic.params.set(std::string(33, 'p'), 1); }),
+      "parameter '" + std::string(32, 'p') + "' of a tactic is no whole number");
+  has(section_with([](PlanVariant& v) {
+        for (int i = 0; i < 200; ++i) v.choices[0].tactic.params.set(std::to_string(i), 1);
+      }),
+      "the parameters of a tactic are not 128 numbers at most");
   has(section_with([](PlanVariant& v) { v.split = {"n", 100}; }), "its batch is split in parts");
 
   const auto manifest_with = [&](const std::function<void(Plan&)>& change) {

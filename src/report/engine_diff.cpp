@@ -12,10 +12,10 @@
 namespace lathe {
 namespace {
 
-// A tactic whose operands are rounded from FP32 to TF32, which keeps 11 bits of 24, has "_tf32" in its name. The factor is
-// against limits that allow for long FP32 sums. The budget of errors does not count it: the user's options allow it.
+// A tactic may round its operands from FP32 to TF32, which keeps 11 bits of 24. The factor is against limits that allow for long
+// FP32 sums. The budget of errors does not count it: the user's options allow it.
 double rounding_factor(const Tactic& tactic) {
-  return tactic.name.find("_tf32") != std::string::npos ? 1024 : 1;
+  return tactic.params.get("tf32", 0) != 0 ? 1024 : 1;
 }
 
 using Values = std::map<ValueId, Tensor>;  // of the model's graph

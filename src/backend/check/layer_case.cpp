@@ -74,9 +74,9 @@ size_t special_inputs(const LayerCase& layer) {
 // lies beside its window by weights of zero. FP32 as three BF16 makes NaN of an infinite operand, and so do the padded channels
 // inside of a depthwise block, where an activation would make a number of infinity again.
 bool spreads(const Tactic& tactic, Special special) {
-  const auto is = [&](std::string_view part) { return tactic.name.find(part) != std::string::npos; };
-  if (tactic.error_factor > 1 || is("cuda_stem")) return true;
-  return special == Special::Infinity && (is("bf16x6") || is("depthwise_block"));
+  if (tactic.error_factor > 1 || tactic.runner == "StemConvolution") return true;
+  return special == Special::Infinity &&
+         (tactic.params.get("bf16x6", 0) != 0 || tactic.runner == "DepthwiseBlock");
 }
 
 // Is `got` right where one of the two is not finite? nullopt: both are, so that tolerances decide.

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/device_model.h"
 #include "backend/packing.h"
 #include "backend/program.h"
 #include "backend/tactic.h"
@@ -19,19 +20,26 @@
 
 namespace lathe::cpu {
 
-enum class Isa : uint8_t { Avx2, Avx512, Avx512Bf16, Amx };  // each includes the ones before it
+// What kernels are compiled for, and what --cpuIsa names: each includes the ones before it. What a machine has is a set of features.
+enum class Isa : uint8_t { Avx2, Avx512, Avx512Bf16, Amx };
 
 struct AmxTable;
 
 struct Machine {
-  Isa isa = Isa::Avx2;  // the highest level to use: what the CPU has, capped by --cpuIsa
-  bool has_avx512_bf16 = false, has_avx512_vnni = false, has_avx512_fp16 = false;  // within the cap
-  const AmxTable* amx =
-      nullptr;  // products in AMX tiles (tile/amx_table.h); null where they cannot be used
+  CpuFeatures features = {CpuFeature::Avx2};  // what the CPU has, without what --cpuIsa takes away
+  const AmxTable* amx = nullptr;  // products in AMX tiles (tile/amx_table.h); null where they cannot be used
   bool divides_quickly =
       false;  // a vector in less time than an estimate of the quotient with a step of Newton's method
   int threads = 1;
   int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;
+
+  bool has(CpuFeature feature) const { return features.has(feature); }
+  // The kernels to take: those of the highest level that the machine has all of.
+  Isa isa() const {
+    if (!has(CpuFeature::Avx512)) return Isa::Avx2;
+    if (!has(CpuFeature::Bf16)) return Isa::Avx512;
+    return has(CpuFeature::AmxBf16) ? Isa::Amx : Isa::Avx512Bf16;
+  }
 };
 
 // Addresses of one layer's operands, in the node's order; null where absent or where the tactic packed a constant.

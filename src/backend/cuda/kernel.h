@@ -71,9 +71,15 @@ struct TacticFamily {
   std::unique_ptr<LayerKernel> (*make)(const LayerQuery& query, const Tactic& tactic, const Device& device,
                                        const PackContext& pack);
   // The kernels that make() will compile, for compiling them ahead on other threads. Null: none.
-  std::vector<KernelSource> (*sources)(const LayerQuery& query, const Tactic& tactic) = nullptr;
+  std::vector<KernelSource> (*sources)(const LayerQuery& query, const Tactic& tactic,
+                                       const Device& device) = nullptr;
   // Whether a tactic of a loaded engine fits the layer, where list() asks a library and takes too long. Null: it must be in list().
   Support (*accepts)(const LayerQuery& query, const Tactic& tactic, const Device& device) = nullptr;
+  // What the packed constants depend on besides the types of the operands: tactics with the same key pack alike, and share what one
+  // of them has packed while a layer is timed. Null: each packs in its own way.
+  std::string (*packing_key)(const Tactic& tactic) = nullptr;
+  // Whether its tactics are expected to beat all other families' for this layer, wherever it stands in the list. Null: no.
+  bool (*leads)(const LayerQuery& query, const Device& device) = nullptr;
 };
 
 // tactics.cpp: all families, in the order of expectation.
@@ -82,6 +88,8 @@ std::vector<TacticFamily> tactic_families();
 // Throws Input when no family offers the tactic for the layer; a program's choices may come from a file.
 void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRanges& ranges,
                   const Tactic& tactic, const Device& device);
+// Names the tactic's packed constants among those of its layer; the same for tactics that pack alike.
+std::string packing_key(const Tactic& tactic);
 // The kernel of a layer.
 std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic, const Device& device,
                                          const PackContext& pack);

@@ -12,14 +12,10 @@ namespace lathe::cuda {
 TacticFamily view_tactics();
 TacticFamily cudnn_conv_tactics();
 TacticFamily cublaslt_tactics();
-TacticFamily leading_wgmma_tactics();
 TacticFamily wgmma_tactics();
-TacticFamily wgmma_conv_tactics();
-TacticFamily attention_tactics();
-TacticFamily stem_tactics();
-TacticFamily squeeze_excite_tactics();
 TacticFamily reference_tactics();
 // Kernels of ours, generated:
+GeneratedFamily attention_family();
 GeneratedFamily copy_family();
 GeneratedFamily pointwise_family();
 GeneratedFamily layer_norm_family();
@@ -34,17 +30,19 @@ GeneratedFamily pad_family();
 GeneratedFamily resize_family();
 GeneratedFamily trilu_family();
 GeneratedFamily gemm_family();
+GeneratedFamily squeeze_excite_family();
+GeneratedFamily stem_family();
+GeneratedFamily wgmma_conv_family();
 
 std::vector<TacticFamily> tactic_families() {
   return {
       view_tactics(),
       generated_tactics<depthwise_family>(),
-      stem_tactics(),
-      leading_wgmma_tactics(),
+      generated_tactics<stem_family>(),
       cublaslt_tactics(),
       wgmma_tactics(),
-      wgmma_conv_tactics(),
-      squeeze_excite_tactics(),
+      generated_tactics<wgmma_conv_family>(),
+      generated_tactics<squeeze_excite_family>(),
       cudnn_conv_tactics(),
       generated_tactics<gemm_family>(),
       generated_tactics<copy_family>(),
@@ -59,7 +57,7 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<pad_family>(),
       generated_tactics<resize_family>(),
       generated_tactics<trilu_family>(),
-      attention_tactics(),
+      generated_tactics<attention_family>(),
       reference_tactics(),
   };
 }
@@ -76,6 +74,15 @@ const std::vector<TacticFamily>& families() {
 void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRanges& ranges,
                   const Tactic& tactic, const Device& device) {
   lathe::check_choice(families(), graphs, layer, ranges, tactic, device);
+}
+
+std::string packing_key(const Tactic& tactic) {
+  std::string key = tactic.name;
+  for (const TacticFamily& family : families())
+    if (family.runner == tactic.runner && family.packing_key != nullptr)
+      key = tactic.runner + " " + family.packing_key(tactic);
+  return key + to_string(tactic.outputs[0]) +
+         to_string(tactic.inputs.empty() ? TensorType{} : tactic.inputs[0]);
 }
 
 std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic, const Device& device,

@@ -48,8 +48,8 @@ TEST(CudaTactics, CudnnOffersPrecompiledPlansForAResidualBlock) {
   const auto tactics = tactics_of(graph, *device, "CudnnConvolution");
   const auto count = [&](DType type) {
     return std::count_if(tactics.begin(), tactics.end(), [&](const Tactic& t) {
-      return t.support.ok && t.inputs[0] == TensorType{type, kChannelsLast} &&
-             t.name.rfind("cudnn_conv_fused_e", 0) == 0;
+      return t.support.ok && t.inputs[0] == TensorType{type, kChannelsLast} && t.params.get("fused") == 1 &&
+             t.params.get("tf32") == 0;
     });
   };
   EXPECT_GE(count(DType::Float16), 10);
@@ -85,7 +85,7 @@ TEST(CudaTactics, WithoutTf32NoTensorCoreConfigurationIsListedForFp32) {
     EXPECT_GE(tactics.size(), 2u);
     EXPECT_TRUE(tactics.at(0).support.ok);
     return std::count_if(tactics.begin(), tactics.end(),
-                         [](const Tactic& t) { return t.name.find("_tf32_") != std::string::npos; });
+                         [](const Tactic& t) { return t.params.get("tf32") != 0; });
   };
   EXPECT_GE(tf32(true), 1);
   EXPECT_EQ(tf32(false), 0);
@@ -133,7 +133,7 @@ TEST(CudaTactics, WhatIsCompiledAheadIsWhatTheTacticCompiles) {
       if (!tactic.support.ok || family.sources == nullptr) continue;
       MemoryBlobStore blobs;
       family.make(query, tactic, *device, PackContext{blobs, "layer"});
-      for (const KernelSource& kernel : family.sources(query, tactic)) {
+      for (const KernelSource& kernel : family.sources(query, tactic, *device)) {
         MemoryBlobStore alone;
         device->kernels->compiled(*device, alone, kernel.entry, kernel.source, {});
         const auto found = blobs.blocks();

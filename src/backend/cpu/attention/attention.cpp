@@ -24,7 +24,18 @@ namespace lathe::cpu {
 namespace {
 
 constexpr std::string_view kRunner = "Attention";
-constexpr std::string_view kDots = "flash_attention_avx512_bf16", kTiles = "flash_attention_amx_bf16";
+// What the products are made of: a tactic's only choice.
+enum class Products : uint8_t { Floats, Dots, Tiles };
+Products products_of(const TacticParams& params) {
+  return static_cast<Products>(params.get("products"));
+}
+TacticParams params_of(Products products) {
+  return {{"amx", products == Products::Tiles}, {"products", static_cast<int64_t>(products)}};
+}
+std::string name_of(Products products, const Machine& machine) {
+  if (products == Products::Tiles) return "flash_attention_amx_bf16";
+  return "flash_attention_" + (products == Products::Dots ? "avx512_bf16" : std::string(isa_suffix(machine)));
+}
 constexpr int64_t kTileRows = 2 * AmxProduct::kGroup;  // of queries, in AMX tiles
 
 const AttentionTable& attention_table(Isa isa) {
@@ -363,7 +374,7 @@ class AttentionKernel final : public LayerKernel {
   AttentionKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
       : op_(std::get<Attention>(query.layer().op)),
         tactic_(tactic),
-        isa_(machine.isa),
+        isa_(machine.isa()),
         amx_(machine.amx),
         epilogue_(query, tactic, machine),
         has_mask_(query.layer().op_input_count() > 3 && query.layer().inputs[3] != kNoValue) {}
@@ -394,8 +405,9 @@ class AttentionKernel final : public LayerKernel {
       p->mask = {tactic_.inputs[3].dtype, strides[0], strides[1], strides[2], strides[3]};
     }
     p->isa = isa_;
-    if (tactic_.name == kTiles) p->amx = amx_;
-    p->dots = tactic_.name == kDots || p->amx;
+    const Products products = products_of(tactic_.params);
+    if (products == Products::Tiles) p->amx = amx_;
+    p->dots = products != Products::Floats;
     p->plain_epilogue = epilogue_.empty();
     p->threads = context.threads;
     p->epilogue = epilogue_.prepare(context);
@@ -415,9 +427,10 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Attention>(node.op)) return {};
   std::vector<Tactic> tactics;
-  const auto add = [&](DType type, std::string name) {
+  const auto add = [&](DType type, Products products) {
     const TensorType linear{type, kLinear};
-    Tactic t = typed_tactic(query, kRunner, std::move(name), linear, linear);
+    Tactic t = with_variant(typed_tactic(query, kRunner, "flash_attention", linear, linear),
+                            name_of(products, machine), params_of(products));
     t.inputs[1] = t.inputs[2] = linear;
     if (!is_vector_float(type))
       t.support = Support::no("no vector kernel for " + std::string(dtype_name(type)));
@@ -429,7 +442,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
       if (!is_vector_float(mask) && mask != DType::Bool)
         t.support = Support::no("no vector kernel for a mask of " + std::string(dtype_name(mask)));
     }
-    const bool pairs = t.name == kDots || t.name == kTiles;
+    const bool pairs = products != Products::Floats;
     if (pairs && !query.graph.value(node.inputs[0]).shape.back().is_constant())
       t.support = Support::no("the width of a head varies");
     else if (pairs && query.graph.value(node.inputs[0]).shape.back().value() % 2 != 0)
@@ -437,9 +450,9 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
     tactics.push_back(std::move(t));
   };
   for (const DType type : layer_types(query)) {
-    if (type == DType::BFloat16 && machine.amx) add(type, std::string(kTiles));
-    if (type == DType::BFloat16 && machine.has_avx512_bf16) add(type, std::string(kDots));
-    add(type, "flash_attention_" + std::string(isa_suffix(machine)));
+    if (type == DType::BFloat16 && machine.amx) add(type, Products::Tiles);
+    if (type == DType::BFloat16 && machine.has(CpuFeature::Bf16)) add(type, Products::Dots);
+    add(type, Products::Floats);
   }
   return tactics;
 }

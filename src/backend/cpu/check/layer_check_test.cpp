@@ -81,17 +81,16 @@ void check_specials(const LayerKernel& kernel, const LayerCase& layer, const Tac
 }  // namespace
 
 bool has_avx512() {
-  return read_cpu_info().avx512;
+  return read_cpu_info().features.has(CpuFeature::Avx512);
 }
 
 bool has_avx512_bf16() {
-  const CpuInfo info = read_cpu_info();
-  return info.avx512 && info.avx512_bf16;
+  return make_machine(read_cpu_info(), std::nullopt, 1).isa() >= Isa::Avx512Bf16;
 }
 
 bool has_amx_fp16() {
-  const CpuInfo info = read_cpu_info();
-  return has_avx512_bf16() && info.amx && info.avx512_fp16;
+  const Machine machine = make_machine(read_cpu_info(), std::nullopt, 1);
+  return machine.amx != nullptr && machine.has(CpuFeature::Fp16);
 }
 
 int check_layer(const TacticFamily& family, const LayerCase& layer) {
@@ -102,7 +101,7 @@ int check_layer(const TacticFamily& family, const LayerCase& layer) {
   std::vector<std::unique_ptr<ThreadPool>> pools;
   for (const int threads : {1, 2, 3}) pools.push_back(std::make_unique<ThreadPool>(threads));
   const CpuInfo info = read_cpu_info();
-  const Isa best = make_machine(info, std::nullopt, 1).isa;
+  const Isa best = make_machine(info, std::nullopt, 1).isa();
   for (const Isa isa : {Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16, Isa::Amx}) {
     // AMX is emulated where the CPU has all but its tiles.
     const bool emulates = isa == Isa::Amx && best == Isa::Avx512Bf16;
@@ -113,7 +112,7 @@ int check_layer(const TacticFamily& family, const LayerCase& layer) {
         isa == Isa::Avx512;  // so that both forms are run, whatever this machine prefers
     int emulated = 0;
     for (const Tactic& tactic : family.list(query, machine)) {
-      if (!tactic.support.ok || (emulates && tactic.name.find("_amx_") == std::string::npos)) continue;
+      if (!tactic.support.ok || (emulates && tactic.params.get("amx", 0) == 0)) continue;
       if (emulates && ++emulated > layer.emulated) continue;
       MemoryBlobStore blobs;
       const PackContext pack{blobs, "k"};
@@ -151,7 +150,7 @@ std::vector<std::string> refusals(const TacticFamily& family, const LayerCase& l
   const Machine machine = make_machine(read_cpu_info(), std::nullopt, 1);
   std::vector<std::string> out;
   for (const Tactic& t : family.list(p.query(), machine))
-    if (!t.support.ok) out.push_back(describe(t, machine.isa, 1) + ": " + t.support.reason);
+    if (!t.support.ok) out.push_back(describe(t, machine.isa(), 1) + ": " + t.support.reason);
   return out;
 }
 

@@ -74,7 +74,7 @@ class Checker {
     std::optional<Isa> cap;
     if (!check.isa_cap.empty()) cap = isa_from_name(check.isa_cap);
     machine_ = make_machine(read_cpu_info(), cap, check.threads);
-    cap_onednn_isa(machine_.isa);
+    cap_onednn_isa(machine_.isa());
     for (const auto& [name, range] : check.ranges) symbols_.emplace(name, range.opt);
     for (const ValueId id : layer().inputs) {
       if (id == kNoValue)

@@ -32,13 +32,8 @@ namespace {
 
 constexpr std::string_view kRunner = "AmxConvolution";
 constexpr int64_t kGroup = AmxProduct::kGroup, kPanel = AmxProduct::kPanel;
-constexpr std::string_view kBf16 = "tile_conv_amx_bf16_", kInParts = "tile_conv_amx_bf16x6_";
 constexpr int64_t kStripBytes = 384 << 10,
                   kPartStripBytes = 224 << 10;  // of input, or of one of three parts, in L2
-
-bool is_in_parts(const Tactic& tactic) {
-  return tactic.name.starts_with(kInParts);
-}
 
 // How channels and taps become steps along k.
 struct StepLayout {
@@ -261,6 +256,7 @@ class AmxConvKernel final : public LayerKernel {
   AmxConvKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                 const PackContext& pack)
       : tactic_(tactic),
+        variant_(AmxVariant::of(tactic.params)),
         table_(machine.amx),
         op_(std::get<Conv>(query.layer().op)),
         epilogue_(query, tactic, machine),
@@ -272,7 +268,7 @@ class AmxConvKernel final : public LayerKernel {
     const int64_t rows = w.shape[2].value(), columns = w.shape[3].value();
     steps_ = StepLayout::of(channels_, columns, is_dilated(op_));
     const int64_t k = rows * columns * steps_.channels, padded = round_up(n_, kPanel / 2);
-    const bool in_parts = is_in_parts(tactic);
+    const bool in_parts = variant_.in_parts;
     bias_offset_ = packed_bytes(DType::BFloat16, in_parts, k * padded);
     packed_ = pack.packed("weights", bias_offset_ + dtype_bytes(DType::Float32, padded), [&] {
       const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
@@ -308,10 +304,10 @@ class AmxConvKernel final : public LayerKernel {
     p->y = axes[0];
     p->x = axes[1];
     p->steps = steps_;
-    p->in_parts = is_in_parts(tactic_);
+    p->in_parts = variant_.in_parts;
     p->planes = tactic_.inputs[0].dtype == DType::Float32 && !p->in_parts;
-    p->rows_first = tactic_.name.ends_with("_rows");
-    p->in_chunks = tactic_.name.ends_with("_chunks");
+    p->rows_first = variant_.order == AmxOrder::Rows;
+    p->in_chunks = variant_.order == AmxOrder::Chunks;
     p->result = tactic_.outputs[0].dtype;
     p->weights = packed_.data();
     p->bias = reinterpret_cast<const float*>(packed_.data() + bias_offset_);
@@ -324,6 +320,7 @@ class AmxConvKernel final : public LayerKernel {
 
  private:
   Tactic tactic_;
+  AmxVariant variant_;
   const AmxTable* table_;
   Conv op_;
   Epilogue epilogue_;
@@ -333,7 +330,7 @@ class AmxConvKernel final : public LayerKernel {
   std::span<const std::byte> packed_;
 };
 
-Support supports(const LayerQuery& query, const Conv& op, const Tactic& tactic, const Machine& machine) {
+Support supports(const LayerQuery& query, const Conv& op, const AmxVariant& variant, const Machine& machine) {
   const Node& node = query.layer();
   const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
   if (!machine.amx) return Support::no("needs AMX");
@@ -345,7 +342,7 @@ Support supports(const LayerQuery& query, const Conv& op, const Tactic& tactic, 
       !query.graph.value(node.inputs[2]).is_constant())
     return Support::no("the bias is not constant");
   const int64_t k = w.constant.size() / std::max<int64_t>(w.shape[0].value(), 1);
-  if (tactic.name.ends_with("_chunks") && k < least_for_chunks(is_in_parts(tactic)))
+  if (variant.order == AmxOrder::Chunks && k < least_for_chunks(variant.in_parts))
     return Support::no("k = " + std::to_string(k) + " is short: panels stay in L1 without chunks");
   return {};
 }
@@ -356,26 +353,26 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   const std::vector<DType> types = layer_types(query);
   const auto allowed = [&](DType type) { return std::find(types.begin(), types.end(), type) != types.end(); };
   std::vector<Tactic> tactics;
-  const auto add = [&](std::string_view stem, std::string_view order, const TensorType& from, DType to) {
+  const auto add = [&](const AmxVariant& variant, const TensorType& from, DType to) {
     if (!allowed(from.dtype) || !allowed(to)) return;
-    Tactic t =
-        typed_tactic(query, kRunner, std::string(stem) + std::string(order), from, {to, kChannelsLast});
+    Tactic t = with_variant(typed_tactic(query, kRunner, "tile_conv", from, {to, kChannelsLast}),
+                            "tile_conv_" + variant.name(), variant.params());
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
-    if (const Support s = supports(query, *op, t, machine); !s.ok) t.support = s;
+    if (const Support s = supports(query, *op, variant, machine); !s.ok) t.support = s;
     write_over_operand(plan_register_tail(query, 1), t);
     tactics.push_back(std::move(t));
   };
-  for (const char* order : {"panels", "chunks", "rows"}) {
+  for (const AmxOrder order : {AmxOrder::Panels, AmxOrder::Chunks, AmxOrder::Rows}) {
     for (const DType to : {DType::BFloat16, DType::Float32})
-      if (allowed(DType::BFloat16)) add(kBf16, order, {DType::BFloat16, kChannelsLast}, to);
-    if (machine.amx) add(kInParts, order, {DType::Float32, kChannelsLast}, DType::Float32);
+      if (allowed(DType::BFloat16)) add({false, order}, {DType::BFloat16, kChannelsLast}, to);
+    if (machine.amx) add({true, order}, {DType::Float32, kChannelsLast}, DType::Float32);
   }
   // An image as it comes: neither a reformat nor a cast in front.
   const Value& weights = query.graph.value(query.layer().inputs[1]);
   if (weights.shape.size() == 4 && weights.shape[1].is_constant() && weights.shape[3].is_constant() &&
       StepLayout::of(weights.shape[1].value(), weights.shape[3].value(), is_dilated(*op)).whole_row)
-    for (const char* order : {"panels", "rows"})
-      add(kBf16, order, {DType::Float32, kLinear}, DType::BFloat16);
+    for (const AmxOrder order : {AmxOrder::Panels, AmxOrder::Rows})
+      add({false, order}, {DType::Float32, kLinear}, DType::BFloat16);
   return tactics;
 }
 

@@ -329,7 +329,7 @@ class DepthwiseKernel final : public LayerKernel {
                   const PackContext& pack)
       : op_(std::get<Conv>(query.layer().op)),
         type_(tactic.inputs[0]),
-        isa_(machine.isa),
+        isa_(machine.isa()),
         l1_bytes_(machine.l1_bytes),
         l2_bytes_(machine.l2_bytes),
         plan_(plan_register_tail(query, 1)),

@@ -26,12 +26,38 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "DepthwiseBlock", kTiles = "depthwise_block_amx_bf16",
-                           kFp16 = "depthwise_block_amx_fp16";
+constexpr std::string_view kRunner = "DepthwiseBlock";
 constexpr size_t kExpand = DepthwiseBlock::kExpand, kDepthwise = DepthwiseBlock::kDepthwise,
                  kProject = DepthwiseBlock::kProject;
 
 constexpr int64_t kFp16Lanes = 32;
+
+// What a tactic chooses: which arithmetic, and how the work is shared (depthwise_strips.h).
+struct BlockVariant {
+  enum class Arithmetic : uint8_t { Vectors, Tiles, TilesAndFp16 };
+  enum class Share : uint8_t { Rows, Groups, ThinRows, ThinGroups, Channels };
+  Arithmetic arithmetic = Arithmetic::Vectors;
+  Share share = Share::Rows;
+
+  static BlockVariant of(const TacticParams& params) {
+    return {static_cast<Arithmetic>(params.get("arithmetic")), static_cast<Share>(params.get("share"))};
+  }
+  TacticParams params() const {
+    return {{"amx", in_tiles()},
+            {"arithmetic", static_cast<int64_t>(arithmetic)},
+            {"share", static_cast<int64_t>(share)}};
+  }
+  std::string name(const Machine& machine) const {
+    constexpr std::string_view kShares[] = {"rows", "groups", "thin_rows", "thin_groups", "channels"};
+    const std::string_view kind = in_fp16() ? "amx_fp16" : in_tiles() ? "amx_bf16" : isa_suffix(machine);
+    return "depthwise_block_" + std::string(kind) + "_by_" + std::string(kShares[static_cast<size_t>(share)]);
+  }
+  bool in_fp16() const { return arithmetic == Arithmetic::TilesAndFp16; }
+  bool in_tiles() const { return arithmetic != Arithmetic::Vectors; }
+  bool by_channels() const { return share == Share::Channels; }
+  bool by_groups() const { return share == Share::Groups || share == Share::ThinGroups; }
+  bool thin() const { return share == Share::ThinRows || share == Share::ThinGroups; }
+};
 
 // Where the parts of the packed constants lie, in bytes; each begins at a cache line.
 struct BlockLayout {
@@ -64,11 +90,7 @@ class BlockKernel final : public LayerKernel {
   BlockKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine, const PackContext& pack)
       : op_(std::get<DepthwiseBlock>(query.layer().op)),
         type_(tactic.inputs[0].dtype),
-        by_channels_(tactic.name.ends_with("_channels")),
-        thin_(tactic.name.ends_with("_thin_rows") || tactic.name.ends_with("_thin_groups")),
-        by_groups_(tactic.name.ends_with("_groups")),
-        in_fp16_(tactic.name.starts_with(kFp16)),
-        in_tiles_(in_fp16_ || tactic.name.starts_with(kTiles)),
+        variant_(BlockVariant::of(tactic.params)),
         machine_(machine),
         tail_(*plan_register_tail(query, 1)),
         epilogue_(query, tactic, machine) {
@@ -98,9 +120,9 @@ class BlockKernel final : public LayerKernel {
     p->x = axes[1];
     p->expands = expands_;
     p->projects = projects_;
-    p->by_channels = by_channels_;
-    p->thin = thin_;
-    p->by_groups = by_groups_;
+    p->by_channels = variant_.by_channels();
+    p->thin = variant_.thin();
+    p->by_groups = variant_.by_groups();
     p->type = type_;
     const auto floats = [&](int64_t at) { return reinterpret_cast<const float*>(packed_.data() + at); };
     p->weights = {.expand = packed_.data() + layout_.expand,
@@ -114,11 +136,11 @@ class BlockKernel final : public LayerKernel {
     p->depthwise_tail = *plan_activation(op_.depthwise_epilogue);
     p->tail = tail_;
     for (RegisterTail* tail : {&p->expand_tail, &p->depthwise_tail, &p->tail.tail}) suit(*tail, machine_);
-    if (in_fp16_) set_fp16(*p, *floats(layout_.fp16_limit));
+    if (variant_.in_fp16()) set_fp16(*p, *floats(layout_.fp16_limit));
     p->epilogue = epilogue_.prepare(context);
     for (int64_t o = 0; o < p->y.output; ++o) p->window_rows.push_back(rows_inside(p->y, o));
-    p->isa = machine_.isa;
-    if (in_tiles_) p->amx = machine_.amx;
+    p->isa = machine_.isa();
+    if (variant_.in_tiles()) p->amx = machine_.amx;
     p->threads = context.threads;
     p->l2_bytes = machine_.l2_bytes;
     p->plan();
@@ -148,8 +170,9 @@ class BlockKernel final : public LayerKernel {
     add(expands_, layout_.expand, type_, in_channels_ * padded_channels());
     add(expands_, layout_.expand_bias, wide, padded_channels());
     add(true, layout_.depthwise, wide, (taps + 1) * padded_channels());
-    add(in_fp16_, layout_.depthwise_fp16, DType::Float16, (taps + 2) * round_up(channels_, kFp16Lanes));
-    add(in_fp16_, layout_.fp16_limit, wide, 1);
+    add(variant_.in_fp16(), layout_.depthwise_fp16, DType::Float16,
+        (taps + 2) * round_up(channels_, kFp16Lanes));
+    add(variant_.in_fp16(), layout_.fp16_limit, wide, 1);
     add(projects_, layout_.project, type_, padded_channels() * padded_outputs());
     add(projects_, layout_.project_bias, wide, padded_outputs());
     add(projects_, layout_.plain_bias, wide, padded_outputs());
@@ -203,8 +226,8 @@ class BlockKernel final : public LayerKernel {
     }
     const std::vector<float> depthwise_bias = bias(kDepthwise, projects_ ? TailPlan{} : tail_, channels_);
     put(layout_.depthwise,
-        pack_depthwise(constant(kDepthwise), depthwise_table(machine_.isa).vector, depthwise_bias));
-    if (in_fp16_) {
+        pack_depthwise(constant(kDepthwise), depthwise_table(machine_.isa()).vector, depthwise_bias));
+    if (variant_.in_fp16()) {
       auto* to = reinterpret_cast<uint16_t*>(bytes.data() + layout_.depthwise_fp16);
       put(layout_.fp16_limit, {pack_fp16(constant(kDepthwise).to_doubles(), depthwise_bias, to)});
     }
@@ -218,7 +241,7 @@ class BlockKernel final : public LayerKernel {
 
   DepthwiseBlock op_;
   DType type_;
-  bool by_channels_, thin_, by_groups_, in_fp16_, in_tiles_;
+  BlockVariant variant_;
   Machine machine_;
   TailPlan tail_;
   Epilogue epilogue_;
@@ -230,10 +253,10 @@ class BlockKernel final : public LayerKernel {
 
 Support supports(const LayerQuery& query, const DepthwiseBlock& op, DType type, const Machine& machine) {
   const Node& node = query.layer();
-  if (machine.isa == Isa::Avx2) return Support::no("needs AVX-512");
+  if (!machine.has(CpuFeature::Avx512)) return Support::no("needs AVX-512");
   if (type != DType::Float32 && type != DType::BFloat16)
     return Support::no("no vector kernel for " + std::string(dtype_name(type)));
-  if (type == DType::BFloat16 && !machine.has_avx512_bf16) return Support::no("needs AVX512-BF16");
+  if (type == DType::BFloat16 && !machine.has(CpuFeature::Bf16)) return Support::no("needs AVX512-BF16");
   for (size_t i = 1; i < DepthwiseBlock::kInputs; ++i)
     if (node.inputs[i] != kNoValue && !query.graph.value(node.inputs[i]).is_constant())
       return Support::no(i % 2 == 1 ? "weights are not constant" : "a bias is not constant");
@@ -273,27 +296,31 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   const auto* op = std::get_if<DepthwiseBlock>(&node.op);
   if (!op) return {};
   std::vector<Tactic> tactics;
-  const auto add = [&](DType type, const std::string& stem) {
-    for (const std::string_view share : {"rows", "groups", "thin_rows", "thin_groups", "channels"}) {
-      if (machine.threads == 1 && share == "channels") continue;
-      const bool plain = share == "rows" || share == "channels";
-      const bool tiles = stem == kTiles || stem == kFp16;
+  using enum BlockVariant::Arithmetic;
+  const auto add = [&](DType type, BlockVariant::Arithmetic arithmetic) {
+    using enum BlockVariant::Share;
+    for (const BlockVariant::Share share : {Rows, Groups, ThinRows, ThinGroups, Channels}) {
+      const BlockVariant variant{arithmetic, share};
+      if (machine.threads == 1 && share == Channels) continue;
+      const bool plain = share == Rows || share == Channels;
+      const bool tiles = variant.in_tiles();
       if (!plain && (!tiles || node.inputs[kExpand] == kNoValue)) continue;
       const TensorType pixels{type, kChannelsLast};
-      Tactic t = typed_tactic(query, kRunner, stem + "_by_" + std::string(share), pixels, pixels);
+      Tactic t = with_variant(typed_tactic(query, kRunner, "depthwise_block", pixels, pixels),
+                              variant.name(machine), variant.params());
       for (size_t i = 1; i < node.op_input_count(); ++i) t.inputs[i] = {};
       if (const Support s = supports(query, *op, type, machine); !s.ok) t.support = s;
       if (tiles && t.support.ok && node.inputs[kExpand] != kNoValue &&
           amx_step(query.graph.value(node.inputs[0]).shape[1].value()) == 0)
         t.support = Support::no("the channels are no multiple of 16 to 32, as tiles want");
-      if (stem == kFp16 && t.support.ok) t.support = supports_fp16(query, *op);
+      if (variant.in_fp16() && t.support.ok) t.support = supports_fp16(query, *op);
       tactics.push_back(std::move(t));
     }
   };
   for (const DType type : layer_types(query)) {
-    if (type == DType::BFloat16 && machine.amx) add(type, std::string(kTiles));
-    if (type == DType::BFloat16 && machine.amx && machine.has_avx512_fp16) add(type, std::string(kFp16));
-    add(type, "depthwise_block_" + std::string(isa_suffix(machine)));
+    if (type == DType::BFloat16 && machine.amx) add(type, Tiles);
+    if (type == DType::BFloat16 && machine.amx && machine.has(CpuFeature::Fp16)) add(type, TilesAndFp16);
+    add(type, Vectors);
   }
   return tactics;
 }

@@ -181,7 +181,7 @@ class SqueezeExciteKernel final : public LayerKernel {
  public:
   SqueezeExciteKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                       const PackContext& pack)
-      : op_(std::get<SqueezeExcite>(query.layer().op)), type_(tactic.inputs[0]), isa_(machine.isa) {
+      : op_(std::get<SqueezeExcite>(query.layer().op)), type_(tactic.inputs[0]), isa_(machine.isa()) {
     const auto& inputs = query.layer().inputs;
     const auto extent = [&](size_t input, size_t dim) {
       return query.graph.value(inputs[input]).shape[dim].value();

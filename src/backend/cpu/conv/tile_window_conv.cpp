@@ -278,8 +278,8 @@ class TileWindowKernel final : public LayerKernel {
 Support supports(const LayerQuery& query, DType type, const Machine& machine) {
   const Node& node = query.layer();
   const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
-  if (machine.isa == Isa::Avx2) return Support::no("needs AVX-512");
-  if (type == DType::BFloat16 && !machine.has_avx512_bf16) return Support::no("needs AVX512-BF16");
+  if (!machine.has(CpuFeature::Avx512)) return Support::no("needs AVX-512");
+  if (type == DType::BFloat16 && !machine.has(CpuFeature::Bf16)) return Support::no("needs AVX512-BF16");
   if (!w.is_constant()) return Support::no("the weights are not constant");
   if (w.constant.dtype() != DType::Float32) return Support::no("the weights are not FP32");
   if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&

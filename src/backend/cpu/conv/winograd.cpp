@@ -294,7 +294,7 @@ bool is_3x3(const Conv& op) {
 Support supports(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
-  if (machine.isa == Isa::Avx2) return Support::no("needs AVX-512");
+  if (!machine.has(CpuFeature::Avx512)) return Support::no("needs AVX-512");
   if (!w.is_constant()) return Support::no("the weights are not constant");
   if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
       !query.graph.value(node.inputs[2]).is_constant())

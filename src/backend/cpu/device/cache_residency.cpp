@@ -95,7 +95,7 @@ class Reader {
 // as long changes the share little.
 double expected_ms(double flops, DType stored, const Machine& machine) {
   const bool narrow = stored == DType::BFloat16;
-  const double rate = machine.isa == Isa::Avx2 ? 30e6 : !narrow ? 80e6 : machine.amx ? 300e6 : 150e6;
+  const double rate = !machine.has(CpuFeature::Avx512) ? 30e6 : !narrow ? 80e6 : machine.amx ? 300e6 : 150e6;
   return flops / rate / machine.threads;
 }
 

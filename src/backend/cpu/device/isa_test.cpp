@@ -68,17 +68,35 @@ TEST_P(EveryIsa, AllTacticsAreRight) {
 INSTANTIATE_TEST_SUITE_P(Cpu, EveryIsa, testing::Values("avx2", "avx512", "avx512_bf16", "amx"),
                          [](const auto& info) { return info.param; });
 
-TEST(Machine, CapLowersTheLevelButNeverRaisesIt) {
-  CpuInfo info{.avx2 = true, .avx512 = true, .avx512_vnni = true, .avx512_bf16 = true};
-  EXPECT_EQ(make_machine(info, {}, 2).isa, Isa::Avx512Bf16);
-  EXPECT_EQ(make_machine(info, Isa::Avx2, 2).isa, Isa::Avx2);
-  EXPECT_FALSE(make_machine(info, Isa::Avx2, 2).has_avx512_vnni);
-  EXPECT_FALSE(make_machine(info, Isa::Avx512, 2).has_avx512_bf16);
-  EXPECT_EQ(make_machine(info, Isa::Amx, 2).isa, Isa::Avx512Bf16);
+TEST(Machine, CapTakesFeaturesAwayButNeverAddsOne) {
+  using enum CpuFeature;
+  const CpuInfo info{.features = {Avx2, Avx512, Vnni, Bf16}};
+  EXPECT_EQ(make_machine(info, {}, 2).isa(), Isa::Avx512Bf16);
+  EXPECT_EQ(make_machine(info, Isa::Avx2, 2).features, CpuFeatures{Avx2});
+  EXPECT_FALSE(make_machine(info, Isa::Avx512, 2).has(Bf16));
+  EXPECT_TRUE(make_machine(info, Isa::Avx512, 2).has(Vnni));
+  EXPECT_EQ(make_machine(info, Isa::Amx, 2).features, info.features);
+}
+
+// Neither needs the other: Zen 6 has FP16 and no tiles, the first CPUs with tiles have no FP16 products in them.
+TEST(Machine, FeaturesAreNoOrder) {
+  using enum CpuFeature;
+  const Machine no_tiles = make_machine({.features = {Avx2, Avx512, Vnni, Bf16, Fp16}}, {}, 2);
+  EXPECT_TRUE(no_tiles.has(Fp16));
+  EXPECT_EQ(no_tiles.isa(), Isa::Avx512Bf16);
+  EXPECT_EQ(no_tiles.amx, nullptr);
+  const Machine tiles = make_machine({.features = {Avx2, Avx512, Vnni, Bf16, AmxBf16}}, {}, 2);
+  EXPECT_FALSE(tiles.has(Fp16) || tiles.has(AmxFp16) || tiles.has(AmxInt8));
+  EXPECT_EQ(tiles.isa(), Isa::Amx);
+  EXPECT_NE(tiles.amx, nullptr);
+  // Tiles of integers alone are no reason to run products of BF16 in them.
+  const Machine integers = make_machine({.features = {Avx2, Avx512, Vnni, Bf16, AmxInt8}}, {}, 2);
+  EXPECT_EQ(integers.amx, nullptr);
+  EXPECT_EQ(integers.isa(), Isa::Avx512Bf16);
 }
 
 TEST(Machine, EveryLevelHasANumberForScripts) {
-  const CpuInfo info{.avx2 = true, .avx512 = true, .avx512_bf16 = true, .amx = true};
+  const CpuInfo info{.features = features_within(Isa::Amx)};
   std::vector<std::string> numbers;
   for (const Isa isa : {Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16, Isa::Amx})
     for (const auto& [name, value] : describe_device(info, make_machine(info, isa, 1)))
@@ -87,11 +105,12 @@ TEST(Machine, EveryLevelHasANumberForScripts) {
 }
 
 TEST(Machine, Zen5DividesQuickly) {
-  CpuInfo info{.vendor = "AuthenticAMD", .family = 26, .avx2 = true, .avx512 = true};
+  CpuInfo info{.vendor = "AuthenticAMD", .family = 26, .features = features_within(Isa::Avx512)};
   EXPECT_TRUE(make_machine(info, {}, 2).divides_quickly);
   info.family = 25;
   EXPECT_FALSE(make_machine(info, {}, 2).divides_quickly);
-  info = {.vendor = "GenuineIntel", .family = 26, .avx2 = true, .avx512 = true};
+  info.vendor = "GenuineIntel";
+  info.family = 26;
   EXPECT_FALSE(make_machine(info, {}, 2).divides_quickly);
 }
 
@@ -114,7 +133,7 @@ TEST(Machine, ThisOneIsDescribed) {
   EXPECT_GT(info.l1_bytes, 0);
   const Machine machine = make_machine(info, {}, 2);
   const Machine capped = make_machine(info, Isa::Avx2, 2);
-  if (machine.isa != Isa::Avx2) {
+  if (machine.has(CpuFeature::Avx512)) {
     EXPECT_NE(describe_target(info, machine).key, describe_target(info, capped).key);
   }
 }

@@ -18,20 +18,23 @@ namespace lathe::cpu {
 struct CpuInfo {
   std::string vendor, brand;
   int family = 0, model = 0, stepping = 0;
-  bool avx2 = false;    // AVX2, FMA and F16C, state saved by the OS
-  bool avx512 = false;  // F, BW, DQ, VL, CD, state saved by the OS
-  bool avx512_vnni = false, avx512_bf16 = false, avx512_fp16 = false;
-  bool amx = false;                                  // tile, BF16 and INT8, granted by the OS
+  // Avx2: with FMA and F16C. Avx512: F, BW, DQ, VL and CD. Only what the operating system saves the state of, or grants (AMX).
+  CpuFeatures features;
   int64_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;  // data or unified; 0: not reported
 };
 CpuInfo read_cpu_info();
 
+// From a description as in tests/devices/. Throws Input naming `source` when something is missing or of another type.
+CpuInfo cpu_info_from_json(std::string_view text, std::string_view source);
+
+// The features that --cpuIsa=`cap` leaves.
+CpuFeatures features_within(Isa cap);
 // "avx2", "avx512", "avx512_bf16", "amx"
 std::string_view isa_name(Isa isa);
 // Throws Input with the list of names.
 Isa isa_from_name(std::string_view name);
 
-// The machine with the highest level that the CPU has and `cap` allows. Throws Input when the CPU has no
+// The machine with what the CPU has and `cap` allows. Throws Input when the CPU has no
 // AVX2.
 Machine make_machine(const CpuInfo& info, std::optional<Isa> cap, int threads);
 Target describe_target(const CpuInfo& info, const Machine& machine);

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <dnnl.hpp>
 #include <mutex>
 #include <optional>
@@ -38,18 +37,8 @@ std::vector<Tactic> refused_tactic(const LayerQuery& query, std::string_view run
 
 bool onednn_computes(DType source, DType result, const Machine& machine) {
   if (source == DType::Float32) return result == DType::Float32;
-  return source == DType::BFloat16 && machine.has_avx512_bf16 &&
+  return source == DType::BFloat16 && machine.has(CpuFeature::Bf16) &&
          (result == DType::BFloat16 || result == DType::Float32);
-}
-
-std::optional<int> number_behind(std::string_view name, std::string_view word) {
-  const size_t at = name.rfind(word);
-  if (at == name.npos) return std::nullopt;
-  const std::string_view digits = name.substr(at + word.size());
-  int number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc() || end != digits.data() + digits.size() || number < 1) return std::nullopt;
-  return number;
 }
 
 namespace {

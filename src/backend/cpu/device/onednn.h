@@ -5,7 +5,6 @@
 // SingleThreadedOneDnn sets it to one and restores it, because the caller's thread is the user's.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,9 +24,6 @@ std::vector<Tactic> refused_tactic(const LayerQuery& query, std::string_view run
 
 // The pairs of types that its products and convolutions have kernels for.
 bool onednn_computes(DType source, DType result, const Machine& machine);
-
-// The number that ends a tactic's name behind `word`: 2 of "onednn_conv_jit_oc2" behind "_oc". Nothing else ends in digits there.
-std::optional<int> number_behind(std::string_view name, std::string_view word);
 
 class SingleThreadedOneDnn {
  public:

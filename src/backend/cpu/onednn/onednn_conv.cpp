@@ -176,7 +176,7 @@ class ConvKernel final : public LayerKernel {
 std::vector<std::pair<Format, Format>> format_pairs(const LayerQuery& query, const Machine& machine) {
   const Value& x = query.graph.value(query.layer().inputs[0]);
   const bool few_channels = x.shape[1].is_constant() && x.shape[1].value() < 8;
-  const Format blocked = machine.isa == Isa::Avx2 ? kBlocked8 : kBlocked16;
+  const Format blocked = !machine.has(CpuFeature::Avx512) ? kBlocked8 : kBlocked16;
   std::vector<std::pair<Format, Format>> formats;
   if (few_channels) formats.emplace_back(kLinear, blocked);
   formats.emplace_back(blocked, blocked);
@@ -193,7 +193,7 @@ std::vector<std::pair<TensorType, TensorType>> type_pairs(const LayerQuery& quer
   const bool bf16 = x.dtype == DType::BFloat16 ||
                     std::find(node.allowed_types.begin(), node.allowed_types.end(), DType::BFloat16) !=
                         node.allowed_types.end();
-  if (bf16 && machine.has_avx512_bf16) {
+  if (bf16 && machine.has(CpuFeature::Bf16)) {
     dtypes.emplace_back(DType::BFloat16, DType::BFloat16);
     if (x.dtype == DType::Float32) dtypes.emplace_back(DType::BFloat16, DType::Float32);
   }
@@ -252,13 +252,12 @@ bool winograd_possible(const LayerQuery& query, const ConvProblem& problem) {
 }
 
 Tactic make_tactic(const LayerQuery& query, const ConvVariant& variant, std::string name) {
-  Tactic tactic{.runner = std::string(kRunner), .name = std::move(name)};
-  tactic.id = hash_text(tactic.name);
+  TacticParams params = split_params(variant);
+  params.set("winograd", variant.winograd);
+  Tactic tactic = with_variant({.runner = std::string(kRunner)}, std::move(name), std::move(params));
   tactic.inputs = {variant.source};
   tactic.inputs.resize(query.layer().op_input_count());
   tactic.outputs = {variant.result};
-  // F(4,3) and F(2,3): the transforms' coefficients cost bits.
-  if (variant.winograd) tactic.error_factor = tactic.name.find("4x3") != std::string::npos ? 10 : 3;
   tactic.support = Epilogue::list(query, variant.result, tactic.inputs);
   return tactic;
 }
@@ -274,8 +273,14 @@ bool last_part_has_plan(const ConvProblem& problem, const ConvVariant& variant, 
 
 // Each image unfolded for a product: what oneDNN does where it has no better kernel. With a residual it takes a hundred times as long
 // (64-256@56 of 8 images 900 ms), and timing it left no time for those that win.
-bool is_gemm(const Tactic& tactic) {
-  return tactic.name.find("_gemm_") != std::string::npos;
+bool is_gemm(std::string_view implementation) {
+  return ("_" + std::string(implementation) + "_").find("_gemm_") != std::string::npos;
+}
+
+// F(4,3) and F(2,3): the transforms' coefficients cost bits.
+double error_factor_of(const ConvVariant& variant, std::string_view implementation) {
+  if (!variant.winograd) return 1;
+  return implementation.find("4x3") != std::string_view::npos ? 10 : 3;
 }
 
 std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) {
@@ -300,11 +305,11 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) 
           plan.reset();
         const std::string base = winograd ? "onednn_conv_winograd" : "onednn_conv";
         if (plan) {
-          tactics.push_back(
-              make_tactic(query, variant,
-                          fmt::format("onednn_conv_{}{}", onednn_impl_name(plan->desc.impl_info_str()),
-                                      split_suffix(variant))));
-          tactics.back().last_resort = is_gemm(tactics.back());
+          const std::string implementation = onednn_impl_name(plan->desc.impl_info_str());
+          tactics.push_back(make_tactic(
+              query, variant, fmt::format("onednn_conv_{}{}", implementation, split_suffix(variant))));
+          tactics.back().error_factor = error_factor_of(variant, implementation);
+          tactics.back().last_resort = is_gemm(implementation);
           tactics.back().keeps_nan = !plan->fused || !chain || chain->keeps_nan();
           continue;
         }
@@ -320,8 +325,8 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) 
 
 ConvVariant variant_of(const Tactic& tactic) {
   ConvVariant variant{.source = tactic.inputs[0], .result = tactic.outputs[0]};
-  variant.winograd = tactic.name.find("wino") != std::string::npos;
-  read_split(tactic.name, variant);
+  variant.winograd = tactic.params.get("winograd", 0) != 0;
+  read_split(tactic.params, variant);
   return variant;
 }
 

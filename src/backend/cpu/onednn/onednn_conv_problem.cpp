@@ -153,13 +153,13 @@ std::string split_suffix(const ConvVariant& variant) {
   return "";
 }
 
-void read_split(std::string_view tactic_name, ConvVariant& variant) {
-  if (tactic_name.ends_with("_rows")) variant.split = ConvSplit::Rows;
-  if (tactic_name.ends_with("_batch")) variant.split = ConvSplit::Batch;
-  if (const auto parts = number_behind(tactic_name, "_oc")) {
-    variant.split = ConvSplit::Channels;
-    variant.parts = *parts;
-  }
+TacticParams split_params(const ConvVariant& variant) {
+  return {{"split", static_cast<int64_t>(variant.split)}, {"parts", variant.parts}};
+}
+
+void read_split(const TacticParams& params, ConvVariant& variant) {
+  variant.split = static_cast<ConvSplit>(params.get("split", 0));
+  variant.parts = std::max(1, params.get_int("parts", 1));
 }
 
 int channel_parts(const ConvProblem& problem, const ConvVariant& variant, int wanted) {

@@ -52,9 +52,11 @@ struct ConvPart {
   int64_t in_row = 0, in_rows = 0, pad_begin = 0, pad_end = 0;  // of that axis, for these rows
 };
 
-// The split as part of a tactic's name: "_oc2", "_rows", "_batch" or nothing; and back.
+// The split as part of a tactic's name: "_oc2", "_rows", "_batch" or nothing.
 std::string split_suffix(const ConvVariant& variant);
-void read_split(std::string_view tactic_name, ConvVariant& variant);
+// And as its parameters. What an engine file says may be no split at all: then the parameters of what was read are others.
+TacticParams split_params(const ConvVariant& variant);
+void read_split(const TacticParams& params, ConvVariant& variant);
 
 // How many parts of output channels make sense, at most `wanted`.
 int channel_parts(const ConvProblem& problem, const ConvVariant& variant, int wanted);

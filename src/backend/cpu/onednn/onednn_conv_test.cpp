@@ -92,7 +92,7 @@ TEST(OnednnConv, WinogradWhereOnednnHasIt) {
                                            .out_channels = 128,
                                            .spatial = {28, 28},
                                            .conv = {.pads_begin = {1, 1}, .pads_end = {1, 1}}}));
-  if (read_cpu_info().avx512) {
+  if (read_cpu_info().features.has(CpuFeature::Avx512)) {
     EXPECT_TRUE(ran(result, "wino"));
   }
 }
@@ -238,7 +238,7 @@ TEST(OnednnConv, Bf16) {
                         .spatial = {14, 14},
                         .conv = {.pads_begin = {1, 1}, .pads_end = {1, 1}}};
   const auto result = expect_right(*build(problem, PointwiseProgram::parse("Relu(0)", 1), {}, true));
-  if (read_cpu_info().avx512_bf16) {
+  if (read_cpu_info().features.has(CpuFeature::Bf16)) {
     EXPECT_TRUE(ran(result, "bfloat16"));
   }
   expect_right(

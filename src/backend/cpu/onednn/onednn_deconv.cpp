@@ -259,7 +259,7 @@ std::vector<Tactic> list_deconvs(const LayerQuery& query, const Machine& machine
                                      upper_extents(query.graph.value(node.outputs[0]).shape, opt),
                                      Ints(weights.begin() + 2, weights.end()));
   const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
-  const Format blocked = machine.isa == Isa::Avx2 ? kBlocked8 : kBlocked16;
+  const Format blocked = !machine.has(CpuFeature::Avx512) ? kBlocked8 : kBlocked16;
   std::vector<Tactic> tactics;
   for (const Format format : {blocked, kChannelsLast, kLinear}) {
     tactic.inputs = {{DType::Float32, format}};

@@ -265,7 +265,7 @@ std::vector<std::pair<DType, DType>> type_pairs(const LayerQuery& query, const M
   const auto& allowed = node.allowed_types;
   const bool bf16 =
       own == DType::BFloat16 || std::find(allowed.begin(), allowed.end(), DType::BFloat16) != allowed.end();
-  if (bf16 && machine.has_avx512_bf16) {
+  if (bf16 && machine.has(CpuFeature::Bf16)) {
     pairs.emplace_back(DType::BFloat16, DType::BFloat16);
     if (own == DType::Float32) pairs.emplace_back(DType::BFloat16, DType::Float32);
   }
@@ -273,8 +273,8 @@ std::vector<std::pair<DType, DType>> type_pairs(const LayerQuery& query, const M
 }
 
 Tactic make_tactic(const LayerQuery& query, const MatMulVariant& variant, std::string name) {
-  Tactic tactic{.runner = std::string(kRunner), .name = std::move(name)};
-  tactic.id = hash_text(tactic.name);
+  Tactic tactic = with_variant({.runner = std::string(kRunner)}, std::move(name),
+                               {{"split", static_cast<int64_t>(variant.split)}, {"parts", variant.parts}});
   // A constant that is not packed is read in its own type.
   tactic.inputs = {{variant.source, kLinear},
                    variant.constant_b ? TensorType{} : TensorType{variant.source, kLinear}};
@@ -327,12 +327,8 @@ std::vector<Tactic> list_matmuls(const LayerQuery& query, const Machine& machine
 MatMulVariant variant_of(const Tactic& tactic) {
   MatMulVariant variant{.source = tactic.inputs[0].dtype, .result = tactic.outputs[0].dtype};
   variant.constant_b = tactic.inputs[1].dtype == DType::Undefined;
-  if (tactic.name.ends_with("_rows")) variant.split = MatMulSplit::Rows;
-  if (tactic.name.ends_with("_batch")) variant.split = MatMulSplit::Batch;
-  if (const auto parts = number_behind(tactic.name, "_cols")) {
-    variant.split = MatMulSplit::Columns;
-    variant.parts = *parts;
-  }
+  variant.split = static_cast<MatMulSplit>(tactic.params.get("split", 0));
+  variant.parts = std::max(1, tactic.params.get_int("parts", 1));
   return variant;
 }
 

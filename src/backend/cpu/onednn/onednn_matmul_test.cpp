@@ -145,7 +145,7 @@ TEST(OnednnMatMul, Bf16) {
                                     .epilogue = "Add(0,1) GeluErf(2)",
                                     .operands = {{{200}, true}},
                                     .bf16 = true});
-  if (read_cpu_info().avx512_bf16) {
+  if (read_cpu_info().features.has(CpuFeature::Bf16)) {
     EXPECT_TRUE(ran(result, "bfloat16"));
   }
   expect_right(

@@ -189,7 +189,7 @@ std::vector<Tactic> list_pools(const LayerQuery& query, const Machine& machine) 
   if (!std::holds_alternative<Pool>(node.op)) return {};
   if (const std::string reason = reason_to_refuse(query); !reason.empty())
     return refused_tactic(query, kRunner, "onednn_pool", reason);
-  Tactic tactic{.runner = std::string(kRunner)};
+  Tactic tactic;
   const auto& pool = std::get<Pool>(node.op);
   const Value& x = query.graph.value(node.inputs[0]);
   const Extents input = upper_extents(x.shape, query.opt_values());
@@ -199,7 +199,7 @@ std::vector<Tactic> list_pools(const LayerQuery& query, const Machine& machine) 
   if (x.dtype == DType::Float32 &&
       std::find(allowed.begin(), allowed.end(), DType::BFloat16) != allowed.end())
     dtypes.push_back(DType::BFloat16);
-  const Format blocked = machine.isa == Isa::Avx2 ? kBlocked8 : kBlocked16;
+  const Format blocked = !machine.has(CpuFeature::Avx512) ? kBlocked8 : kBlocked16;
   std::vector<Tactic> tactics;
   for (const DType dtype : dtypes)
     for (const Format format : {blocked, kChannelsLast, kLinear})
@@ -208,8 +208,9 @@ std::vector<Tactic> list_pools(const LayerQuery& query, const Machine& machine) 
         const auto plan =
             plan_pool(pool, problem, variant, conv_parts(problem, variant, machine.threads)[0][0]);
         const std::string impl = plan ? "_" + onednn_impl_name(plan->impl_info_str()) : "";
-        tactic.name = fmt::format("onednn_pool{}{}", impl, split_suffix(variant));
-        tactic.id = hash_text(tactic.name);
+        tactic =
+            with_variant({.runner = std::string(kRunner)},
+                         fmt::format("onednn_pool{}{}", impl, split_suffix(variant)), split_params(variant));
         tactic.inputs = {variant.source};
         tactic.outputs = {variant.result};
         tactic.outputs.resize(node.outputs.size());
@@ -225,7 +226,7 @@ std::vector<Tactic> list_pools(const LayerQuery& query, const Machine& machine) 
 
 ConvVariant variant_of(const Tactic& tactic) {
   ConvVariant variant{.source = tactic.inputs[0], .result = tactic.outputs[0]};
-  read_split(tactic.name, variant);
+  read_split(tactic.params, variant);
   return variant;
 }
 
@@ -236,7 +237,7 @@ Support accepts_pool(const LayerQuery& query, const Tactic& tactic, const Machin
   if (const std::string reason = reason_to_refuse(query); !reason.empty()) return Support::no(reason);
   const ConvVariant variant = variant_of(tactic);
   const TensorType& type = variant.source;
-  const Format blocked = machine.isa == Isa::Avx2 ? kBlocked8 : kBlocked16;
+  const Format blocked = !machine.has(CpuFeature::Avx512) ? kBlocked8 : kBlocked16;
   if (variant.result != type || !onednn_computes(type.dtype, type.dtype, machine) ||
       (type.format != blocked && type.format != kChannelsLast && type.format != kLinear))
     return Support::no("types that it does not have here");
@@ -248,7 +249,8 @@ Support accepts_pool(const LayerQuery& query, const Tactic& tactic, const Machin
   const auto splits = variants_of(problem_at(std::get<Pool>(node.op), input), whole, threads);
   if (variant != whole && std::find(splits.begin(), splits.end(), variant) == splits.end())
     return Support::no("its work cannot be shared in that way");
-  Tactic own{.runner = tactic.runner, .name = tactic.name, .inputs = {type}, .outputs = {type}};
+  Tactic own = with_variant({.runner = tactic.runner, .inputs = {type}, .outputs = {type}}, tactic.name,
+                            split_params(variant));
   own.outputs.resize(node.outputs.size());
   own.support = Epilogue::list(query, type, own.inputs);
   return own.support.ok ? is_offered({&own, 1}, tactic) : own.support;

@@ -146,7 +146,7 @@ class PoolKernel final : public LayerKernel {
       : name_(query.layer().name),
         op_(std::get<Pool>(query.layer().op)),
         type_(tactic.inputs[0]),
-        isa_(machine.isa),
+        isa_(machine.isa()),
         epilogue_(query, tactic, machine),
         has_epilogue_(!query.layer().epilogue.empty()) {}
 

@@ -21,7 +21,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "FeedForward", kStem = "feed_forward_amx_bf16";
+constexpr std::string_view kRunner = "FeedForward";
 constexpr int64_t kGroup = AmxProduct::kGroup, kPanel = AmxProduct::kPanel, kTileBytes = kGroup * 64;
 
 class PreparedFeedForward final : public PreparedLayer {
@@ -222,7 +222,7 @@ class FeedForwardKernel final : public LayerKernel {
     p->hidden = widths_.hidden;
     p->n = widths_.n;
     p->m = element_count(context.outputs[0]) / std::max<int64_t>(widths_.n, 1);
-    p->in_chunks = tactic_.name.ends_with("_chunks");
+    p->in_chunks = AmxVariant::of(tactic_.params).order == AmxOrder::Chunks;
     p->result = tactic_.outputs[0].dtype;
     p->first = packed_.data();
     p->second = packed_.data() + first_bytes();
@@ -302,13 +302,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   std::vector<Tactic> tactics;
   const std::vector<DType> types = layer_types(query);
   if (std::find(types.begin(), types.end(), DType::BFloat16) == types.end()) return {};
-  for (const bool in_chunks : {false, true})
+  for (const AmxVariant variant :
+       {AmxVariant{.order = AmxOrder::Panels}, AmxVariant{.order = AmxOrder::Chunks}})
     for (const DType to : types) {
       if (to != DType::BFloat16 && to != DType::Float32) continue;
-      Tactic t = typed_tactic(query, kRunner, std::string(kStem) + (in_chunks ? "_chunks" : "_panels"),
-                              {DType::BFloat16, kLinear}, {to, kLinear});
+      Tactic t = with_variant(
+          typed_tactic(query, kRunner, "feed_forward", {DType::BFloat16, kLinear}, {to, kLinear}),
+          "feed_forward_" + variant.name(), variant.params());
       for (size_t i = 1; i < node.op_input_count(); ++i) t.inputs[i] = {};
-      if (const Support s = supports(query, machine, in_chunks); !s.ok) t.support = s;
+      if (const Support s = supports(query, machine, variant.order == AmxOrder::Chunks); !s.ok) t.support = s;
       if (t.support.ok) write_over_operand(plan_after(query), t);
       tactics.push_back(std::move(t));
     }

@@ -36,7 +36,7 @@ LayerCase make_case(const Sizes& s) {
 void expect_right(const LayerCase& layer) {
   const Machine machine = make_machine(read_cpu_info(), std::nullopt, 1);
   const int runs = check_layer(feed_forward_tactics(), layer);
-  if (machine.has_avx512_bf16) {
+  if (machine.has(CpuFeature::Bf16)) {
     EXPECT_GE(runs, 1);
   }
 }

@@ -180,7 +180,7 @@ class MatMulKernel final : public LayerKernel {
   MatMulKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine, const PackContext& pack)
       : op_(std::get<MatMul>(query.layer().op)),
         tactic_(tactic),
-        isa_(machine.isa),
+        isa_(machine.isa()),
         epilogue_(query, tactic, machine) {
     if (tactic.inputs[1].dtype != DType::Undefined) return;
     const Tensor& weights = query.graph.value(query.layer().inputs[1]).constant;
@@ -276,7 +276,7 @@ class PixelConvKernel final : public LayerKernel {
  public:
   PixelConvKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                   const PackContext& pack)
-      : tactic_(tactic), isa_(machine.isa), epilogue_(query, tactic, machine) {
+      : tactic_(tactic), isa_(machine.isa()), epilogue_(query, tactic, machine) {
     const Node& node = query.layer();
     has_bias_ = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
     const Tensor& w = query.graph.value(node.inputs[1]).constant;

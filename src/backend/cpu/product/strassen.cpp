@@ -277,7 +277,7 @@ class StrassenKernel final : public LayerKernel {
  public:
   StrassenKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                  const PackContext& pack)
-      : isa_(machine.isa), keeps_ahead_(machine.l2_bytes >= kLargeL2), epilogue_(query, tactic, machine) {
+      : isa_(machine.isa()), keeps_ahead_(machine.l2_bytes >= kLargeL2), epilogue_(query, tactic, machine) {
     const Node& node = query.layer();
     const auto* product = std::get_if<MatMul>(&node.op);
     plan_ = plan_register_tail(query, product ? query.graph.value(node.outputs[0]).shape.size() - 1 : 1,
@@ -359,7 +359,7 @@ Support supports(const LayerQuery& query, const Machine& machine) {
   }
   if (most_rows(query, n) < kFewestRows)
     return Support::no("fewer than " + std::to_string(kFewestRows) + " rows");
-  const int64_t columns = 2 * table_for(machine.isa).panel;
+  const int64_t columns = 2 * table_for(machine.isa()).panel;
   if (n == 0 || n % columns != 0)
     return Support::no("columns are not a multiple of " + std::to_string(columns));
   if (k == 0 || k % kUnit != 0) return Support::no("the depth is not a multiple of " + std::to_string(kUnit));

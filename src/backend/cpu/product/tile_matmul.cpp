@@ -28,8 +28,6 @@
 namespace lathe::cpu {
 namespace {
 
-// FP32 by the six products of three BF16 parts a value that count: a term of XLA's (BF16_BF16_F32_X6).
-constexpr std::string_view kInParts = "_amx_bf16x6";
 constexpr int64_t kChunkBytes = 768 * 4;  // of a row, at most, when a block of rows would not stay in L2
 constexpr int64_t kSumBytes = 512 << 10;  // of a block of rows between two chunks
 
@@ -300,17 +298,9 @@ class PreparedTileMatMul final : public PreparedLayer {
   int64_t sums_offset_ = 0, member_bytes_ = 64;
 };
 
-bool is_amx(const Tactic& tactic) {
-  return tactic.name.find("_amx_") != std::string::npos;
-}
-bool in_parts(const Tactic& tactic) {
-  return tactic.name.find(kInParts) != std::string::npos;
-}
-
-AmxOrder amx_order(const Tactic& tactic) {
-  if (tactic.name.ends_with("_rows")) return AmxOrder::Rows;
-  if (tactic.name.ends_with("_groups")) return AmxOrder::Groups;
-  return tactic.name.ends_with("_chunks") ? AmxOrder::Chunks : AmxOrder::Panels;
+// Products in tiles have parameters; the one in vectors has none.
+std::optional<AmxVariant> in_tiles(const TacticParams& params) {
+  return params.empty() ? std::nullopt : std::optional(AmxVariant::of(params));
 }
 
 std::optional<TailPlan> plan_tail(const LayerQuery& query) {
@@ -323,8 +313,12 @@ class TileMatMulKernel final : public LayerKernel {
  public:
   TileMatMulKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                    const PackContext& pack)
-      : tactic_(tactic), machine_(machine), epilogue_(query, tactic, machine) {
+      : tactic_(tactic),
+        tiles_(in_tiles(tactic.params)),
+        machine_(machine),
+        epilogue_(query, tactic, machine) {
     const Node& node = query.layer();
+    const bool in_parts = tiles_ && tiles_->in_parts;
     if (const auto* conv = std::get_if<Conv>(&node.op)) conv_ = *conv;
     const auto* product = std::get_if<MatMul>(&node.op);
     plan_ = plan_tail(query);
@@ -337,23 +331,23 @@ class TileMatMulKernel final : public LayerKernel {
     const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
     const int64_t padded = round_up(n_, tile_matmul_table(type).panel / 2);
     for (size_t d = 0; !conv_ && d + 2 < w.shape.size(); ++d) matrices_ *= w.shape[d].value();
-    bias_offset_ = packed_bytes(type, in_parts(tactic_), matrices_ * k_ * padded);
+    bias_offset_ = packed_bytes(type, in_parts, matrices_ * k_ * padded);
     // Constants above a size are gone when an engine is loaded: what the tail adds is in the packed bias.
     const int64_t size = bias_offset_ + dtype_bytes(DType::Float32, matrices_ * padded);
     packed_ = pack.packed("weights", size, [&] {
       const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
-      return pack_weights(w.constant, type, in_parts(tactic_), transposed, matrices_, k_, n_,
+      return pack_weights(w.constant, type, in_parts, transposed, matrices_, k_, n_,
                           bias_of(query, bias, plan_.value_or(TailPlan{}), n_, padded, matrices_));
     });
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
-    if (is_amx(tactic_)) {
+    if (tiles_) {
       auto p = prepare_as<PreparedAmxMatMul>(context);
       p->table = machine_.amx;
       p->l2_bytes = machine_.l2_bytes;
-      p->order = amx_order(tactic_);
-      p->in_parts = in_parts(tactic_);
+      p->order = tiles_->order;
+      p->in_parts = tiles_->in_parts;
       p->lay_out();
       return p;
     }
@@ -387,6 +381,7 @@ class TileMatMulKernel final : public LayerKernel {
   }
 
   Tactic tactic_;
+  std::optional<AmxVariant> tiles_;
   Machine machine_;
   Epilogue epilogue_;
   std::optional<Conv> conv_;
@@ -400,8 +395,8 @@ Support supports(const LayerQuery& query, const Tactic& tactic, const Machine& m
   const DType type = tactic.inputs[0].dtype;
   const Node& node = query.layer();
   const Value &a = query.graph.value(node.inputs[0]), &b = query.graph.value(node.inputs[1]);
-  if (machine.isa == Isa::Avx2) return Support::no("needs AVX-512");
-  if (type == DType::BFloat16 && !machine.has_avx512_bf16) return Support::no("needs AVX512-BF16");
+  if (!machine.has(CpuFeature::Avx512)) return Support::no("needs AVX-512");
+  if (type == DType::BFloat16 && !machine.has(CpuFeature::Bf16)) return Support::no("needs AVX512-BF16");
   if (!b.is_constant()) return Support::no("the right operand is not constant");
   if (b.constant.size() == 0) return Support::no("the right operand is empty");
   if (a.is_constant()) return Support::no("the left operand is constant");
@@ -424,10 +419,11 @@ Support supports(const LayerQuery& query, const Tactic& tactic, const Machine& m
   }
   if (type == DType::BFloat16 && k % 2 != 0)
     return Support::no("BF16 in pairs along an odd number of elements");
-  if (!is_amx(tactic)) return {};
-  if (amx_order(tactic) == AmxOrder::Chunks && k < least_for_chunks(in_parts(tactic)))
+  const std::optional<AmxVariant> tiles = in_tiles(tactic.params);
+  if (!tiles) return {};
+  if (tiles->order == AmxOrder::Chunks && k < least_for_chunks(tiles->in_parts))
     return Support::no("k = " + std::to_string(k) + " is short: panels stay in L1 without chunks");
-  if (amx_order(tactic) == AmxOrder::Groups && k > kAmxShort)
+  if (tiles->order == AmxOrder::Groups && k > kAmxShort)
     return Support::no("k = " + std::to_string(k) + " is long: 32 rows at a time read less");
   if (amx_step(k) == 0)
     return Support::no("k = " + std::to_string(k) + " is no multiple of 16 to 32 elements, as tiles want");
@@ -439,9 +435,10 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const Machine& machine, 
   const Node& node = query.layer();
   const std::optional<TailPlan> plan = plan_tail(query);
   std::vector<Tactic> tactics;
-  const auto add = [&](DType from, DType to, std::string_view suffix) {
-    Tactic t =
-        typed_tactic(query, runner, std::string(stem) + std::string(suffix), {from, format}, {to, format});
+  const auto add = [&](DType from, DType to, const std::optional<AmxVariant>& tiles = std::nullopt) {
+    const std::string kind = tiles ? tiles->name() : from == DType::Float32 ? "f32_avx512" : "avx512_bf16";
+    Tactic t = with_variant(typed_tactic(query, runner, std::string(stem), {from, format}, {to, format}),
+                            std::string(stem) + "_" + kind, tiles ? tiles->params() : TacticParams());
     for (size_t i = 1; i < node.op_input_count(); ++i) t.inputs[i] = {};
     if (const Support s = supports(query, t, machine); !s.ok) t.support = s;
     write_over_operand(plan, t);
@@ -449,20 +446,21 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const Machine& machine, 
   };
   const std::vector<DType> types = layer_types(query);
   for (const DType type : types) {
-    if (type == DType::Float32) add(type, type, "_f32_avx512");
+    if (type == DType::Float32) add(type, type);
     if (type == DType::Float32 && machine.amx)
-      for (const char* order : {"_panels", "_chunks", "_rows"})
-        add(type, type, std::string(kInParts) + order);
+      for (const AmxOrder order : {AmxOrder::Panels, AmxOrder::Chunks, AmxOrder::Rows})
+        add(type, type, AmxVariant{true, order});
     if (type != DType::BFloat16) continue;
-    std::vector<std::string_view> suffixes = {"_avx512_bf16"};
+    std::vector<std::optional<AmxVariant>> variants;
     if (machine.amx)
-      suffixes = {"_amx_bf16_panels", "_amx_bf16_chunks", "_amx_bf16_rows", "_amx_bf16_groups",
-                  "_avx512_bf16"};
-    for (const std::string_view suffix : suffixes) {
-      add(type, type, suffix);
+      for (const AmxOrder order : {AmxOrder::Panels, AmxOrder::Chunks, AmxOrder::Rows, AmxOrder::Groups})
+        variants.push_back(AmxVariant{false, order});
+    variants.emplace_back();
+    for (const std::optional<AmxVariant>& variant : variants) {
+      add(type, type, variant);
       // In a network of both, a sum that goes on in FP32 needs no rounding in between.
       if (std::find(types.begin(), types.end(), DType::Float32) != types.end())
-        add(type, DType::Float32, suffix);
+        add(type, DType::Float32, variant);
     }
   }
   return tactics;

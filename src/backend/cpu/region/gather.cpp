@@ -71,7 +71,7 @@ class GatherKernel final : public LayerKernel {
       : name_(query.layer().name),
         axis_(std::get<Gather>(query.layer().op).axis),
         tactic_(tactic),
-        isa_(machine.isa) {}
+        isa_(machine.isa()) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     auto p = std::make_unique<PreparedGather>();
     const Extents& x = context.inputs[0];

@@ -106,7 +106,7 @@ class LayerNormKernel final : public LayerKernel {
   LayerNormKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
       : op_(std::get<LayerNorm>(query.layer().op)),
         tactic_(tactic),
-        isa_(machine.isa),
+        isa_(machine.isa()),
         epilogue_(query, tactic, machine),
         op_inputs_(query.layer().op_input_count()) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
@@ -229,7 +229,7 @@ class SoftmaxKernel final : public LayerKernel {
   SoftmaxKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
       : op_(std::get<Softmax>(query.layer().op)),
         type_(tactic.inputs[0].dtype),
-        isa_(machine.isa),
+        isa_(machine.isa()),
         epilogue_(query, tactic, machine) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     auto p = std::make_unique<PreparedSoftmax>();

@@ -92,7 +92,7 @@ class PreparedPointwise final : public PreparedLayer {
 class PointwiseLayer final : public LayerKernel {
  public:
   PointwiseLayer(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
-      : program_(whole_program(query.layer())), tactic_(tactic), isa_(machine.isa) {
+      : program_(whole_program(query.layer())), tactic_(tactic), isa_(machine.isa()) {
     const Node& node = query.layer();
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const bool packed = tactic.inputs[i].dtype == DType::Undefined;

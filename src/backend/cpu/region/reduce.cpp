@@ -135,7 +135,7 @@ class ReduceKernel final : public LayerKernel {
   ReduceKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
       : op_(std::get<Reduce>(query.layer().op)),
         type_(tactic.inputs[0]),
-        isa_(machine.isa),
+        isa_(machine.isa()),
         epilogue_(query, tactic, machine) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     auto p = std::make_unique<PreparedReduce>();

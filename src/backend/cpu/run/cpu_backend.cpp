@@ -25,7 +25,7 @@ class CpuBackend final : public Backend {
     if (!options.isa_cap.empty()) cap = isa_from_name(options.isa_cap);
     const int threads = options.threads > 0 ? std::min(options.threads, pool_->size()) : pool_->size();
     machine_ = make_machine(info_, cap, threads);
-    cap_onednn_isa(machine_.isa);
+    cap_onednn_isa(machine_.isa());
     target_ = describe_target(info_, machine_);
   }
 
@@ -70,11 +70,11 @@ class CpuBackend final : public Backend {
       case DType::Float32:
         return {};
       case DType::BFloat16:
-        if (machine_.has_avx512_bf16) return {};
+        if (machine_.has(CpuFeature::Bf16)) return {};
         return Support::no(fmt::format("{} has no BF16 instructions (AVX512-BF16 or AMX){}", info_.brand,
-                                       info_.avx512_bf16 ? " within --cpuIsa" : ""));
+                                       info_.features.has(CpuFeature::Bf16) ? " within --cpuIsa" : ""));
       case DType::Float16:
-        return Support::no(info_.avx512_fp16
+        return Support::no(info_.features.has(CpuFeature::Fp16)
                                ? "there are no FP16 kernels for this CPU yet; --bf16 is faster on it"
                                : fmt::format("{} has no fast FP16 arithmetic (AVX512-FP16)", info_.brand));
       default:

@@ -248,7 +248,7 @@ std::vector<Tactic> list_reformats(const LayerQuery& query, const Machine&) {
 
 std::unique_ptr<LayerKernel> make_reformat(const LayerQuery&, const Tactic& tactic, const Machine& machine,
                                            const PackContext&) {
-  return std::make_unique<ReformatKernel>(tactic.inputs[0], tactic.outputs[0], machine.isa);
+  return std::make_unique<ReformatKernel>(tactic.inputs[0], tactic.outputs[0], machine.isa());
 }
 
 }  // namespace

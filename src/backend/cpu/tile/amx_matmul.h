@@ -19,6 +19,29 @@ namespace lathe::cpu {
 // What meets what first: all rows of a block meet a panel, or a chunk along k of it; or all panels meet 32 rows, or 128 rows in
 // groups of 16.
 enum class AmxOrder : uint8_t { Panels, Chunks, Rows, Groups };
+constexpr std::string_view amx_order_name(AmxOrder order) {
+  constexpr std::string_view kNames[] = {"panels", "chunks", "rows", "groups"};
+  return kNames[static_cast<size_t>(order)];
+}
+
+// What a tactic for tiles chooses, and that as its parameters. `in_parts`: FP32 by the six products of three BF16 parts a value that
+// count, a term of XLA's (BF16_BF16_F32_X6).
+struct AmxVariant {
+  bool in_parts = false;
+  AmxOrder order = AmxOrder::Panels;
+
+  static AmxVariant of(const TacticParams& params) {
+    return {params.get("bf16x6") != 0, static_cast<AmxOrder>(params.get("order"))};
+  }
+  TacticParams params() const {
+    return {{"amx", 1}, {"bf16x6", in_parts}, {"order", static_cast<int64_t>(order)}};
+  }
+  // "amx_bf16x6_rows"
+  std::string name() const {
+    return std::string(in_parts ? "amx_bf16x6_" : "amx_bf16_") + std::string(amx_order_name(order));
+  }
+};
+
 // Steps of a chunk along k, of which the panel's part stays in L1; also of all of k where that is short enough.
 constexpr int64_t amx_chunk_steps(int64_t k, int64_t step, bool in_parts) {
   const int64_t most = in_parts ? 128 : 512, chunks = (k + most - 1) / most;

@@ -71,7 +71,7 @@ Epilogue::Epilogue(const LayerQuery& query, const Tactic& tactic, const Machine&
     : program_(query.layer().epilogue),
       output_(tactic.outputs[0]),
       first_operand_(query.layer().op_input_count()),
-      isa_(machine.isa) {
+      isa_(machine.isa()) {
   const Node& node = query.layer();
   for (size_t i = first_operand_; i < node.inputs.size(); ++i) {
     operand_types_.push_back(tactic.inputs[i]);

@@ -17,10 +17,10 @@ namespace lathe::cpu {
 
 // Channels per block that fill one vector of the machine.
 inline int vector_block(const Machine& machine) {
-  return machine.isa == Isa::Avx2 ? 8 : 16;
+  return !machine.has(CpuFeature::Avx512) ? 8 : 16;
 }
 inline std::string_view isa_suffix(const Machine& machine) {
-  return machine.isa == Isa::Avx2 ? "avx2" : "avx512";
+  return !machine.has(CpuFeature::Avx512) ? "avx2" : "avx512";
 }
 
 inline bool is_vector_float(DType t) {

@@ -14,18 +14,33 @@
 #include "backend/cuda/codegen/own_tactic.h"
 #include "backend/cuda/device/device.h"
 #include "base/error.h"
-#include "base/hash.h"
 
 namespace lathe::cuda {
 
-GeneratedFamily attention_family();
-
 namespace {
 
-constexpr std::string_view kRunner = "Attention", kWholeRows = "cuda_attention_wgmma_g";
+constexpr std::string_view kRunner = "Attention";
 constexpr int64_t kLargestHead = 256;
 // Of the kernel that keeps all scores of its rows in registers.
 constexpr int64_t kWholeRowKeys = 256, kWholeRowHead = 64;
+
+// How the rows of a block are computed: all scores of a row in registers by groups of four warps (wgmma), tiles of keys by warps
+// (mma), or neither (plain multiply-adds).
+struct Variant {
+  int groups = 0, warps = 0;
+
+  static Variant of(const TacticParams& params) {
+    return {params.get_int("groups", 0), params.get_int("warps", 0)};
+  }
+  TacticParams params() const {
+    if (groups > 0) return {{"groups", groups}};
+    return warps > 0 ? TacticParams{{"warps", warps}} : TacticParams();
+  }
+  std::string name() const {
+    if (groups > 0) return "cuda_attention_wgmma_g" + std::to_string(groups);
+    return warps > 0 ? "cuda_attention_mma_w" + std::to_string(warps) : "cuda_attention_fma";
+  }
+};
 
 struct Sizes {
   Dim batch, heads, queries, keys;
@@ -43,14 +58,27 @@ Sizes sizes_of(const LayerQuery& query, const Attention& op) {
           v[3].is_constant() ? v[3].value() : 0};
 }
 
-std::vector<Tactic> list(const LayerQuery& query) {
+// Tiles of keys and values, and the block's rows, of the kernel for tensor cores; heads are padded to 16.
+struct MmaTiles {
+  int64_t width = 0, value_width = 0, keys = 64;
+};
+MmaTiles mma_tiles(const Sizes& s) {
+  const int64_t width = (s.width + 15) / 16 * 16, value_width = (s.value_width + 15) / 16 * 16;
+  return {width, value_width, std::max(width, value_width) > 128 ? 32 : 64};
+}
+int64_t mma_shared_bytes(const Sizes& s, int warps) {
+  const MmaTiles t = mma_tiles(s);
+  return 2 * (warps * 16 * (t.width + 8) + 2 * t.keys * (t.width + 8 + t.value_width + 8));
+}
+
+std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Attention>(&node.op);
   if (!op) return {};
   const Sizes s = sizes_of(query, *op);
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
-    Tactic base = typed_tactic(query, kRunner, "cuda_attention_fma", {type, kLinear}, {type, kLinear});
+    Tactic base = typed_tactic(query, kRunner, Variant().name(), {type, kLinear}, {type, kLinear});
     for (size_t i = 1; i < 3; ++i) base.inputs[i] = {type, kLinear};
     if (node.op_input_count() > 3 && node.inputs[3] != kNoValue) {
       const Value& mask = query.graph.value(node.inputs[3]);
@@ -70,25 +98,19 @@ std::vector<Tactic> list(const LayerQuery& query) {
       base.support = Support::no("heads of more than 256 elements");
     const bool whole = s.width % 8 == 0 && s.value_width % 8 == 0;
     if (base.support.ok && is_half(type) && whole) {
-      // Few rows per block when larger blocks would leave multiprocessors idle.
+      std::vector<Variant> variants;
       const int64_t heads = upper_bound(s.batch * s.heads, query.ranges);
       const int64_t rows = upper_bound(s.queries, query.ranges);
       if (s.width == kWholeRowHead && s.value_width == kWholeRowHead &&
-          upper_bound(s.keys, query.ranges) <= kWholeRowKeys)
-        for (const int groups : {2, 1}) {
-          Tactic t = base;
-          t.name = std::string(kWholeRows) + std::to_string(groups);
-          t.id = hash_text(t.name);
-          tactics.push_back(std::move(t));
-        }
+          upper_bound(s.keys, query.ranges) <= kWholeRowKeys && device.properties.is_hopper())
+        for (const int groups : {2, 1}) variants.push_back({.groups = groups});
+      // Few rows per block when larger blocks would leave multiprocessors idle.
       std::vector<int> warps = {4, 2, 1};
-      if (heads * ((rows + 63) / 64) < 132) warps = {1, 2, 4};
-      for (const int w : warps) {
-        Tactic t = base;
-        t.name = "cuda_attention_mma_w" + std::to_string(w);
-        t.id = hash_text(t.name);
-        tactics.push_back(std::move(t));
-      }
+      if (heads * ((rows + 63) / 64) < device.properties.multiprocessors) warps = {1, 2, 4};
+      for (const int w : warps)
+        if (mma_shared_bytes(s, w) <= device.properties.shared_bytes_per_block)
+          variants.push_back({.warps = w});
+      for (const Variant& v : variants) tactics.push_back(with_variant(base, v.name(), v.params()));
     } else {
       tactics.push_back(std::move(base));
     }
@@ -247,10 +269,9 @@ LayerSource generate_mma(const LayerQuery& query, const Tactic& tactic, int warp
   const int v = tail.vector(2);
   tail.emit(b, v);
   b.kernel().threads = warps * 32;
-  const int64_t dp = (s.width + 15) / 16 * 16, dvp = (s.value_width + 15) / 16 * 16;
-  const int64_t keys = std::max(dp, dvp) > 128 ? 32 : 64;
+  const auto [dp, dvp, keys] = mma_tiles(s);
   const bool kept = dp <= 128;  // query fragments stay in registers
-  b.kernel().shared_bytes = static_cast<int>(2 * (warps * 16 * (dp + 8) + 2 * keys * (dp + 8 + dvp + 8)));
+  b.kernel().shared_bytes = static_cast<int>(mma_shared_bytes(s, warps));
   b.global("constexpr int D = " + std::to_string(s.width) + ", DV = " + std::to_string(s.value_width) +
            ", DP = " + std::to_string(dp) + ", DVP = " + std::to_string(dvp) + ", W = " +
            std::to_string(warps) + ", BK = " + std::to_string(keys) + ", KS = DP + 8, VS = DVP + 8;");
@@ -493,7 +514,8 @@ TensorView rows_view(const Shape& shape, DType type, bool bhsd, int rows) {
   return {type, {row, shape[1], shape[0]}, {1, row, shape[1] * row}, {64, rows, 1}};
 }
 
-LayerSource generate_whole_rows(const LayerQuery& query, const Tactic& tactic, int groups) {
+LayerSource generate_whole_rows(const LayerQuery& query, const Tactic& tactic, int groups,
+                                const Device& device) {
   const auto& op = std::get<Attention>(query.layer().op);
   const Sizes s = sizes_of(query, op);
   const DType type = tactic.inputs[0].dtype;
@@ -505,7 +527,8 @@ LayerSource generate_whole_rows(const LayerQuery& query, const Tactic& tactic, i
   const bool vectors = tail.identity() && tail.vector(8) == 8;
   tail.emit(b, vectors ? 8 : 1);
   b.kernel().threads = 128 * groups;
-  b.kernel().resident = 65536 / (128 * groups * (keys <= 128 ? 128 : 168));
+  b.kernel().resident =
+      device.properties.registers_per_multiprocessor / (128 * groups * (keys <= 128 ? 128 : 168));
   b.kernel().shared_bytes = 1024 + groups * 8192 + 2 * keys * 128 + 16;
   b.waits_itself();
   const std::string kind = type == DType::Float16 ? "f16" : "bf16";
@@ -554,29 +577,16 @@ for (int c = 0; c < 2; ++c) bias[j][c] = masked(0.f, 0, 8 * j + 2 * t + c);)");
   return {{b.finish()}};
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
-  if (tactic.name.rfind(kWholeRows, 0) == 0)
-    return generate_whole_rows(query, tactic, std::stoi(tactic.name.substr(kWholeRows.size())));
-  const size_t at = tactic.name.rfind("_w");
-  if (at == std::string::npos) return generate_fma(query, tactic);
-  return generate_mma(query, tactic, std::stoi(tactic.name.substr(at + 2)));
+LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device& device) {
+  const Variant v = Variant::of(tactic.params);
+  if (v.groups > 0) return generate_whole_rows(query, tactic, v.groups, device);
+  return v.warps > 0 ? generate_mma(query, tactic, v.warps) : generate_fma(query, tactic);
 }
 
 }  // namespace
 
 GeneratedFamily attention_family() {
   return {kRunner, list, generate};
-}
-
-TacticFamily attention_tactics() {
-  TacticFamily family = generated_tactics<attention_family>();
-  family.list = [](const LayerQuery& query, const Device& device) {
-    std::vector<Tactic> tactics = list(query);
-    if (!has_wgmma(device))
-      std::erase_if(tactics, [](const Tactic& t) { return t.name.rfind(kWholeRows, 0) == 0; });
-    return tactics;
-  };
-  return family;
 }
 
 }  // namespace lathe::cuda

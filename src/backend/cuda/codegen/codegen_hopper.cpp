@@ -128,10 +128,6 @@ std::string hopper_rows_primitive(DType type, int n) {
          " : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n";
 }
 
-bool has_wgmma(const Device& device) {
-  return device.properties.major == 9 && device.properties.minor == 0;
-}
-
 std::string_view multiply_steps() {
   return R"(float sum[BN / 2] = {};
 for (int i = 0, s = 0, parity = 0; i < tiles; ++i) {

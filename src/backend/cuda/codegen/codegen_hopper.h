@@ -24,9 +24,6 @@ std::string hopper_kept_primitive(DType type, int n);
 // Copies, barriers and clusters alone.
 std::string hopper_primitives();
 
-// Whether the GPU has these instructions.
-bool has_wgmma(const Device& device);
-
 // What GROUPS warpgroups do with the stages that arrive from `base` on: `sum`, each thread's part of 64 rows of BN columns, over
 // `tiles` steps of K; needs STAGES, STAGE, ROWS, MULTIPLY and the barriers `full` and `empty`.
 std::string_view multiply_steps();

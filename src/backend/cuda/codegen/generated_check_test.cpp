@@ -18,6 +18,7 @@
 #include "backend/cuda/codegen/generated_layer.h"
 #include "backend/cuda/device/libraries.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "ops/op_def.h"
 
 namespace lathe::cuda {
@@ -206,10 +207,17 @@ void run_on_gpu(const LayerProblem& p, const LayerSource& source, LayerBuffers& 
   driver.cuStreamDestroy(stream);
 }
 
+// What tactics are listed for: the GPU that is there, else an H200.
+std::shared_ptr<const Device> described() {
+  static const auto device =
+      describe_device(DeviceProperties::from_json(read_file("tests/gpu/h200.json"), "tests/gpu/h200.json"));
+  return gpu() ? gpu() : device;
+}
+
 // Every kernel compiles for the GPU; kernels of the same tactic and types differ little, so one of them stands for all.
 void compile_once(const Tactic& tactic, const LayerSource& source) {
-  static const auto device = describe_device({});
   static std::set<std::string> seen;
+  const auto device = described();
   if (device->libraries->nvrtc == nullptr || !seen.insert(describe(tactic)).second) return;
   for (const KernelSource& kernel : source.kernels) compile_source(*device, kernel.entry, kernel.source);
 }
@@ -232,10 +240,10 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
     specials.push_back(special_problems(layer, p));
     const LayerQuery query = p.query();
     std::map<std::string, int> seen;  // per types
-    for (const Tactic& tactic : family.list(query))
+    for (const Tactic& tactic : family.list(query, *described()))
       if (tactic.support.ok &&
           (gpu() || seen[describe(tactic).substr(tactic.name.size())]++ < layer.emulated))
-        runs.push_back({problems.size() - 1, tactic, family.generate(query, tactic)});
+        runs.push_back({problems.size() - 1, tactic, family.generate(query, tactic, *described())});
   }
   std::vector<const KernelSource*> kernels;
   for (const Run& run : runs)
@@ -271,7 +279,7 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
 std::vector<std::string> generated_refusals(const GeneratedFamily& family, const LayerCase& layer) {
   const LayerProblem p = make_problem(layer);
   std::vector<std::string> out;
-  for (const Tactic& t : family.list(p.query()))
+  for (const Tactic& t : family.list(p.query(), *described()))
     if (!t.support.ok) out.push_back(describe(t) + ": " + t.support.reason);
   return out;
 }

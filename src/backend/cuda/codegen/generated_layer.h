@@ -15,11 +15,15 @@ std::unique_ptr<LayerKernel> make_generated_layer(LayerSource source, const Devi
 template <GeneratedFamily (*family)()>
 TacticFamily generated_tactics() {
   return {
-      family().runner, [](const LayerQuery& query, const Device&) { return family().list(query); },
-      [](const LayerQuery& query, const Tactic& tactic, const Device& device, const PackContext& pack) {
-        return make_generated_layer(family().generate(query, tactic), device, pack);
-      },
-      [](const LayerQuery& query, const Tactic& tactic) { return family().generate(query, tactic).kernels; }};
+      .runner = family().runner,
+      .list = family().list,
+      .make =
+          [](const LayerQuery& query, const Tactic& tactic, const Device& device, const PackContext& pack) {
+            return make_generated_layer(family().generate(query, tactic, device), device, pack);
+          },
+      .sources = [](const LayerQuery& query, const Tactic& tactic,
+                    const Device& device) { return family().generate(query, tactic, device).kernels; },
+      .packing_key = family().packing_key};
 }
 
 // A launch of one generated kernel at concrete extents.

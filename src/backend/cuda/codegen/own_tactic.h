@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cuda/codegen/codegen_tail.h"
+#include "backend/cuda/device/device.h"
 
 namespace lathe::cuda {
 
@@ -60,11 +61,17 @@ inline KernelBuilder start_kernel(const LayerQuery& query, std::string entry, DT
   return b;
 }
 
+// For families whose tactics all pack alike.
+inline std::string packs_alike(const Tactic&) {
+  return {};
+}
+
 // A family of generated kernels: its tactics for a layer, and the sources of a supported one.
 struct GeneratedFamily {
   std::string_view runner;
-  std::vector<Tactic> (*list)(const LayerQuery& query);
-  LayerSource (*generate)(const LayerQuery& query, const Tactic& tactic);
+  std::vector<Tactic> (*list)(const LayerQuery& query, const Device& device);
+  LayerSource (*generate)(const LayerQuery& query, const Tactic& tactic, const Device& device);
+  std::string (*packing_key)(const Tactic& tactic) = nullptr;  // kernel.h
 };
 
 }  // namespace lathe::cuda

@@ -12,7 +12,6 @@
 // All of a block's first weights are on their way before the kernel in front has ended; at batch 1 those are all that there
 // are. Floors of a 3x3 convolution of ResNet-50: 0.3 us at batch 1 (its bytes), 9.4 us at batch 32 (790 TFLOP/s).
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 
 #include "backend/cuda/codegen/codegen_hopper.h"
@@ -20,11 +19,8 @@
 #include "backend/cuda/codegen/implicit_gemm.h"
 #include "backend/cuda/device/device.h"
 #include "base/error.h"
-#include "base/hash.h"
 
 namespace lathe::cuda {
-
-GeneratedFamily wgmma_conv_family();
 
 namespace {
 
@@ -36,41 +32,38 @@ struct Variant {
   bool shares =
       false;  // the blocks that split K share a tile as a cluster; else a second kernel adds up what they stored
 
+  static Variant of(const TacticParams& params) {
+    return {params.get_int("rows") / 64, params.get_int("columns"), params.get_int("resident"),
+            params.get_int("splits"), params.get("cluster") != 0};
+  }
+  TacticParams params() const {
+    return {
+        {"rows", rows()}, {"columns", bn}, {"resident", resident}, {"cluster", shares}, {"splits", splits}};
+  }
+  std::string name() const {
+    return "cuda_wgmma_conv_" + std::to_string(rows()) + "x" + std::to_string(bn) + "_c" +
+           std::to_string(resident) + (shares ? "_k" : "_s") + std::to_string(splits);
+  }
   int rows() const { return 64 * groups; }
   int consumers() const { return 128 * groups; }
   int stage_bytes() const { return (rows() + bn) * kStep * 2; }
   // No more stages than a block has steps, and as many as fit when `resident` blocks share a multiprocessor: each also has
   // 1 KiB of the system's, 1 KiB for alignment, and its barriers.
-  int stages(int64_t steps) const {
-    const int bytes = std::min(232448, 233472 / resident - 1024) - 1024 - 256;
-    return static_cast<int>(
-        std::min<int64_t>({8, bytes / stage_bytes(), std::max<int64_t>(1, (steps + splits - 1) / splits)}));
+  int64_t bytes_of_stages(const DeviceProperties& gpu) const {
+    return gpu.shared_bytes_each(resident) - 1024 - 256;
+  }
+  int stages(int64_t steps, const DeviceProperties& gpu) const {
+    return static_cast<int>(std::min<int64_t>(
+        {8, bytes_of_stages(gpu) / stage_bytes(), std::max<int64_t>(1, (steps + splits - 1) / splits)}));
   }
   int strip_bytes() const { return rows() * (bn + 8) * 4; }
-  bool fits(int64_t steps) const {
+  bool fits(int64_t steps, const DeviceProperties& gpu) const {
     const int registers = (bn / 2 + 40 + 7) / 8 * 8;
-    const int bytes = std::min(232448, 233472 / resident - 1024) - 1024 - 256;
-    return stages(steps) >= std::min<int64_t>(3, steps / splits) && strip_bytes() <= bytes &&
-           registers <= 232 && registers * 32 * (4 * groups + 1) * resident <= 65536;
+    return stages(steps, gpu) >= std::min<int64_t>(3, steps / splits) &&
+           strip_bytes() <= bytes_of_stages(gpu) && registers <= 232 &&
+           registers * 32 * (4 * groups + 1) * resident <= gpu.registers_per_multiprocessor;
   }
 };
-
-std::string variant_name(const Variant& v) {
-  return "cuda_wgmma_conv_" + std::to_string(v.rows()) + "x" + std::to_string(v.bn) + "_c" +
-         std::to_string(v.resident) + (v.shares ? "_k" : "_s") + std::to_string(v.splits);
-}
-
-Variant parse_variant(const std::string& name) {
-  Variant v;
-  int rows = 0;
-  char kind = 0;
-  const int read = std::sscanf(name.c_str(), "cuda_wgmma_conv_%dx%d_c%d_%c%d", &rows, &v.bn, &v.resident,
-                               &kind, &v.splits);
-  check(read == 5 && rows % 64 == 0, "not a tactic of this family: " + name);
-  v.shares = kind == 'k';
-  v.groups = rows / 64;
-  return v;
-}
 
 // Steps of K: taps times pieces of the channels.
 int64_t steps_of(const ImplicitGemm& p) {
@@ -80,18 +73,21 @@ int64_t steps_of(const ImplicitGemm& p) {
 }
 
 // A rough time in microseconds, to order variants and to leave out hopeless ones.
-double estimate(const Variant& v, double m, double n, double all_steps) {
+double estimate(const Variant& v, const DeviceProperties& gpu, double m, double n, double all_steps) {
+  const double units = gpu.multiprocessors;
   const double blocks = std::ceil(m / v.rows()) * std::ceil(n / v.bn) * v.splits;
   const double steps = std::ceil(all_steps / v.splits);
-  const double product = v.rows() * v.bn * 128.0 / 6.0e6, copies = v.stage_bytes() / 60.0e3;
-  const double each = std::max(product, copies), latency = 0.8 / v.stages(static_cast<int64_t>(all_steps));
+  const double product = v.rows() * v.bn * 128.0 / (0.74 * gpu.tensor_ops_per_us()),
+               copies = v.stage_bytes() / (gpu.clock_khz / 33.0);
+  const double each = std::max(product, copies),
+               latency = 0.8 / v.stages(static_cast<int64_t>(all_steps), gpu);
   // Blocks read each other's memory at 20 GB/s; a second kernel takes a microsecond.
   const double sum = v.splits == 1 ? 0.0
                      : v.shares    ? 1.0 + v.rows() * v.bn * 4 / 20.0e3
                                    : 1.1 + v.splits * m * n * 8 / 5.0e6;
   const double epilogue = v.rows() * v.bn / 25.0e3;
-  const double waves = std::floor(blocks / (132.0 * v.resident));
-  const double rest = std::ceil((blocks - waves * 132 * v.resident) / 132);
+  const double waves = std::floor(blocks / (units * v.resident));
+  const double rest = std::ceil((blocks - waves * units * v.resident) / units);
   const auto wave = [&](double together) {
     if (together == 0) return 0.0;
     return 1.0 + steps * std::max(latency, together * each) + epilogue * (together > 1 ? 1.3 : 1.0);
@@ -99,7 +95,9 @@ double estimate(const Variant& v, double m, double n, double all_steps) {
   return 1.0 + waves * wave(v.resident) + wave(rest) + sum;
 }
 
-std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, const Tactic& tactic) {
+std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, const Tactic& tactic,
+                              const DeviceProperties& gpu) {
+  const double units = gpu.multiprocessors;
   const auto [m, n, k, batches] = sizes_at_opt(p, query);
   const int64_t steps = steps_of(p);
   const bool vectors = result_vector(query, tactic, p, 4, 1) == 4;  // sums are shared four at a time
@@ -116,13 +114,13 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, co
           const double tiles = std::ceil(m / v.rows()) * std::ceil(n / bn), blocks = tiles * splits;
           if (plain && !v.shares && (splits > 1 || bn > 64)) continue;  // codegen_wgmma.cpp has these
           if (v.shares && bn > 32 * splits) continue;  // more than four vectors for each thread
-          if (!v.fits(steps) || splits > steps || (v.shares && !vectors) ||
-              (splits > 1 && blocks > 132.0 * resident))
+          if (!v.fits(steps, gpu) || splits > steps || (v.shares && !vectors) ||
+              (splits > 1 && blocks > units * resident))
             continue;
           if (bn >= 2 * n && bn > 32) continue;
           // One that fits more blocks than there are is only smaller, so that the next kernel's blocks find a place beside it.
-          if (blocks <= 132 * (resident - 1) && (resident < 3 || splits > 1)) continue;
-          timed.emplace_back(estimate(v, m, n, static_cast<double>(steps)), v);
+          if (blocks <= units * (resident - 1) && (resident < 3 || splits > 1)) continue;
+          timed.emplace_back(estimate(v, gpu, m, n, static_cast<double>(steps)), v);
         }
   return most_promising(std::move(timed));
 }
@@ -141,7 +139,7 @@ Support describe(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& p)
   return {};
 }
 
-std::vector<Tactic> list_typed(const LayerQuery& query, DType type) {
+std::vector<Tactic> list_typed(const LayerQuery& query, DType type, const DeviceProperties& gpu) {
   Tactic base = typed_tactic(query, kRunner, "cuda_wgmma_conv", {type, kChannelsLast}, {type, kChannelsLast});
   list_weights(query, type, base);
   const Value& weights = query.graph.value(query.layer().inputs[1]);
@@ -155,21 +153,17 @@ std::vector<Tactic> list_typed(const LayerQuery& query, DType type) {
   if (base.support.ok) base.support = describe(query, base, p);
   if (!base.support.ok) return {base};
   std::vector<Tactic> tactics;
-  for (const Variant& v : variants(p, query, base)) {
-    Tactic t = base;
-    t.name = variant_name(v);
-    t.id = hash_text(t.name);
-    tactics.push_back(std::move(t));
-  }
+  for (const Variant& v : variants(p, query, base, gpu))
+    tactics.push_back(with_variant(base, v.name(), v.params()));
   return tactics;
 }
 
-std::vector<Tactic> list(const LayerQuery& query) {
-  if (!std::holds_alternative<Conv>(query.layer().op)) return {};
+std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+  if (!std::holds_alternative<Conv>(query.layer().op) || !device.properties.is_hopper()) return {};
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query)) {
     if (!is_half(type)) continue;
-    const std::vector<Tactic> typed = list_typed(query, type);
+    const std::vector<Tactic> typed = list_typed(query, type, device.properties);
     tactics.insert(tactics.end(), typed.begin(), typed.end());
   }
   return tactics;
@@ -294,8 +288,8 @@ barriers_ready();
 __syncthreads();)");
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
-  const Variant v = parse_variant(tactic.name);
+LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device& device) {
+  const Variant v = Variant::of(tactic.params);
   ImplicitGemm p;
   const Support support = describe(query, tactic, p);
   check(support.ok, "a refused convolution is generated: " + support.reason);
@@ -306,7 +300,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
   GemmWriter writer(b, query, tactic, p, v.consumers() + 32, v.rows(), v.bn, kStep, parts);
   // What threads side by side read of another block's memory should lie side by side.
   const int width = result_vector(query, tactic, p, v.shares ? 4 : 8, parts);
-  const int stages = v.stages(steps);
+  const int stages = v.stages(steps, device.properties);
   const int staged = std::max(stages * v.stage_bytes(), v.strip_bytes());
   b.kernel().threads = v.consumers() + 32;
   b.kernel().resident = v.resident;
@@ -341,21 +335,10 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
   return source;
 }
 
-// Only where the instructions exist.
-std::vector<Tactic> list_on(const LayerQuery& query, const Device& device) {
-  return has_wgmma(device) ? list(query) : std::vector<Tactic>();
-}
-
 }  // namespace
 
 GeneratedFamily wgmma_conv_family() {
-  return {kRunner, list, generate};
-}
-
-TacticFamily wgmma_conv_tactics() {
-  TacticFamily family = generated_tactics<wgmma_conv_family>();
-  family.list = list_on;
-  return family;
+  return {kRunner, list, generate, packs_alike};
 }
 
 }  // namespace lathe::cuda

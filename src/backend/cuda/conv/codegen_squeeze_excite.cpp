@@ -10,23 +10,21 @@
 //
 // With a batch of one, eight multiprocessors take longer for the image than three kernels of the whole machine: sums of parts of
 // the pixels, the gates (a block for each image, weights in shared memory before the sums are there), and the multiplication.
-#include <cstdio>
-
 #include "backend/cuda/codegen/codegen_hopper.h"
 #include "backend/cuda/codegen/generated_layer.h"
 #include "backend/cuda/device/device.h"
 #include "base/error.h"
-#include "base/hash.h"
 
 namespace lathe::cuda {
-
-GeneratedFamily squeeze_excite_family();
 
 namespace {
 
 constexpr std::string_view kRunner = "SqueezeExcite";
 constexpr int64_t kBlocks = 8;
-constexpr int64_t kMostSharedBytes = 200 << 10;
+// A block takes no more of a multiprocessor than leaves the next kernel a place.
+int64_t most_shared_bytes(const DeviceProperties& gpu) {
+  return std::min<int64_t>(200 << 10, gpu.shared_bytes_per_block);
+}
 
 struct Sizes {
   int64_t channels = 0, middle = 0;
@@ -55,14 +53,19 @@ int64_t weight_bytes(const Sizes& s, DType type) {
   return 2 * s.part() * s.middle * dtype_size(type);
 }
 
-std::vector<Tactic> list(const LayerQuery& query) {
+std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
-  if (!std::holds_alternative<SqueezeExcite>(node.op)) return {};
+  // Only where blocks form clusters.
+  if (!std::holds_alternative<SqueezeExcite>(node.op) || !device.properties.has_clusters()) return {};
+  // Where there are few images three kernels are expected to be faster.
+  const SymbolValues opt = query.opt_values();
+  const Dim& images = input_shape(query, 0)[0];
+  const bool few = (images.is_constant() ? images.value() : images.evaluate(opt)) < 8;
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query))
     for (const int threads : {512, 256}) {
-      Tactic t = typed_tactic(query, kRunner, "cuda_squeeze_excite_" + std::to_string(threads),
-                              {type, kChannelsLast}, {type, kChannelsLast});
+      Tactic t =
+          typed_tactic(query, kRunner, "cuda_squeeze_excite", {type, kChannelsLast}, {type, kChannelsLast});
       for (size_t i = 1; i < node.op_input_count(); ++i) {
         t.inputs[i] = {};
         if (node.inputs[i] != kNoValue && !query.graph.value(node.inputs[i]).is_constant())
@@ -72,26 +75,17 @@ std::vector<Tactic> list(const LayerQuery& query) {
       if (!is_kernel_float(type)) t.support = Support::no("no kernel for " + std::string(dtype_name(type)));
       if (!sizes)
         t.support = Support::no("channels are known only at run time");
-      else if (t.support.ok && 4 * float_count(*sizes, threads, 1) > kMostSharedBytes)
+      else if (t.support.ok && 4 * float_count(*sizes, threads, 1) > most_shared_bytes(device.properties))
         t.support = Support::no("more channels than shared memory holds");
-      tactics.push_back(std::move(t));
+      const std::string number = std::to_string(threads);
+      const Tactic one = with_variant(t, "cuda_squeeze_excite_" + number, {{"threads", threads}});
+      const Tactic steps =
+          with_variant(t, "cuda_squeeze_excite_steps_" + number, {{"steps", 1}, {"threads", threads}});
+      tactics.push_back(few ? steps : one);
+      tactics.push_back(few ? one : steps);
     }
-  // Where there are few images three kernels are expected to be faster.
-  const SymbolValues opt = query.opt_values();
-  const Dim& images = input_shape(query, 0)[0];
-  const bool few = (images.is_constant() ? images.value() : images.evaluate(opt)) < 8;
-  std::vector<Tactic> all;
-  for (Tactic& t : tactics) {
-    Tactic steps = t;
-    steps.name = "cuda_squeeze_excite_steps_" + t.name.substr(t.name.rfind('_') + 1);
-    steps.id = hash_text(steps.name);
-    t.id = hash_text(t.name);
-    all.push_back(few ? steps : t);
-    all.push_back(few ? t : steps);
-  }
-  return all;
+  return tactics;
 }
-
 std::vector<std::byte> floats_as(DType type, const std::vector<double>& values) {
   const Tensor t = Tensor::from_doubles(type, {static_cast<int64_t>(values.size())}, values);
   return {t.bytes().begin(), t.bytes().end()};
@@ -348,7 +342,8 @@ PackedBlock bias_block(const LayerQuery& query, const Sizes& s) {
           }};
 }
 
-LayerSource generate_steps(const LayerQuery& query, const Tactic& tactic, const Sizes& s, int threads) {
+LayerSource generate_steps(const LayerQuery& query, const Tactic& tactic, const Sizes& s, int threads,
+                           const DeviceProperties& gpu) {
   const auto& op = std::get<SqueezeExcite>(query.layer().op);
   const DType type = tactic.inputs[0].dtype;
   const Tail tail(query, tactic);
@@ -375,7 +370,7 @@ LayerSource generate_steps(const LayerQuery& query, const Tactic& tactic, const 
     KernelBuilder b = start_kernel(query, "excite_gates", type);
     const int64_t floats = (s.channels + 7) / 8 * 8 + s.padded_middle(),
                   weights = 2 * s.middle * ((s.channels + 7) / 8 * 8) * dtype_size(type);
-    const bool staged = 4 * floats + weights <= 232448;  // all that a block can have
+    const bool staged = 4 * floats + weights <= gpu.shared_bytes_per_block;
     set_constants(b, s, type, 512, v, parts);
     b.kernel().threads = 512;
     b.kernel().grid = {s.images, 1, 1};
@@ -409,16 +404,16 @@ LayerSource generate_steps(const LayerQuery& query, const Tactic& tactic, const 
   return source;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
+LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device& device) {
   const auto& op = std::get<SqueezeExcite>(query.layer().op);
   const Sizes s = *sizes_of(query);
   const DType type = tactic.inputs[0].dtype;
-  const int threads = std::stoi(tactic.name.substr(tactic.name.rfind('_') + 1));
-  if (tactic.name.find("_steps_") != std::string::npos) return generate_steps(query, tactic, s, threads);
+  const int threads = tactic.params.get_int("threads");
+  if (tactic.params.get("steps", 0) != 0) return generate_steps(query, tactic, s, threads, device.properties);
   const Tail tail(query, tactic);
   const int v = tail.vector(vector_width(full_vector(type), {Dim(s.channels)}));
   const int64_t bytes = 4 * float_count(s, threads, v);
-  const bool staged = bytes + weight_bytes(s, type) <= kMostSharedBytes / 2;
+  const bool staged = bytes + weight_bytes(s, type) <= most_shared_bytes(device.properties) / 2;
   KernelBuilder b = start_kernel(query, "squeeze_excite", type);
   b.hardware(hopper_primitives());
   b.kernel().threads = threads;
@@ -456,21 +451,10 @@ for (int r = 1; r < 8; ++r) sum[j] += part[r][j];
   return source;
 }
 
-// Only where blocks form clusters.
-std::vector<Tactic> list_on(const LayerQuery& query, const Device& device) {
-  return device.properties.major >= 9 ? list(query) : std::vector<Tactic>();
-}
-
 }  // namespace
 
 GeneratedFamily squeeze_excite_family() {
-  return {kRunner, list, generate};
-}
-
-TacticFamily squeeze_excite_tactics() {
-  TacticFamily family = generated_tactics<squeeze_excite_family>();
-  family.list = list_on;
-  return family;
+  return {kRunner, list, generate, packs_alike};
 }
 
 }  // namespace lathe::cuda

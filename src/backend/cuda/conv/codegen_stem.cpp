@@ -11,18 +11,13 @@
 // meets an infinite pixel gives NaN (0 * inf) one column further than the window.
 //
 // ResNet-50's (7x7, 3 to 64 channels): bytes give 15 us at batch 32, the 9 GFLOP with pads 12 us.
-#include <cstdio>
-
 #include "backend/cuda/codegen/codegen_hopper.h"
 #include "backend/cuda/codegen/generated_layer.h"
 #include "backend/cuda/codegen/implicit_gemm.h"
 #include "backend/cuda/device/device.h"
 #include "base/error.h"
-#include "base/hash.h"
 
 namespace lathe::cuda {
-
-GeneratedFamily stem_family();
 
 namespace {
 
@@ -67,19 +62,34 @@ struct Variant {
   int tiles = 8;   // of a row, sixteen pixels each
   int groups = 1;  // of four warps, which compute four tiles at a time
 
-  static Variant parse(const std::string& name) {
-    Variant v;
-    check(std::sscanf(name.c_str(), "cuda_stem_%dx%d_g%d", &v.rows, &v.tiles, &v.groups) == 3,
-          "not a tactic of this family: " + name);
-    return v;
+  static Variant of(const TacticParams& params) {
+    return {params.get_int("rows"), params.get_int("tiles"), params.get_int("groups")};
   }
+  TacticParams params() const { return {{"rows", rows}, {"tiles", tiles}, {"groups", groups}}; }
   std::string name() const {
     return "cuda_stem_" + std::to_string(rows) + "x" + std::to_string(tiles) + "_g" + std::to_string(groups);
   }
+  int64_t rows_in(const Stem& s) const { return (rows - 1) * s.h.stride + s.h.kernel; }
+  int64_t words() const { return 16 * tiles + 4; }  // of a row of the image, two pixels each
 };
 
-std::vector<Tactic> list(const LayerQuery& query) {
-  if (!std::holds_alternative<Conv>(query.layer().op)) return {};
+// Channels of the result that a block computes, and bytes of their weights in shared memory.
+int64_t columns_of_block(int64_t n) {
+  return std::min<int64_t>(64, (n + 7) / 8 * 8);
+}
+int64_t weight_bytes(const Stem& s, int64_t bn) {
+  return (s.k() + 63) / 64 * bn * 128;
+}
+
+// Weights, the rows of the image that the block's windows see, and the results of each warp.
+int64_t shared_bytes(const Stem& s, const Variant& v, int64_t n) {
+  const int64_t bn = columns_of_block(n);
+  return 1024 + weight_bytes(s, bn) + (s.channels * v.rows_in(s) * v.words() + 3) / 4 * 16 +
+         4 * v.groups * 16 * (bn + 8) * 2;
+}
+
+std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+  if (!std::holds_alternative<Conv>(query.layer().op) || !device.properties.is_hopper()) return {};
   const Value &x = query.graph.value(query.layer().inputs[0]),
               &weights = query.graph.value(query.layer().inputs[1]);
   std::vector<Tactic> tactics;
@@ -108,23 +118,13 @@ std::vector<Tactic> list(const LayerQuery& query) {
     }
     std::vector<Variant> variants = {
         {1, in_row, 1}, {2, in_row, 2}, {1, in_row, 2}, {4, in_row, 2}, {4, in_row, 1}};
-    if (sizes_at_opt(p, query).m / 16 / in_row > 4 * 132) std::reverse(variants.begin(), variants.end());
-    for (const Variant& v : variants) {
-      Tactic t = base;
-      t.name = v.name();
-      t.id = hash_text(t.name);
-      tactics.push_back(std::move(t));
-    }
+    if (sizes_at_opt(p, query).m / 16 / in_row > 4.0 * device.properties.multiprocessors)
+      std::reverse(variants.begin(), variants.end());
+    for (const Variant& v : variants)
+      if (shared_bytes(s, v, p.n.value()) <= device.properties.shared_bytes_per_block)
+        tactics.push_back(with_variant(base, v.name(), v.params()));
   }
   return tactics;
-}
-
-// Channels of the result that a block computes, and bytes of their weights in shared memory.
-int64_t columns_of_block(int64_t n) {
-  return std::min<int64_t>(64, (n + 7) / 8 * 8);
-}
-int64_t weight_bytes(const Stem& s, int64_t bn) {
-  return (s.k() + 63) / 64 * bn * 128;
 }
 
 // As a block has them in shared memory: for each 64 of K (channel, row, column of the padded window) a tile of rows of 128
@@ -240,21 +240,20 @@ if (at >= 0) store_words(RESULT + at, w);
 __syncwarp();
 })";
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
-  const Variant v = Variant::parse(tactic.name);
+LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+  const Variant v = Variant::of(tactic.params);
   Stem s;
   ImplicitGemm p;
   const Support support = describe(query, tactic, s, p);
   check(support.ok, "a refused convolution is generated: " + support.reason);
   const DType type = tactic.outputs[0].dtype;
-  const int64_t n = p.n.value(), bn = columns_of_block(n), rows_in = (v.rows - 1) * s.h.stride + s.h.kernel,
-                words = 16 * v.tiles + 4, threads = 128 * v.groups, weights = weight_bytes(s, bn);
+  const int64_t n = p.n.value(), bn = columns_of_block(n), rows_in = v.rows_in(s), words = v.words(),
+                threads = 128 * v.groups, weights = weight_bytes(s, bn);
   KernelBuilder b = start_kernel(query, "stem", type);
   b.hardware(hopper_primitives() + hopper_kept_primitive(type, static_cast<int>(bn)));
   GemmWriter writer(b, query, tactic, p, static_cast<int>(threads), 16, 16, 16, 1);
   b.kernel().threads = static_cast<int>(threads);
-  b.kernel().shared_bytes = static_cast<int>(1024 + weights + (s.channels * rows_in * words + 3) / 4 * 16 +
-                                             4 * v.groups * 16 * (bn + 8) * 2);
+  b.kernel().shared_bytes = static_cast<int>(shared_bytes(s, v, n));
   b.waits_itself();
   const Dim tiles_x = ceil_div(s.w.out, Dim(16 * v.tiles)), tiles_y = ceil_div(s.h.out, Dim(v.rows));
   b.kernel().grid = {tiles_x * tiles_y * s.images, Dim((n + bn - 1) / bn), 1};
@@ -302,21 +301,10 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
   return source;
 }
 
-// Only where the instructions exist.
-std::vector<Tactic> list_on(const LayerQuery& query, const Device& device) {
-  return has_wgmma(device) ? list(query) : std::vector<Tactic>();
-}
-
 }  // namespace
 
 GeneratedFamily stem_family() {
-  return {kRunner, list, generate};
-}
-
-TacticFamily stem_tactics() {
-  TacticFamily family = generated_tactics<stem_family>();
-  family.list = list_on;
-  return family;
+  return {kRunner, list, generate, packs_alike};
 }
 
 }  // namespace lathe::cuda

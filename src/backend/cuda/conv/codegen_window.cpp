@@ -54,7 +54,7 @@ std::string multiple(const std::string& x, int64_t factor) {
 // --- pooling -----------------------------------------------------------------------------------------------------
 constexpr std::string_view kPoolRunner = "Pooling";
 
-std::vector<Tactic> list_pool(const LayerQuery& query) {
+std::vector<Tactic> list_pool(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Pool>(&node.op);
   if (!op) return {};
@@ -90,7 +90,7 @@ Fold fold_of(const Pool& op) {
   return {};
 }
 
-LayerSource generate_pool(const LayerQuery& query, const Tactic& tactic) {
+LayerSource generate_pool(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<Pool>(query.layer().op);
   const Shape &x = input_shape(query, 0), &y = output_shape(query);
   const bool last = tactic.inputs[0].format == kChannelsLast;
@@ -148,7 +148,7 @@ LayerSource generate_pool(const LayerQuery& query, const Tactic& tactic) {
 // --- depthwise convolution ---------------------------------------------------------------------------------------
 constexpr std::string_view kDepthwiseRunner = "DepthwiseConvolution";
 
-std::vector<Tactic> list_depthwise(const LayerQuery& query) {
+std::vector<Tactic> list_depthwise(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Conv>(&node.op);
   if (!op || op->groups == 1) return {};
@@ -166,8 +166,9 @@ std::vector<Tactic> list_depthwise(const LayerQuery& query) {
   for (const DType type : allowed_types_first(query))
     for (const Format& format : {kChannelsLast, kLinear})
       for (const int columns : {4, 2, 1}) {
-        Tactic t = typed_tactic(query, kDepthwiseRunner, "cuda_depthwise_w" + std::to_string(columns),
-                                {type, format}, {type, format});
+        Tactic t = with_variant(
+            typed_tactic(query, kDepthwiseRunner, "cuda_depthwise", {type, format}, {type, format}),
+            "cuda_depthwise_w" + std::to_string(columns), {{"columns", columns}});
         t.inputs[1] = {};
         if (node.op_input_count() > 2 && node.inputs[2] != kNoValue) {
           const Value& bias = query.graph.value(node.inputs[2]);
@@ -192,7 +193,7 @@ std::vector<std::byte> pack_depthwise(const Tensor& weights, DType type) {
   return {t.bytes().begin(), t.bytes().end()};
 }
 
-LayerSource generate_depthwise(const LayerQuery& query, const Tactic& tactic) {
+LayerSource generate_depthwise(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Node& node = query.layer();
   const auto& op = std::get<Conv>(node.op);
   const Shape &x = input_shape(query, 0), &y = output_shape(query);
@@ -204,7 +205,7 @@ LayerSource generate_depthwise(const LayerQuery& query, const Tactic& tactic) {
                          out_strides = storage_strides(y, tactic.outputs[0].format);
   const Tail tail(query, tactic);
   const int v = last ? tail.vector(vector_width(full_vector(type), {x[1]})) : 1;
-  const int columns = std::stoi(tactic.name.substr(tactic.name.rfind("_w") + 2));
+  const int columns = tactic.params.get_int("columns");
   const std::string vs = std::to_string(v), cs = std::to_string(columns);
   const std::string each = "#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) ";
   KernelBuilder b = start_kernel(query, "depthwise", type);
@@ -265,7 +266,7 @@ GeneratedFamily pool_family() {
   return {kPoolRunner, list_pool, generate_pool};
 }
 GeneratedFamily depthwise_family() {
-  return {kDepthwiseRunner, list_depthwise, generate_depthwise};
+  return {kDepthwiseRunner, list_depthwise, generate_depthwise, packs_alike};
 }
 
 }  // namespace lathe::cuda

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "backend/cuda/device/gpu_kernel.h"
 #include "backend/cuda/device/libraries.h"
 #include "base/error.h"
@@ -73,6 +75,44 @@ void open_handles(const Device& device) {
 }
 
 }  // namespace
+
+int64_t DeviceProperties::shared_bytes_each(int resident) const {
+  return std::min(shared_bytes_per_block, shared_bytes_per_multiprocessor / resident - 1024);
+}
+
+namespace {
+
+// Multiplications and additions of a multiprocessor in a cycle. Tensor cores: 16-bit operands, sums in FP32 (NVIDIA's architecture
+// whitepapers; consumer GPUs sum in FP32 at half the rate that they are sold with). The others: FP32.
+struct OpsPerCycle {
+  double tensor = 1024, plain = 256;
+};
+OpsPerCycle ops_per_cycle(int major, int minor) {
+  if (major == 8) return minor == 0 ? OpsPerCycle{2048, 128} : OpsPerCycle{512, 256};
+  if (major == 9) return {4096, 256};
+  if (major == 10) return {8192, 256};
+  return {512, 256};
+}
+
+}  // namespace
+
+double DeviceProperties::tensor_ops_per_us() const {
+  return ops_per_cycle(major, minor).tensor * clock_khz / 1e3;
+}
+
+DeviceModel DeviceProperties::model() const {
+  const double cycles_per_ns = clock_khz / 1e6, all = multiprocessors * cycles_per_ns;
+  const OpsPerCycle ops = ops_per_cycle(major, minor);
+  // A multiprocessor takes 64 bytes a cycle from L2, of which half arrives where all do; memory moves data on both edges of its clock.
+  return {.name = name,
+          .units = multiprocessors,
+          .memories = {{"L2", l2_bytes, 32 * all},
+                       {"memory", memory_bytes, memory_clock_khz / 1e6 * 2 * memory_bus_bits / 8}},
+          .rates = {{DType::Float32, ops.plain * all},
+                    {DType::Float16, ops.tensor * all},
+                    {DType::BFloat16, ops.tensor * all}},
+          .start_us = 1.6};
+}
 
 std::string DeviceProperties::to_json() const {
   Json json = Json::object();

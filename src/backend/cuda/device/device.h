@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "backend/cuda/device/driver.h"
+#include "backend/device_model.h"
 
 namespace lathe::cuda {
 
@@ -19,21 +20,30 @@ struct LibraryHandles;
 class KernelCache;
 
 struct DeviceProperties {
-  std::string name = "NVIDIA H200";
-  int major = 9, minor = 0;  // compute capability
-  int multiprocessors = 132;
-  int64_t shared_bytes_per_block = 232448;  // the most a block can opt in to
-  int64_t shared_bytes_per_multiprocessor = 233472;
-  int registers_per_multiprocessor = 65536;
-  int threads_per_multiprocessor = 2048;
-  int64_t l2_bytes = 62914560;
-  int64_t memory_bytes = 150754820096;
-  int clock_khz = 1980000, memory_clock_khz = 3201000, memory_bus_bits = 6144;
-  int driver_version = 13000;
+  std::string name;
+  int major = 0, minor = 0;  // compute capability
+  int multiprocessors = 0;
+  int64_t shared_bytes_per_block = 0;  // the most a block can opt in to
+  int64_t shared_bytes_per_multiprocessor = 0;
+  int registers_per_multiprocessor = 0;
+  int threads_per_multiprocessor = 0;
+  int64_t l2_bytes = 0;
+  int64_t memory_bytes = 0;
+  int clock_khz = 0, memory_clock_khz = 0, memory_bus_bits = 0;
+  int driver_version = 0;
+
+  // What each of `resident` blocks on a multiprocessor may have of its shared memory; the system takes 1 KiB for each.
+  int64_t shared_bytes_each(int resident) const;
+  bool is_hopper() const { return major == 9 && minor == 0; }  // with wgmma, which no other has
+  bool has_clusters() const { return major >= 9; }
+  // Products of 16-bit operands that the tensor cores of one multiprocessor do at the highest clock, in operations a microsecond.
+  double tensor_ops_per_us() const;
+  // All of it, in the terms that all devices have.
+  DeviceModel model() const;
 
   bool operator==(const DeviceProperties&) const = default;
   std::string to_json() const;
-  // Throws Input naming `source` when a property is missing or no number.
+  // Of a file of tests/devices/. Throws Input naming `source` when a property is missing or no number.
   static DeviceProperties from_json(std::string_view text, std::string_view source);
 };
 

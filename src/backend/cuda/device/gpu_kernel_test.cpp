@@ -8,9 +8,15 @@
 
 #include "backend/cuda/device/libraries.h"
 #include "base/error.h"
+#include "base/file.h"
 
 namespace lathe::cuda {
 namespace {
+
+std::shared_ptr<const Device> h200() {
+  const std::string path = "tests/gpu/h200.json";
+  return describe_device(DeviceProperties::from_json(read_file(path), path));
+}
 
 TEST(DeviceProperties, SurviveTheirFile) {
   DeviceProperties properties;
@@ -29,7 +35,7 @@ TEST(DeviceProperties, NameWhatIsMissing) {
 }
 
 TEST(GpuKernel, CompilesWithoutAGpu) {
-  const auto device = describe_device({});
+  const auto device = h200();
   ASSERT_NE(device->libraries->nvrtc, nullptr) << device->libraries->missing.at(0);
   MemoryBlobStore blobs;
   const std::string source = "extern \"C\" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }";
@@ -41,7 +47,7 @@ TEST(GpuKernel, CompilesWithoutAGpu) {
 }
 
 TEST(KernelCache, CompilesASourceOnceForAllWhoAsk) {
-  const auto device = describe_device({});
+  const auto device = h200();
   const std::string source = "extern \"C\" __global__ void thrice(float* x) { x[threadIdx.x] *= 3; }";
   const std::string broken = "extern \"C\" __global__ void broken() { nonsense(); }";
   std::vector<std::thread> threads;
@@ -59,7 +65,7 @@ TEST(KernelCache, CompilesASourceOnceForAllWhoAsk) {
 }
 
 TEST(GpuKernel, ShowsTheSourceThatDoesNotCompile) {
-  const auto device = describe_device({});
+  const auto device = h200();
   try {
     compile_source(*device, "broken", "extern \"C\" __global__ void broken() { nonsense(); }");
     FAIL();

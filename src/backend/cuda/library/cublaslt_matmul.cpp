@@ -11,10 +11,10 @@
 #include "backend/cuda/codegen/epilogue.h"
 #include "backend/cuda/codegen/fused_tail.h"
 #include "backend/cuda/codegen/gemm.h"
+#include "backend/cuda/codegen/own_tactic.h"
 #include "backend/cuda/device/libraries.h"
 #include "backend/offered.h"
 #include "base/error.h"
-#include "base/hash.h"
 
 namespace lathe::cuda {
 namespace {
@@ -128,13 +128,12 @@ class PreparedGemms final : public PreparedLayer {
 
 class GemmKernel final : public LayerKernel {
  public:
-  GemmKernel(const LayerQuery& query, const Tactic& tactic, int rank, const Device& device,
-             const PackContext& pack)
+  GemmKernel(const LayerQuery& query, const Tactic& tactic, const Device& device, const PackContext& pack)
       : device_(device),
-        rank_(rank),
+        rank_(tactic.params.get_int("rank")),
         source_(tactic.inputs[0].dtype),
         result_(tactic.outputs[0]),
-        tf32_(tactic.name.find("_tf32_") != std::string::npos),
+        tf32_(tactic.params.get("tf32") != 0),
         is_conv_(std::holds_alternative<Conv>(query.layer().op)) {
     const Node& node = query.layer();
     const Shape& out = query.graph.value(node.outputs[0]).shape;
@@ -258,9 +257,9 @@ std::vector<Tactic> list_gemms(const LayerQuery& query, const Device& device, bo
   for (const DType type : types)
     for (int rank = 0; rank < (type == types.front() ? kRanks : kFallbackRanks); ++rank) {
       const bool tf32 = type == DType::Float32 && allow_tf32;
-      Tactic tactic{.runner = std::string(kRunner),
-                    .name = fmt::format("cublaslt{}_{}", tf32 ? "_tf32" : "", rank)};
-      tactic.id = hash_text(tactic.name);
+      Tactic tactic = with_variant({.runner = std::string(kRunner)},
+                                   fmt::format("cublaslt{}_{}", tf32 ? "_tf32" : "", rank),
+                                   {{"tf32", tf32}, {"rank", rank}});
       const Format format = is_conv ? kChannelsLast : kLinear;
       if (!reason.empty()) {
         tactic.inputs.resize(node.inputs.size());
@@ -301,11 +300,10 @@ Support accepts_gemm(const LayerQuery& query, const Tactic& tactic, const Device
 
 std::unique_ptr<LayerKernel> make_gemm(const LayerQuery& query, const Tactic& tactic, const Device& device,
                                        const PackContext& pack) {
-  const int rank = std::stoi(tactic.name.substr(tactic.name.rfind('_') + 1));
-  return std::make_unique<GemmKernel>(query, tactic, rank, device, pack);
+  return std::make_unique<GemmKernel>(query, tactic, device, pack);
 }
 
-std::vector<KernelSource> gemm_sources(const LayerQuery& query, const Tactic& tactic) {
+std::vector<KernelSource> gemm_sources(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Shape& out = query.graph.value(query.layer().outputs[0]).shape;
   const bool is_conv = std::holds_alternative<Conv>(query.layer().op);
   if (GemmKernel::usable_tail(query, is_conv ? 1 : out.empty() ? 0 : out.size() - 1)) return {};
@@ -315,7 +313,7 @@ std::vector<KernelSource> gemm_sources(const LayerQuery& query, const Tactic& ta
 }  // namespace
 
 TacticFamily cublaslt_tactics() {
-  return {kRunner, list_gemms, make_gemm, gemm_sources, accepts_gemm};
+  return {kRunner, list_gemms, make_gemm, gemm_sources, accepts_gemm, packs_alike};
 }
 
 }  // namespace lathe::cuda

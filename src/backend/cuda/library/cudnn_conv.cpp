@@ -24,8 +24,7 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "CudnnConvolution", kFused = "cudnn_conv_fused_",
-                           kPlain = "cudnn_conv_plain_";
+constexpr std::string_view kRunner = "CudnnConvolution";
 // Of a layer's first type; of its own type, when that is the second, there are few: it is there to fall back on. The tuner
 // times about two dozen tactics of a layer, and cuBLASLt's and ours have to be among them.
 constexpr size_t kMostConfigs = 10, kMostCompiled = 1, kFallbackConfigs = 2;
@@ -193,15 +192,15 @@ ConvForm plain_form(const LayerQuery& query) {
 
 class CudnnConvKernel final : public LayerKernel {
  public:
-  CudnnConvKernel(const LayerQuery& query, const Tactic& tactic, ConvForm form, std::string config,
-                  const Device& device, const PackContext& pack)
+  CudnnConvKernel(const LayerQuery& query, const Tactic& tactic, ConvForm form, const Device& device,
+                  const PackContext& pack)
       : device_(device),
         op_(std::get<Conv>(query.layer().op)),
         form_(std::move(form)),
-        config_(std::move(config)),
+        config_(CudnnConfig::of(tactic.params)),
         source_(tactic.inputs[0].dtype),
         result_(tactic.outputs[0]),
-        tensor_cores_(source_ != DType::Float32 || tactic.name.find("_tf32_") != std::string::npos),
+        tensor_cores_(source_ != DType::Float32 || tactic.params.get("tf32") != 0),
         weight_extents_(query.graph.value(query.layer().inputs[1]).constant.extents()) {
     const Node& node = query.layer();
     weights_ = DeviceMemory(
@@ -245,8 +244,8 @@ class CudnnConvKernel final : public LayerKernel {
     try {
       return graph.plan(config_);
     } catch (const Error& refused) {
-      for (const CudnnGraph::Config& config : graph.configs(tensor_cores_)) try {
-          return graph.plan(config.name);
+      for (const CudnnConfig& config : graph.configs(tensor_cores_)) try {
+          return graph.plan(config);
         } catch (const Error&) {
           // the next one
         }
@@ -265,7 +264,7 @@ class CudnnConvKernel final : public LayerKernel {
   const Device& device_;
   const Conv op_;
   const ConvForm form_;
-  const std::string config_;
+  const CudnnConfig config_;
   const DType source_;
   const TensorType result_;
   const bool tensor_cores_;
@@ -277,16 +276,16 @@ class CudnnConvKernel final : public LayerKernel {
 // ---- listing
 
 // Heuristics take milliseconds, and a layer is listed several times while an engine is built.
-std::vector<CudnnGraph::Config> configs_of(const Device& device, const ConvProblem& problem) {
+std::vector<CudnnConfig> configs_of(const Device& device, const ConvProblem& problem) {
   static std::mutex mutex;
-  static std::map<std::string, std::vector<CudnnGraph::Config>> known;
+  static std::map<std::string, std::vector<CudnnConfig>> known;
   const std::string key = fmt::format("{} {} {} {}", device.architecture(), device.properties.multiprocessors,
                                       device.tf32, problem.text());
   {
     const std::lock_guard lock(mutex);
     if (const auto found = known.find(key); found != known.end()) return found->second;
   }
-  std::vector<CudnnGraph::Config> configs;
+  std::vector<CudnnConfig> configs;
   try {
     configs = make_graph(device, problem).configs(problem.source != DType::Float32 || device.tf32);
   } catch (const Error&) {
@@ -311,10 +310,15 @@ std::string reason_to_refuse(const LayerQuery& query, const Device& device) {
   return {};
 }
 
-Tactic skeleton(const LayerQuery& query, DType type, const ConvForm& form, const std::string& config) {
+Tactic skeleton(const LayerQuery& query, DType type, const ConvForm& form, bool tf32,
+                const CudnnConfig& config) {
   const Node& node = query.layer();
-  Tactic tactic{.runner = std::string(kRunner), .name = std::string(form.tail ? kFused : kPlain) + config};
-  tactic.id = hash_text(tactic.name);
+  TacticParams params = {{"fused", form.tail.has_value()}, {"tf32", tf32}};
+  config.add_to(params);
+  Tactic tactic = with_variant(
+      {.runner = std::string(kRunner)},
+      fmt::format("cudnn_conv_{}_{}{}", form.tail ? "fused" : "plain", tf32 ? "tf32_" : "", config.name()),
+      std::move(params));
   tactic.inputs = {{type, kChannelsLast}, {}};
   if (node.op_input_count() > 2) tactic.inputs.emplace_back();
   tactic.outputs = {{type, kChannelsLast}};
@@ -341,17 +345,17 @@ void add_tactics(const LayerQuery& query, const Device& device, DType type, cons
   const bool first_type = type == library_types(query).front();
   const size_t most = first_type ? kMostConfigs : kFallbackConfigs;
   size_t listed = 0, compiled = 0;
-  const auto add = [&](const CudnnGraph::Config& config) {
+  const auto add = [&](const CudnnConfig& config) {
     const bool tf32 = type == DType::Float32 && config.tensor_cores;
-    tactics.push_back(skeleton(query, type, form, (tf32 ? "tf32_" : "") + config.name));
+    tactics.push_back(skeleton(query, type, form, tf32, config));
   };
-  const std::vector<CudnnGraph::Config> configs = configs_of(device, problem);
-  for (const CudnnGraph::Config& config : configs)
+  const std::vector<CudnnConfig> configs = configs_of(device, problem);
+  for (const CudnnConfig& config : configs)
     if (!config.compiled_at_run_time && listed++ < most) add(config);
   // What cuDNN compiles takes up to a second and is half as fast as what it has ready (ResNet-50's layers on an H200: 13 to 39
   // us instead of 4 to 7), so it is a rival only where it saves a kernel, and a last way where nothing is ready.
   const bool saves_a_kernel = first_type && form.tail && form.tail->activation && !form.tail->is_relu();
-  for (const CudnnGraph::Config& config : configs)
+  for (const CudnnConfig& config : configs)
     if (config.compiled_at_run_time && (saves_a_kernel || listed == 0) && compiled++ < kMostCompiled)
       add(config);
 }
@@ -380,41 +384,47 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Device& device) {
   return tactics;
 }
 
+bool is_fused(const Tactic& tactic) {
+  return tactic.params.get("fused", 0) != 0;
+}
+
+// The bias is another vector, perhaps of another type, when cuDNN applies the epilogue.
+std::string kind_of_packing(const Tactic& tactic) {
+  return is_fused(tactic) ? "fused" : "plain";
+}
+
 // Whether cuDNN has the configuration is seen when the layer is prepared.
 Support accepts_conv(const LayerQuery& query, const Tactic& tactic, const Device& device) {
   if (!std::holds_alternative<Conv>(query.layer().op)) return Support::no("it is no convolution");
   if (std::string reason = reason_to_refuse(query, device); !reason.empty())
     return Support::no(std::move(reason));
-  const bool fused = tactic.name.starts_with(kFused);
-  if (!fused && !tactic.name.starts_with(kPlain))
-    return Support::no("a name that cuDNN's tactics do not have");
+  const bool fused = is_fused(tactic);
   const ConvForm form = fused ? fused_form(query) : plain_form(query);
   if (fused && !form.tail) return Support::no("its epilogue is none that cuDNN fuses");
   const auto types = library_types(query);
   const DType type = tactic.inputs.empty() ? DType::Undefined : tactic.inputs[0].dtype;
   if (std::find(types.begin(), types.end(), type) == types.end())
     return Support::no("a type without kernels");
-  const Tactic own = skeleton(query, type, form, tactic.name.substr(fused ? kFused.size() : kPlain.size()));
+  const Tactic own =
+      skeleton(query, type, form, tactic.params.get("tf32", 0) != 0, CudnnConfig::of(tactic.params));
   return own.support.ok ? is_offered({&own, 1}, tactic) : own.support;
 }
 
 std::unique_ptr<LayerKernel> make_conv(const LayerQuery& query, const Tactic& tactic, const Device& device,
                                        const PackContext& pack) {
-  const bool fused = tactic.name.starts_with(kFused);
-  const std::string config = tactic.name.substr(tactic.name.find("_e") + 1);
-  return std::make_unique<CudnnConvKernel>(query, tactic, fused ? fused_form(query) : plain_form(query),
-                                           config, device, pack);
+  return std::make_unique<CudnnConvKernel>(
+      query, tactic, is_fused(tactic) ? fused_form(query) : plain_form(query), device, pack);
 }
 
-std::vector<KernelSource> conv_sources(const LayerQuery& query, const Tactic& tactic) {
-  const bool fused = tactic.name.starts_with(kFused) && fused_form(query).tail;
+std::vector<KernelSource> conv_sources(const LayerQuery& query, const Tactic& tactic, const Device&) {
+  const bool fused = is_fused(tactic) && fused_form(query).tail;
   return fused ? std::vector<KernelSource>{} : Epilogue::sources(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily cudnn_conv_tactics() {
-  return {kRunner, list_convs, make_conv, conv_sources, accepts_conv};
+  return {kRunner, list_convs, make_conv, conv_sources, accepts_conv, kind_of_packing};
 }
 
 }  // namespace lathe::cuda

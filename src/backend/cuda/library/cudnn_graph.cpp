@@ -73,32 +73,55 @@ EngineNotes notes_of(const CudnnDescriptor& engine) {
   return notes;
 }
 
-constexpr int kMostKnobs = 48;
-
-// "e41_k2-3_k27-1"
-std::string name_of(const Device& device, const CudnnDescriptor& config, const CudnnDescriptor& engine) {
-  int64_t index = -1;
-  engine.get(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &index);
-  std::string name = fmt::format("e{}", index);
+CudnnConfig config_of(const Device& device, const CudnnDescriptor& config, const CudnnDescriptor& engine) {
+  CudnnConfig found{.engine = -1};
+  engine.get(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &found.engine);
   std::vector<std::unique_ptr<CudnnDescriptor>> knobs;
   std::vector<cudnnBackendDescriptor_t> handles;
-  for (int i = 0; i < kMostKnobs; ++i) {
+  for (int i = 0; i < CudnnConfig::kMostKnobs; ++i) {
     knobs.push_back(std::make_unique<CudnnDescriptor>(device, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR));
     handles.push_back(knobs.back()->handle());
   }
   const int64_t count = config.get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                   kMostKnobs, handles.data());
-  for (int64_t i = 0; i < std::min<int64_t>(count, kMostKnobs); ++i) {
+                                   CudnnConfig::kMostKnobs, handles.data());
+  for (int64_t i = 0; i < std::min<int64_t>(count, CudnnConfig::kMostKnobs); ++i) {
     cudnnBackendKnobType_t type{};
     int64_t value = 0;
     knobs[static_cast<size_t>(i)]->get(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type);
     knobs[static_cast<size_t>(i)]->get(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &value);
-    name += fmt::format("_k{}-{}", static_cast<int>(type), value);
+    found.knobs.emplace_back(static_cast<int>(type), value);
   }
-  return name;
+  return found;
+}
+
+std::string knob_key(const char* what, int index) {
+  return fmt::format("knob{}_{}", index, what);
 }
 
 }  // namespace
+
+std::string CudnnConfig::name() const {
+  std::string name = fmt::format("e{}", engine);
+  for (const auto& [type, value] : knobs) name += fmt::format("_k{}-{}", type, value);
+  return name;
+}
+
+void CudnnConfig::add_to(TacticParams& params) const {
+  params.set("engine", engine);
+  params.set("knobs", static_cast<int64_t>(knobs.size()));
+  for (size_t i = 0; i < knobs.size(); ++i) {
+    params.set(knob_key("type", static_cast<int>(i)), knobs[i].first);
+    params.set(knob_key("value", static_cast<int>(i)), knobs[i].second);
+  }
+}
+
+CudnnConfig CudnnConfig::of(const TacticParams& params) {
+  CudnnConfig config{.engine = params.get("engine", -1)};
+  const int count = std::clamp(params.get_int("knobs", 0), 0, kMostKnobs);
+  for (int i = 0; i < count; ++i)
+    config.knobs.emplace_back(params.get_int(knob_key("type", i), 0), params.get(knob_key("value", i), 0));
+  return config;
+}
 
 CudnnDescriptor::CudnnDescriptor(const Device& device, cudnnBackendDescriptorType_t type) : device_(device) {
   require(cudnn_of(device).cudnnBackendCreateDescriptor(type, &handle_), "making a descriptor");
@@ -246,9 +269,9 @@ std::shared_ptr<CudnnDescriptor> CudnnGraph::device_descriptor() const {
   return d;
 }
 
-std::vector<CudnnGraph::Config> CudnnGraph::configs(bool allow_tf32) const {
+std::vector<CudnnConfig> CudnnGraph::configs(bool allow_tf32) const {
   const std::lock_guard lock(device_.handles->mutex);
-  std::vector<Config> configs;
+  std::vector<CudnnConfig> configs;
   std::set<std::string> seen;
   const auto device = device_.is_present() ? nullptr : device_descriptor();
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
@@ -274,8 +297,10 @@ std::vector<CudnnGraph::Config> CudnnGraph::configs(bool allow_tf32) const {
         if (config.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &handle) != 1) continue;
         const EngineNotes notes = notes_of(engine);
         if (notes.refused || (notes.tensor_cores && !allow_tf32)) continue;
-        Config c{name_of(device_, config, engine), notes.compiles, notes.tensor_cores};
-        if (seen.insert(c.name).second) configs.push_back(std::move(c));
+        CudnnConfig c = config_of(device_, config, engine);
+        c.compiled_at_run_time = notes.compiles;
+        c.tensor_cores = notes.tensor_cores;
+        if (seen.insert(c.name()).second) configs.push_back(std::move(c));
       }
     } catch (const Error&) {
       // no configurations in this mode
@@ -284,30 +309,22 @@ std::vector<CudnnGraph::Config> CudnnGraph::configs(bool allow_tf32) const {
   return configs;
 }
 
-std::shared_ptr<CudnnDescriptor> CudnnGraph::plan(const std::string& config) const {
+std::shared_ptr<CudnnDescriptor> CudnnGraph::plan(const CudnnConfig& config) const {
   const std::lock_guard lock(device_.handles->mutex);
   CudnnDescriptor engine(device_, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  const char* at = config.c_str();
-  int64_t index = 0;
-  int used = 0;
-  check(std::sscanf(at, "e%ld%n", &index, &used) == 1, "a cuDNN configuration without an engine: " + config);
-  at += used;
   engine.set_descriptor(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, *graph_);
-  engine.set_ints(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {index});
+  engine.set_ints(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {config.engine});
   const auto device = device_.is_present() ? nullptr : device_descriptor();
   if (device) engine.set_descriptor(CUDNN_ATTR_ENGINE_DEVICEPROP, *device);
-  engine.finalize("engine " + config);
+  engine.finalize("engine " + config.name());
   std::vector<std::unique_ptr<CudnnDescriptor>> knobs;
   std::vector<cudnnBackendDescriptor_t> handles;
-  int type = 0;
-  int64_t value = 0;
-  while (std::sscanf(at, "_k%d-%ld%n", &type, &value, &used) == 2) {
-    at += used;
+  for (const auto& [type, value] : config.knobs) {
     const auto knob_type = static_cast<cudnnBackendKnobType_t>(type);
     knobs.push_back(std::make_unique<CudnnDescriptor>(device_, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR));
     knobs.back()->set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &knob_type);
     knobs.back()->set_ints(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, {value});
-    knobs.back()->finalize("a knob of " + config);
+    knobs.back()->finalize("a knob of " + config.name());
     handles.push_back(knobs.back()->handle());
   }
   CudnnDescriptor engine_config(device_, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
@@ -315,14 +332,14 @@ std::shared_ptr<CudnnDescriptor> CudnnGraph::plan(const std::string& config) con
   if (!handles.empty())
     engine_config.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                       static_cast<int64_t>(handles.size()), handles.data());
-  engine_config.finalize("configuration " + config);
+  engine_config.finalize("configuration " + config.name());
   auto plan = std::make_shared<CudnnDescriptor>(device_, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   if (device)
     plan->set_descriptor(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *device);
   else
     plan->set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &device_.handles->cudnn);
   plan->set_descriptor(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engine_config);
-  plan->finalize("plan " + config);
+  plan->finalize("plan " + config.name());
   return plan;
 }
 

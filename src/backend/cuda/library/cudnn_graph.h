@@ -49,6 +49,20 @@ class CudnnDescriptor {
 
 using CudnnNode = std::shared_ptr<CudnnDescriptor>;
 
+// How cuDNN is to run a graph: one of its engines, with a choice for each of the engine's knobs.
+struct CudnnConfig {
+  int64_t engine = 0;
+  std::vector<std::pair<int, int64_t>> knobs;  // type and value, in cuDNN's order
+  bool compiled_at_run_time = false;           // by cuDNN, 0.3 s or more
+  bool tensor_cores = false;                   // FP32 operands become TF32
+
+  static constexpr int kMostKnobs = 48;
+  std::string name() const;  // "e41_k2-3_k27-1"
+  // As parameters of a tactic, behind those that it has already; and back: what an engine file says may be none.
+  void add_to(TacticParams& params) const;
+  static CudnnConfig of(const TacticParams& params);
+};
+
 // A graph under construction. Tensors are given by their logical extents (N, C, spatial...) and strides.
 class CudnnGraph {
  public:
@@ -68,17 +82,12 @@ class CudnnGraph {
   void pointwise(const PointwiseMode& mode, const CudnnNode& x, const CudnnNode& b, const CudnnNode& y);
   void finish();
 
-  // Names of the configurations that the heuristics propose, best guess first, without those that are not deterministic or
+  // The configurations that the heuristics propose, best guess first, without those that are not deterministic or
   // give up accuracy (Winograd, FP16 sums; tensor cores for FP32 where TF32 is not allowed).
-  struct Config {
-    std::string name;
-    bool compiled_at_run_time = false;  // by cuDNN, 0.3 s or more
-    bool tensor_cores = false;          // FP32 operands become TF32
-  };
-  std::vector<Config> configs(bool allow_tf32) const;
+  std::vector<CudnnConfig> configs(bool allow_tf32) const;
 
-  // An executable plan of the configuration of that name. Throws Input when cuDNN refuses it for this graph.
-  std::shared_ptr<CudnnDescriptor> plan(const std::string& config) const;
+  // An executable plan of the configuration. Throws Input when cuDNN refuses it for this graph.
+  std::shared_ptr<CudnnDescriptor> plan(const CudnnConfig& config) const;
   static size_t scratch_bytes(const CudnnDescriptor& plan);
 
  private:

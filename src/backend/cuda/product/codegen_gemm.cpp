@@ -6,11 +6,9 @@
 // multiply-adds, exactly. Tile sizes and the split of K over blocks are the tactic: a small batch fills the machine only with
 // small tiles and a split K. Partial sums are added in a fixed order by a second kernel.
 #include <cmath>
-#include <cstdio>
 
 #include "backend/cuda/codegen/implicit_gemm.h"
 #include "base/error.h"
-#include "base/hash.h"
 
 namespace lathe::cuda {
 
@@ -28,40 +26,58 @@ constexpr Tile kTiles[] = {{128, 128, 2, 4}, {128, 64, 4, 2}, {64, 128, 2, 4}, {
 struct Variant {
   Tile tile;
   int bk = 32, splits = 1;
+
+  // Nothing for plain multiply-adds, which have no parameters.
+  static std::optional<Variant> of(const TacticParams& params) {
+    if (params.empty()) return std::nullopt;
+    for (const Tile& t : kTiles)
+      if (t.bm == params.get("rows") && t.bn == params.get("columns"))
+        return Variant{t, params.get_int("step"), params.get_int("splits")};
+    throw Error(ErrorKind::Internal, "a product of tiles that there are not");
+  }
+  TacticParams params() const {
+    return {{"rows", tile.bm}, {"columns", tile.bn}, {"step", bk}, {"splits", splits}};
+  }
+  std::string name() const {
+    return "cuda_gemm_mma_" + std::to_string(tile.bm) + "x" + std::to_string(tile.bn) + "x" +
+           std::to_string(bk) + "_s" + std::to_string(splits);
+  }
+  int warps() const { return tile.warps_m * tile.warps_n; }
+  // Of a row of a tile in shared memory, in elements: rows begin in different banks.
+  int a_pitch() const { return bk + 8; }
+  int b_pitch(bool b_is_rows) const { return (b_is_rows ? tile.bn : bk) + 8; }
+  int a_stage() const { return tile.bm * a_pitch(); }
+  int b_stage(bool b_is_rows) const { return (b_is_rows ? bk : tile.bn) * b_pitch(b_is_rows); }
+  // Stages of both tiles, and later, in the same place, the results of each warp as vectors.
+  int shared_bytes(bool b_is_rows) const {
+    const int strips = warps() * 16 * (tile.bn / tile.warps_n + 4) * 4;
+    return std::max(kStages * 2 * (a_stage() + b_stage(b_is_rows)), strips);
+  }
 };
 
-std::string variant_name(const Variant& v) {
-  return "cuda_gemm_mma_" + std::to_string(v.tile.bm) + "x" + std::to_string(v.tile.bn) + "x" +
-         std::to_string(v.bk) + "_s" + std::to_string(v.splits);
-}
-
-std::optional<Variant> parse_variant(const std::string& name) {
-  Variant v;
-  int bm = 0, bn = 0;
-  if (std::sscanf(name.c_str(), "cuda_gemm_mma_%dx%dx%d_s%d", &bm, &bn, &v.bk, &v.splits) != 4)
-    return std::nullopt;
-  for (const Tile& t : kTiles)
-    if (t.bm == bm && t.bn == bn) v.tile = t;
-  return v;
+// What mma.sync reaches on a multiprocessor: on Hopper, whose tensor cores it cannot fill, three sevenths.
+double mma_ops_per_us(const DeviceProperties& gpu) {
+  return gpu.tensor_ops_per_us() * (gpu.is_hopper() ? 0.4316 : 0.8);
 }
 
 // A rough time in microseconds, to order variants and to leave out hopeless ones.
-double estimate(const Variant& v, double m, double n, double k, double batches) {
+double estimate(const Variant& v, const DeviceProperties& gpu, double m, double n, double k, double batches) {
   const double blocks = std::ceil(m / v.tile.bm) * std::ceil(n / v.tile.bn) * batches * v.splits;
   const double steps = std::ceil(k / v.bk) / v.splits;
-  const int warps = v.tile.warps_m * v.tile.warps_n;
   // A multiprocessor holds several blocks; one alone cannot hide the latency of a step.
-  const double shared = kStages * 2.0 * (v.tile.bm + v.tile.bn) * (v.bk + 8);
-  const double resident = std::max(1.0, std::min({232448 / shared, 48.0 / warps, 8.0}));
-  const double per_step = std::max(2.0 * v.tile.bm * v.tile.bn * v.bk / 3.5e6, 0.12 + v.bk * 0.0015);
-  const double together = std::min(resident, std::max(1.0, blocks / 132));
-  const double step_time = std::max(per_step, together * 2.0 * v.tile.bm * v.tile.bn * v.bk / 3.5e6);
-  const double waves = std::ceil(blocks / (132 * resident));
+  const double shared = kStages * 2.0 * (v.tile.bm + v.tile.bn) * (v.bk + 8), units = gpu.multiprocessors;
+  const double resident = std::max(
+      1.0, std::min({static_cast<double>(gpu.shared_bytes_per_block) / shared, 48.0 / v.warps(), 8.0}));
+  const double products = 2.0 * v.tile.bm * v.tile.bn * v.bk / mma_ops_per_us(gpu);
+  const double per_step = std::max(products, 0.12 + v.bk * 0.0015);
+  const double together = std::min(resident, std::max(1.0, blocks / units));
+  const double step_time = std::max(per_step, together * products);
+  const double waves = std::ceil(blocks / (units * resident));
   const double sum = v.splits > 1 ? 1.2 + v.splits * m * n * batches * 8 / 5e6 : 0;
   return 1.5 + waves * (steps + 2) * step_time + sum;
 }
 
-std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query) {
+std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, const DeviceProperties& gpu) {
   const auto [m, n, k, batches] = sizes_at_opt(p, query);
   std::vector<std::pair<double, Variant>> timed;
   for (const Tile& tile : kTiles)
@@ -69,13 +85,14 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query) {
       const Variant v{tile, k <= 32 ? 32 : 64, splits};
       const double steps = std::ceil(k / v.bk);
       const double blocks = std::ceil(m / tile.bm) * std::ceil(n / tile.bn) * batches * splits;
-      if (splits > 1 && (steps / splits < 2 || blocks > 4 * 132)) continue;
-      timed.emplace_back(estimate(v, m, n, k, batches), v);
+      if (v.shared_bytes(p.b_layout == ImplicitGemm::BLayout::Rows) > gpu.shared_bytes_per_block) continue;
+      if (splits > 1 && (steps / splits < 2 || blocks > 4.0 * gpu.multiprocessors)) continue;
+      timed.emplace_back(estimate(v, gpu, m, n, k, batches), v);
     }
   return most_promising(std::move(timed));
 }
 
-std::vector<Tactic> list(const LayerQuery& query) {
+std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   const bool conv = std::holds_alternative<Conv>(node.op) || std::holds_alternative<ConvTranspose>(node.op);
   if (!conv && !std::holds_alternative<MatMul>(node.op)) return {};
@@ -99,12 +116,8 @@ std::vector<Tactic> list(const LayerQuery& query) {
       tactics.push_back(std::move(base));
       continue;
     }
-    for (const Variant& v : variants(p, query)) {
-      Tactic t = base;
-      t.name = variant_name(v);
-      t.id = hash_text(t.name);
-      tactics.push_back(std::move(t));
-    }
+    for (const Variant& v : variants(p, query, device.properties))
+      tactics.push_back(with_variant(base, v.name(), v.params()));
   }
   return tactics;
 }
@@ -112,20 +125,18 @@ std::vector<Tactic> list(const LayerQuery& query) {
 KernelSource mma_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
                         const Variant& variant) {
   const Tile& tile = variant.tile;
-  const int threads = 32 * tile.warps_m * tile.warps_n, wm = tile.bm / tile.warps_m,
-            wn = tile.bn / tile.warps_n;
+  const int threads = 32 * variant.warps(), wm = tile.bm / tile.warps_m, wn = tile.bn / tile.warps_n;
   KernelBuilder b = start_kernel(query, "gemm_mma", tactic.outputs[0].dtype);
   GemmWriter writer(b, query, tactic, p, threads, tile.bm, tile.bn, variant.bk, variant.splits);
-  const int a_pitch = variant.bk + 8, b_pitch = (writer.b_is_rows() ? tile.bn : variant.bk) + 8;
-  const int a_stage = tile.bm * a_pitch, b_stage = (writer.b_is_rows() ? variant.bk : tile.bn) * b_pitch;
-  const int staged = threads / 32 * 16 * (wn + 4) * 4;
-  b.kernel().shared_bytes = std::max(kStages * 2 * (a_stage + b_stage), staged);
+  const bool b_is_rows = writer.b_is_rows();
+  const int a_pitch = variant.a_pitch(), b_pitch = variant.b_pitch(b_is_rows);
+  b.kernel().shared_bytes = variant.shared_bytes(b_is_rows);
   const bool f16 = p.type == DType::Float16;
   b.global(std::string("#define MULTIPLY ") + (f16 ? "multiply_f16" : "multiply_bf16"));
-  b.global("constexpr int kStages = " + std::to_string(kStages) + ", WM = " + std::to_string(wm) +
-           ", WN = " + std::to_string(wn) + ", BK = " + std::to_string(variant.bk) +
-           ", AP = " + std::to_string(a_pitch) + ", BP = " + std::to_string(b_pitch) +
-           ", AS = " + std::to_string(a_stage) + ", BS = " + std::to_string(b_stage) + ";");
+  b.global("constexpr int kStages = " + std::to_string(kStages) + ", WM = " + std::to_string(wm) + ", WN = " +
+           std::to_string(wn) + ", BK = " + std::to_string(variant.bk) + ", AP = " + std::to_string(a_pitch) +
+           ", BP = " + std::to_string(b_pitch) + ", AS = " + std::to_string(variant.a_stage()) +
+           ", BS = " + std::to_string(variant.b_stage(b_is_rows)) + ";");
   // Weights are there before the previous layer's result is.
   const bool early = p.b_layout == ImplicitGemm::BLayout::Packed;
   b.global(std::string("#define LATE_WAIT ") + (early ? "wait_for_previous_kernel();" : ""));
@@ -245,12 +256,12 @@ result(m0 + y + r * 16, n0 + x + c * 16, v);
   return b.finish();
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
+LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
   ImplicitGemm p;
   const Support support = describe_gemm(query, tactic, p);
   check(support.ok, "a refused product is generated: " + support.reason);
   LayerSource source;
-  const auto variant = parse_variant(tactic.name);
+  const auto variant = Variant::of(tactic.params);
   source.kernels.push_back(variant ? mma_kernel(query, tactic, p, *variant) : fma_kernel(query, tactic, p));
   if (variant && variant->splits > 1) {
     source.kernels.push_back(GemmWriter::sum_kernel(query, tactic, p, variant->splits));
@@ -266,7 +277,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
 }  // namespace
 
 GeneratedFamily gemm_family() {
-  return {kRunner, list, generate};
+  return {kRunner, list, generate, packs_alike};
 }
 
 }  // namespace lathe::cuda

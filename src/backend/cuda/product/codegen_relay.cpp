@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hopper products with blocks that stay: as many as an H200 has multiprocessors, each computing tile after tile. One warp starts
+// Hopper products with blocks that stay: as many as the GPU has multiprocessors, each computing tile after tile. One warp starts
 // the copies, of the next tile too while this one ends; the warpgroups multiply, and hand their sums, in 16 bits, through shared
 // memory to three more warps, which apply the epilogue and store while the next tile is multiplied; the last tile is finished by
 // those that multiplied it.
@@ -123,25 +123,25 @@ std::string filled_in(std::string_view text,
 }  // namespace
 
 KernelSource relay_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
-                          const WgmmaVariant& v) {
+                          const WgmmaVariant& v, const DeviceProperties& gpu) {
   KernelBuilder b = start_kernel(query, "wgmma_relay", tactic.outputs[0].dtype);
   b.hardware(hopper_primitives(p.type, v.bn));
   GemmWriter writer(b, query, tactic, p, v.threads(), v.rows(), v.bn, kWgmmaStep, 1);
-  const int width = result_vector(query, tactic, p, 8, 1), stages_bytes = v.stages() * v.stage_bytes(),
-            barriers = stages_bytes + v.result_bytes();
+  const int width = result_vector(query, tactic, p, 8, 1), stages = v.stages(gpu),
+            stages_bytes = stages * v.stage_bytes(), barriers = stages_bytes + v.result_bytes();
   const Dim tiles = wgmma_tiles(p, v);
   b.kernel().threads = v.threads();
   b.kernel().resident = 1;
   b.kernel().grid = {min(tiles, Dim(v.blocks)), 1, 1};
-  b.kernel().shared_bytes = 1024 + barriers + 8 * (2 * v.stages() + 2 * v.groups);
+  b.kernel().shared_bytes = 1024 + barriers + 8 * (2 * stages + 2 * v.groups);
   b.waits_itself();
   const bool f16 = p.type == DType::Float16;
   const auto constant = [](const char* name, int value) {
     return std::string(name) + " = " + std::to_string(value);
   };
   b.global("constexpr int " + constant("GROUPS", v.groups) + ", ROWS = 64 * GROUPS, " + constant("BN", v.bn) +
-           ", " + constant("STAGES", v.stages()) + ", STAGE = (ROWS + BN) * 128, " + constant("V", width) +
-           ", " + constant("PITCH", v.result_pitch()) + ", " + constant("TOGETHER", v.groups == 3 ? 2 : 4) +
+           ", " + constant("STAGES", stages) + ", STAGE = (ROWS + BN) * 128, " + constant("V", width) + ", " +
+           constant("PITCH", v.result_pitch()) + ", " + constant("TOGETHER", v.groups == 3 ? 2 : 4) +
            ";\n#define MULTIPLY multiply_tile_" + (f16 ? "f16" : "bf16") + "\n#define PACK f32_to_" +
            (f16 ? "f16" : "bf16") + "x2\ntypedef " + std::string(storage_name(p.type)) + " T;");
   const WgmmaMaps maps = wgmma_maps(b, query, p, v);

@@ -17,7 +17,6 @@
 // and 192 x 192 at 730 and 820. The epilogue of a block overlaps with the products of another when two fit on a
 // multiprocessor. So rows, columns, blocks per multiprocessor and the split of K are the tactic, and estimate() orders them.
 #include <cmath>
-#include <cstdio>
 
 #include "backend/cuda/codegen/codegen_hopper.h"
 #include "backend/cuda/codegen/fused_tail.h"
@@ -26,7 +25,6 @@
 #include "backend/cuda/product/codegen_patches.h"
 #include "backend/cuda/product/codegen_wgmma.h"
 #include "base/error.h"
-#include "base/hash.h"
 
 namespace lathe::cuda {
 
@@ -38,30 +36,6 @@ constexpr std::string_view kRunner = "HopperGemm";
 constexpr int kStep = kWgmmaStep;
 
 using Variant = WgmmaVariant;
-
-std::string variant_name(const Variant& v) {
-  const std::string kind = v.relay ? "relay_" : v.patches ? "patches_" : "";
-  const std::string name = "cuda_wgmma_" + kind + std::to_string(v.rows()) + "x" + std::to_string(v.bn);
-  return v.relay ? name + "_b" + std::to_string(v.blocks)
-                 : name + "_c" + std::to_string(v.resident) + (v.cluster ? "_k" : "_s") +
-                       std::to_string(v.splits);
-}
-
-Variant parse_variant(const std::string& name) {
-  Variant v;
-  int rows = 0;
-  char parts = 's';
-  v.patches = name.find("_patches_") != std::string::npos;
-  v.relay = name.find("_relay_") != std::string::npos;
-  const char* numbers = name.c_str() + (v.patches ? 19 : v.relay ? 17 : 11);
-  const int read = v.relay
-                       ? std::sscanf(numbers, "%dx%d_b%d", &rows, &v.bn, &v.blocks)
-                       : std::sscanf(numbers, "%dx%d_c%d_%c%d", &rows, &v.bn, &v.resident, &parts, &v.splits);
-  check(read == (v.relay ? 3 : 5) && rows % 64 == 0, "not a tactic of this family: " + name);
-  v.groups = rows / 64;
-  v.cluster = parts == 'k';
-  return v;
-}
 
 struct Sizes : GemmSizes {
   bool heavy = false;  // an epilogue with exponentials
@@ -77,11 +51,12 @@ bool has_exponentials(const PointwiseProgram& program) {
   });
 }
 
-// Blocks that run at once where a multiprocessor takes one. Clusters lie within a group of 14 to 18 multiprocessors; 128 blocks
-// in clusters of 4 or 8 take two rounds, and so do 108 in clusters of 6.
-double blocks_at_once(const Variant& v) {
-  if (!v.cluster) return 132;
-  return v.splits == 2 ? 120 : v.splits == 3 ? 108 : v.splits == 4 ? 112 : 96;
+// Blocks that run at once where a multiprocessor takes one. Clusters lie within a group of 14 to 18 multiprocessors: of an H200's 132
+// clusters of 2 take 120, of 3 take 108, of 4 take 112, larger ones 96.
+double blocks_at_once(const Variant& v, const DeviceProperties& gpu) {
+  const double all = gpu.multiprocessors;
+  if (!v.cluster) return all;
+  return all * (v.splits == 2 ? 10.0 / 11 : v.splits == 3 ? 9.0 / 11 : v.splits == 4 ? 28.0 / 33 : 8.0 / 11);
 }
 
 double block_count(const Variant& v, const Sizes& s) {
@@ -89,11 +64,13 @@ double block_count(const Variant& v, const Sizes& s) {
 }
 
 // A rough time in microseconds, to order variants and to leave out hopeless ones; fitted to the products of BERT and ViT.
-double estimate(const Variant& v, const Sizes& s) {
-  const double blocks = block_count(v, s), slots = blocks_at_once(v), elements = v.rows() * v.bn;
+double estimate(const Variant& v, const Sizes& s, const DeviceProperties& gpu) {
+  const double blocks = block_count(v, s), slots = blocks_at_once(v, gpu), elements = v.rows() * v.bn;
   const double steps = std::ceil(std::ceil(s.k / kStep) / v.splits);
-  const double each = std::max(elements * 128.0 / 5.7e6, v.stage_bytes() / 66.0e3),
-               latency = 1.0 / v.stages();
+  // Seven tenths of the tensor cores' best, and 33 bytes of L2 in each cycle.
+  const double ops_per_us = 0.703 * gpu.tensor_ops_per_us(), l2_bytes_per_us = gpu.clock_khz / 30.0;
+  const double each = std::max(elements * 128.0 / ops_per_us, v.stage_bytes() / l2_bytes_per_us),
+               latency = 1.0 / v.stages(gpu);
   const double epilogue = elements / (s.heavy ? 9e3 : 25e3);
   const double waves = std::floor(blocks / (slots * v.resident));
   const double rest = std::ceil((blocks - waves * slots * v.resident) / slots);
@@ -113,8 +90,9 @@ double estimate(const Variant& v, const Sizes& s) {
   return 1.0 + waves * wave(v.resident) + wave(rest) + sum;
 }
 
-std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query) {
+std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, const DeviceProperties& gpu) {
   const Sizes sizes{{sizes_at_opt(p, query)}, has_exponentials(query.layer().epilogue)};
+  const double units = gpu.multiprocessors;
   std::vector<std::pair<double, Variant>> timed;
   for (const int groups : {1, 2, 3})
     for (const int bn : {32, 64, 96, 128, 192, 256})
@@ -122,19 +100,20 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query) {
         for (const int splits : {1, 2, 3, 4, 6, 8}) {
           Variant v{groups, bn, resident, splits};
           const double blocks = block_count(v, sizes);
-          if (!v.fits() || (splits > 1 && (sizes.k / kStep / splits < 2 || blocks > 264))) continue;
+          if (!v.fits(gpu) || (splits > 1 && (sizes.k / kStep / splits < 2 || blocks > 2 * units))) continue;
           if (bn >= 2 * sizes.n && bn > 32) continue;
-          if (resident > 1 && blocks <= 132 * (resident - 1)) continue;
-          timed.emplace_back(estimate(v, sizes), v);
+          if (resident > 1 && blocks <= units * (resident - 1)) continue;
+          timed.emplace_back(estimate(v, sizes, gpu), v);
           v.cluster = splits > 1;
-          if (v.cluster && blocks <= blocks_at_once(v) * resident) timed.emplace_back(estimate(v, sizes), v);
+          if (v.cluster && blocks <= blocks_at_once(v, gpu) * resident)
+            timed.emplace_back(estimate(v, sizes, gpu), v);
         }
   for (const int groups : {2, 3})
     for (const int bn : {128, 192, 256}) {
-      const Variant v{.groups = groups, .bn = bn, .relay = true};
+      const Variant v{.groups = groups, .bn = bn, .relay = true, .blocks = gpu.multiprocessors};
       // For one tile each there is nothing to overlap with.
-      if (!v.fits() || block_count(v, sizes) <= 132) continue;
-      timed.emplace_back(estimate(v, sizes), v);
+      if (!v.fits(gpu) || block_count(v, sizes) <= units) continue;
+      timed.emplace_back(estimate(v, sizes, gpu), v);
     }
   return most_promising(std::move(timed));
 }
@@ -161,7 +140,8 @@ Support describe_rows(const LayerQuery& query, Tactic tactic, bool patches, Impl
 }
 
 // A tactic for each variant of the layer in `type`; one that is refused where there is none.
-std::vector<Tactic> list_typed(const LayerQuery& query, DType type, bool patches) {
+std::vector<Tactic> list_typed(const LayerQuery& query, DType type, bool patches,
+                               const DeviceProperties& gpu) {
   const bool conv = std::holds_alternative<Conv>(query.layer().op);
   const Value& a = query.graph.value(query.layer().inputs[0]);
   const Format format = conv ? kChannelsLast : kLinear;
@@ -175,26 +155,24 @@ std::vector<Tactic> list_typed(const LayerQuery& query, DType type, bool patches
   if (base.support.ok) base.support = describe_rows(query, base, patches, p);
   if (!base.support.ok) return {base};
   std::vector<Tactic> tactics;
-  for (Variant v : variants(p, query)) {
+  for (Variant v : variants(p, query, gpu)) {
     v.patches = patches;
     if (v.cluster && result_vector(query, base, p, 4, 1) != 4) continue;
     if (patches && (v.splits > 1 || v.relay)) continue;  // the parts of sums would lie where the patches do
-    Tactic t = base;
-    t.name = variant_name(v);
-    t.id = hash_text(t.name);
-    tactics.push_back(std::move(t));
+    tactics.push_back(with_variant(base, v.name(), v.params()));
   }
   return tactics;
 }
 
-std::vector<Tactic> list(const LayerQuery& query) {
+std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   const Op& op = query.layer().op;
   if (!std::holds_alternative<Conv>(op) && !std::holds_alternative<MatMul>(op)) return {};
+  if (!device.properties.is_hopper()) return {};
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query)) {
     if (!is_half(type)) continue;
     const bool patches = tiles_the_image(query).ok;
-    const std::vector<Tactic> typed = list_typed(query, type, patches);
+    const std::vector<Tactic> typed = list_typed(query, type, patches, device.properties);
     tactics.insert(tactics.end(), typed.begin(), typed.end());
   }
   return tactics;
@@ -294,21 +272,21 @@ cluster_arrive();
 cluster_wait();)";
 
 KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
-                            const Variant& variant) {
+                            const Variant& variant, const DeviceProperties& gpu) {
   KernelBuilder b = start_kernel(query, "wgmma", tactic.outputs[0].dtype);
   b.hardware(hopper_primitives(p.type, variant.bn));
   const int sums = variant.cluster ? 1 : variant.splits;
   GemmWriter writer(b, query, tactic, p, variant.threads(), variant.rows(), variant.bn, kStep, sums);
   const int width = result_vector(query, tactic, p, variant.cluster ? 4 : 8, sums);
-  const int strips = 4 * variant.groups * 16 * (variant.bn + 8) * 4,
-            stages_bytes = std::max(variant.stages() * variant.stage_bytes(), (strips + 7) / 8 * 8);
+  const int stages = variant.stages(gpu), strips = 4 * variant.groups * 16 * (variant.bn + 8) * 4,
+            stages_bytes = std::max(stages * variant.stage_bytes(), (strips + 7) / 8 * 8);
   b.kernel().threads = variant.threads();
   b.kernel().resident = variant.resident;
   if (variant.cluster) b.kernel().cluster = variant.splits;
-  b.kernel().shared_bytes = 1024 + stages_bytes + 16 * variant.stages();
+  b.kernel().shared_bytes = 1024 + stages_bytes + 16 * stages;
   b.waits_itself();
   b.global("constexpr int GROUPS = " + std::to_string(variant.groups) + ", ROWS = 64 * GROUPS, BN = " +
-           std::to_string(variant.bn) + ", STAGES = " + std::to_string(variant.stages()) +
+           std::to_string(variant.bn) + ", STAGES = " + std::to_string(stages) +
            ", STAGE = (ROWS + BN) * 128, V = " + std::to_string(width) +
            ", SPLITS = " + std::to_string(variant.splits) + ";\n#define MULTIPLY multiply_tile_" +
            (p.type == DType::Float16 ? "f16" : "bf16"));
@@ -343,8 +321,8 @@ __syncthreads();)");
   return b.finish();
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
-  const Variant variant = parse_variant(tactic.name);
+LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device& device) {
+  const Variant variant = Variant::of(tactic.params);
   ImplicitGemm p;
   const Support support = describe_rows(query, tactic, variant.patches, p);
   check(support.ok, "a refused product is generated: " + support.reason);
@@ -353,8 +331,8 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
     source.kernels.push_back(patch_kernel(query, tactic));
     source.scratch_bytes = patch_bytes(query);
   }
-  source.kernels.push_back(variant.relay ? relay_kernel(query, tactic, p, variant)
-                                         : product_kernel(query, tactic, p, variant));
+  source.kernels.push_back(variant.relay ? relay_kernel(query, tactic, p, variant, device.properties)
+                                         : product_kernel(query, tactic, p, variant, device.properties));
   if (variant.splits > 1 && !variant.cluster) {
     source.kernels.push_back(GemmWriter::sum_kernel(query, tactic, p, variant.splits));
     source.scratch_bytes = GemmWriter::scratch_bytes(query, variant.splits);
@@ -371,7 +349,37 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
   return source;
 }
 
+std::string kind_of_packing(const Tactic& tactic) {
+  return Variant::of(tactic.params).patches ? "patches" : "rows";
+}
+
 }  // namespace
+
+WgmmaVariant WgmmaVariant::of(const TacticParams& params) {
+  WgmmaVariant v;
+  v.groups = params.get_int("rows") / 64;
+  v.bn = params.get_int("columns");
+  v.resident = params.get_int("resident", 1);
+  v.splits = params.get_int("splits", 1);
+  v.cluster = params.get("cluster", 0) != 0;
+  v.patches = params.get("patches", 0) != 0;
+  v.blocks = params.get_int("blocks", 1);
+  v.relay = params.get("blocks", 0) > 0;
+  return v;
+}
+
+TacticParams WgmmaVariant::params() const {
+  if (relay) return {{"rows", rows()}, {"columns", bn}, {"blocks", blocks}};
+  return {{"patches", patches},   {"rows", rows()},     {"columns", bn},
+          {"resident", resident}, {"cluster", cluster}, {"splits", splits}};
+}
+
+std::string WgmmaVariant::name() const {
+  const std::string kind = relay ? "relay_" : patches ? "patches_" : "";
+  const std::string tile = "cuda_wgmma_" + kind + std::to_string(rows()) + "x" + std::to_string(bn);
+  return relay ? tile + "_b" + std::to_string(blocks)
+               : tile + "_c" + std::to_string(resident) + (cluster ? "_k" : "_s") + std::to_string(splits);
+}
 
 Dim wgmma_tiles(const ImplicitGemm& p, const Variant& v) {
   return ceil_div(p.m, Dim(v.rows())) * ceil_div(p.n, Dim(v.bn)) * p.batches;
@@ -399,18 +407,21 @@ WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGe
 }
 
 GeneratedFamily wgmma_family() {
-  return {kRunner, list, generate};
+  return {kRunner, list, generate, kind_of_packing};
 }
 
 namespace {
 
-// Without timing the first tactic wins. Measured on an H200: ours are faster than cuBLASLt's at small products, and wherever
+// Whether ours stand in front of the libraries'. Measured on an H200: they are faster than cuBLASLt's at small products, and wherever
 // cuBLASLt needs a second kernel for the epilogue; at large ones with bias, residual and ReLU its are.
-bool leads(const LayerQuery& query) {
+bool leads(const LayerQuery& query, const Device& device) {
+  const Op& op = query.layer().op;
+  if (!std::holds_alternative<Conv>(op) && !std::holds_alternative<MatMul>(op)) return false;
+  if (!device.properties.is_hopper()) return false;
   const Shape& y = output_shape(query);
   if (y.size() < 2 || input_shape(query, 1).size() < 2) return false;
   if (has_data_dependent_dims(query)) return false;
-  const bool conv = std::holds_alternative<Conv>(query.layer().op);
+  const bool conv = std::holds_alternative<Conv>(op);
   const auto tail = fused_tail(query, conv ? 1 : y.size() - 1);
   if (!tail || (tail->activation && !tail->is_relu())) return true;
   const Value& w = query.graph.value(query.layer().inputs[1]);
@@ -421,26 +432,11 @@ bool leads(const LayerQuery& query) {
   return (rows.is_constant() ? rows.value() : rows.evaluate(opt)) <= 1024;
 }
 
-// Only where the instructions exist.
-template <bool leading>
-std::vector<Tactic> list_on(const LayerQuery& query, const Device& device) {
-  const Op& op = query.layer().op;
-  const bool product = std::holds_alternative<Conv>(op) || std::holds_alternative<MatMul>(op);
-  return product && has_wgmma(device) && leads(query) == leading ? list(query) : std::vector<Tactic>();
-}
-
 }  // namespace
-
-// The family stands twice in the list, in front of the libraries and behind them; a layer's tactics are in one of the two.
-TacticFamily leading_wgmma_tactics() {
-  TacticFamily family = generated_tactics<wgmma_family>();
-  family.list = list_on<true>;
-  return family;
-}
 
 TacticFamily wgmma_tactics() {
   TacticFamily family = generated_tactics<wgmma_family>();
-  family.list = list_on<false>;
+  family.leads = leads;
   return family;
 }
 

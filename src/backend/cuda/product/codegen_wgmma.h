@@ -17,8 +17,12 @@ struct WgmmaVariant {
   int groups = 1, bn = 64, resident = 1, splits = 1;
   bool patches = false;  // the rows of A are windows of an image, laid out by a kernel in front
   bool relay = false;    // blocks that stay (codegen_relay.cpp),
-  int blocks = 132;      // and how many
+  int blocks = 1;        // and how many
   bool cluster = false;  // the parts of K are blocks of a cluster, which adds them up in shared memory
+
+  static WgmmaVariant of(const TacticParams& params);
+  TacticParams params() const;
+  std::string name() const;
 
   int rows() const { return 64 * groups; }
   int threads() const { return 128 * groups + (relay ? 128 : 32); }
@@ -28,13 +32,14 @@ struct WgmmaVariant {
   int result_bytes() const { return relay ? rows() * result_pitch() * 2 : 0; }
   // Stages that fit when `resident` blocks share a multiprocessor: each also has 1 KiB of the system's, 1 KiB for
   // alignment, and its barriers.
-  int stages() const {
-    const int bytes = std::min(232448, 233472 / resident - 1024) - 1024 - 256 - result_bytes();
+  int stages(const DeviceProperties& gpu) const {
+    const auto bytes = static_cast<int>(gpu.shared_bytes_each(resident)) - 1024 - 256 - result_bytes();
     return std::min(8, bytes / stage_bytes());
   }
-  bool fits() const {
+  bool fits(const DeviceProperties& gpu) const {
     const int registers = (bn / 2 + 32 + 7) / 8 * 8, warps = relay ? 4 * groups + 4 : 4 * groups + 1;
-    return stages() >= 3 && registers <= 232 && registers * 32 * warps * resident <= 65536;
+    return stages(gpu) >= 3 && registers <= 232 &&
+           registers * 32 * warps * resident <= gpu.registers_per_multiprocessor;
   }
 };
 
@@ -50,6 +55,6 @@ std::string wgmma_tile(KernelBuilder& b, const ImplicitGemm& p, const WgmmaVaria
 Dim wgmma_tiles(const ImplicitGemm& p, const WgmmaVariant& variant);
 
 KernelSource relay_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
-                          const WgmmaVariant& variant);
+                          const WgmmaVariant& variant, const DeviceProperties& gpu);
 
 }  // namespace lathe::cuda

@@ -4,26 +4,23 @@
 #include <set>
 
 #include "backend/cuda/codegen/generated_check.h"
-#include "base/hash.h"
+#include "backend/cuda/product/codegen_wgmma.h"
 
 namespace lathe::cuda {
 GeneratedFamily wgmma_family();
 namespace {
 
-// The family with tactics of these names only.
-template <const char* const* names, size_t count>
-GeneratedFamily named() {
+// The family with these variants only.
+template <const WgmmaVariant* variants, size_t count>
+GeneratedFamily only() {
   GeneratedFamily family = wgmma_family();
-  family.list = [](const LayerQuery& query) {
+  family.list = [](const LayerQuery& query, const Device& device) {
     std::vector<Tactic> tactics;
     std::set<std::string> types;
-    for (const Tactic& listed : wgmma_family().list(query))
+    for (const Tactic& listed : wgmma_family().list(query, device))
       if (listed.support.ok && types.insert(describe(listed).substr(listed.name.size())).second)
-        for (size_t i = 0; i < count; ++i) {
-          tactics.push_back(listed);
-          tactics.back().name = names[i];
-          tactics.back().id = hash_text(names[i]);
-        }
+        for (size_t i = 0; i < count; ++i)
+          tactics.push_back(with_variant(listed, variants[i].name(), variants[i].params()));
     return tactics;
   };
   return family;
@@ -55,9 +52,11 @@ TEST(CudaWgmma, Products) {
   EXPECT_GE(check_generated(wgmma_family(), cases), 20);
 }
 
-constexpr const char* kRelays[] = {"cuda_wgmma_relay_128x128_b2", "cuda_wgmma_relay_192x192_b3",
-                                   "cuda_wgmma_relay_128x256_b1"};
-constexpr const char* kClusters[] = {"cuda_wgmma_64x32_c1_k4", "cuda_wgmma_128x64_c1_k3"};
+constexpr WgmmaVariant kRelays[] = {{.groups = 2, .bn = 128, .relay = true, .blocks = 2},
+                                    {.groups = 3, .bn = 192, .relay = true, .blocks = 3},
+                                    {.groups = 2, .bn = 256, .relay = true, .blocks = 1}};
+constexpr WgmmaVariant kClusters[] = {{.groups = 1, .bn = 32, .splits = 4, .cluster = true},
+                                      {.groups = 2, .bn = 64, .splits = 3, .cluster = true}};
 
 // What a few blocks compute one tile after the other, and what blocks of a cluster add up.
 TEST(CudaWgmma, BlocksThatStayAndClusters) {
@@ -83,8 +82,8 @@ TEST(CudaWgmma, BlocksThatStayAndClusters) {
     layer.emulated = 100;
     if (&layer != &cases[1]) layer.allowed_types = {DType::Float16};
   }
-  EXPECT_EQ(check_generated(named<kRelays, 3>(), cases), 5 * 3);
-  EXPECT_EQ(check_generated(named<kClusters, 2>(), cases), 5 * 2);
+  EXPECT_EQ(check_generated(only<kRelays, 3>(), cases), 5 * 3);
+  EXPECT_EQ(check_generated(only<kClusters, 2>(), cases), 5 * 2);
 }
 
 TEST(CudaWgmma, Convolutions) {

@@ -286,7 +286,7 @@ class CopyWriter {
   bool carries_;  // nothing is converted
 };
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
+LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
   KernelBuilder b = start_kernel(query, "copy", tactic.outputs[0].dtype);
   const std::vector<Box> boxes = boxes_of(query, tactic);
   if (!query.layer().epilogue.empty()) {
@@ -339,7 +339,7 @@ std::vector<Tactic> list_reformat(const LayerQuery& query) {
   return {t};
 }
 
-std::vector<Tactic> list(const LayerQuery& query) {
+std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   if (std::holds_alternative<Reformat>(node.op)) return list_reformat(query);
   const bool parts = std::holds_alternative<Concat>(node.op) || std::holds_alternative<Split>(node.op);

@@ -55,7 +55,7 @@ Support stored(const Tactic& t) {
 // --- Gather ------------------------------------------------------------------------------------------------------
 constexpr std::string_view kGatherRunner = "Gather";
 
-std::vector<Tactic> list_gather(const LayerQuery& query) {
+std::vector<Tactic> list_gather(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   const bool rows = std::holds_alternative<Gather>(node.op);
   if (!rows && !std::holds_alternative<GatherElements>(node.op)) return {};
@@ -75,7 +75,7 @@ std::vector<Tactic> list_gather(const LayerQuery& query) {
   return tactics;
 }
 
-LayerSource generate_gather(const LayerQuery& query, const Tactic& tactic) {
+LayerSource generate_gather(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Node& node = query.layer();
   const Shape &x = input_shape(query, 0), &indices = input_shape(query, 1);
   const bool rows = std::holds_alternative<Gather>(node.op);
@@ -123,7 +123,7 @@ std::vector<Tactic> list_formats(const LayerQuery& query, std::string_view runne
   return tactics;
 }
 
-std::vector<Tactic> list_pad(const LayerQuery& query) {
+std::vector<Tactic> list_pad(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Pad>(&node.op);
   if (!op) return {};
@@ -156,7 +156,7 @@ std::string pad_source(PadMode mode, const std::string& c, const std::string& ex
   return c;
 }
 
-LayerSource generate_pad(const LayerQuery& query, const Tactic& tactic) {
+LayerSource generate_pad(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Node& node = query.layer();
   const auto& op = std::get<Pad>(node.op);
   const Shape& x = input_shape(query, 0);
@@ -206,7 +206,7 @@ Support resize_supports(const LayerQuery& query, const Resize& op) {
   return {};
 }
 
-std::vector<Tactic> list_resize(const LayerQuery& query) {
+std::vector<Tactic> list_resize(const LayerQuery& query, const Device&) {
   const auto* op = std::get_if<Resize>(&query.layer().op);
   if (!op) return {};
   return list_formats(query, kResizeRunner,
@@ -249,7 +249,7 @@ std::string takes_right(NearestMode mode) {
   return "false";
 }
 
-LayerSource generate_resize(const LayerQuery& query, const Tactic& tactic) {
+LayerSource generate_resize(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<Resize>(query.layer().op);
   const Shape &x = input_shape(query, 0), &y = output_shape(query);
   const std::vector<Dim> strides = storage_strides(x, tactic.inputs[0].format);
@@ -306,7 +306,7 @@ LayerSource generate_resize(const LayerQuery& query, const Tactic& tactic) {
 // --- Trilu -------------------------------------------------------------------------------------------------------
 constexpr std::string_view kTriluRunner = "Trilu";
 
-std::vector<Tactic> list_trilu(const LayerQuery& query) {
+std::vector<Tactic> list_trilu(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Trilu>(node.op)) return {};
   std::vector<Tactic> tactics;
@@ -318,7 +318,7 @@ std::vector<Tactic> list_trilu(const LayerQuery& query) {
   return tactics;
 }
 
-LayerSource generate_trilu(const LayerQuery& query, const Tactic& tactic) {
+LayerSource generate_trilu(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Node& node = query.layer();
   const size_t rank = output_shape(query).size();
   KernelBuilder b = start_kernel(query, "trilu", tactic.outputs[0].dtype);

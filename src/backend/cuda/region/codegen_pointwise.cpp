@@ -38,7 +38,7 @@ bool is_pointwise(const Node& node) {
          is_plain_quantization(node);
 }
 
-std::vector<Tactic> list(const LayerQuery& query) {
+std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   if (!is_pointwise(node)) return {};
   const Value& out = query.graph.value(node.outputs[0]);
@@ -62,7 +62,7 @@ int widest_vector(const LayerQuery& query, const Tactic& tactic) {
   return v;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
+LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
   KernelBuilder b = start_kernel(query, "pointwise", tactic.outputs[0].dtype);
   const Tail tail(query, tactic, whole_program(query.layer()));
   const Dim total = element_count(output_shape(query));

@@ -180,6 +180,13 @@ LayerSource generate_groups(const LayerQuery& query, const Tactic& tactic, const
 // How results that lie side by side are shared out: vectors of `v`, and the reduced dims cut into `splits` for blocks.
 struct LaneVariant {
   int v = 1, splits = 1;
+
+  // Nothing when a tactic is none of these.
+  static std::optional<LaneVariant> of(const TacticParams& params) {
+    const int v = params.get_int("vector", 0);
+    return v == 0 ? std::nullopt : std::optional(LaneVariant{v, params.get_int("splits")});
+  }
+  TacticParams params() const { return {{"splits", splits}, {"vector", v}}; }
 };
 
 std::string lane_name(const LaneVariant& variant) {
@@ -274,7 +281,8 @@ LayerSource generate_lanes(const LayerQuery& query, const Tactic& tactic, const 
 }
 
 // Variants for results side by side, best guess first: enough blocks for the machine, at least 16 rows for each.
-std::vector<LaneVariant> lane_variants(const LayerQuery& query, const ReduceWalk& walk, int widest) {
+std::vector<LaneVariant> lane_variants(const LayerQuery& query, const ReduceWalk& walk, int widest,
+                                       int multiprocessors) {
   const SymbolValues opt = query.opt_values();
   const auto at_opt = [&](const Dim& d) { return d.is_constant() ? d.value() : d.evaluate(opt); };
   const int64_t results = at_opt(walk.results), count = at_opt(walk.count);
@@ -282,13 +290,14 @@ std::vector<LaneVariant> lane_variants(const LayerQuery& query, const ReduceWalk
   for (const int v : {widest, std::min(widest, 2)}) {
     const int lanes = lanes_of(query, walk, v), rows = lane_threads(query, walk) / lanes;
     const int64_t blocks = std::max<int64_t>(1, (results + lanes * v - 1) / (lanes * v));
-    const int64_t splits = std::clamp<int64_t>(264 / blocks, 1, std::max<int64_t>(1, count / (rows * 4)));
-    if (splits > 1 && blocks < 132) variants.push_back({v, static_cast<int>(splits)});
+    const int64_t splits =
+        std::clamp<int64_t>(2 * multiprocessors / blocks, 1, std::max<int64_t>(1, count / (rows * 4)));
+    if (splits > 1 && blocks < multiprocessors) variants.push_back({v, static_cast<int>(splits)});
     variants.push_back({v, 1});
     if (widest <= 2) break;
   }
   // Few results leave most of the machine idle with wide vectors.
-  if (variants.size() == 2 && widest > 2 && results / (32 * widest) < 132)
+  if (variants.size() == 2 && widest > 2 && results / (32 * widest) < multiprocessors)
     std::swap(variants[0], variants[1]);
   return variants;
 }
@@ -314,36 +323,31 @@ std::optional<Format> result_format(const LayerQuery& query, const Format& forma
   return output_shape(query).size() >= 3 ? format : kLinear;
 }
 
-std::string parameter(const std::string& name) {
-  return name.substr(name.find_last_of("_") + 1);
-}
-
-std::vector<Tactic> list_typed(const LayerQuery& query, const Tactic& base) {
+std::vector<Tactic> list_typed(const LayerQuery& query, const Tactic& base, const Device& device) {
   std::vector<Tactic> tactics;
-  const auto variant = [&](const std::string& name) {
-    Tactic t = base;
-    t.name = name;
-    t.id = hash_text(name);
-    tactics.push_back(std::move(t));
+  const auto groups = [&](int threads) {
+    tactics.push_back(
+        with_variant(base, "cuda_reduce_groups_" + std::to_string(threads), {{"threads", threads}}));
   };
   const ReduceWalk walk = walk_of(query, base.inputs[0], base.outputs[0]);
   const int64_t count = upper_bound(walk.count, query.ranges);
   const int v = lane_vector(query, base, walk);
   const bool two_passes = std::get<Reduce>(query.layer().op).kind == ReduceKind::LogSumExp;
   if (v > 0 && !two_passes) {
-    for (const LaneVariant& lanes : lane_variants(query, walk, v)) variant(lane_name(lanes));
+    for (const LaneVariant& lanes : lane_variants(query, walk, v, device.properties.multiprocessors))
+      tactics.push_back(with_variant(base, lane_name(lanes), lanes.params()));
     return tactics;
   }
   if (count <= 8)
-    variant("cuda_reduce_groups_1");
+    groups(1);
   else
-    variant("cuda_reduce_groups_32");
-  if (count >= 512) variant("cuda_reduce_groups_256");
+    groups(32);
+  if (count >= 512) groups(256);
   if (count >= 4096) std::swap(tactics[0], tactics[1]);
   return tactics;
 }
 
-std::vector<Tactic> list(const LayerQuery& query) {
+std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Reduce>(&node.op);
   if (!op) return {};
@@ -368,27 +372,22 @@ std::vector<Tactic> list(const LayerQuery& query) {
         tactics.push_back(std::move(t));
         continue;
       }
-      const std::vector<Tactic> typed = list_typed(query, t);
+      const std::vector<Tactic> typed = list_typed(query, t, device);
       tactics.insert(tactics.end(), typed.begin(), typed.end());
     }
   return tactics;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic) {
+LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const ReduceWalk walk = walk_of(query, tactic.inputs[0], tactic.outputs[0]);
-  const std::string p = parameter(tactic.name);
-  if (p[0] == 'v') {
-    const size_t splits = tactic.name.rfind("_s") + 2;
-    return generate_lanes(query, tactic, walk,
-                          {std::stoi(p.substr(1)), std::stoi(tactic.name.substr(splits))});
-  }
-  return generate_groups(query, tactic, walk, std::stoi(p));
+  if (const auto lanes = LaneVariant::of(tactic.params)) return generate_lanes(query, tactic, walk, *lanes);
+  return generate_groups(query, tactic, walk, tactic.params.get_int("threads"));
 }
 
 // --- ArgReduce ---------------------------------------------------------------------------------------------------
 constexpr std::string_view kArgRunner = "ArgReduce";
 
-std::vector<Tactic> list_arg(const LayerQuery& query) {
+std::vector<Tactic> list_arg(const LayerQuery& query, const Device&) {
   if (!std::holds_alternative<ArgReduce>(query.layer().op)) return {};
   const DType type = query.graph.value(query.layer().inputs[0]).dtype;
   Tactic t = typed_tactic(query, kArgRunner, "cuda_arg_reduce", {type, kLinear}, {DType::Int64, kLinear});
@@ -397,7 +396,7 @@ std::vector<Tactic> list_arg(const LayerQuery& query) {
 }
 
 // A warp per result; equal values are decided by their index, so the order of the lanes does not matter.
-LayerSource generate_arg(const LayerQuery& query, const Tactic& tactic) {
+LayerSource generate_arg(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<ArgReduce>(query.layer().op);
   const ReduceWalk walk = walk_of(query, tactic.inputs[0], tactic.outputs[0]);
   KernelBuilder b = start_kernel(query, "arg_reduce", tactic.inputs[0].dtype);
@@ -430,7 +429,7 @@ LayerSource generate_arg(const LayerQuery& query, const Tactic& tactic) {
 // --- GroupNorm ---------------------------------------------------------------------------------------------------
 constexpr std::string_view kGroupRunner = "GroupNorm";
 
-std::vector<Tactic> list_group_norm(const LayerQuery& query) {
+std::vector<Tactic> list_group_norm(const LayerQuery& query, const Device&) {
   const auto* op = std::get_if<GroupNorm>(&query.layer().op);
   if (!op) return {};
   std::vector<Format> formats = {kLinear};
@@ -452,7 +451,7 @@ std::vector<Tactic> list_group_norm(const LayerQuery& query) {
 }
 
 // A block per group: mean, squares about it, result. The second and third pass find the group in L2.
-LayerSource generate_group_norm(const LayerQuery& query, const Tactic& tactic) {
+LayerSource generate_group_norm(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<GroupNorm>(query.layer().op);
   const Shape& x = input_shape(query, 0);
   const Dim groups = op.groups == 0 ? x[1] : Dim(op.groups);

@@ -7,7 +7,6 @@
 // longer are read again for each pass (they are in L2 then). Over another axis each thread walks its own vector of columns.
 #include "backend/cuda/codegen/own_tactic.h"
 #include "base/error.h"
-#include "base/hash.h"
 
 namespace lathe::cuda {
 
@@ -116,17 +115,14 @@ std::vector<Tactic> row_tactics(const LayerQuery& query, std::string_view runner
       continue;
     }
     for (const int threads : thread_choices(n_max, row_vector(query, probe, rows))) {
-      Tactic t = probe;
-      t.name = name + "_t" + std::to_string(threads);
-      t.id = hash_text(t.name);
-      tactics.push_back(std::move(t));
+      tactics.push_back(with_variant(probe, name + "_t" + std::to_string(threads), {{"threads", threads}}));
     }
   }
   return tactics;
 }
 
 int threads_of(const Tactic& tactic) {
-  return std::stoi(tactic.name.substr(tactic.name.rfind("_t") + 2));
+  return tactic.params.get_int("threads");
 }
 
 // --- LayerNorm ---------------------------------------------------------------------------------------------------
@@ -147,7 +143,7 @@ bool may_take_two_rows(const LayerQuery& query, const Rows& rows) {
   return std::all_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId id) { return id == kNoValue; });
 }
 
-std::vector<Tactic> list_layer_norm(const LayerQuery& query) {
+std::vector<Tactic> list_layer_norm(const LayerQuery& query, const Device&) {
   const auto* op = std::get_if<LayerNorm>(&query.layer().op);
   if (!op) return {};
   const Shape& x = input_shape(query, 0);
@@ -157,9 +153,8 @@ std::vector<Tactic> list_layer_norm(const LayerQuery& query) {
   if (may_take_two_rows(query, rows))
     for (size_t i = 0; i < tactics.size(); ++i)
       if (tactics[i].support.ok && is_half(tactics[i].inputs[0].dtype) && threads_of(tactics[i]) == 32) {
-        Tactic t = tactics[i];
-        t.name = std::string(op->rms ? "cuda_rms_norm" : "cuda_layer_norm") + "_two_rows";
-        t.id = hash_text(t.name);
+        Tactic t = with_variant(tactics[i], op->rms ? "cuda_rms_norm_two_rows" : "cuda_layer_norm_two_rows",
+                                {{"threads", 32}, {"rows", 2}});
         tactics.insert(tactics.begin() + static_cast<std::ptrdiff_t>(i++), std::move(t));
       }
   const auto axis = static_cast<size_t>(normalize_axis(op->axis, static_cast<int64_t>(x.size()), "axis"));
@@ -224,8 +219,8 @@ LayerSource generate_two_rows(const LayerQuery& query, const Tactic& tactic) {
   return {{b.finish()}};
 }
 
-LayerSource generate_layer_norm(const LayerQuery& query, const Tactic& tactic) {
-  if (tactic.name.rfind("_two_rows") != std::string::npos) return generate_two_rows(query, tactic);
+LayerSource generate_layer_norm(const LayerQuery& query, const Tactic& tactic, const Device&) {
+  if (tactic.params.get("rows", 1) == 2) return generate_two_rows(query, tactic);
   const auto& op = std::get<LayerNorm>(query.layer().op);
   const Node& node = query.layer();
   const Rows rows = rows_of(input_shape(query, 0), op.axis, true);
@@ -290,7 +285,7 @@ std::vector<Tactic> list_columns(const LayerQuery& query) {
   return tactics;
 }
 
-std::vector<Tactic> list_softmax(const LayerQuery& query) {
+std::vector<Tactic> list_softmax(const LayerQuery& query, const Device&) {
   const auto* op = std::get_if<Softmax>(&query.layer().op);
   if (!op) return {};
   const Rows rows = rows_of(input_shape(query, 0), op->axis, false);
@@ -325,7 +320,7 @@ LayerSource generate_columns(const LayerQuery& query, const Tactic& tactic, cons
   return {{b.finish()}};
 }
 
-LayerSource generate_softmax(const LayerQuery& query, const Tactic& tactic) {
+LayerSource generate_softmax(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<Softmax>(query.layer().op);
   const Rows rows = rows_of(input_shape(query, 0), op.axis, false);
   if (!rows.inner.is_constant(1)) return generate_columns(query, tactic, rows, op.log);

@@ -39,7 +39,7 @@ class CompilingAhead final : public BackgroundWork {
   void compile(const TimingTask& task) {
     for (const TacticFamily& family : families_) {
       if (family.runner != task.tactic.runner || family.sources == nullptr) continue;
-      for (const KernelSource& kernel : family.sources(task.query, task.tactic))
+      for (const KernelSource& kernel : family.sources(task.query, task.tactic, *device_))
         device_->kernels->compile_ahead(*device_, kernel.entry, kernel.source);
     }
   }

@@ -76,13 +76,15 @@ class CudaBackend final : public Backend {
 
   std::vector<Tactic> tactics(const LayerQuery& query) const override {
     if (device_->is_present()) device_->make_current();
-    std::vector<Tactic> all;
+    std::vector<Tactic> leaders, all;
     for (const TacticFamily& family : families_) {
       if (!may_list(family.runner, query)) continue;
       std::vector<Tactic> listed = family.list(query, *device_);
-      std::move(listed.begin(), listed.end(), std::back_inserter(all));
+      const bool leads = family.leads != nullptr && family.leads(query, *device_);
+      std::move(listed.begin(), listed.end(), std::back_inserter(leads ? leaders : all));
     }
-    return all;
+    leaders.insert(leaders.end(), std::make_move_iterator(all.begin()), std::make_move_iterator(all.end()));
+    return leaders;
   }
 
   std::unique_ptr<TimedLayer> prepare_timing(const LayerQuery& query, const Tactic& tactic) const override {

@@ -74,7 +74,7 @@ class CudaTimedLayer final : public TimedLayer {
     if (tactic.is_view) return;
     symbols_ = query.opt_values();
     blobs_ = memory.blobs(constants_key(query));
-    kernel_ = make_kernel(query, tactic, *device_, PackContext{*blobs_, pack_key(tactic)});
+    kernel_ = make_kernel(query, tactic, *device_, PackContext{*blobs_, packing_key(tactic)});
     const ShapeContext context = shape_context(query, symbols_);
     if (has_empty_operand(query) || !fits_at_upper_bounds(query)) return;
     prepared_ = kernel_->prepare(context);
@@ -117,20 +117,6 @@ class CudaTimedLayer final : public TimedLayer {
             "|" + std::to_string(reinterpret_cast<uintptr_t>(query.graph.value(id).constant.bytes().data()));
     return key;
   }
-  // The libraries' tactics of one kind pack alike, whatever the number of the algorithm, and so do products of ours, whatever
-  // their tiles.
-  static std::string pack_key(const Tactic& tactic) {
-    std::string name = tactic.name;
-    if (tactic.runner.rfind("Cublas", 0) == 0 || tactic.runner.rfind("Cudnn", 0) == 0 ||
-        tactic.runner == "ImplicitGemm" || tactic.runner.rfind("Hopper", 0) == 0)
-      name.resize(std::min(
-          name.size(),
-          name.find_first_of("0123456789",
-                             name.find("_tf32_") == std::string::npos ? 0 : name.find("_tf32_") + 6)));
-    return name + to_string(tactic.outputs[0]) +
-           to_string(tactic.inputs.empty() ? TensorType{} : tactic.inputs[0]);
-  }
-
   void enqueue(size_t index) {
     const Set& set = (*sets_)[index % sets_->size()];
     prepared_->enqueue({set.inputs, set.outputs, static_cast<std::byte*>(scratch_.data())}, stream_.handle());
