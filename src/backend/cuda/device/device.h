@@ -36,6 +36,7 @@ struct DeviceProperties {
   int64_t shared_bytes_each(int resident) const;
   bool is_hopper() const { return major == 9 && minor == 0; }  // with wgmma, which no other has
   bool has_clusters() const { return major >= 9; }
+  bool overlaps_launches() const { return major >= 9; }  // programmatic dependent launch
   // Products of 16-bit operands that the tensor cores of one multiprocessor do at the highest clock, in operations a microsecond.
   double tensor_ops_per_us() const;
   // All of it, in the terms that all devices have.

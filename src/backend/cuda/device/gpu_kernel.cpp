@@ -131,7 +131,7 @@ CUfunction KernelCache::load(const Device& device, std::span<const std::byte> cu
 
 GpuKernel::GpuKernel(const Device& device, BlobStore& blobs, const std::string& entry,
                      const std::string& source, const std::vector<std::string>& options)
-    : entry_(entry), driver_(device.driver) {
+    : entry_(entry), driver_(device.driver), overlaps_(device.properties.overlaps_launches()) {
   const auto cubin = device.kernels->compiled(device, blobs, entry, source, options);
   if (device.is_present()) function_ = device.kernels->load(device, cubin, entry);
 }
@@ -161,7 +161,7 @@ void GpuKernel::launch(const LaunchShape& shape, void** parameters, CUstream str
     a.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
     a.value.clusterDim = {shape.cluster[0], shape.cluster[1], shape.cluster[2]};
   }
-  if (shape.early) {
+  if (shape.early && overlaps_) {
     CUlaunchAttribute& a = attributes[config.numAttrs++];
     std::memset(&a, 0, sizeof a);
     a.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;

@@ -52,7 +52,7 @@ struct LaunchShape {
   unsigned block[3] = {1, 1, 1};
   unsigned cluster[3] = {1, 1, 1};
   unsigned shared_bytes = 0;  // dynamic
-  // The kernel may start while the one before it still runs (programmatic dependent launch). It must execute
+  // The kernel may start while the one before it still runs (programmatic dependent launch), where the GPU can. It must execute
   // griddepcontrol.wait in every block before it reads or writes anything but its own constants.
   bool early = false;
 };
@@ -73,6 +73,7 @@ class GpuKernel {
   std::string entry_;
   std::shared_ptr<const Driver> driver_;
   CUfunction function_ = nullptr;
+  bool overlaps_ = false;
   mutable unsigned shared_limit_ = 48 << 10;
 };
 

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every tactic that is offered for the layers of bench/problems fits the GPUs that tests/devices/ describes, and generated kernels
+// compile for each of them. No GPU is needed.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "backend/cuda/device/libraries.h"
+#include "backend/cuda/kernel.h"
+#include "backend/cuda/run/cuda_backend.h"
+#include "base/file.h"
+#include "bench/problem.h"
+#include "ir/edit.h"
+
+namespace lathe::cuda {
+namespace {
+
+std::vector<std::string> described_gpus() {
+  std::vector<std::string> files;
+  for (const auto& file : std::filesystem::directory_iterator("tests/devices"))
+    if (file.path().filename().string().starts_with("sm_")) files.push_back(file.path().string());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::shared_ptr<const Device> describe(const std::string& path) {
+  return describe_device(DeviceProperties::from_json(read_file(path), path));
+}
+
+// The layers of the recipes, and those that vary them, each in its other types, too.
+const std::vector<bench::Problem>& problems() {
+  static const std::vector<bench::Problem> all = [] {
+    std::vector<bench::Problem> read;
+    for (const char* list : {"recipes.txt", "kernels_gpu.txt"}) {
+      std::ifstream file(std::string("bench/problems/") + list);
+      for (std::string line; std::getline(file, line);) {
+        std::istringstream words(line.substr(0, line.find('#')));
+        for (std::string word; words >> word;) {
+          read.push_back(bench::parse_problem(word));
+          GraphEditor(read.back().graph)
+              .set_allowed_types(read.back().node, {DType::Float16, DType::BFloat16});
+        }
+      }
+    }
+    return read;
+  }();
+  return all;
+}
+
+void expect_fits(const KernelSource& kernel, const DeviceProperties& gpu) {
+  EXPECT_LE(kernel.shared_bytes, gpu.shared_bytes_per_block);
+  EXPECT_LE(kernel.threads, 1024);
+  EXPECT_TRUE(kernel.cluster == 1 || (gpu.has_clusters() && kernel.cluster <= 8)) << kernel.cluster;
+  const int resident = std::max(kernel.resident, 1);
+  EXPECT_LE(resident * kernel.threads, gpu.threads_per_multiprocessor);
+  EXPECT_LE(resident * (kernel.shared_bytes + 1024), gpu.shared_bytes_per_multiprocessor);
+  // The compiler keeps within what is left for each thread: below 24 it spills.
+  EXPECT_GE(gpu.registers_per_multiprocessor / (resident * kernel.threads), 24);
+}
+
+// One name for the same parameters, and other parameters for another name: of the tactics of a layer with the same types.
+void expect_unique_names(const std::vector<Tactic>& tactics) {
+  std::map<std::string, std::string> name_of, params_of;
+  for (const Tactic& t : tactics) {
+    if (!t.support.ok) continue;
+    std::string types = t.runner, params;
+    for (const auto* list : {&t.inputs, &t.outputs})
+      for (const TensorType& type : *list) types += " " + to_string(type);
+    for (const auto& [name, value] : t.params.entries()) params += " " + name + "=" + std::to_string(value);
+    EXPECT_TRUE(name_of.emplace(types + params, t.name).second) << t.name << params << " is listed twice";
+    EXPECT_TRUE(params_of.emplace(types + " " + t.name, params).second)
+        << t.name << " has also other parameters";
+  }
+}
+
+TEST(DescribedGpus, AreSixArchitectures) {
+  std::set<std::pair<int, int>> capabilities;
+  for (const std::string& path : described_gpus()) {
+    const auto device = describe(path);
+    const DeviceProperties& gpu = device->properties;
+    capabilities.emplace(gpu.major, gpu.minor);
+    const DeviceModel model = gpu.model();
+    EXPECT_EQ(model.units, gpu.multiprocessors);
+    EXPECT_GT(model.ops_per_ns(DType::Float16), model.ops_per_ns(DType::Float32)) << path;
+    // L2 is faster than memory, and memory as fast as the maker says (300 to 8,200 GB/s).
+    EXPECT_GT(model.bytes_per_ns(1e6), model.bytes_per_ns(1e9)) << path;
+    EXPECT_GE(model.bytes_per_ns(1e9), 295) << path;
+    EXPECT_LE(model.bytes_per_ns(1e9), 8300) << path;
+  }
+  EXPECT_EQ(capabilities, (std::set<std::pair<int, int>>{{8, 0}, {8, 6}, {8, 9}, {9, 0}, {10, 0}, {12, 0}}));
+}
+
+TEST(DescribedGpus, EveryTacticFits) {
+  std::map<std::string, int> kernels;  // by GPU
+  for (const std::string& path : described_gpus()) {
+    const auto device = describe(path);
+    SCOPED_TRACE(path);
+    const SymbolRanges ranges;
+    for (const bench::Problem& problem : problems()) {
+      SCOPED_TRACE(problem.text);
+      const LayerQuery query{problem.graph, problem.node, ranges};
+      for (const TacticFamily& family : tactic_families()) {
+        if (family.runner == "CudnnConvolution" || family.runner == "CublasLt") continue;  // a library's
+        const std::vector<Tactic> tactics = family.list(query, *device);
+        expect_unique_names(tactics);
+        for (const Tactic& tactic : tactics) {
+          if (!tactic.support.ok || family.sources == nullptr) continue;
+          SCOPED_TRACE(tactic.name);
+          for (const KernelSource& kernel : family.sources(query, tactic, *device)) {
+            expect_fits(kernel, device->properties);
+            ++kernels[path];
+          }
+        }
+      }
+    }
+  }
+  ASSERT_EQ(kernels.size(), 6u);
+  for (const auto& [path, count] : kernels) EXPECT_GT(count, 500) << path;
+}
+
+// 128 x 128 x 64 needs 110,592 bytes of shared memory.
+TEST(DescribedGpus, LargeTilesAreOfferedOnlyWhereTheyFit) {
+  std::map<std::string, bool> offered;
+  for (const std::string& path : described_gpus()) {
+    const auto device = describe(path);
+    const SymbolRanges ranges;
+    bool& found = offered[device->properties.name];
+    for (const bench::Problem& problem : problems())
+      for (const TacticFamily& family : tactic_families())
+        if (family.runner == "ImplicitGemm")
+          for (const Tactic& t : family.list({problem.graph, problem.node, ranges}, *device))
+            found = found || t.name.starts_with("cuda_gemm_mma_128x128x64_");
+  }
+  EXPECT_TRUE(offered["NVIDIA A100-SXM4-80GB"]);
+  EXPECT_FALSE(offered["NVIDIA A10"]);
+  EXPECT_FALSE(offered["NVIDIA L4"]);
+  EXPECT_FALSE(offered["NVIDIA GeForce RTX 5090"]);
+}
+
+TEST(DescribedGpus, GeneratedKernelsCompileForEach) {
+  if (describe(described_gpus().at(0))->libraries->nvrtc == nullptr) GTEST_SKIP() << "NVRTC is not there";
+  const SymbolRanges ranges;
+  for (const std::string& path : described_gpus()) {
+    const auto device = describe(path);
+    SCOPED_TRACE(path);
+    std::set<std::string_view> compiled;  // families
+    for (const char* text : {"conv:n1c64h14k64r3,f16,relu", "attention:b1h2s128d64,f16", "softmax:m64n128"}) {
+      bench::Problem problem = bench::parse_problem(text);
+      GraphEditor(problem.graph).set_allowed_types(problem.node, {DType::Float16});
+      const LayerQuery query{problem.graph, problem.node, ranges};
+      for (const TacticFamily& family : tactic_families()) {
+        if (family.sources == nullptr || family.runner == "CudnnConvolution") continue;
+        for (const Tactic& tactic : family.list(query, *device)) {
+          if (!tactic.support.ok || !compiled.insert(family.runner).second) continue;
+          for (const KernelSource& kernel : family.sources(query, tactic, *device))
+            EXPECT_NO_THROW(compile_source(*device, kernel.entry, kernel.source)) << tactic.name;
+        }
+      }
+    }
+    EXPECT_EQ(compiled.contains("HopperConvolution"), device->properties.is_hopper());
+    for (const char* family : {"ImplicitGemm", "Attention", "SoftMax"})
+      EXPECT_TRUE(compiled.contains(family)) << family;
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cuda
