@@ -12,6 +12,7 @@ if(LATHE_CUDA_INCLUDE AND LATHE_CUBLASLT_INCLUDE AND LATHE_CUDNN_INCLUDE)
   target_include_directories(lathe_cuda_headers SYSTEM INTERFACE ${LATHE_CUDA_INCLUDE} ${LATHE_CUBLASLT_INCLUDE}
                                                                  ${LATHE_CUDNN_INCLUDE})
   lathe_library(backend/cuda DEPENDS lathe_backend lathe_ops lathe_cuda_headers ${CMAKE_DL_LIBS} FAMILIES)
+  lathe_kernel_revision(cuda kCudaKernels)
   lathe_runs_once(lathe_backend_cuda)  # the work is the GPU's
   add_library(lathe_cuda MODULE src/backend/cuda/run/api_cuda.cpp)
   target_link_libraries(lathe_cuda PRIVATE lathe_backend_cuda)

@@ -136,6 +136,11 @@ TEST(Machine, ThisOneIsDescribed) {
   if (machine.has(CpuFeature::Avx512)) {
     EXPECT_NE(describe_target(info, machine).key, describe_target(info, capped).key);
   }
+  // The end is a hash of the kernels' sources.
+  const std::string key = describe_target(info, machine).key, word = ":kernels-";
+  const size_t at = key.rfind(word) + word.size();
+  EXPECT_EQ(key.size() - at, 12u) << key;
+  EXPECT_EQ(key.find_first_not_of("0123456789abcdef", at), std::string::npos) << key;
 }
 
 }  // namespace

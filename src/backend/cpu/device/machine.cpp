@@ -22,13 +22,10 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "lathe_cpu_kernels.h"
 
 namespace lathe::cpu {
 namespace {
-
-// Raise it whenever an own kernel's speed or packed layout changes, or how layers are timed: old timings and packed weights are
-// then not used.
-constexpr int kKernelRevision = 29;
 
 struct Registers {
   uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -266,7 +263,7 @@ Target describe_target(const CpuInfo& info, const Machine& machine) {
                            info.family, info.model, info.stepping, isa_name(machine.isa()),
                            machine.has(CpuFeature::Vnni) ? "+vnni" : "",
                            machine.has(CpuFeature::Fp16) ? "+fp16" : "", machine.l1_bytes >> 10,
-                           machine.l2_bytes >> 10, machine.l3_bytes >> 10, onednn_version(), kKernelRevision);
+                           machine.l2_bytes >> 10, machine.l3_bytes >> 10, onednn_version(), kCpuKernels);
   target.threads = machine.threads;
   return target;
 }

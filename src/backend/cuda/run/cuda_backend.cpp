@@ -11,12 +11,10 @@
 #include "backend/cuda/run/timed_layer.h"
 #include "backend/no_elements.h"
 #include "base/error.h"
+#include "lathe_cuda_kernels.h"
 
 namespace lathe::cuda {
 namespace {
-
-// Part of the target's key: raise it when kernels or packed layouts change their meaning, and old sections no longer fit.
-constexpr int kKernelRevision = 2;
 
 std::string version_text(int version) {
   return version == 0 ? "none" : std::to_string(version);
@@ -31,7 +29,7 @@ Target describe_target(const Device& device) {
   return {.backend = "cuda",
           .description = fmt::format("{}, compute capability {}.{}, {}", p.name, p.major, p.minor, libraries),
           .key = fmt::format("{} {} multiprocessors, {}, kernels {}", device.architecture(),
-                             p.multiprocessors, libraries, kKernelRevision)};
+                             p.multiprocessors, libraries, kCudaKernels)};
 }
 
 std::string uuid_text(const Device& device, int ordinal) {
