@@ -58,13 +58,13 @@ double copy_rate(ThreadPool& pool, size_t bytes_each, int runs, int repeats) {
 Ceilings measure_ceilings(ThreadPool& pool) {
   const cpu::Machine machine = cpu::make_machine(cpu::read_cpu_info(), {}, pool.size());
   Ceilings c;
-  c.isa = cpu::isa_name(machine.isa);
-  const bool wide = machine.isa >= cpu::Isa::Avx512;
+  c.isa = cpu::isa_name(machine.isa());
+  const bool wide = machine.has(CpuFeature::Avx512);
   c.f32_gflops = best_rate(
       pool, kRuns, [&](int) { return wide ? multiply_add_avx512(100000) : multiply_add_avx2(100000); });
   if (machine.amx)
     c.bf16_gflops = best_rate(pool, kRuns, [](int) { return dot_bf16_amx(20000); });
-  else if (machine.has_avx512_bf16)
+  else if (machine.has(CpuFeature::Bf16))
     c.bf16_gflops = best_rate(pool, kRuns, [](int) { return dot_bf16_avx512(100000); });
   c.cache_copy_gbs = copy_rate(pool, static_cast<size_t>(machine.l2_bytes / 4), kRuns, 20);
   c.memory_copy_gbs = copy_rate(pool, static_cast<size_t>(2 * machine.l3_bytes), 8, 1);
