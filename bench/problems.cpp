@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -15,6 +16,7 @@
 #include "base/error.h"
 #include "ceilings.h"
 #include "problem.h"
+#include "tune/candidates.h"
 #include "tune/timer.h"
 
 namespace lathe::bench {
@@ -44,7 +46,26 @@ examples:
 struct Row {
   std::string name, types, reason;  // a reason: refused
   double ms = 0, best_ms = 0, gflops = 0, share = 0;
+  double expected_ms = 0;  // what level 0 goes by
 };
+
+// How much longer than the fastest the tactic takes that level 0 chooses, were the layer alone; nothing when one is left.
+struct Regret {
+  std::string name;
+  double ratio = 1;
+};
+std::optional<Regret> regret_of(const std::vector<Row>& rows) {
+  const Row *fastest = nullptr, *chosen = nullptr;
+  int rivals = 0;
+  for (const Row& row : rows) {
+    if (!row.reason.empty()) continue;
+    ++rivals;
+    if (!fastest || row.ms < fastest->ms) fastest = &row;
+    if (!chosen || row.expected_ms < chosen->expected_ms) chosen = &row;
+  }
+  if (rivals < 2) return std::nullopt;
+  return Regret{chosen->name, chosen->ms / fastest->ms};
+}
 
 std::string types_of(const Tactic& tactic) {
   const std::string from = tactic.inputs.empty() ? "" : to_string(tactic.inputs[0]);
@@ -60,11 +81,13 @@ std::vector<Row> time_problem(const Backend& backend, const Problem& problem, co
   std::vector<std::function<double()>> rivals;
   std::vector<size_t> timed;
   std::vector<bool> in_bf16;
+  size_t rank = 0;
   for (const Tactic& tactic : backend.tactics(query)) {
     if (tactic.last_resort || tactic.name.find(part) == std::string::npos) continue;
     rows.push_back({.name = tactic.name, .types = types_of(tactic), .reason = tactic.support.reason});
     in_bf16.push_back(!tactic.inputs.empty() && tactic.inputs[0].dtype == DType::BFloat16);
     if (!tactic.support.ok) continue;
+    rows.back().expected_ms = estimated_ms(backend.tuning_traits(), query, tactic, rank++);
     layers.push_back(backend.prepare_timing(query, tactic));
     rivals.emplace_back([layer = layers.back().get()] { return layer->run_ms(); });
     timed.push_back(rows.size() - 1);
@@ -112,7 +135,13 @@ Json report(const Problem& problem, const std::vector<Row>& rows) {
                        {"share_of_ceiling", row.share},
                        {"refused", row.reason}});
   }
-  return {{"problem", problem.text}, {"operations", problem.operations}, {"tactics", tactics}};
+  Json json = {{"problem", problem.text}, {"operations", problem.operations}, {"tactics", tactics}};
+  if (const auto regret = regret_of(rows)) {
+    fmt::print("{:>10.2f} times the fastest's time takes what level 0 chooses, {}\n", regret->ratio,
+               regret->name);
+    json["level_0"] = {{"name", regret->name}, {"regret", regret->ratio}};
+  }
+  return json;
 }
 
 void add_problems(const std::string& argument, std::vector<std::string>& problems) {
@@ -166,10 +195,21 @@ int run(const std::vector<std::string>& arguments) {
         pool->size(), ceilings.isa, ceilings.f32_gflops, ceilings.bf16_gflops, ceilings.cache_copy_gbs,
         ceilings.memory_copy_gbs);
   const auto backend = open_backend({.device = device, .threads = pool->size(), .pool = pool});
+  double logarithms = 0;
+  int chosen = 0;
   for (const std::string& text : problems) {
     const Problem problem = parse_problem(text);
     out["problems"].push_back(report(problem, time_problem(*backend, problem, ceilings, part)));
     std::fflush(stdout);
+    const Json& json = out["problems"].back();
+    if (!json.contains("level_0")) continue;
+    logarithms += std::log(json["level_0"]["regret"].get<double>());
+    ++chosen;
+  }
+  if (chosen > 1) {
+    out["level_0_regret"] = std::exp(logarithms / chosen);
+    fmt::print("\nregret of level 0, geometric mean of {} problems: {:.3f}\n", chosen,
+               out["level_0_regret"].get<double>());
   }
   if (!json_path.empty()) std::ofstream(json_path) << out.dump(2) << "\n";
   return 0;
