@@ -183,8 +183,14 @@ Tensor random_tensor(DType dtype, const Extents& extents, const ValueRange& rang
     case DType::Float8E5M2FNUZ:
       fill<uint8_t>(tensor, [&] { return float_to_fp8(real(), Fp8Kind::E5M2FNUZ); });
       break;
+    case DType::Float8E8M0:
+      fill<uint8_t>(tensor, [&] { return float_to_e8m0(std::fabs(real())); });
+      break;
     case DType::Int4:
     case DType::UInt4:
+    case DType::Int2:
+    case DType::UInt2:
+    case DType::Float4E2M1:
       for (auto& byte : tensor.mutable_bytes()) byte = static_cast<std::byte>(generator.below(256));
       break;
     case DType::Undefined:

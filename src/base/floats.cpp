@@ -24,6 +24,7 @@ struct SmallFormat {
 };
 
 constexpr SmallFormat kFp16{10, 15, 0x7bff, 0x7c00, 0x7e00, 0x8000, true};
+constexpr SmallFormat kFp4{1, 1, 0x7, 0x7, 0x8, 0x8, true};  // neither infinity nor NaN
 constexpr std::array<SmallFormat, 4> kFp8 = {{
     {3, 7, 0x7e, 0x7f, 0x7f, 0x80, true},    // E4M3FN: S.1111.111 is NaN, no infinity
     {3, 8, 0x7f, 0x80, 0x80, 0x80, false},   // E4M3FNUZ: 0x80 is NaN
@@ -107,6 +108,36 @@ float fp8_to_float(uint8_t bits, Fp8Kind kind) {
 
 uint8_t float_to_fp8(float value, Fp8Kind kind, bool saturate) {
   return static_cast<uint8_t>(encode(value, kFp8[static_cast<size_t>(kind)], saturate));
+}
+
+float fp4_to_float(uint8_t bits) {
+  constexpr std::array<float, 8> kMagnitudes = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  const float magnitude = kMagnitudes[bits & 7u];
+  return (bits & 8u) != 0 ? -magnitude : magnitude;
+}
+
+uint8_t float_to_fp4(float value) {
+  if (std::isnan(value)) return 8;
+  return static_cast<uint8_t>(encode(value, kFp4, true));
+}
+
+float e8m0_to_float(uint8_t bits) {
+  if (bits == 255) return NAN;
+  return std::ldexp(1.0f, static_cast<int>(bits) - 127);
+}
+
+uint8_t float_to_e8m0(float value, E8M0Rounding round, bool saturate) {
+  constexpr uint8_t kLargest = 254, kNan = 255;
+  if (std::isnan(value) || value < 0) return kNan;
+  if (value == 0) return saturate ? 0 : kNan;
+  if (std::isinf(value)) return saturate ? kLargest : kNan;
+  int exponent = 0;  // value = fraction * 2^exponent, fraction in [0.5, 1)
+  const float fraction = std::frexp(value, &exponent);
+  const bool up =
+      round == E8M0Rounding::Up ? fraction > 0.5f : round == E8M0Rounding::Nearest && fraction >= 0.75f;
+  const int biased = exponent - 1 + 127 + (up ? 1 : 0);
+  if (biased < 0 || biased > kLargest) return saturate ? (biased < 0 ? 0 : kLargest) : kNan;
+  return static_cast<uint8_t>(biased);
 }
 
 }  // namespace lathe

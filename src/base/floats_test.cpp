@@ -123,5 +123,29 @@ TEST(Fp8Formats, UnsignedZeroFormatsHaveNoNegativeZero) {
   EXPECT_EQ(float_to_fp8(-0.0f, Fp8Kind::E4M3FN), 0x80);
 }
 
+TEST(Fp4, AllCodesAndTheNearest) {
+  for (uint8_t bits = 0; bits < 16; ++bits) EXPECT_EQ(float_to_fp4(fp4_to_float(bits)), bits);
+  EXPECT_EQ(fp4_to_float(float_to_fp4(0.25f)), 0);  // half way: to the even code
+  EXPECT_EQ(fp4_to_float(float_to_fp4(0.75f)), 1);
+  EXPECT_EQ(fp4_to_float(float_to_fp4(-3.5f)), -4);
+  EXPECT_EQ(fp4_to_float(float_to_fp4(5)), 4);
+  EXPECT_EQ(fp4_to_float(float_to_fp4(1e9f)), 6);
+  EXPECT_EQ(fp4_to_float(float_to_fp4(-kInf)), -6);
+  EXPECT_EQ(float_to_fp4(kNaN), 8);
+}
+
+TEST(E8M0, PowersOfTwo) {
+  EXPECT_EQ(e8m0_to_float(127), 1);
+  EXPECT_EQ(e8m0_to_float(0), 0x1p-127f);
+  EXPECT_TRUE(std::isnan(e8m0_to_float(255)));
+  for (int bits = 0; bits < 255; ++bits)
+    EXPECT_EQ(float_to_e8m0(e8m0_to_float(static_cast<uint8_t>(bits))), bits);
+  EXPECT_EQ(float_to_e8m0(3e38f), 254);
+  EXPECT_EQ(float_to_e8m0(3e38f, E8M0Rounding::Up, false), 255);
+  EXPECT_EQ(float_to_e8m0(kInf), 254);
+  EXPECT_EQ(float_to_e8m0(-1), 255);
+  EXPECT_EQ(float_to_e8m0(0x1p-140f), 0);
+}
+
 }  // namespace
 }  // namespace lathe

@@ -28,6 +28,10 @@ const std::vector<DTypeInfo>& all_dtypes() {
       {DType::Float8E5M2FNUZ, "float8e5m2fnuz", "FP8E5M2FNUZ", "fp8e5m2fnuz", 8, true, true},
       {DType::UInt4, "uint4", "UInt4", "uint4", 4, false, false},
       {DType::Int4, "int4", "Int4", "int4", 4, false, true},
+      {DType::Float4E2M1, "float4e2m1", "FP4", "fp4", 4, true, true},
+      {DType::Float8E8M0, "float8e8m0", "E8M0", "e8m0", 8, true, false},
+      {DType::UInt2, "uint2", "UInt2", "uint2", 2, false, false},
+      {DType::Int2, "int2", "Int2", "int2", 2, false, true},
   };
   return table;
 }

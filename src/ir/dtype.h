@@ -31,6 +31,10 @@ enum class DType : uint8_t {
   Float8E5M2FNUZ = 20,
   UInt4 = 21,
   Int4 = 22,
+  Float4E2M1 = 23,
+  Float8E8M0 = 24,  // a power of two: no sign, no zero
+  UInt2 = 25,
+  Int2 = 26,
 };
 
 struct DTypeInfo {
@@ -38,7 +42,7 @@ struct DTypeInfo {
   std::string_view name;      // ours and numpy's: "float32"
   std::string_view trt_name;  // TensorRT's short token in logs: "Float"
   std::string_view trt_arg;   // trtexec's token in options: "fp32"
-  int bits;                   // storage per element; 4 for int4 (packed two to a byte, low nibble first)
+  int bits;                   // storage per element; 4 and 2 are packed into bytes, lowest bits first
   bool is_float;
   bool is_signed;
 };
@@ -49,7 +53,7 @@ std::string_view dtype_name(DType dtype);
 std::optional<DType> dtype_from_name(std::string_view name);
 bool is_float(DType dtype);
 bool is_integer(DType dtype);  // not bool
-// Bytes of `elements` elements, rounded up (int4 packs two to a byte).
+// Bytes of `elements` elements, rounded up (of 4 and 2 bits several share a byte).
 int64_t dtype_bytes(DType dtype, int64_t elements);
 
 }  // namespace lathe

@@ -29,6 +29,7 @@ TEST(DType, NumbersAreOnnx) {
 TEST(DType, BytesRoundUpForPackedTypes) {
   EXPECT_EQ(dtype_bytes(DType::Float32, 3), 12);
   EXPECT_EQ(dtype_bytes(DType::Int4, 3), 2);
+  EXPECT_EQ(dtype_bytes(DType::Int2, 5), 2);
   EXPECT_EQ(dtype_bytes(DType::UInt4, 0), 0);
   EXPECT_EQ(dtype_bytes(DType::Bool, 5), 5);
 }

@@ -73,19 +73,50 @@ struct Fp8Codec {
   }
 };
 
-template <bool Signed>
-struct Int4Codec {
+// Codes of 4 or 2 bits that share a byte, lowest bits first.
+template <int Bits>
+struct Packed {
+  static constexpr int kPerByte = 8 / Bits, kMask = (1 << Bits) - 1;
+  static int get(const std::byte* data, int64_t i) {
+    return (static_cast<int>(data[i / kPerByte]) >> (i % kPerByte * Bits)) & kMask;
+  }
+  static void put(std::byte* data, int64_t i, int code) {
+    const int shift = static_cast<int>(i % kPerByte) * Bits;
+    const int kept = static_cast<int>(data[i / kPerByte]) & ~(kMask << shift);
+    data[i / kPerByte] = static_cast<std::byte>(kept | ((code & kMask) << shift));
+  }
+};
+
+template <int Bits, bool Signed>
+struct PackedIntCodec {
   using Wide = int64_t;
   static constexpr bool kFloat = false;
-  static constexpr double kLow = Signed ? -8 : 0, kHigh = Signed ? 7 : 15;
+  static constexpr int kValues = 1 << Bits;
+  static constexpr double kLow = Signed ? -kValues / 2 : 0, kHigh = (Signed ? kValues / 2 : kValues) - 1;
   static Wide get(const std::byte* data, int64_t i) {
-    const int nibble = (static_cast<int>(data[i / 2]) >> (i % 2 * 4)) & 15;
-    return Signed && nibble > 7 ? nibble - 16 : nibble;
+    const int code = Packed<Bits>::get(data, i);
+    return Signed && code >= kValues / 2 ? code - kValues : code;
   }
   static void put(std::byte* data, int64_t i, Wide value) {
-    const int shift = i % 2 * 4;
-    const int kept = static_cast<int>(data[i / 2]) & (15 << (4 - shift));
-    data[i / 2] = static_cast<std::byte>(kept | (static_cast<int>(value & 15) << shift));
+    Packed<Bits>::put(data, i, static_cast<int>(value & (kValues - 1)));
+  }
+};
+
+struct Fp4Codec {
+  using Wide = float;
+  static constexpr bool kFloat = true;
+  static float get(const std::byte* data, int64_t i) {
+    return fp4_to_float(static_cast<uint8_t>(Packed<4>::get(data, i)));
+  }
+  static void put(std::byte* data, int64_t i, float value) { Packed<4>::put(data, i, float_to_fp4(value)); }
+};
+
+struct E8M0Codec {
+  using Wide = float;
+  static constexpr bool kFloat = true;
+  static float get(const std::byte* data, int64_t i) { return e8m0_to_float(static_cast<uint8_t>(data[i])); }
+  static void put(std::byte* data, int64_t i, float value) {
+    data[i] = static_cast<std::byte>(float_to_e8m0(value));
   }
 };
 
@@ -120,9 +151,17 @@ decltype(auto) with_codec(DType dtype, F&& f) {
     case DType::Bool:
       return f.template operator()<BoolCodec>();
     case DType::Int4:
-      return f.template operator()<Int4Codec<true>>();
+      return f.template operator()<PackedIntCodec<4, true>>();
     case DType::UInt4:
-      return f.template operator()<Int4Codec<false>>();
+      return f.template operator()<PackedIntCodec<4, false>>();
+    case DType::Int2:
+      return f.template operator()<PackedIntCodec<2, true>>();
+    case DType::UInt2:
+      return f.template operator()<PackedIntCodec<2, false>>();
+    case DType::Float4E2M1:
+      return f.template operator()<Fp4Codec>();
+    case DType::Float8E8M0:
+      return f.template operator()<E8M0Codec>();
     case DType::Float8E4M3FN:
       return f.template operator()<Fp8Codec<Fp8Kind::E4M3FN>>();
     case DType::Float8E4M3FNUZ:
@@ -142,7 +181,7 @@ void load_doubles(const Tensor& tensor, int64_t begin, int64_t count, double* ou
 void load_int64s(const Tensor& tensor, int64_t begin, int64_t count, int64_t* out);  // floats are truncated
 
 // The destination of a parallel evaluation: writers on several threads may store runs that share no byte (for
-// int4: runs that begin at even elements).
+// types of 4 and 2 bits: runs that begin at multiples of four).
 class ElementWriter {
  public:
   explicit ElementWriter(Tensor& tensor) : dtype_(tensor.dtype()), data_(tensor.mutable_bytes().data()) {}

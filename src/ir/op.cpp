@@ -51,6 +51,27 @@ template <>
 std::vector<std::string_view> names_of<ScatterReduction>() {
   return {"None", "Add", "Mul", "Min", "Max"};
 }
+template <>
+std::vector<std::string_view> names_of<E8M0Rounding>() {
+  return {"Up", "Down", "Nearest"};
+}
+template <>
+std::vector<std::string_view> names_of<Activation>() {
+  return {"Relu",       "Tanh",        "Sigmoid", "Affine",   "LeakyRelu", "ThresholdedRelu",
+          "ScaledTanh", "HardSigmoid", "Elu",     "Softsign", "Softplus"};
+}
+template <>
+std::vector<std::string_view> names_of<LinearAttentionRule>() {
+  return {"Linear", "Gated", "Delta", "GatedDelta"};
+}
+template <>
+std::vector<std::string_view> names_of<GridPadding>() {
+  return {"Zeros", "Border", "Reflection"};
+}
+template <>
+std::vector<std::string_view> names_of<TfIdfMode>() {
+  return {"TF", "IDF", "TFIDF"};
+}
 
 template <class E>
 const std::vector<std::string_view>& enum_names() {
@@ -135,6 +156,21 @@ std::string_view enum_name(AspectPolicy v) {
 std::string_view enum_name(ScatterReduction v) {
   return name_in_table(v);
 }
+std::string_view enum_name(E8M0Rounding v) {
+  return name_in_table(v);
+}
+std::string_view enum_name(Activation v) {
+  return name_in_table(v);
+}
+std::string_view enum_name(LinearAttentionRule v) {
+  return name_in_table(v);
+}
+std::string_view enum_name(GridPadding v) {
+  return name_in_table(v);
+}
+std::string_view enum_name(TfIdfMode v) {
+  return name_in_table(v);
+}
 
 template <class E>
 std::optional<E> enum_from_name(std::string_view name) {
@@ -155,6 +191,11 @@ template std::optional<CoordinateMode> enum_from_name(std::string_view);
 template std::optional<NearestMode> enum_from_name(std::string_view);
 template std::optional<AspectPolicy> enum_from_name(std::string_view);
 template std::optional<ScatterReduction> enum_from_name(std::string_view);
+template std::optional<E8M0Rounding> enum_from_name(std::string_view);
+template std::optional<Activation> enum_from_name(std::string_view);
+template std::optional<LinearAttentionRule> enum_from_name(std::string_view);
+template std::optional<GridPadding> enum_from_name(std::string_view);
+template std::optional<TfIdfMode> enum_from_name(std::string_view);
 
 template <>
 std::optional<PointwiseCode> enum_from_name(std::string_view name) {

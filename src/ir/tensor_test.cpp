@@ -42,7 +42,11 @@ TEST(Tensor, EveryTypeWidensAndNarrows) {
   const std::vector<double> values = {0, 1, 3, 6};
   for (const DTypeInfo& info : all_dtypes()) {
     const Tensor t = Tensor::from_doubles(info.dtype, {4}, values);
-    const std::vector<double> expected = info.dtype == DType::Bool ? std::vector<double>{0, 1, 1, 1} : values;
+    std::vector<double> expected = values;
+    if (info.dtype == DType::Bool) expected = {0, 1, 1, 1};
+    if (info.dtype == DType::UInt2) expected = {0, 1, 3, 3};
+    if (info.dtype == DType::Int2) expected = {0, 1, 1, 1};
+    if (info.dtype == DType::Float8E8M0) expected = {0x1p-127, 1, 4, 8};
     EXPECT_EQ(t.to_doubles(), expected) << info.name;
     EXPECT_EQ(t.to_int64s(), std::vector<int64_t>(expected.begin(), expected.end())) << info.name;
   }

@@ -32,13 +32,24 @@ std::vector<ResultInfo> infer_cast(const Cast& op, const InferContext& context) 
   return {{op.to, context.input(0).shape, cast_contents(context.contents(0), op.to)}};
 }
 
+// The one type that is rounded in a way that can be chosen.
+Tensor cast_to_powers(const Cast& op, const Tensor& x) {
+  const std::vector<double> values = x.to_doubles();
+  Tensor result = Tensor::allocate(op.to, x.extents());
+  const auto to = result.mutable_data<uint8_t>();
+  for (size_t i = 0; i < values.size(); ++i)
+    to[i] = float_to_e8m0(static_cast<float>(values[i]), op.round, op.saturate);
+  return result;
+}
+
 std::vector<Tensor> evaluate_cast(const Cast& op, const EvaluateContext& context) {
   const Tensor& x = context.input(0);
   if (x.dtype() == op.to) return {x};
+  if (op.to == DType::Float8E8M0) return {cast_to_powers(op, x)};
   Tensor result = Tensor::allocate(op.to, x.extents());
   const ElementWriter writer(result);
   // To 4 bits even floats keep their low bits, as ONNX's node tests have it; to other integers they saturate.
-  const bool through_reals = is_float(x.dtype()) && (dtype_info(op.to).bits >= 8);
+  const bool through_reals = is_float(x.dtype()) && (dtype_info(op.to).bits >= 8 || is_float(op.to));
   const bool from_unsigned = x.dtype() == DType::UInt64;
   const int64_t total = x.size(), pieces = (total + kPiece - 1) / kPiece;
   context.parallel_for(pieces, 8, [&](int64_t first, int64_t last) {

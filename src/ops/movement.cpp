@@ -88,14 +88,15 @@ void copy_rows(const std::byte* in, const std::vector<Loop>& loops, int64_t firs
   }
 }
 
-bool is_int4(DType dtype) {
-  return dtype == DType::Int4 || dtype == DType::UInt4;
+bool is_packed(DType dtype) {
+  return dtype_info(dtype).bits < 8;
 }
 
-// int4 as int8; everything else as it is.
+// Elements of less than a byte as int8 (FP4, whose values are halves, as FP16); everything else as it is.
 Tensor unpacked(const Tensor& tensor) {
-  if (!tensor || !is_int4(tensor.dtype())) return tensor;
-  const DType wide = tensor.dtype() == DType::Int4 ? DType::Int8 : DType::UInt8;
+  if (!tensor || !is_packed(tensor.dtype())) return tensor;
+  const DTypeInfo& info = dtype_info(tensor.dtype());
+  const DType wide = info.is_float ? DType::Float16 : info.is_signed ? DType::Int8 : DType::UInt8;
   return Tensor::from_doubles(wide, tensor.extents(), tensor.to_doubles());
 }
 
@@ -165,14 +166,14 @@ Tensor gather_strided(const EvaluateContext& context, const Tensor& x, const Str
 }
 
 int64_t element_bytes(DType dtype) {
-  check(!is_int4(dtype), "int4 elements have no whole number of bytes");
+  check(!is_packed(dtype), "packed elements have no whole number of bytes");
   return dtype_info(dtype).bits / 8;
 }
 
 std::vector<Tensor> move_elements(const EvaluateContext& context, const Evaluation& evaluation) {
   const DType packed =
       context.inputs.empty() || !context.inputs[0] ? DType::Undefined : context.inputs[0].dtype();
-  if (!is_int4(packed)) return evaluation(context);
+  if (packed == DType::Undefined || !is_packed(packed)) return evaluation(context);
   std::vector<Tensor> inputs;
   for (const Tensor& input : context.inputs) inputs.push_back(unpacked(input));
   EvaluateContext wide = context;

@@ -34,9 +34,9 @@ void copy_strided(const EvaluateContext& context, const std::byte* in, const Str
 Tensor gather_strided(const EvaluateContext& context, const Tensor& x, const StridedSource& source,
                       Extents extents);
 
-int64_t element_bytes(DType dtype);  // not for int4
+int64_t element_bytes(DType dtype);  // not for types of less than a byte
 
-// Int4 packs two elements to a byte, so they cannot be moved by bytes: evaluate on int8 and pack again. All
+// Types of 4 and 2 bits share bytes, so they cannot be moved by bytes: evaluate on a wider type and pack again. All
 // tensors in `movable` positions are unpacked; other types pass through untouched.
 using Evaluation = std::function<std::vector<Tensor>(const EvaluateContext&)>;
 std::vector<Tensor> move_elements(const EvaluateContext& context, const Evaluation& evaluation);

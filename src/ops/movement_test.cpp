@@ -14,9 +14,9 @@ const Dim kBatch = Dim::symbol("batch"), kSeq = Dim::symbol("seq");
 TEST(Movement, AnyElementType) {
   for (const DTypeInfo& info : all_dtypes()) {
     if (info.dtype == DType::Undefined) continue;
-    const std::vector<double> values =
-        info.dtype == DType::Bool ? Numbers{1, 0, 0, 1, 1, 0} : Numbers{0, 1, 2, 3, 4, 5};
-    const Tensor x = Tensor::from_doubles(info.dtype, {2, 3}, values);
+    const Numbers wanted = info.dtype == DType::Bool ? Numbers{1, 0, 0, 1, 1, 0} : Numbers{0, 1, 2, 3, 4, 5};
+    const Tensor x = Tensor::from_doubles(info.dtype, {2, 3}, wanted);
+    const std::vector<double> values = x.to_doubles();  // types of two bits or without a zero hold others
     const Tensor y = run_op(Transpose{{1, 0}}, {x})[0];
     EXPECT_EQ(y.to_doubles(), (Numbers{values[0], values[3], values[1], values[4], values[2], values[5]}))
         << info.name;

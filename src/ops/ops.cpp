@@ -48,6 +48,18 @@ const std::vector<OpDef>& all_op_defs() {
       nonzero_ops(),
       non_max_suppression_ops(),
       reverse_sequence_ops(),
+      recurrent_ops(),
+      linear_attention_ops(),
+      grid_sample_ops(),
+      roi_ops(),
+      deform_conv_ops(),
+      col2im_ops(),
+      dft_ops(),
+      random_ops(),
+      det_ops(),
+      bit_cast_ops(),
+      unique_ops(),
+      tfidf_ops(),
   });
   return defs;
 }

@@ -74,7 +74,7 @@ void check_inputs(const InferContext& context, int64_t axis, int64_t block) {
 // Calls body(first, count) over pieces of all elements.
 template <class Body>
 void for_pieces(int64_t total, const EvaluateContext& context, const Body& body) {
-  constexpr int64_t kPiece = 4096;  // even: int4 packs two elements to a byte
+  constexpr int64_t kPiece = 4096;  // a multiple of 4: types of 2 bits share bytes
   context.parallel_for((total + kPiece - 1) / kPiece, 4, [&](int64_t first, int64_t last) {
     for (int64_t piece = first; piece < last; ++piece) {
       body(piece * kPiece, std::min(kPiece, total - piece * kPiece));

@@ -43,9 +43,28 @@ TEST(Cast, PackedInt4RoundTrips) {
   EXPECT_EQ(evaluate_op(Cast{DType::Int8}, {packed})[0].to_int64s(), x.to_int64s());
 }
 
+TEST(Cast, TypesOfTwoBitsKeepLowBits) {
+  const Tensor x = Tensor::from<float>({7}, {-3, -2, -1, 0, 1, 2, 3});
+  EXPECT_EQ(evaluate_op(Cast{DType::Int2}, {x})[0].to_int64s(),
+            (std::vector<int64_t>{1, -2, -1, 0, 1, -2, -1}));
+  EXPECT_EQ(evaluate_op(Cast{DType::UInt2}, {x})[0].to_int64s(), (std::vector<int64_t>{1, 2, 3, 0, 1, 2, 3}));
+  EXPECT_EQ(evaluate_op(Cast{DType::UInt2}, {x})[0].bytes().size(), 2u);
+}
+
+TEST(Cast, PowersOfTwoRoundAsAsked) {
+  const auto cast = [](E8M0Rounding round, bool saturate = true) {
+    const Cast op{.to = DType::Float8E8M0, .saturate = saturate, .round = round};
+    return evaluate_op(op, {Tensor::from<float>({4}, {1.25f, 1.5f, 4, 0})})[0].to_doubles();
+  };
+  EXPECT_EQ(cast(E8M0Rounding::Up), (std::vector<double>{2, 2, 4, 0x1p-127}));
+  EXPECT_EQ(cast(E8M0Rounding::Down), (std::vector<double>{1, 1, 4, 0x1p-127}));
+  EXPECT_EQ(cast(E8M0Rounding::Nearest), (std::vector<double>{1, 2, 4, 0x1p-127}));
+  EXPECT_TRUE(std::isnan(cast(E8M0Rounding::Nearest, false)[3]));
+}
+
 TEST(Elements, EveryTypeReadsWhatItWrote) {
   for (const DTypeInfo& info : all_dtypes()) {
-    if (info.dtype == DType::Undefined) continue;
+    if (info.dtype == DType::Undefined || info.dtype == DType::Float8E8M0) continue;  // E8M0 has no zero
     const std::vector<double> values = {0, 1, 1, 0, 1};
     Tensor t = Tensor::allocate(info.dtype, {5});
     ElementWriter(t).store_doubles(0, 5, values.data());

@@ -215,8 +215,8 @@ std::vector<Tensor> evaluate_reduce(const Reduce& op, const EvaluateContext& con
   std::vector<int64_t> integer_data(integers ? static_cast<size_t>(x.size()) : 0);
   if (integers) load_int64s(x, 0, x.size(), integer_data.data());
   const std::vector<double> real_data = integers ? std::vector<double>{} : x.to_doubles();
-  // Two results share a byte in packed types.
-  const int64_t pack = dtype_info(x.dtype()).bits < 8 ? 2 : 1;
+  // Several results share a byte in packed types.
+  const int64_t pack = std::max(1, 8 / dtype_info(x.dtype()).bits);
   const int64_t total = result.size();
   context.parallel_for((total + pack - 1) / pack, grain, [&](int64_t first, int64_t last) {
     for (int64_t i = first * pack; i < std::min(last * pack, total); ++i) {

@@ -29,6 +29,10 @@ struct Steps {
 
 std::optional<std::pair<double, double>> integer_range(DType type) {
   switch (type) {
+    case DType::Int2:
+      return std::pair(-2.0, 1.0);
+    case DType::UInt2:
+      return std::pair(0.0, 3.0);
     case DType::Int4:
       return std::pair(-8.0, 7.0);
     case DType::UInt4:

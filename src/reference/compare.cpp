@@ -97,6 +97,10 @@ double unit_roundoff(DType dtype) {
     case DType::Float8E5M2:
     case DType::Float8E5M2FNUZ:
       return 0x1p-3;
+    case DType::Float4E2M1:
+      return 0x1p-2;
+    case DType::Float8E8M0:
+      return 0x1p-1;
     default:
       return 0;
   }
@@ -124,7 +128,8 @@ struct TermsPerElement {
   }
   int64_t operator()(const DepthwiseBlock&) const {  // of its parts together
     int64_t terms = 0;
-    for (const size_t weights : {DepthwiseBlock::kExpand, DepthwiseBlock::kDepthwise, DepthwiseBlock::kProject})
+    for (const size_t weights :
+         {DepthwiseBlock::kExpand, DepthwiseBlock::kDepthwise, DepthwiseBlock::kProject})
       if (weights < all.size() && all[weights].size() == 4) terms += product_from(all[weights], 1);
     return terms;
   }

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Det: the determinant of each matrix, by elimination with the largest pivot of a column.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "base/error.h"
+#include "ir/elements.h"
+#include "ops/expected_shapes.h"
+#include "ops/families.h"
+
+namespace lathe {
+namespace {
+
+std::vector<ResultInfo> infer_det(const Det&, const InferContext& context) {
+  expect_real(context, 0, "x");
+  const Value& x = context.input(0);
+  const size_t rank = x.shape.size();
+  if (rank < 2) throw_input_error("x must have at least two dims, its shape is " + to_string(x.shape));
+  const Dim &rows = x.shape[rank - 2], &columns = x.shape[rank - 1];
+  if (rows.is_constant() && columns.is_constant() && !(rows == columns))
+    throw_input_error("matrices of " + rows.to_string() + "x" + columns.to_string() + " are not square");
+  return {{x.dtype, Shape(x.shape.begin(), x.shape.end() - 2)}};
+}
+
+// Of the n x n matrix m, which is used up.
+double determinant(double* m, int64_t n) {
+  double result = 1;
+  for (int64_t k = 0; k < n; ++k) {
+    int64_t pivot = k;
+    for (int64_t i = k + 1; i < n; ++i)
+      if (std::fabs(m[i * n + k]) > std::fabs(m[pivot * n + k])) pivot = i;
+    if (m[pivot * n + k] == 0) return 0;
+    if (pivot != k) {
+      std::swap_ranges(m + k * n, m + (k + 1) * n, m + pivot * n);
+      result = -result;
+    }
+    result *= m[k * n + k];
+    for (int64_t i = k + 1; i < n; ++i) {
+      const double factor = m[i * n + k] / m[k * n + k];
+      for (int64_t j = k; j < n; ++j) m[i * n + j] -= factor * m[k * n + j];
+    }
+  }
+  return result;
+}
+
+std::vector<Tensor> evaluate_det(const Det& op, const EvaluateContext& context) {
+  std::vector<Tensor> results = allocate_results(op, context, infer_det);
+  const Tensor& x = context.input(0);
+  const int64_t n = x.extents().back();
+  std::vector<double> data = x.to_doubles(), out(static_cast<size_t>(results[0].size()));
+  context.parallel_for(results[0].size(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      out[static_cast<size_t>(i)] = determinant(data.data() + i * n * n, n);
+  });
+  ElementWriter(results[0]).store_doubles(0, results[0].size(), out.data());
+  return results;
+}
+
+double det_flops(const Op&, const CostContext& context) {
+  const auto n = static_cast<double>(context.inputs[0].back());
+  return n * n * n * 2 / 3 * static_cast<double>(element_count(context.outputs[0]));
+}
+
+}  // namespace
+
+std::vector<OpDef> det_ops() {
+  return {op_def<Det, infer_det, evaluate_det>(det_flops)};
+}
+
+}  // namespace lathe
