@@ -17,7 +17,7 @@ constexpr ValueId kPoison = -2;
 constexpr int kMaxCalls = 32;  // functions and branches inside each other
 constexpr int64_t kMaxNodes =
     2'000'000;  // after expansion of functions: small files must not grow without bound
-constexpr int64_t kOldestOpset = 7;
+constexpr int64_t kOldestOpset = 1;
 
 bool is_onnx_domain(std::string_view domain) {
   return domain.empty() || domain == "ai.onnx";
@@ -135,6 +135,8 @@ void GraphImporter::add_outputs(Scope& scope) {
     if (name.empty()) throw_input_error("a graph output has no name");
     if (seen[name]++) throw_input_error("two graph outputs are called '" + name + "'");
     ValueId id = look_up(output.name, scope);
+    if (Sequences::is_sequence(id))
+      throw_unsupported("output '" + name + "' is a sequence; only tensors can be outputs");
     const Graph& graph = builder_.graph();
     if (graph.value(id).producer == kNoNode || graph.is_output(id)) {
       if (const auto other = graph.find_value(name))
@@ -217,7 +219,8 @@ void GraphImporter::bind_outputs(const NodeProto& node, Scope& scope, const Valu
       throw_input_error("'" + std::string(output) + "' is produced twice; names must be unique");
     }
     const std::string name = scope.prefix + std::string(output);
-    if (static_cast<size_t>(results[i]) >= first_new && !builder_.graph().find_value(name)) {
+    if (results[i] >= 0 && static_cast<size_t>(results[i]) >= first_new &&
+        !builder_.graph().find_value(name)) {
       builder_.editor().rename_value(results[i], name);
     }
   }
@@ -251,7 +254,7 @@ Values GraphImporter::import_by_operator(const NodeProto& node, Scope& scope, co
   if (const FunctionProto* function = find_function(node))
     return import_function(*function, node, scope, name, inputs);
   const int64_t opset = opset_of(node, scope);
-  NodeImport import({node, name, opset, std::move(inputs), scope.attributes, tensors_, builder_});
+  NodeImport import({node, name, opset, std::move(inputs), scope.attributes, tensors_, builder_, &log_});
   if (!is_onnx_domain(node.domain)) {
     throw_unsupported(
         "there is no function '" + std::string(node.op_type) + "' of domain '" + std::string(node.domain) +
@@ -271,6 +274,9 @@ Values GraphImporter::import_by_operator(const NodeProto& node, Scope& scope, co
 std::optional<Values> GraphImporter::import_without_trace(NodeImport& node, Scope& scope) {
   if (node.op_type() == "If") return import_if(node, scope);
   if (node.op_type() == "Identity") return Values{node.in(0)};
+  if (auto results = sequences_.import_operator(node)) return results;
+  if (std::any_of(node.inputs().begin(), node.inputs().end(), Sequences::is_sequence))
+    throw_unsupported("one of its inputs is a sequence, which only operators on sequences may read");
   return std::nullopt;
 }
 

@@ -9,6 +9,7 @@
 #include "onnx/import_log.h"
 #include "onnx/import_node.h"
 #include "onnx/model.h"
+#include "onnx/sequences.h"
 
 namespace lathe::onnx {
 
@@ -64,6 +65,7 @@ class GraphImporter {
   std::vector<Problem> problems_;
   int64_t nodes_seen_ = 0;
   ImportLog log_;
+  Sequences sequences_;
 };
 
 }  // namespace lathe::onnx

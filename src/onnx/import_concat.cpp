@@ -38,7 +38,7 @@ Values import_split(NodeImport& node) {
   Shape sizes;
   if (const auto attribute = node.ints("split")) {
     for (const int64_t s : *attribute) sizes.push_back(s);
-  } else if (node.has(1)) {
+  } else if (node.has(1)) {  // in opset 1, too
     const auto known = node.contents(1);
     if (!known)
       throw_unsupported("the sizes of its parts are computed while the model runs; they must be constant");
@@ -66,9 +66,9 @@ Values import_expand(NodeImport& node) {
 }  // namespace
 
 std::vector<Importer> concat_importers() {
-  return {{"Concat", 4, kLatestOpset, import_concat},
+  return {{"Concat", 1, kLatestOpset, import_concat},
           {"Expand", 8, kLatestOpset, import_expand},
-          {"Split", 2, kLatestOpset, import_split},
+          {"Split", 1, kLatestOpset, import_split},
           {"Tile", 6, kLatestOpset, import_tile}};
 }
 

@@ -6,8 +6,8 @@
 //
 //   "bij,bkj->bik":  batch b, rows i, columns k, contracted j:  (b, i, j) x (b, j, k) -> (b, i, k)
 //
-// An ellipsis stands for the labels '0', '1', ... counted from the right. A label twice in one operand (a
-// diagonal) is not supported.
+// An ellipsis stands for the labels '0', '1', ... counted from the right. A label twice in one operand is its diagonal,
+// which is taken first.
 #include <algorithm>
 
 #include "onnx/importers.h"
@@ -87,10 +87,6 @@ Equation read_equation(const NodeImport& node) {
       node.fail("term '" + terms[i] + "' does not fit its operand");
     ellipsis = std::max<size_t>(
         ellipsis, std::count_if(labels.begin(), labels.end(), [](char c) { return c >= '0' && c <= '9'; }));
-    for (const char c : labels) {
-      if (std::count(labels.begin(), labels.end(), c) > 1)
-        throw_unsupported("a label twice in one operand (a diagonal) is not supported");
-    }
   }
   equation.output = arrow == std::string::npos ? implicit_output(equation.inputs)
                                                : expand_ellipsis(node, text.substr(arrow + 2), -1, ellipsis);
@@ -102,12 +98,12 @@ class EinsumImport {
   explicit EinsumImport(NodeImport& node) : node_(node), equation_(read_equation(node)) {}
 
   Values run() {
-    Term result = summed({node_.in(0), equation_.inputs[0]}, needed_after(0));
+    Term result = summed(diagonal({node_.in(0), equation_.inputs[0]}), needed_after(0));
     for (size_t i = 1; i < equation_.inputs.size(); ++i) {
       const std::string later = needed_after(i);
-      const std::string& right = equation_.inputs[i];
-      result = summed(result, later + right);
-      result = product(result, summed({node_.in(i), right}, later + result.labels), later);
+      const Term right = diagonal({node_.in(i), equation_.inputs[i]});
+      result = summed(result, later + right.labels);
+      result = product(result, summed(right, later + result.labels), later);
     }
     for (const char c : equation_.output) {
       if (!has(result.labels, c)) node_.fail(std::string("label '") + c + "' of the output is in no operand");
@@ -121,6 +117,31 @@ class EinsumImport {
     std::string labels = equation_.output;
     for (size_t j = i + 1; j < equation_.inputs.size(); ++j) labels += equation_.inputs[j];
     return labels;
+  }
+
+  // Without the second of two dims with the same label: zeros off their diagonal, then a sum over the second one.
+  Term diagonal(Term term) {
+    for (size_t second = 1; second < term.labels.size(); ++second) {
+      const size_t first = term.labels.find(term.labels[second]);
+      if (first == second) continue;
+      const Shape shape = node_.shape_of(term.value);
+      const ValueId on = node_.pointwise(
+          PointwiseCode::Equal, {positions(shape, first), positions(shape, second)}, 0, 0, "on_diagonal");
+      const ValueId zero = node_.scalar(0, node_.dtype_of(term.value));
+      const ValueId kept = node_.pointwise(PointwiseCode::Where, {on, term.value, zero}, 0, 0, "diagonal");
+      term.value = node_.reduce(ReduceKind::Sum, kept, {static_cast<int64_t>(second)}, false, "diagonal_sum");
+      term.labels.erase(second--, 1);
+    }
+    return term;
+  }
+
+  // 0, 1, 2, ... along one dim of a shape, to broadcast along the others.
+  ValueId positions(const Shape& shape, size_t dim) {
+    const ValueId zero = node_.scalar(0, DType::Int64), one = node_.scalar(1, DType::Int64);
+    const ValueId count = node_.add(Range{}, {zero, node_.dim_scalar(shape[dim]), one}, "positions");
+    Shape axis(shape.size(), Dim(1));
+    axis[dim] = shape[dim];
+    return node_.reshape(count, axis, "positions_axis");
   }
 
   // Sums over the labels that nobody needs.

@@ -28,7 +28,7 @@ std::string ImportLog::tensors(const std::vector<std::string_view>& names,
                                const std::vector<ValueId>& values) const {
   std::string text;
   for (size_t i = 0; i < names.size() && i < values.size(); ++i) {
-    if (names[i].empty() || values[i] == kNoValue) continue;
+    if (names[i].empty() || values[i] < 0) continue;  // absent, or no tensor
     text += "[" + std::string(names[i]) + " -> " + dims(values[i]) + "[" +
             onnx_type(graph_.value(values[i]).dtype) + "]], ";
   }

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/observer.h"
@@ -23,6 +24,7 @@ class ImportLog {
   void node_begins(const NodeProto& node, const std::string& name, const std::vector<ValueId>& values);
   void node_ends(const NodeProto& node, const std::string& name, const std::vector<ValueId>& values);
   void output(const std::string& name);
+  void note(std::string text) { observer_.log(Severity::Info, std::move(text)); }
 
  private:
   void verbose(std::string text) { observer_.log(Severity::Verbose, std::move(text)); }

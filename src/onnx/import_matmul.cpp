@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MatMul and Gemm: y = alpha * a' b' + beta * c. Factors of one and a missing c leave no node.
+// MatMul, Det and Gemm: y = alpha * a' b' + beta * c. Factors of one and a missing c leave no node.
 #include "onnx/importers.h"
 
 namespace lathe::onnx {
@@ -26,10 +26,16 @@ Values import_gemm(NodeImport& node) {
   return {node.pointwise(PointwiseCode::Add, {y, scaled(node, node.in(2), beta, "beta")}, 0, 0, "bias")};
 }
 
+Values import_det(NodeImport& node) {
+  return {node.add(Det{}, {node.in(0)})};
+}
+
 }  // namespace
 
 std::vector<Importer> matmul_importers() {
-  return {{"Gemm", 7, kLatestOpset, import_gemm}, {"MatMul", 1, kLatestOpset, import_matmul}};
+  return {{"Det", 11, kLatestOpset, import_det},
+          {"Gemm", 1, kLatestOpset, import_gemm},
+          {"MatMul", 1, kLatestOpset, import_matmul}};
 }
 
 }  // namespace lathe::onnx

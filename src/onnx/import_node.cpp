@@ -39,9 +39,13 @@ void NodeImport::fail(const std::string& what) const {
   std::string inputs;
   for (const ValueId id : setup_.inputs) {
     if (!inputs.empty()) inputs += ", ";
-    inputs += id == kNoValue ? "none" : std::string(dtype_name(dtype_of(id))) + to_string(shape_of(id));
+    inputs += id < 0 ? "none" : std::string(dtype_name(dtype_of(id))) + to_string(shape_of(id));
   }
   throw_input_error(what + " (inputs: " + (inputs.empty() ? "none" : inputs) + ")");
+}
+
+void NodeImport::note(const std::string& text) const {
+  if (setup_.log) setup_.log->note("node '" + setup_.name + "' (" + std::string(op_type()) + "): " + text);
 }
 
 ValueId NodeImport::in(size_t i) const {
@@ -122,6 +126,13 @@ std::optional<std::vector<float>> NodeImport::reals(std::string_view name) const
   const AttributeProto* a = find(name);
   if (!a) return std::nullopt;
   return typed(*a, AttributeProto::Type::Floats).floats;
+}
+
+std::vector<std::string> NodeImport::texts(std::string_view name) const {
+  const AttributeProto* a = find(name);
+  if (!a) return {};
+  const auto& strings = typed(*a, AttributeProto::Type::Strings).strings;
+  return {strings.begin(), strings.end()};
 }
 
 std::optional<Tensor> NodeImport::tensor(std::string_view name) const {

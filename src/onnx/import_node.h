@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "onnx/graph_builder.h"
+#include "onnx/import_log.h"
 #include "onnx/model.h"
 
 namespace lathe::onnx {
@@ -30,6 +31,7 @@ class NodeImport {
     const AttributeMap* function_attributes = nullptr;
     TensorSource& tensors;
     GraphBuilder& builder;
+    ImportLog* log = nullptr;  // null: nobody reads notes
   };
   explicit NodeImport(Setup setup);
 
@@ -72,6 +74,7 @@ class NodeImport {
   std::string text(std::string_view name, std::string_view otherwise) const;
   std::optional<Ints> ints(std::string_view name) const;
   std::optional<std::vector<float>> reals(std::string_view name) const;
+  std::vector<std::string> texts(std::string_view name) const;  // empty when absent
   std::optional<Tensor> tensor(std::string_view name) const;
   const GraphProto* graph(std::string_view name) const;
   // An attribute that holds an ONNX element type.
@@ -95,6 +98,8 @@ class NodeImport {
   ValueId expand(ValueId v, Shape shape, std::string_view suffix = "expand");
 
   GraphBuilder& builder() const { return setup_.builder; }
+  // A line of the log about this node: what was chosen for it.
+  void note(const std::string& text) const;
   // The input is wrong: names the node, its operator and inputs.
   [[noreturn]] void fail(const std::string& what) const;
 

@@ -23,6 +23,14 @@ Values import_rms_norm(NodeImport& node) {
   return {node.add(op, {node.in(0), node.in(1)})};
 }
 
+// ONNX Runtime's name for an RMS norm, which its tools put into ONNX's domain. The second output is 1 / the root mean square.
+Values import_simplified_layer_norm(NodeImport& node) {
+  const LayerNorm op{.axis = node.integer("axis", -1), .epsilon = node.real("epsilon", 1e-5f), .rms = true};
+  if (!node.wants_output(1)) return {node.add(op, {node.in(0), node.in(1)})};
+  const Values all = node.add_multi(op, {node.in(0), node.in(1)}, 3);
+  return {all[0], all[2]};
+}
+
 // Statistics of this batch: y, running mean, running variance.
 Values batch_norm_training(NodeImport& node) {
   Ints axes = {0};
@@ -121,12 +129,13 @@ Values import_lrn(NodeImport& node) {
 std::vector<Importer> norm_importers() {
   return {{"BatchNormalization", 7, kLatestOpset, import_batch_norm},
           {"GroupNormalization", 18, kLatestOpset, import_group_norm},
-          {"InstanceNormalization", 6, kLatestOpset, import_instance_norm},
+          {"InstanceNormalization", 1, kLatestOpset, import_instance_norm},
           {"LRN", 1, kLatestOpset, import_lrn},
           {"LayerNormalization", 17, kLatestOpset, import_layer_norm},
           {"LpNormalization", 1, kLatestOpset, import_lp_norm},
           {"MeanVarianceNormalization", 9, kLatestOpset, import_mean_variance},
-          {"RMSNormalization", 23, kLatestOpset, import_rms_norm}};
+          {"RMSNormalization", 23, kLatestOpset, import_rms_norm},
+          {"SimplifiedLayerNormalization", 1, kLatestOpset, import_simplified_layer_norm}};
 }
 
 }  // namespace lathe::onnx

@@ -3,6 +3,7 @@
 // Unary, binary and variadic elementwise operators, activations, Where. Most are one table row.
 #include <limits>
 
+#include "onnx/import_random.h"
 #include "onnx/importers.h"
 
 namespace lathe::onnx {
@@ -155,14 +156,32 @@ Values import_where(NodeImport& node) {
   return {node.pointwise(PointwiseCode::Where, {node.in(0), node.in(1), node.in(2)})};
 }
 
+// Elements that are drawn below the ratio become 0, the others grow by 1 / (1 - ratio); nothing changes where `training`, a boolean
+// that only a run knows, is false.
+Values drop_elements(NodeImport& node) {
+  const ValueId x = node.in(0);
+  const ValueId one = node.scalar(1, DType::Float32), zero = node.scalar(0, node.dtype(0));
+  ValueId ratio =
+      node.has(1) ? node.cast(node.in(1), DType::Float32, "ratio") : node.scalar(0.5, DType::Float32);
+  if (!node.known_ints(2)) {
+    const ValueId none = node.scalar(0, DType::Float32);
+    ratio = node.pointwise(PointwiseCode::Where, {node.in(2), ratio, none}, 0, 0, "ratio_now");
+  }
+  const ValueId drawn = draw_uniform(node, x, "drawn");
+  const ValueId mask = node.pointwise(PointwiseCode::GreaterOrEqual, {drawn, ratio}, 0, 0, "mask");
+  const ValueId kept = node.pointwise(PointwiseCode::Sub, {one, ratio}, 0, 0, "kept");
+  const ValueId scaled =
+      node.pointwise(PointwiseCode::Div, {x, node.cast(kept, node.dtype(0), "kept_ratio")}, 0, 0, "scaled");
+  return {node.pointwise(PointwiseCode::Where, {mask, scaled, zero}), mask};
+}
+
 // Dropout does nothing at inference; its mask is true everywhere.
 Values import_dropout(NodeImport& node) {
   const auto training = node.known_ints(2);
   const Tensor ratio = node.constant(1);
   const bool keeps_all = ratio && ratio.size() == 1 && ratio.to_doubles()[0] == 0;
-  if (node.has(2) && !keeps_all && (!training || training->size() != 1 || training->front())) {
-    throw_unsupported("training mode drops random elements; export the model for inference");
-  }
+  if (node.has(2) && !keeps_all && (!training || training->size() != 1 || training->front()))
+    return drop_elements(node);
   Values results = {node.in(0)};
   if (node.wants_output(1)) {
     results.push_back(node.add(Fill{.shape = node.shape(0), .dtype = DType::Bool, .value = 1}, {}, "mask"));
@@ -173,7 +192,7 @@ Values import_dropout(NodeImport& node) {
 using C = PointwiseCode;
 
 std::vector<Importer> unary_importers() {
-  return {{"Abs", 6, kLatestOpset, import_unary<C::Abs>},
+  return {{"Abs", 1, kLatestOpset, import_unary<C::Abs>},
           {"Acos", 7, kLatestOpset, import_unary<C::Acos>},
           {"Acosh", 9, kLatestOpset, import_unary<C::Acosh>},
           {"Asin", 7, kLatestOpset, import_unary<C::Asin>},
@@ -181,30 +200,30 @@ std::vector<Importer> unary_importers() {
           {"Atan", 7, kLatestOpset, import_unary<C::Atan>},
           {"Atanh", 9, kLatestOpset, import_unary<C::Atanh>},
           {"BitwiseNot", 18, kLatestOpset, import_unary<C::BitwiseNot>},
-          {"Ceil", 6, kLatestOpset, import_unary<C::Ceil>},
+          {"Ceil", 1, kLatestOpset, import_unary<C::Ceil>},
           {"Cos", 7, kLatestOpset, import_unary<C::Cos>},
           {"Cosh", 9, kLatestOpset, import_unary<C::Cosh>},
           {"Erf", 9, kLatestOpset, import_unary<C::Erf>},
-          {"Exp", 6, kLatestOpset, import_unary<C::Exp>},
-          {"Floor", 6, kLatestOpset, import_unary<C::Floor>},
+          {"Exp", 1, kLatestOpset, import_unary<C::Exp>},
+          {"Floor", 1, kLatestOpset, import_unary<C::Floor>},
           {"HardSwish", 14, kLatestOpset, import_unary<C::HardSwish>},
           {"IsNaN", 9, kLatestOpset, import_unary<C::IsNaN>},
-          {"Log", 6, kLatestOpset, import_unary<C::Log>},
+          {"Log", 1, kLatestOpset, import_unary<C::Log>},
           {"Mish", 18, kLatestOpset, import_unary<C::Mish>},
-          {"Neg", 6, kLatestOpset, import_unary<C::Neg>},
+          {"Neg", 1, kLatestOpset, import_unary<C::Neg>},
           {"Not", 1, kLatestOpset, import_unary<C::Not>},
-          {"Reciprocal", 6, kLatestOpset, import_unary<C::Reciprocal>},
-          {"Relu", 6, kLatestOpset, import_unary<C::Relu>},
+          {"Reciprocal", 1, kLatestOpset, import_unary<C::Reciprocal>},
+          {"Relu", 1, kLatestOpset, import_unary<C::Relu>},
           {"Round", 11, kLatestOpset, import_unary<C::Round>},
-          {"Sigmoid", 6, kLatestOpset, import_unary<C::Sigmoid>},
+          {"Sigmoid", 1, kLatestOpset, import_unary<C::Sigmoid>},
           {"Sign", 9, kLatestOpset, import_unary<C::Sign>},
           {"Sin", 7, kLatestOpset, import_unary<C::Sin>},
           {"Sinh", 9, kLatestOpset, import_unary<C::Sinh>},
           {"Softplus", 1, kLatestOpset, import_unary<C::Softplus>},
           {"Softsign", 1, kLatestOpset, import_unary<C::Softsign>},
-          {"Sqrt", 6, kLatestOpset, import_unary<C::Sqrt>},
+          {"Sqrt", 1, kLatestOpset, import_unary<C::Sqrt>},
           {"Tan", 7, kLatestOpset, import_unary<C::Tan>},
-          {"Tanh", 6, kLatestOpset, import_unary<C::Tanh>}};
+          {"Tanh", 1, kLatestOpset, import_unary<C::Tanh>}};
 }
 
 std::vector<Importer> binary_importers() {
@@ -229,22 +248,22 @@ std::vector<Importer> binary_importers() {
 std::vector<Importer> other_importers() {
   return {{"BitShift", 11, kLatestOpset, import_bit_shift},
           {"Celu", 12, kLatestOpset, import_celu},
-          {"Clip", 6, 10, import_clip_attributes},
+          {"Clip", 1, 10, import_clip_attributes},
           {"Clip", 11, kLatestOpset, import_clip},
           {"Dropout", 7, kLatestOpset, import_dropout},
-          {"Elu", 6, kLatestOpset, import_elu},
+          {"Elu", 1, kLatestOpset, import_elu},
           {"Gelu", 20, kLatestOpset, import_gelu},
-          {"HardSigmoid", 6, kLatestOpset, import_hard_sigmoid},
+          {"HardSigmoid", 1, kLatestOpset, import_hard_sigmoid},
           {"IsInf", 10, kLatestOpset, import_is_inf},
-          {"LeakyRelu", 6, kLatestOpset, import_leaky_relu},
-          {"Max", 6, kLatestOpset, import_variadic<C::Max>},
-          {"Mean", 6, kLatestOpset, import_mean},
-          {"Min", 6, kLatestOpset, import_variadic<C::Min>},
+          {"LeakyRelu", 1, kLatestOpset, import_leaky_relu},
+          {"Max", 1, kLatestOpset, import_variadic<C::Max>},
+          {"Mean", 1, kLatestOpset, import_mean},
+          {"Min", 1, kLatestOpset, import_variadic<C::Min>},
           {"Mod", 10, kLatestOpset, import_mod},
           {"Pow", 7, kLatestOpset, import_pow},
           {"Selu", 6, kLatestOpset, import_selu},
           {"Shrink", 9, kLatestOpset, import_shrink},
-          {"Sum", 6, kLatestOpset, import_variadic<C::Add>},
+          {"Sum", 1, kLatestOpset, import_variadic<C::Add>},
           {"SwiGLU", 28, kLatestOpset, import_swiglu},
           {"Swish", 24, kLatestOpset, import_swish},
           {"ThresholdedRelu", 10, kLatestOpset, import_thresholded_relu},

@@ -39,9 +39,18 @@ Values import_average_pool(NodeImport& node) {
   return {node.add(read_pool(node, PoolKind::Average), {node.in(0)})};
 }
 
+// A real number in opset 1.
+int64_t read_p(const NodeImport& node) {
+  if (node.opset() > 1) return node.integer("p", 2);
+  const float p = node.real("p", 2);
+  if (p != 1 && p != 2)
+    throw_unsupported("p is " + std::to_string(p) + " in opset 1; only 1 and 2 are supported");
+  return static_cast<int64_t>(p);
+}
+
 Values import_lp_pool(NodeImport& node) {
   Pool pool = read_pool(node, PoolKind::Lp);
-  pool.p = node.integer("p", 2);
+  pool.p = read_p(node);
   return {node.add(pool, {node.in(0)})};
 }
 
@@ -58,7 +67,7 @@ Values import_global(NodeImport& node) {
 
 // (sum |x|^p)^(1/p)
 Values import_global_lp(NodeImport& node) {
-  const int64_t p = node.integer("p", 2);
+  const int64_t p = read_p(node);
   if (p == 2) return import_global<ReduceKind::L2>(node);
   if (p == 1) return import_global<ReduceKind::L1>(node);
   const DType dtype = node.dtype(0);
@@ -73,11 +82,11 @@ Values import_global_lp(NodeImport& node) {
 }  // namespace
 
 std::vector<Importer> pool_importers() {
-  return {{"AveragePool", 7, kLatestOpset, import_average_pool},
+  return {{"AveragePool", 1, kLatestOpset, import_average_pool},
           {"GlobalAveragePool", 1, kLatestOpset, import_global<ReduceKind::Mean>},
-          {"GlobalLpPool", 2, kLatestOpset, import_global_lp},
+          {"GlobalLpPool", 1, kLatestOpset, import_global_lp},
           {"GlobalMaxPool", 1, kLatestOpset, import_global<ReduceKind::Max>},
-          {"LpPool", 2, kLatestOpset, import_lp_pool},
+          {"LpPool", 1, kLatestOpset, import_lp_pool},
           {"MaxPool", 1, kLatestOpset, import_max_pool}};
 }
 

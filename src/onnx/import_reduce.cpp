@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions, ArgMax/ArgMin and CumSum. Axes come as an attribute (older opsets) or as an input.
+// Reductions, ArgMax/ArgMin, CumSum and CumProd. Axes come as an attribute (older opsets) or as an input.
 #include "onnx/importers.h"
 
 namespace lathe::onnx {
@@ -48,10 +48,11 @@ Values import_arg(NodeImport& node) {
                    {node.in(0)})};
 }
 
-Values import_cum_sum(NodeImport& node) {
-  return {node.add(
-      CumSum{.exclusive = node.integer("exclusive", 0) != 0, .reverse = node.integer("reverse", 0) != 0},
-      {node.in(0), node.in(1)})};
+template <class T>
+Values import_running(NodeImport& node) {
+  return {
+      node.add(T{.exclusive = node.integer("exclusive", 0) != 0, .reverse = node.integer("reverse", 0) != 0},
+               {node.in(0), node.in(1)})};
 }
 
 template <ReduceKind kind>
@@ -65,7 +66,8 @@ void add_reduce(std::vector<Importer>& all, std::string_view name, int64_t axes_
 std::vector<Importer> reduce_importers() {
   std::vector<Importer> all = {{"ArgMax", 1, kLatestOpset, import_arg<true>},
                                {"ArgMin", 1, kLatestOpset, import_arg<false>},
-                               {"CumSum", 11, kLatestOpset, import_cum_sum}};
+                               {"CumProd", 26, kLatestOpset, import_running<CumProd>},
+                               {"CumSum", 11, kLatestOpset, import_running<CumSum>}};
   add_reduce<ReduceKind::Sum>(all, "ReduceSum", 13);
   add_reduce<ReduceKind::Mean>(all, "ReduceMean", 18);
   add_reduce<ReduceKind::Max>(all, "ReduceMax", 18);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "onnx/importers.h"
+#include "onnx/runtime_axes.h"
 
 namespace lathe::onnx {
 
@@ -72,7 +73,13 @@ std::set<int64_t> normalized(const NodeImport& node, const Ints& axes, int64_t r
   return result;
 }
 
+// Axes are an input that only a run knows.
+bool has_runtime_axes(const NodeImport& node) {
+  return !node.has_attribute("axes") && node.has(1) && !node.known_ints(1);
+}
+
 Values import_squeeze(NodeImport& node) {
+  if (has_runtime_axes(node)) return {squeeze_at_run_time(node)};
   const Shape shape = node.shape(0);
   const auto axes = node.ints_or_input("axes", 1);
   const std::set<int64_t> chosen = normalized(node, axes.value_or(Ints()), node.rank(0));
@@ -89,6 +96,7 @@ Values import_squeeze(NodeImport& node) {
 }
 
 Values import_unsqueeze(NodeImport& node) {
+  if (has_runtime_axes(node)) return {unsqueeze_at_run_time(node)};
   const auto axes = node.ints_or_input("axes", 1);
   if (!axes) node.fail("axes are missing");
   const int64_t rank = node.rank(0) + static_cast<int64_t>(axes->size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operators that pick elements by value or position: TopK, NonZero, NonMaxSuppression, OneHot, Trilu.
+// Operators that pick elements by value or position: TopK, NonZero, NonMaxSuppression, OneHot, Trilu, Unique.
 #include "onnx/importers.h"
 
 namespace lathe::onnx {
@@ -38,6 +38,12 @@ Values import_trilu(NodeImport& node) {
   return {node.add(Trilu{.upper = node.integer("upper", 1) != 0}, {node.in(0), node.in_or_none(1)})};
 }
 
+Values import_unique(NodeImport& node) {
+  Unique op{.sorted = node.integer("sorted", 1) != 0};
+  if (node.has_attribute("axis")) op.axis = Ints{node.integer("axis", 0)};
+  return node.add_multi(op, {node.in(0)}, 4);
+}
+
 }  // namespace
 
 std::vector<Importer> selection_importers() {
@@ -46,7 +52,8 @@ std::vector<Importer> selection_importers() {
           {"OneHot", 9, kLatestOpset, import_one_hot},
           {"TopK", 1, 9, import_top_k_attribute},
           {"TopK", 10, kLatestOpset, import_top_k},
-          {"Trilu", 14, kLatestOpset, import_trilu}};
+          {"Trilu", 14, kLatestOpset, import_trilu},
+          {"Unique", 11, kLatestOpset, import_unique}};
 }
 
 }  // namespace lathe::onnx

@@ -56,6 +56,28 @@ class TestModel {
     put_int(a, 20, 7);
     return a;
   }
+  static std::string float_attribute(std::string_view name, float value) {
+    std::string a;
+    put_bytes(a, 1, name);
+    put_key(a, 2, WireType::Fixed32);
+    a.append(reinterpret_cast<const char*>(&value), sizeof(value));
+    put_int(a, 20, 1);
+    return a;
+  }
+  static std::string text_attribute(std::string_view name, std::string_view value) {
+    std::string a;
+    put_bytes(a, 1, name);
+    put_bytes(a, 4, value);
+    put_int(a, 20, 3);
+    return a;
+  }
+  static std::string texts_attribute(std::string_view name, const Names& values) {
+    std::string a;
+    put_bytes(a, 1, name);
+    for (const auto& v : values) put_bytes(a, 9, v);
+    put_int(a, 20, 8);
+    return a;
+  }
   static std::string graph_attribute(std::string_view name, std::string_view graph) {
     std::string a;
     put_bytes(a, 1, name);

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Importers that write an operator out, or that choose something for it: what the node tests of ONNX do not show.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "onnx/import.h"
+#include "onnx/test_model.h"
+#include "reference/interpreter.h"
+
+namespace lathe::onnx {
+namespace {
+
+constexpr int kFloat = 1, kInt64 = 7, kBool = 9;
+
+using Names = TestModel::Names;
+
+struct Notes final : Observer {
+  std::vector<std::string> lines;
+  void on(const Event& event) override {
+    if (const auto* log = std::get_if<Message>(&event); log && log->severity == Severity::Info)
+      lines.push_back(log->text);
+  }
+};
+
+// The bytes stay alive as long as the model, whose constants may point into them.
+struct Imported {
+  std::string bytes;
+  ImportedModel model;
+  std::vector<std::string> notes;
+};
+
+Imported import_model(const TestModel& model) {
+  Imported result{model.bytes(), {}, {}};
+  Notes notes;
+  result.model = import_onnx(std::as_bytes(std::span(result.bytes.data(), result.bytes.size())), {}, notes);
+  result.notes = notes.lines;
+  return result;
+}
+
+std::vector<std::vector<double>> run(const TestModel& model, const std::vector<Tensor>& inputs) {
+  const Imported imported = import_model(model);
+  std::vector<std::vector<double>> values;
+  for (const Tensor& output : interpret(imported.model.graph, inputs)) values.push_back(output.to_doubles());
+  return values;
+}
+
+std::string import_error(const TestModel& model) {
+  try {
+    import_model(model);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Input);
+    return error.what();
+  }
+  return "no error";
+}
+
+void expect_says(const std::string& text, std::string_view part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+Tensor floats(Extents extents, const std::vector<float>& values) {
+  return Tensor::from<float>(std::move(extents), values);
+}
+
+using Numbers = std::vector<double>;
+
+// --- recurrent layers
+// One input and one hidden value in both directions, h = activation(x + h).
+TestModel bidirectional(const Names& attributes, const Names& outputs = {"y", "h"}) {
+  TestModel m;
+  m.input("x", kFloat, {"t", "1", "1"});
+  m.constant<float>("w", kFloat, {2, 1, 1}, {1, 1}).constant<float>("r", kFloat, {2, 1, 1}, {1, 1});
+  Names all = {TestModel::text_attribute("direction", "bidirectional")};
+  all.insert(all.end(), attributes.begin(), attributes.end());
+  m.node("RNN", {"x", "w", "r"}, outputs, all);
+  for (const std::string& name : outputs)
+    if (!name.empty()) m.output(name);
+  return m;
+}
+
+TEST(ImportRecurrent, BothDirectionsSideBySide) {
+  const auto y = run(bidirectional({TestModel::texts_attribute("activations", {"Relu", "relu"})}),
+                     {floats({2, 1, 1}, {1, 2})});
+  EXPECT_EQ(y[0], (Numbers{1, 3, 3, 2}));  // step 1: forward, backward; step 2
+  EXPECT_EQ(y[1], (Numbers{3, 3}));
+}
+
+TEST(ImportRecurrent, ParametersGoToActivationsThatHaveThem) {
+  // Relu takes none, so that both values are the second direction's.
+  std::string alpha, beta;
+  for (auto [name, attribute] : {std::pair{"activation_alpha", &alpha}, {"activation_beta", &beta}}) {
+    put_bytes(*attribute, 1, name);
+    const float value = 10;
+    put_key(*attribute, 7, WireType::Fixed32);
+    attribute->append(reinterpret_cast<const char*>(&value), sizeof(value));
+    put_int(*attribute, 20, 6);
+  }
+  const auto y = run(
+      bidirectional({TestModel::texts_attribute("activations", {"Relu", "Affine"}), alpha, beta}, {"", "h"}),
+      {floats({1, 1, 1}, {1})});
+  EXPECT_EQ(y[0], (Numbers{1, 20}));
+}
+
+TEST(ImportRecurrent, Errors) {
+  expect_says(import_error(bidirectional({TestModel::texts_attribute("activations", {"Relu"})})),
+              "it has 1 activations, expected 2");
+  expect_says(import_error(bidirectional({TestModel::texts_attribute("activations", {"Relu", "Gelu"})})),
+              "its activation 'Gelu' is not known");
+  expect_says(import_error(bidirectional({TestModel::float_attribute("clip", -1)})), "clip is -1");
+  TestModel m;
+  m.input("x", kFloat, {"3", "1", "1"})
+      .input("w", kFloat, {"2", "1", "1"})
+      .input("r", kFloat, {"1", "1", "1"})
+      .output("y");
+  m.node("RNN", {"x", "w", "r"}, {"y"});
+  expect_says(import_error(m), "input 1 is not of 1 directions");
+}
+
+// --- random numbers
+TestModel uniform(const Names& attributes) {
+  TestModel m;
+  Names all = {TestModel::ints_attribute("shape", {4})};
+  all.insert(all.end(), attributes.begin(), attributes.end());
+  return m.node("RandomUniform", {}, {"y"}, all).output("y");
+}
+
+TEST(ImportRandom, WithoutASeedOneIsPickedAndSaid) {
+  const Imported imported = import_model(uniform({}));
+  ASSERT_EQ(imported.notes.size(), 1u);
+  expect_says(imported.notes[0], "node 'RandomUniform_of_y' (RandomUniform): it has no seed;");
+  EXPECT_TRUE(import_model(uniform({TestModel::float_attribute("seed", 1)})).notes.empty());
+  EXPECT_EQ(run(uniform({}), {}), run(uniform({}), {}));
+  EXPECT_NE(run(uniform({TestModel::float_attribute("seed", 1)}), {}),
+            run(uniform({TestModel::float_attribute("seed", 2)}), {}));
+}
+
+TEST(ImportRandom, DropoutScalesWhatItKeeps) {
+  TestModel m;
+  m.input("x", kFloat, {"1000"})
+      .input("ratio", kFloat, {})
+      .input("training", kBool, {})
+      .output("y")
+      .output("mask", kBool);
+  m.node("Dropout", {"x", "ratio", "training"}, {"y", "mask"}, {TestModel::int_attribute("seed", 5)});
+  const Tensor x = floats({1000}, std::vector<float>(1000, 3));
+  const auto y = run(m, {x, Tensor::scalar_f32(0.25f), Tensor::from<bool>({}, {true})});
+  double kept = 0;
+  for (size_t i = 0; i < 1000; ++i) {
+    EXPECT_EQ(y[0][i], y[1][i] != 0 ? 4 : 0);
+    kept += y[1][i];
+  }
+  EXPECT_NEAR(kept, 750, 50);
+  EXPECT_EQ(run(m, {x, Tensor::scalar_f32(0.25f), Tensor::from<bool>({}, {false})})[0], x.to_doubles());
+}
+
+TEST(ImportRandom, BernoulliAndMultinomialFollowTheirProbabilities) {
+  TestModel m;
+  m.input("p", kFloat, {"2000"})
+      .output("y")
+      .node("Bernoulli", {"p"}, {"y"}, {TestModel::float_attribute("seed", 1)});
+  const Numbers drawn_ones = run(m, {floats({2000}, std::vector<float>(2000, 0.3f))})[0];
+  double ones = 0;
+  for (const double v : drawn_ones) ones += v;
+  EXPECT_NEAR(ones, 600, 60);
+  TestModel drawn;
+  drawn.input("x", kFloat, {"1", "3"}).output("y", 6);
+  drawn.node("Multinomial", {"x"}, {"y"},
+             {TestModel::int_attribute("sample_size", 1000), TestModel::float_attribute("seed", 1)});
+  const Numbers classes = run(drawn, {floats({1, 3}, {0, -1e9f, std::log(3.0f)})})[0];
+  std::vector<int> counts(3);
+  for (const double v : classes) ++counts.at(static_cast<size_t>(v));
+  EXPECT_NEAR(counts[0], 250, 50);
+  EXPECT_EQ(counts[1], 0);
+}
+
+// --- opsets 1 to 6
+TEST(ImportLegacy, BroadcastFromAnAxis) {
+  TestModel m(6);
+  m.input("a", kFloat, {"2", "2"}).input("b", kFloat, {"2"}).output("y");
+  m.node("Add", {"a", "b"}, {"y"},
+         {TestModel::int_attribute("broadcast", 1), TestModel::int_attribute("axis", 0)});
+  EXPECT_EQ(run(m, {floats({2, 2}, {1, 2, 3, 4}), floats({2}, {10, 20})})[0], (Numbers{11, 12, 23, 24}));
+}
+
+TEST(ImportLegacy, ShapesAndTypesAsAttributes) {
+  TestModel m(1);
+  m.input("x", kFloat, {"2", "2"}).output("y");
+  m.node("Pad", {"x"}, {"padded"},
+         {TestModel::ints_attribute("paddings", {0, 1, 0, 0}), TestModel::float_attribute("value", 9)});
+  m.node("Reshape", {"padded"}, {"flat"}, {TestModel::ints_attribute("shape", {-1})});
+  m.node("Cast", {"flat"}, {"y"}, {TestModel::text_attribute("to", "DOUBLE")});
+  EXPECT_EQ(run(m, {floats({2, 2}, {1, 2, 3, 4})})[0], (Numbers{9, 1, 2, 9, 3, 4}));
+  TestModel up(1);
+  up.input("x", kFloat, {"1", "1", "1", "2"}).output("y");
+  up.node("Upsample", {"x"}, {"y"},
+          {TestModel::float_attribute("height_scale", 1), TestModel::float_attribute("width_scale", 2)});
+  EXPECT_EQ(run(up, {floats({1, 1, 1, 2}, {1, 2})})[0], (Numbers{1, 1, 2, 2}));
+}
+
+TEST(ImportLegacy, TestModeOfNormsAndDropout) {
+  TestModel m(6);
+  m.input("x", kFloat, {"1", "2"})
+      .output("y")
+      .constant<float>("one", kFloat, {2}, {1, 1})
+      .constant<float>("zero", kFloat, {2}, {0, 0});
+  m.node("BatchNormalization", {"x", "one", "zero", "zero", "one"}, {"n"},
+         {TestModel::int_attribute("is_test", 1), TestModel::float_attribute("epsilon", 0)});
+  m.node("Dropout", {"n"}, {"d"})
+      .node("PRelu", {"d", "slope"}, {"y"})
+      .constant<float>("slope", kFloat, {2}, {2, 3});
+  const Imported imported = import_model(m);
+  ASSERT_EQ(imported.notes.size(), 1u);
+  expect_says(imported.notes[0], "is_test is 0; it is taken as 1");
+  EXPECT_EQ(run(m, {floats({1, 2}, {-1, -1})})[0], (Numbers{-2, -3}));
+  TestModel training(6);
+  training.input("x", kFloat, {"1", "2"}).output("y").constant<float>("one", kFloat, {2}, {1, 1});
+  training.node("BatchNormalization", {"x", "one", "one", "one", "one"}, {"y", "mean"});
+  expect_says(import_error(training), "training mode in opsets before 7 is not supported");
+}
+
+// --- others
+TEST(ImportState, CausalConvKeepsTheLastPositions) {
+  TestModel m(27);
+  m.input("x", kFloat, {"1", "1", "2"})
+      .input("past", kFloat, {"1", "1", "2"})
+      .constant<float>("w", kFloat, {1, 1, 3}, {1, 10, 100});
+  m.node("CausalConvWithState", {"x", "w", "", "past"}, {"y", "state"}).output("y").output("state");
+  const auto y = run(m, {floats({1, 1, 2}, {3, 4}), floats({1, 1, 2}, {1, 2})});
+  EXPECT_EQ(y[0], (Numbers{321, 432}));
+  EXPECT_EQ(y[1], (Numbers{3, 4}));
+}
+
+TEST(ImportState, TensorScatterRefusesWhatDoesNotFit) {
+  const auto scatter = [](const char* mode) {
+    TestModel m(24);
+    m.input("cache", kFloat, {"1", "3", "1"})
+        .input("update", kFloat, {"1", "2", "1"})
+        .input("at", kInt64, {"1"})
+        .output("y");
+    m.node("TensorScatter", {"cache", "update", "at"}, {"y"}, {TestModel::text_attribute("mode", mode)});
+    return m;
+  };
+  const std::vector<Tensor> inputs = {floats({1, 3, 1}, {1, 2, 3}), floats({1, 2, 1}, {8, 9}),
+                                      Tensor::from<int64_t>({1}, {2})};
+  EXPECT_EQ(run(scatter("circular"), inputs)[0], (Numbers{9, 2, 8}));
+  EXPECT_THROW(run(scatter("linear"), inputs), Error);
+}
+
+// --- axes that only a run knows
+TestModel with_axes(std::string_view op, const Names& shape, const std::string& count) {
+  TestModel m;
+  return m.input("x", kFloat, shape)
+      .input("axes", kInt64, {count})
+      .output("y")
+      .node(op, {"x", "axes"}, {"y"});
+}
+
+Extents shape_of_run(const TestModel& m, const Extents& shape, const std::vector<int64_t>& axes) {
+  const Imported imported = import_model(m);
+  const std::vector<Tensor> inputs = {Tensor::allocate(DType::Float32, shape),
+                                      Tensor::from<int64_t>({static_cast<int64_t>(axes.size())}, axes)};
+  return interpret(imported.model.graph, inputs)[0].extents();
+}
+
+TEST(ImportRuntimeAxes, ShapesFollowTheAxes) {
+  const TestModel more = with_axes("Unsqueeze", {"2", "3"}, "2"),
+                  less = with_axes("Squeeze", {"1", "2", "1", "3"}, "2");
+  EXPECT_EQ(shape_of_run(more, {2, 3}, {0, 2}), (Extents{1, 2, 1, 3}));
+  EXPECT_EQ(shape_of_run(more, {2, 3}, {-1, -2}), (Extents{2, 3, 1, 1}));
+  EXPECT_EQ(shape_of_run(less, {1, 2, 1, 3}, {2, 0}), (Extents{2, 3}));
+  EXPECT_THROW(shape_of_run(less, {1, 2, 1, 3}, {1, 0}), Error);
+  EXPECT_THROW(shape_of_run(more, {2, 3}, {0, 0}), Error);
+}
+
+TEST(ImportRuntimeAxes, LargeTensorsAreRefused) {
+  expect_says(import_error(with_axes("Unsqueeze", {"100", "100"}, "1")),
+              "which is supported for small tensors only");
+  expect_says(import_error(with_axes("Squeeze", {"1", "n"}, "1")), "axes must be constant");
+  expect_says(import_error(with_axes("Squeeze", {"1", "1"}, "k")), "the number of its axes is not known");
+  expect_says(import_error(with_axes("Squeeze", {"1"}, "2")), "there are more axes than dimensions");
+}
+
+// --- sequences
+TEST(ImportSequences, ListsOfTensorsLeaveNothing) {
+  TestModel m;
+  m.input("a", kFloat, {"1"})
+      .input("b", kFloat, {"1"})
+      .ints("minus_one", {-1})
+      .ints("zero", {0})
+      .output("y")
+      .output("n", kInt64)
+      .output("z");
+  m.node("SequenceConstruct", {"a", "b"}, {"s"}).node("SequenceInsert", {"s", "b", "zero"}, {"longer"});
+  m.node("SequenceErase", {"longer", "minus_one"}, {"t"}).node("Identity", {"t"}, {"u"});
+  m.node("ConcatFromSequence", {"u"}, {"y"},
+         {TestModel::int_attribute("axis", 0), TestModel::int_attribute("new_axis", 1)});
+  m.node("SequenceLength", {"longer"}, {"n"})
+      .node("SequenceAt", {"t", "minus_one"}, {"last"})
+      .node("Neg", {"last"}, {"z"});
+  const auto y = run(m, {floats({1}, {1}), floats({1}, {2})});
+  EXPECT_EQ(y[0], (Numbers{2, 1}));
+  EXPECT_EQ(y[1], (Numbers{3}));
+  EXPECT_EQ(y[2], (Numbers{-1}));
+}
+
+TEST(ImportSequences, PartsOfATensor) {
+  TestModel m;
+  m.input("x", kFloat, {"3", "2"})
+      .ints("zero", {0})
+      .ints("two", {2})
+      .constant<int64_t>("size", kInt64, {}, {2})
+      .output("y")
+      .output("z");
+  m.node("SplitToSequence", {"x"}, {"rows"}, {TestModel::int_attribute("keepdims", 0)});
+  m.node("SequenceAt", {"rows", "two"}, {"row"}).node("Neg", {"row"}, {"y"});
+  m.node("SplitToSequence", {"x", "size"}, {"halves"})
+      .node("SequenceAt", {"halves", "zero"}, {"first"})
+      .node("Neg", {"first"}, {"z"});
+  const auto y = run(m, {floats({3, 2}, {1, 2, 3, 4, 5, 6})});
+  EXPECT_EQ(y[0], (Numbers{-5, -6}));
+  EXPECT_EQ(y[1], (Numbers{-1, -2, -3, -4}));
+}
+
+TEST(ImportSequences, Errors) {
+  const auto with = [](std::string_view op, const Names& inputs) {
+    TestModel m;
+    m.input("a", kFloat, {"n"})
+        .input("i", kInt64, {})
+        .ints("five", {5})
+        .output("y")
+        .node("SequenceConstruct", {"a", "a"}, {"s"});
+    return import_error(m.node(op, inputs, {"y"}));
+  };
+  expect_says(with("SequenceAt", {"s", "five"}), "position 5 is not in a sequence of 2");
+  expect_says(with("SequenceAt", {"s", "i"}), "its position is computed while the model runs");
+  expect_says(with("SequenceAt", {"a", "five"}), "its first input is no sequence");
+  expect_says(with("SequenceAt", {"s"}), "input 1 is missing");
+  expect_says(with("SplitToSequence", {"a"}), "how many parts there are depends on an input");
+  expect_says(with("Neg", {"s"}), "one of its inputs is a sequence");
+  expect_says(with("Identity", {"s"}), "output 'y' is a sequence");
+}
+
+TEST(ImportText, StringsAreRefusedByName) {
+  TestModel m(20);
+  m.input("x", kFloat, {"1"}).output("y").node("StringSplit", {"x"}, {"y"});
+  expect_says(import_error(m), "tensors of strings are not supported");
+}
+
+}  // namespace
+}  // namespace lathe::onnx
