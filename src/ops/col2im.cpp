@@ -25,8 +25,9 @@ std::vector<WindowAxis> block_windows(const Col2Im& op, const Extents& image, co
 }
 
 void check_columns(const Shape& x, const Extents& block, const std::vector<WindowAxis>& axes) {
-  int64_t blocks = 1;
-  for (const WindowAxis& axis : axes) blocks *= axis.output;
+  Extents counts;
+  for (const WindowAxis& axis : axes) counts.push_back(axis.output);
+  const int64_t blocks = element_count(counts);  // refuses what 64 bits cannot count
   if (x[1].is_constant() && x[1].value() % element_count(block) != 0)
     throw_input_error("the " + x[1].to_string() + " rows of x are no multiple of a block of " +
                       to_string(block));

@@ -41,13 +41,13 @@ std::vector<ResultInfo> infer_deform_conv(const DeformConv& op, const InferConte
   expect_real(context, kX, "x");
   check_window(window_of(op), 2, "DeformConv");
   check_groups(op, x.shape, w);
-  const int64_t taps = op.kernel[0] * op.kernel[1];
+  const Dim taps = Dim(op.kernel[0]) * op.kernel[1];
   expect_shape(context, kW, "w", {w[0], floor_div(x.shape[1], Dim(op.groups)), op.kernel[0], op.kernel[1]});
   const Shape plane = window_output(window_of(op), {x.shape[2], x.shape[3]});
-  expect_shape(context, kOffset, "the offset", {x.shape[0], op.offset_groups * taps * 2, plane[0], plane[1]});
+  expect_shape(context, kOffset, "the offset", {x.shape[0], taps * op.offset_groups * 2, plane[0], plane[1]});
   if (context.has(kBias)) expect_shape(context, kBias, "the bias", {w[0]});
   if (context.has(kMask))
-    expect_shape(context, kMask, "the mask", {x.shape[0], op.offset_groups * taps, plane[0], plane[1]});
+    expect_shape(context, kMask, "the mask", {x.shape[0], taps * op.offset_groups, plane[0], plane[1]});
   return {{x.dtype, {x.shape[0], w[0], plane[0], plane[1]}}};
 }
 

@@ -70,6 +70,15 @@ void check_positive(const Dim& value, std::string_view name) {
     throw_input_error(std::string(name) + " is " + value.to_string() + ", expected at least 1");
 }
 
+// Far more than anything that is worth the wait, and few enough for tables of that size.
+void check_length(const Dim& length, std::string_view name) {
+  constexpr int64_t kLongest = int64_t{1} << 26;
+  check_positive(length, name);
+  if (length.is_constant() && length.value() > kLongest)
+    throw_input_error(std::string(name) + " is " + length.to_string() + ", at most " +
+                      std::to_string(kLongest) + " is supported");
+}
+
 void check_parts(const InferContext& context, std::string_view name) {
   const Dim& parts = context.input(0).shape.back();
   if (parts.is_constant() && parts.value() != 1 && parts.value() != 2)
@@ -116,7 +125,7 @@ std::vector<ResultInfo> infer_dft(const DFT& op, const InferContext& context) {
     return {{x.dtype, shape}};
   }
   if (const auto length = length_of(op, context, shape[*axis])) {
-    check_positive(*length, "the length");
+    check_length(*length, "the length");
     shape[*axis] = op.onesided && !op.inverse ? half_of(*length) : *length;
   } else {
     shape[*axis] = Dim::data_dependent(context.dim_name("length"), kUnboundedUpper);
@@ -196,7 +205,7 @@ std::vector<ResultInfo> infer_stft(const STFT& op, const InferContext& context) 
   const Dim length = x.shape[1];
   const auto step = known_scalar(context, 1, "the step"), frame = frame_length(context);
   if (step) check_positive(*step, "the step");
-  if (frame) check_positive(*frame, "the frame length");
+  if (frame) check_length(*frame, "the frame length");
   if (frame && frame->is_constant() && length.is_constant() && frame->value() > length.value())
     throw_input_error("a frame of " + frame->to_string() + " is longer than the signal of " +
                       length.to_string());
@@ -243,7 +252,7 @@ std::vector<ResultInfo> infer_mel(const MelWeightMatrix& op, const InferContext&
   const auto length = known_scalar(context, 1, "the DFT length");
   for (size_t i = 2; i < 5; ++i) known_scalar(context, i, "the sample rate or an edge");
   if (bins) check_positive(*bins, "the number of mel bins");
-  if (length) check_positive(*length, "the DFT length");
+  if (length) check_length(*length, "the DFT length");
   const auto unknown = [&](std::string_view name) {
     return Dim::data_dependent(context.dim_name(name), kUnboundedUpper);
   };

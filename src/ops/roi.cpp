@@ -24,9 +24,10 @@ struct Image {
 };
 
 void check_output(int64_t height, int64_t width) {
-  if (height < 1 || width < 1)
+  constexpr int64_t kMost = 1 << 20;
+  if (height < 1 || width < 1 || height > kMost || width > kMost)
     throw_input_error("the result of a box is " + std::to_string(height) + "x" + std::to_string(width) +
-                      ", expected at least 1x1");
+                      ", expected at least 1x1 and at most " + std::to_string(kMost) + " in each dim");
 }
 
 int64_t checked_image(double index, int64_t roi, int64_t images) {

@@ -109,7 +109,8 @@ TEST(RoiAlignOp, WrongInputsAreRefused) {
   expect_says(error({}, x, f32s({1, 5}, {0, 0, 0, 1, 1}), i64s({0})),
               "the shape of the boxes is [1, 5], expected [1, 4]");
   expect_says(error({}, f32s({1, 1, 0, 2}, {}), box({0, 0, 1, 1}), i64s({0})), "no pixels to sample");
-  expect_says(error({.output_height = 0}, x, box({0, 0, 1, 1}), i64s({0})), "expected at least 1x1");
+  expect_says(error({.output_height = 0}, x, box({0, 0, 1, 1}), i64s({0})),
+              "the result of a box is 0x1, expected at least 1x1");
   expect_says(error({.sampling_ratio = -1}, x, box({0, 0, 1, 1}), i64s({0})), "sampling_ratio is -1");
 }
 

@@ -90,6 +90,11 @@ TEST(DftOp, ShapesAndErrors) {
               "the length must have one element");
 }
 
+TEST(DftOp, LengthsThatNobodyWaitsFor) {
+  expect_says(input_error([] { run_op(DFT{}, {f32s({2, 1}, {1, 2}), scalar(int64_t{1} << 40)}); }),
+              "the length is 1099511627776, at most 67108864");
+}
+
 TEST(StftOp, FramesTimesTheWindow) {
   const Tensor x = f32s({1, 5, 1}, {1, 2, 3, 4, 5});
   const auto y = run_op(STFT{}, {x, scalar(2), Tensor(), scalar(3)});

@@ -122,6 +122,13 @@ struct TermsPerElement {
                ? 1
                : first[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(first.size()) : axis)];
   }
+  // Of one step: the products with x and with h.
+  int64_t recurrent_terms() const {
+    constexpr size_t kHidden = 2;  // number of the input r
+    return second.size() == 2 && all.size() > kHidden && all[kHidden].size() == 2
+               ? second[1] + all[kHidden][1]
+               : 1;
+  }
   int64_t operator()(const Conv&) const { return product_from(second, 1); }
   int64_t operator()(const ConvTranspose&) const {
     return second.size() < 2 ? 1 : product_from(second, 2) * second[0];
@@ -164,6 +171,16 @@ struct TermsPerElement {
   }
   int64_t operator()(const Lrn& op) const { return op.size; }
   int64_t operator()(const CumSum&) const { return product_from(first, 0); }
+  int64_t operator()(const CumProd&) const { return product_from(first, 0); }
+  int64_t operator()(const RNN&) const { return recurrent_terms(); }
+  int64_t operator()(const GRU&) const { return recurrent_terms(); }
+  int64_t operator()(const LSTM&) const { return recurrent_terms(); }
+  int64_t operator()(const LinearAttention&) const {  // steps, then the width of a key
+    return first.size() == 3 ? first[1] + first[2] : 1;
+  }
+  int64_t operator()(const DeformConv&) const { return product_from(second, 1); }
+  int64_t operator()(const DFT&) const { return product_from(first, 0); }
+  int64_t operator()(const STFT&) const { return product_from(first, 1); }
   template <class Other>
   int64_t operator()(const Other&) const {
     return 1;
