@@ -227,13 +227,81 @@ std::string gates() {
   return m.bytes();
 }
 
+std::string recurrent() {
+  TestModel m(22);
+  m.input("x", kFloat, {"T", "N", "6"})
+      .input("lengths", 6, {"N"})
+      .output("y")
+      .output("z")
+      .output("h")
+      .output("c");
+  weights(m, "wl", {2, 20, 6});
+  weights(m, "rl", {2, 20, 5});
+  weights(m, "bl", {2, 40});
+  weights(m, "pl", {2, 15});
+  weights(m, "wg", {1, 12, 6});
+  weights(m, "rg", {1, 12, 4});
+  m.node("LSTM", {"x", "wl", "rl", "bl", "lengths", "", "", "pl"}, {"y", "", "c"},
+         {integer("hidden_size", 5), text("direction", "bidirectional")});
+  m.node("GRU", {"x", "wg", "rg"}, {"z", "h"},
+         {integer("hidden_size", 4), integer("linear_before_reset", 1), text("direction", "reverse")});
+  return m.bytes();
+}
+
+std::string sampling() {
+  TestModel m(22);
+  m.input("x", kFloat, {"N", "4", "7", "8"})
+      .input("grid", kFloat, {"N", "P", "3", "2"})
+      .input("boxes", kFloat, {"R", "4"});
+  m.input("images", kInt64, {"R"})
+      .input("offset", kFloat, {"N", "8", "6", "7"})
+      .output("y")
+      .output("a")
+      .output("d")
+      .output("u");
+  weights(m, "w", {6, 4, 2, 2});
+  m.node("GridSample", {"x", "grid"}, {"y"}, {text("mode", "cubic"), text("padding_mode", "reflection")});
+  m.node("RoiAlign", {"x", "boxes", "images"}, {"a"},
+         {integer("output_height", 2), integer("output_width", 3), integer("sampling_ratio", 2)});
+  m.node("DeformConv", {"x", "w", "offset"}, {"d"}, {ints("kernel_shape", {2, 2})});
+  m.node("MaxPool", {"x"}, {"p", "i"}, {ints("kernel_shape", {2, 2}), ints("strides", {2, 2})});
+  m.node("MaxUnpool", {"p", "i"}, {"u"}, {ints("kernel_shape", {2, 2}), ints("strides", {2, 2})});
+  return m.bytes();
+}
+
+std::string signals() {
+  TestModel m(22);
+  m.input("x", kFloat, {"N", "L", "1"})
+      .input("labels", kInt64, {"N"})
+      .output("y")
+      .output("z")
+      .output("q")
+      .output("l")
+      .output("b");
+  m.constant<int64_t>("step", kInt64, {}, {3})
+      .constant<int64_t>("size", kInt64, {}, {8})
+      .constant<int64_t>("one", kInt64, {}, {1});
+  m.ints("image", {3, 4}).ints("block", {2, 2});
+  m.node("HannWindow", {"size"}, {"window"}).node("STFT", {"x", "step", "window"}, {"y"});
+  m.node("DFT", {"x", "", "one"}, {"z"})
+      .node("Unique", {"x"}, {"q"})
+      .node("ReduceMean", {"y"}, {"m"}, {integer("keepdims", 0)});
+  m.node("Flatten", {"y"}, {"f"})
+      .node("SoftmaxCrossEntropyLoss", {"f", "labels"}, {"l"}, {integer("ignore_index", 2)});
+  m.constant<float>("columns", kFloat, {1, 4, 6}, std::vector<float>(24, 1))
+      .node("Col2Im", {"columns", "image", "block"}, {"k"});
+  m.node("CumProd", {"k", "one"}, {"e"}).node("Add", {"e", "m"}, {"b"});
+  return m.bytes();
+}
+
 }  // namespace
 
 std::vector<Source> source_models() {
   return {{"convolutions", convolutions()}, {"depthwise", depthwise()},   {"perceptron", perceptron()},
           {"attention", attention()},       {"positions", positions()},   {"movement", movement()},
           {"selection", selection()},       {"upsampling", upsampling()}, {"quantized", quantized()},
-          {"reductions", reductions()},     {"indices", indices()},       {"gates", gates()}};
+          {"reductions", reductions()},     {"indices", indices()},       {"gates", gates()},
+          {"recurrent", recurrent()},       {"sampling", sampling()},     {"signals", signals()}};
 }
 
 }  // namespace fuzz
