@@ -260,6 +260,32 @@ TEST(ImportSignal, FramesAreAConvolution) {
   expect_near(run(m, {floats({1, 4, 1}, {1, 2, 3, 4})})[0], {21, 0, -19, 0, 32, 0, -28, 0, 43, 0, -37, 0});
 }
 
+TEST(ImportVision, KnownBlocksAreATransposedConvolution) {
+  const auto fold = [](const Names& shape, const std::vector<int64_t>& image,
+                       const std::vector<int64_t>& block, const Names& attributes) {
+    TestModel m(18);
+    m.input("x", kFloat, shape).ints("image", image).ints("block", block).output("y");
+    return m.node("Col2Im", {"x", "image", "block"}, {"y"}, attributes);
+  };
+  EXPECT_FALSE(has_operator(
+      fold({"N", "4", "2"}, {1, 4}, {1, 2}, {TestModel::ints_attribute("strides", {1, 2})}), "Col2Im"));
+  EXPECT_TRUE(has_operator(
+      fold({"N", "4", "L"}, {1, 4}, {1, 2}, {TestModel::ints_attribute("strides", {1, 2})}), "Col2Im"));
+  // Two channels, overlapping blocks, a column that no block reaches, and a block that reaches into the padding.
+  const Tensor x = floats({1, 4, 2}, {1, 2, 10, 20, 3, 4, 30, 40});
+  EXPECT_EQ(
+      run(fold({"N", "4", "2"}, {1, 4}, {1, 2}, {TestModel::ints_attribute("dilations", {1, 2})}), {x})[0],
+      (Numbers{1, 2, 10, 20, 3, 4, 30, 40}));
+  EXPECT_EQ(run(fold({"1", "4", "2"}, {1, 4}, {1, 2},
+                     {TestModel::ints_attribute("strides", {1, 2}),
+                      TestModel::ints_attribute("pads", {0, 1, 0, 0})}),
+                {x})[0],
+            (Numbers{10, 2, 20, 0, 30, 4, 40, 0}));
+  expect_says(
+      import_error(fold({"1", "4", "3"}, {1, 4}, {1, 2}, {TestModel::ints_attribute("strides", {1, 2})})),
+      "x has 3 columns, the image has 2 blocks");
+}
+
 // --- others
 TEST(ImportState, CausalConvKeepsTheLastPositions) {
   TestModel m(27);
