@@ -286,6 +286,37 @@ TEST(ImportVision, KnownBlocksAreATransposedConvolution) {
       "x has 3 columns, the image has 2 blocks");
 }
 
+TEST(ImportVision, LargestPixelsOfBoxes) {
+  TestModel m(22);
+  m.input("x", kFloat, {"1", "1", "2", "4"}).input("boxes", kFloat, {"R", "5"}).output("y");
+  m.node(
+      "MaxRoiPool", {"x", "boxes"}, {"y"},
+      {TestModel::ints_attribute("pooled_shape", {1, 2}), TestModel::float_attribute("spatial_scale", 0.5f)});
+  EXPECT_EQ(run(m, {floats({1, 1, 2, 4}, {0, 1, 2, 3, 4, 5, 6, 7}), floats({1, 5}, {0, 0, 0, 6, 2})})[0],
+            (Numbers{5, 7}));
+}
+
+TEST(ImportVision, GridsOfOnePixelAreCentred) {
+  TestModel m(20);
+  m.input("theta", kFloat, {"1", "2", "3"}).ints("size", {1, 1, 1, 3}).output("y");
+  m.node("AffineGrid", {"theta", "size"}, {"y"}, {TestModel::int_attribute("align_corners", 1)});
+  // (x, y) goes to (2 x + 5, 3 y + 7)
+  EXPECT_EQ(run(m, {floats({1, 2, 3}, {2, 0, 5, 0, 3, 7})})[0], (Numbers{3, 7, 5, 7, 7, 7}));
+}
+
+TEST(ImportNorm, SimplifiedLayerNormalizationIsAnRmsNorm) {
+  TestModel m(17);
+  m.input("x", kFloat, {"1", "2"})
+      .constant<float>("scale", kFloat, {2}, {1, 10})
+      .output("y")
+      .output("inverse");
+  m.node("SimplifiedLayerNormalization", {"x", "scale"}, {"y", "inverse"},
+         {TestModel::float_attribute("epsilon", 0)});
+  const auto y = run(m, {floats({1, 2}, {1, 7})});  // the root of the mean square is 5
+  expect_near(y[0], {0.2, 14});
+  expect_near(y[1], {0.2});
+}
+
 // --- others
 TEST(ImportState, CausalConvKeepsTheLastPositions) {
   TestModel m(27);

@@ -63,7 +63,7 @@ TEST_P(SmallModel, GivesTheRecordedOutput) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Opsets, SmallModel,
-                         testing::Values("opset7", "opset9", "opset11", "opset13", "tiny"));
+                         testing::Values("opset7", "opset9", "opset11", "opset13", "tiny", "recurrent"));
 
 TEST(Import, ReportsWhatTheFileSaysOfItself) {
   struct Recorder final : Observer {

@@ -126,7 +126,22 @@ def tiny():
     net.save(net.gemm(x, 16, 10), [10], [3, 32, 32])
 
 
+def recurrent():
+    """An LSTM in both directions with peepholes, a GRU from the end, an RNN with an activation that has a parameter."""
+    net = Net("recurrent", 22, 10)
+    def weights(*shape):
+        return net.constant((rng.standard_normal(shape) * 0.5).astype(np.float32))
+    x = net.add("Transpose", "input", perm=[1, 0, 2])
+    x = net.add("LSTM", x, weights(2, 20, 4), weights(2, 20, 5), weights(2, 40), "", "", "", weights(2, 15), hidden_size=5,
+                direction="bidirectional")
+    x = net.add("Reshape", net.add("Transpose", x, perm=[0, 2, 1, 3]), net.constant(np.array([6, -1, 10], np.int64)))
+    x = net.add("GRU", x, weights(1, 12, 10), weights(1, 12, 4), weights(1, 24), hidden_size=4, direction="reverse", linear_before_reset=1)
+    x = net.add("Squeeze", x, net.constant(np.array([1], np.int64)))
+    x = net.add("RNN", x, weights(1, 3, 4), weights(1, 3, 3), hidden_size=3, activations=["LeakyRelu"], activation_alpha=[0.3], outputs=2)[1]
+    net.save(net.add("Squeeze", x, net.constant(np.array([0], np.int64))), [3], [6, 4])
+
+
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
-    for make in (opset7, opset9, opset11, opset13, tiny):
+    for make in (opset7, opset9, opset11, opset13, tiny, recurrent):
         make()
