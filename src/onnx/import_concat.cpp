@@ -30,6 +30,38 @@ Shape equal_parts(const NodeImport& node, const Dim& dim, int64_t parts) {
   return sizes;
 }
 
+// Sizes that only a run knows: each part is a slice between running sums. The first place of all parts is looked up in a list of one
+// zero, at twice what the sum is off or a size is below zero: an index that is not in the list unless the sizes are right.
+Values split_at_run_time(NodeImport& node, int64_t axis, const Dim& dim, int64_t outputs) {
+  using C = PointwiseCode;
+  if (is_data_dependent({dim}))
+    throw_unsupported("neither the sizes of its parts nor its dimension are known at import");
+  const auto binary = [&](C code, ValueId a, ValueId b, std::string_view name) {
+    return node.pointwise(code, {a, b}, 0, 0, name);
+  };
+  const ValueId sizes = node.in(1), zero = node.scalar(0, DType::Int64), two = node.scalar(2, DType::Int64);
+  const ValueId total = node.reduce(ReduceKind::Sum, sizes, {0}, false, "total");
+  const ValueId off =
+      node.pointwise(C::Abs, {binary(C::Sub, total, node.dim_scalar(dim), "difference")}, 0, 0, "off");
+  const ValueId least =
+      binary(C::Min, node.reduce(ReduceKind::Min, sizes, {0}, false, "smallest"), zero, "below_zero");
+  const ValueId wrong = binary(C::Mul, binary(C::Sub, off, least, "wrong"), two, "twice_wrong");
+  const ValueId first =
+      node.add(Gather{.axis = 0}, {node.ints_constant({0}), wrong}, "sizes_add_up_to_the_dim");
+  const ValueId ends = binary(C::Add, node.add(CumSum{}, {sizes, zero}, "sums"), first, "ends");
+  const ValueId starts = binary(C::Sub, ends, sizes, "starts");
+  const ValueId axes = node.ints_constant({axis});
+  Values parts;
+  for (int64_t i = 0; i < outputs; ++i) {
+    const std::string name = "part" + std::to_string(i);
+    parts.push_back(node.add(Slice{},
+                             {node.in(0), node.slice(starts, 0, i, i + 1, name + "_start"),
+                              node.slice(ends, 0, i, i + 1, name + "_end"), axes},
+                             name));
+  }
+  return parts;
+}
+
 Values import_split(NodeImport& node) {
   const int64_t axis = normalize_axis(node.integer("axis", 0), node.rank(0), "axis");
   const Dim dim = node.shape(0)[static_cast<size_t>(axis)];
@@ -40,8 +72,11 @@ Values import_split(NodeImport& node) {
     for (const int64_t s : *attribute) sizes.push_back(s);
   } else if (node.has(1)) {  // in opset 1, too
     const auto known = node.contents(1);
-    if (!known)
-      throw_unsupported("the sizes of its parts are computed while the model runs; they must be constant");
+    if (!known) {
+      if (node.rank(1) != 1 || !(node.shape(1)[0] == Dim(outputs)))
+        node.fail("the sizes of its parts must be a list of " + std::to_string(outputs));
+      return split_at_run_time(node, axis, dim, outputs);
+    }
     sizes = *known;
   } else {
     sizes = equal_parts(node, dim, node.integer("num_outputs", outputs));

@@ -379,6 +379,34 @@ TEST(ImportRuntimeAxes, LargeTensorsAreRefused) {
   expect_says(import_error(with_axes("Squeeze", {"1"}, "2")), "there are more axes than dimensions");
 }
 
+TEST(ImportRuntimeSizes, PartsOfASplit) {
+  TestModel m(18);
+  m.input("x", kFloat, {"n", "2"})
+      .input("sizes", kInt64, {"2"})
+      .output("a")
+      .output("b")
+      .node("Split", {"x", "sizes"}, {"a", "b"});
+  const auto split = [&](std::vector<int64_t> sizes) {
+    return run(m, {floats({3, 2}, {1, 2, 3, 4, 5, 6}), Tensor::from<int64_t>({2}, sizes)});
+  };
+  EXPECT_EQ(split({1, 2}), (std::vector<Numbers>{{1, 2}, {3, 4, 5, 6}}));
+  EXPECT_EQ(split({0, 3})[0], Numbers());
+  for (const std::vector<int64_t>& wrong : {std::vector<int64_t>{1, 1}, {2, 2}, {-1, 4}, {4, -1}}) {
+    try {
+      split(wrong);
+      ADD_FAILURE() << wrong[0];
+    } catch (const Error& error) {
+      expect_says(error.what(), "sizes_add_up_to_the_dim");
+    }
+  }
+  TestModel one(18);
+  one.input("x", kFloat, {"n"})
+      .input("sizes", kInt64, {"3"})
+      .output("a")
+      .node("Split", {"x", "sizes"}, {"a"});
+  expect_says(import_error(one), "the sizes of its parts must be a list of 1");
+}
+
 // --- sequences
 TEST(ImportSequences, ListsOfTensorsLeaveNothing) {
   TestModel m;
