@@ -379,6 +379,23 @@ TEST(ImportRuntimeAxes, LargeTensorsAreRefused) {
   expect_says(import_error(with_axes("Squeeze", {"1"}, "2")), "there are more axes than dimensions");
 }
 
+TEST(ImportRuntimeSizes, CropsAndPadsAroundTheMiddle) {
+  TestModel m(18);
+  m.input("x", kFloat, {"2", "3"})
+      .input("target", kInt64, {"2"})
+      .output("y")
+      .node("CenterCropPad", {"x", "target"}, {"y"});
+  const Tensor x = floats({2, 3}, {1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(run(m, {x, Tensor::from<int64_t>({2}, {3, 1})})[0], (Numbers{2, 5, 0}));
+  EXPECT_EQ(run(m, {x, Tensor::from<int64_t>({2}, {1, 4})})[0], (Numbers{1, 2, 3, 0}));
+  TestModel wrong(18);
+  wrong.input("x", kFloat, {"2", "3"})
+      .input("target", kInt64, {"1"})
+      .output("y")
+      .node("CenterCropPad", {"x", "target"}, {"y"});
+  expect_says(import_error(wrong), "needs one entry per axis");
+}
+
 TEST(ImportRuntimeSizes, PartsOfASplit) {
   TestModel m(18);
   m.input("x", kFloat, {"n", "2"})

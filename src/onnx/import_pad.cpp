@@ -52,12 +52,41 @@ Values import_pad(NodeImport& node) {
   return {node.add(known, {node.in(0), kNoValue, node.in_or_none(2)})};
 }
 
+// The same with a target that only a run knows: bounds and pads are computed on lists of integers.
+ValueId center_at_run_time(NodeImport& node, const Ints& axes) {
+  using C = PointwiseCode;
+  const auto binary = [&](C code, ValueId a, ValueId b, std::string_view name) {
+    return node.pointwise(code, {a, b}, 0, 0, name);
+  };
+  Shape dims;
+  Ints places;
+  for (const int64_t axis : axes) {
+    places.push_back(normalize_axis(axis, node.rank(0), "axes"));
+    dims.push_back(node.shape(0)[static_cast<size_t>(places.back())]);
+  }
+  if (node.rank(1) != 1 || !(node.shape(1)[0] == Dim(static_cast<int64_t>(axes.size()))) ||
+      is_data_dependent(dims))
+    throw_unsupported(
+        "its target shape needs one entry per axis, and its input a shape that is known at import");
+  const ValueId zero = node.scalar(0, DType::Int64), two = node.scalar(2, DType::Int64), target = node.in(1);
+  const ValueId have = node.add(ShapeTensor{.dims = dims}, {}, "dims"), where = node.ints_constant(places);
+  const ValueId more = binary(C::Max, binary(C::Sub, have, target, "surplus"), zero, "cropped");
+  const ValueId start = binary(C::Div, more, two, "crop_start");
+  const ValueId end = binary(C::Add, start, binary(C::Min, have, target, "kept"), "crop_end");
+  const ValueId cropped = node.add(Slice{}, {node.in(0), start, end, where}, "crop");
+  const ValueId missing = binary(C::Max, binary(C::Sub, target, have, "deficit"), zero, "missing");
+  const ValueId before = binary(C::Div, missing, two, "pad_before");
+  const ValueId pads =
+      node.add(Concat{.axis = 0}, {before, binary(C::Sub, missing, before, "pad_after")}, "pads");
+  return node.add(Pad{}, {cropped, pads, kNoValue, where});
+}
+
 // Each axis is cropped or padded around its middle; an odd remainder goes to the end.
 Values import_center_crop_pad(NodeImport& node) {
   const auto target = node.known_ints(1);
-  if (!target) throw_unsupported("its target shape is computed while the model runs; it must be constant");
   Ints axes = node.ints("axes").value_or(Ints());
   for (int64_t i = 0; !node.has_attribute("axes") && i < node.rank(0); ++i) axes.push_back(i);
+  if (!target) return {center_at_run_time(node, axes)};
   if (axes.size() != target->size()) node.fail("the target shape needs one entry per axis");
   Shape pads(2 * node.shape(0).size(), Dim(0));
   ValueId x = node.in(0);
