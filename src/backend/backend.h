@@ -68,7 +68,7 @@ class Backend {
 
   virtual const Target& target() const = 0;
   // All tactics of a layer, refused ones included, in a fixed order that starts with what the heuristic expects to be
-  // fastest: level 0 takes the first supported one without timing.
+  // fastest: level 0 takes the supported one with the least expected_us, or the first where nothing is expected, without timing.
   virtual std::vector<Tactic> tactics(const LayerQuery& query) const = 0;
   virtual std::unique_ptr<TimedLayer> prepare_timing(const LayerQuery& query, const Tactic& tactic) const = 0;
   // The tasks will be timed, in this order: what takes the processor (compiling) may begin on threads of the backend's own.

@@ -35,6 +35,7 @@ class FakeBackend final : public Backend {
       {"fake_winograd", 0.2}, {"fake_move", 0.5},     {"fake_reference", 50},
       {"fake_low", 0.1},      {"fake_low_sums", 0.2}, {"fake_block", 0.1}};
   bool fast_tactics = true;
+  std::map<std::string, double> expected_us;            // by tactic
   std::map<std::string, int64_t, std::less<>> scratch;  // bytes by tactic
   double prepare_seconds = 0;  // what preparing a tactic for timing takes, to reach the end of a budget
   TuningTraits traits;
@@ -275,6 +276,9 @@ inline std::vector<Tactic> FakeBackend::tactics(const LayerQuery& query) const {
   list.push_back(make("fake_reference", false));
   list.back().runner = "FakeReference";
   list.back().last_resort = true;
+  for (Tactic& t : list)
+    if (const auto found = expected_us.find(t.name); found != expected_us.end())
+      t.expected_us = found->second;
   return list;
 }
 

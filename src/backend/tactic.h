@@ -63,7 +63,7 @@ struct Tactic {
   std::vector<TensorType> inputs, outputs;
   // Error relative to direct summation in the same type (Winograd F(4,3) about 10).
   double error_factor = 1;
-  // What the family or the device's model expects at the optimal shapes, in microseconds; 0: nobody has said.
+  // What the family expects at the opt shapes, in microseconds; 0: it does not say. For a layer all families say it, or none.
   double expected_us = 0;
   // NaN in what the layer reads is NaN in what it makes of it. False for what a library computes with instructions that take
   // the other operand (oneDNN's Relu makes 0 of it): such tactics are left out of builds that check numerics.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ir/symbol_extents.h"
+#include "backend/layer_work.h"
 #include "ops/op_def.h"
 
 namespace lathe {
@@ -128,21 +128,10 @@ std::vector<Tactic> considered_tactics(const Backend& backend, const LayerQuery&
 
 double estimated_ms(const TuningTraits& traits, const LayerQuery& query, const Tactic& tactic, size_t rank) {
   if (tactic.is_view) return 0;
-  const Node& node = query.layer();
-  const SymbolValues opt = query.opt_values();
-  std::vector<Extents> inputs, outputs;
-  double bytes = 0;
-  const auto add = [&](ValueId id, const TensorType& type, std::vector<Extents>& list) {
-    list.push_back(id == kNoValue ? Extents{}
-                                  : bounded_extents(query.graph.value(id).shape, opt, query.ranges));
-    if (id == kNoValue) return;
-    const DType dtype = type.dtype == DType::Undefined ? query.graph.value(id).dtype : type.dtype;
-    bytes += static_cast<double>(storage_bytes(dtype, list.back(), type.format));
-  };
-  for (size_t i = 0; i < node.inputs.size(); ++i) add(node.inputs[i], tactic.inputs[i], inputs);
-  for (size_t i = 0; i < node.outputs.size(); ++i) add(node.outputs[i], tactic.outputs[i], outputs);
-  const double flops = node_flops(node, {inputs, outputs});
-  const double base = std::max(flops / traits.flops_per_ms, bytes / traits.bytes_per_ms) + 0.002;
+  // Of tactics that are expected to take the same time the first is taken.
+  if (tactic.expected_us > 0) return tactic.expected_us / 1e3 * (1 + 1e-6 * static_cast<double>(rank));
+  const LayerWork work = work_of(query, tactic);
+  const double base = std::max(work.ops / traits.flops_per_ms, work.bytes / traits.bytes_per_ms) + 0.002;
   return base * (1 + 0.1 * static_cast<double>(rank)) * (tactic.last_resort ? 100 : 1);
 }
 

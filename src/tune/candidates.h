@@ -17,7 +17,8 @@ namespace lathe {
 std::vector<Tactic> considered_tactics(const Backend& backend, const LayerQuery& query,
                                        const TuneOptions& options, const Effort& effort, Observer& observer);
 
-// Expected milliseconds: a rough roofline, a little more for each place behind the first. It orders tactics and weighs them against
+// Expected milliseconds: what the tactic's family expects, else a rough roofline and a little more for each place behind the first. A
+// family that expects something is one of those that all do for such a layer. It orders tactics and weighs them against
 // reformats when nothing is timed (level 0, no time left); it never meets a measured time of the same layer.
 double estimated_ms(const TuningTraits& traits, const LayerQuery& query, const Tactic& tactic, size_t rank);
 

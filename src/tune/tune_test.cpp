@@ -216,6 +216,17 @@ TEST(Tune, LevelZeroTimesNothing) {
   EXPECT_EQ(layers(tuned), (std::vector<std::string>{"a: fake_linear", "b: fake_linear"}));  // the first
 }
 
+TEST(Tune, LevelZeroTakesTheLeastExpectedTime) {
+  FakeBackend backend;
+  backend.expected_us = {{"fake_linear", 9000}, {"fake_fast", 100}};
+  const auto fast = layers(tune(kChain, backend, {.level = 0}));
+  EXPECT_EQ(std::count(fast.begin(), fast.end(), "a: fake_fast"), 1);
+  EXPECT_EQ(std::count(fast.begin(), fast.end(), "b: fake_fast"), 1);
+  backend.expected_us["fake_fast"] = 9000;  // as much as the first
+  EXPECT_EQ(layers(tune(kChain, backend, {.level = 0})),
+            (std::vector<std::string>{"a: fake_linear", "b: fake_linear"}));
+}
+
 TEST(Tune, NoTimeLeftStillGivesAnEngine) {
   FakeBackend backend;
   const Tuned tuned = tune(kChain, backend, {.budget_seconds = 0});

@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -91,6 +92,28 @@ TEST(DescribedCpus, EveryTacticHasItsInstructions) {
   EXPECT_LT(avx2.size(), avx512.size());
   EXPECT_LT(avx512.size(), zen4.size());
   EXPECT_LT(zen4.size(), amx.size());
+}
+
+// The tactic that level 0 takes, or nothing where no family expects a time and the order of the list stands.
+std::string least_expected(const std::string& text, const Machine& machine) {
+  const bench::Problem problem = bench::parse_problem(text);
+  const SymbolRanges ranges;
+  std::optional<Tactic> least;
+  for (const TacticFamily& family : tactic_families())
+    for (const Tactic& t : family.list({problem.graph, problem.node, ranges}, machine)) {
+      if (!t.support.ok || t.last_resort) continue;
+      EXPECT_EQ(t.expected_us > 0, !machine.has(CpuFeature::Avx512)) << t.name << ": all say it, or none";
+      if (t.expected_us > 0 && (!least || t.expected_us < least->expected_us)) least = t;
+    }
+  return least ? least->name : "";
+}
+
+TEST(DescribedCpus, ProductsAreExpectedWhereTheyWereMeasured) {
+  const Machine machine = described("avx2_zen3");
+  for (const char* many : {"matmul:m128n3072k768,gelu", "matmul:m16n3072k768", "matmul:m197n768k3072,add"})
+    EXPECT_EQ(least_expected(many, machine), "gemm_f32_avx2") << many;
+  EXPECT_TRUE(least_expected("matmul:m1n3072k768", machine).starts_with("onednn_matmul"));
+  EXPECT_EQ(least_expected("matmul:m128n3072k768,gelu", described("zen5")), "");
 }
 
 TEST(DescribedCpus, TilesWithoutFp16OfferNoBlocksInFp16) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/device/expected.h"
 #include "backend/cpu/device/onednn.h"
 #include "backend/cpu/onednn/onednn_matmul_problem.h"
 #include "backend/cpu/vector/pointwise_eval.h"
@@ -319,6 +320,7 @@ std::vector<Tactic> list_matmuls(const LayerQuery& query, const Machine& machine
         tactics.back().support =
             Support::no(fmt::format("oneDNN has no fast implementation for {} by {} in {}", to_string(a),
                                     to_string(b), dtype_name(source)));
+      tactics.back().expected_us = expected_product_us(query, tactics.back(), machine, 0.50, 1.0);
     }
   }
   return tactics;

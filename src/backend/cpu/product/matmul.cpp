@@ -12,6 +12,7 @@
 // by the whole team. BF16 and FP16 rows are widened there.
 #include <cstring>
 
+#include "backend/cpu/device/expected.h"
 #include "backend/cpu/tile/gemm_table.h"
 #include "backend/cpu/tile/pack_matrices.h"
 #include "backend/cpu/vector/operand_strides.h"
@@ -266,6 +267,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
     Tactic t = typed_tactic(query, kRunner, "gemm_f32_" + std::string(isa_suffix(machine)), linear, linear);
     t.inputs[1] = constant ? TensorType{} : linear;
     if (const Support s = supports(query, *op, type); !s.ok) t.support = s;
+    t.expected_us = expected_product_us(query, t, machine, 0.78, 0.88);
     tactics.push_back(std::move(t));
   }
   return tactics;
