@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "ir/text.h"
-#include "reference/interpreter.h"
+#include "ops/interpreter.h"
 #include "reference/random_input.h"
 
 namespace lathe {

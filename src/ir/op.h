@@ -4,12 +4,13 @@
 //
 // Each struct names its fields once, in visit(); text form, plan file, hashing and printing follow from that. Fields may
 // be bool, int64_t, float, double, DType, an enum with enum_name/enum_from_name, vectors of int64_t/float, Dims,
-// and PointwiseProgram. What an operator means stands in ops/ under the same name.
+// PointwiseProgram and Body. What an operator means stands in ops/ under the same name.
 //
 // Inputs and outputs are listed at each struct; [x] is optional (an absent input is kNoValue).
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "base/floats.h"
+#include "ir/body.h"
 #include "ir/dtype.h"
 #include "ir/format.h"
 #include "ir/pointwise.h"
@@ -625,6 +627,38 @@ struct TfIdfVectorizer {
   bool operator==(const TfIdfVectorizer&) const = default;
 };
 
+// --- control flow ------------------------------------------------------------------------------------------------
+// inputs: condition (bool, one element), captured values; outputs: those of the branch that the condition selects. Both branches take
+// the captured values and give as many outputs of the same types.
+struct If {
+  static constexpr std::string_view kName = "If";
+  Body then_branch, else_branch;
+  LATHE_FIELDS(v("then_branch", s.then_branch); v("else_branch", s.else_branch);)
+  bool operator==(const If&) const = default;
+};
+// inputs: [trip count] (int64, one element), [condition] (bool, one element), `carried` values, captured values. The body takes the
+// iteration (int64 scalar), the condition (bool scalar), the carried and the captured values; it gives the next condition, the carried
+// values and what is scanned. Outputs: the carried values as the last iteration left them, what was scanned, stacked along a new axis 0.
+struct Loop {
+  static constexpr std::string_view kName = "Loop";
+  Body body;
+  int64_t carried = 0;
+  LATHE_FIELDS(v("body", s.body); v("carried", s.carried);)
+  bool operator==(const Loop&) const = default;
+};
+// inputs: `states` values, as many scanned ones as `input_axes` has entries, captured values. The body takes the states, a slice of each
+// scanned value without its axis, and the captured values; it gives the states and slices of the other outputs. Outputs: the states
+// after the last slice, and the slices stacked along `output_axes`. A reversed input is read from its end, a reversed output filled so.
+struct Scan {
+  static constexpr std::string_view kName = "Scan";
+  Body body;
+  int64_t states = 0;
+  Ints input_axes, output_axes, input_reversed, output_reversed;  // one entry per scanned value; reversed: 0 or 1
+  LATHE_FIELDS(v("body", s.body); v("states", s.states); v("input_axes", s.input_axes); v("output_axes", s.output_axes);
+               v("input_reversed", s.input_reversed); v("output_reversed", s.output_reversed);)
+  bool operator==(const Scan&) const = default;
+};
+
 #undef LATHE_FIELDS
 
 using OpFields = std::variant<Pointwise, PointwiseChain, Cast, Reformat, Conv, ConvTranspose, DepthwiseBlock, MatMul,
@@ -634,7 +668,7 @@ using OpFields = std::variant<Pointwise, PointwiseChain, Cast, Reformat, Conv, C
                               ReverseSequence, OneHot, DepthToSpace, ShapeTensor, ShapeOf, Range, Fill, TopK, NonZero,
                               NonMaxSuppression, QuantizeLinear, DequantizeLinear, RNN, GRU, LSTM, LinearAttention,
                               GridSample, RoiAlign, MaxRoiPool, DeformConv, Col2Im, DFT, STFT, MelWeightMatrix,
-                              RandomUniform, RandomNormal, CumProd, Det, BitCast, Unique, TfIdfVectorizer>;
+                              RandomUniform, RandomNormal, CumProd, Det, BitCast, Unique, TfIdfVectorizer, If, Loop, Scan>;
 
 // Which of the variant's alternatives T is; their number when it is none.
 template <class T, class... Fields>
@@ -672,6 +706,11 @@ std::string_view op_name(const Op& op);
 std::optional<Op> op_from_name(std::string_view name);
 // What logs call it: "Conv", "Relu" (the pointwise code), "MatMul".
 std::string_view op_display_name(const Op& op);
+
+// Its bodies, in the order of its fields; most operators have none.
+std::vector<Body> bodies_of(const Op& op);
+// The operator with map(body) in place of each body.
+Op map_bodies(Op op, const std::function<Graph(const Graph&)>& map);
 
 // Names of the enums above: enum_name(value) and enum_from_name<E>("SameUpper") (nullopt when unknown).
 std::string_view enum_name(AutoPad), enum_name(AttentionLayout), enum_name(PoolKind), enum_name(ReduceKind),

@@ -16,6 +16,12 @@ struct MapFields {
   void operator()(const char*, Shape& shape) const {
     for (Dim& dim : shape) dim = map(dim);
   }
+  void operator()(const char*, Body& body) const {
+    if (!body) return;
+    Graph mapped = body.graph();
+    map_dims(mapped, map);
+    body = Body(std::move(mapped));
+  }
   void operator()(const char* name, std::optional<Shape>& shape) const {
     if (shape) (*this)(name, *shape);
   }

@@ -95,17 +95,34 @@ std::string field_text(const std::optional<T>& v) {
   return v ? field_text(*v) : "none";
 }
 
-std::string fields_text(const Op& op) {
+// A body's lines, further in than the line of its operator.
+std::string body_text(const Body& body, const GraphTextOptions& options) {
+  if (!body) return "none";
+  GraphTextOptions inner = options;
+  if (options.constant_index)
+    inner.constant_index = [&](ValueId, const Tensor& tensor) { return options.constant_index(kNoValue, tensor); };
+  std::string indented;
+  for (const char c : to_text(body.graph(), inner)) indented += c == '\n' ? std::string("\n      ") : std::string(1, c);
+  return indented.substr(0, indented.rfind('}') + 1);
+}
+
+std::string fields_text(const Op& op, const GraphTextOptions& options) {
+  const auto text_of = [&]<class F>(const F& field) {
+    if constexpr (std::is_same_v<F, Body>)
+      return body_text(field, options);
+    else
+      return field_text(field);
+  };
   std::string text;
   std::visit(
       [&]<class T>(const T& fields) {
         std::vector<std::string> defaults;
         const T default_op{};
         T::visit(default_op,
-                 [&](std::string_view, const auto& field) { defaults.push_back(field_text(field)); });
+                 [&](std::string_view, const auto& field) { defaults.push_back(text_of(field)); });
         size_t i = 0;
         T::visit(fields, [&](std::string_view name, const auto& field) {
-          const std::string value = field_text(field);
+          const std::string value = text_of(field);
           if (value != defaults[i++]) text += (text.empty() ? "" : ", ") + std::string(name) + "=" + value;
         });
       },
@@ -154,7 +171,7 @@ std::string constant_text(ValueId id, const Tensor& tensor, const GraphTextOptio
 
 }  // namespace
 
-std::string node_to_text(const Graph& graph, NodeId id) {
+std::string node_to_text(const Graph& graph, NodeId id, const GraphTextOptions& options) {
   const Node& node = graph.node(id);
   std::string text;
   for (size_t i = 0; i < node.outputs.size(); ++i)
@@ -162,7 +179,7 @@ std::string node_to_text(const Graph& graph, NodeId id) {
   text += " = " + std::string(op_name(node.op)) + " " + in_quotes(node.name) + " (";
   for (size_t i = 0; i < node.inputs.size(); ++i) text += (i ? ", " : "") + value_name(graph, node.inputs[i]);
   text += ")";
-  if (const std::string fields = fields_text(node.op); !fields.empty()) text += " {" + fields + "}";
+  if (const std::string fields = fields_text(node.op, options); !fields.empty()) text += " {" + fields + "}";
   if (!node.epilogue.empty()) text += " epilogue " + program_text(node.epilogue);
   if (!node.allowed_types.empty())
     text += " allow " + list_text(node.allowed_types, [](DType t) { return field_text(t); });
@@ -181,7 +198,7 @@ std::string to_text(const Graph& graph, const GraphTextOptions& options) {
     if (!value.is_constant() || (graph.users(id).empty() && !graph.is_output(id))) continue;
     text += "  const " + typed_value(graph, id) + " = " + constant_text(id, value.constant, options) + "\n";
   }
-  for (NodeId id : graph.order()) text += "  " + node_to_text(graph, id) + "\n";
+  for (NodeId id : graph.order()) text += "  " + node_to_text(graph, id, options) + "\n";
   for (ValueId id : graph.outputs()) text += "  output " + value_name(graph, id) + "\n";
   return text + "}\n";
 }

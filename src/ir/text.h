@@ -14,6 +14,7 @@
 // operand. `epilogue 2 {Add(0,1)}` says how many inputs the program has (1 when left out), `allow [bfloat16]` lists the
 // allowed types, and `contents [batch, 3]` behind a type the known elements. Constants may also be written as `splat 0.5`
 // (all elements the same) or `random 7` (small pseudo-random values from a seed; only read, for tests). `#` starts a comment.
+// A field that is a body holds a graph: `If "choose" (%c, %x) {then_branch=graph "" { ... }, else_branch=graph "" { ... }}`.
 #pragma once
 
 #include <functional>
@@ -26,11 +27,12 @@ namespace lathe {
 
 struct GraphTextOptions {
   // Index under which a big constant is kept elsewhere (plan file); null: big constants print as `ref hash(...)`.
+  // A constant of a body is asked for with kNoValue.
   std::function<int64_t(ValueId, const Tensor&)> constant_index = nullptr;
   bool inline_constants = false;  // print all elements (tests)
 };
 std::string to_text(const Graph& graph, const GraphTextOptions& options = {});
-std::string node_to_text(const Graph& graph, NodeId node);
+std::string node_to_text(const Graph& graph, NodeId node, const GraphTextOptions& options = {});
 
 // Throws Input with line and column. `constant` gives the tensor of `ref N`.
 Graph parse_graph(std::string_view text, const std::function<Tensor(int64_t)>& constant = nullptr);

@@ -19,6 +19,7 @@ namespace {
 // `splat` and `random` say a size that the text does not pay for.
 constexpr int64_t kMaxGeneratedElements = int64_t{1} << 28;
 constexpr size_t kMaxRank = 64;
+constexpr int kMaxBodies = 32;  // inside of each other
 
 class Cursor {
  public:
@@ -90,6 +91,10 @@ class Cursor {
     int depth = 0;
     for (; position_ < end_; ++position_) {
       const char c = text_[position_];
+      if (c == '#') {
+        while (position_ < end_ && text_[position_] != '\n') ++position_;
+        continue;
+      }
       if (depth == 0 && stops.find(c) != std::string_view::npos) break;
       if (c == '(' || c == '[' || c == '{') ++depth;
       if (c == ')' || c == ']' || c == '}') --depth;
@@ -215,7 +220,9 @@ void read_field(Cursor& in, std::optional<T>& v) {
   if (!in.take_word("none")) read_field(in, v.emplace());
 }
 
-void read_fields(Cursor& in, Op& op) {
+using ReadBody = std::function<Body(Cursor&)>;
+
+void read_fields(Cursor& in, Op& op, const ReadBody& read_body) {
   std::map<std::string, Cursor, std::less<>> fields;
   in.expect('{');
   if (!in.take('}')) {
@@ -228,10 +235,13 @@ void read_fields(Cursor& in, Op& op) {
   }
   std::visit(
       [&]<class T>(T& target) {
-        T::visit(target, [&](std::string_view name, auto& field) {
+        T::visit(target, [&]<class F>(std::string_view name, F& field) {
           const auto found = fields.find(name);
           if (found == fields.end()) return;
-          read_field(found->second, field);
+          if constexpr (std::is_same_v<F, Body>)
+            field = read_body(found->second);
+          else
+            read_field(found->second, field);
           found->second.require_end();
           fields.erase(found);
         });
@@ -256,10 +266,12 @@ std::vector<double> random_values(size_t count, uint64_t seed, bool real) {
 
 class Parser {
  public:
-  Parser(std::string_view text, const std::function<Tensor(int64_t)>& constant)
-      : in_(text, 0, text.size()), constant_(constant), editor_(graph_) {}
+  Parser(const Cursor& in, const std::function<Tensor(int64_t)>& constant, int depth = 0)
+      : in_(in), constant_(constant), editor_(graph_), depth_(depth) {}
 
   Graph parse() {
+    if (depth_ > kMaxBodies)
+      in_.fail("bodies lie in each other deeper than " + std::to_string(kMaxBodies));
     if (!in_.take_word("graph")) in_.fail("expected \"graph\"");
     editor_.set_name(in_.quoted());
     in_.expect('{');
@@ -410,7 +422,8 @@ class Parser {
     if (name.empty() || !node_names_.insert(name).second)
       start.fail("node name \"" + name + "\" is empty or used twice");
     std::vector<ValueId> inputs = read_inputs();
-    if (in_.at('{')) read_fields(in_, *op);
+    if (in_.at('{'))
+      read_fields(in_, *op, [&](Cursor& body) { return read_body(body); });
     PointwiseProgram epilogue;
     if (in_.take_word("epilogue")) epilogue = read_epilogue(inputs, outputs);
     std::vector<DType> allowed;
@@ -432,6 +445,14 @@ class Parser {
       editor_.set_inputs(id, std::move(inputs));
     }
     editor_.set_allowed_types(id, std::move(allowed));
+  }
+
+  Body read_body(Cursor& text) {
+    if (text.take_word("none")) return {};
+    Parser inner(text, constant_, depth_ + 1);
+    Body body(inner.parse());
+    text = inner.in_;
+    return body;
   }
 
   std::vector<ValueId> read_inputs() {
@@ -465,12 +486,13 @@ class Parser {
   Graph graph_;
   GraphEditor editor_;
   std::set<std::string> node_names_, declared_;
+  const int depth_;
 };
 
 }  // namespace
 
 Graph parse_graph(std::string_view text, const std::function<Tensor(int64_t)>& constant) {
-  return Parser(text, constant).parse();
+  return Parser(Cursor(text, 0, text.size()), constant).parse();
 }
 
 }  // namespace lathe

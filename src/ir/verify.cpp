@@ -8,9 +8,12 @@
 namespace lathe {
 namespace {
 
+constexpr int kMaxBodies = 32;  // inside of each other
+
 class Verifier {
  public:
-  explicit Verifier(const Graph& graph) : graph_(graph), defined_(graph.value_count(), false) {}
+  explicit Verifier(const Graph& graph, int depth = 0)
+      : graph_(graph), depth_(depth), defined_(graph.value_count(), false) {}
 
   void run() {
     for (ValueId id : graph_.inputs()) {
@@ -42,6 +45,7 @@ class Verifier {
       verify_value(input);
     }
     verify_epilogue(node, what);
+    verify_bodies(node, what);
     require(!node.outputs.empty(), what, " has no output");
     for (ValueId output : node.outputs) {
       if (output == kNoValue) continue;
@@ -51,6 +55,14 @@ class Verifier {
       require(!graph_.value(output).is_constant(), what, " writes the constant ", graph_.value(output).name);
       define(output, what);
       verify_value(output);
+    }
+  }
+
+  void verify_bodies(const Node& node, const std::string& what) {
+    for (const Body& body : bodies_of(node.op)) {
+      require(static_cast<bool>(body), what, " has no body");
+      require(depth_ < kMaxBodies, what, ": bodies lie in each other too deep");
+      Verifier(body.graph(), depth_ + 1).run();
     }
   }
 
@@ -109,6 +121,7 @@ class Verifier {
   }
 
   const Graph& graph_;
+  const int depth_;
   std::vector<bool> defined_;
   std::set<std::string> node_names_;
 };

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "ops/build.h"
+#include "ops/control_flow.h"
 
 namespace lathe::onnx {
 
@@ -20,9 +21,9 @@ bool small_and_static(const std::vector<ResultInfo>& results) {
   });
 }
 
-// Quantized constants stay as they are: their integer form is what the quantized kernels want.
+// Quantized constants stay as they are: their integer form is what the quantized kernels want. A loop may run for hours.
 bool may_fold(const Op& op) {
-  return !std::holds_alternative<QuantizeLinear>(op) && !std::holds_alternative<DequantizeLinear>(op);
+  return !is_control_flow(op) && !std::holds_alternative<QuantizeLinear>(op) && !std::holds_alternative<DequantizeLinear>(op);
 }
 
 Tensor tensor_of_dims(DType dtype, const Extents& extents, const Shape& dims) {

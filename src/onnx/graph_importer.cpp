@@ -13,7 +13,6 @@ namespace lathe::onnx {
 
 namespace {
 
-constexpr ValueId kPoison = -2;
 constexpr int kMaxCalls = 32;  // functions and branches inside each other
 constexpr int64_t kMaxNodes =
     2'000'000;  // after expansion of functions: small files must not grow without bound
@@ -50,13 +49,16 @@ void GraphImporter::run() {
   }
   Scope scope;
   scope.opsets = &model_.opsets;
+  scope.builder = &builder_;
   builder_.editor().set_name(std::string(model_.graph.name));
   add_initializers(model_.graph, scope);
   add_inputs(scope);
   for (const TensorProto& t : model_.graph.initializers) log_.initializer(std::string(t.name));
   import_nodes(model_.graph.nodes, scope);
   if (!problems_.empty()) throw_problems();
-  add_outputs(scope);
+  add_outputs(model_.graph.outputs, scope);
+  if (builder_.graph().outputs().empty()) throw_input_error("the model has no outputs");
+  for (const ValueId output : builder_.graph().outputs()) log_.output(builder_.value(output).name);
   builder_.editor().remove_dead_nodes();
 }
 
@@ -122,50 +124,44 @@ void GraphImporter::add_inputs(Scope& scope) {
     }
     const ValueId id = builder_.editor().add_input(name, dtype, input_shape(input));
     scope.values[input.name] = id;
-    log_.input(name, id);
+    log_.input(builder_.graph(), name, id);
   }
 }
 
 // A value that is an input, a constant or an output already cannot take the output's name: it gets there
 // through a copy.
-void GraphImporter::add_outputs(Scope& scope) {
+void GraphImporter::add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope) {
   std::map<std::string, int> seen;
-  for (const ValueInfo& output : model_.graph.outputs) {
+  GraphBuilder& builder = *scope.builder;
+  for (const ValueInfo& output : outputs) {
     const std::string name(output.name);
     if (name.empty()) throw_input_error("a graph output has no name");
     if (seen[name]++) throw_input_error("two graph outputs are called '" + name + "'");
     ValueId id = look_up(output.name, scope);
+    if (id == kPoison) throw_unsupported("a node of its body is not supported");
     if (Sequences::is_sequence(id))
       throw_unsupported("output '" + name + "' is a sequence; only tensors can be outputs");
-    const Graph& graph = builder_.graph();
+    const Graph& graph = builder.graph();
     if (graph.value(id).producer == kNoNode || graph.is_output(id)) {
       if (const auto other = graph.find_value(name))
-        builder_.editor().rename_value(*other, builder_.unique_name(name + "_source"));
-      id = builder_.add_identity(name, id);
+        builder.editor().rename_value(*other, builder.unique_name(name + "_source"));
+      id = builder.add_identity(name, id);
     }
-    if (graph.value(id).name != name) builder_.editor().rename_value(id, name);
-    builder_.editor().mark_output(id);
-    log_.output(name);
+    if (graph.value(id).name != name) builder.editor().rename_value(id, name);
+    builder.editor().mark_output(id);
   }
-  if (builder_.graph().outputs().empty()) throw_input_error("the model has no outputs");
 }
 
 ValueId GraphImporter::look_up(std::string_view name, Scope& scope) {
   if (const auto it = scope.values.find(name); it != scope.values.end()) return it->second;
   if (const auto it = scope.initializers.find(name); it != scope.initializers.end()) {
-    const ValueId id = builder_.add_constant(scope.prefix + std::string(name), tensors_.load(*it->second));
+    const ValueId id = scope.builder->add_constant(scope.prefix + std::string(name), tensors_.load(*it->second));
     scope.values[name] = id;
     return id;
   }
-  // A parent's constants are made anew in the branch that reads them; they share their bytes.
   if (scope.parent) {
-    for (const Scope* s = scope.parent; s; s = s->parent) {
-      if (const auto it = s->values.find(name); it != s->values.end()) return it->second;
-      if (const auto it = s->initializers.find(name); it != s->initializers.end()) {
-        return scope.values[name] =
-                   builder_.add_constant(s->prefix + std::string(name), tensors_.load(*it->second));
-      }
-    }
+    const ValueId id = look_up(name, *scope.parent);
+    return scope.body ? capture(id, scope) : id;
   }
   throw_input_error("'" + std::string(name) +
                     "' is used before anything produces it: it is no input, no initializer and no output of "
@@ -220,8 +216,8 @@ void GraphImporter::bind_outputs(const NodeProto& node, Scope& scope, const Valu
     }
     const std::string name = scope.prefix + std::string(output);
     if (results[i] >= 0 && static_cast<size_t>(results[i]) >= first_new &&
-        !builder_.graph().find_value(name)) {
-      builder_.editor().rename_value(results[i], name);
+        !scope.builder->graph().find_value(name)) {
+      scope.builder->editor().rename_value(results[i], name);
     }
   }
 }
@@ -235,11 +231,12 @@ void GraphImporter::import_node(const NodeProto& node, Scope& scope) {
     for (const std::string_view input : node.inputs)
       inputs.push_back(input.empty() ? kNoValue : look_up(input, scope));
     if (std::find(inputs.begin(), inputs.end(), kPoison) != inputs.end()) return bind_poison(node, scope);
-    const size_t first_new = builder_.graph().value_count();
-    log_.node_begins(node, name, inputs);
+    const Graph& graph = scope.builder->graph();
+    const size_t first_new = graph.value_count();
+    log_.node_begins(graph, node, name, inputs);
     const Values results = import_by_operator(node, scope, name, std::move(inputs));
     bind_outputs(node, scope, results, first_new);
-    log_.node_ends(node, name, results);
+    log_.node_ends(graph, node, name, results);
   } catch (const UnsupportedError& error) {
     problems_.push_back({name, std::string(node.op_type), error.what()});
     bind_poison(node, scope);
@@ -254,14 +251,15 @@ Values GraphImporter::import_by_operator(const NodeProto& node, Scope& scope, co
   if (const FunctionProto* function = find_function(node))
     return import_function(*function, node, scope, name, inputs);
   const int64_t opset = opset_of(node, scope);
-  NodeImport import({node, name, opset, std::move(inputs), scope.attributes, tensors_, builder_, &log_});
+  NodeImport import(
+      {node, name, opset, std::move(inputs), scope.attributes, tensors_, *scope.builder, &log_});
   if (!is_onnx_domain(node.domain)) {
     throw_unsupported(
         "there is no function '" + std::string(node.op_type) + "' of domain '" + std::string(node.domain) +
         "' in the model, and only ONNX's own operators are known; export without custom operators");
   }
   if (opset == 0) throw_input_error("the model imports no opset for ONNX's own operators");
-  if (auto results = import_without_trace(import, scope)) return *results;
+  if (auto results = import_by_structure(import, scope)) return *results;
   bool known = false;
   if (const Importer* importer = find_importer(node.op_type, opset, &known)) return importer->import(import);
   throw_unsupported(known ? "not at opset " + std::to_string(opset) +
@@ -269,40 +267,16 @@ Values GraphImporter::import_by_operator(const NodeProto& node, Scope& scope, co
                           : "the operator is not supported; docs/operators.md lists those that are");
 }
 
-// Operators that leave nothing behind: their results exist already, or are found by importing a part of the
-// model.
-std::optional<Values> GraphImporter::import_without_trace(NodeImport& node, Scope& scope) {
+// Operators whose results exist already, or are found by importing a part of the model.
+std::optional<Values> GraphImporter::import_by_structure(NodeImport& node, Scope& scope) {
   if (node.op_type() == "If") return import_if(node, scope);
+  if (node.op_type() == "Loop") return import_loop(node, scope);
+  if (node.op_type() == "Scan") return import_scan(node, scope);
   if (node.op_type() == "Identity") return Values{node.in(0)};
   if (auto results = sequences_.import_operator(node)) return results;
   if (std::any_of(node.inputs().begin(), node.inputs().end(), Sequences::is_sequence))
     throw_unsupported("one of its inputs is a sequence, which only operators on sequences may read");
   return std::nullopt;
-}
-
-Values GraphImporter::import_if(NodeImport& node, const Scope& scope) {
-  const auto condition = node.known_ints(0);
-  if (!condition || condition->size() != 1) {
-    throw_unsupported(
-        "its condition is computed while the model runs; only conditions that are known when the model is "
-        "imported are supported (fix the inputs' shapes, or export without control flow)");
-  }
-  const GraphProto* branch = node.graph(condition->front() ? "then_branch" : "else_branch");
-  if (!branch) node.fail("a branch is missing");
-  Scope inner;
-  inner.parent = &scope;
-  inner.prefix = node.name() + "/";
-  inner.opsets = scope.opsets;
-  inner.attributes = scope.attributes;
-  inner.depth = scope.depth + 1;
-  add_initializers(*branch, inner);
-  import_nodes(branch->nodes, inner);
-  Values results;
-  for (const ValueInfo& output : branch->outputs) {
-    results.push_back(look_up(output.name, inner));
-    if (results.back() == kPoison) throw_unsupported("a node of its branch is not supported");
-  }
-  return results;
 }
 
 Values GraphImporter::import_function(const FunctionProto& function, const NodeProto& node, Scope& scope,
@@ -321,6 +295,7 @@ Values GraphImporter::import_function(const FunctionProto& function, const NodeP
   inner.prefix = name + "/";
   inner.opsets = function.opsets.empty() ? scope.opsets : &function.opsets;
   inner.attributes = &attributes;
+  inner.builder = scope.builder;
   inner.depth = scope.depth + 1;
   for (size_t i = 0; i < function.inputs.size(); ++i) {
     inner.values[function.inputs[i]] = i < inputs.size() ? inputs[i] : kNoValue;

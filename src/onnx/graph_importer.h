@@ -13,21 +13,27 @@
 
 namespace lathe::onnx {
 
+// The outputs of a node that is not supported: nodes that read them are skipped.
+inline constexpr ValueId kPoison = -2;
+
 class GraphImporter {
  public:
   GraphImporter(const ModelProto& model, TensorSource& tensors, const ImportOptions& options, Graph& graph,
                 Observer& observer)
-      : model_(model), tensors_(tensors), options_(options), builder_(graph), log_(graph, observer) {}
+      : model_(model), tensors_(tensors), options_(options), builder_(graph), log_(observer) {}
 
   // Fills the graph. Throws UnsupportedError that lists all nodes that cannot be imported, Input errors for
   // wrong models.
   void run();
 
  private:
-  // Names in sight while a list of nodes is imported: a graph, a branch (sees its parent's names) or a
+  struct BodyImport;
+  // Names in sight while a list of nodes is imported: a graph, a branch or body (sees its parent's names) or a
   // function (does not).
   struct Scope {
-    const Scope* parent = nullptr;
+    Scope* parent = nullptr;
+    GraphBuilder* builder = nullptr;  // of the graph that the nodes become part of
+    BodyImport* body = nullptr;       // that graph is this body: what it reads of its parent becomes an input
     std::string prefix;  // of layer and value names: "call/"
     std::map<std::string_view, ValueId> values;
     std::map<std::string_view, const TensorProto*> initializers;  // not yet constants of the graph
@@ -42,14 +48,23 @@ class GraphImporter {
 
   void add_inputs(Scope& scope);
   Shape input_shape(const ValueInfo& input);
-  void add_outputs(Scope& scope);
+  void add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope);
   void import_nodes(const std::vector<NodeProto>& nodes, Scope& scope);
   void import_node(const NodeProto& node, Scope& scope);
   Values import_by_operator(const NodeProto& node, Scope& scope, const std::string& name, Values inputs);
   Values import_function(const FunctionProto& function, const NodeProto& node, Scope& scope,
                          const std::string& name, const Values& inputs);
-  Values import_if(NodeImport& node, const Scope& scope);
-  std::optional<Values> import_without_trace(NodeImport& node, Scope& scope);
+  Scope inner_scope(NodeImport& node, Scope& scope) const;
+  Values import_inline(const GraphProto& graph, Scope& inner);
+  Values import_if(NodeImport& node, Scope& scope);
+  Values import_choice(NodeImport& node, Scope& scope);
+  Values import_loop(NodeImport& node, Scope& scope);
+  Values import_repetition(NodeImport& node, Scope& scope);
+  std::optional<Values> unroll_loop(NodeImport& node, const GraphProto& proto, Scope& scope);
+  Values import_scan(NodeImport& node, Scope& scope);
+  void import_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyImport& body);
+  ValueId capture(ValueId outer, Scope& scope);
+  std::optional<Values> import_by_structure(NodeImport& node, Scope& scope);
   void bind_outputs(const NodeProto& node, Scope& scope, const Values& results, size_t first_new);
   void bind_poison(const NodeProto& node, Scope& scope);
   void add_initializers(const GraphProto& graph, Scope& scope);

@@ -14,30 +14,30 @@ std::string onnx_type(DType dtype) {
   return name;
 }
 
-}  // namespace
-
 // "(-1, 3, 224, 224)": a dim that is not known yet is -1.
-std::string ImportLog::dims(ValueId id) const {
+std::string dims(const Graph& graph, ValueId id) {
   std::string text;
-  for (const Dim& dim : graph_.value(id).shape)
+  for (const Dim& dim : graph.value(id).shape)
     text += (text.empty() ? "" : ", ") + std::to_string(dim.is_constant() ? dim.value() : -1);
   return "(" + text + ")";
 }
 
-std::string ImportLog::tensors(const std::vector<std::string_view>& names,
-                               const std::vector<ValueId>& values) const {
+std::string tensors(const Graph& graph, const std::vector<std::string_view>& names,
+                               const std::vector<ValueId>& values) {
   std::string text;
   for (size_t i = 0; i < names.size() && i < values.size(); ++i) {
     if (names[i].empty() || values[i] < 0) continue;  // absent, or no tensor
-    text += "[" + std::string(names[i]) + " -> " + dims(values[i]) + "[" +
-            onnx_type(graph_.value(values[i]).dtype) + "]], ";
+    text += "[" + std::string(names[i]) + " -> " + dims(graph, values[i]) + "[" +
+            onnx_type(graph.value(values[i]).dtype) + "]], ";
   }
   return text;
 }
 
-void ImportLog::input(const std::string& name, ValueId id) {
+}  // namespace
+
+void ImportLog::input(const Graph& graph, const std::string& name, ValueId id) {
   verbose("Adding network input: " + name +
-          " with dtype: " + std::string(dtype_name(graph_.value(id).dtype)) + ", dimensions: " + dims(id));
+          " with dtype: " + std::string(dtype_name(graph.value(id).dtype)) + ", dimensions: " + dims(graph, id));
   verbose("Registering tensor: " + name + " for ONNX tensor: " + name);
 }
 
@@ -45,22 +45,22 @@ void ImportLog::initializer(const std::string& name) {
   verbose("Importing initializer: " + name);
 }
 
-void ImportLog::node_begins(const NodeProto& node, const std::string& name,
+void ImportLog::node_begins(const Graph& graph, const NodeProto& node, const std::string& name,
                             const std::vector<ValueId>& values) {
   const std::string title = name + " [" + std::string(node.op_type) + "]";
   verbose("Parsing node: " + title);
   for (const std::string_view input : node.inputs)
     if (!input.empty()) verbose("Searching for input: " + std::string(input));
-  verbose(title + " inputs: " + tensors(node.inputs, values));
+  verbose(title + " inputs: " + tensors(graph, node.inputs, values));
 }
 
-void ImportLog::node_ends(const NodeProto& node, const std::string& name,
+void ImportLog::node_ends(const Graph& graph, const NodeProto& node, const std::string& name,
                           const std::vector<ValueId>& values) {
   verbose("Registering layer: " + name + " for ONNX node: " + name);
   for (const std::string_view output : node.outputs)
     if (!output.empty())
       verbose("Registering tensor: " + std::string(output) + " for ONNX tensor: " + std::string(output));
-  verbose(name + " [" + std::string(node.op_type) + "] outputs: " + tensors(node.outputs, values));
+  verbose(name + " [" + std::string(node.op_type) + "] outputs: " + tensors(graph, node.outputs, values));
 }
 
 void ImportLog::output(const std::string& name) {

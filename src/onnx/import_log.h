@@ -16,22 +16,19 @@ namespace lathe::onnx {
 
 class ImportLog {
  public:
-  ImportLog(const Graph& graph, Observer& observer) : graph_(graph), observer_(observer) {}
+  explicit ImportLog(Observer& observer) : observer_(observer) {}
 
-  void input(const std::string& name, ValueId id);
+  void input(const Graph& graph, const std::string& name, ValueId id);
   void initializer(const std::string& name);
-  // `values`: those of the node's inputs or outputs, in their order.
-  void node_begins(const NodeProto& node, const std::string& name, const std::vector<ValueId>& values);
-  void node_ends(const NodeProto& node, const std::string& name, const std::vector<ValueId>& values);
+  // `values`: the node's inputs or outputs, in their order.
+  void node_begins(const Graph& graph, const NodeProto& node, const std::string& name, const std::vector<ValueId>& values);
+  void node_ends(const Graph& graph, const NodeProto& node, const std::string& name, const std::vector<ValueId>& values);
   void output(const std::string& name);
   void note(std::string text) { observer_.log(Severity::Info, std::move(text)); }
 
  private:
   void verbose(std::string text) { observer_.log(Severity::Verbose, std::move(text)); }
-  std::string dims(ValueId id) const;
-  std::string tensors(const std::vector<std::string_view>& names, const std::vector<ValueId>& values) const;
 
-  const Graph& graph_;
   Observer& observer_;
 };
 

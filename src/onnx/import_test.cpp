@@ -8,7 +8,7 @@
 #include "onnx/importers.h"
 #include "onnx/test_model.h"
 #include "reference/compare.h"
-#include "reference/interpreter.h"
+#include "ops/interpreter.h"
 
 namespace lathe::onnx {
 namespace {

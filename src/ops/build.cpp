@@ -68,6 +68,7 @@ void verify_graph(const Graph& graph) {
   verify_structure(graph);
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
+    for (const Body& body : bodies_of(node.op)) verify_graph(body.graph());
     const std::vector<ResultInfo> results = infer_node(graph, node);
     for (size_t i = 0; i < results.size(); ++i) {
       if (node.outputs[i] == kNoValue) continue;
@@ -85,6 +86,13 @@ void verify_graph(const Graph& graph) {
 void infer_shapes(Graph& graph) {
   GraphEditor editor(graph);
   for (NodeId id : graph.order()) {
+    if (!bodies_of(graph.node(id).op).empty()) {
+      editor.set_op(id, map_bodies(graph.node(id).op, [](const Graph& old) {
+                      Graph body = old;
+                      infer_shapes(body);
+                      return body;
+                    }));
+    }
     const Node& node = graph.node(id);
     std::vector<ResultInfo> results = infer_node(graph, node);
     for (size_t i = 0; i < results.size(); ++i) {

@@ -15,6 +15,7 @@ std::vector<OpDef> bit_cast_ops();
 std::vector<OpDef> cast_ops();
 std::vector<OpDef> col2im_ops();
 std::vector<OpDef> concat_ops();
+std::vector<OpDef> control_flow_ops();
 std::vector<OpDef> conv_ops();
 std::vector<OpDef> cumsum_ops();
 std::vector<OpDef> deform_conv_ops();

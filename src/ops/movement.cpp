@@ -18,13 +18,13 @@ namespace {
 
 constexpr int64_t kMaxContents = 1024;
 
-struct Loop {
+struct CopyLoop {
   int64_t extent, stride;
 };
 
 // Outermost first, never empty, extents > 1 but for a lone element.
-std::vector<Loop> merged_loops(const Extents& extents, const Extents& strides) {
-  std::vector<Loop> loops;
+std::vector<CopyLoop> merged_loops(const Extents& extents, const Extents& strides) {
+  std::vector<CopyLoop> loops;
   for (size_t d = 0; d < extents.size(); ++d) {
     if (extents[d] == 1) continue;
     if (!loops.empty() && loops.back().stride == strides[d] * extents[d]) {
@@ -66,10 +66,10 @@ void copy_innermost(const std::byte* in, int64_t stride, std::byte* out, int64_t
 }
 
 // Rows [first, last) of the loop nest, a row being the innermost loop.
-void copy_rows(const std::byte* in, const std::vector<Loop>& loops, int64_t first, int64_t last,
+void copy_rows(const std::byte* in, const std::vector<CopyLoop>& loops, int64_t first, int64_t last,
                std::byte* out, int64_t bytes) {
   const size_t outer = loops.size() - 1;
-  const Loop inner = loops.back();
+  const CopyLoop inner = loops.back();
   std::vector<int64_t> index(outer, 0);
   int64_t position = 0, rest = first;
   for (size_t d = outer; d-- > 0; rest /= loops[d].extent) {
@@ -140,7 +140,7 @@ Tensor allocate_result(DType dtype, Extents extents) {
 void copy_strided(const EvaluateContext& context, const std::byte* in, const StridedSource& source,
                   std::byte* out, const Extents& extents, int64_t element_bytes) {
   if (element_count(extents) == 0) return;
-  const std::vector<Loop> loops = merged_loops(extents, source.strides);
+  const std::vector<CopyLoop> loops = merged_loops(extents, source.strides);
   const int64_t row = loops.back().extent;
   const std::byte* origin = in + source.offset * element_bytes;
   if (loops.size() == 1 && loops[0].stride == 1) {  // contiguous: cut the one row

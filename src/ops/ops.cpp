@@ -47,6 +47,7 @@ const std::vector<OpDef>& all_op_defs() {
       topk_ops(),
       nonzero_ops(),
       non_max_suppression_ops(),
+      control_flow_ops(),
       reverse_sequence_ops(),
       recurrent_ops(),
       linear_attention_ops(),

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "reference/compare.h"
-#include "reference/interpreter.h"
+#include "ops/interpreter.h"
 #include "reference/random_input.h"
 
 namespace lathe {

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "ir/text.h"
 #include "passes/passes.h"
-#include "reference/interpreter.h"
+#include "ops/interpreter.h"
 #include "reference/random_graph.h"
 #include "reference/random_input.h"
 

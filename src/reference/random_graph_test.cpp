@@ -9,7 +9,7 @@
 
 #include "ir/text.h"
 #include "ops/build.h"
-#include "reference/interpreter.h"
+#include "ops/interpreter.h"
 #include "reference/random_input.h"
 
 namespace lathe {

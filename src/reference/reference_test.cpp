@@ -9,7 +9,7 @@
 #include "ops/build.h"
 #include "ops/evaluate_op.h"
 #include "reference/compare.h"
-#include "reference/interpreter.h"
+#include "ops/interpreter.h"
 #include "reference/random_input.h"
 
 namespace lathe {

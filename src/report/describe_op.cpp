@@ -48,6 +48,9 @@ struct FieldCollector {
     std::string text = fmt::format("[{}]", fmt::join(values, ", "));
     add(name, std::move(text));
   }
+  void operator()(const char* name, const Body& body) const {
+    if (body) add(name, fmt::format("{} layers", body.graph().order().size()));
+  }
   template <class E>
   requires std::is_enum_v<E>
   void operator()(const char* name, E value) const { add(name, std::string(enum_name(value))); }

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "reference/interpreter.h"
+#include "ops/interpreter.h"
 
 namespace lathe {
 namespace {

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "ir/substitute.h"
+#include "ir/text.h"
 #include "ir/symbol_extents.h"
 
 namespace lathe {
@@ -32,6 +33,7 @@ class FieldWriter {
   void write(DType v) { text_ += dtype_name(v); }
   void write(const Dim& v) { text_ += v.to_string(); }
   void write(const PointwiseProgram& v) { text_ += v.to_string(); }
+  void write(const Body& v) { text_ += v ? to_text(v.graph()) : "-"; }
   template <class E>
   requires std::is_enum_v<E>
   void write(E v) { text_ += enum_name(v); }

@@ -4,7 +4,7 @@
 #include "backend/all.h"
 #include "base/error.h"
 #include "builder/builder.h"
-#include "reference/interpreter.h"
+#include "ops/interpreter.h"
 #include "runtime/context.h"
 
 namespace lathe::conformance {

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "builder/builder.h"
 #include "reference/compare.h"
-#include "reference/interpreter.h"
+#include "ops/interpreter.h"
 #include "reference/random_graph.h"
 #include "reference/random_input.h"
 

@@ -21,11 +21,13 @@ struct InterpretOptions {
   std::function<void(ValueId, const Tensor&)> on_value = nullptr;
   // Sees a node before it runs.
   std::function<void(NodeId)> on_node = nullptr;
+  // Of a body: the values of the symbols of the graph around it.
+  SymbolValues symbols = {};
 };
 
-// Values of the symbols from the extents of the inputs. Throws Input when an input is missing, has another type or rank,
+// Values of the symbols from the extents of the inputs, those of `known` among them. Throws Input when an input is missing, has another type or rank,
 // or an extent that its dim cannot have.
-SymbolValues bind_symbols(const Graph& graph, std::span<const Tensor> inputs);
+SymbolValues bind_symbols(const Graph& graph, std::span<const Tensor> inputs, SymbolValues known = {});
 
 // Inputs and outputs in the graph's order.
 std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs,

@@ -3,7 +3,7 @@
 // The interpreter, see interpreter.h. A value lives from its node to its last reader. Dims that depend on data get their
 // value from the tensor that has them, right after its node ran.
 
-#include "reference/interpreter.h"
+#include "ops/interpreter.h"
 
 #include "ops/op_def.h"
 
@@ -47,7 +47,7 @@ class Interpreter {
   Interpreter(const Graph& graph, std::span<const Tensor> inputs, const InterpretOptions& options)
       : graph_(graph),
         options_(options),
-        symbols_(bind_symbols(graph, inputs)),
+        symbols_(bind_symbols(graph, inputs, options.symbols)),
         values_(graph.value_count()),
         readers_left_(graph.value_count(), 0) {
     for (size_t i = 0; i < inputs.size(); ++i) at(graph.inputs()[i]) = inputs[i];
@@ -120,12 +120,11 @@ class Interpreter {
 
 }  // namespace
 
-SymbolValues bind_symbols(const Graph& graph, std::span<const Tensor> inputs) {
+SymbolValues bind_symbols(const Graph& graph, std::span<const Tensor> inputs, SymbolValues symbols) {
   if (inputs.size() != graph.inputs().size()) {
     throw_input_error("the graph has " + std::to_string(graph.inputs().size()) + " inputs, " +
                       std::to_string(inputs.size()) + " were given");
   }
-  SymbolValues symbols;
   // Twice: an expression such as 2*seq is checked when the second round knows seq.
   for (int round = 0; round < 2; ++round) {
     for (size_t i = 0; i < inputs.size(); ++i) {

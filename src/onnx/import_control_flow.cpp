@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// If, Loop and Scan. What is known when the model is imported leaves no trace: the selected branch, and the iterations of a short loop
+// whose count is constant, are imported in place. Everything else becomes an operator with bodies. A body is a graph of its own; what it
+// reads of the graphs around it becomes an input of the body and an operand of its operator, level by level.
+//
+// A loop's body is imported for the types of the values that it carries. Where a dim is another one after an iteration than before it, the
+// body is imported again with a symbol in the dim's place, until nothing changes.
+#include <algorithm>
+#include <cstdint>
+#include <set>
+
+#include "onnx/graph_importer.h"
+
+namespace lathe::onnx {
+
+// A body on its way, and which values of the graph around it its inputs behind the first ones stand for.
+struct GraphImporter::BodyImport {
+  BodyImport() : builder(graph) {}
+  BodyImport(const BodyImport&) = delete;
+
+  ValueId add_input(const Value& of, Shape shape, std::string name) {
+    const ValueId id = builder.editor().add_input(std::move(name), of.dtype, std::move(shape));
+    own_inputs.push_back(id);
+    return id;
+  }
+
+  Graph graph;
+  GraphBuilder builder;
+  Values own_inputs;  // iteration, condition, carried values, slices
+  Values captured;    // ids in the graph around
+};
+
+namespace {
+
+constexpr int64_t kUnrolledNodes = 512;  // a loop of constant count that has no more is imported as its iterations
+constexpr int64_t kUnrolledIterations = 32;
+
+bool is_constant_true(const GraphProto& body, std::string_view name, TensorSource& tensors) {
+  const auto is_true = [&](const TensorProto& tensor) {
+    const Tensor value = tensors.load(tensor);
+    return value.size() == 1 && value.to_int64s()[0] != 0;
+  };
+  for (const TensorProto& tensor : body.initializers)
+    if (tensor.name == name) return is_true(tensor);
+  for (const NodeProto& node : body.nodes) {
+    if (node.outputs.empty() || node.outputs[0] != name) continue;
+    if (node.op_type == "Identity" && node.inputs.size() == 1) return is_constant_true(body, node.inputs[0], tensors);
+    if (node.op_type != "Constant") return false;
+    for (const AttributeProto& a : node.attributes)
+      if (a.name == "value" && a.t) return is_true(*a.t);
+    return false;
+  }
+  return false;
+}
+
+// The value that an output passes on through Identity nodes.
+std::string_view passed_on(const GraphProto& body, std::string_view name) {
+  for (const NodeProto& node : body.nodes)
+    if (node.op_type == "Identity" && node.inputs.size() == 1 && !node.outputs.empty() && node.outputs[0] == name)
+      return passed_on(body, node.inputs[0]);
+  return name;
+}
+
+// Only the trip count ends the loop: the condition stays what it was, which was true.
+bool always_continues(const GraphProto& body, TensorSource& tensors) {
+  if (body.outputs.empty() || body.inputs.size() < 2) return false;
+  const std::string_view condition = body.outputs[0].name;
+  return passed_on(body, condition) == body.inputs[1].name || is_constant_true(body, condition, tensors);
+}
+
+Dim own_symbol(const std::string& node, size_t value, size_t dim) {
+  std::string name;
+  for (const char c : node) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) name.insert(0, "_");
+  return Dim::symbol(name + ".carried" + std::to_string(value) + ".dim" + std::to_string(dim));
+}
+
+// The shape that the body takes next time: a symbol where the dim was another one behind the iteration. False when nothing changed.
+bool widen(Shape& taken, const Shape& given, const std::string& node, size_t value) {
+  if (taken.size() != given.size())
+    throw_unsupported("carried value " + std::to_string(value) + " has rank " + std::to_string(taken.size()) +
+                      " before an iteration and rank " + std::to_string(given.size()) + " after it");
+  bool changed = false;
+  for (size_t d = 0; d < taken.size(); ++d) {
+    const Dim own = own_symbol(node, value, d);
+    if (taken[d] == given[d] || taken[d] == own) continue;
+    taken[d] = own;
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace
+
+GraphImporter::Scope GraphImporter::inner_scope(NodeImport& node, Scope& scope) const {
+  Scope inner;
+  inner.parent = &scope;
+  inner.builder = scope.builder;
+  inner.prefix = node.name() + "/";
+  inner.opsets = scope.opsets;
+  inner.attributes = scope.attributes;
+  inner.depth = scope.depth + 1;
+  return inner;
+}
+
+Values GraphImporter::import_inline(const GraphProto& graph, Scope& inner) {
+  add_initializers(graph, inner);
+  import_nodes(graph.nodes, inner);
+  Values results;
+  for (const ValueInfo& output : graph.outputs) {
+    results.push_back(look_up(output.name, inner));
+    if (results.back() == kPoison) throw_unsupported("a node of its body is not supported");
+  }
+  return results;
+}
+
+// What a body reads of the graph around it. Constants are shared, everything else is an input.
+ValueId GraphImporter::capture(ValueId outer, Scope& scope) {
+  if (outer == kPoison || outer == kNoValue) return outer;
+  if (Sequences::is_sequence(outer))
+    throw_unsupported("its body reads a sequence of the graph around it, which is supported only where the condition or count is constant");
+  BodyImport& body = *scope.body;
+  const Value value = scope.parent->builder->value(outer);
+  if (value.is_constant()) return body.builder.add_constant(value.name, value.constant);
+  const auto found = std::find(body.captured.begin(), body.captured.end(), outer);
+  const auto index = static_cast<size_t>(found - body.captured.begin());
+  if (found != body.captured.end()) return body.graph.inputs()[body.own_inputs.size() + index];
+  body.captured.push_back(outer);
+  const ValueId input = body.builder.editor().add_input(value.name, value.dtype, value.shape);
+  body.builder.editor().set_contents(input, value.contents);
+  return input;
+}
+
+// `body` has its own inputs already, as many as the proto says.
+void GraphImporter::import_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyImport& body) {
+  Scope inner = inner_scope(node, scope);
+  inner.builder = &body.builder;
+  inner.body = &body;
+  body.builder.editor().set_name(std::string(proto.name));
+  for (size_t i = 0; i < body.own_inputs.size(); ++i)
+    if (!inner.values.emplace(proto.inputs[i].name, body.own_inputs[i]).second)
+      node.fail("two inputs of its body are called '" + std::string(proto.inputs[i].name) + "'");
+  add_initializers(proto, inner);
+  import_nodes(proto.nodes, inner);
+  add_outputs(proto.outputs, inner);
+  body.builder.editor().remove_dead_nodes();
+}
+
+Values GraphImporter::import_if(NodeImport& node, Scope& scope) {
+  if (Sequences::is_sequence(node.in(0))) node.fail("its condition is a sequence");
+  const auto condition = node.known_ints(0);
+  if (!condition || condition->size() != 1) return import_choice(node, scope);
+  const GraphProto* branch = node.graph(condition->front() ? "then_branch" : "else_branch");
+  if (!branch) node.fail("a branch is missing");
+  Scope inner = inner_scope(node, scope);
+  return import_inline(*branch, inner);
+}
+
+// Both branches take all that one of them captures, in one order.
+Values GraphImporter::import_choice(NodeImport& node, Scope& scope) {
+  const GraphProto *then_proto = node.graph("then_branch"), *else_proto = node.graph("else_branch");
+  if (!then_proto || !else_proto) node.fail("a branch is missing");
+  if (then_proto->outputs.size() != else_proto->outputs.size())
+    node.fail("its branches give " + std::to_string(then_proto->outputs.size()) + " and " +
+              std::to_string(else_proto->outputs.size()) + " values");
+  BodyImport then_body, else_body;
+  import_body(*then_proto, node, scope, then_body);
+  const auto capture_all = [&](const BodyImport& from, BodyImport& to) {
+    Scope inner = inner_scope(node, scope);
+    inner.body = &to;
+    for (const ValueId id : from.captured) capture(id, inner);
+  };
+  capture_all(then_body, else_body);
+  import_body(*else_proto, node, scope, else_body);
+  capture_all(else_body, then_body);
+  Values inputs = {node.in(0)};
+  inputs.insert(inputs.end(), then_body.captured.begin(), then_body.captured.end());
+  const size_t outputs = then_proto->outputs.size();
+  return node.add_multi(If{Body(std::move(then_body.graph)), Body(std::move(else_body.graph))}, inputs, outputs);
+}
+
+Values GraphImporter::import_loop(NodeImport& node, Scope& scope) {
+  const GraphProto* proto = node.graph("body");
+  if (!proto) node.fail("its body is missing");
+  const size_t carried = node.input_count() < 2 ? 0 : node.input_count() - 2;
+  if (proto->inputs.size() != carried + 2 || proto->outputs.size() < carried + 1)
+    node.fail("its body takes " + std::to_string(proto->inputs.size()) + " values and gives " +
+              std::to_string(proto->outputs.size()) + "; with " + std::to_string(carried) + " carried values it takes " +
+              std::to_string(carried + 2) + " and gives at least " + std::to_string(carried + 1));
+  if (auto results = unroll_loop(node, *proto, scope)) return *results;
+  return import_repetition(node, scope);
+}
+
+std::optional<Values> GraphImporter::unroll_loop(NodeImport& node, const GraphProto& proto, Scope& scope) {
+  for (size_t i = 0; i < 2; ++i)
+    if (node.has(i) && Sequences::is_sequence(node.in(i))) node.fail("input " + std::to_string(i) + " is a sequence");
+  const auto trips = node.known_ints(0), condition = node.known_ints(1);
+  if (!trips || trips->size() != 1 || (node.has(1) && !(condition && condition->size() == 1))) return std::nullopt;
+  const bool starts = !node.has(1) || condition->front() != 0;
+  const int64_t count = starts ? std::max<int64_t>(0, trips->front()) : 0;
+  const auto nodes = static_cast<int64_t>(proto.nodes.size());
+  const size_t carried = node.input_count() - 2, scanned = proto.outputs.size() - 1 - carried;
+  if (count > kUnrolledIterations || count * nodes > kUnrolledNodes || !always_continues(proto, tensors_) ||
+      (count == 0 && scanned > 0))
+    return std::nullopt;
+  Values values(node.inputs().begin() + 2, node.inputs().end());
+  std::vector<Values> slices(scanned);
+  for (int64_t i = 0; i < count; ++i) {
+    Scope inner = inner_scope(node, scope);
+    inner.prefix = node.name() + "/" + std::to_string(i) + "/";
+    inner.values[proto.inputs[0].name] = node.constant(Tensor::scalar_i64(i), "iteration");
+    inner.values[proto.inputs[1].name] =
+        node.constant(Tensor::from_doubles(DType::Bool, {}, std::vector<double>{1}), "condition");
+    for (size_t v = 0; v < carried; ++v) inner.values[proto.inputs[2 + v].name] = values[v];
+    const Values results = import_inline(proto, inner);
+    for (size_t v = 0; v < carried; ++v) values[v] = results[1 + v];
+    for (size_t s = 0; s < scanned; ++s) {
+      if (Sequences::is_sequence(results[1 + carried + s])) throw_unsupported("it scans sequences");
+      Shape shape = node.shape_of(results[1 + carried + s]);
+      shape.insert(shape.begin(), 1);
+      slices[s].push_back(node.reshape(results[1 + carried + s], shape));
+    }
+  }
+  for (const Values& parts : slices) values.push_back(node.add(Concat{.axis = 0}, parts));
+  return values;
+}
+
+Values GraphImporter::import_repetition(NodeImport& node, Scope& scope) {
+  if (std::any_of(node.inputs().begin(), node.inputs().end(), Sequences::is_sequence))
+    throw_unsupported("it carries a sequence, which is supported only where the number of iterations is a small constant");
+  const GraphProto& proto = *node.graph("body");
+  const size_t carried = node.input_count() - 2, problems = problems_.size();
+  std::vector<Shape> taken;
+  for (size_t i = 0; i < carried; ++i) taken.push_back(node.shape(2 + i));
+  while (true) {
+    BodyImport body;
+    const Value iteration{.dtype = DType::Int64}, condition{.dtype = DType::Bool};
+    body.add_input(iteration, {}, std::string(proto.inputs[0].name));
+    body.add_input(condition, {}, std::string(proto.inputs[1].name));
+    for (size_t i = 0; i < carried; ++i)
+      body.add_input(node.value(2 + i), taken[i], std::string(proto.inputs[2 + i].name));
+    import_body(proto, node, scope, body);
+    if (problems_.size() != problems) throw_unsupported("a node of its body is not supported");
+    bool changed = false;
+    for (size_t i = 0; i < carried; ++i)
+      changed |= widen(taken[i], body.graph.value(body.graph.outputs()[1 + i]).shape, node.name(), i);
+    if (changed) continue;
+    Values inputs = node.inputs();
+    inputs.insert(inputs.end(), body.captured.begin(), body.captured.end());
+    const size_t outputs = body.graph.outputs().size() - 1;
+    return node.add_multi(Loop{.body = Body(std::move(body.graph)), .carried = static_cast<int64_t>(carried)}, inputs,
+                          outputs);
+  }
+}
+
+Values GraphImporter::import_scan(NodeImport& node, Scope& scope) {
+  if (node.opset() < 9)
+    throw_unsupported("Scan over a batch (opset 8) is not supported; convert the model to opset 9 with onnx.version_converter");
+  const GraphProto* proto = node.graph("body");
+  if (!proto) node.fail("its body is missing");
+  const int64_t count = node.required_integer("num_scan_inputs");
+  const auto operands = static_cast<int64_t>(node.input_count());
+  if (count < 1 || count > operands || static_cast<int64_t>(proto->inputs.size()) != operands ||
+      static_cast<int64_t>(proto->outputs.size()) < operands - count)
+    node.fail("num_scan_inputs is " + std::to_string(count) + " of " + std::to_string(operands) + " inputs, and its body takes " +
+              std::to_string(proto->inputs.size()) + " values and gives " + std::to_string(proto->outputs.size()));
+  const auto scanned = static_cast<size_t>(count), states = static_cast<size_t>(operands - count),
+             outputs = proto->outputs.size() - states;
+  Scan op{.states = operands - count,
+          .input_axes = node.ints("scan_input_axes").value_or(Ints(scanned, 0)),
+          .output_axes = node.ints("scan_output_axes").value_or(Ints(outputs, 0)),
+          .input_reversed = node.ints("scan_input_directions").value_or(Ints(scanned, 0)),
+          .output_reversed = node.ints("scan_output_directions").value_or(Ints(outputs, 0))};
+  if (op.input_axes.size() != scanned || op.output_axes.size() != outputs || op.input_reversed.size() != scanned ||
+      op.output_reversed.size() != outputs)
+    node.fail("its lists of axes and directions do not have one entry per scanned value");
+  if (std::any_of(node.inputs().begin(), node.inputs().end(), Sequences::is_sequence))
+    throw_unsupported("its inputs are sequences");
+  BodyImport body;
+  for (size_t i = 0; i < node.input_count(); ++i) {
+    Shape shape = node.shape(i);
+    if (i >= states) {
+      int64_t& axis = op.input_axes[i - states];
+      const auto rank = static_cast<int64_t>(shape.size());
+      if (axis < -rank || axis >= rank)
+        node.fail("axis " + std::to_string(axis) + " of scanned input " + std::to_string(i - states) + " is outside of its " +
+                  std::to_string(rank) + " dims");
+      if (axis < 0) axis += rank;
+      shape.erase(shape.begin() + axis);
+    }
+    body.add_input(node.value(i), std::move(shape), std::string(proto->inputs[i].name));
+  }
+  const size_t problems = problems_.size();
+  import_body(*proto, node, scope, body);
+  if (problems_.size() != problems) throw_unsupported("a node of its body is not supported");
+  Values inputs = node.inputs();
+  inputs.insert(inputs.end(), body.captured.begin(), body.captured.end());
+  op.body = Body(std::move(body.graph));
+  return node.add_multi(std::move(op), inputs, states + outputs);
+}
+
+}  // namespace lathe::onnx

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// If, Loop and Scan. A dim of a carried value that changes from one iteration to the next is a symbol of its own in the body; outside it
+// is known when the loop has run, with a bound where the growth of an iteration and the number of iterations say one.
+#include "ops/control_flow.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <set>
+
+#include "ops/interpreter.h"
+#include "ops/movement.h"
+#include "ops/shape_rules.h"
+
+namespace lathe {
+namespace {
+
+std::string typed(DType dtype, const Shape& shape) {
+  return std::string(dtype_name(dtype)) + to_string(shape);
+}
+
+// --- inference
+
+const Value& body_input(const Graph& body, size_t i) {
+  return body.value(body.inputs()[i]);
+}
+const Value& body_output(const Graph& body, size_t i) {
+  return body.value(body.outputs()[i]);
+}
+
+// A dim that the body names itself, because it differs between iterations.
+bool is_own(const Dim& expected, const Dim& given) {
+  return expected.as_symbol().has_value() && !(expected == given);
+}
+
+void check_taken(const Value& expected, DType dtype, const Shape& given, const std::string& what) {
+  bool fits = expected.dtype == dtype && expected.shape.size() == given.size();
+  for (size_t d = 0; fits && d < given.size(); ++d)
+    fits = expected.shape[d] == given[d] || is_own(expected.shape[d], given[d]);
+  if (!fits)
+    throw_input_error(what + " is " + typed(dtype, given) + ", but the body takes " +
+                      typed(expected.dtype, expected.shape) + " as '" + expected.name + "'");
+}
+
+void check_counts(const Graph& body, size_t inputs, size_t outputs, std::string_view what) {
+  if (body.inputs().size() != inputs || body.outputs().size() < outputs)
+    throw_input_error(std::string(what) + " takes " + std::to_string(body.inputs().size()) + " values and gives " +
+                      std::to_string(body.outputs().size()) + "; " + std::to_string(inputs) + " and at least " +
+                      std::to_string(outputs) + " were expected");
+}
+
+// Captured values: operands from `first_operand` on are the body's inputs from `first_input` on.
+void check_captured(const Graph& body, const InferContext& context, size_t first_operand, size_t first_input) {
+  for (size_t i = first_operand; i < context.inputs.size(); ++i) {
+    const Value& given = context.input(i);
+    check_taken(body_input(body, first_input + i - first_operand), given.dtype, given.shape,
+                "captured value '" + given.name + "'");
+  }
+}
+
+void require_single(const InferContext& context, size_t i, DType dtype, std::string_view what) {
+  const Value& value = context.input(i);
+  const Dim count = element_count(value.shape);
+  if (value.dtype != dtype || (count.is_constant() && count.value() != 1))
+    throw_input_error(std::string(what) + " is " + typed(value.dtype, value.shape) + "; it must be one " +
+                      std::string(dtype_name(dtype)));
+}
+
+std::string result_name(const InferContext& context, size_t output, size_t dim) {
+  return context.dim_name("output" + std::to_string(output) + ".dim" + std::to_string(dim));
+}
+
+// The dim of a result that is known when the node has run.
+Dim found_by_run(const InferContext& context, size_t output, size_t dim, const Dim& upper) {
+  return Dim::data_dependent(result_name(context, output, dim), upper);
+}
+
+Dim upper_of(const Dim& dim) {
+  return dim.data_dependent_names().empty() ? dim : Dim(kUnboundedUpper);
+}
+
+Dim joined(const Dim& a, const Dim& b, const InferContext& context, size_t output, size_t d) {
+  if (a == b && a.data_dependent_names().empty()) return a;
+  return found_by_run(context, output, d, max(upper_of(a), upper_of(b)));
+}
+
+std::vector<ResultInfo> infer_if(const If& op, const InferContext& context) {
+  require_single(context, 0, DType::Bool, "the condition");
+  const Graph &then_body = op.then_branch.graph(), &else_body = op.else_branch.graph();
+  std::vector<ResultInfo> results;
+  for (const Graph* body : {&then_body, &else_body}) {
+    check_counts(*body, context.inputs.size() - 1, context.output_count, "a branch");
+    check_captured(*body, context, 1, 0);
+  }
+  if (then_body.outputs().size() != else_body.outputs().size())
+    throw_input_error("the branches give " + std::to_string(then_body.outputs().size()) + " and " +
+                      std::to_string(else_body.outputs().size()) + " values");
+  for (size_t i = 0; i < then_body.outputs().size(); ++i) {
+    const Value &a = body_output(then_body, i), &b = body_output(else_body, i);
+    if (a.dtype != b.dtype || a.shape.size() != b.shape.size())
+      throw_input_error("output " + std::to_string(i) + " is " + typed(a.dtype, a.shape) + " in one branch and " +
+                        typed(b.dtype, b.shape) + " in the other; element type and rank must be the same");
+    ResultInfo result{a.dtype, {}};
+    for (size_t d = 0; d < a.shape.size(); ++d)
+      result.shape.push_back(joined(a.shape[d], b.shape[d], context, i, d));
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+// One dim of a carried value after the loop: `before` it, as the body takes it and as the body gives it.
+Dim carried_dim(const InferContext& context, size_t output, size_t d, const Dim& before, const Dim& taken,
+                const Dim& given, const std::optional<Dim>& trips) {
+  if (!is_own(taken, before)) {
+    if (!(given == taken))
+      throw_input_error("dim " + std::to_string(d) + " of carried value " + std::to_string(output) + " is " +
+                        taken.to_string() + " before an iteration and " + given.to_string() + " after it");
+    return before;
+  }
+  const Dim growth = given - taken;
+  Dim upper(kUnboundedUpper);
+  if (growth.is_constant() && growth.value() <= 0)
+    upper = before;
+  else if (growth.is_constant() && trips)
+    upper = before + *trips * growth;
+  else if (given.is_constant())
+    upper = max(before, given);
+  return found_by_run(context, output, d, upper_of(upper));
+}
+
+bool is_true_constant(const Value& value) {
+  return value.is_constant() && value.constant.has_bytes() && value.constant.size() == 1 && value.constant.to_int64s()[0] != 0;
+}
+
+// The axis of a scanned output: as many as there were iterations.
+Dim iterations(const InferContext& context, size_t output, const std::optional<Dim>& trips, bool by_count) {
+  if (trips && by_count) return max(*trips, Dim(0));
+  return found_by_run(context, output, 0, trips ? upper_of(max(*trips, Dim(0))) : Dim(kUnboundedUpper));
+}
+
+// The dims of a scanned slice outside of the body: those that it names itself or finds are known when the loop has run.
+Shape scanned_shape(const InferContext& context, size_t output, const Graph& body, const Shape& slice) {
+  std::set<std::string> own;
+  for (const ValueId input : body.inputs())
+    for (const Dim& dim : body.value(input).shape)
+      if (const auto name = dim.as_symbol()) own.insert(*name);
+  for (const Value* value : context.inputs)
+    if (value)
+      for (const Dim& dim : value->shape)
+        for (const std::string& name : dim.symbols()) own.erase(name);
+  Shape shape;
+  for (size_t d = 0; d < slice.size(); ++d) {
+    bool known = slice[d].data_dependent_names().empty();
+    for (const std::string& name : slice[d].symbols()) known &= !own.contains(name);
+    shape.push_back(known ? slice[d] : found_by_run(context, output, d + 1, Dim(kUnboundedUpper)));
+  }
+  return shape;
+}
+
+std::vector<ResultInfo> infer_loop(const Loop& op, const InferContext& context) {
+  const Graph& body = op.body.graph();
+  const auto carried = static_cast<size_t>(op.carried);
+  if (op.carried < 0 || context.inputs.size() < kLoopOwnInputs + carried)
+    throw_input_error("the loop carries " + std::to_string(op.carried) + " values, but has " +
+                      std::to_string(context.inputs.size()) + " operands");
+  if (context.has(0)) require_single(context, 0, DType::Int64, "the trip count");
+  if (context.has(1)) require_single(context, 1, DType::Bool, "the condition");
+  check_counts(body, context.inputs.size(), 1 + carried, "the body");
+  check_taken(body_input(body, 0), DType::Int64, {}, "the iteration");
+  check_taken(body_input(body, 1), DType::Bool, {}, "the condition");
+  if (body_output(body, 0).dtype != DType::Bool) throw_input_error("the body's first output is the condition; it must be bool");
+  check_captured(body, context, kLoopOwnInputs + carried, kLoopOwnInputs + carried);
+  std::optional<Dim> trips;
+  if (const auto count = context.contents(0); count && count->size() == 1) trips = (*count)[0];
+  std::vector<ResultInfo> results;
+  for (size_t i = 0; i < carried; ++i) {
+    const Value &before = context.input(kLoopOwnInputs + i), &taken = body_input(body, kLoopOwnInputs + i),
+                &given = body_output(body, 1 + i);
+    check_taken(taken, before.dtype, before.shape, "carried value " + std::to_string(i));
+    if (given.dtype != taken.dtype || given.shape.size() != taken.shape.size())
+      throw_input_error("carried value " + std::to_string(i) + " is " + typed(taken.dtype, taken.shape) +
+                        " before an iteration and " + typed(given.dtype, given.shape) + " after it");
+    ResultInfo result{before.dtype, {}};
+    for (size_t d = 0; d < before.shape.size(); ++d)
+      result.shape.push_back(
+          carried_dim(context, i, d, before.shape[d], taken.shape[d], given.shape[d], trips));
+    results.push_back(std::move(result));
+  }
+  const bool starts_true = !context.has(1) || is_true_constant(context.input(1));
+  const bool by_count = context.has(0) && body_always_continues(body, starts_true);
+  for (size_t i = carried; 1 + i < body.outputs().size(); ++i) {
+    const Value& slice = body_output(body, 1 + i);
+    ResultInfo result{slice.dtype, {iterations(context, i, trips, by_count)}};
+    const Shape rest = scanned_shape(context, i, body, slice.shape);
+    result.shape.insert(result.shape.end(), rest.begin(), rest.end());
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+size_t axis_of(int64_t axis, size_t rank, std::string_view what) {
+  const auto n = static_cast<int64_t>(rank);
+  if (axis < -n || axis >= n)
+    throw_input_error("axis " + std::to_string(axis) + " of " + std::string(what) + " is outside of its " + std::to_string(n) + " dims");
+  return static_cast<size_t>(axis < 0 ? axis + n : axis);
+}
+
+bool is_reversed(const Ints& reversed, size_t i) {
+  return i < reversed.size() && reversed[i] != 0;
+}
+
+std::vector<ResultInfo> infer_scan(const Scan& op, const InferContext& context) {
+  const Graph& body = op.body.graph();
+  const auto states = static_cast<size_t>(op.states);
+  const size_t scanned = op.input_axes.size(), captured = states + scanned;
+  if (op.states < 0 || scanned == 0 || context.inputs.size() < captured)
+    throw_input_error("a Scan of " + std::to_string(op.states) + " states and " + std::to_string(scanned) +
+                      " scanned values cannot have " + std::to_string(context.inputs.size()) + " operands");
+  check_counts(body, context.inputs.size(), states, "the body");
+  check_captured(body, context, captured, captured);
+  std::vector<ResultInfo> results;
+  for (size_t i = 0; i < states; ++i) {
+    const Value &before = context.input(i), &taken = body_input(body, i), &given = body_output(body, i);
+    check_taken(taken, before.dtype, before.shape, "state " + std::to_string(i));
+    if (given.dtype != taken.dtype || !(given.shape == taken.shape))
+      throw_input_error("state " + std::to_string(i) + " is " + typed(taken.dtype, taken.shape) +
+                        " before an iteration and " + typed(given.dtype, given.shape) + " after it");
+    results.push_back({before.dtype, before.shape});
+  }
+  std::optional<Dim> length;
+  for (size_t i = 0; i < scanned; ++i) {
+    const Value& value = context.input(states + i);
+    const size_t axis = axis_of(op.input_axes[i], value.shape.size(), "a scanned input");
+    Shape slice = value.shape;
+    slice.erase(slice.begin() + static_cast<std::ptrdiff_t>(axis));
+    check_taken(body_input(body, states + i), value.dtype, slice, "a slice of '" + value.name + "'");
+    if (length && length->is_constant() && value.shape[axis].is_constant() && !(*length == value.shape[axis]))
+      throw_input_error("scanned values have " + length->to_string() + " and " + value.shape[axis].to_string() + " slices");
+    if (!length || value.shape[axis].is_constant()) length = value.shape[axis];
+  }
+  const size_t outputs = body.outputs().size() - states;
+  if (op.output_axes.size() != outputs)
+    throw_input_error(std::to_string(op.output_axes.size()) + " output axes for " + std::to_string(outputs) + " scanned outputs");
+  for (size_t i = 0; i < outputs; ++i) {
+    const Value& slice = body_output(body, states + i);
+    ResultInfo result{slice.dtype, scanned_shape(context, states + i, body, slice.shape)};
+    const size_t axis = axis_of(op.output_axes[i], slice.shape.size() + 1, "a scanned output");
+    result.shape.insert(result.shape.begin() + static_cast<std::ptrdiff_t>(axis), *length);
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+// --- evaluation
+
+// Elements [from, from + count) of one tensor to [to, ...) of another of its type.
+void copy_elements(const Tensor& source, int64_t from, Tensor& target, int64_t to, int64_t count) {
+  const int64_t bytes = element_bytes(source.dtype());
+  std::memcpy(target.mutable_bytes().data() + to * bytes, source.bytes().data() + from * bytes,
+              static_cast<size_t>(count * bytes));
+}
+
+std::vector<Tensor> run_body(const Graph& body, const std::vector<Tensor>& inputs, const EvaluateContext& context) {
+  return interpret(body, inputs,
+                   {.pool = context.pool, .symbols = context.symbols ? *context.symbols : SymbolValues{}});
+}
+
+std::vector<Tensor> evaluate_if(const If& op, const EvaluateContext& context) {
+  const Body& branch = condition_of(context.input(0)) ? op.then_branch : op.else_branch;
+  return run_body(branch.graph(), {context.inputs.begin() + 1, context.inputs.end()}, context);
+}
+
+// Slices of one result, in the order of iterations. They are kept as they come and joined at the end.
+class Stack {
+ public:
+  void add(const Tensor& slice) {
+    if (!slices_.empty() && slices_[0].extents() != slice.extents())
+      throw_input_error("a scanned output is " + to_string(slices_[0].extents()) + " in one iteration and " +
+                        to_string(slice.extents()) + " in another");
+    slices_.push_back(slice);
+  }
+  // `empty`: the type of a slice when there was no iteration.
+  Tensor join(size_t axis, bool reversed, const Value& empty, const EvaluateContext& context) const {
+    Extents extents = slices_.empty() ? known_extents(empty.shape, context) : slices_[0].extents();
+    const int64_t inner_from = static_cast<int64_t>(axis);
+    int64_t outer = 1, inner = 1;
+    for (size_t d = 0; d < extents.size(); ++d)
+      (static_cast<int64_t>(d) < inner_from ? outer : inner) *= extents[d];
+    const auto count = static_cast<int64_t>(slices_.size());
+    extents.insert(extents.begin() + inner_from, count);
+    Tensor result = allocate_result(empty.dtype, extents);
+    for (int64_t k = 0; k < count; ++k) {
+      const Tensor& slice = slices_[static_cast<size_t>(reversed ? count - 1 - k : k)];
+      for (int64_t o = 0; o < outer; ++o) copy_elements(slice, o * inner, result, (o * count + k) * inner, inner);
+    }
+    return result;
+  }
+
+ private:
+  // Without an iteration nothing says dims that an iteration would have found: they are 0.
+  static Extents known_extents(const Shape& shape, const EvaluateContext& context) {
+    Extents extents;
+    for (const Dim& dim : shape) {
+      bool known = true;
+      for (const std::string& name : dim.symbols()) known &= context.symbols && context.symbols->contains(name);
+      extents.push_back(known ? context.extents({dim})[0] : 0);
+    }
+    return extents;
+  }
+
+  std::vector<Tensor> slices_;
+};
+
+std::vector<Tensor> evaluate_loop(const Loop& op, const EvaluateContext& context) {
+  const Graph& body = op.body.graph();
+  const auto carried_end = kLoopOwnInputs + static_cast<size_t>(op.carried);
+  std::vector<Tensor> inputs(context.inputs.begin(), context.inputs.end());
+  std::vector<Stack> stacks(body.outputs().size() - 1 - static_cast<size_t>(op.carried));
+  const int64_t trips = context.has(0) ? trip_count_of(context.input(0)) : INT64_MAX;
+  const Tensor true_scalar = Tensor::from_doubles(DType::Bool, {}, std::vector<double>{1});
+  bool go_on = !context.has(1) || condition_of(context.input(1));
+  for (int64_t i = 0; i < trips && go_on; ++i) {
+    inputs[0] = Tensor::scalar_i64(i);
+    inputs[1] = true_scalar;
+    std::vector<Tensor> results = run_body(body, inputs, context);
+    go_on = condition_of(results[0]);
+    std::move(results.begin() + 1, results.begin() + 1 + op.carried, inputs.begin() + kLoopOwnInputs);
+    for (size_t s = 0; s < stacks.size(); ++s) stacks[s].add(results[1 + static_cast<size_t>(op.carried) + s]);
+  }
+  std::vector<Tensor> outputs(inputs.begin() + kLoopOwnInputs, inputs.begin() + static_cast<std::ptrdiff_t>(carried_end));
+  for (size_t s = 0; s < stacks.size(); ++s)
+    outputs.push_back(stacks[s].join(0, false, body_output(body, 1 + static_cast<size_t>(op.carried) + s), context));
+  return outputs;
+}
+
+// Slice `k` of the tensor along `axis`, without that axis.
+Tensor slice_of(const Tensor& tensor, size_t axis, int64_t k) {
+  Extents extents = tensor.extents();
+  const int64_t count = extents[axis];
+  int64_t outer = 1, inner = 1;
+  for (size_t d = 0; d < extents.size(); ++d)
+    if (d != axis) (d < axis ? outer : inner) *= extents[d];
+  extents.erase(extents.begin() + static_cast<std::ptrdiff_t>(axis));
+  Tensor slice = allocate_result(tensor.dtype(), extents);
+  for (int64_t o = 0; o < outer; ++o) copy_elements(tensor, (o * count + k) * inner, slice, o * inner, inner);
+  return slice;
+}
+
+std::vector<Tensor> evaluate_scan(const Scan& op, const EvaluateContext& context) {
+  const Graph& body = op.body.graph();
+  const auto states = static_cast<size_t>(op.states);
+  std::vector<Tensor> inputs(context.inputs.begin(), context.inputs.end());
+  std::vector<Stack> stacks(body.outputs().size() - states);
+  std::vector<size_t> axes;
+  int64_t count = -1;
+  for (size_t i = 0; i < op.input_axes.size(); ++i) {
+    const Tensor& value = context.input(states + i);
+    axes.push_back(axis_of(op.input_axes[i], value.extents().size(), "a scanned input"));
+    if (count >= 0 && count != value.extents()[axes[i]])
+      throw_input_error("scanned values have " + std::to_string(count) + " and " + std::to_string(value.extents()[axes[i]]) + " slices");
+    count = value.extents()[axes[i]];
+  }
+  for (int64_t k = 0; k < count; ++k) {
+    for (size_t i = 0; i < axes.size(); ++i)
+      inputs[states + i] = slice_of(context.input(states + i), axes[i], is_reversed(op.input_reversed, i) ? count - 1 - k : k);
+    std::vector<Tensor> results = run_body(body, inputs, context);
+    std::move(results.begin(), results.begin() + op.states, inputs.begin());
+    for (size_t s = 0; s < stacks.size(); ++s) stacks[s].add(results[states + s]);
+  }
+  std::vector<Tensor> outputs(inputs.begin(), inputs.begin() + op.states);
+  for (size_t s = 0; s < stacks.size(); ++s) {
+    const Value& slice = body_output(body, states + s);
+    outputs.push_back(stacks[s].join(axis_of(op.output_axes[s], slice.shape.size() + 1, "a scanned output"),
+                                     is_reversed(op.output_reversed, s), slice, context));
+  }
+  return outputs;
+}
+
+}  // namespace
+
+bool is_control_flow(const Op& op) {
+  return std::holds_alternative<If>(op) || std::holds_alternative<Loop>(op) || std::holds_alternative<Scan>(op);
+}
+
+bool condition_of(const Tensor& condition) {
+  if (condition.size() != 1)
+    throw_input_error("a condition of " + to_string(condition.extents()) + " elements; it must be one bool");
+  return condition.to_int64s()[0] != 0;
+}
+
+int64_t trip_count_of(const Tensor& trip_count) {
+  if (trip_count.size() != 1)
+    throw_input_error("a trip count of " + to_string(trip_count.extents()) + " elements; it must be one int64");
+  return trip_count.to_int64s()[0];
+}
+
+bool body_always_continues(const Graph& body, bool starts_true) {
+  ValueId value = body.outputs()[0];
+  const auto is_copy = [&](NodeId id) {
+    const auto* op = id == kNoNode ? nullptr : std::get_if<Pointwise>(&body.node(id).op);
+    return op && op->code == PointwiseCode::Identity && body.node(id).epilogue.empty();
+  };
+  while (is_copy(body.value(value).producer)) value = body.node(body.value(value).producer).inputs[0];
+  return is_true_constant(body.value(value)) || (starts_true && value == body.inputs()[1]);
+}
+
+std::vector<OpDef> control_flow_ops() {
+  return {op_def<If, infer_if, evaluate_if>(), op_def<Loop, infer_loop, evaluate_loop>(),
+          op_def<Scan, infer_scan, evaluate_scan>()};
+}
+
+}  // namespace lathe
