@@ -100,9 +100,12 @@ std::string body_text(const Body& body, const GraphTextOptions& options) {
   if (!body) return "none";
   GraphTextOptions inner = options;
   if (options.constant_index)
-    inner.constant_index = [&](ValueId, const Tensor& tensor) { return options.constant_index(kNoValue, tensor); };
+    inner.constant_index = [&](ValueId, const Tensor& tensor) {
+      return options.constant_index(kNoValue, tensor);
+    };
   std::string indented;
-  for (const char c : to_text(body.graph(), inner)) indented += c == '\n' ? std::string("\n      ") : std::string(1, c);
+  for (const char c : to_text(body.graph(), inner))
+    indented += c == '\n' ? std::string("\n      ") : std::string(1, c);
   return indented.substr(0, indented.rfind('}') + 1);
 }
 
@@ -184,8 +187,9 @@ std::string node_to_text(const Graph& graph, NodeId id, const GraphTextOptions& 
   if (!node.allowed_types.empty())
     text += " allow " + list_text(node.allowed_types, [](DType t) { return field_text(t); });
   if (!node.origins.empty()) {
-    text += " from " +
-            list_text(node.origins, [](const Origin& o) { return in_quotes(o.name) + " " + in_quotes(o.op_type); });
+    text += " from " + list_text(node.origins, [](const Origin& o) {
+              return in_quotes(o.name) + " " + in_quotes(o.op_type);
+            });
   }
   return text;
 }

@@ -270,8 +270,7 @@ class Parser {
       : in_(in), constant_(constant), editor_(graph_), depth_(depth) {}
 
   Graph parse() {
-    if (depth_ > kMaxBodies)
-      in_.fail("bodies lie in each other deeper than " + std::to_string(kMaxBodies));
+    if (depth_ > kMaxBodies) in_.fail("bodies lie in each other deeper than " + std::to_string(kMaxBodies));
     if (!in_.take_word("graph")) in_.fail("expected \"graph\"");
     editor_.set_name(in_.quoted());
     in_.expect('{');
@@ -422,8 +421,7 @@ class Parser {
     if (name.empty() || !node_names_.insert(name).second)
       start.fail("node name \"" + name + "\" is empty or used twice");
     std::vector<ValueId> inputs = read_inputs();
-    if (in_.at('{'))
-      read_fields(in_, *op, [&](Cursor& body) { return read_body(body); });
+    if (in_.at('{')) read_fields(in_, *op, [&](Cursor& body) { return read_body(body); });
     PointwiseProgram epilogue;
     if (in_.take_word("epilogue")) epilogue = read_epilogue(inputs, outputs);
     std::vector<DType> allowed;

@@ -155,7 +155,8 @@ void GraphImporter::add_outputs(const std::vector<ValueInfo>& outputs, Scope& sc
 ValueId GraphImporter::look_up(std::string_view name, Scope& scope) {
   if (const auto it = scope.values.find(name); it != scope.values.end()) return it->second;
   if (const auto it = scope.initializers.find(name); it != scope.initializers.end()) {
-    const ValueId id = scope.builder->add_constant(scope.prefix + std::string(name), tensors_.load(*it->second));
+    const ValueId id =
+        scope.builder->add_constant(scope.prefix + std::string(name), tensors_.load(*it->second));
     scope.values[name] = id;
     return id;
   }

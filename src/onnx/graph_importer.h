@@ -34,7 +34,7 @@ class GraphImporter {
     Scope* parent = nullptr;
     GraphBuilder* builder = nullptr;  // of the graph that the nodes become part of
     BodyImport* body = nullptr;       // that graph is this body: what it reads of its parent becomes an input
-    std::string prefix;  // of layer and value names: "call/"
+    std::string prefix;               // of layer and value names: "call/"
     std::map<std::string_view, ValueId> values;
     std::map<std::string_view, const TensorProto*> initializers;  // not yet constants of the graph
     const std::vector<OpsetId>* opsets = nullptr;

@@ -33,7 +33,8 @@ struct GraphImporter::BodyImport {
 
 namespace {
 
-constexpr int64_t kUnrolledNodes = 512;  // a loop of constant count that has no more is imported as its iterations
+constexpr int64_t kUnrolledNodes =
+    512;  // a loop of constant count that has no more is imported as its iterations
 constexpr int64_t kUnrolledIterations = 32;
 
 bool is_constant_true(const GraphProto& body, std::string_view name, TensorSource& tensors) {
@@ -45,7 +46,8 @@ bool is_constant_true(const GraphProto& body, std::string_view name, TensorSourc
     if (tensor.name == name) return is_true(tensor);
   for (const NodeProto& node : body.nodes) {
     if (node.outputs.empty() || node.outputs[0] != name) continue;
-    if (node.op_type == "Identity" && node.inputs.size() == 1) return is_constant_true(body, node.inputs[0], tensors);
+    if (node.op_type == "Identity" && node.inputs.size() == 1)
+      return is_constant_true(body, node.inputs[0], tensors);
     if (node.op_type != "Constant") return false;
     for (const AttributeProto& a : node.attributes)
       if (a.name == "value" && a.t) return is_true(*a.t);
@@ -57,7 +59,8 @@ bool is_constant_true(const GraphProto& body, std::string_view name, TensorSourc
 // The value that an output passes on through Identity nodes.
 std::string_view passed_on(const GraphProto& body, std::string_view name) {
   for (const NodeProto& node : body.nodes)
-    if (node.op_type == "Identity" && node.inputs.size() == 1 && !node.outputs.empty() && node.outputs[0] == name)
+    if (node.op_type == "Identity" && node.inputs.size() == 1 && !node.outputs.empty() &&
+        node.outputs[0] == name)
       return passed_on(body, node.inputs[0]);
   return name;
 }
@@ -177,7 +180,8 @@ Values GraphImporter::import_choice(NodeImport& node, Scope& scope) {
   Values inputs = {node.in(0)};
   inputs.insert(inputs.end(), then_body.captured.begin(), then_body.captured.end());
   const size_t outputs = then_proto->outputs.size();
-  return node.add_multi(If{Body(std::move(then_body.graph)), Body(std::move(else_body.graph))}, inputs, outputs);
+  return node.add_multi(If{Body(std::move(then_body.graph)), Body(std::move(else_body.graph))}, inputs,
+                        outputs);
 }
 
 Values GraphImporter::import_loop(NodeImport& node, Scope& scope) {
@@ -186,8 +190,9 @@ Values GraphImporter::import_loop(NodeImport& node, Scope& scope) {
   const size_t carried = node.input_count() < 2 ? 0 : node.input_count() - 2;
   if (proto->inputs.size() != carried + 2 || proto->outputs.size() < carried + 1)
     node.fail("its body takes " + std::to_string(proto->inputs.size()) + " values and gives " +
-              std::to_string(proto->outputs.size()) + "; with " + std::to_string(carried) + " carried values it takes " +
-              std::to_string(carried + 2) + " and gives at least " + std::to_string(carried + 1));
+              std::to_string(proto->outputs.size()) + "; with " + std::to_string(carried) +
+              " carried values it takes " + std::to_string(carried + 2) + " and gives at least " +
+              std::to_string(carried + 1));
   if (auto results = unroll_loop(node, *proto, scope)) return *results;
   return import_repetition(node, scope);
 }
@@ -196,7 +201,8 @@ std::optional<Values> GraphImporter::unroll_loop(NodeImport& node, const GraphPr
   for (size_t i = 0; i < 2; ++i)
     if (node.has(i) && Sequences::is_sequence(node.in(i))) node.fail("input " + std::to_string(i) + " is a sequence");
   const auto trips = node.known_ints(0), condition = node.known_ints(1);
-  if (!trips || trips->size() != 1 || (node.has(1) && !(condition && condition->size() == 1))) return std::nullopt;
+  if (!trips || trips->size() != 1 || (node.has(1) && !(condition && condition->size() == 1)))
+    return std::nullopt;
   const bool starts = !node.has(1) || condition->front() != 0;
   const int64_t count = starts ? std::max<int64_t>(0, trips->front()) : 0;
   const auto nodes = static_cast<int64_t>(proto.nodes.size());
@@ -249,22 +255,25 @@ Values GraphImporter::import_repetition(NodeImport& node, Scope& scope) {
     Values inputs = node.inputs();
     inputs.insert(inputs.end(), body.captured.begin(), body.captured.end());
     const size_t outputs = body.graph.outputs().size() - 1;
-    return node.add_multi(Loop{.body = Body(std::move(body.graph)), .carried = static_cast<int64_t>(carried)}, inputs,
-                          outputs);
+    return node.add_multi(Loop{.body = Body(std::move(body.graph)), .carried = static_cast<int64_t>(carried)},
+                          inputs, outputs);
   }
 }
 
 Values GraphImporter::import_scan(NodeImport& node, Scope& scope) {
   if (node.opset() < 9)
-    throw_unsupported("Scan over a batch (opset 8) is not supported; convert the model to opset 9 with onnx.version_converter");
+    throw_unsupported(
+        "Scan over a batch (opset 8) is not supported; convert the model to opset 9 with "
+        "onnx.version_converter");
   const GraphProto* proto = node.graph("body");
   if (!proto) node.fail("its body is missing");
   const int64_t count = node.required_integer("num_scan_inputs");
   const auto operands = static_cast<int64_t>(node.input_count());
   if (count < 1 || count > operands || static_cast<int64_t>(proto->inputs.size()) != operands ||
       static_cast<int64_t>(proto->outputs.size()) < operands - count)
-    node.fail("num_scan_inputs is " + std::to_string(count) + " of " + std::to_string(operands) + " inputs, and its body takes " +
-              std::to_string(proto->inputs.size()) + " values and gives " + std::to_string(proto->outputs.size()));
+    node.fail("num_scan_inputs is " + std::to_string(count) + " of " + std::to_string(operands) +
+              " inputs, and its body takes " + std::to_string(proto->inputs.size()) + " values and gives " +
+              std::to_string(proto->outputs.size()));
   const auto scanned = static_cast<size_t>(count), states = static_cast<size_t>(operands - count),
              outputs = proto->outputs.size() - states;
   Scan op{.states = operands - count,
@@ -272,8 +281,8 @@ Values GraphImporter::import_scan(NodeImport& node, Scope& scope) {
           .output_axes = node.ints("scan_output_axes").value_or(Ints(outputs, 0)),
           .input_reversed = node.ints("scan_input_directions").value_or(Ints(scanned, 0)),
           .output_reversed = node.ints("scan_output_directions").value_or(Ints(outputs, 0))};
-  if (op.input_axes.size() != scanned || op.output_axes.size() != outputs || op.input_reversed.size() != scanned ||
-      op.output_reversed.size() != outputs)
+  if (op.input_axes.size() != scanned || op.output_axes.size() != outputs ||
+      op.input_reversed.size() != scanned || op.output_reversed.size() != outputs)
     node.fail("its lists of axes and directions do not have one entry per scanned value");
   if (std::any_of(node.inputs().begin(), node.inputs().end(), Sequences::is_sequence))
     throw_unsupported("its inputs are sequences");
@@ -284,8 +293,8 @@ Values GraphImporter::import_scan(NodeImport& node, Scope& scope) {
       int64_t& axis = op.input_axes[i - states];
       const auto rank = static_cast<int64_t>(shape.size());
       if (axis < -rank || axis >= rank)
-        node.fail("axis " + std::to_string(axis) + " of scanned input " + std::to_string(i - states) + " is outside of its " +
-                  std::to_string(rank) + " dims");
+        node.fail("axis " + std::to_string(axis) + " of scanned input " + std::to_string(i - states) +
+                  " is outside of its " + std::to_string(rank) + " dims");
       if (axis < 0) axis += rank;
       shape.erase(shape.begin() + axis);
     }

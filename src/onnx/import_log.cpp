@@ -23,7 +23,7 @@ std::string dims(const Graph& graph, ValueId id) {
 }
 
 std::string tensors(const Graph& graph, const std::vector<std::string_view>& names,
-                               const std::vector<ValueId>& values) {
+                    const std::vector<ValueId>& values) {
   std::string text;
   for (size_t i = 0; i < names.size() && i < values.size(); ++i) {
     if (names[i].empty() || values[i] < 0) continue;  // absent, or no tensor
@@ -36,8 +36,8 @@ std::string tensors(const Graph& graph, const std::vector<std::string_view>& nam
 }  // namespace
 
 void ImportLog::input(const Graph& graph, const std::string& name, ValueId id) {
-  verbose("Adding network input: " + name +
-          " with dtype: " + std::string(dtype_name(graph.value(id).dtype)) + ", dimensions: " + dims(graph, id));
+  verbose("Adding network input: " + name + " with dtype: " + std::string(dtype_name(graph.value(id).dtype)) +
+          ", dimensions: " + dims(graph, id));
   verbose("Registering tensor: " + name + " for ONNX tensor: " + name);
 }
 

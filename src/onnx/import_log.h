@@ -21,8 +21,10 @@ class ImportLog {
   void input(const Graph& graph, const std::string& name, ValueId id);
   void initializer(const std::string& name);
   // `values`: the node's inputs or outputs, in their order.
-  void node_begins(const Graph& graph, const NodeProto& node, const std::string& name, const std::vector<ValueId>& values);
-  void node_ends(const Graph& graph, const NodeProto& node, const std::string& name, const std::vector<ValueId>& values);
+  void node_begins(const Graph& graph, const NodeProto& node, const std::string& name,
+                   const std::vector<ValueId>& values);
+  void node_ends(const Graph& graph, const NodeProto& node, const std::string& name,
+                 const std::vector<ValueId>& values);
   void output(const std::string& name);
   void note(std::string text) { observer_.log(Severity::Info, std::move(text)); }
 

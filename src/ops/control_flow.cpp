@@ -45,13 +45,14 @@ void check_taken(const Value& expected, DType dtype, const Shape& given, const s
 
 void check_counts(const Graph& body, size_t inputs, size_t outputs, std::string_view what) {
   if (body.inputs().size() != inputs || body.outputs().size() < outputs)
-    throw_input_error(std::string(what) + " takes " + std::to_string(body.inputs().size()) + " values and gives " +
-                      std::to_string(body.outputs().size()) + "; " + std::to_string(inputs) + " and at least " +
-                      std::to_string(outputs) + " were expected");
+    throw_input_error(std::string(what) + " takes " + std::to_string(body.inputs().size()) +
+                      " values and gives " + std::to_string(body.outputs().size()) + "; " +
+                      std::to_string(inputs) + " and at least " + std::to_string(outputs) + " were expected");
 }
 
 // Captured values: operands from `first_operand` on are the body's inputs from `first_input` on.
-void check_captured(const Graph& body, const InferContext& context, size_t first_operand, size_t first_input) {
+void check_captured(const Graph& body, const InferContext& context, size_t first_operand,
+                    size_t first_input) {
   for (size_t i = first_operand; i < context.inputs.size(); ++i) {
     const Value& given = context.input(i);
     check_taken(body_input(body, first_input + i - first_operand), given.dtype, given.shape,
@@ -99,8 +100,9 @@ std::vector<ResultInfo> infer_if(const If& op, const InferContext& context) {
   for (size_t i = 0; i < then_body.outputs().size(); ++i) {
     const Value &a = body_output(then_body, i), &b = body_output(else_body, i);
     if (a.dtype != b.dtype || a.shape.size() != b.shape.size())
-      throw_input_error("output " + std::to_string(i) + " is " + typed(a.dtype, a.shape) + " in one branch and " +
-                        typed(b.dtype, b.shape) + " in the other; element type and rank must be the same");
+      throw_input_error("output " + std::to_string(i) + " is " + typed(a.dtype, a.shape) +
+                        " in one branch and " + typed(b.dtype, b.shape) +
+                        " in the other; element type and rank must be the same");
     ResultInfo result{a.dtype, {}};
     for (size_t d = 0; d < a.shape.size(); ++d)
       result.shape.push_back(joined(a.shape[d], b.shape[d], context, i, d));
@@ -130,7 +132,8 @@ Dim carried_dim(const InferContext& context, size_t output, size_t d, const Dim&
 }
 
 bool is_true_constant(const Value& value) {
-  return value.is_constant() && value.constant.has_bytes() && value.constant.size() == 1 && value.constant.to_int64s()[0] != 0;
+  return value.is_constant() && value.constant.has_bytes() && value.constant.size() == 1 &&
+         value.constant.to_int64s()[0] != 0;
 }
 
 // The axis of a scanned output: as many as there were iterations.
@@ -169,7 +172,8 @@ std::vector<ResultInfo> infer_loop(const Loop& op, const InferContext& context) 
   check_counts(body, context.inputs.size(), 1 + carried, "the body");
   check_taken(body_input(body, 0), DType::Int64, {}, "the iteration");
   check_taken(body_input(body, 1), DType::Bool, {}, "the condition");
-  if (body_output(body, 0).dtype != DType::Bool) throw_input_error("the body's first output is the condition; it must be bool");
+  if (body_output(body, 0).dtype != DType::Bool)
+    throw_input_error("the body's first output is the condition; it must be bool");
   check_captured(body, context, kLoopOwnInputs + carried, kLoopOwnInputs + carried);
   std::optional<Dim> trips;
   if (const auto count = context.contents(0); count && count->size() == 1) trips = (*count)[0];
@@ -202,7 +206,8 @@ std::vector<ResultInfo> infer_loop(const Loop& op, const InferContext& context) 
 size_t axis_of(int64_t axis, size_t rank, std::string_view what) {
   const auto n = static_cast<int64_t>(rank);
   if (axis < -n || axis >= n)
-    throw_input_error("axis " + std::to_string(axis) + " of " + std::string(what) + " is outside of its " + std::to_string(n) + " dims");
+    throw_input_error("axis " + std::to_string(axis) + " of " + std::string(what) + " is outside of its " +
+                      std::to_string(n) + " dims");
   return static_cast<size_t>(axis < 0 ? axis + n : axis);
 }
 
@@ -236,12 +241,14 @@ std::vector<ResultInfo> infer_scan(const Scan& op, const InferContext& context) 
     slice.erase(slice.begin() + static_cast<std::ptrdiff_t>(axis));
     check_taken(body_input(body, states + i), value.dtype, slice, "a slice of '" + value.name + "'");
     if (length && length->is_constant() && value.shape[axis].is_constant() && !(*length == value.shape[axis]))
-      throw_input_error("scanned values have " + length->to_string() + " and " + value.shape[axis].to_string() + " slices");
+      throw_input_error("scanned values have " + length->to_string() + " and " +
+                        value.shape[axis].to_string() + " slices");
     if (!length || value.shape[axis].is_constant()) length = value.shape[axis];
   }
   const size_t outputs = body.outputs().size() - states;
   if (op.output_axes.size() != outputs)
-    throw_input_error(std::to_string(op.output_axes.size()) + " output axes for " + std::to_string(outputs) + " scanned outputs");
+    throw_input_error(std::to_string(op.output_axes.size()) + " output axes for " + std::to_string(outputs) +
+                      " scanned outputs");
   for (size_t i = 0; i < outputs; ++i) {
     const Value& slice = body_output(body, states + i);
     ResultInfo result{slice.dtype, scanned_shape(context, states + i, body, slice.shape)};
@@ -261,7 +268,8 @@ void copy_elements(const Tensor& source, int64_t from, Tensor& target, int64_t t
               static_cast<size_t>(count * bytes));
 }
 
-std::vector<Tensor> run_body(const Graph& body, const std::vector<Tensor>& inputs, const EvaluateContext& context) {
+std::vector<Tensor> run_body(const Graph& body, const std::vector<Tensor>& inputs,
+                             const EvaluateContext& context) {
   return interpret(body, inputs,
                    {.pool = context.pool, .symbols = context.symbols ? *context.symbols : SymbolValues{}});
 }
@@ -292,7 +300,8 @@ class Stack {
     Tensor result = allocate_result(empty.dtype, extents);
     for (int64_t k = 0; k < count; ++k) {
       const Tensor& slice = slices_[static_cast<size_t>(reversed ? count - 1 - k : k)];
-      for (int64_t o = 0; o < outer; ++o) copy_elements(slice, o * inner, result, (o * count + k) * inner, inner);
+      for (int64_t o = 0; o < outer; ++o)
+        copy_elements(slice, o * inner, result, (o * count + k) * inner, inner);
     }
     return result;
   }
@@ -303,7 +312,8 @@ class Stack {
     Extents extents;
     for (const Dim& dim : shape) {
       bool known = true;
-      for (const std::string& name : dim.symbols()) known &= context.symbols && context.symbols->contains(name);
+      for (const std::string& name : dim.symbols())
+        known &= context.symbols && context.symbols->contains(name);
       extents.push_back(known ? context.extents({dim})[0] : 0);
     }
     return extents;
@@ -326,11 +336,14 @@ std::vector<Tensor> evaluate_loop(const Loop& op, const EvaluateContext& context
     std::vector<Tensor> results = run_body(body, inputs, context);
     go_on = condition_of(results[0]);
     std::move(results.begin() + 1, results.begin() + 1 + op.carried, inputs.begin() + kLoopOwnInputs);
-    for (size_t s = 0; s < stacks.size(); ++s) stacks[s].add(results[1 + static_cast<size_t>(op.carried) + s]);
+    for (size_t s = 0; s < stacks.size(); ++s)
+      stacks[s].add(results[1 + static_cast<size_t>(op.carried) + s]);
   }
-  std::vector<Tensor> outputs(inputs.begin() + kLoopOwnInputs, inputs.begin() + static_cast<std::ptrdiff_t>(carried_end));
+  std::vector<Tensor> outputs(inputs.begin() + kLoopOwnInputs,
+                              inputs.begin() + static_cast<std::ptrdiff_t>(carried_end));
   for (size_t s = 0; s < stacks.size(); ++s)
-    outputs.push_back(stacks[s].join(0, false, body_output(body, 1 + static_cast<size_t>(op.carried) + s), context));
+    outputs.push_back(
+        stacks[s].join(0, false, body_output(body, 1 + static_cast<size_t>(op.carried) + s), context));
   return outputs;
 }
 
@@ -358,12 +371,14 @@ std::vector<Tensor> evaluate_scan(const Scan& op, const EvaluateContext& context
     const Tensor& value = context.input(states + i);
     axes.push_back(axis_of(op.input_axes[i], value.extents().size(), "a scanned input"));
     if (count >= 0 && count != value.extents()[axes[i]])
-      throw_input_error("scanned values have " + std::to_string(count) + " and " + std::to_string(value.extents()[axes[i]]) + " slices");
+      throw_input_error("scanned values have " + std::to_string(count) + " and " +
+                        std::to_string(value.extents()[axes[i]]) + " slices");
     count = value.extents()[axes[i]];
   }
   for (int64_t k = 0; k < count; ++k) {
     for (size_t i = 0; i < axes.size(); ++i)
-      inputs[states + i] = slice_of(context.input(states + i), axes[i], is_reversed(op.input_reversed, i) ? count - 1 - k : k);
+      inputs[states + i] =
+          slice_of(context.input(states + i), axes[i], is_reversed(op.input_reversed, i) ? count - 1 - k : k);
     std::vector<Tensor> results = run_body(body, inputs, context);
     std::move(results.begin(), results.begin() + op.states, inputs.begin());
     for (size_t s = 0; s < stacks.size(); ++s) stacks[s].add(results[states + s]);
@@ -380,7 +395,8 @@ std::vector<Tensor> evaluate_scan(const Scan& op, const EvaluateContext& context
 }  // namespace
 
 bool is_control_flow(const Op& op) {
-  return std::holds_alternative<If>(op) || std::holds_alternative<Loop>(op) || std::holds_alternative<Scan>(op);
+  return std::holds_alternative<If>(op) || std::holds_alternative<Loop>(op) ||
+         std::holds_alternative<Scan>(op);
 }
 
 bool condition_of(const Tensor& condition) {
@@ -391,7 +407,8 @@ bool condition_of(const Tensor& condition) {
 
 int64_t trip_count_of(const Tensor& trip_count) {
   if (trip_count.size() != 1)
-    throw_input_error("a trip count of " + to_string(trip_count.extents()) + " elements; it must be one int64");
+    throw_input_error("a trip count of " + to_string(trip_count.extents()) +
+                      " elements; it must be one int64");
   return trip_count.to_int64s()[0];
 }
 

@@ -85,6 +85,9 @@ std::vector<WindowAxis> resolve_window(const WindowSpec& spec, const Extents& in
   for (size_t i = 0; i < input.size(); ++i) {
     WindowAxis axis{input[i], output[i], spec.kernel[i], at(spec.strides, i, 1), at(spec.dilations, i, 1)};
     const int64_t reach = (axis.kernel - 1) * axis.dilation + 1;
+    if (axis.input > kMostSteps)
+      throw_input_error("spatial dim " + std::to_string(i) + " of extent " + std::to_string(axis.input) +
+                        " is larger than " + std::to_string(kMostSteps));
     if (spec.auto_pad == AutoPad::NotSet) {
       axis.pad_begin = at(spec.pads_begin, i, 0);
       axis.pad_end = at(spec.pads_end, i, 0);

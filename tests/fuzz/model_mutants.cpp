@@ -232,6 +232,12 @@ const std::vector<std::string> kOperators = {"Abs",
                                              "Where",
                                              "Xor"};
 
+// value * factor + addend, modulo 2^64.
+int64_t wrapped(int64_t value, int64_t factor, int64_t addend) {
+  return static_cast<int64_t>(static_cast<uint64_t>(value) * static_cast<uint64_t>(factor) +
+                              static_cast<uint64_t>(addend));
+}
+
 int64_t other_integer(int64_t value, Random& random) {
   return random.pick<int64_t>({0,
                                1,
@@ -243,10 +249,10 @@ int64_t other_integer(int64_t value, Random& random) {
                                7,
                                8,
                                16,
-                               value + 1,
-                               value - 1,
-                               value * 2,
-                               -value,
+                               wrapped(value, 1, 1),
+                               wrapped(value, 1, -1),
+                               wrapped(value, 2, 0),
+                               wrapped(value, -1, 0),
                                100,
                                65537,
                                int64_t{1} << 31,
