@@ -64,6 +64,9 @@ void apply_profile(Graph& graph, SymbolRanges ranges, const BatchSplit& split) {
   if (changed) infer_shapes(graph);
 }
 
+// More than the memory of any machine has room for.
+constexpr int64_t kMostElements = int64_t{1} << 40;
+
 // What only a run finds has an upper bound, which must be memory that can be counted.
 void check_upper_bounds(const Graph& graph, const SymbolRanges& ranges) {
   const SymbolValues most = values_at(ranges, kMaxShapes);
@@ -71,7 +74,11 @@ void check_upper_bounds(const Graph& graph, const SymbolRanges& ranges) {
     for (const ValueId output : graph.node(id).outputs) {
       if (output == kNoValue) continue;
       try {
-        element_count(upper_extents(graph.value(output).shape, most));
+        const Value& value = graph.value(output);
+        const Extents extents = upper_extents(value.shape, most);
+        if (element_count(extents) > kMostElements)
+          throw_input_error("nothing bounds its " + to_string(value.shape) + ": at most " +
+                            to_string(extents) + " elements");
       } catch (Error& error) {
         error.add_context("node '" + graph.node(id).name + "' (" +
                           std::string(op_display_name(graph.node(id).op)) + "): the upper bound of '" +

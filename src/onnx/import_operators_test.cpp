@@ -7,7 +7,7 @@
 
 #include "onnx/import.h"
 #include "onnx/test_model.h"
-#include "reference/interpreter.h"
+#include "ops/interpreter.h"
 
 namespace lathe::onnx {
 namespace {

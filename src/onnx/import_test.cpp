@@ -195,10 +195,28 @@ TEST(Import, ConstantConditionsChooseABranch) {
   }
 }
 
-TEST(Import, ConditionsAtRunTimeAreRefused) {
+TEST(Import, AConditionOfRunTimeNeedsBothBranches) {
   TestModel m;
   m.input("x", kFloat, {"2"}).input("b", 9, {"1"}).output("y").node("If", {"b"}, {"y"});
-  EXPECT_CONTAINS(import_error(m), "its condition is computed while the model runs");
+  EXPECT_CONTAINS(import_error(m), "a branch is missing");
+}
+
+TEST(Import, AConditionOfRunTimeBecomesAnOperatorWithBodies) {
+  TestModel inner, other;
+  inner.output("z").node("Relu", {"x"}, {"z"});
+  other.output("z").node("Neg", {"x"}, {"z"});
+  TestModel m;
+  m.input("x", kFloat, {"2"}).input("b", 9, {}).output("y").node(
+      "If", {"b"}, {"y"},
+      {TestModel::graph_attribute("then_branch", inner.graph()), TestModel::graph_attribute("else_branch", other.graph())});
+  const ImportedModel model = import_model(m);
+  ASSERT_EQ(model.graph.order().size(), 1u);
+  const Node& node = model.graph.node(model.graph.order()[0]);
+  const auto* op = std::get_if<If>(&node.op);
+  ASSERT_NE(op, nullptr);
+  EXPECT_EQ(node.inputs.size(), 2u);  // the condition, and x, which both branches read
+  EXPECT_EQ(op->then_branch.graph().inputs().size(), 1u);
+  EXPECT_EQ(op_display_name(op->else_branch.graph().node(op->else_branch.graph().order()[0]).op), "Neg");
 }
 
 std::string leaky_function(std::string_view body_op) {

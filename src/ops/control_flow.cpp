@@ -111,24 +111,48 @@ std::vector<ResultInfo> infer_if(const If& op, const InferContext& context) {
   return results;
 }
 
-// One dim of a carried value after the loop: `before` it, as the body takes it and as the body gives it.
-Dim carried_dim(const InferContext& context, size_t output, size_t d, const Dim& before, const Dim& taken,
-                const Dim& given, const std::optional<Dim>& trips) {
-  if (!is_own(taken, before)) {
-    if (!(given == taken))
-      throw_input_error("dim " + std::to_string(d) + " of carried value " + std::to_string(output) + " is " +
-                        taken.to_string() + " before an iteration and " + given.to_string() + " after it");
-    return before;
+// The symbols that a body names itself: those of its inputs that no operand has.
+std::set<std::string> own_symbols(const Graph& body, const InferContext& context) {
+  std::set<std::string> own;
+  for (const ValueId input : body.inputs())
+    for (const Dim& dim : body.value(input).shape)
+      if (const auto name = dim.as_symbol()) own.insert(*name);
+  for (const Value* value : context.inputs) {
+    if (value == nullptr) continue;
+    for (const Dim& dim : value->shape)
+      for (const std::string& name : dim.symbols()) own.erase(name);
   }
-  const Dim growth = given - taken;
-  Dim upper(kUnboundedUpper);
-  if (growth.is_constant() && growth.value() <= 0)
-    upper = before;
-  else if (growth.is_constant() && trips)
-    upper = before + *trips * growth;
-  else if (given.is_constant())
-    upper = max(before, given);
-  return found_by_run(context, output, d, upper_of(upper));
+  return own;
+}
+
+// Whether the dim has a value before the body runs.
+bool is_known_outside(const Dim& dim, const std::set<std::string>& own) {
+  const std::set<std::string> names = dim.symbols();
+  return dim.data_dependent_names().empty() &&
+         std::none_of(names.begin(), names.end(),
+                      [&](const std::string& name) { return own.contains(name); });
+}
+
+struct CarriedDim {
+  Dim before, taken, given;  // before the loop, and before and after an iteration
+};
+
+// The same dim after the loop.
+Dim carried_dim(const CarriedDim& dim, const std::optional<Dim>& trips, const std::set<std::string>& own,
+                const std::function<Dim(const Dim&)>& found_below) {
+  if (!is_own(dim.taken, dim.before)) {
+    if (!(dim.given == dim.taken))
+      throw_input_error("a dim of a carried value is " + dim.taken.to_string() + " before an iteration and " +
+                        dim.given.to_string() + " after it");
+    return dim.before;
+  }
+  const Dim growth = dim.given - dim.taken;
+  if (is_known_outside(growth, own)) {
+    if (growth.is_constant() && growth.value() <= 0) return found_below(dim.before);
+    if (trips) return found_below(dim.before + max(*trips, Dim(0)) * max(growth, Dim(0)));
+  }
+  if (is_known_outside(dim.given, own)) return found_below(max(dim.before, dim.given));
+  return found_below(Dim(kUnboundedUpper));
 }
 
 bool is_true_constant(const Value& value) {
@@ -144,20 +168,12 @@ Dim iterations(const InferContext& context, size_t output, const std::optional<D
 
 // The dims of a scanned slice outside of the body: those that it names itself or finds are known when the loop has run.
 Shape scanned_shape(const InferContext& context, size_t output, const Graph& body, const Shape& slice) {
-  std::set<std::string> own;
-  for (const ValueId input : body.inputs())
-    for (const Dim& dim : body.value(input).shape)
-      if (const auto name = dim.as_symbol()) own.insert(*name);
-  for (const Value* value : context.inputs)
-    if (value)
-      for (const Dim& dim : value->shape)
-        for (const std::string& name : dim.symbols()) own.erase(name);
+  const std::set<std::string> own = own_symbols(body, context);
   Shape shape;
-  for (size_t d = 0; d < slice.size(); ++d) {
-    bool known = slice[d].data_dependent_names().empty();
-    for (const std::string& name : slice[d].symbols()) known &= !own.contains(name);
-    shape.push_back(known ? slice[d] : found_by_run(context, output, d + 1, Dim(kUnboundedUpper)));
-  }
+  for (size_t d = 0; d < slice.size(); ++d)
+    shape.push_back(is_known_outside(slice[d], own)
+                        ? slice[d]
+                        : found_by_run(context, output, d + 1, Dim(kUnboundedUpper)));
   return shape;
 }
 
@@ -177,6 +193,7 @@ std::vector<ResultInfo> infer_loop(const Loop& op, const InferContext& context) 
   check_captured(body, context, kLoopOwnInputs + carried, kLoopOwnInputs + carried);
   std::optional<Dim> trips;
   if (const auto count = context.contents(0); count && count->size() == 1) trips = (*count)[0];
+  const std::set<std::string> own = own_symbols(body, context);
   std::vector<ResultInfo> results;
   for (size_t i = 0; i < carried; ++i) {
     const Value &before = context.input(kLoopOwnInputs + i), &taken = body_input(body, kLoopOwnInputs + i),
@@ -188,7 +205,8 @@ std::vector<ResultInfo> infer_loop(const Loop& op, const InferContext& context) 
     ResultInfo result{before.dtype, {}};
     for (size_t d = 0; d < before.shape.size(); ++d)
       result.shape.push_back(
-          carried_dim(context, i, d, before.shape[d], taken.shape[d], given.shape[d], trips));
+          carried_dim({before.shape[d], taken.shape[d], given.shape[d]}, trips, own,
+                      [&](const Dim& upper) { return found_by_run(context, i, d, upper_of(upper)); }));
     results.push_back(std::move(result));
   }
   const bool starts_true = !context.has(1) || is_true_constant(context.input(1));

@@ -81,12 +81,24 @@ class Widening {
     const auto widen = [&]<class F>(std::string_view, F& field) {
       if constexpr (std::is_same_v<F, DType>)
         if (is_narrow(field)) field = DType::Float32;
+      if constexpr (std::is_same_v<F, Body>) field = widened_body(field);
     };
     std::visit([&]<class T>(T& fields) { T::visit(fields, widen); }, op);
     editor_.set_op(id, std::move(op));
     for (const ValueId output : graph_.node(id).outputs)
       if (output != kNoValue && is_narrow(graph_.value(output).dtype))
         editor_.set_type(output, DType::Float32, graph_.value(output).format);
+  }
+
+  // A body takes and gives FP32 where it took and gave the narrow type, as the graph around it does now.
+  Body widened_body(const Body& body) {
+    Graph inner = body.graph();
+    Widening widening(inner, context_);
+    for (const ValueId input : inner.inputs())
+      if (is_narrow(inner.value(input).dtype)) widening.editor_.set_type(input, DType::Float32, kLinear);
+    for (const NodeId id : std::vector<NodeId>(inner.order())) widening.widen_node(id);
+    infer_shapes(inner);
+    return Body(std::move(inner));
   }
 
   // In place, or a copy where the narrow constant is an output of the graph.
@@ -125,6 +137,8 @@ class Widening {
 bool computes_in(const Graph& graph, DType type) {
   return std::any_of(graph.order().begin(), graph.order().end(), [&](NodeId id) {
     const Node& node = graph.node(id);
+    for (const Body& body : bodies_of(node.op))
+      if (computes_in(body.graph(), type)) return true;
     return !only_moves(node.op) &&
            (has_type(graph, node.inputs, type) || has_type(graph, node.outputs, type));
   });

@@ -95,7 +95,7 @@ def operators_page(results):
         versions = ", ".join(str(v) for v in sorted(opsets[o]) if v)
         notes = "; ".join(sorted(r for r in reasons[o] if len(r) < 90))
         text.append(f"| {o} | {versions} | {cell(rows[o]['oracle'])} | {cell(rows[o]['cpu'])} | {notes} |")
-    text += ["", "Also read: Identity, If with a condition that is known at import, functions of the model, MaxRoiPool, Multinomial, random numbers, and operators on",
+    text += ["", "Also read: Identity, functions of the model, MaxRoiPool, Multinomial, random numbers, and operators on",
              "sequences and optionals whose lengths and positions are known at import (ONNX's cases have sequences as inputs).", "",
              "Not supported: " + ", ".join(missing) + ".", ""]
     return "\n".join(text)

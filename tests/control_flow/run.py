@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""If, Loop and Scan through the command line, against ONNX Runtime: built, saved, loaded and run at several shapes and conditions.
+
+usage: run.py --build build
+"""
+import argparse
+import json
+import pathlib
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+from harness import Tests, quiet_environment  # noqa: E402
+
+FLOAT, INT64, BOOL, FLOAT16 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.FLOAT16
+KINDS = {FLOAT: np.float32, INT64: np.int64, BOOL: np.bool_, FLOAT16: np.float16}
+RANDOM = np.random.default_rng(7)
+
+
+def value(name, kind, shape):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def weights(name, *shape, kind=np.float32):
+    return numpy_helper.from_array(RANDOM.uniform(-1, 1, shape).astype(kind), name)
+
+
+def constant(name, array):
+    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.asarray(array)))
+
+
+def model(nodes, inputs, outputs, initializers=()):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, list(initializers))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def body(nodes, inputs, outputs, initializers=()):
+    return helper.make_graph(nodes, "body", inputs, outputs, list(initializers))
+
+
+def choice(kind=FLOAT):
+    """Branches that capture an input, a weight of the graph and a computed value, and have weights of their own."""
+    small = KINDS[kind]
+    yes = body([helper.make_node("MatMul", ["h", "w"], ["p"]), helper.make_node("Relu", ["p"], ["q"]),
+                helper.make_node("MatMul", ["q", "own"], ["yes"])], [], [value("yes", kind, ["n", 5])], [weights("own", 5, 5, kind=small)])
+    no = body([helper.make_node("MatMul", ["x", "w"], ["p2"]), helper.make_node("Neg", ["p2"], ["no"])], [], [value("no", kind, ["n", 5])])
+    nodes = [helper.make_node("Tanh", ["x"], ["h"]),
+             helper.make_node("If", ["c"], ["z"], then_branch=yes, else_branch=no), helper.make_node("Sigmoid", ["z"], ["y"])]
+    return model(nodes, [value("c", BOOL, []), value("x", kind, ["n", 4])], [value("y", kind, ["n", 5])], [weights("w", 4, 5, kind=small)])
+
+
+def nested():
+    """An If in an If that captures through both, and a branch that only passes a captured value on."""
+    inner_yes = body([helper.make_node("Add", ["x", "x"], ["iy"])], [], [value("iy", FLOAT, ["n", 4])])
+    inner_no = body([helper.make_node("Mul", ["h", "x"], ["in"])], [], [value("in", FLOAT, ["n", 4])])
+    outer_yes = body([helper.make_node("If", ["d"], ["o"], then_branch=inner_yes, else_branch=inner_no)], [], [value("o", FLOAT, ["n", 4])])
+    outer_no = body([helper.make_node("Identity", ["h"], ["oo"])], [], [value("oo", FLOAT, ["n", 4])])
+    return model([helper.make_node("Sin", ["x"], ["h"]), helper.make_node("If", ["c"], ["y"], then_branch=outer_yes, else_branch=outer_no)],
+                 [value("c", BOOL, []), value("d", BOOL, []), value("x", FLOAT, ["n", 4])], [value("y", FLOAT, ["n", 4])])
+
+
+def loop_until():
+    """A trip count and a condition that are data; carried state of a fixed shape; a loop in the loop."""
+    inner = body([helper.make_node("MatMul", ["s2", "w"], ["m2"]), helper.make_node("Tanh", ["m2"], ["t2"]), helper.make_node("Identity", ["ic"], ["ioc"])],
+                 [value("ii", INT64, []), value("ic", BOOL, []), value("s2", FLOAT, ["n", 4])], [value("ioc", BOOL, []), value("t2", FLOAT, ["n", 4])])
+    outer = body([helper.make_node("Loop", ["count", "", "s"], ["t"], body=inner, name="inner"),
+                  helper.make_node("ReduceSum", ["t"], ["total"], keepdims=0), helper.make_node("Less", ["total", "limit"], ["go"])],
+                 [value("i", INT64, []), value("c", BOOL, []), value("s", FLOAT, ["n", 4])], [value("go", BOOL, []), value("t", FLOAT, ["n", 4])])
+    return model([helper.make_node("Loop", ["count", "c0", "x"], ["y"], body=outer, name="outer")],
+                 [value("count", INT64, []), value("c0", BOOL, []), value("limit", FLOAT, []), value("x", FLOAT, ["n", 4])],
+                 [value("y", FLOAT, ["n", 4])], [weights("w", 4, 4)])
+
+
+def loop_counted(count):
+    """A constant trip count: short ones are unrolled, long ones loop, and what is scanned has a static length."""
+    inside = body([helper.make_node("MatMul", ["s", "w"], ["m"]), helper.make_node("Tanh", ["m"], ["t"]), helper.make_node("Identity", ["c"], ["go"]),
+                   helper.make_node("Cast", ["i"], ["f"], to=FLOAT), helper.make_node("Add", ["t", "f"], ["out"])],
+                  [value("i", INT64, []), value("c", BOOL, []), value("s", FLOAT, ["n", 4])],
+                  [value("go", BOOL, []), value("t", FLOAT, ["n", 4]), value("out", FLOAT, ["n", 4])])
+    return model([constant("count", np.int64(count)), helper.make_node("Loop", ["count", "", "x"], ["y", "all"], body=inside, name="loop")],
+                 [value("x", FLOAT, ["n", 4])], [value("y", FLOAT, ["n", 4]), value("all", FLOAT, [count, "n", 4])], [weights("w", 4, 4)])
+
+
+def loop_growing(count):
+    """A carried value that grows by a row in each of a constant number of iterations."""
+    inside = body([helper.make_node("Concat", ["s", "x"], ["t"], axis=0), helper.make_node("Identity", ["c"], ["go"])],
+                  [value("i", INT64, []), value("c", BOOL, []), value("s", FLOAT, ["m", 4])], [value("go", BOOL, []), value("t", FLOAT, ["m2", 4])])
+    return model([constant("count", np.int64(count)), helper.make_node("Loop", ["count", "", "x"], ["y"], body=inside, name="loop"),
+                  helper.make_node("Neg", ["y"], ["z"])],
+                 [value("x", FLOAT, ["n", 4])], [value("z", FLOAT, ["k", 4])])
+
+
+def scan():
+    """A simple recurrence over axis 1, backwards, with a captured weight."""
+    step = body([helper.make_node("MatMul", ["h", "w"], ["hw"]), helper.make_node("Add", ["hw", "xt"], ["sum"]), helper.make_node("Tanh", ["sum"], ["hn"]),
+                 helper.make_node("Identity", ["hn"], ["ht"])],
+                [value("h", FLOAT, ["n", 4]), value("xt", FLOAT, ["n", 4])], [value("hn", FLOAT, ["n", 4]), value("ht", FLOAT, ["n", 4])])
+    return model([helper.make_node("Scan", ["h0", "x"], ["last", "all"], body=step, num_scan_inputs=1, scan_input_axes=[1], scan_output_axes=[1],
+                                   scan_input_directions=[1], scan_output_directions=[1], name="scan")],
+                 [value("h0", FLOAT, ["n", 4]), value("x", FLOAT, ["n", "time", 4])], [value("last", FLOAT, ["n", 4]), value("all", FLOAT, ["n", "time", 4])],
+                 [weights("w", 4, 4)])
+
+
+def rows(n, *rest, kind=np.float32):
+    return RANDOM.uniform(-1, 1, (n, *rest)).astype(kind)
+
+
+def yes_no(flag):
+    return np.array(flag)
+
+
+CASES = {
+    "choice": (choice(), [{"c": yes_no(c), "x": rows(n, 4)} for c in (True, False) for n in (1, 3, 7)]),
+    "choice_fp16": (choice(FLOAT16), [{"c": yes_no(c), "x": rows(3, 4, kind=np.float16)} for c in (True, False)]),
+    "nested": (nested(), [{"c": yes_no(c), "d": yes_no(d), "x": rows(2, 4)} for c in (True, False) for d in (True, False)]),
+    "loop_until": (loop_until(), [{"count": np.array(k, np.int64), "c0": yes_no(c), "limit": np.array(limit, np.float32), "x": rows(n, 4)}
+                                  for k, c, limit, n in ((3, True, 9, 2), (0, True, 9, 2), (4, False, 9, 3), (5, True, -9, 1))]),
+    "loop_unrolled": (loop_counted(5), [{"x": rows(n, 4)} for n in (1, 6)]),
+    "loop_counted": (loop_counted(200), [{"x": rows(n, 4)} for n in (1, 6)]),
+    "loop_growing": (loop_growing(180), [{"x": rows(n, 4)} for n in (1, 3)]),
+    "scan": (scan(), [{"h0": rows(n, 4), "x": rows(n, t, 4)} for n, t in ((1, 1), (2, 7), (3, 30))]),
+}
+
+
+def shapes_flag(name, feeds, pick):
+    return f"--{name}=" + ",".join(f"{k}:" + "x".join(str(pick(d, k, i)) for i, d in enumerate(v.shape)) for k, v in feeds.items() if v.ndim)
+
+
+def run_case(t, name, proto, inputs):
+    path = t.folder / f"{name}.onnx"
+    onnx.save(proto, path)
+    session = onnxruntime.InferenceSession(str(path))
+    most = lambda d, k, i: max(f[k].shape[i] for f in inputs)
+    least = lambda d, k, i: min(f[k].shape[i] for f in inputs)
+    build = t.run(f"--onnx={path}", shapes_flag("minShapes", inputs[0], least), shapes_flag("optShapes", inputs[0], most),
+                  shapes_flag("maxShapes", inputs[0], most), "--builderOptimizationLevel=1", f"--saveEngine={name}.engine", "--skipInference")
+    if not t.check(build.code == 0, f"{name}: the build", build):
+        return
+    for feeds in inputs:
+        for key, array in feeds.items():
+            (t.folder / f"{key}.bin").write_bytes(array.tobytes())
+        loads = "--loadInputs=" + ",".join(f"{k}:{k}.bin" for k in feeds)
+        r = t.run(f"--loadEngine={name}.engine", shapes_flag("shapes", feeds, lambda d, k, i: d), loads, "--exportOutput=out.json", "--iterations=1",
+                  "--duration=0", "--warmUp=0")
+        what = f"{name} {({k: v.tolist() if v.ndim == 0 else v.shape for k, v in feeds.items()})}"
+        if not t.check(r.code == 0, f"{what}: exit {r.code}", r):
+            continue
+        right = dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds)))
+        for tensor in json.loads((t.folder / "out.json").read_text()):
+            expected = right[tensor["name"]]
+            shape = tuple(int(d) for d in tensor["dimensions"].split("x"))
+            t.check(shape == expected.shape, f"{what}: '{tensor['name']}' is {shape}, ONNX Runtime gives {expected.shape}", r)
+            tolerance = 4e-3 if expected.dtype == np.float16 else 1e-5
+            t.check(shape == expected.shape and np.allclose(np.reshape(tensor["values"], shape), expected, rtol=tolerance, atol=tolerance),
+                    f"{what}: '{tensor['name']}' differs from ONNX Runtime's", r)
+
+
+def refused(t):
+    """What the specification does not allow, or cannot be built: one error that names the node."""
+    bad = choice()
+    bad.graph.node[1].attribute[0].g.output[0].name = "missing"
+    onnx.save(bad, t.folder / "missing.onnx")
+    r = t.run("--onnx=missing.onnx", "--skipInference")
+    t.check(r.code == 1 and any("'missing' is used before anything produces it" in line for line in r.err), "a branch without its output", r)
+    proto = loop_until()
+    proto.graph.node[0].attribute[0].g.output.pop()
+    onnx.save(proto, t.folder / "short.onnx")
+    r = t.run("--onnx=short.onnx", "--skipInference")
+    t.check(r.code == 1 and any("node 'outer' (Loop)" in line and "gives at least 2" in line for line in r.err), "a body with too few outputs", r)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build")
+    arguments = parser.parse_args()
+    quiet_environment()
+    with tempfile.TemporaryDirectory() as folder:
+        t = Tests(arguments.build, folder)
+        for name, (proto, inputs) in CASES.items():
+            run_case(t, name, proto, inputs)
+        refused(t)
+        return t.finish("control flow")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
