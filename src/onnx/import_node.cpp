@@ -61,7 +61,10 @@ std::optional<Shape> NodeImport::contents(size_t i) const {
 }
 
 std::optional<Ints> NodeImport::known_ints(size_t i) const {
-  if (const Tensor t = constant(i)) return t.to_int64s();
+  if (const Tensor t = constant(i)) {
+    if (is_float(t.dtype())) return std::nullopt;
+    return t.to_int64s();
+  }
   const std::optional<Shape> dims = contents(i);
   if (!dims || !is_static(*dims)) return std::nullopt;
   return to_extents(*dims);

@@ -41,6 +41,10 @@ std::vector<ResultInfo> infer_col2im(const Col2Im& op, const InferContext& conte
   const Value& x = context.input(0);
   const int64_t rank = shape_input_length(context, 1);
   expect_shape(context, 2, "the block", {rank});
+  for (const size_t i : {size_t{1}, size_t{2}})
+    if (context.input(i).dtype != DType::Int64)
+      throw_input_error("the shapes of image and block must be int64, input " + std::to_string(i) + " is " +
+                        std::string(dtype_name(context.input(i).dtype)));
   const auto image = context.contents(1), block = context.contents(2);
   const bool known_block = block && is_static(*block);
   if (known_block && image && is_static(*image))

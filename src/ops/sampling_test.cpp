@@ -174,6 +174,9 @@ TEST(Col2ImOp, ShapesOfRunTimeAndErrors) {
   const std::vector<Value> values = {typed(DType::Float32, {1, 8, 2}), typed(DType::Int64, {2}),
                                      typed(DType::Int64, {2})};
   EXPECT_EQ(infer_values(Col2Im{}, values)[0].shape.size(), 4u);
+  const std::vector<Value> floats = {typed(DType::Float32, {1, 2, 2}), typed(DType::Int64, {2}),
+                                     typed(DType::Float64, {2})};
+  expect_says(input_error([&] { infer_values(Col2Im{}, floats); }), "must be int64, input 2 is float64");
   const auto error = [](const Extents& x, std::vector<int64_t> image, std::vector<int64_t> block) {
     return input_error([&] {
       run_op(Col2Im{}, {Tensor::allocate(DType::Float32, x), i64s(image), i64s(block)});

@@ -170,6 +170,15 @@ TEST(RangeOp, NumbersAndDims) {
 
 TEST(RangeOp, Errors) {
   const Tensor zero = Tensor::scalar_i64(0), one = Tensor::scalar_i64(1);
+  const Tensor many = Tensor::scalar_i64(int64_t{1} << 31);
+  expect_says(input_error([&] {
+                infer_values(Range{}, {known(zero), known(many), known(one)});
+              }),
+              "a range of 2147483648 elements is not supported");
+  // Its length is known without its elements, which nobody has room for.
+  const Tensor most = Tensor::scalar_i64((int64_t{1} << 31) - 1);
+  EXPECT_EQ(infer_values(Range{}, {known(zero), known(most), known(one)})[0].shape,
+            (Shape{(int64_t{1} << 31) - 1}));
   expect_says(input_error([&] { run_op(Range{}, {zero, one, zero}); }), "step of a range is 0");
   expect_says(input_error([&] { run_op(Range{}, {zero, Tensor::scalar_f32(1), one}); }), "one number type");
   expect_says(input_error([&] {

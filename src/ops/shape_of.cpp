@@ -61,38 +61,46 @@ void check_range_types(DType start, DType limit, DType delta) {
                     "; they must be of one number type");
 }
 
-Tensor float_range(DType dtype, double start, double limit, double delta) {
-  const double count = std::ceil((limit - start) / delta);
-  if (!(std::fabs(delta) > 0) || std::isnan(count))
-    throw_input_error("the step of a range is 0 or not a number");
+// How many elements a range of constants has. Throws Input for a step of 0, operands of several elements, and more elements than a
+// tensor may have.
+int64_t range_count(const Tensor& start, const Tensor& limit, const Tensor& delta) {
+  check_range_types(start.dtype(), limit.dtype(), delta.dtype());
+  if (start.size() != 1 || limit.size() != 1 || delta.size() != 1)
+    throw_input_error("start, limit and delta must have one element each");
+  double count = 0;
+  if (is_float(start.dtype())) {
+    const double step = delta.to_doubles()[0];
+    count = std::ceil((limit.to_doubles()[0] - start.to_doubles()[0]) / step);
+    if (!(std::fabs(step) > 0) || std::isnan(count))
+      throw_input_error("the step of a range is 0 or not a number");
+  } else {
+    count = static_cast<double>(
+        range_length(start.to_int64s()[0], limit.to_int64s()[0], delta.to_int64s()[0]).value());
+  }
   if (count > static_cast<double>(kUnboundedUpper))
-    throw_input_error("a range of so many elements is not supported");
-  const auto elements = static_cast<int64_t>(std::max(count, 0.0));
-  Tensor result = allocate_result(dtype, {elements});
-  std::vector<double> values(static_cast<size_t>(elements));
-  for (int64_t i = 0; i < elements; ++i)
-    values[static_cast<size_t>(i)] = start + static_cast<double>(i) * delta;
-  ElementWriter(result).store_doubles(0, elements, values.data());
-  return result;
+    throw_input_error("a range of " + std::to_string(static_cast<int64_t>(std::min(count, 9e18))) +
+                      " elements is not supported");
+  return static_cast<int64_t>(std::max(count, 0.0));
 }
 
 std::vector<Tensor> evaluate_range(const Range&, const EvaluateContext& context) {
-  const Tensor &start = context.input(0), &limit = context.input(1), &delta = context.input(2);
-  check_range_types(start.dtype(), limit.dtype(), delta.dtype());
-  if (start.size() != 1 || limit.size() != 1 || delta.size() != 1) {
-    throw_input_error("start, limit and delta must have one element each");
-  }
+  const Tensor &start = context.input(0), &delta = context.input(2);
+  const int64_t count = range_count(start, context.input(1), delta);
+  Tensor result = allocate_result(start.dtype(), {count});
+  const ElementWriter writer(result);
   if (is_float(start.dtype())) {
-    return {float_range(start.dtype(), start.to_doubles()[0], limit.to_doubles()[0], delta.to_doubles()[0])};
+    const double first = start.to_doubles()[0], step = delta.to_doubles()[0];
+    for (int64_t i = 0; i < count; ++i) {
+      const double value = first + static_cast<double>(i) * step;
+      writer.store_doubles(i, 1, &value);
+    }
+    return {result};
   }
   const int64_t first = start.to_int64s()[0], step = delta.to_int64s()[0];
-  const int64_t count = range_length(first, limit.to_int64s()[0], step).value();
-  if (count > kUnboundedUpper)
-    throw_input_error("a range of " + std::to_string(count) + " elements is not supported");
-  Tensor result = allocate_result(start.dtype(), {count});
-  std::vector<int64_t> values(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) values[static_cast<size_t>(i)] = first + i * step;
-  ElementWriter(result).store_int64s(0, count, values.data());
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t value = first + i * step;
+    writer.store_int64s(i, 1, &value);
+  }
   return {result};
 }
 
@@ -101,13 +109,14 @@ std::vector<ResultInfo> infer_range(const Range&, const InferContext& context) {
   check_range_types(start.dtype, limit.dtype, delta.dtype);
   ResultInfo result{start.dtype, {Dim::data_dependent(context.dim_name("length"), kUnboundedUpper)}};
   if (start.is_constant() && limit.is_constant() && delta.is_constant()) {
-    const std::vector<Tensor> inputs = {start.constant, limit.constant, delta.constant};
-    EvaluateContext evaluate;
-    evaluate.inputs = inputs;
-    const Tensor values = evaluate_range(Range{}, evaluate)[0];
-    result.shape = {Dim(values.size())};
-    if (!is_float(start.dtype) && values.size() <= kMaxContents)
-      result.contents = to_shape(values.to_int64s());
+    const int64_t count = range_count(start.constant, limit.constant, delta.constant);
+    result.shape = {Dim(count)};
+    if (!is_float(start.dtype) && count <= kMaxContents) {
+      Shape contents;
+      for (int64_t i = 0; i < count; ++i)
+        contents.push_back(start.constant.to_int64s()[0] + i * delta.constant.to_int64s()[0]);
+      result.contents = std::move(contents);
+    }
     return {result};
   }
   const auto first = context.contents(0), last = context.contents(1), step = context.contents(2);

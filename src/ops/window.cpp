@@ -87,7 +87,8 @@ std::vector<WindowAxis> resolve_window(const WindowSpec& spec, const Extents& in
     const int64_t reach = (axis.kernel - 1) * axis.dilation + 1;
     if (axis.input > kMostSteps)
       throw_input_error("spatial dim " + std::to_string(i) + " of extent " + std::to_string(axis.input) +
-                        " is larger than " + std::to_string(kMostSteps));
+                        " is too large: kernels and their libraries take dims up to " +
+                        std::to_string(kMostSteps));
     if (spec.auto_pad == AutoPad::NotSet) {
       axis.pad_begin = at(spec.pads_begin, i, 0);
       axis.pad_end = at(spec.pads_end, i, 0);

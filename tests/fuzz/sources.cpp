@@ -11,7 +11,7 @@ namespace {
 
 using lathe::onnx::TestModel;
 using Ints = std::vector<int64_t>;
-constexpr int kFloat = 1, kInt64 = 7;
+constexpr int kFloat = 1, kInt64 = 7, kBool = 9;
 
 std::string ints(std::string_view name, const Ints& values) {
   return TestModel::ints_attribute(name, values);
@@ -227,6 +227,34 @@ std::string gates() {
   return m.bytes();
 }
 
+// Bodies that capture, in each other. No Loop: a mutated one may repeat for ever.
+std::string bodies() {
+  TestModel yes(17), inner_yes(17), inner_no(17), no(17), step(17);
+  inner_yes.output("p").node("Concat", {"h", "x"}, {"p"}, {integer("axis", 0)});
+  inner_no.output("q").node("Relu", {"x"}, {"q"});
+  yes.output("a").node("If", {"d"}, {"a"},
+                       {TestModel::graph_attribute("then_branch", inner_yes.graph()),
+                        TestModel::graph_attribute("else_branch", inner_no.graph())});
+  no.output("b").node("MatMul", {"h", "w"}, {"b"});
+  step.input("s", kFloat, {"N", "4"}).input("r", kFloat, {"N", "4"}).output("t").output("u");
+  step.node("MatMul", {"s", "w"}, {"m"}).node("Add", {"m", "r"}, {"t"}).node("Tanh", {"t"}, {"u"});
+  TestModel m(17);
+  m.input("c", kBool, {})
+      .input("d", kBool, {})
+      .input("x", kFloat, {"N", "4"})
+      .input("rows", kFloat, {"N", "T", "4"});
+  m.output("y").output("last").output("all");
+  weights(m, "w", {4, 4});
+  m.node("Sigmoid", {"x"}, {"h"});
+  m.node("If", {"c"}, {"y"},
+         {TestModel::graph_attribute("then_branch", yes.graph()),
+          TestModel::graph_attribute("else_branch", no.graph())});
+  m.node("Scan", {"x", "rows"}, {"last", "all"},
+         {TestModel::graph_attribute("body", step.graph()), integer("num_scan_inputs", 1),
+          ints("scan_input_axes", {1}), ints("scan_output_axes", {1}), ints("scan_input_directions", {1})});
+  return m.bytes();
+}
+
 std::string recurrent() {
   TestModel m(22);
   m.input("x", kFloat, {"T", "N", "6"})
@@ -270,8 +298,8 @@ std::string sampling() {
 }
 
 std::string signals() {
-  TestModel m(22);
-  m.input("x", kFloat, {"N", "L", "1"})
+  TestModel m(26);
+  m.input("x", kFloat, {"N", "32", "1"})
       .input("labels", kInt64, {"N"})
       .output("y")
       .output("z")
@@ -297,11 +325,14 @@ std::string signals() {
 }  // namespace
 
 std::vector<Source> source_models() {
-  return {{"convolutions", convolutions()}, {"depthwise", depthwise()},   {"perceptron", perceptron()},
-          {"attention", attention()},       {"positions", positions()},   {"movement", movement()},
-          {"selection", selection()},       {"upsampling", upsampling()}, {"quantized", quantized()},
-          {"reductions", reductions()},     {"indices", indices()},       {"gates", gates()},
-          {"recurrent", recurrent()},       {"sampling", sampling()},     {"signals", signals()}};
+  return {{"convolutions", convolutions()}, {"depthwise", depthwise()},
+          {"perceptron", perceptron()},     {"attention", attention()},
+          {"positions", positions()},       {"movement", movement()},
+          {"selection", selection()},       {"upsampling", upsampling()},
+          {"quantized", quantized()},       {"reductions", reductions()},
+          {"indices", indices()},           {"gates", gates()},
+          {"recurrent", recurrent()},       {"sampling", sampling()},
+          {"signals", signals()},           {"bodies", bodies()}};
 }
 
 }  // namespace fuzz
