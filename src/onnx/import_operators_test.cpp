@@ -484,6 +484,12 @@ TEST(ImportSequences, Errors) {
   expect_says(with("Identity", {"s"}), "output 'y' is a sequence");
 }
 
+TEST(ImportMatMulInteger, NeedsDims) {
+  TestModel m(20);
+  m.input("x", 3, {}).input("w", 3, {"4", "2"}).output("y").node("MatMulInteger", {"x", "w"}, {"y"});
+  expect_says(import_error(m), "its operands must have a dim at least");
+}
+
 TEST(ImportText, StringsAreRefusedByName) {
   TestModel m(20);
   m.input("x", kFloat, {"1"}).output("y").node("StringSplit", {"x"}, {"y"});

@@ -79,6 +79,7 @@ ValueId centred(NodeImport& node, size_t x, size_t zero_point, DType dtype, int6
 }
 
 Values import_matmul_integer(NodeImport& node) {
+  if (node.rank(0) < 1 || node.rank(1) < 1) node.fail("its operands must have a dim at least");
   const DType dtype = exact_type(node.shape(0).back());
   const ValueId a = centred(node, 0, 2, dtype, -2, "a"), b = centred(node, 1, 3, dtype, -1, "b");
   return {node.cast(node.add(MatMul{}, {a, b}), DType::Int32, "result")};

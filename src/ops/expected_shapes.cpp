@@ -71,8 +71,12 @@ std::vector<Value> concrete_values(const EvaluateContext& context) {
 
 std::vector<Tensor> allocate_results(const std::vector<ResultInfo>& results) {
   std::vector<Tensor> tensors;
-  for (const ResultInfo& result : results)
+  for (const ResultInfo& result : results) {
+    if (!is_static(result.shape))
+      throw_input_error("the inputs do not say the size of the result " + to_string(result.shape) +
+                        "; sizes, steps and axes must be integers");
     tensors.push_back(allocate_result(result.dtype, to_extents(result.shape)));
+  }
   return tensors;
 }
 

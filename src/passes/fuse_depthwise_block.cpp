@@ -53,12 +53,16 @@ bool has_no_operands(const Node& node) {
   return node.op_input_count() == node.inputs.size();
 }
 
+bool reads_once(const Node& node, ValueId value) {
+  return std::count(node.inputs.begin(), node.inputs.end(), value) == 1;
+}
+
 // The pointwise convolution that alone gives the node's data.
 NodeId expansion_of(const Graph& graph, NodeId depthwise) {
   const ValueId data = graph.node(depthwise).inputs[0];
   const NodeId id = graph.value(data).producer;
-  const bool fits =
-      is_pointwise_conv(graph, id) && sole_user(graph, data) == depthwise && has_no_operands(graph.node(id));
+  const bool fits = is_pointwise_conv(graph, id) && reads_once(graph.node(depthwise), data) &&
+                    sole_user(graph, data) == depthwise && has_no_operands(graph.node(id));
   return fits ? id : kNoNode;
 }
 
@@ -67,8 +71,7 @@ NodeId projection_of(const Graph& graph, NodeId depthwise) {
   const ValueId result = result_of(graph, depthwise);
   const auto user = sole_user(graph, result);
   const bool fits = user && has_no_operands(graph.node(depthwise)) && is_pointwise_conv(graph, *user) &&
-                    graph.node(*user).inputs[0] == result &&
-                    std::count(graph.node(*user).inputs.begin(), graph.node(*user).inputs.end(), result) == 1;
+                    graph.node(*user).inputs[0] == result && reads_once(graph.node(*user), result);
   return fits ? *user : kNoNode;
 }
 

@@ -76,7 +76,9 @@ void CpuProgram::make_kernels() {
     try {
       // The position makes the key unique and orders the blocks as they are used.
       const PackContext pack{blobs, fmt::format("{:05}/{}/{}", i, node.name, tactic.name)};
-      layers_[i].kernel = make_kernel({graph(), order[i], ranges}, tactic, machine_, pack);
+      with_onednn_errors([&] {
+        layers_[i].kernel = make_kernel({graph(), order[i], ranges}, tactic, machine_, pack);
+      });
     } catch (Error& error) {
       error.add_context(fmt::format("making layer '{}' with {}", node.name, tactic.name));
       throw;

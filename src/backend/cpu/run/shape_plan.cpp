@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "backend/cpu/device/onednn.h"
 #include "backend/cpu/run/reference.h"
 #include "backend/no_elements.h"
 #include "backend/shape_check.h"
@@ -72,7 +73,7 @@ ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const
   check_shapes(program.spec(), first, last, symbols, LateSpread::PointwiseLayers);
   for_each_parallel(program.pool(), steps_.size(), [&](size_t i) {
     try {
-      prepare_step(i);
+      with_onednn_errors([&] { prepare_step(i); });
     } catch (Error& error) {
       error.add_context(fmt::format("preparing layer '{}'",
                                     program_.graph().node(program_.layers()[first_ + i].node).name));
