@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "bench/problem.h"
 #include "ir/edit.h"
+#include "ir/text.h"
 
 namespace lathe::cpu {
 namespace {
@@ -122,6 +123,29 @@ TEST(DescribedCpus, TilesWithoutFp16OfferNoBlocksInFp16) {
   const auto names = offered_on(machine);
   EXPECT_TRUE(names.contains("depthwise_block_amx_bf16_by_rows"));
   EXPECT_FALSE(names.contains("depthwise_block_amx_fp16_by_rows"));
+}
+
+TEST(DescribedCpus, AProductWithAVectorIsNoMatrixProduct) {
+  const Graph graph = parse_graph(R"(graph "g" {
+  input %x: float32[n, 64]
+  const %w: float32[64] = splat 0.5
+  %y: float32[n] = MatMul "product" (%x, %w)
+  output %y
+})");
+  const SymbolRanges ranges = {{"n", {1, 4, 8}}};
+  for (const char* cpu : {"avx2_zen3", "avx512_cascade_lake", "zen4", "zen5", "amx_sapphire_rapids"}) {
+    const Machine machine = described(cpu);
+    for (const TacticFamily& family : tactic_families()) {
+      if (family.runner.starts_with("Onednn")) continue;
+      for (const Tactic& t : family.list({graph, graph.order()[0], ranges}, machine)) {
+        if (!t.name.starts_with("tile_matmul")) continue;
+        EXPECT_FALSE(t.support.ok) << cpu << ": " << t.name;
+        const char* why = machine.has(CpuFeature::Bf16) ? "an operand is a vector" : "";
+        EXPECT_NE(t.support.reason.find(why), std::string::npos)
+            << cpu << ": " << t.name << ": " << t.support.reason;
+      }
+    }
+  }
 }
 
 TEST(DescribedCpus, AFileThatIsNoneIsAnError) {

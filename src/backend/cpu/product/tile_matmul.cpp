@@ -403,8 +403,9 @@ Support supports(const LayerQuery& query, const Tactic& tactic, const Machine& m
   if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
       !query.graph.value(node.inputs[2]).is_constant())
     return Support::no("the bias is not constant");
-  int64_t k = b.shape[1].value();
-  if (const auto* product = std::get_if<MatMul>(&node.op)) {
+  const auto* product = std::get_if<MatMul>(&node.op);
+  int64_t k = product ? 0 : b.shape[1].value();  // a product's right operand may be a vector
+  if (product) {
     if (product->transpose_a) return Support::no("the left operand is transposed");
     if (a.shape.size() < 2 || b.shape.size() < 2) return Support::no("an operand is a vector");
     // Many right operands may meet one left operand, and one right operand many left ones.
