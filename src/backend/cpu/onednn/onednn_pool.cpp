@@ -121,7 +121,7 @@ class PoolKernel final : public LayerKernel {
     if (has_epilogue_) prepared->epilogue = epilogue_.prepare(context, variant_.result.dtype);
     for (const std::vector<ConvPart>& parts : conv_parts(problem, variant_, context.threads)) {
       const auto plan = plan_pool(pool_, problem, variant_, parts[0]);
-      check(plan.has_value(), "oneDNN has no implementation at these shapes");
+      if (!plan) throw_input_error("oneDNN has no implementation at these shapes");
       const auto primitive = with_onednn_memory([&] { return dnnl::pooling_forward(*plan); });
       prepared->tasks.emplace_back();
       for (const ConvPart& part : parts) {
