@@ -137,8 +137,7 @@ void GraphImporter::add_outputs(const std::vector<ValueInfo>& outputs, Scope& sc
     const std::string name(output.name);
     if (name.empty()) throw_input_error("a graph output has no name");
     if (seen[name]++) throw_input_error("two graph outputs are called '" + name + "'");
-    ValueId id = look_up(output.name, scope);
-    if (id == kPoison) throw_unsupported("a node of its body is not supported");
+    ValueId id = body_result(output.name, scope);
     if (Sequences::is_sequence(id))
       throw_unsupported("output '" + name + "' is a sequence; only tensors can be outputs");
     const Graph& graph = builder.graph();

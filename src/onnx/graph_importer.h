@@ -55,6 +55,8 @@ class GraphImporter {
   Values import_function(const FunctionProto& function, const NodeProto& node, Scope& scope,
                          const std::string& name, const Values& inputs);
   Scope inner_scope(NodeImport& node, Scope& scope) const;
+  // What an output of a graph or body stands for; throws where it is no value.
+  ValueId body_result(std::string_view name, Scope& scope);
   Values import_inline(const GraphProto& graph, Scope& inner);
   Values import_if(NodeImport& node, Scope& scope);
   Values import_choice(NodeImport& node, Scope& scope);

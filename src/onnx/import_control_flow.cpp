@@ -11,6 +11,7 @@
 #include <set>
 
 #include "onnx/graph_importer.h"
+#include "ops/control_flow.h"
 
 namespace lathe::onnx {
 
@@ -72,6 +73,13 @@ bool always_continues(const GraphProto& body, TensorSource& tensors) {
   return passed_on(body, condition) == body.inputs[1].name || is_constant_true(body, condition, tensors);
 }
 
+// The trip count and the condition, absent or not, and the carried values.
+Values loop_operands(const NodeImport& node) {
+  Values operands = node.inputs();
+  operands.resize(std::max(operands.size(), kLoopOwnInputs), kNoValue);
+  return operands;
+}
+
 Dim own_symbol(const std::string& node, size_t value, size_t dim) {
   std::string name;
   for (const char c : node) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
@@ -107,13 +115,19 @@ GraphImporter::Scope GraphImporter::inner_scope(NodeImport& node, Scope& scope) 
   return inner;
 }
 
+ValueId GraphImporter::body_result(std::string_view name, Scope& scope) {
+  const ValueId id = look_up(name, scope);
+  if (id == kPoison) throw_unsupported("a node of its body is not supported");
+  if (id == kNoValue) throw_unsupported("its output '" + std::string(name) + "' is an absent optional value");
+  return id;
+}
+
 Values GraphImporter::import_inline(const GraphProto& graph, Scope& inner) {
   add_initializers(graph, inner);
   import_nodes(graph.nodes, inner);
   Values results;
   for (const ValueInfo& output : graph.outputs) {
-    results.push_back(look_up(output.name, inner));
-    if (results.back() == kPoison) throw_unsupported("a node of its body is not supported");
+    results.push_back(body_result(output.name, inner));
   }
   return results;
 }
@@ -122,7 +136,9 @@ Values GraphImporter::import_inline(const GraphProto& graph, Scope& inner) {
 ValueId GraphImporter::capture(ValueId outer, Scope& scope) {
   if (outer == kPoison || outer == kNoValue) return outer;
   if (Sequences::is_sequence(outer))
-    throw_unsupported("its body reads a sequence of the graph around it, which is supported only where the condition or count is constant");
+    throw_unsupported(
+        "its body reads a sequence of the graph around it, which is supported only where the condition or "
+        "count is constant");
   BodyImport& body = *scope.body;
   const Value value = scope.parent->builder->value(outer);
   if (value.is_constant()) return body.builder.add_constant(value.name, value.constant);
@@ -187,7 +203,7 @@ Values GraphImporter::import_choice(NodeImport& node, Scope& scope) {
 Values GraphImporter::import_loop(NodeImport& node, Scope& scope) {
   const GraphProto* proto = node.graph("body");
   if (!proto) node.fail("its body is missing");
-  const size_t carried = node.input_count() < 2 ? 0 : node.input_count() - 2;
+  const size_t carried = loop_operands(node).size() - kLoopOwnInputs;
   if (proto->inputs.size() != carried + 2 || proto->outputs.size() < carried + 1)
     node.fail("its body takes " + std::to_string(proto->inputs.size()) + " values and gives " +
               std::to_string(proto->outputs.size()) + "; with " + std::to_string(carried) +
@@ -199,18 +215,20 @@ Values GraphImporter::import_loop(NodeImport& node, Scope& scope) {
 
 std::optional<Values> GraphImporter::unroll_loop(NodeImport& node, const GraphProto& proto, Scope& scope) {
   for (size_t i = 0; i < 2; ++i)
-    if (node.has(i) && Sequences::is_sequence(node.in(i))) node.fail("input " + std::to_string(i) + " is a sequence");
+    if (node.has(i) && Sequences::is_sequence(node.in(i)))
+      node.fail("input " + std::to_string(i) + " is a sequence");
   const auto trips = node.known_ints(0), condition = node.known_ints(1);
   if (!trips || trips->size() != 1 || (node.has(1) && !(condition && condition->size() == 1)))
     return std::nullopt;
   const bool starts = !node.has(1) || condition->front() != 0;
   const int64_t count = starts ? std::max<int64_t>(0, trips->front()) : 0;
   const auto nodes = static_cast<int64_t>(proto.nodes.size());
-  const size_t carried = node.input_count() - 2, scanned = proto.outputs.size() - 1 - carried;
+  Values values = loop_operands(node);
+  values.erase(values.begin(), values.begin() + kLoopOwnInputs);
+  const size_t carried = values.size(), scanned = proto.outputs.size() - 1 - carried;
   if (count > kUnrolledIterations || count * nodes > kUnrolledNodes || !always_continues(proto, tensors_) ||
       (count == 0 && scanned > 0))
     return std::nullopt;
-  Values values(node.inputs().begin() + 2, node.inputs().end());
   std::vector<Values> slices(scanned);
   for (int64_t i = 0; i < count; ++i) {
     Scope inner = inner_scope(node, scope);
@@ -234,9 +252,11 @@ std::optional<Values> GraphImporter::unroll_loop(NodeImport& node, const GraphPr
 
 Values GraphImporter::import_repetition(NodeImport& node, Scope& scope) {
   if (std::any_of(node.inputs().begin(), node.inputs().end(), Sequences::is_sequence))
-    throw_unsupported("it carries a sequence, which is supported only where the number of iterations is a small constant");
+    throw_unsupported(
+        "it carries a sequence, which is supported only where the number of iterations is a small constant");
   const GraphProto& proto = *node.graph("body");
-  const size_t carried = node.input_count() - 2, problems = problems_.size();
+  Values operands = loop_operands(node);
+  const size_t carried = operands.size() - kLoopOwnInputs, problems = problems_.size();
   std::vector<Shape> taken;
   for (size_t i = 0; i < carried; ++i) taken.push_back(node.shape(2 + i));
   while (true) {
@@ -252,11 +272,10 @@ Values GraphImporter::import_repetition(NodeImport& node, Scope& scope) {
     for (size_t i = 0; i < carried; ++i)
       changed |= widen(taken[i], body.graph.value(body.graph.outputs()[1 + i]).shape, node.name(), i);
     if (changed) continue;
-    Values inputs = node.inputs();
-    inputs.insert(inputs.end(), body.captured.begin(), body.captured.end());
+    operands.insert(operands.end(), body.captured.begin(), body.captured.end());
     const size_t outputs = body.graph.outputs().size() - 1;
     return node.add_multi(Loop{.body = Body(std::move(body.graph)), .carried = static_cast<int64_t>(carried)},
-                          inputs, outputs);
+                          operands, outputs);
   }
 }
 

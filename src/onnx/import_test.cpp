@@ -7,8 +7,8 @@
 
 #include "onnx/importers.h"
 #include "onnx/test_model.h"
-#include "reference/compare.h"
 #include "ops/interpreter.h"
+#include "reference/compare.h"
 
 namespace lathe::onnx {
 namespace {
@@ -195,6 +195,20 @@ TEST(Import, ConstantConditionsChooseABranch) {
   }
 }
 
+// ONNX wants a condition, if only an absent one; a file that leaves it out is no reason to read behind the operands.
+TEST(Import, ALoopMayHaveATripCountAlone) {
+  TestModel body;
+  body.input("i", kInt64, {}).input("go", 9, {}).output("on").output("s");
+  body.node("Identity", {"go"}, {"on"}).node("Neg", {"i"}, {"s"});
+  for (const int64_t count : {4, 100}) {
+    TestModel m;
+    m.output("y").constant<int64_t>("count", kInt64, {}, {count});
+    m.node("Loop", {"count"}, {"y"}, {TestModel::graph_attribute("body", body.graph())});
+    const ImportedModel model = import_model(m);
+    EXPECT_EQ(model.graph.value(model.graph.outputs()[0]).shape, (Shape{count}));
+  }
+}
+
 TEST(Import, AConditionOfRunTimeNeedsBothBranches) {
   TestModel m;
   m.input("x", kFloat, {"2"}).input("b", 9, {"1"}).output("y").node("If", {"b"}, {"y"});
@@ -206,9 +220,12 @@ TEST(Import, AConditionOfRunTimeBecomesAnOperatorWithBodies) {
   inner.output("z").node("Relu", {"x"}, {"z"});
   other.output("z").node("Neg", {"x"}, {"z"});
   TestModel m;
-  m.input("x", kFloat, {"2"}).input("b", 9, {}).output("y").node(
-      "If", {"b"}, {"y"},
-      {TestModel::graph_attribute("then_branch", inner.graph()), TestModel::graph_attribute("else_branch", other.graph())});
+  m.input("x", kFloat, {"2"})
+      .input("b", 9, {})
+      .output("y")
+      .node("If", {"b"}, {"y"},
+            {TestModel::graph_attribute("then_branch", inner.graph()),
+             TestModel::graph_attribute("else_branch", other.graph())});
   const ImportedModel model = import_model(m);
   ASSERT_EQ(model.graph.order().size(), 1u);
   const Node& node = model.graph.node(model.graph.order()[0]);

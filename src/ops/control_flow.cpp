@@ -180,12 +180,14 @@ Shape scanned_shape(const InferContext& context, size_t output, const Graph& bod
 std::vector<ResultInfo> infer_loop(const Loop& op, const InferContext& context) {
   const Graph& body = op.body.graph();
   const auto carried = static_cast<size_t>(op.carried);
-  if (op.carried < 0 || context.inputs.size() < kLoopOwnInputs + carried)
+  const size_t operands =
+      std::max(context.inputs.size(), kLoopOwnInputs);  // absent ones at the end are left out
+  if (op.carried < 0 || operands < kLoopOwnInputs + carried)
     throw_input_error("the loop carries " + std::to_string(op.carried) + " values, but has " +
                       std::to_string(context.inputs.size()) + " operands");
   if (context.has(0)) require_single(context, 0, DType::Int64, "the trip count");
   if (context.has(1)) require_single(context, 1, DType::Bool, "the condition");
-  check_counts(body, context.inputs.size(), 1 + carried, "the body");
+  check_counts(body, operands, 1 + carried, "the body");
   check_taken(body_input(body, 0), DType::Int64, {}, "the iteration");
   check_taken(body_input(body, 1), DType::Bool, {}, "the condition");
   if (body_output(body, 0).dtype != DType::Bool)
@@ -344,6 +346,7 @@ std::vector<Tensor> evaluate_loop(const Loop& op, const EvaluateContext& context
   const Graph& body = op.body.graph();
   const auto carried_end = kLoopOwnInputs + static_cast<size_t>(op.carried);
   std::vector<Tensor> inputs(context.inputs.begin(), context.inputs.end());
+  inputs.resize(std::max(inputs.size(), kLoopOwnInputs));
   std::vector<Stack> stacks(body.outputs().size() - 1 - static_cast<size_t>(op.carried));
   const int64_t trips = context.has(0) ? trip_count_of(context.input(0)) : INT64_MAX;
   const Tensor true_scalar = Tensor::from_doubles(DType::Bool, {}, std::vector<double>{1});

@@ -131,6 +131,26 @@ TEST(Loop, WithoutAnIterationGivesWhatItWasGiven) {
   EXPECT_EQ(outputs[1].extents(), (Extents{0, 1}));
 }
 
+// Behind the trip count nothing: no condition, no carried and no captured value. Absent operands at the end are left out.
+TEST(Loop, MayHaveATripCountAlone) {
+  const Graph graph = parsed(R"(graph "g" {
+  input %count: int64[]
+  %s: int64[loop.output0.dim0<=2147483647] = Loop "loop" (%count) {
+    body=graph "body" {
+      input %i: int64[]
+      input %go: bool[]
+      %on: bool[] = Pointwise "same" (%go) {code=Identity}
+      %next: int64[] = Pointwise "twice" (%i, %i) {code=Add}
+      output %on
+      output %next
+    }}
+  output %s
+}
+)");
+  const std::vector<Tensor> inputs = {Tensor::scalar_i64(3)};
+  EXPECT_EQ(interpret(graph, inputs)[0].to_int64s(), (std::vector<int64_t>{0, 2, 4}));
+}
+
 // Running sums along axis 1, read from its end, written from the front.
 TEST(Scan, ReadsBackwardsAlongAnAxis) {
   const Graph graph = parsed(R"(graph "g" {

@@ -87,6 +87,14 @@ def loop_counted(count):
                  [value("x", FLOAT, ["n", 4])], [value("y", FLOAT, ["n", 4]), value("all", FLOAT, [count, "n", 4])], [weights("w", 4, 4)])
 
 
+def loop_scanning(count):
+    """A loop that carries nothing: no condition and no carried values behind its trip count."""
+    inside = body([helper.make_node("Cast", ["i"], ["f"], to=FLOAT), helper.make_node("Mul", ["f", "x"], ["out"]), helper.make_node("Identity", ["c"], ["go"])],
+                  [value("i", INT64, []), value("c", BOOL, [])], [value("go", BOOL, []), value("out", FLOAT, ["n", 4])])
+    return model([constant("count", np.int64(count)), helper.make_node("Loop", ["count", ""], ["all"], body=inside, name="loop")],
+                 [value("x", FLOAT, ["n", 4])], [value("all", FLOAT, [count, "n", 4])])
+
+
 def loop_growing(count):
     """A carried value that grows by a row in each of a constant number of iterations."""
     inside = body([helper.make_node("Concat", ["s", "x"], ["t"], axis=0), helper.make_node("Identity", ["c"], ["go"])],
@@ -123,6 +131,8 @@ CASES = {
                                   for k, c, limit, n in ((3, True, 9, 2), (0, True, 9, 2), (4, False, 9, 3), (5, True, -9, 1))]),
     "loop_unrolled": (loop_counted(5), [{"x": rows(n, 4)} for n in (1, 6)]),
     "loop_counted": (loop_counted(200), [{"x": rows(n, 4)} for n in (1, 6)]),
+    "loop_scanning": (loop_scanning(100), [{"x": rows(n, 4)} for n in (1, 3)]),
+    "loop_scanning_unrolled": (loop_scanning(4), [{"x": rows(n, 4)} for n in (1, 3)]),
     "loop_growing": (loop_growing(180), [{"x": rows(n, 4)} for n in (1, 3)]),
     "scan": (scan(), [{"h0": rows(n, 4), "x": rows(n, t, 4)} for n, t in ((1, 1), (2, 7), (3, 30))]),
 }
