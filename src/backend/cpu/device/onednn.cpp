@@ -82,14 +82,6 @@ void cap_onednn_isa(Isa isa) {
                     isa_name(isa), isa_name(*capped)));
 }
 
-void with_onednn_errors(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const dnnl::error& error) {
-    throw_input_error(std::string("oneDNN refuses it: ") + error.what());
-  }
-}
-
 SingleThreadedOneDnn::SingleThreadedOneDnn() : before_(omp_get_max_threads()) {
   if (before_ != 1) omp_set_num_threads(1);
 }

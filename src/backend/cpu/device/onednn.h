@@ -5,7 +5,6 @@
 // SingleThreadedOneDnn sets it to one and restores it, because the caller's thread is the user's.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,9 +24,6 @@ std::vector<Tactic> refused_tactic(const LayerQuery& query, std::string_view run
 
 // The pairs of types that its products and convolutions have kernels for.
 bool onednn_computes(DType source, DType result, const Machine& machine);
-
-// call(), whose errors of oneDNN's become an Input error that says what oneDNN refused: sizes that its integers cannot count.
-void with_onednn_errors(const std::function<void()>& call);
 
 class SingleThreadedOneDnn {
  public:

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/kernel.h"
+#include "base/error.h"
 
 namespace lathe::cpu {
 
@@ -41,6 +42,17 @@ auto with_onednn_memory(const Call& call) {
   } catch (const dnnl::error& error) {
     if (error.status == dnnl_out_of_memory) throw_no_onednn_memory();
     throw;
+  }
+}
+// Around a kernel that is made or prepared: what oneDNN refuses there, sizes that its integers cannot count among them, is an Input
+// error that says so.
+template <class Call>
+auto with_onednn_errors(const Call& call) {
+  try {
+    return call();
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_out_of_memory) throw_no_onednn_memory();
+    throw_input_error(std::string("oneDNN refuses it: ") + error.what());
   }
 }
 

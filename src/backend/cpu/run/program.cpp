@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "backend/cpu/device/onednn.h"
+#include "backend/cpu/device/onednn_call.h"
 #include "backend/cpu/device/weight_memory.h"
 #include "backend/cpu/run/execution.h"
 #include "backend/cpu/run/split_execution.h"
@@ -38,7 +39,8 @@ void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRa
 std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic,
                                          const Machine& machine, const PackContext& pack) {
   for (const TacticFamily& family : families())
-    if (family.runner == tactic.runner) return family.make(query, tactic, machine, pack);
+    if (family.runner == tactic.runner)
+      return with_onednn_errors([&] { return family.make(query, tactic, machine, pack); });
   throw_unknown_family(query.layer(), tactic);
 }
 

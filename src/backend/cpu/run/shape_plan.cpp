@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "backend/cpu/device/onednn.h"
+#include "backend/cpu/device/onednn_call.h"
 #include "backend/cpu/run/reference.h"
 #include "backend/no_elements.h"
 #include "backend/shape_check.h"

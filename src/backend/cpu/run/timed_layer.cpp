@@ -31,6 +31,7 @@
 #include "backend/cpu/device/cache_lines.h"
 #include "backend/cpu/device/host_memory.h"
 #include "backend/cpu/device/onednn.h"
+#include "backend/cpu/device/onednn_call.h"
 #include "backend/cpu/run/program.h"
 #include "backend/no_elements.h"
 #include "backend/shape_check.h"
@@ -89,7 +90,7 @@ class CpuTimedLayer final : public TimedLayer {
     kernel_ = make_kernel(query, tactic, machine, PackContext{blobs_, "timed"});
     const ShapeContext context = context_at(query, symbols_, machine);
     if (has_empty_operand(query) || !fits_at_upper_bounds(query)) return;
-    prepared_ = kernel_->prepare(context);
+    prepared_ = with_onednn_errors([&] { return kernel_->prepare(context); });
     kept_ = residency.kept_share(query, tactic.inputs.empty() ? DType::Undefined : tactic.inputs[0].dtype,
                                  machine);
     members_ = std::clamp(prepared_->members(machine.threads), 1, machine.threads);
@@ -273,7 +274,8 @@ int64_t layer_scratch_bytes(const LayerQuery& query, const Tactic& tactic, const
   MemoryBlobStore blobs;
   const SymbolValues most = query.max_values();
   const auto kernel = make_kernel(query, tactic, machine, PackContext{blobs, "probed"});
-  return static_cast<int64_t>(kernel->prepare(context_at(query, most, machine))->scratch_bytes());
+  const auto prepared = with_onednn_errors([&] { return kernel->prepare(context_at(query, most, machine)); });
+  return static_cast<int64_t>(prepared->scratch_bytes());
 }
 
 std::unique_ptr<TimedLayer> prepare_timed_layer(const LayerQuery& query, const Tactic& tactic,
