@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GridSample: each result position reads x at a place that the grid says, in units of [-1, 1] over the image. Interpolation is
-// separable: along each dim a place is a short list of (index, weight), and the product of the lists is summed per channel.
-// Padding decides what an index outside of the image reads.
+// GridSample: each result position reads x at a place that the grid says, in units of [-1, 1] over the image.
+// Interpolation is separable: along each dim a place is a short list of (index, weight), and the product of
+// the lists is summed per channel. Padding decides what an index outside of the image reads.
 #include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "base/error.h"
 #include "ir/elements.h"
+#include "ops/cubic.h"
 #include "ops/expected_shapes.h"
 #include "ops/families.h"
 
@@ -63,22 +64,12 @@ double source_position(const GridSample& op, double normalized, int64_t extent) 
   if (op.mode == ResizeMode::Nearest) x = std::nearbyint(x);
   const Borders b = borders_of(extent, op.align_corners);
   if (x < b.low || x > b.high) {
-    // A cubic keeps its place, and each of its pixels is taken from the border: what PyTorch and ONNX Runtime do.
+    // A cubic keeps its place, and each of its pixels is taken from the border: what PyTorch and ONNX Runtime
+    // do.
     if (op.padding == GridPadding::Border && op.mode != ResizeMode::Cubic) x = std::clamp(x, 0.0, n - 1);
     if (op.padding == GridPadding::Reflection) x = reflect(x, b);
   }
   return std::clamp(x, -2e9, 2e9);
-}
-
-// Keys' cubic with a = -0.75, for the four pixels around a place `t` behind the second one.
-void cubic_weights(double t, double* w) {
-  constexpr double a = -0.75;
-  const auto outer = [](double d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
-  const auto inner = [](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
-  w[0] = outer(1 + t);
-  w[1] = inner(t);
-  w[2] = inner(1 - t);
-  w[3] = outer(2 - t);
 }
 
 Taps taps_at(const GridSample& op, double x, int64_t extent) {
@@ -90,8 +81,10 @@ Taps taps_at(const GridSample& op, double x, int64_t extent) {
   } else if (op.mode == ResizeMode::Linear) {
     taps = {2, {first, first + 1}, {1 - t, t}};
   } else {
-    taps = {4, {first - 1, first, first + 1, first + 2}, {}};
-    cubic_weights(t, taps.weight);
+    constexpr double a = -0.75;
+    taps = {4,
+            {first - 1, first, first + 1, first + 2},
+            {cubic(1 + t, a), cubic(t, a), cubic(1 - t, a), cubic(2 - t, a)}};
   }
   for (int i = 0; i < taps.count; ++i) {
     int64_t& at = taps.index[i];

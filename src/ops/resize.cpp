@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "ir/elements.h"
+#include "ops/cubic.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 #include "ops/shape_rules.h"
@@ -83,13 +84,6 @@ std::vector<double> nearest_weights(NearestMode mode, double ratio) {
       break;
   }
   return right ? std::vector<double>{0, 1} : std::vector<double>{1, 0};
-}
-
-double cubic(double x, double a) {  // Keys' kernel
-  x = std::fabs(x);
-  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
-  return 0;
 }
 
 // A kernel of radius `radius`, stretched by 1/scale when it shrinks the image (antialias).
