@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "ir/edit.h"
 #include "ir/text.h"
+#include "ir/verify.h"
 
 namespace lathe {
 namespace {
@@ -19,7 +20,6 @@ namespace {
 // `splat` and `random` say a size that the text does not pay for.
 constexpr int64_t kMaxGeneratedElements = int64_t{1} << 28;
 constexpr size_t kMaxRank = 64;
-constexpr int kMaxBodies = 32;  // inside of each other
 
 class Cursor {
  public:

@@ -8,8 +8,6 @@
 namespace lathe {
 namespace {
 
-constexpr int kMaxBodies = 32;  // inside of each other
-
 class Verifier {
  public:
   explicit Verifier(const Graph& graph, int depth = 0)

@@ -8,6 +8,9 @@
 
 namespace lathe {
 
+// Bodies inside of each other: If in Loop in If ...
+inline constexpr int kMaxBodies = 32;
+
 // Throws an Internal error that names the node and the rule.
 void verify_structure(const Graph& graph);
 

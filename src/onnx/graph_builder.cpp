@@ -5,7 +5,6 @@
 #include <array>
 
 #include "ops/build.h"
-#include "ops/control_flow.h"
 
 namespace lathe::onnx {
 
@@ -23,7 +22,8 @@ bool small_and_static(const std::vector<ResultInfo>& results) {
 
 // Quantized constants stay as they are: their integer form is what the quantized kernels want. A loop may run for hours.
 bool may_fold(const Op& op) {
-  return !is_control_flow(op) && !std::holds_alternative<QuantizeLinear>(op) && !std::holds_alternative<DequantizeLinear>(op);
+  return bodies_of(op).empty() && !std::holds_alternative<QuantizeLinear>(op) &&
+         !std::holds_alternative<DequantizeLinear>(op);
 }
 
 Tensor tensor_of_dims(DType dtype, const Extents& extents, const Shape& dims) {

@@ -22,7 +22,8 @@ bool is_onnx_domain(std::string_view domain) {
   return domain.empty() || domain == "ai.onnx";
 }
 
-// Names that Dim can print and parse back: letters, digits, '_' and '.'.
+}  // namespace
+
 std::string symbol_name(std::string_view text) {
   std::string name;
   for (const char c : text) {
@@ -31,6 +32,8 @@ std::string symbol_name(std::string_view text) {
   if (name.empty() || (name[0] >= '0' && name[0] <= '9') || name[0] == '.') name.insert(0, "_");
   return name;
 }
+
+namespace {
 
 std::string describe(const NodeProto& node, const std::string& name) {
   return "node '" + name + "' (" + (is_onnx_domain(node.domain) ? "" : std::string(node.domain) + "::") +

@@ -16,6 +16,9 @@ namespace lathe::onnx {
 // The outputs of a node that is not supported: nodes that read them are skipped.
 inline constexpr ValueId kPoison = -2;
 
+// A name that Dim can print and parse back: letters, digits, '_' and '.'.
+std::string symbol_name(std::string_view text);
+
 class GraphImporter {
  public:
   GraphImporter(const ModelProto& model, TensorSource& tensors, const ImportOptions& options, Graph& graph,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// If, Loop and Scan. What is known when the model is imported leaves no trace: the selected branch, and the iterations of a short loop
-// whose count is constant, are imported in place. Everything else becomes an operator with bodies. A body is a graph of its own; what it
-// reads of the graphs around it becomes an input of the body and an operand of its operator, level by level.
+// If, Loop and Scan. What is known when the model is imported leaves no trace: the selected branch, and the
+// iterations of a short loop whose count is constant, are imported in place. Everything else becomes an
+// operator with bodies. A body is a graph of its own; what it reads of the graphs around it becomes an input
+// of the body and an operand of its operator, level by level.
 //
-// A loop's body is imported for the types of the values that it carries. Where a dim is another one after an iteration than before it, the
-// body is imported again with a symbol in the dim's place, until nothing changes.
+// A loop's body is imported for the types of the values that it carries. Where a dim is another one after an
+// iteration than before it, the body is imported again with a symbol in the dim's place, until nothing
+// changes.
 #include <algorithm>
 #include <cstdint>
 #include <set>
@@ -81,13 +83,11 @@ Values loop_operands(const NodeImport& node) {
 }
 
 Dim own_symbol(const std::string& node, size_t value, size_t dim) {
-  std::string name;
-  for (const char c : node) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) name.insert(0, "_");
-  return Dim::symbol(name + ".carried" + std::to_string(value) + ".dim" + std::to_string(dim));
+  return Dim::symbol(symbol_name(node) + ".carried" + std::to_string(value) + ".dim" + std::to_string(dim));
 }
 
-// The shape that the body takes next time: a symbol where the dim was another one behind the iteration. False when nothing changed.
+// The shape that the body takes next time: a symbol where the dim was another one behind the iteration. False
+// when nothing changed.
 bool widen(Shape& taken, const Shape& given, const std::string& node, size_t value) {
   if (taken.size() != given.size())
     throw_unsupported("carried value " + std::to_string(value) + " has rank " + std::to_string(taken.size()) +
@@ -310,11 +310,7 @@ Values GraphImporter::import_scan(NodeImport& node, Scope& scope) {
     Shape shape = node.shape(i);
     if (i >= states) {
       int64_t& axis = op.input_axes[i - states];
-      const auto rank = static_cast<int64_t>(shape.size());
-      if (axis < -rank || axis >= rank)
-        node.fail("axis " + std::to_string(axis) + " of scanned input " + std::to_string(i - states) +
-                  " is outside of its " + std::to_string(rank) + " dims");
-      if (axis < 0) axis += rank;
+      axis = normalize_axis(axis, node.rank(i), "scan_input_axes");
       shape.erase(shape.begin() + axis);
     }
     body.add_input(node.value(i), std::move(shape), std::string(proto->inputs[i].name));

@@ -6,6 +6,7 @@
 #include "ops/build.h"
 
 #include "ir/verify.h"
+#include "ops/shape_rules.h"
 
 namespace lathe {
 
@@ -39,10 +40,6 @@ bool same_shape(const Shape& inferred, const Shape& actual) {
   return true;
 }
 
-std::string describe(DType dtype, const Shape& shape) {
-  return std::string(dtype_name(dtype)) + to_string(shape);
-}
-
 }  // namespace
 
 std::vector<ValueId> append_node(GraphEditor& editor, std::string name, Op op, std::vector<ValueId> inputs,
@@ -64,11 +61,13 @@ std::vector<ValueId> append_node(GraphEditor& editor, std::string name, Op op, s
   return editor.graph().node(node).outputs;
 }
 
-void verify_graph(const Graph& graph) {
-  verify_structure(graph);
+namespace {
+
+// Of the graph and, before the operators that have them, of its bodies.
+void verify_types(const Graph& graph) {
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    for (const Body& body : bodies_of(node.op)) verify_graph(body.graph());
+    for (const Body& body : bodies_of(node.op)) verify_types(body.graph());
     const std::vector<ResultInfo> results = infer_node(graph, node);
     for (size_t i = 0; i < results.size(); ++i) {
       if (node.outputs[i] == kNoValue) continue;
@@ -76,11 +75,18 @@ void verify_graph(const Graph& graph) {
       if (type_is_allowed(node, results[i].dtype, value.dtype) && same_shape(results[i].shape, value.shape))
         continue;
       check(false, "node '" + node.name + "' (" + std::string(op_display_name(node.op)) + "): output '" +
-                       value.name + "' is " + describe(value.dtype, value.shape) +
+                       value.name + "' is " + type_text(value.dtype, value.shape) +
                        " in the graph, but the operator gives " +
-                       describe(results[i].dtype, results[i].shape));
+                       type_text(results[i].dtype, results[i].shape));
     }
   }
+}
+
+}  // namespace
+
+void verify_graph(const Graph& graph) {
+  verify_structure(graph);
+  verify_types(graph);
 }
 
 void infer_shapes(Graph& graph) {

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ir/substitute.h"
 #include "ops/op_def.h"
+#include "ops/shape_rules.h"
 
 namespace lathe {
 namespace {
@@ -107,8 +108,7 @@ class Checker {
   static std::string describe(const Node& node, const std::vector<const Value*>& inputs) {
     std::string text = "node '" + node.name + "' (" + std::string(op_display_name(node.op));
     for (size_t i = 0; i < inputs.size(); ++i)
-      text += (i == 0 ? " of " : ", ") +
-              (inputs[i] ? std::string(dtype_name(inputs[i]->dtype)) + to_string(inputs[i]->shape) : "none");
+      text += (i == 0 ? " of " : ", ") + (inputs[i] ? type_text(inputs[i]->dtype, inputs[i]->shape) : "none");
     return text + ")";
   }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// If, Loop and Scan. A dim of a carried value that changes from one iteration to the next is a symbol of its own in the body; outside it
-// is known when the loop has run, with a bound where the growth of an iteration and the number of iterations say one.
+// If, Loop and Scan. A dim of a carried value that changes from one iteration to the next is a symbol of its
+// own in the body; outside it is known when the loop has run, with a bound where the growth of an iteration
+// and the number of iterations say one.
 #include "ops/control_flow.h"
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <set>
 
 #include "ops/interpreter.h"
@@ -15,10 +15,6 @@
 
 namespace lathe {
 namespace {
-
-std::string typed(DType dtype, const Shape& shape) {
-  return std::string(dtype_name(dtype)) + to_string(shape);
-}
 
 // --- inference
 
@@ -39,8 +35,8 @@ void check_taken(const Value& expected, DType dtype, const Shape& given, const s
   for (size_t d = 0; fits && d < given.size(); ++d)
     fits = expected.shape[d] == given[d] || is_own(expected.shape[d], given[d]);
   if (!fits)
-    throw_input_error(what + " is " + typed(dtype, given) + ", but the body takes " +
-                      typed(expected.dtype, expected.shape) + " as '" + expected.name + "'");
+    throw_input_error(what + " is " + type_text(dtype, given) + ", but the body takes " +
+                      type_text(expected.dtype, expected.shape) + " as '" + expected.name + "'");
 }
 
 void check_counts(const Graph& body, size_t inputs, size_t outputs, std::string_view what) {
@@ -64,17 +60,14 @@ void require_single(const InferContext& context, size_t i, DType dtype, std::str
   const Value& value = context.input(i);
   const Dim count = element_count(value.shape);
   if (value.dtype != dtype || (count.is_constant() && count.value() != 1))
-    throw_input_error(std::string(what) + " is " + typed(value.dtype, value.shape) + "; it must be one " +
+    throw_input_error(std::string(what) + " is " + type_text(value.dtype, value.shape) + "; it must be one " +
                       std::string(dtype_name(dtype)));
-}
-
-std::string result_name(const InferContext& context, size_t output, size_t dim) {
-  return context.dim_name("output" + std::to_string(output) + ".dim" + std::to_string(dim));
 }
 
 // The dim of a result that is known when the node has run.
 Dim found_by_run(const InferContext& context, size_t output, size_t dim, const Dim& upper) {
-  return Dim::data_dependent(result_name(context, output, dim), upper);
+  const std::string name = "output" + std::to_string(output) + ".dim" + std::to_string(dim);
+  return Dim::data_dependent(context.dim_name(name), upper);
 }
 
 Dim upper_of(const Dim& dim) {
@@ -100,8 +93,8 @@ std::vector<ResultInfo> infer_if(const If& op, const InferContext& context) {
   for (size_t i = 0; i < then_body.outputs().size(); ++i) {
     const Value &a = body_output(then_body, i), &b = body_output(else_body, i);
     if (a.dtype != b.dtype || a.shape.size() != b.shape.size())
-      throw_input_error("output " + std::to_string(i) + " is " + typed(a.dtype, a.shape) +
-                        " in one branch and " + typed(b.dtype, b.shape) +
+      throw_input_error("output " + std::to_string(i) + " is " + type_text(a.dtype, a.shape) +
+                        " in one branch and " + type_text(b.dtype, b.shape) +
                         " in the other; element type and rank must be the same");
     ResultInfo result{a.dtype, {}};
     for (size_t d = 0; d < a.shape.size(); ++d)
@@ -160,13 +153,26 @@ bool is_true_constant(const Value& value) {
          value.constant.to_int64s()[0] != 0;
 }
 
+// The condition that a body gives is the one that it takes, or constant true: only the trip count ends such a
+// loop.
+bool always_continues(const Graph& body, bool starts_true) {
+  ValueId value = body.outputs()[0];
+  const auto is_copy = [&](NodeId id) {
+    const auto* op = id == kNoNode ? nullptr : std::get_if<Pointwise>(&body.node(id).op);
+    return op && op->code == PointwiseCode::Identity && body.node(id).epilogue.empty();
+  };
+  while (is_copy(body.value(value).producer)) value = body.node(body.value(value).producer).inputs[0];
+  return is_true_constant(body.value(value)) || (starts_true && value == body.inputs()[1]);
+}
+
 // The axis of a scanned output: as many as there were iterations.
 Dim iterations(const InferContext& context, size_t output, const std::optional<Dim>& trips, bool by_count) {
   if (trips && by_count) return max(*trips, Dim(0));
   return found_by_run(context, output, 0, trips ? upper_of(max(*trips, Dim(0))) : Dim(kUnboundedUpper));
 }
 
-// The dims of a scanned slice outside of the body: those that it names itself or finds are known when the loop has run.
+// The dims of a scanned slice outside of the body: those that it names itself or finds are known when the
+// loop has run.
 Shape scanned_shape(const InferContext& context, size_t output, const Graph& body, const Shape& slice) {
   const std::set<std::string> own = own_symbols(body, context);
   Shape shape;
@@ -202,8 +208,8 @@ std::vector<ResultInfo> infer_loop(const Loop& op, const InferContext& context) 
                 &given = body_output(body, 1 + i);
     check_taken(taken, before.dtype, before.shape, "carried value " + std::to_string(i));
     if (given.dtype != taken.dtype || given.shape.size() != taken.shape.size())
-      throw_input_error("carried value " + std::to_string(i) + " is " + typed(taken.dtype, taken.shape) +
-                        " before an iteration and " + typed(given.dtype, given.shape) + " after it");
+      throw_input_error("carried value " + std::to_string(i) + " is " + type_text(taken.dtype, taken.shape) +
+                        " before an iteration and " + type_text(given.dtype, given.shape) + " after it");
     ResultInfo result{before.dtype, {}};
     for (size_t d = 0; d < before.shape.size(); ++d)
       result.shape.push_back(
@@ -212,7 +218,7 @@ std::vector<ResultInfo> infer_loop(const Loop& op, const InferContext& context) 
     results.push_back(std::move(result));
   }
   const bool starts_true = !context.has(1) || is_true_constant(context.input(1));
-  const bool by_count = context.has(0) && body_always_continues(body, starts_true);
+  const bool by_count = context.has(0) && always_continues(body, starts_true);
   for (size_t i = carried; 1 + i < body.outputs().size(); ++i) {
     const Value& slice = body_output(body, 1 + i);
     ResultInfo result{slice.dtype, {iterations(context, i, trips, by_count)}};
@@ -224,11 +230,7 @@ std::vector<ResultInfo> infer_loop(const Loop& op, const InferContext& context) 
 }
 
 size_t axis_of(int64_t axis, size_t rank, std::string_view what) {
-  const auto n = static_cast<int64_t>(rank);
-  if (axis < -n || axis >= n)
-    throw_input_error("axis " + std::to_string(axis) + " of " + std::string(what) + " is outside of its " +
-                      std::to_string(n) + " dims");
-  return static_cast<size_t>(axis < 0 ? axis + n : axis);
+  return static_cast<size_t>(normalize_axis(axis, static_cast<int64_t>(rank), what));
 }
 
 bool is_reversed(const Ints& reversed, size_t i) {
@@ -249,8 +251,8 @@ std::vector<ResultInfo> infer_scan(const Scan& op, const InferContext& context) 
     const Value &before = context.input(i), &taken = body_input(body, i), &given = body_output(body, i);
     check_taken(taken, before.dtype, before.shape, "state " + std::to_string(i));
     if (given.dtype != taken.dtype || !(given.shape == taken.shape))
-      throw_input_error("state " + std::to_string(i) + " is " + typed(taken.dtype, taken.shape) +
-                        " before an iteration and " + typed(given.dtype, given.shape) + " after it");
+      throw_input_error("state " + std::to_string(i) + " is " + type_text(taken.dtype, taken.shape) +
+                        " before an iteration and " + type_text(given.dtype, given.shape) + " after it");
     results.push_back({before.dtype, before.shape});
   }
   std::optional<Dim> length;
@@ -281,11 +283,20 @@ std::vector<ResultInfo> infer_scan(const Scan& op, const InferContext& context) 
 
 // --- evaluation
 
-// Elements [from, from + count) of one tensor to [to, ...) of another of its type.
-void copy_elements(const Tensor& source, int64_t from, Tensor& target, int64_t to, int64_t count) {
-  const int64_t bytes = element_bytes(source.dtype());
-  std::memcpy(target.mutable_bytes().data() + to * bytes, source.bytes().data() + from * bytes,
-              static_cast<size_t>(count * bytes));
+// The one element of a condition or of a trip count.
+int64_t single(const Tensor& tensor, std::string_view what) {
+  if (tensor.size() != 1)
+    throw_input_error(std::string(what) + " has " + std::to_string(tensor.size()) +
+                      " elements; it must have one");
+  return tensor.to_int64s()[0];
+}
+
+bool condition_of(const Tensor& condition) {
+  return single(condition, "the condition") != 0;
+}
+
+Tensor evaluate_op(const Op& op, const std::vector<Tensor>& inputs, const EvaluateContext& context) {
+  return find_op_def(op).evaluate(op, {.inputs = inputs, .pool = context.pool})[0];
 }
 
 std::vector<Tensor> run_body(const Graph& body, const std::vector<Tensor>& inputs,
@@ -299,56 +310,43 @@ std::vector<Tensor> evaluate_if(const If& op, const EvaluateContext& context) {
   return run_body(branch.graph(), {context.inputs.begin() + 1, context.inputs.end()}, context);
 }
 
-// Slices of one result, in the order of iterations. They are kept as they come and joined at the end.
-class Stack {
- public:
-  void add(const Tensor& slice) {
-    if (!slices_.empty() && slices_[0].extents() != slice.extents())
-      throw_input_error("a scanned output is " + to_string(slices_[0].extents()) + " in one iteration and " +
-                        to_string(slice.extents()) + " in another");
-    slices_.push_back(slice);
+// The extents of a slice that no iteration gave: nothing says dims that an iteration would have found, so
+// they are 0.
+Extents known_extents(const Shape& shape, const EvaluateContext& context) {
+  Extents extents;
+  for (const Dim& dim : shape) {
+    bool known = true;
+    for (const std::string& name : dim.symbols()) known &= context.symbols && context.symbols->contains(name);
+    extents.push_back(known ? context.extents({dim})[0] : 0);
   }
-  // `empty`: the type of a slice when there was no iteration.
-  Tensor join(size_t axis, bool reversed, const Value& empty, const EvaluateContext& context) const {
-    Extents extents = slices_.empty() ? known_extents(empty.shape, context) : slices_[0].extents();
-    const int64_t inner_from = static_cast<int64_t>(axis);
-    int64_t outer = 1, inner = 1;
-    for (size_t d = 0; d < extents.size(); ++d)
-      (static_cast<int64_t>(d) < inner_from ? outer : inner) *= extents[d];
-    const auto count = static_cast<int64_t>(slices_.size());
-    extents.insert(extents.begin() + inner_from, count);
-    Tensor result = allocate_result(empty.dtype, extents);
-    for (int64_t k = 0; k < count; ++k) {
-      const Tensor& slice = slices_[static_cast<size_t>(reversed ? count - 1 - k : k)];
-      for (int64_t o = 0; o < outer; ++o)
-        copy_elements(slice, o * inner, result, (o * count + k) * inner, inner);
-    }
-    return result;
-  }
+  return extents;
+}
 
- private:
-  // Without an iteration nothing says dims that an iteration would have found: they are 0.
-  static Extents known_extents(const Shape& shape, const EvaluateContext& context) {
-    Extents extents;
-    for (const Dim& dim : shape) {
-      bool known = true;
-      for (const std::string& name : dim.symbols())
-        known &= context.symbols && context.symbols->contains(name);
-      extents.push_back(known ? context.extents({dim})[0] : 0);
-    }
+// Slices of one result, in the order of iterations, joined along a new axis. `slice`: what the body says of
+// one.
+Tensor stacked(std::vector<Tensor> slices, size_t axis, bool reversed, const Value& slice,
+               const EvaluateContext& context) {
+  const auto with_axis = [&](Extents extents, int64_t count) {
+    extents.insert(extents.begin() + static_cast<std::ptrdiff_t>(axis), count);
     return extents;
-  }
-
-  std::vector<Tensor> slices_;
-};
+  };
+  if (slices.empty()) return allocate_result(slice.dtype, with_axis(known_extents(slice.shape, context), 0));
+  for (const Tensor& other : slices)
+    if (other.extents() != slices[0].extents())
+      throw_input_error("a scanned output is " + to_string(slices[0].extents()) + " in one iteration and " +
+                        to_string(other.extents()) + " in another");
+  if (reversed) std::reverse(slices.begin(), slices.end());
+  for (Tensor& part : slices) part = part.reshaped(with_axis(part.extents(), 1));
+  return evaluate_op(Concat{.axis = static_cast<int64_t>(axis)}, slices, context);
+}
 
 std::vector<Tensor> evaluate_loop(const Loop& op, const EvaluateContext& context) {
   const Graph& body = op.body.graph();
   const auto carried_end = kLoopOwnInputs + static_cast<size_t>(op.carried);
   std::vector<Tensor> inputs(context.inputs.begin(), context.inputs.end());
   inputs.resize(std::max(inputs.size(), kLoopOwnInputs));
-  std::vector<Stack> stacks(body.outputs().size() - 1 - static_cast<size_t>(op.carried));
-  const int64_t trips = context.has(0) ? trip_count_of(context.input(0)) : INT64_MAX;
+  std::vector<std::vector<Tensor>> slices(body.outputs().size() - 1 - static_cast<size_t>(op.carried));
+  const int64_t trips = context.has(0) ? single(context.input(0), "the trip count") : INT64_MAX;
   const Tensor true_scalar = Tensor::from_doubles(DType::Bool, {}, std::vector<double>{1});
   bool go_on = !context.has(1) || condition_of(context.input(1));
   for (int64_t i = 0; i < trips && go_on; ++i) {
@@ -357,35 +355,23 @@ std::vector<Tensor> evaluate_loop(const Loop& op, const EvaluateContext& context
     std::vector<Tensor> results = run_body(body, inputs, context);
     go_on = condition_of(results[0]);
     std::move(results.begin() + 1, results.begin() + 1 + op.carried, inputs.begin() + kLoopOwnInputs);
-    for (size_t s = 0; s < stacks.size(); ++s)
-      stacks[s].add(results[1 + static_cast<size_t>(op.carried) + s]);
+    for (size_t s = 0; s < slices.size(); ++s)
+      slices[s].push_back(std::move(results[1 + static_cast<size_t>(op.carried) + s]));
   }
   std::vector<Tensor> outputs(inputs.begin() + kLoopOwnInputs,
                               inputs.begin() + static_cast<std::ptrdiff_t>(carried_end));
-  for (size_t s = 0; s < stacks.size(); ++s)
-    outputs.push_back(
-        stacks[s].join(0, false, body_output(body, 1 + static_cast<size_t>(op.carried) + s), context));
+  for (size_t s = 0; s < slices.size(); ++s) {
+    const Value& slice = body_output(body, 1 + static_cast<size_t>(op.carried) + s);
+    outputs.push_back(stacked(std::move(slices[s]), 0, false, slice, context));
+  }
   return outputs;
-}
-
-// Slice `k` of the tensor along `axis`, without that axis.
-Tensor slice_of(const Tensor& tensor, size_t axis, int64_t k) {
-  Extents extents = tensor.extents();
-  const int64_t count = extents[axis];
-  int64_t outer = 1, inner = 1;
-  for (size_t d = 0; d < extents.size(); ++d)
-    if (d != axis) (d < axis ? outer : inner) *= extents[d];
-  extents.erase(extents.begin() + static_cast<std::ptrdiff_t>(axis));
-  Tensor slice = allocate_result(tensor.dtype(), extents);
-  for (int64_t o = 0; o < outer; ++o) copy_elements(tensor, (o * count + k) * inner, slice, o * inner, inner);
-  return slice;
 }
 
 std::vector<Tensor> evaluate_scan(const Scan& op, const EvaluateContext& context) {
   const Graph& body = op.body.graph();
   const auto states = static_cast<size_t>(op.states);
   std::vector<Tensor> inputs(context.inputs.begin(), context.inputs.end());
-  std::vector<Stack> stacks(body.outputs().size() - states);
+  std::vector<std::vector<Tensor>> slices(body.outputs().size() - states);
   std::vector<size_t> axes;
   int64_t count = -1;
   for (size_t i = 0; i < op.input_axes.size(); ++i) {
@@ -397,51 +383,26 @@ std::vector<Tensor> evaluate_scan(const Scan& op, const EvaluateContext& context
     count = value.extents()[axes[i]];
   }
   for (int64_t k = 0; k < count; ++k) {
-    for (size_t i = 0; i < axes.size(); ++i)
-      inputs[states + i] =
-          slice_of(context.input(states + i), axes[i], is_reversed(op.input_reversed, i) ? count - 1 - k : k);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const Tensor at = Tensor::scalar_i64(is_reversed(op.input_reversed, i) ? count - 1 - k : k);
+      inputs[states + i] = evaluate_op(Gather{.axis = static_cast<int64_t>(axes[i])},
+                                       {context.input(states + i), at}, context);
+    }
     std::vector<Tensor> results = run_body(body, inputs, context);
     std::move(results.begin(), results.begin() + op.states, inputs.begin());
-    for (size_t s = 0; s < stacks.size(); ++s) stacks[s].add(results[states + s]);
+    for (size_t s = 0; s < slices.size(); ++s) slices[s].push_back(std::move(results[states + s]));
   }
   std::vector<Tensor> outputs(inputs.begin(), inputs.begin() + op.states);
-  for (size_t s = 0; s < stacks.size(); ++s) {
+  for (size_t s = 0; s < slices.size(); ++s) {
     const Value& slice = body_output(body, states + s);
-    outputs.push_back(stacks[s].join(axis_of(op.output_axes[s], slice.shape.size() + 1, "a scanned output"),
-                                     is_reversed(op.output_reversed, s), slice, context));
+    const size_t axis = axis_of(op.output_axes[s], slice.shape.size() + 1, "a scanned output");
+    outputs.push_back(
+        stacked(std::move(slices[s]), axis, is_reversed(op.output_reversed, s), slice, context));
   }
   return outputs;
 }
 
 }  // namespace
-
-bool is_control_flow(const Op& op) {
-  return std::holds_alternative<If>(op) || std::holds_alternative<Loop>(op) ||
-         std::holds_alternative<Scan>(op);
-}
-
-bool condition_of(const Tensor& condition) {
-  if (condition.size() != 1)
-    throw_input_error("a condition of " + to_string(condition.extents()) + " elements; it must be one bool");
-  return condition.to_int64s()[0] != 0;
-}
-
-int64_t trip_count_of(const Tensor& trip_count) {
-  if (trip_count.size() != 1)
-    throw_input_error("a trip count of " + to_string(trip_count.extents()) +
-                      " elements; it must be one int64");
-  return trip_count.to_int64s()[0];
-}
-
-bool body_always_continues(const Graph& body, bool starts_true) {
-  ValueId value = body.outputs()[0];
-  const auto is_copy = [&](NodeId id) {
-    const auto* op = id == kNoNode ? nullptr : std::get_if<Pointwise>(&body.node(id).op);
-    return op && op->code == PointwiseCode::Identity && body.node(id).epilogue.empty();
-  };
-  while (is_copy(body.value(value).producer)) value = body.node(body.value(value).producer).inputs[0];
-  return is_true_constant(body.value(value)) || (starts_true && value == body.inputs()[1]);
-}
 
 std::vector<OpDef> control_flow_ops() {
   return {op_def<If, infer_if, evaluate_if>(), op_def<Loop, infer_loop, evaluate_loop>(),

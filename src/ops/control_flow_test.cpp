@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/control_flow.h"
-
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -131,7 +129,8 @@ TEST(Loop, WithoutAnIterationGivesWhatItWasGiven) {
   EXPECT_EQ(outputs[1].extents(), (Extents{0, 1}));
 }
 
-// Behind the trip count nothing: no condition, no carried and no captured value. Absent operands at the end are left out.
+// Behind the trip count nothing: no condition, no carried and no captured value. Absent operands at the end
+// are left out.
 TEST(Loop, MayHaveATripCountAlone) {
   const Graph graph = parsed(R"(graph "g" {
   input %count: int64[]

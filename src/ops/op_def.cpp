@@ -6,6 +6,7 @@
 #include "ops/op_def.h"
 
 #include "ops/pointwise.h"
+#include "ops/shape_rules.h"
 
 namespace lathe {
 
@@ -18,7 +19,7 @@ std::string describe_inputs(const InferContext& context) {
   std::string text;
   for (const Value* value : context.inputs) {
     if (!text.empty()) text += ", ";
-    text += value ? std::string(dtype_name(value->dtype)) + to_string(value->shape) : "none";
+    text += value ? type_text(value->dtype, value->shape) : "none";
   }
   return text.empty() ? "no inputs" : text;
 }

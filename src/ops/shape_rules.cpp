@@ -57,6 +57,10 @@ int64_t sign_of(int64_t value) {
 
 }  // namespace
 
+std::string type_text(DType dtype, const Shape& shape) {
+  return std::string(dtype_name(dtype)) + to_string(shape);
+}
+
 Shape resolve_reshape(const Shape& input, const Shape& requested, bool allow_zero) {
   Shape result = requested, known;
   std::optional<size_t> inferred;

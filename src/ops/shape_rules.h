@@ -8,12 +8,16 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ir/op.h"
 #include "ops/op_def.h"
 
 namespace lathe {
+
+// "float32[2, n]", as messages say it.
+std::string type_text(DType dtype, const Shape& shape);
 
 // Reshape: 0 copies the input's dim (unless allow_zero), -1 takes what is left. Throws Input when it cannot
 // fit.

@@ -2,8 +2,8 @@
 #include "passes/check_equivalence.h"
 
 #include "base/error.h"
-#include "reference/compare.h"
 #include "ops/interpreter.h"
+#include "reference/compare.h"
 #include "reference/random_input.h"
 
 namespace lathe {

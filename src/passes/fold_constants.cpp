@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include "ir/edit.h"
-#include "ops/control_flow.h"
 #include "ops/op_def.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -37,7 +36,7 @@ bool has_symbolic_field(const Op& op) {
 }
 
 bool is_foldable(const Graph& graph, const Node& node) {
-  if (std::holds_alternative<Reformat>(node.op) || is_control_flow(node.op) || has_symbolic_field(node.op))
+  if (std::holds_alternative<Reformat>(node.op) || !bodies_of(node.op).empty() || has_symbolic_field(node.op))
     return false;
   int64_t in = 0, out = 0;
   for (ValueId input : node.inputs) {

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "ir/text.h"
-#include "passes/passes.h"
 #include "ops/interpreter.h"
+#include "passes/passes.h"
 #include "reference/random_graph.h"
 #include "reference/random_input.h"
 

@@ -8,8 +8,8 @@
 
 #include "ops/build.h"
 #include "ops/evaluate_op.h"
-#include "reference/compare.h"
 #include "ops/interpreter.h"
+#include "reference/compare.h"
 #include "reference/random_input.h"
 
 namespace lathe {

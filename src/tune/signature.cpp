@@ -3,9 +3,10 @@
 
 #include <type_traits>
 
+#include "base/hash.h"
 #include "ir/substitute.h"
-#include "ir/text.h"
 #include "ir/symbol_extents.h"
+#include "ir/text.h"
 
 namespace lathe {
 namespace {
@@ -33,7 +34,7 @@ class FieldWriter {
   void write(DType v) { text_ += dtype_name(v); }
   void write(const Dim& v) { text_ += v.to_string(); }
   void write(const PointwiseProgram& v) { text_ += v.to_string(); }
-  void write(const Body& v) { text_ += v ? to_text(v.graph()) : "-"; }
+  void write(const Body& v) { text_ += v ? hash_to_string(hash_text(to_text(v.graph()))) : "-"; }
   template <class E>
   requires std::is_enum_v<E>
   void write(E v) { text_ += enum_name(v); }

@@ -13,8 +13,8 @@
 #include "backend/all.h"
 #include "base/error.h"
 #include "builder/builder.h"
-#include "reference/compare.h"
 #include "ops/interpreter.h"
+#include "reference/compare.h"
 #include "reference/random_graph.h"
 #include "reference/random_input.h"
 
