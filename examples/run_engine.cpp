@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
     std::vector<HostTensor> inputs;
     for (const TensorInfo& input : engine.inputs())
       inputs.push_back(ones(input.type, engine.opt_dims(input.name)));
-    std::vector<HostTensor> outputs = context.run(inputs);
+    const std::vector<HostTensor> outputs = context.run(inputs);
     for (size_t i = 0; i < outputs.size(); ++i) {
       std::cout << engine.outputs()[i].name << ":";
       for (const int64_t d : outputs[i].dims) std::cout << " " << d;
@@ -49,11 +49,15 @@ int main(int argc, char** argv) {
     }
 
     // The same without copies, with a time per layer.
-    std::vector<void*> bindings;
-    for (HostTensor& t : inputs) bindings.push_back(t.bytes.data());
-    for (HostTensor& t : outputs) bindings.push_back(t.bytes.data());
+    for (size_t i = 0; i < inputs.size(); ++i)
+      context.bind_input(engine.inputs()[i].name, inputs[i].type, inputs[i].dims, inputs[i].bytes.data());
+    std::vector<HostTensor> results;  // with room for the largest result, where its size depends on data
+    for (const TensorInfo& output : engine.outputs()) {
+      HostTensor& result = results.emplace_back(output.type, context.tensor_shape(output.name));
+      context.bind_output(output.name, result.type, result.bytes.data(), result.bytes.size());
+    }
     Profiler profiler;
-    for (int i = 0; i < 10; ++i) context.enqueue_profiled(bindings, profiler);
+    for (int i = 0; i < 10; ++i) context.execute(profiler);
     std::vector<Profiler::Layer> layers = profiler.layers();
     std::sort(layers.begin(), layers.end(),
               [](const auto& a, const auto& b) { return a.total_ms > b.total_ms; });

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,20 @@ class TimingCache {
   std::shared_ptr<Impl> impl_;
 };
 
+// How far a build is.
+struct Progress {
+  std::string stage;              // "Tuning", "Timing whole engines"
+  int64_t done = 0, total = 0;    // steps of this stage
+  double remaining_seconds = -1;  // of this stage; -1: not known yet
+};
+
+class ProgressMonitor {
+ public:
+  virtual ~ProgressMonitor() = default;
+  // Called on the building thread. False cancels: build() throws Error (Cancelled). Must not throw.
+  virtual bool on_progress(const Progress& progress) = 0;
+};
+
 struct BuilderConfig {
   std::vector<OptimizationProfile> profiles;  // empty: one; its unknown dims are 1
 
@@ -83,6 +98,9 @@ struct BuilderConfig {
   bool error_on_timing_cache_miss = false;
   bool detailed_layer_information = false;
   bool fail_on_fallback = false;  // throw when a layer has no kernel and would run on the slow reference
+
+  ProgressMonitor* progress = nullptr;  // must outlive the build
+  std::stop_token stop;                 // cancels from any thread: build() throws Error (Cancelled)
 };
 
 class Builder {

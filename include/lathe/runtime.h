@@ -10,10 +10,12 @@
 // An Engine is immutable and may be shared by threads; a context belongs to one thread at a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lathe/types.h"
@@ -71,38 +73,87 @@ class Engine {
   std::shared_ptr<const Impl> impl_;
 };
 
-// The state of running an engine: shapes and memory. Move-only.
+// Gives memory for outputs whose size is not known before the run, or is left to the library's user.
+class OutputAllocator {
+ public:
+  virtual ~OutputAllocator() = default;
+  // Memory of at least `bytes` bytes on the engine's device for this run's result. Called by the thread that runs; null or an
+  // exception makes the run fail.
+  virtual void* allocate(std::string_view output, size_t bytes, const Dims& dims) = 0;
+};
+
+// Runs what contexts enqueue, in order, on a thread of its own.
+class Stream {
+ public:
+  Stream();
+  ~Stream();  // waits for what was enqueued
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  // Waits for all that was enqueued. Throws the first error of it; the runs after that one were left out.
+  void synchronize();
+
+ private:
+  friend class ExecutionContext;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The state of running an engine: shapes, addresses and scratch memory. Move-only. Used by one thread at a time: a second one, or a
+// call while a run is on a stream, gets an Error (Input), as does any use of a context that was moved away.
+//
+//   context.bind_input("x", DataType::Float, {2, 4}, x);              // your memory, read in place
+//   context.bind_output("y", DataType::Float, y, context.tensor_bytes("y"));  // written in place
+//   context.execute();
+//
+// Memory is of the engine's device, row-major, contiguous, aligned to its element type; it stays bound until another is.
 class ExecutionContext {
  public:
   ExecutionContext(ExecutionContext&&) noexcept;
   ExecutionContext& operator=(ExecutionContext&&) noexcept;
   ~ExecutionContext();
 
-  // Runs once. `inputs` are in the engine's order; their extents are the shapes of this run. Throws when one does not fit the
-  // engine or its optimization profile.
+  // Copies: runs once on host tensors in the engine's order; their extents are the shapes of this run. Throws when one does not
+  // fit the engine or its optimization profile. What is bound stays bound.
   std::vector<HostTensor> run(const std::vector<HostTensor>& inputs);
 
-  // The same without copies: set the shapes that are dynamic, then give one address per input and per output, inputs first, in
-  // the engine's order, each with room for input_bytes() or output_bytes(). Addresses are of the device's memory.
-  void set_input_dims(std::string_view input, const Dims& dims);
-  void set_input_values(std::string_view input, const std::vector<int64_t>& elements);  // shape tensors
-  size_t input_bytes(size_t index);
-  size_t output_bytes(size_t index);  // room for the upper bound where the size depends on data
-  void enqueue(std::span<void* const> bindings);
-  // After a run, or before it when nothing depends on data.
-  Dims output_dims(size_t index);
+  // Shapes of dynamic inputs; bind_input sets them, too.
+  void set_input_shape(std::string_view input, const Dims& dims);
+  // Elements of a shape tensor. A bound one in host memory is read at each run.
+  void set_input_values(std::string_view input, const std::vector<int64_t>& elements);
+  // Checks the shapes and gives all outputs theirs. Returns the inputs that have no shape yet; then no output has one. Throws for
+  // shapes outside of the optimization profile.
+  std::vector<std::string> infer_shapes();
+  // Extents at the shapes that are set. A data-dependent output's are the upper bound before the run and the result's after it.
+  Dims tensor_shape(std::string_view tensor);
+  // Bytes that the tensor's memory must have; those of the upper bound where the size depends on data.
+  size_t tensor_bytes(std::string_view tensor);
 
-  // Runs with a time per layer (slower than enqueue).
-  void enqueue_profiled(std::span<void* const> bindings, Profiler& profiler);
+  void bind_input(std::string_view input, DataType type, const Dims& dims, const void* data);
+  void bind_output(std::string_view output, DataType type, void* data, size_t bytes);
+  // The allocator is asked at each run: before it, and the result is written in place; after it and with a copy where the size
+  // depends on data. It must outlive the runs.
+  void bind_output(std::string_view output, OutputAllocator& allocator);
+  // What the engine reads or writes; null when nothing is bound.
+  const void* tensor_address(std::string_view tensor) const;
 
-  void set_profile(int index);  // shapes have to be set again
+  // Runs once and returns when the outputs are there.
+  void execute();
+  // The same with a time per layer (slower than execute()).
+  void execute(Profiler& profiler);
+  // Checks, then returns at once: the run is done when the stream was synchronized. Until then neither the context nor its memory
+  // may be used. `inputs_consumed` is called on the stream's thread when inputs may be written again.
+  void enqueue(Stream& stream, std::function<void()> inputs_consumed = {});
+
+  int profile() const;
+  void set_profile(int index);  // shapes and bindings have to be set again
   int64_t device_bytes() const;
 
  private:
   friend class Engine;
   struct Impl;
-  explicit ExecutionContext(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit ExecutionContext(std::shared_ptr<Impl> impl);
+  Impl& impl() const;
+  std::shared_ptr<Impl> impl_;
 };
 
 class Runtime {
@@ -118,6 +169,8 @@ class Runtime {
   Engine load(std::vector<std::byte> bytes);
 
   std::string device_description() const;
+  // Pairs of a property's name and its value with unit, as people read them.
+  std::vector<std::pair<std::string, std::string>> device_properties() const;
 
  private:
   struct Impl;

@@ -87,20 +87,32 @@ class HostTensor {
 };
 
 enum class ErrorKind {
-  Input,     // the model, file, shape or option is wrong or not supported
-  Internal,  // a bug in Lathe
-  System,    // a file, the device or memory failed
+  Input,      // the model, file, shape or option is wrong or not supported
+  Internal,   // a bug in Lathe
+  System,     // a file, the device or memory failed
+  Cancelled,  // a build that its caller stopped
 };
 
-// what() says what is wrong, with the names of the things, and what to do.
+// The parts of an error. Parts that are not known are empty.
+struct ErrorFields {
+  std::string what;   // "its memory is too small"
+  std::string where;  // "output 'y' (float32 2x3)"
+  std::string why;    // "24 bytes are needed, 12 were given"
+  std::string hint;   // "give it tensor_bytes(name) bytes"
+};
+
+// what() is all parts in one line.
 class Error : public std::exception {
  public:
-  Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {}
+  Error(ErrorKind kind, std::string message);
+  Error(ErrorKind kind, ErrorFields fields);
   ErrorKind kind() const { return kind_; }
+  const ErrorFields& fields() const { return fields_; }
   const char* what() const noexcept override { return message_.c_str(); }
 
  private:
   ErrorKind kind_;
+  ErrorFields fields_;
   std::string message_;
 };
 

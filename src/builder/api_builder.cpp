@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 
 #include "builder/builder.h"
 #include "lathe/builder.h"
 #include "runtime/api_bridge.h"
+#include "tune/timer.h"
 
 namespace lathe::v1 {
 
@@ -22,6 +24,7 @@ class LogObserver final : public Observer {
  public:
   explicit LogObserver(Logger& logger) : logger_(logger) {}
   void on(const Event& event) override { std::visit(*this, event); }
+  void follow(ProgressMonitor* monitor, std::stop_source* stop) { monitor_ = monitor, stop_ = stop; }
 
   template <class Other>
   void operator()(const Other&) {}
@@ -31,6 +34,10 @@ class LogObserver final : public Observer {
   }
   void operator()(const FusionApplied& e) { verbose(e.fusion + ": " + e.first + " + " + e.second); }
   void operator()(const ReformatAdded& e) { verbose("Reformat " + e.layer + ": " + e.from + " -> " + e.to); }
+  void operator()(const lathe::Progress& e) {
+    if (monitor_ && !monitor_->on_progress({e.stage, e.done, e.total, e.remaining_seconds}))
+      stop_->request_stop();
+  }
   void operator()(const EngineGenerated& e) {
     logger_.log(Severity::Info, "Engine generation completed in " + std::to_string(e.seconds) + " seconds.");
   }
@@ -38,6 +45,8 @@ class LogObserver final : public Observer {
  private:
   void verbose(const std::string& text) { logger_.log(Severity::Verbose, text); }
   Logger& logger_;
+  ProgressMonitor* monitor_ = nullptr;
+  std::stop_source* stop_ = nullptr;
 };
 
 lathe::OptimizationProfile to_profile(const OptimizationProfile& profile) {
@@ -78,6 +87,19 @@ Engine to_public(std::shared_ptr<const lathe::Engine> engine) {
 struct Builder::Impl {
   explicit Impl(Logger& logger, const DeviceConfig& device)
       : observer(logger), builder(open_backend(to_device_options(device)), observer) {}
+  // One build, which the caller may follow and stop.
+  Engine build(const BuilderConfig& config,
+               const std::function<std::shared_ptr<const lathe::Engine>(const BuildOptions&)>& build) {
+    std::stop_source stop;
+    const std::stop_callback forward(config.stop, [&] { stop.request_stop(); });
+    BuildOptions options = to_options(config);
+    options.stop = stop.get_token();
+    observer.follow(config.progress, &stop);
+    const auto forget = [this](void*) { observer.follow(nullptr, nullptr); };
+    const std::unique_ptr<void, decltype(forget)> at_end(this, forget);
+    stop_if_asked(options.stop);
+    return to_public(build(options));
+  }
   LogObserver observer;
   lathe::Builder builder;
 };
@@ -144,15 +166,21 @@ Network Builder::parse_onnx(std::span<const std::byte> model, const std::string&
   });
 }
 Engine Builder::build(const Network& network, const BuilderConfig& config) {
-  return translate_errors(
-      [&] { return to_public(impl_->builder.build(network.impl().network, to_options(config))); });
+  return translate_errors([&] {
+    return impl_->build(config, [&](const BuildOptions& options) {
+      return impl_->builder.build(network.impl().network, options);
+    });
+  });
 }
 Engine Builder::retarget(const std::string& path) {
   return translate_errors([&] { return to_public(impl_->builder.retarget(*Plan::read(path))); });
 }
 Engine Builder::retune(const std::string& path, const BuilderConfig& config) {
-  return translate_errors(
-      [&] { return to_public(impl_->builder.retune(*Plan::read(path), to_options(config))); });
+  return translate_errors([&] {
+    return impl_->build(config, [&](const BuildOptions& options) {
+      return impl_->builder.retune(*Plan::read(path), options);
+    });
+  });
 }
 
 }  // namespace lathe::v1

@@ -8,6 +8,7 @@
 
 #include "backend/all.h"
 #include "base/error.h"
+#include "base/interrupted.h"
 #include "ir/tensor.h"
 #include "lathe/runtime.h"
 #include "plan/optimization_profile.h"
@@ -24,6 +25,9 @@ decltype(auto) translate_errors(F&& body) {
                       : error.kind() == ErrorKind::System ? v1::ErrorKind::System
                                                           : v1::ErrorKind::Internal;
     throw v1::Error(kind, error.what());
+  } catch (const Interrupted&) {
+    throw v1::Error(v1::ErrorKind::Cancelled,
+                    "the build was cancelled; what it has measured is in the timing cache");
   } catch (const std::bad_alloc&) {
     throw v1::Error(v1::ErrorKind::System, "out of memory");
   }
@@ -44,4 +48,8 @@ Tensor borrow(const v1::HostTensor& tensor, const std::string& name);
 
 struct lathe::v1::Engine::Impl {
   std::shared_ptr<const lathe::Engine> engine;
+};
+
+struct lathe::v1::Profiler::Impl {
+  std::unique_ptr<LayerProfiler> profiler;
 };

@@ -1,19 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstring>
 
 #include "runtime/api_bridge.h"
 
 namespace lathe::v1 {
-
-struct Profiler::Impl {
-  std::unique_ptr<LayerProfiler> profiler;
-};
-
-struct ExecutionContext::Impl {
-  std::unique_ptr<Context> context;
-  std::unique_ptr<Stream> stream;
-};
 
 struct Runtime::Impl {
   Logger& logger;
@@ -91,97 +81,11 @@ int64_t Engine::weight_bytes(int profile) const {
 int64_t Engine::activation_bytes(int profile) const {
   return translate_errors([&] { return impl_->engine->memory_info(profile).activation_bytes; });
 }
-ExecutionContext Engine::create_context(int profile) const {
-  return translate_errors([&] {
-    return ExecutionContext(std::make_unique<ExecutionContext::Impl>(ExecutionContext::Impl{
-        impl_->engine->create_context(profile), impl_->engine->backend()->create_stream()}));
-  });
-}
 void Engine::save(const std::string& path) const {
   translate_errors([&] { impl_->engine->save(path); });
 }
 std::vector<std::byte> Engine::serialize() const {
   return translate_errors([&] { return impl_->engine->plan()->to_bytes(); });
-}
-
-// --- ExecutionContext
-
-ExecutionContext::ExecutionContext(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-ExecutionContext::ExecutionContext(ExecutionContext&&) noexcept = default;
-ExecutionContext& ExecutionContext::operator=(ExecutionContext&&) noexcept = default;
-ExecutionContext::~ExecutionContext() = default;
-
-std::vector<HostTensor> ExecutionContext::run(const std::vector<HostTensor>& inputs) {
-  return translate_errors([&] {
-    std::vector<Tensor> tensors;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const auto& infos = impl_->context->engine().inputs();
-      tensors.push_back(borrow(inputs[i], i < infos.size() ? infos[i].name : "number " + std::to_string(i)));
-    }
-    std::vector<HostTensor> outputs;
-    for (const Tensor& t : impl_->context->run(tensors)) {
-      HostTensor& out = outputs.emplace_back(to_data_type(t.dtype()), t.extents());
-      std::memcpy(out.bytes.data(), t.bytes().data(), out.bytes.size());
-    }
-    return outputs;
-  });
-}
-void ExecutionContext::set_input_dims(std::string_view input, const Dims& dims) {
-  translate_errors([&] { impl_->context->set_input_shape(input, dims); });
-}
-void ExecutionContext::set_input_values(std::string_view input, const std::vector<int64_t>& elements) {
-  translate_errors([&] { impl_->context->set_input_values(input, elements); });
-}
-
-namespace {
-
-void check_index(size_t index, size_t count, const char* what) {
-  if (index >= count)
-    throw_input_error("the engine has " + std::to_string(count) + " " + what + "; there is no number " +
-                      std::to_string(index));
-}
-
-}  // namespace
-
-size_t ExecutionContext::input_bytes(size_t index) {
-  return translate_errors([&] {
-    check_index(index, impl_->context->engine().inputs().size(), "inputs");
-    return static_cast<size_t>(impl_->context->input_bytes(index));
-  });
-}
-size_t ExecutionContext::output_bytes(size_t index) {
-  return translate_errors([&] {
-    check_index(index, impl_->context->engine().outputs().size(), "outputs");
-    return static_cast<size_t>(impl_->context->output_bytes(index));
-  });
-}
-Dims ExecutionContext::output_dims(size_t index) {
-  return translate_errors([&] {
-    check_index(index, impl_->context->engine().outputs().size(), "outputs");
-    return impl_->context->output_extents(index);
-  });
-}
-void ExecutionContext::enqueue(std::span<void* const> bindings) {
-  translate_errors([&] {
-    impl_->context->enqueue(bindings, *impl_->stream);
-    impl_->stream->synchronize();
-  });
-}
-void ExecutionContext::enqueue_profiled(std::span<void* const> bindings, Profiler& profiler) {
-  translate_errors([&] {
-    auto& layers = profiler.impl_->profiler;
-    auto names = impl_->context->engine().layer_names(impl_->context->profile());
-    if (layers && layers->layers() != names)
-      throw_input_error("a profiler can be used with one engine and one optimization profile only");
-    if (!layers) layers = std::make_unique<LayerProfiler>(std::move(names));
-    impl_->context->enqueue_profiled(bindings, *impl_->stream, *layers);
-  });
-}
-void ExecutionContext::set_profile(int index) {
-  translate_errors([&] { impl_->context->set_profile(index); });
-}
-int64_t ExecutionContext::device_bytes() const {
-  return impl_->context->device_bytes();
 }
 
 // --- Runtime
@@ -201,6 +105,10 @@ Engine Runtime::load(std::vector<std::byte> bytes) {
 }
 std::string Runtime::device_description() const {
   return impl_->backend->target().description;
+}
+
+std::vector<std::pair<std::string, std::string>> Runtime::device_properties() const {
+  return impl_->backend->device_information();
 }
 
 }  // namespace lathe::v1

@@ -37,6 +37,20 @@ Tensor borrow(const v1::HostTensor& tensor, const std::string& name) {
 }
 
 namespace v1 {
+namespace {
+
+std::string message_of(const ErrorFields& fields) {
+  std::string text = fields.where;
+  for (const std::string& part : {fields.what, fields.why})
+    if (!part.empty()) text += (text.empty() ? "" : ": ") + part;
+  return fields.hint.empty() ? text : text + " (" + fields.hint + ")";
+}
+
+}  // namespace
+
+Error::Error(ErrorKind kind, std::string message) : Error(kind, ErrorFields{.what = std::move(message)}) {}
+Error::Error(ErrorKind kind, ErrorFields fields)
+    : kind_(kind), fields_(std::move(fields)), message_(message_of(fields_)) {}
 
 std::string_view data_type_name(DataType type) {
   return translate_errors([&] { return dtype_name(to_dtype(type)); });

@@ -90,6 +90,16 @@ void Context::resolve_shapes() {
   ran_ = false;
 }
 
+std::vector<std::string> Context::inputs_without_shape() const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < shapes_.size(); ++i) {
+    const TensorInfo& input = engine_->inputs()[i];
+    const bool decides = input.contents && !is_static(*input.contents);
+    if (!shapes_[i] || (decides && !values_[i])) names.push_back(input.name);
+  }
+  return names;
+}
+
 // "x: 1x40x4, mask: 1x40", of the dynamic inputs.
 std::string Context::shapes_text() const {
   std::string text;

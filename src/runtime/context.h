@@ -43,6 +43,8 @@ class Context {
   // Checks shapes against the profile and prepares the execution. Called by the functions below; cheap when
   // nothing changed. Throws Input for a missing shape or one outside the profile.
   void resolve_shapes();
+  // Names of the inputs whose shape, or elements that decide shapes, were not set yet.
+  std::vector<std::string> inputs_without_shape() const;
   Extents input_extents(size_t index);
   // Data-dependent dims: before a run their upper bound, after it their value.
   Extents output_extents(size_t index);

@@ -55,4 +55,13 @@ inline std::string tiny_onnx() {
   return field(1, 8) + field(7, graph) + field(8, field(2, 17));
 }
 
+// y = NonZero(x): how many there are depends on the data.
+inline std::string nonzero_onnx() {
+  const std::string shape = field(1, field(1, 2)) + field(1, field(2, "count"));
+  const std::string indices = field(1, "y") + field(2, field(1, field(1, 7) + field(2, shape)));
+  const std::string graph = field(1, node("NonZero", {"x"}, "y")) + field(2, "nonzero") +
+                            field(11, value("x", "batch", 4)) + field(12, indices);
+  return field(1, 8) + field(7, graph) + field(8, field(2, 17));
+}
+
 }  // namespace lathe::api_test

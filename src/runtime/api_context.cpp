@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ExecutionContext: memory by tensor name, checked once per change, so that a run of what was bound before costs nothing but the run.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "runtime/api_bridge.h"
+#include "runtime/api_stream.h"
+
+namespace lathe::v1 {
+namespace {
+
+[[noreturn]] void refuse(ErrorFields fields) {
+  throw Error(ErrorKind::Input, std::move(fields));
+}
+
+std::string bytes_text(size_t bytes) {
+  return std::to_string(bytes) + " bytes";
+}
+
+struct Binding {
+  const lathe::TensorInfo* info = nullptr;
+  bool is_input = false;
+  size_t index = 0;  // among the inputs, or among the outputs
+  void* address = nullptr;
+  size_t bytes = 0;  // of the caller's memory
+  OutputAllocator* allocator = nullptr;
+
+  std::string where() const {
+    return std::string(is_input ? "input '" : "output '") + info->name + "' (" +
+           std::string(dtype_name(info->dtype)) + " " + lathe::to_string(info->shape) + ")";
+  }
+};
+
+bool overlap(const Binding& a, const Binding& b, size_t a_bytes, size_t b_bytes) {
+  const auto* x = static_cast<const std::byte*>(a.address);
+  const auto* y = static_cast<const std::byte*>(b.address);
+  return x < y + b_bytes && y < x + a_bytes;
+}
+
+}  // namespace
+
+struct ExecutionContext::Impl {
+  Impl(std::unique_ptr<Context> made, std::unique_ptr<lathe::Stream> stream)
+      : context(std::move(made)), stream(std::move(stream)) {
+    forget_bindings();
+  }
+
+  std::unique_ptr<Context> context;
+  std::unique_ptr<lathe::Stream> stream;
+  std::vector<Binding> bindings;                // inputs, then outputs
+  std::vector<void*> addresses;                 // what the program gets
+  std::vector<std::unique_ptr<Buffer>> bounds;  // by output: room for the upper bound of a data-dependent one
+  alignas(64) std::byte nothing[64];            // the address of tensors without elements
+  bool ready = false;
+  std::atomic<bool> busy = false;
+
+  void forget_bindings() {
+    bindings.clear();
+    const auto add = [&](const std::vector<lathe::TensorInfo>& infos, bool is_input) {
+      for (size_t i = 0; i < infos.size(); ++i)
+        bindings.push_back({.info = &infos[i], .is_input = is_input, .index = i});
+    };
+    add(context->engine().inputs(), true);
+    add(context->engine().outputs(), false);
+    addresses.assign(bindings.size(), nullptr);
+    bounds.clear();
+    bounds.resize(context->engine().outputs().size());
+    ready = false;
+  }
+
+  Binding& find(std::string_view name) {
+    for (Binding& b : bindings)
+      if (b.info->name == name) return b;
+    std::string names;
+    for (const Binding& b : bindings) names += (names.empty() ? "" : ", ") + b.info->name;
+    refuse({.what = "the engine has no such tensor",
+            .where = "tensor '" + std::string(name) + "'",
+            .why = "its inputs and outputs are " + names,
+            .hint = "names are those of the ONNX model"});
+  }
+  Binding& find(std::string_view name, bool input) {
+    Binding& b = find(name);
+    if (b.is_input != input)
+      refuse({.what = input ? "it is no input" : "it is no output",
+              .where = b.where(),
+              .hint = input ? "outputs get memory by bind_output" : "inputs get memory by bind_input"});
+    return b;
+  }
+  size_t needed(const Binding& b) {
+    return static_cast<size_t>(b.is_input ? context->input_bytes(b.index) : context->output_bytes(b.index));
+  }
+
+  void check_memory(const Binding& b, DataType type, const void* data, size_t bytes) const {
+    if (to_dtype(type) != b.info->dtype)
+      refuse({.what = "its memory has another type",
+              .where = b.where(),
+              .why = "it was given " + std::string(data_type_name(type)),
+              .hint = "convert the data first"});
+    if (data == nullptr && bytes > 0)
+      refuse(
+          {.what = "its address is null", .where = b.where(), .hint = "bind memory of " + bytes_text(bytes)});
+    const auto element = static_cast<uintptr_t>(std::max<int64_t>(1, dtype_bytes(b.info->dtype, 1)));
+    if (reinterpret_cast<uintptr_t>(data) % element != 0)
+      refuse({.what = "its address is not aligned",
+              .where = b.where(),
+              .why = "elements have " + bytes_text(element),
+              .hint = "bind memory whose address is a multiple of that"});
+  }
+
+  void read_shape_tensors() {
+    if (!context->engine().backend()->is_host()) return;
+    for (const Binding& b : bindings)
+      if (b.is_input && b.info->contents && b.address)
+        context->set_input_values(b.info->name, elements_of(b));
+  }
+  static std::vector<int64_t> elements_of(const Binding& b) {
+    const std::span<const std::byte> bytes(static_cast<const std::byte*>(b.address), b.bytes);
+    const auto count = static_cast<int64_t>(b.bytes) / dtype_bytes(b.info->dtype, 1);
+    return Tensor::wrap(b.info->dtype, {count}, bytes, nullptr).to_int64s();
+  }
+
+  // Everything that a run needs is there, and fits the shapes that are set.
+  void prepare() {
+    context->resolve_shapes();
+    for (size_t i = 0; i < bindings.size(); ++i) {
+      Binding& b = bindings[i];
+      if (b.allocator == nullptr) check_room(b);
+      addresses[i] = b.address != nullptr ? b.address : static_cast<void*>(nothing);
+      if (b.allocator != nullptr && context->output_is_data_dependent(b.index))
+        addresses[i] = room_for_bound(b);
+    }
+    check_overlaps();
+    ready = true;
+  }
+  void check_room(const Binding& b) {
+    const size_t need = needed(b);
+    if (b.address == nullptr && need > 0)
+      refuse({.what = "no memory is bound",
+              .where = b.where(),
+              .why = bytes_text(need) + " are needed at these shapes",
+              .hint = b.is_input ? "call bind_input" : "call bind_output"});
+    if (b.bytes < need)
+      refuse({.what = "its memory is too small",
+              .where = b.where(),
+              .why = bytes_text(need) + " are needed at these shapes, " + bytes_text(b.bytes) + " were given",
+              .hint = "tensor_bytes(name) says how many"});
+  }
+  void* room_for_bound(const Binding& b) {
+    std::unique_ptr<Buffer>& room = bounds[b.index];
+    const size_t need = std::max<size_t>(1, needed(b));
+    if (!room || room->bytes() < need) room = context->engine().backend()->allocate(need);
+    return room->data();
+  }
+  // A layer may still read what another has written already.
+  void check_overlaps() {
+    for (const Binding& out : bindings) {
+      if (out.is_input || out.address == nullptr) continue;
+      for (const Binding& other : bindings)
+        if (&other != &out && other.address != nullptr && overlap(out, other, needed(out), needed(other)))
+          refuse({.what = "its memory overlaps that of '" + other.info->name + "'",
+                  .where = out.where(),
+                  .hint = "give each output memory of its own"});
+    }
+  }
+
+  void* ask(const Binding& b, size_t bytes) {
+    void* memory = b.allocator->allocate(b.info->name, bytes, context->output_extents(b.index));
+    if (memory == nullptr && bytes > 0)
+      throw Error(ErrorKind::System, ErrorFields{.what = "its allocator gave no memory",
+                                                 .where = b.where(),
+                                                 .why = bytes_text(bytes) + " were asked for"});
+    return memory != nullptr ? memory : static_cast<void*>(nothing);
+  }
+  void allocate_before_run() {
+    for (size_t i = 0; i < bindings.size(); ++i)
+      if (const Binding& b = bindings[i]; b.allocator && !context->output_is_data_dependent(b.index))
+        addresses[i] = ask(b, needed(b));
+  }
+  void hand_over_after_run() {
+    for (const Binding& b : bindings) {
+      if (b.allocator == nullptr || !context->output_is_data_dependent(b.index)) continue;
+      const auto bytes =
+          static_cast<size_t>(dtype_bytes(b.info->dtype, element_count(context->output_extents(b.index))));
+      void* memory = ask(b, bytes);
+      if (bytes == 0) continue;
+      const Backend& backend = *context->engine().backend();
+      if (!backend.is_host())
+        refuse({.what = "output allocators of data-dependent outputs need host memory",
+                .where = b.where(),
+                .hint = "bind memory of tensor_bytes(name) bytes"});
+      std::memcpy(memory, bounds[b.index]->data(), bytes);
+    }
+  }
+
+  void check_before_run() {
+    read_shape_tensors();
+    if (!ready) prepare();
+  }
+  void run() {
+    allocate_before_run();
+    context->enqueue(addresses, *stream);
+    stream->synchronize();
+    hand_over_after_run();
+  }
+  void run(LayerProfiler& layers) {
+    allocate_before_run();
+    context->enqueue_profiled(addresses, *stream, layers);
+    hand_over_after_run();
+  }
+};
+
+namespace {
+
+// The right to use a context. Refuses a second user, instead of letting both work on the same memory.
+class Use {
+ public:
+  explicit Use(std::atomic<bool>& busy) : busy_(&busy) {
+    if (busy.exchange(true, std::memory_order_acquire))
+      refuse({.what = "the context is in use",
+              .why = "another thread or a stream runs it",
+              .hint = "synchronize the stream first, or give each thread a context of its own"});
+  }
+  ~Use() { busy_->store(false, std::memory_order_release); }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+ private:
+  std::atomic<bool>* busy_;
+};
+
+}  // namespace
+
+ExecutionContext Engine::create_context(int profile) const {
+  return translate_errors([&] {
+    return ExecutionContext(std::make_shared<ExecutionContext::Impl>(
+        impl_->engine->create_context(profile), impl_->engine->backend()->create_stream()));
+  });
+}
+
+ExecutionContext::ExecutionContext(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ExecutionContext::ExecutionContext(ExecutionContext&&) noexcept = default;
+ExecutionContext& ExecutionContext::operator=(ExecutionContext&&) noexcept = default;
+ExecutionContext::~ExecutionContext() = default;
+
+ExecutionContext::Impl& ExecutionContext::impl() const {
+  if (impl_) return *impl_;
+  refuse({.what = "the context was moved away", .hint = "use the one that it was moved to"});
+}
+
+std::vector<HostTensor> ExecutionContext::run(const std::vector<HostTensor>& inputs) {
+  return translate_errors([&] {
+    const Use use(impl().busy);
+    Context& context = *impl_->context;
+    impl_->ready = false;  // the shapes change
+    std::vector<Tensor> tensors;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const auto& infos = context.engine().inputs();
+      tensors.push_back(borrow(inputs[i], i < infos.size() ? infos[i].name : "number " + std::to_string(i)));
+    }
+    std::vector<HostTensor> outputs;
+    for (const Tensor& t : context.run(tensors)) {
+      HostTensor& out = outputs.emplace_back(to_data_type(t.dtype()), t.extents());
+      std::memcpy(out.bytes.data(), t.bytes().data(), out.bytes.size());
+    }
+    return outputs;
+  });
+}
+
+void ExecutionContext::set_input_shape(std::string_view input, const Dims& dims) {
+  translate_errors([&] {
+    const Use use(impl().busy);
+    const Binding& b = impl_->find(input, true);
+    impl_->ready = false;
+    impl_->context->set_input_shape(b.info->name, dims);
+  });
+}
+void ExecutionContext::set_input_values(std::string_view input, const std::vector<int64_t>& elements) {
+  translate_errors([&] {
+    const Use use(impl().busy);
+    impl_->find(input, true);
+    impl_->ready = false;
+    impl_->context->set_input_values(input, elements);
+  });
+}
+std::vector<std::string> ExecutionContext::infer_shapes() {
+  return translate_errors([&] {
+    const Use use(impl().busy);
+    impl_->read_shape_tensors();
+    std::vector<std::string> missing = impl_->context->inputs_without_shape();
+    if (missing.empty()) impl_->context->resolve_shapes();
+    return missing;
+  });
+}
+Dims ExecutionContext::tensor_shape(std::string_view tensor) {
+  return translate_errors([&] {
+    const Use use(impl().busy);
+    const Binding& b = impl_->find(tensor);
+    impl_->read_shape_tensors();
+    return b.is_input ? impl_->context->input_extents(b.index) : impl_->context->output_extents(b.index);
+  });
+}
+size_t ExecutionContext::tensor_bytes(std::string_view tensor) {
+  return translate_errors([&] {
+    const Use use(impl().busy);
+    impl_->read_shape_tensors();
+    return impl_->needed(impl_->find(tensor));
+  });
+}
+
+void ExecutionContext::bind_input(std::string_view input, DataType type, const Dims& dims, const void* data) {
+  translate_errors([&] {
+    const Use use(impl().busy);
+    Binding& b = impl_->find(input, true);
+    const size_t bytes = data_bytes(type, volume(dims));
+    impl_->check_memory(b, type, data, bytes);
+    impl_->ready = false;
+    impl_->context->set_input_shape(b.info->name, dims);
+    b.address = const_cast<void*>(data);  // the program only reads it
+    b.bytes = bytes;
+  });
+}
+void ExecutionContext::bind_output(std::string_view output, DataType type, void* data, size_t bytes) {
+  translate_errors([&] {
+    const Use use(impl().busy);
+    Binding& b = impl_->find(output, false);
+    impl_->check_memory(b, type, data, bytes);
+    impl_->ready = false;
+    b.address = data, b.bytes = bytes, b.allocator = nullptr;
+  });
+}
+void ExecutionContext::bind_output(std::string_view output, OutputAllocator& allocator) {
+  translate_errors([&] {
+    const Use use(impl().busy);
+    Binding& b = impl_->find(output, false);
+    impl_->ready = false;
+    b.address = nullptr, b.bytes = 0, b.allocator = &allocator;
+  });
+}
+const void* ExecutionContext::tensor_address(std::string_view tensor) const {
+  return impl().find(tensor).address;
+}
+
+void ExecutionContext::execute() {
+  translate_errors([&] {
+    const Use use(impl().busy);
+    impl_->check_before_run();
+    impl_->run();
+  });
+}
+void ExecutionContext::execute(Profiler& profiler) {
+  translate_errors([&] {
+    const Use use(impl().busy);
+    auto& layers = profiler.impl_->profiler;
+    auto names = impl_->context->engine().layer_names(impl_->context->profile());
+    if (layers && layers->layers() != names)
+      throw_input_error("a profiler can be used with one engine and one optimization profile only");
+    if (!layers) layers = std::make_unique<LayerProfiler>(std::move(names));
+    impl_->check_before_run();
+    impl_->run(*layers);
+  });
+}
+void ExecutionContext::enqueue(Stream& stream, std::function<void()> inputs_consumed) {
+  translate_errors([&] {
+    auto use = std::make_shared<Use>(impl().busy);
+    impl_->check_before_run();
+    // The job owns the state, so that a context may go while it runs. `use` goes before it.
+    stream.impl_->push([impl = impl_, use, done = std::move(inputs_consumed)]() mutable {
+      const std::shared_ptr<Use> until_end = std::move(use);
+      translate_errors([&] { impl->run(); });
+      if (done) done();
+    });
+  });
+}
+
+int ExecutionContext::profile() const {
+  return impl().context->profile();
+}
+void ExecutionContext::set_profile(int index) {
+  translate_errors([&] {
+    const Use use(impl().busy);
+    impl_->context->set_profile(index);
+    impl_->forget_bindings();
+  });
+}
+int64_t ExecutionContext::device_bytes() const {
+  return impl().context->device_bytes();
+}
+
+// --- Stream
+
+Stream::Stream() : impl_(std::make_unique<Impl>()) {}
+Stream::~Stream() = default;
+void Stream::synchronize() {
+  if (const std::exception_ptr error = impl_->wait()) std::rethrow_exception(error);
+}
+
+}  // namespace lathe::v1
