@@ -16,6 +16,7 @@
 #include "ops/cubic.h"
 #include "ops/families.h"
 #include "ops/movement.h"
+#include "ops/resize_taps.h"
 #include "ops/shape_rules.h"
 
 namespace lathe {
@@ -348,6 +349,22 @@ double resize_flops(const Op& op, const CostContext& context) {
 }
 
 }  // namespace
+
+std::vector<ResizeTaps> resize_taps(const Resize& op, const EvaluateContext& context, const Extents& x) {
+  std::vector<ResizeTaps> all;
+  for (const AxisPlan& plan : axis_plans(op, context, x)) {
+    if (is_identity(plan)) continue;
+    check_result_size(DType::Float64, {plan.out, 16});
+    const AxisTable table = axis_table(op, plan);
+    ResizeTaps taps{plan.axis,  plan.in, plan.out,
+                    table.taps, {},      {table.weights.begin(), table.weights.end()}};
+    for (const int64_t first : table.first)
+      for (int64_t k = 0; k < table.taps; ++k)
+        taps.index.push_back(std::clamp<int64_t>(first + k, 0, plan.in - 1));
+    all.push_back(std::move(taps));
+  }
+  return all;
+}
 
 std::vector<OpDef> resize_ops() {
   return {op_def<Resize, infer_resize, evaluate_resize>(resize_flops)};

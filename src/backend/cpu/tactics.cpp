@@ -19,7 +19,11 @@ TacticFamily layer_norm_tactics();
 TacticFamily softmax_tactics();
 TacticFamily movement_tactics();
 TacticFamily gather_tactics();
+TacticFamily gather_elements_tactics();
+TacticFamily scatter_tactics();
+TacticFamily group_norm_tactics();
 TacticFamily resize_tactics();
+TacticFamily interpolate_tactics();
 TacticFamily pool_tactics();
 TacticFamily reduce_tactics();
 TacticFamily squeeze_excite_tactics();
@@ -41,13 +45,14 @@ TacticFamily reference_tactics();
 
 std::vector<TacticFamily> tactic_families() {
   return {
-      view_tactics(),       depthwise_tactics(),      depthwise_block_tactics(),  onednn_conv_tactics(),
-      winograd_tactics(),   tile_conv_tactics(),      tile_window_conv_tactics(), amx_conv_tactics(),
-      pixel_conv_tactics(), strassen_conv_tactics(),  onednn_matmul_tactics(),    tile_matmul_tactics(),
-      matmul_tactics(),     strassen_tactics(),       onednn_pool_tactics(),      onednn_deconv_tactics(),
-      pool_tactics(),       reformat_tactics(),       pointwise_tactics(),        layer_norm_tactics(),
-      softmax_tactics(),    movement_tactics(),       gather_tactics(),           resize_tactics(),
-      reduce_tactics(),     squeeze_excite_tactics(), attention_tactics(),        feed_forward_tactics(),
+      view_tactics(),       depthwise_tactics(),       depthwise_block_tactics(),  onednn_conv_tactics(),
+      winograd_tactics(),   tile_conv_tactics(),       tile_window_conv_tactics(), amx_conv_tactics(),
+      pixel_conv_tactics(), strassen_conv_tactics(),   onednn_matmul_tactics(),    tile_matmul_tactics(),
+      matmul_tactics(),     strassen_tactics(),        onednn_pool_tactics(),      onednn_deconv_tactics(),
+      pool_tactics(),       reformat_tactics(),        pointwise_tactics(),        layer_norm_tactics(),
+      softmax_tactics(),    movement_tactics(),        gather_tactics(),           resize_tactics(),
+      reduce_tactics(),     squeeze_excite_tactics(),  attention_tactics(),        feed_forward_tactics(),
+      group_norm_tactics(), gather_elements_tactics(), scatter_tactics(),          interpolate_tactics(),
       reference_tactics(),
   };
 }

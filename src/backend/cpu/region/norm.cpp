@@ -1,30 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Layer norm, RMS norm and softmax on FP32, BF16 and FP16 rows; computation in FP32. Rows are shared out over the team.
-#include "backend/cpu/region/rows_table.h"
+#include "backend/cpu/region/row_kernels.h"
 #include "backend/cpu/vector/own_tactic.h"
-#include "backend/cpu/vector/pointwise_eval.h"
 
 namespace lathe::cpu {
 namespace {
-
-const RowsTable& rows_table(Isa isa) {
-  if (isa >= Isa::Avx512Bf16) return rows_table_avx512_bf16();
-  return isa == Isa::Avx2 ? rows_table_avx2() : rows_table_avx512();
-}
 
 int64_t product(const Extents& e, size_t from, size_t to) {
   int64_t n = 1;
   for (size_t d = from; d < to; ++d) n *= e[d];
   return n;
-}
-
-// A row as FP32: in place, or widened into `buffer`.
-const float* widen(const PointwiseTable& table, DType type, const void* row, int64_t n, float* buffer) {
-  if (type == DType::Float32) return static_cast<const float*>(row);
-  const auto* halves = static_cast<const uint16_t*>(row);
-  (type == DType::BFloat16 ? table.load_bf16 : table.load_f16)(halves, buffer, n);
-  return buffer;
 }
 
 const std::byte* at(const void* base, int64_t elements, DType type) {

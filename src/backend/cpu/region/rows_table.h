@@ -18,6 +18,9 @@ struct RowsTable {
   // y may be x.
   void (*layer_norm)(const float* x, float* y, int64_t n, const LayerNormRow& p);
   void (*layer_norm_bf16)(const float* x, uint16_t* y, int64_t n, const LayerNormRow& p);
+  // One group of GroupNorm: `channels` planes, each with its scale and bias. y may be x.
+  void (*group_norm)(const float* x, float* y, int64_t channels, int64_t plane, const float* scale,
+                     const float* bias, float epsilon);
   void (*softmax)(const float* x, float* y, int64_t n, bool log);
   // Softmax over `n` elements that lie `stride` apart, for `count` neighbouring columns at once.
   void (*softmax_columns)(const float* x, float* y, int64_t n, int64_t stride, int64_t count, bool log);

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Linear and cubic Resize of images (antialiased or not) in every format, on FP32, BF16 and FP16.
+//
+// Interpolation is separable. An input row is resized along its width once, into a ring of as many rows as
+// one result row reads; result rows are sums of those. Which positions and weights is the operator's own
+// definition (ops/resize_taps.h). Bytes: input read once, output written once: the floor. The ring stays in
+// L1 or L2. Reached (a shared machine with AVX2, two threads): 21 planes of 40x40 to 320x320 in 0.55 ms, 15.6
+// GB/s written (reference: 30 ms).
+#include "backend/cpu/resize/interpolate_table.h"
+#include "backend/cpu/vector/own_tactic.h"
+#include "backend/cpu/vector/pointwise_eval.h"
+#include "ops/resize_taps.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr std::string_view kRunner = "Interpolate";
+
+// Taps of one dim, laid out for the kernels.
+struct Line {
+  int64_t in = 1, out = 1, taps = 1;
+  std::vector<int32_t> index;  // [tap][position]
+  std::vector<float> weights;
+};
+
+// What has no weight reads what has some: an infinite element beside it must not make NaN.
+Line line_of(const ResizeTaps& t) {
+  Line line{t.in, t.out, t.taps, std::vector<int32_t>(t.index.size()), std::vector<float>(t.index.size())};
+  for (int64_t i = 0; i < t.out; ++i) {
+    const float* weights = t.weights.data() + i * t.taps;
+    const auto used = std::find_if(weights, weights + t.taps, [](float w) { return w != 0; }) - weights;
+    for (int64_t k = 0; k < t.taps; ++k) {
+      const int64_t from = weights[k] != 0 || used == t.taps ? k : used;
+      line.index[static_cast<size_t>(k * t.out + i)] =
+          static_cast<int32_t>(t.index[static_cast<size_t>(i * t.taps + from)]);
+      line.weights[static_cast<size_t>(k * t.out + i)] = weights[k];
+    }
+  }
+  return line;
+}
+
+Line unchanged(int64_t extent) {
+  ResizeTaps taps{0, extent, extent, 1, {}, std::vector<float>(static_cast<size_t>(extent), 1.0f)};
+  for (int64_t i = 0; i < extent; ++i) taps.index.push_back(i);
+  return line_of(taps);
+}
+
+class PreparedInterpolation final : public PreparedLayer {
+ public:
+  int64_t images = 1, inner = 1;  // planes of pixels; elements that lie together at one position
+  Line rows, cols;
+  TensorType type;
+  Isa isa = Isa::Avx2;
+  int threads = 1;
+
+  int64_t row_floats() const { return round_up(cols.out * inner, 16); }
+  int64_t input_floats() const { return round_up(cols.in * inner, 16); }
+  // Per member: the ring, an input row as FP32, a result row as FP32.
+  int64_t member_floats() const { return (rows.taps + 1) * row_floats() + input_floats(); }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(member_floats()) * 4 * static_cast<size_t>(threads);
+  }
+  int members(int available) const override {
+    const double elements = static_cast<double>(images * rows.out * cols.out * inner);
+    return members_for(0.12 * elements * static_cast<double>(rows.taps), std::min(available, threads));
+  }
+  void run(const LayerArgs& args, const Worker& worker) const override {
+    Ring ring{.floats = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats(),
+              .holds = std::vector<int64_t>(static_cast<size_t>(rows.taps), -1)};
+    const InterpolateTable& table = isa == Isa::Avx2 ? interpolate_table_avx2() : interpolate_table_avx512();
+    const PointwiseTable& convert = pointwise_table(isa);
+    const int64_t n = cols.out * inner;
+    std::vector<const float*> sources(static_cast<size_t>(rows.taps));
+    std::vector<float> weights(static_cast<size_t>(rows.taps));
+    float* result = ring.floats + rows.taps * row_floats();
+    const Worker::Range part = worker.slice(images * rows.out);
+    for (int64_t i = part.begin; i < part.end; ++i) {
+      const int64_t image = i / rows.out, row = i % rows.out;
+      for (int64_t k = 0; k < rows.taps; ++k) {
+        const auto at = static_cast<size_t>(k * rows.out + row);
+        weights[static_cast<size_t>(k)] = rows.weights[at];
+        sources[static_cast<size_t>(k)] = resized(args, ring, table, image * rows.in + rows.index[at]);
+      }
+      const bool wide = type.dtype == DType::Float32;
+      float* to = wide ? static_cast<float*>(args.outputs[0]) + i * n : result;
+      table.blend(sources.data(), weights.data(), rows.taps, to, n);
+      if (!wide)
+        (type.dtype == DType::BFloat16 ? convert.store_bf16 : convert.store_f16)(
+            to, static_cast<uint16_t*>(args.outputs[0]) + i * n, n);
+    }
+  }
+
+ private:
+  struct Ring {
+    float* floats;
+    std::vector<int64_t> holds;  // input rows
+  };
+  // Input row `row` (counted over all images), resized along its width. Rows that a result row reads are
+  // neighbours, so each has a place of its own; rows at an edge repeat.
+  const float* resized(const LayerArgs& args, Ring& ring, const InterpolateTable& table, int64_t row) const {
+    const int64_t place = row % rows.taps;
+    float* to = ring.floats + place * row_floats();
+    if (ring.holds[static_cast<size_t>(place)] == row) return to;
+    ring.holds[static_cast<size_t>(place)] = row;
+    const int64_t n = cols.in * inner;
+    const auto* from = static_cast<const std::byte*>(args.inputs[0]) + dtype_bytes(type.dtype, row * n);
+    const float* x = reinterpret_cast<const float*>(from);
+    if (type.dtype != DType::Float32) {
+      const PointwiseTable& convert = pointwise_table(isa);
+      float* wide = ring.floats + (rows.taps + 1) * row_floats();
+      const auto* halves = reinterpret_cast<const uint16_t*>(from);
+      (type.dtype == DType::BFloat16 ? convert.load_bf16 : convert.load_f16)(halves, wide, n);
+      x = wide;
+    }
+    table.row(x, to, {cols.out, cols.taps, cols.index.data(), cols.weights.data()}, inner);
+    return to;
+  }
+};
+
+class InterpolationKernel final : public LayerKernel {
+ public:
+  InterpolationKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
+      : op_(std::get<Resize>(query.layer().op)), type_(tactic.inputs[0]), isa_(machine.isa()) {}
+  std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
+    auto p = std::make_unique<PreparedInterpolation>();
+    const Extents& x = context.inputs[0];
+    const size_t last = x.size() - 1;
+    p->rows = unchanged(x.size() == 4 ? x[2] : 1);
+    p->cols = unchanged(x[last]);
+    for (const ResizeTaps& taps : resize_taps(op_, {.symbols = &context.symbols}, x))
+      (taps.axis == last ? p->cols : p->rows) = line_of(taps);
+    const int64_t block = type_.format.kind == Format::Kind::ChannelBlocked ? type_.format.block : x[1];
+    p->inner = type_.format.is_linear() ? 1 : block;
+    p->images = x[0] * (type_.format.is_linear() ? x[1] : (x[1] + block - 1) / block);
+    p->type = type_;
+    p->isa = isa_;
+    p->threads = context.threads;
+    return p;
+  }
+
+ private:
+  Resize op_;
+  TensorType type_;
+  Isa isa_;
+};
+
+Support supports(const LayerQuery& query, const Resize& op, DType type) {
+  const Node& node = query.layer();
+  const Shape &in = query.graph.value(node.inputs[0]).shape, &out = query.graph.value(node.outputs[0]).shape;
+  if (!node.epilogue.empty()) return Support::no("interpolation applies no epilogue");
+  if (!is_vector_float(type)) return Support::no("no vector kernel for " + std::string(dtype_name(type)));
+  if (op.coordinates == CoordinateMode::TfCropAndResize) return Support::no("crops are not supported");
+  if (op.scales.empty() && !op.sizes) return Support::no("the size is known only at run time");
+  if (in.size() != 3 && in.size() != 4) return Support::no("not an image with one or two spatial dims");
+  if (in[0] != out[0] || in[1] != out[1]) return Support::no("batch or channels are resized too");
+  return {};
+}
+
+std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+  const auto* op = std::get_if<Resize>(&query.layer().op);
+  if (!op || op->mode == ResizeMode::Nearest) return {};
+  std::vector<Format> formats = {kLinear};
+  if (query.graph.value(query.layer().outputs[0]).shape.size() >= 3)
+    formats = {kChannelsLast, {Format::Kind::ChannelBlocked, vector_block(machine)}, kLinear};
+  std::vector<Tactic> tactics;
+  for (const DType type : layer_types(query))
+    for (const Format& format : formats) {
+      Tactic t = linear_tactic(query, kRunner, "interpolate_" + std::string(isa_suffix(machine)));
+      t.inputs[0] = t.outputs[0] = {type, format};
+      t.support = supports(query, *op, type);
+      tactics.push_back(std::move(t));
+    }
+  return tactics;
+}
+
+std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                  const PackContext&) {
+  return std::make_unique<InterpolationKernel>(query, tactic, machine);
+}
+
+}  // namespace
+
+TacticFamily interpolate_tactics() {
+  return {kRunner, list, make};
+}
+
+}  // namespace lathe::cpu
