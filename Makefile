@@ -11,13 +11,14 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 LAUNCHER := $(if $(shell command -v ccache 2>/dev/null),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
-.PHONY: help explorer build cuda test-gpu demo test test-all test-fast test-asan test-tsan install deb format tidy bench bench-load clean setup-build setup-test
+.PHONY: help explorer wheel build cuda test-gpu demo test test-all test-fast test-asan test-tsan install deb format tidy bench bench-load clean setup-build setup-test
 help:
 	@sed -n '3,7p' Makefile | sed 's/^# //'
 	@echo "make build      release build in build/          make bench    compare with ONNX Runtime and OpenVINO"
 	@echo "make bench-load the same beside a process that half uses one core, and after pauses"
 	@echo "make install    PREFIX=$(PREFIX)                make format   clang-format what changed"
-	@echo "make deb        Debian packages in build/packages   make explorer the Python package"
+	@echo "make deb        Debian packages in build/packages   make explorer the explorer in Python"
+	@echo "make wheel      the Python package, build/wheel/lathe-*.whl"
 
 setup-build:
 	@tools/setup.sh build
@@ -90,6 +91,11 @@ explorer: setup-build
 	@tools/setup.sh explorer
 	@cmake --preset release $(LAUNCHER) -DLATHE_TESTS=OFF >/dev/null
 	@tools/setup-explorer.sh
+
+# build/wheel/lathe-*.whl: `import lathe`, with the explorer in it.
+wheel: build
+	@tools/setup.sh explorer
+	@tools/build-wheel.sh
 
 install: build
 	@cmake --install build --prefix $(PREFIX)

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns ONNX models into the fastest engine for this machine, and runs them.
+
+    engine = lathe.compile("model.onnx", shapes={"x": (8, 3, 224, 224)}, precision="best")
+    y = engine(x)
+
+Sizes are in bytes, times in milliseconds unless a name says otherwise. Errors are lathe.Error and its kinds. The log goes to
+logging.getLogger("lathe").
+"""
+from ._compile import compile, load
+from ._core import (Builder, BuilderConfig, Engine, ExecutionContext, Network, OptimizationProfile, Profiler, Runtime,
+                    TensorInfo, TimingCache, version)
+from ._errors import Cancelled, DeviceError, Error, InputError, InternalError
+from ._profile import Profile
+
+__version__ = version()
+__all__ = ["Builder", "BuilderConfig", "Cancelled", "DeviceError", "Engine", "Error", "ExecutionContext", "InputError", "InternalError",
+           "Network", "OptimizationProfile", "Profile", "Profiler", "Runtime", "TensorInfo", "TimingCache", "compile", "load", "version"]

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simple way: a model in, an engine out."""
+import os
+
+from ._core import Builder, BuilderConfig, OptimizationProfile, Runtime
+from ._errors import InputError
+from ._progress import default_progress
+
+_PRECISIONS = ("model", "fp16", "bf16", "best")
+
+
+def compile(model, shapes=None, precision="model", *, level=3, device="cpu", threads=0, timing_cache=None, time_budget_seconds=-1,
+            progress=None, save=None):
+    """Builds an engine for this machine.
+
+    model: the path of an ONNX file, or its bytes.
+    shapes: for each dynamic input its shape, or (min, opt, max) of its shapes; unknown dims are 1 without it.
+        {"x": (8, 3, 224, 224)} or {"x": ((1, 3, 224, 224), (8, 3, 224, 224), (32, 3, 224, 224))}
+    precision: "model": the types of the model. "fp16", "bf16", "best": layers may compute in these types, too (best: all that the
+        device has); the faster engine is kept.
+    level: 0 (nothing is timed, seconds) to 5 (everything is).
+    device: "cpu", the number of a GPU as text, or "auto".
+    threads: of the CPU; 0: all that this process may use.
+    timing_cache: the path of a file of measured times, which is read and then merged into.
+    time_budget_seconds: for tuning; -1: by level.
+    progress: None: a bar on a terminal; False: nothing; a function (stage, done, total, remaining_seconds), which ends the build
+        with False or an exception.
+    save: where the engine file is written, for lathe.load().
+
+    Raises InputError for a model, shape or option that cannot be, DeviceError for files and devices, Cancelled.
+    """
+    if precision not in _PRECISIONS:
+        raise InputError(f"there is no precision '{precision}'", where="precision", hint="take one of " + ", ".join(_PRECISIONS))
+    builder = Builder(device, threads)
+    network = builder.parse_onnx_bytes(model) if isinstance(model, bytes) else builder.parse_onnx(os.fspath(model))
+    config = BuilderConfig()
+    config.optimization_level = level
+    config.time_budget_seconds = time_budget_seconds
+    if precision != "model":
+        setattr(config, precision, True)
+    if shapes:
+        config.add_profile(_profile(network, shapes))
+    if timing_cache is not None:
+        config.timing_cache.load(os.fspath(timing_cache))
+    with default_progress(progress) as tell:
+        engine = builder.build(network, config, tell)
+    if timing_cache is not None:
+        config.timing_cache.save(os.fspath(timing_cache))
+    if save is not None:
+        engine.save(os.fspath(save))
+    return engine
+
+
+def load(engine, *, device="cpu", threads=0):
+    """The engine of a file, or of its bytes. Raises InputError when it is damaged or was made for another device only."""
+    runtime = Runtime(device, threads)
+    return runtime.load_bytes(engine) if isinstance(engine, bytes) else runtime.load(os.fspath(engine))
+
+
+def _profile(network, shapes):
+    profile = OptimizationProfile()
+    inputs = {t.name: t for t in network.inputs}
+    for name, given in shapes.items():
+        if name not in inputs:
+            raise InputError("the model has no such input", where=f"shapes['{name}']", hint="its inputs are " + ", ".join(inputs))
+        low, opt, high = _range(name, given)
+        if inputs[name].is_shape_tensor:
+            profile.set_values(name, low, opt, high)
+        elif -1 in inputs[name].shape or tuple(opt) != inputs[name].shape:
+            profile.set_shape(name, low, opt, high)
+    return profile
+
+
+def _range(name, given):
+    given = list(given)
+    if all(isinstance(d, int) for d in given):
+        return given, given, given
+    if len(given) == 3 and all(not isinstance(d, int) for d in given):
+        return [list(part) for part in given]
+    raise InputError("it is neither a shape nor (min, opt, max)", where=f"shapes['{name}']", why=f"it is {given}",
+                     hint="for example (8, 224) or ((1, 224), (8, 224), (32, 224))")

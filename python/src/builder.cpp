@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Builder, its options and Runtime. Builds run without the GIL; logger and progress take it for each call.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <span>
+
+#include "module.h"
+
+namespace lathe_python {
+namespace {
+
+// An exception inside of a callback is a line on stderr, as for any callback that cannot raise.
+class PythonLogger final : public api::Logger {
+ public:
+  void log(api::Severity severity, std::string_view text) override {
+    constexpr int levels[] = {50, 40, 30, 20, 10};
+    const nb::gil_scoped_acquire acquire;
+    try {
+      nb::module_::import_("logging").attr("getLogger")("lathe").attr("log")(
+          levels[static_cast<int>(severity)], "%s", nb::str(text.data(), text.size()));
+    } catch (nb::python_error& error) {
+      error.discard_as_unraisable("lathe's log");
+    }
+  }
+};
+
+// Tells a Python function; its exception, or Ctrl-C, ends the build and goes on behind it.
+class PythonProgress final : public api::ProgressMonitor {
+ public:
+  explicit PythonProgress(nb::object function) : function_(std::move(function)) {}
+  bool on_progress(const api::Progress& p) override {
+    const nb::gil_scoped_acquire acquire;
+    try {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      if (function_.is_none()) return true;
+      const nb::object answer = function_(p.stage.c_str(), p.done, p.total, p.remaining_seconds);
+      return answer.ptr() != Py_False;
+    } catch (...) {
+      raised_ = std::current_exception();
+      return false;
+    }
+  }
+  void raise_again() const {
+    if (raised_) std::rethrow_exception(raised_);
+  }
+
+ private:
+  nb::object function_;
+  std::exception_ptr raised_;
+};
+
+struct PyBuilder {
+  explicit PyBuilder(const api::DeviceConfig& device) : logger(make_logger()), builder(*logger, device) {}
+  std::unique_ptr<api::Logger> logger;
+  api::Builder builder;
+};
+struct PyRuntime {
+  explicit PyRuntime(const api::DeviceConfig& device) : logger(make_logger()), runtime(*logger, device) {}
+  std::unique_ptr<api::Logger> logger;
+  api::Runtime runtime;
+};
+
+template <class Build>
+PyEngine* build(const api::BuilderConfig& config, const nb::object& progress, const Build& call) {
+  PythonProgress monitor(progress);
+  api::BuilderConfig with = config;
+  with.progress = &monitor;
+  try {
+    const nb::gil_scoped_release release;
+    return new PyEngine(call(with));
+  } catch (const api::Error& error) {
+    if (error.kind() == api::ErrorKind::Cancelled) monitor.raise_again();
+    throw;
+  }
+}
+
+api::DeviceConfig device_config(const std::string& device, int threads, const std::string& cpu_isa) {
+  return {.device = device, .threads = threads, .cpu_isa = cpu_isa};
+}
+
+void bind_config(nb::module_& m) {
+  nb::class_<api::OptimizationProfile>(m, "OptimizationProfile",
+                                       "The shapes that an engine accepts; it is tuned for opt.")
+      .def(nb::init<>())
+      .def("set_shape", &api::OptimizationProfile::set_dims, nb::arg("input"), nb::arg("min"), nb::arg("opt"),
+           nb::arg("max"), nb::rv_policy::reference)
+      .def("set_values", &api::OptimizationProfile::set_values, nb::arg("input"), nb::arg("min"),
+           nb::arg("opt"), nb::arg("max"), nb::rv_policy::reference, "The elements of a shape tensor.");
+  nb::class_<api::TimingCache>(
+      m, "TimingCache", "Measured times, kept between builds. Same model, same cache: same engine bytes.")
+      .def(nb::init<>())
+      .def("load", &api::TimingCache::load, nb::arg("path"),
+           "Adds a file's entries. False when there is no file.")
+      .def("save", &api::TimingCache::save, nb::arg("path"), "Merges into the file, under a lock.")
+      .def("merge", &api::TimingCache::merge, nb::arg("other"))
+      .def("__len__", &api::TimingCache::size);
+  using Config = api::BuilderConfig;
+  nb::class_<Config>(m, "BuilderConfig", "Everything a build depends on besides the model.")
+      .def(nb::init<>())
+      .def(
+          "add_profile", [](Config& c, const api::OptimizationProfile& p) { c.profiles.push_back(p); },
+          nb::arg("profile"))
+      .def_rw("bf16", &Config::bf16,
+              "Layers may compute in bfloat16; the faster engine of with and without is kept.")
+      .def_rw("fp16", &Config::fp16, "Layers may compute in float16.")
+      .def_rw("best", &Config::best, "Layers may compute in all types that the device has.")
+      .def_rw("strongly_typed", &Config::strongly_typed, "Types come from the model alone.")
+      .def_rw("optimization_level", &Config::optimization_level, "0 (nothing is timed) to 5.")
+      .def_rw("max_tactics", &Config::max_tactics, "Timed per layer; -1: by level.")
+      .def_rw("avg_timing", &Config::avg_timing, "Repetitions per tactic.")
+      .def_rw("time_budget_seconds", &Config::time_budget_seconds, "For tuning; -1: by level.")
+      .def_rw("winograd", &Config::winograd, "Faster, less exact tactics, within the error budget.")
+      .def_rw("keep_nan", &Config::keep_nan)
+      .def_rw("disabled_runners", &Config::disabled_runners)
+      .def_rw("workspace_limit_bytes", &Config::workspace_limit_bytes,
+              "Of one layer's scratch memory; -1: none.")
+      .def_rw("timing_cache", &Config::timing_cache)
+      .def_rw("error_on_timing_cache_miss", &Config::error_on_timing_cache_miss)
+      .def_rw("detailed_layer_information", &Config::detailed_layer_information)
+      .def_rw("fail_on_fallback", &Config::fail_on_fallback, "Raise when a layer has no kernel.");
+}
+
+}  // namespace
+
+std::unique_ptr<api::Logger> make_logger() {
+  return std::make_unique<PythonLogger>();
+}
+
+void bind_builder(nb::module_& m) {
+  bind_config(m);
+  nb::class_<api::Network>(m, "Network", "A model as it was imported.")
+      .def_prop_ro("name", &api::Network::name)
+      .def_prop_ro("inputs", &api::Network::inputs)
+      .def_prop_ro("outputs", &api::Network::outputs)
+      .def_prop_ro("layer_count", &api::Network::layer_count, "Operators before optimization.");
+  nb::class_<PyBuilder>(m, "Builder", "Builds engines from ONNX models. Raises when the device is not there.")
+      .def(
+          "__init__",
+          [](PyBuilder* self, const std::string& device, int threads, const std::string& isa) {
+            new (self) PyBuilder(device_config(device, threads, isa));
+          },
+          nb::arg("device") = "cpu", nb::arg("threads") = 0, nb::arg("cpu_isa") = "")
+      .def(
+          "parse_onnx", [](PyBuilder& b, const std::string& path) { return b.builder.parse_onnx(path); },
+          nb::arg("path"), nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "parse_onnx_bytes",
+          [](PyBuilder& b, const nb::bytes& bytes, const std::string& directory) {
+            return b.builder.parse_onnx(std::as_bytes(std::span(bytes.c_str(), bytes.size())), directory);
+          },
+          nb::arg("model"), nb::arg("directory") = "", "`directory`: where external weights lie.")
+      .def(
+          "build",
+          [](PyBuilder& b, const api::Network& network, const api::BuilderConfig& config,
+             const nb::object& progress) {
+            return build(config, progress, [&](const auto& c) { return b.builder.build(network, c); });
+          },
+          nb::arg("network"), nb::arg("config") = api::BuilderConfig(), nb::arg("progress") = nb::none(),
+          nb::rv_policy::take_ownership,
+          "progress(stage, done, total, remaining_seconds) is told; False, an exception or Ctrl-C ends the "
+          "build.")
+      .def(
+          "retune",
+          [](PyBuilder& b, const std::string& path, const api::BuilderConfig& config,
+             const nb::object& progress) {
+            return build(config, progress, [&](const auto& c) { return b.builder.retune(path, c); });
+          },
+          nb::arg("path"), nb::arg("config") = api::BuilderConfig(), nb::arg("progress") = nb::none(),
+          nb::rv_policy::take_ownership, "An engine for this device from the file of another, timed.")
+      .def(
+          "retarget",
+          [](PyBuilder& b, const std::string& path) { return new PyEngine(b.builder.retarget(path)); },
+          nb::arg("path"), nb::rv_policy::take_ownership, nb::call_guard<nb::gil_scoped_release>(),
+          "The same in seconds, untimed.");
+  nb::class_<PyRuntime>(m, "Runtime", "Loads engines. Raises when the device is not there.")
+      .def(
+          "__init__",
+          [](PyRuntime* self, const std::string& device, int threads, const std::string& isa) {
+            new (self) PyRuntime(device_config(device, threads, isa));
+          },
+          nb::arg("device") = "cpu", nb::arg("threads") = 0, nb::arg("cpu_isa") = "")
+      .def(
+          "load", [](PyRuntime& r, const std::string& path) { return new PyEngine(r.runtime.load(path)); },
+          nb::arg("path"), nb::rv_policy::take_ownership, nb::call_guard<nb::gil_scoped_release>(),
+          "Raises InputError when the file is damaged or was made for another device only (Builder.retarget "
+          "helps).")
+      .def(
+          "load_bytes",
+          [](PyRuntime& r, const nb::bytes& bytes) {
+            const auto* data = reinterpret_cast<const std::byte*>(bytes.c_str());
+            return new PyEngine(r.runtime.load(std::vector<std::byte>(data, data + bytes.size())));
+          },
+          nb::arg("engine"), nb::rv_policy::take_ownership)
+      .def_prop_ro("device_description", [](const PyRuntime& r) { return r.runtime.device_description(); })
+      .def_prop_ro(
+          "device_properties", [](const PyRuntime& r) { return r.runtime.device_properties(); },
+          "Pairs of a property's name and its value with unit.");
+}
+
+}  // namespace lathe_python

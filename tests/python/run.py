@@ -1,0 +1,29 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package as a user gets it: the wheel in a fresh virtual environment. usage: run.py --build build [--all]"""
+import argparse
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--all", action="store_true")
+    parser.parse_args()
+    subprocess.run([ROOT / "tools/build-wheel.sh"], check=True)
+    wheel, = (ROOT / "build/wheel").glob("lathe-*.whl")
+    with tempfile.TemporaryDirectory() as folder:
+        python = pathlib.Path(folder) / "venv/bin/python"
+        subprocess.run([ROOT / ".venv-wheel/bin/python", "-m", "venv", python.parents[1]], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", wheel], check=True)
+        # Outside of the tree, so that nothing but what was installed is imported.
+        return subprocess.run([python, ROOT / "tests/python/check.py"], cwd=folder).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
