@@ -28,6 +28,7 @@ TacticFamily pool_tactics();
 TacticFamily reduce_tactics();
 TacticFamily squeeze_excite_tactics();
 TacticFamily attention_tactics();
+TacticFamily recurrent_tactics();
 TacticFamily depthwise_tactics();
 TacticFamily depthwise_block_tactics();
 TacticFamily feed_forward_tactics();
@@ -53,7 +54,7 @@ std::vector<TacticFamily> tactic_families() {
       softmax_tactics(),    movement_tactics(),        gather_tactics(),           resize_tactics(),
       reduce_tactics(),     squeeze_excite_tactics(),  attention_tactics(),        feed_forward_tactics(),
       group_norm_tactics(), gather_elements_tactics(), scatter_tactics(),          interpolate_tactics(),
-      reference_tactics(),
+      recurrent_tactics(),  reference_tactics(),
   };
 }
 

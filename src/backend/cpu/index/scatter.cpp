@@ -103,7 +103,7 @@ class PreparedScatterElements final : public PreparedScatter {
   }
   int members(int available) const override {
     const double updates = static_cast<double>(group_count_ * steps_ * row_);
-    return members_for(0.06 * static_cast<double>(bytes_) + 3 * updates, available);
+    return all_or_one(0.06 * static_cast<double>(bytes_) + 3 * updates, available);
   }
 
  private:
@@ -153,7 +153,7 @@ class PreparedScatterBlocks final : public PreparedScatter {
   }
   int members(int available) const override {
     const double updated = static_cast<double>(addresses_) * (5 + 0.3 * static_cast<double>(block_));
-    return members_for(0.06 * static_cast<double>(bytes_) + updated, available);
+    return all_or_one(0.06 * static_cast<double>(bytes_) + updated, available);
   }
 
  private:

@@ -60,5 +60,9 @@ Tactic typed_tactic(const LayerQuery& query, std::string_view runner, std::strin
 inline int members_for(double nanoseconds, int available) {
   return std::clamp(static_cast<int>(nanoseconds / 2000.0), 1, available);
 }
+// The same for a layer whose members meet: all threads or one.
+inline int all_or_one(double nanoseconds, int available) {
+  return members_for(nanoseconds, available) > 1 ? available : 1;
+}
 
 }  // namespace lathe::cpu
