@@ -38,15 +38,21 @@ int64_t truncate_to_int64(double value) {
 }
 
 void load_doubles(const Tensor& tensor, int64_t begin, int64_t count, double* out) {
-  const std::byte* data = tensor.bytes().data();
-  with_codec(tensor.dtype(), [&]<class Codec>() {
+  load_doubles(tensor.dtype(), tensor.bytes().data(), begin, count, out);
+}
+
+void load_doubles(DType dtype, const std::byte* data, int64_t begin, int64_t count, double* out) {
+  with_codec(dtype, [&]<class Codec>() {
     for (int64_t i = 0; i < count; ++i) out[i] = static_cast<double>(Codec::get(data, begin + i));
   });
 }
 
 void load_int64s(const Tensor& tensor, int64_t begin, int64_t count, int64_t* out) {
-  const std::byte* data = tensor.bytes().data();
-  with_codec(tensor.dtype(), [&]<class Codec>() {
+  load_int64s(tensor.dtype(), tensor.bytes().data(), begin, count, out);
+}
+
+void load_int64s(DType dtype, const std::byte* data, int64_t begin, int64_t count, int64_t* out) {
+  with_codec(dtype, [&]<class Codec>() {
     for (int64_t i = 0; i < count; ++i) {
       if constexpr (Codec::kFloat) {
         out[i] = truncate_to_int64(static_cast<double>(Codec::get(data, begin + i)));

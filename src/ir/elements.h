@@ -179,12 +179,15 @@ decltype(auto) with_codec(DType dtype, F&& f) {
 // --- runs of elements [begin, begin + count)
 void load_doubles(const Tensor& tensor, int64_t begin, int64_t count, double* out);
 void load_int64s(const Tensor& tensor, int64_t begin, int64_t count, int64_t* out);  // floats are truncated
+void load_doubles(DType dtype, const std::byte* data, int64_t begin, int64_t count, double* out);
+void load_int64s(DType dtype, const std::byte* data, int64_t begin, int64_t count, int64_t* out);
 
 // The destination of a parallel evaluation: writers on several threads may store runs that share no byte (for
 // types of 4 and 2 bits: runs that begin at multiples of four).
 class ElementWriter {
  public:
-  explicit ElementWriter(Tensor& tensor) : dtype_(tensor.dtype()), data_(tensor.mutable_bytes().data()) {}
+  explicit ElementWriter(Tensor& tensor) : ElementWriter(tensor.dtype(), tensor.mutable_bytes().data()) {}
+  ElementWriter(DType dtype, std::byte* data) : dtype_(dtype), data_(data) {}
   // Integers truncate toward zero and saturate, bool is "not zero", fp8 saturates when asked to.
   void store_doubles(int64_t begin, int64_t count, const double* values, bool saturate = true) const;
   // Integers keep their low bits. `from_unsigned`: the values are uint64 bits (matters for float types).

@@ -32,7 +32,7 @@ bool pointwise_compare(PointwiseCode code, T a, T b) {
   }
 }
 
-inline bool is_comparison(PointwiseCode code) {
+constexpr bool is_comparison(PointwiseCode code) {
   return code >= PointwiseCode::Equal && code <= PointwiseCode::GreaterOrEqual;
 }
 

@@ -29,6 +29,7 @@ TacticFamily reduce_tactics();
 TacticFamily squeeze_excite_tactics();
 TacticFamily attention_tactics();
 TacticFamily recurrent_tactics();
+TacticFamily exact_pointwise_tactics();
 TacticFamily depthwise_tactics();
 TacticFamily depthwise_block_tactics();
 TacticFamily feed_forward_tactics();
@@ -54,7 +55,7 @@ std::vector<TacticFamily> tactic_families() {
       softmax_tactics(),    movement_tactics(),        gather_tactics(),           resize_tactics(),
       reduce_tactics(),     squeeze_excite_tactics(),  attention_tactics(),        feed_forward_tactics(),
       group_norm_tactics(), gather_elements_tactics(), scatter_tactics(),          interpolate_tactics(),
-      recurrent_tactics(),  reference_tactics(),
+      recurrent_tactics(),  exact_pointwise_tactics(), reference_tactics(),
   };
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gates of a recurrent layer: what a step does with one sequence after its products, in vectors over the hidden values.
+// The gates of a recurrent layer: what a step does with one sequence after its products, in vectors over the
+// hidden values.
 #pragma once
 
 #include <array>
@@ -47,7 +48,8 @@ struct RecurrentGates {
 
   // GRU: makes the update and the reset gate of `in`, and `scaled` = h times the reset gate.
   void reset(float* in, const float* h, float* scaled) const;
-  // The new h and c of one sequence. `in`: its gates; `product`: of a GRU, what the state gives to the last gate.
+  // The new h and c of one sequence. `in`: its gates; `product`: of a GRU, what the state gives to the last
+  // gate.
   void finish(float* in, const float* product, const MemberOperands& own, float* h, float* c) const;
 
  private:

@@ -2,11 +2,11 @@
 //
 // RNN, GRU and LSTM with constant weights, stored as FP32, BF16 or FP16, computed in FP32.
 //
-// What x gives to the gates is one product over all steps, shared out by rows; then sequences are shared out, and each
-// step is a product with the state and the gates' functions in vectors.
-// Operations: 2 (I + H) G H per step and sequence. Bytes: the weights of x once per six rows (once per layer where they fit
-// into L2), those of the state once per step and six sequences: with one sequence the floor is to read them from where they
-// lie, 4 G H H bytes a step.
+// What x gives to the gates is one product over all steps, shared out by rows; then sequences are shared out,
+// and each step is a product with the state and the gates' functions in vectors. Operations: 2 (I + H) G H
+// per step and sequence. Bytes: the weights of x once per six rows (once per layer where they fit into L2),
+// those of the state once per step and six sequences: with one sequence the floor is to read them from where
+// they lie, 4 G H H bytes a step.
 #include <array>
 
 #include "backend/cpu/recurrent/gates.h"
