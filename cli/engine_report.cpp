@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "output_file.h"
+#include "report/engine_layers.h"
 #include "report/layer_costs.h"
 #include "report/layer_info.h"
 
@@ -29,23 +30,6 @@ void print_optimization_profiles(const Engine& engine, Log& log) {
                            dims_text(range.min), dims_text(range.opt), dims_text(range.max)));
     }
   }
-}
-
-// The shapes that a profile was tuned for.
-SymbolValues opt_symbols(const Engine& engine, int profile) {
-  SymbolValues opt;
-  for (const auto& [name, range] : engine.variant(profile).ranges) opt[name] = range.opt;
-  return opt;
-}
-
-using SymbolsOfProfile = std::function<std::optional<SymbolValues>(int profile)>;
-
-LayerReport describe_engine(const Engine& engine, const SymbolsOfProfile& symbols) {
-  const Plan& plan = *engine.plan();
-  LayerReport report = describe_layers(plan, engine.variant(0), symbols(0));
-  report.settings = engine.section().settings;
-  for (int p = 1; p < engine.profile_count(); ++p) add_profile(report, plan, engine.variant(p), symbols(p));
-  return report;
 }
 
 // What runs has the run's shapes, other profiles the ones that they were tuned for; without a run nothing is known.

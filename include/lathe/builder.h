@@ -103,6 +103,18 @@ struct BuilderConfig {
   std::stop_token stop;                 // cancels from any thread: build() throws Error (Cancelled)
 };
 
+// Whether a model can be imported, and what stands in the way.
+struct ModelSupport {
+  struct Node {
+    std::string name, op_type, reason;  // of the ONNX model
+  };
+  bool supported = false;
+  std::vector<Node> unsupported_nodes;  // all of them
+  std::string reason;                   // empty when the model is supported
+  std::string to_json()
+      const;  // {"supported": false, "reason": "...", "unsupported_nodes": [{"name", "op_type", "reason"}]}
+};
+
 class Builder {
  public:
   // The logger must outlive the builder. Throws when the device is not there.
@@ -114,6 +126,9 @@ class Builder {
   Network parse_onnx(const std::string& path);
   // `directory`: where external weights lie; empty: there are none.
   Network parse_onnx(std::span<const std::byte> model, const std::string& directory = {});
+
+  // Imports the model and forgets it. Throws when there is no such file; a damaged model is one that is not supported.
+  ModelSupport check_onnx(const std::string& path);
 
   Engine build(const Network& network, const BuilderConfig& config = {});
   // An engine for this builder's device from the file of another, in seconds: untimed, or timed with `config`.

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/json.h"
 #include "builder/builder.h"
 #include "lathe/builder.h"
+#include "onnx/import.h"
 #include "runtime/api_bridge.h"
 #include "tune/timer.h"
 
@@ -147,6 +149,15 @@ size_t TimingCache::size() const {
   return impl_->cache->size();
 }
 
+// --- ModelSupport
+
+std::string ModelSupport::to_json() const {
+  Json nodes = Json::array();
+  for (const Node& n : unsupported_nodes)
+    nodes.push_back({{"name", n.name}, {"op_type", n.op_type}, {"reason", n.reason}});
+  return dump_json({{"supported", supported}, {"reason", reason}, {"unsupported_nodes", nodes}});
+}
+
 // --- Builder
 
 Builder::Builder(Logger& logger, const DeviceConfig& device) {
@@ -163,6 +174,22 @@ Network Builder::parse_onnx(std::span<const std::byte> model, const std::string&
   return translate_errors([&] {
     return Network(
         std::make_shared<Network::Impl>(Network::Impl{impl_->builder.parse_onnx(model, directory)}));
+  });
+}
+ModelSupport Builder::check_onnx(const std::string& path) {
+  return translate_errors([&]() -> ModelSupport {
+    std::vector<UnsupportedNode> unsupported;
+    ModelSupport support;
+    try {
+      import_onnx(path, impl_->observer, {.unsupported = &unsupported});
+      support.supported = true;
+    } catch (const lathe::Error& error) {
+      if (error.kind() != lathe::ErrorKind::Input) throw;
+      support.reason = error.what();
+    }
+    for (UnsupportedNode& n : unsupported)
+      support.unsupported_nodes.push_back({std::move(n.node), std::move(n.op_type), std::move(n.reason)});
+    return support;
   });
 }
 Engine Builder::build(const Network& network, const BuilderConfig& config) {

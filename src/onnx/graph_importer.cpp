@@ -66,10 +66,11 @@ void GraphImporter::run() {
 }
 
 void GraphImporter::throw_problems() const {
+  if (options_.unsupported != nullptr) *options_.unsupported = problems_;
   std::string text =
       std::to_string(problems_.size()) + (problems_.size() == 1 ? " node of the model is not supported:"
                                                                 : " nodes of the model are not supported:");
-  for (const Problem& p : problems_) text += "\n  " + p.node + " (" + p.op_type + "): " + p.reason;
+  for (const UnsupportedNode& p : problems_) text += "\n  " + p.node + " (" + p.op_type + "): " + p.reason;
   throw_unsupported(text);
 }
 

@@ -45,9 +45,6 @@ class GraphImporter {
     std::map<std::string, int, std::less<>> unnamed;  // running numbers of unnamed nodes, by operator
     int depth = 0;
   };
-  struct Problem {
-    std::string node, op_type, reason;
-  };
 
   void add_inputs(Scope& scope);
   Shape input_shape(const ValueInfo& input);
@@ -82,7 +79,7 @@ class GraphImporter {
   TensorSource& tensors_;
   const ImportOptions& options_;
   GraphBuilder builder_;
-  std::vector<Problem> problems_;
+  std::vector<UnsupportedNode> problems_;
   int64_t nodes_seen_ = 0;
   ImportLog log_;
   Sequences sequences_;

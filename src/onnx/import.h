@@ -28,7 +28,14 @@ struct ImportedModel {
   int64_t dequantize_count = 0;  // DequantizeLinear
 };
 
+// A node that cannot be imported.
+struct UnsupportedNode {
+  std::string node, op_type, reason;
+};
+
 struct ImportOptions {
+  // Gets the nodes that the error of an unsupported model names.
+  std::vector<UnsupportedNode>* unsupported = nullptr;
   // Inputs that become constants: the graph has no such input any more. Lets a model in whose shapes or axes
   // are inputs, when they are known beforehand.
   std::map<std::string, Tensor, std::less<>> constant_inputs;

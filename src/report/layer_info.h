@@ -105,6 +105,8 @@ std::string format_text(const TensorType& type);
 
 // The text of --exportLayerInfo, in the inspector's line layout.
 std::string layer_info_json(const LayerReport& report);
+// One layer of it with all that is known.
+std::string layer_json(const LayerInfo& layer);
 // A line per layer as TensorRT 8's verbose log has them: "Layer(Reformat): a, Tactic: 0x.., x (Float[1,3]) -> y (Float[1,3])".
 std::string engine_layers_text(const LayerReport& report);
 // The lines of --dumpLayerInfo after "Layers:".

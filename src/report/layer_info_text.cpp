@@ -133,6 +133,8 @@ std::string tuning_json(const LayerInfo& layer) {
                      refused, layer.tuning->left_out);
 }
 
+}  // namespace
+
 std::string layer_json(const LayerInfo& layer) {
   std::string text =
       fmt::format("{{\n  \"Name\": {},\n  \"LayerType\": {},\n  \"Inputs\": {},\n  \"Outputs\": {}",
@@ -145,6 +147,8 @@ std::string layer_json(const LayerInfo& layer) {
   if (layer.tuning) text += tuning_json(layer);
   return text + "\n}";
 }
+
+namespace {
 
 std::string binding_json(const BindingReport& binding) {
   std::string ranges;

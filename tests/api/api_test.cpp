@@ -18,6 +18,7 @@
 #include <tuple>
 
 #include "lathe/builder.h"
+#include "lathe/inspector.h"
 #include "lathe/network.h"
 #include "lathe/runtime.h"
 #include "lathe/types.h"
@@ -442,6 +443,53 @@ TEST_F(Api, ProfilerTimesLayers) {
   EXPECT_EQ(layer.name, engine.layer_names()[0]);
   EXPECT_NEAR(layer.average_ms * 3, layer.total_ms, 1e-9);
   EXPECT_EQ(y, kTheirResult);
+}
+
+TEST_F(Api, InspectorTellsWhatRuns) {
+  const Engine engine = build();
+  const EngineInspector inspector(engine);
+  const std::vector<LayerDescription> layers = inspector.layers();
+  ASSERT_EQ(layers.size(), engine.layer_names().size());
+  std::vector<std::string> nodes;
+  for (const LayerDescription& layer : layers) {
+    EXPECT_FALSE(layer.type.empty());
+    EXPECT_EQ(layer.fallback, "");
+    nodes.insert(nodes.end(), layer.onnx_nodes.begin(), layer.onnx_nodes.end());
+    expect_part(inspector.json(), inspector.layer_json(layer.name));
+    expect_part(inspector.layer_json(layer.name), "\"Name\": \"" + layer.name + "\"");
+    expect_part(inspector.text(), layer.name);
+    expect_part(inspector.layer_text(layer.name), layer.name);
+  }
+  EXPECT_EQ(nodes, (std::vector<std::string>{"MatMul_product", "Add_sum", "Relu_y"}));
+  EXPECT_EQ(layers.front().inputs, std::vector<std::string>{"x"});
+  EXPECT_EQ(layers.back().outputs, std::vector<std::string>{"y"});
+  EXPECT_FALSE(layers.back().tactic.empty());
+  expect_part(inspector.json(), "\"Bindings\"");
+  EXPECT_EQ(fields_of([&] { inspector.layer_json("z"); }).where, "layer 'z'");
+}
+
+TEST_F(Api, SupportIsKnownBeforeABuild) {
+  const auto check = [&](const std::string& model) {
+    std::ofstream(path("model.onnx"), std::ios::binary) << model;
+    return builder.check_onnx(path("model.onnx"));
+  };
+  EXPECT_TRUE(check(api_test::tiny_onnx()).supported);
+  EXPECT_EQ(check(api_test::tiny_onnx()).reason, "");
+  const ModelSupport unknown = check(api_test::unknown_onnx());
+  EXPECT_FALSE(unknown.supported);
+  ASSERT_EQ(unknown.unsupported_nodes.size(), 2u);
+  EXPECT_EQ(unknown.unsupported_nodes[0].name, "Frobnicate_a");
+  EXPECT_EQ(unknown.unsupported_nodes[0].op_type, "Frobnicate");
+  expect_part(unknown.unsupported_nodes[0].reason, "not supported");
+  EXPECT_EQ(unknown.unsupported_nodes[1].op_type, "Defrobnicate");
+  expect_part(unknown.reason, "2 nodes of the model are not supported");
+  expect_part(unknown.to_json(), "\"op_type\": \"Frobnicate\"");
+  const ModelSupport damaged = check("no model");
+  EXPECT_FALSE(damaged.supported);
+  EXPECT_FALSE(damaged.reason.empty());
+  EXPECT_TRUE(damaged.unsupported_nodes.empty());
+  expect_part(message_of(ErrorKind::System, [&] { builder.check_onnx(path("missing.onnx")); }),
+              "missing.onnx");
 }
 
 TEST_F(Api, EnginesAreSavedAndLoaded) {
