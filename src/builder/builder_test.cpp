@@ -245,21 +245,20 @@ TEST_F(BuilderTest, Float16ModelsComputeInFp32) {
 }
 
 TEST_F(BuilderTest, LayersOnTheReferenceAreNamed) {
-  constexpr const char* kSums = R"(graph "sums" {
-  input %x: float32[4, 8]
-  const %axis: int64[] = [1]
-  %a: float32[4, 8] = CumSum "first" (%x, %axis) from ["first" CumSum]
-  %y: float32[4, 8] = CumSum "second" (%a, %axis) from ["second" CumSum]
+  constexpr const char* kNorms = R"(graph "norms" {
+  input %x: float32[4, 8, 2, 2]
+  %a: float32[4, 8, 2, 2] = Lrn "first" (%x) from ["first" LRN]
+  %y: float32[4, 8, 2, 2] = Lrn "second" (%a) from ["second" LRN]
   output %y
 })";
-  const Network network{.graph = std::make_shared<Graph>(parse_graph(kSums)), .model = {.name = "sums"}};
+  const Network network{.graph = std::make_shared<Graph>(parse_graph(kNorms)), .model = {.name = "norms"}};
   const auto engine = Builder(backend, log).build(network, {.optimization_level = 0});
   EXPECT_TRUE(
-      log.said("2 CumSum layers run on the reference, right but slow (one thread, no vectors): no "
-               "kernel for CumSum on this device"))
+      log.said("2 Lrn layers run on the reference, right but slow (one thread, no vectors): no "
+               "kernel for Lrn on this device"))
       << log.text;
-  EXPECT_TRUE(log.said("'second' (CumSum) runs on the reference: no kernel for CumSum on this device"));
-  EXPECT_EQ(engine->choices(0)[0].fallback, "no kernel for CumSum on this device");
+  EXPECT_TRUE(log.said("'second' (Lrn) runs on the reference: no kernel for Lrn on this device"));
+  EXPECT_EQ(engine->choices(0)[0].fallback, "no kernel for Lrn on this device");
   try {
     Builder(backend, log).build(network, {.optimization_level = 0, .fail_on_fallback = true});
     FAIL() << "no error";
@@ -269,7 +268,7 @@ TEST_F(BuilderTest, LayersOnTheReferenceAreNamed) {
     EXPECT_NE(
         text.find(
             "2 of 2 layers have no kernel but the reference, and --failOnFallback makes that an error:\n"
-            "  'first' (CumSum)"),
+            "  'first' (Lrn)"),
         std::string::npos)
         << text;
   }

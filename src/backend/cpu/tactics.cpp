@@ -30,6 +30,12 @@ TacticFamily squeeze_excite_tactics();
 TacticFamily attention_tactics();
 TacticFamily recurrent_tactics();
 TacticFamily exact_pointwise_tactics();
+TacticFamily pad_tactics();
+TacticFamily by_position_tactics();
+TacticFamily topk_tactics();
+TacticFamily lines_tactics();
+TacticFamily nonzero_tactics();
+TacticFamily shape_values_tactics();
 TacticFamily depthwise_tactics();
 TacticFamily depthwise_block_tactics();
 TacticFamily feed_forward_tactics();
@@ -47,15 +53,47 @@ TacticFamily reference_tactics();
 
 std::vector<TacticFamily> tactic_families() {
   return {
-      view_tactics(),       depthwise_tactics(),       depthwise_block_tactics(),  onednn_conv_tactics(),
-      winograd_tactics(),   tile_conv_tactics(),       tile_window_conv_tactics(), amx_conv_tactics(),
-      pixel_conv_tactics(), strassen_conv_tactics(),   onednn_matmul_tactics(),    tile_matmul_tactics(),
-      matmul_tactics(),     strassen_tactics(),        onednn_pool_tactics(),      onednn_deconv_tactics(),
-      pool_tactics(),       reformat_tactics(),        pointwise_tactics(),        layer_norm_tactics(),
-      softmax_tactics(),    movement_tactics(),        gather_tactics(),           resize_tactics(),
-      reduce_tactics(),     squeeze_excite_tactics(),  attention_tactics(),        feed_forward_tactics(),
-      group_norm_tactics(), gather_elements_tactics(), scatter_tactics(),          interpolate_tactics(),
-      recurrent_tactics(),  exact_pointwise_tactics(), reference_tactics(),
+      view_tactics(),
+      depthwise_tactics(),
+      depthwise_block_tactics(),
+      onednn_conv_tactics(),
+      winograd_tactics(),
+      tile_conv_tactics(),
+      tile_window_conv_tactics(),
+      amx_conv_tactics(),
+      pixel_conv_tactics(),
+      strassen_conv_tactics(),
+      onednn_matmul_tactics(),
+      tile_matmul_tactics(),
+      matmul_tactics(),
+      strassen_tactics(),
+      onednn_pool_tactics(),
+      onednn_deconv_tactics(),
+      pool_tactics(),
+      reformat_tactics(),
+      pointwise_tactics(),
+      layer_norm_tactics(),
+      softmax_tactics(),
+      movement_tactics(),
+      gather_tactics(),
+      resize_tactics(),
+      reduce_tactics(),
+      squeeze_excite_tactics(),
+      attention_tactics(),
+      feed_forward_tactics(),
+      group_norm_tactics(),
+      gather_elements_tactics(),
+      scatter_tactics(),
+      interpolate_tactics(),
+      recurrent_tactics(),
+      exact_pointwise_tactics(),
+      pad_tactics(),
+      by_position_tactics(),
+      topk_tactics(),
+      lines_tactics(),
+      nonzero_tactics(),
+      shape_values_tactics(),
+      reference_tactics(),
   };
 }
 

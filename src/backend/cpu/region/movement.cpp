@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transpose, Concat, Split, Slice, Expand and DepthToSpace where they are not views: strided copies of ours.
+// Transpose, Concat, Split, Slice, Expand, Tile and DepthToSpace where they are not views: strided copies of ours.
 //
 // Bytes: each element read once and written once. Concat, Split and Slice also run in channels-last, and in blocked
 // formats when the channel dim is cut at whole blocks only; dims are then those of the storage.
@@ -124,6 +124,21 @@ Parts expand_parts(const ShapeContext& c, int64_t bytes) {
   return parts;
 }
 
+// Each dim is walked as (repeats, extent).
+Parts tile_parts(const ShapeContext& c, int64_t bytes) {
+  const Extents in = row_major_strides(c.inputs[0]), out = row_major_strides(c.outputs[0]);
+  Extents extents, in_strides, out_strides;
+  for (size_t d = 0; d < in.size(); ++d) {
+    const int64_t extent = c.inputs[0][d];
+    extents.insert(extents.end(), {c.outputs[0][d] / std::max<int64_t>(1, extent), extent});
+    in_strides.insert(in_strides.end(), {0, in[d]});
+    out_strides.insert(out_strides.end(), {out[d] * extent, out[d]});
+  }
+  Parts parts;
+  parts.push_back(box_part(0, 0, 0, 0, bytes, extents, in_strides, out_strides));
+  return parts;
+}
+
 // DepthToSpace: channels (b, b, C) [DCR] or (C, b, b) [CRD] of an image (H, W) become (C, H b, W b). Inverse: back.
 Parts depth_to_space_parts(const DepthToSpace& op, const ShapeContext& c, int64_t bytes) {
   const Extents& deep = op.inverse ? c.outputs[0] : c.inputs[0];  // (N, C b b, H, W)
@@ -157,6 +172,7 @@ class MovementKernel final : public LayerKernel {
     if (const auto* op = std::get_if<Split>(&op_)) return split_parts(*op, c, bytes, type_.format);
     if (const auto* op = std::get_if<Slice>(&op_)) return slice_parts(*op, c, bytes, type_.format);
     if (const auto* op = std::get_if<DepthToSpace>(&op_)) return depth_to_space_parts(*op, c, bytes);
+    if (std::holds_alternative<Tile>(op_)) return tile_parts(c, bytes);
     return expand_parts(c, bytes);
   }
   Op op_;
@@ -192,7 +208,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   const bool any_format = std::holds_alternative<Concat>(node.op) || std::holds_alternative<Split>(node.op) ||
                           std::holds_alternative<Slice>(node.op);
   const bool linear = std::holds_alternative<Transpose>(node.op) || std::holds_alternative<Expand>(node.op) ||
-                      std::holds_alternative<DepthToSpace>(node.op);
+                      std::holds_alternative<Tile>(node.op) || std::holds_alternative<DepthToSpace>(node.op);
   if (!any_format && !linear) return {};
   const Value& out = query.graph.value(node.outputs[0] == kNoValue ? node.inputs[0] : node.outputs[0]);
   std::vector<Format> formats = {kLinear};
@@ -215,13 +231,14 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
         if (node.outputs[i] != kNoValue) t.outputs[i] = {type, format};
       const auto* slice = std::get_if<Slice>(&node.op);
       const auto* expand = std::get_if<Expand>(&node.op);
+      const auto* tile = std::get_if<Tile>(&node.op);
       if (!node.epilogue.empty())
         t.support = Support::no("a copy applies no epilogue");
       else if (dtype_info(type).bits < 8)
         t.support = Support::no("elements are smaller than a byte");
       else if (slice && !slice->starts)
         t.support = Support::no("starts and ends are known only at run time");
-      else if (expand && !expand->shape)
+      else if ((expand && !expand->shape) || (tile && !tile->repeats))
         t.support = Support::no("the shape is known only at run time");
       else if (constant_input && (!format.is_linear() || type != out.dtype))
         t.support = Support::no("a constant operand is read as it is stored");

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What shapes alone decide: ShapeTensor, ShapeOf, Fill and random numbers of a seed. The values are made once
+// per shapes, by the operator's definition; a run copies them.
+#include <cstring>
+
+#include "backend/cpu/vector/own_tactic.h"
+#include "ops/op_def.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr std::string_view kRunner = "ShapeValues";
+
+class PreparedValues final : public PreparedLayer {
+ public:
+  explicit PreparedValues(Tensor values) : values_(std::move(values)) {}
+  int members(int available) const override {
+    return members_for(0.05 * static_cast<double>(values_.bytes().size()), available);
+  }
+  void run(const LayerArgs& args, const Worker& worker) const override {
+    const std::span<const std::byte> from = values_.bytes();
+    const Worker::Range part = worker.slice(static_cast<int64_t>(from.size()), 64);
+    if (part.begin < part.end)
+      std::memcpy(static_cast<std::byte*>(args.outputs[0]) + part.begin, from.data() + part.begin,
+                  static_cast<size_t>(part.end - part.begin));
+  }
+
+ private:
+  Tensor values_;
+};
+
+class ValuesKernel final : public LayerKernel {
+ public:
+  explicit ValuesKernel(const LayerQuery& query)
+      : op_(query.layer().op), result_(query.graph.value(query.layer().outputs[0]).dtype) {}
+  std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
+    Node node;
+    node.op = op_;
+    node.outputs = {0};
+    if (const auto* shape_of = std::get_if<ShapeOf>(&op_)) node.op = dims_of(*shape_of, context.inputs[0]);
+    return std::make_unique<PreparedValues>(
+        evaluate_node(node, {.output_count = 1, .symbols = &context.symbols}, result_)[0]);
+  }
+
+ private:
+  static ShapeTensor dims_of(const ShapeOf& op, const Extents& x) {
+    const auto rank = static_cast<int64_t>(x.size());
+    const auto clamped = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
+    const int64_t begin = clamped(op.start), end = std::max(begin, op.end ? clamped(op.end->at(0)) : rank);
+    return {.dims = to_shape(Extents(x.begin() + begin, x.begin() + end))};
+  }
+  Op op_;
+  DType result_;
+};
+
+bool is_known_from_shapes(const Op& op) {
+  const auto* fill = std::get_if<Fill>(&op);
+  return std::holds_alternative<ShapeTensor>(op) || std::holds_alternative<ShapeOf>(op) ||
+         (fill && fill->shape) || std::holds_alternative<RandomUniform>(op) ||
+         std::holds_alternative<RandomNormal>(op);
+}
+
+std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+  const Node& node = query.layer();
+  if (!is_known_from_shapes(node.op)) return {};
+  Tactic t = linear_tactic(query, kRunner, "shape_values");
+  const bool reads = node.op_input_count() > 0 && !std::holds_alternative<ShapeOf>(node.op);
+  if (!node.epilogue.empty())
+    t.support = Support::no("values of shapes take no epilogue");
+  else if (reads)
+    t.support = Support::no("the shape is known only at run time");
+  return {t};
+}
+
+std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic&, const Machine&,
+                                  const PackContext&) {
+  return std::make_unique<ValuesKernel>(query);
+}
+
+}  // namespace
+
+TacticFamily shape_values_tactics() {
+  return {kRunner, list, make};
+}
+
+}  // namespace lathe::cpu

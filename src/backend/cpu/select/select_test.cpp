@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "backend/cpu/check/layer_check.h"
+
+namespace lathe::cpu {
+TacticFamily topk_tactics();
+TacticFamily lines_tactics();
+TacticFamily nonzero_tactics();
+namespace {
+
+constexpr DType kTypes[] = {DType::Float32, DType::Float16, DType::Float64, DType::Int64, DType::UInt8};
+
+// Numbers repeat, so that ties are met.
+CheckedInput numbers(DType type, Extents extents) {
+  const bool has_sign = type != DType::UInt8;
+  return {.dtype = type, .extents = std::move(extents), .low = has_sign ? -8.0 : 0.0, .high = 8.5};
+}
+CheckedInput constant(double value) {
+  return {.dtype = DType::Int64, .extents = {1}, .constant = true, .low = value, .high = value + 0.5};
+}
+
+TEST(TopKTactics, TypesAxesAndOrders) {
+  for (const DType type : kTypes)
+    for (const int64_t axis : {0, 1, -1})
+      for (const bool largest : {false, true}) {
+        SCOPED_TRACE(dtype_name(type));
+        for (const int64_t k : {1, 3, 6})
+          EXPECT_GE(check_layer(topk_tactics(),
+                                {.op = TopK{.axis = axis, .largest = largest},
+                                 .inputs = {numbers(type, {6, 7, 9}), constant(static_cast<double>(k))},
+                                 .outputs = 2}),
+                    1);
+      }
+}
+
+TEST(TopKTactics, LongLines) {
+  for (const double k : {1.0, 5.0, 300.0, 1999.0})
+    EXPECT_GE(check_layer(topk_tactics(),
+                          {.op = TopK{}, .inputs = {{.extents = {2, 2000}}, constant(k)}, .outputs = 2}),
+              1);
+}
+
+TEST(LinesTactics, LargestAndSmallest) {
+  for (const DType type : kTypes)
+    for (const int64_t axis : {0, 1, -1})
+      for (const bool last : {false, true})
+        for (const bool max : {false, true}) {
+          const ArgReduce op{.max = max, .axis = axis, .keepdims = max, .select_last_index = last};
+          EXPECT_GE(check_layer(lines_tactics(), {.op = op, .inputs = {numbers(type, {5, 8, 70})}}), 1);
+        }
+}
+
+TEST(LinesTactics, RunningSumsAndProducts) {
+  for (const DType type : kTypes)
+    for (const double axis : {0.0, 1.0, 2.0})
+      for (const bool exclusive : {false, true})
+        for (const bool reverse : {false, true}) {
+          EXPECT_GE(check_layer(lines_tactics(), {.op = CumSum{exclusive, reverse},
+                                                  .inputs = {numbers(type, {3, 7, 90}), constant(axis)}}),
+                    1);
+          EXPECT_GE(check_layer(lines_tactics(), {.op = CumProd{exclusive, reverse},
+                                                  .inputs = {numbers(type, {2, 5, 4}), constant(axis)}}),
+                    1);
+        }
+}
+
+TEST(NonZeroTactics, TypesAndRanks) {
+  for (const DType type : {DType::Float32, DType::Int64, DType::Bool})
+    for (const Extents& x : {Extents{}, Extents{300}, Extents{4, 5}, Extents{3, 400, 2}, Extents{2, 3, 4, 5}})
+      EXPECT_GE(
+          check_layer(nonzero_tactics(),
+                      {.op = NonZero{}, .inputs = {{.dtype = type, .extents = x, .low = 0, .high = 1.9}}}),
+          1);
+}
+
+}  // namespace
+}  // namespace lathe::cpu
