@@ -31,6 +31,7 @@ TacticFamily attention_tactics();
 TacticFamily recurrent_tactics();
 TacticFamily exact_pointwise_tactics();
 TacticFamily pad_tactics();
+TacticFamily exact_reduce_tactics();
 TacticFamily by_position_tactics();
 TacticFamily topk_tactics();
 TacticFamily lines_tactics();
@@ -87,6 +88,7 @@ std::vector<TacticFamily> tactic_families() {
       interpolate_tactics(),
       recurrent_tactics(),
       exact_pointwise_tactics(),
+      exact_reduce_tactics(),
       pad_tactics(),
       by_position_tactics(),
       topk_tactics(),

@@ -4,6 +4,7 @@
 // global average pool is in channels-last and blocked formats. Sums in FP32 over several independent chains.
 #include <cmath>
 
+#include "backend/cpu/region/vector_reduction.h"
 #include "backend/cpu/vector/operand_strides.h"
 #include "backend/cpu/vector/own_tactic.h"
 #include "backend/cpu/vector/pointwise_eval.h"
@@ -219,6 +220,14 @@ std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic,
 }
 
 }  // namespace
+
+bool has_vector_reduction(const LayerQuery& query) {
+  const Node& node = query.layer();
+  const auto& op = std::get<Reduce>(node.op);
+  const Value &x = query.graph.value(node.inputs[0]), &y = query.graph.value(node.outputs[0]);
+  const bool asks = node.op_input_count() > 1 && node.inputs[1] != kNoValue && !op.axes;
+  return !asks && supports(op, x.shape, y.shape, {y.dtype, kLinear}).ok;
+}
 
 TacticFamily reduce_tactics() {
   return {kRunner, list, make};
