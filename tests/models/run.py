@@ -101,7 +101,7 @@ class Run:
             shell([self.bin / "lathe", "zoo", self.name, "-o", self.model])
         self.engine = self.work / f"{self.name}.{tag}.engine"
         return shell([self.bin / "trtexec", f"--onnx={self.model}", f"--saveEngine={self.engine}", "--skipInference",
-                      f"--timingCacheFile={self.work / 'timing.cache'}", shape_flag("minShapes", self.spec, 1),
+                      "--failOnFallback", f"--timingCacheFile={self.work / 'timing.cache'}", shape_flag("minShapes", self.spec, 1),
                       shape_flag("optShapes", self.spec, 1), shape_flag("maxShapes", self.spec, self.max_batch),
                       *self.build_flags, *flags])
 

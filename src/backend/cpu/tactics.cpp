@@ -36,6 +36,7 @@ TacticFamily by_position_tactics();
 TacticFamily topk_tactics();
 TacticFamily lines_tactics();
 TacticFamily nonzero_tactics();
+TacticFamily non_max_suppression_tactics();
 TacticFamily shape_values_tactics();
 TacticFamily depthwise_tactics();
 TacticFamily depthwise_block_tactics();
@@ -94,6 +95,7 @@ std::vector<TacticFamily> tactic_families() {
       topk_tactics(),
       lines_tactics(),
       nonzero_tactics(),
+      non_max_suppression_tactics(),
       shape_values_tactics(),
       reference_tactics(),
   };

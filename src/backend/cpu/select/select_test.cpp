@@ -7,6 +7,7 @@ namespace lathe::cpu {
 TacticFamily topk_tactics();
 TacticFamily lines_tactics();
 TacticFamily nonzero_tactics();
+TacticFamily non_max_suppression_tactics();
 namespace {
 
 constexpr DType kTypes[] = {DType::Float32, DType::Float16, DType::Float64, DType::Int64, DType::UInt8};
@@ -72,6 +73,23 @@ TEST(NonZeroTactics, TypesAndRanks) {
           check_layer(nonzero_tactics(),
                       {.op = NonZero{}, .inputs = {{.dtype = type, .extents = x, .low = 0, .high = 1.9}}}),
           1);
+}
+
+// Boxes lie on a coarse grid, so that many overlap and many scores are equal.
+TEST(NonMaxSuppressionTactics, LimitsAndBoxes) {
+  const CheckedInput boxes{.extents = {2, 60, 4}, .low = 0, .high = 4},
+      scores{.extents = {2, 3, 60}, .low = 0, .high = 1};
+  const auto threshold = [](double value) {
+    return CheckedInput{.extents = {1}, .constant = true, .low = value, .high = value + 1e-6};
+  };
+  for (const bool center : {false, true})
+    for (const double most : {1.0, 5.0, 100.0}) {
+      LayerCase layer{.op = NonMaxSuppression{center},
+                      .inputs = {boxes, scores, constant(most), threshold(0.25)}};
+      EXPECT_GE(check_layer(non_max_suppression_tactics(), layer), 1);
+      layer.inputs.push_back(threshold(0.5));
+      EXPECT_GE(check_layer(non_max_suppression_tactics(), layer), 1);
+    }
 }
 
 }  // namespace
