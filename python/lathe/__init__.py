@@ -7,7 +7,7 @@
 Sizes are in bytes, times in milliseconds unless a name says otherwise. Errors are lathe.Error and its kinds. The log goes to
 logging.getLogger("lathe").
 """
-from ._compile import compile, load
+from ._compile import check, compile, load
 from ._core import (Builder, BuilderConfig, Engine, ExecutionContext, Network, OptimizationProfile, Profiler, Runtime,
                     TensorInfo, TimingCache, version)
 from ._errors import Cancelled, DeviceError, Error, InputError, InternalError
@@ -15,4 +15,5 @@ from ._profile import Profile
 
 __version__ = version()
 __all__ = ["Builder", "BuilderConfig", "Cancelled", "DeviceError", "Engine", "Error", "ExecutionContext", "InputError", "InternalError",
-           "Network", "OptimizationProfile", "Profile", "Profiler", "Runtime", "TensorInfo", "TimingCache", "compile", "load", "version"]
+           "Network", "OptimizationProfile", "Profile", "Profiler", "Runtime", "TensorInfo", "TimingCache", "check",
+           "compile", "load", "version"]

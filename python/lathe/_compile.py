@@ -57,6 +57,11 @@ def load(engine, *, device="cpu", threads=0):
     return runtime.load_bytes(engine) if isinstance(engine, bytes) else runtime.load(os.fspath(engine))
 
 
+def check(model):
+    """Whether a model can be imported: a dict of supported, reason and unsupported_nodes (name, op_type and reason of each)."""
+    return Builder().check_onnx(os.fspath(model))
+
+
 def _profile(network, shapes):
     profile = OptimizationProfile()
     inputs = {t.name: t for t in network.inputs}

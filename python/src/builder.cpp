@@ -148,6 +148,23 @@ void bind_builder(nb::module_& m) {
           "parse_onnx", [](PyBuilder& b, const std::string& path) { return b.builder.parse_onnx(path); },
           nb::arg("path"), nb::call_guard<nb::gil_scoped_release>())
       .def(
+          "check_onnx",
+          [](PyBuilder& b, const std::string& path) {
+            const api::ModelSupport support = b.builder.check_onnx(path);
+            nb::list nodes;
+            for (const auto& n : support.unsupported_nodes) {
+              nb::dict node;
+              node["name"] = n.name, node["op_type"] = n.op_type, node["reason"] = n.reason;
+              nodes.append(node);
+            }
+            nb::dict answer;
+            answer["supported"] = support.supported, answer["reason"] = support.reason;
+            answer["unsupported_nodes"] = nodes;
+            return answer;
+          },
+          nb::arg("path"),
+          "A dict: supported, reason, and unsupported_nodes, each with name, op_type and reason.")
+      .def(
           "parse_onnx_bytes",
           [](PyBuilder& b, const nb::bytes& bytes, const std::string& directory) {
             return b.builder.parse_onnx(std::as_bytes(std::span(bytes.c_str(), bytes.size())), directory);

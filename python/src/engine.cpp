@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "lathe/inspector.h"
 #include "module.h"
 
 namespace lathe_python {
@@ -247,6 +248,25 @@ void bind_engine(nb::module_& m) {
           "activation_bytes",
           [](const PyEngine& e, int profile) { return e.engine().activation_bytes(profile); },
           nb::arg("profile") = 0, "Bytes of scratch memory of each call in flight.")
+      .def(
+          "layers",
+          [](const PyEngine& e) {
+            nb::list rows;
+            for (const api::LayerDescription& layer : api::EngineInspector(e.engine()).layers()) {
+              nb::dict row;
+              row["name"] = layer.name, row["type"] = layer.type, row["tactic"] = layer.tactic;
+              row["tactic_ms"] = layer.tactic_ms, row["onnx_nodes"] = layer.onnx_nodes;
+              row["inputs"] = layer.inputs, row["outputs"] = layer.outputs, row["fallback"] = layer.fallback;
+              rows.append(row);
+            }
+            return rows;
+          },
+          "A dict for each layer: name, type, tactic, tactic_ms (0: untimed), onnx_nodes, inputs, outputs, "
+          "fallback "
+          "(why the slow reference runs it; empty: a kernel does).")
+      .def(
+          "layer_json", [](const PyEngine& e) { return api::EngineInspector(e.engine()).json(); },
+          "All that is known of the layers, in the layout of trtexec's --exportLayerInfo.")
       .def(
           "save", [](const PyEngine& e, const std::string& path) { e.engine().save(path); }, nb::arg("path"),
           nb::call_guard<nb::gil_scoped_release>(),

@@ -11,6 +11,11 @@ import subprocess
 import sys
 import tempfile
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path += [str(ROOT / "tests/cli"), str(ROOT / "tests/python")]
+import tiny_model  # noqa: E402
+from blocks import blocks  # noqa: E402
+
 FILES = ["bin/lathe", "bin/trtexec", "share/man/man1/lathe.1.gz", "share/man/man1/trtexec.1.gz", "share/bash-completion/completions/lathe",
          "share/bash-completion/completions/trtexec", "share/zsh/site-functions/_lathe", "share/fish/vendor_completions.d/lathe.fish",
          "share/fish/vendor_completions.d/trtexec.fish"]
@@ -46,6 +51,20 @@ def use(t, prefix, folder, version):
     t.check(out.splitlines()[-1].startswith("&&&& PASSED"), f"the installed trtexec does not run a model: {out[-500:]}")
 
 
+def use_library(t, prefix, folder):
+    """docs/cpp.md as a project outside of this tree, by find_package alone."""
+    project = folder / "first"
+    project.mkdir()
+    (project / "CMakeLists.txt").write_text(blocks(ROOT / "docs/cpp.md", "cmake"))
+    (project / "first.cpp").write_text(blocks(ROOT / "docs/cpp.md", "cpp"))
+    tiny_model.write(project / "model.onnx", size=32)
+    t.run("cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror")
+    t.run("cmake", "--build", project / "build")
+    out = t.run(project / "build/first", cwd=project)
+    t.check("160 bytes are needed at these shapes, 4 bytes were given" in out and " ms  " in out, f"docs/cpp.md prints {out!r}")
+    t.check((project / "model.engine").stat().st_size > 0, "docs/cpp.md saves no engine")
+
+
 def packages(t, build, folder, version):
     t.run("cpack", "-G", "DEB", "-B", folder / "packages", cwd=build)
     for name, files in (("lathe", FILES), ("liblathe-dev", LIBRARY)):
@@ -70,6 +89,7 @@ def main():
         for file in LIBRARY:
             t.check((folder / "prefix" / file).exists(), f"{file} is not there")
         use(t, folder / "prefix", folder, version)
+        use_library(t, folder / "prefix", folder)
         if arguments.all:
             packages(t, build, folder, version)
     for failure in t.failures:

@@ -2,6 +2,7 @@
 """Every function of the package, against numpy. Run by run.py in the environment where the wheel is installed."""
 import asyncio
 import concurrent.futures
+import json
 import logging
 import os
 import pathlib
@@ -214,6 +215,25 @@ class Engines(unittest.TestCase):
         self.assertEqual(engine.profile_count, 1)
         self.assertGreater(engine.weight_bytes(), 0)
         self.assertGreaterEqual(engine.activation_bytes(), 0)
+
+    def test_tell_their_layers(self):
+        engine = compile_quickly()
+        layers = engine.layers()
+        self.assertEqual([layer["name"] for layer in layers], engine.layer_names())
+        self.assertEqual([n for layer in layers for n in layer["onnx_nodes"]], ["product", "relu"])
+        self.assertEqual((layers[0]["inputs"], layers[-1]["outputs"], layers[0]["fallback"]), (["x"], ["y"], ""))
+        self.assertEqual([layer["Name"] for layer in json.loads(engine.layer_json())["Layers"]], engine.layer_names())
+
+    def test_are_checked_before_a_build(self):
+        path = self.path / "model.onnx"
+        path.write_bytes(PRODUCT)
+        self.assertEqual(lathe.check(path), {"supported": True, "reason": "", "unsupported_nodes": []})
+        path.write_bytes(model_of(onnx.node("Frobnicate", "f", ["x"], ["y"])))
+        answer = lathe.check(path)
+        self.assertFalse(answer["supported"])
+        self.assertEqual([(n["name"], n["op_type"]) for n in answer["unsupported_nodes"]], [("f", "Frobnicate")])
+        with self.assertRaises(lathe.DeviceError):
+            lathe.check(self.path / "missing.onnx")
 
     def test_are_saved_and_loaded(self):
         (self.path / "model.onnx").write_bytes(PRODUCT)

@@ -7,7 +7,11 @@ import subprocess
 import sys
 import tempfile
 
+from blocks import blocks
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/cli"))
+import tiny_model  # noqa: E402
 
 
 def main():
@@ -22,7 +26,11 @@ def main():
         subprocess.run([ROOT / ".venv-wheel/bin/python", "-m", "venv", python.parents[1]], check=True)
         subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", wheel], check=True)
         # Outside of the tree, so that nothing but what was installed is imported.
-        return subprocess.run([python, ROOT / "tests/python/check.py"], cwd=folder).returncode
+        failed = subprocess.run([python, ROOT / "tests/python/check.py"], cwd=folder).returncode
+        tiny_model.write(pathlib.Path(folder) / "model.onnx", size=32)
+        page = pathlib.Path(folder) / "python_md.py"  # errors have the page's line numbers
+        page.write_text(blocks(ROOT / "docs/python.md", "python"))
+        return subprocess.run([python, page], cwd=folder, stdout=subprocess.DEVNULL).returncode or failed
 
 
 if __name__ == "__main__":
