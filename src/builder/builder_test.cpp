@@ -244,6 +244,37 @@ TEST_F(BuilderTest, Float16ModelsComputeInFp32) {
   EXPECT_LT(relative_error(engine->create_context()->run(inputs)[0], expected[0]), 1e-3);
 }
 
+// A body's constants are read by the interpreter: an engine file has them, however large they are.
+TEST_F(BuilderTest, LoadedEngineHasTheConstantsOfBodies) {
+  std::string ones = "1";
+  for (int i = 1; i < 20000; ++i) ones += ", 1";
+  const std::string text = R"(graph "choice" {
+  input %c: bool[]
+  input %x: float32[20000]
+  %y: float32[20000] = If "choose" (%c, %x) {
+    then_branch=graph "then" {
+      input %x: float32[20000]
+      const %w: float32[20000] = [)" +
+                           ones + R"(]
+      %z: float32[20000] = Pointwise "add" (%x, %w) {code=Add}
+      output %z
+    },
+    else_branch=graph "else" {
+      input %x: float32[20000]
+      %z: float32[20000] = Pointwise "same" (%x) {code=Identity}
+      output %z
+    }} from ["choose" If]
+  output %y
+})";
+  const Network network{.graph = std::make_shared<Graph>(parse_graph(text)), .model = {.name = "choice"}};
+  const auto engine = Builder(backend, log).build(network, {.optimization_level = 0});
+  const auto loaded = Engine::load(Plan::from_bytes(engine->plan()->to_bytes(), "choice.engine"), backend);
+  const std::vector<Tensor> inputs = {Tensor::from_doubles(DType::Bool, {}, std::vector<double>{1}),
+                                      random_inputs(*network.graph, {}, 5)[1]};
+  EXPECT_EQ(loaded->create_context()->run(inputs)[0].to_doubles(),
+            interpret(*network.graph, inputs, {})[0].to_doubles());
+}
+
 TEST_F(BuilderTest, LayersOnTheReferenceAreNamed) {
   constexpr const char* kNorms = R"(graph "norms" {
   input %x: float32[4, 8, 2, 2]

@@ -188,11 +188,24 @@ class MemoryChecker {
             "'" + name(v) + "' has a wrong binding");
   }
 
+  // Bodies are interpreted: they read all of theirs.
+  void check_body_constants(const Graph& body) {
+    for (const NodeId id : body.order()) {
+      for (const Body& inner : bodies_of(body.node(id).op)) check_body_constants(inner.graph());
+      for (const ValueId v : body.node(id).inputs)
+        require(v == kNoValue || !body.value(v).is_constant() || body.value(v).constant.size() == 0 ||
+                    body.value(v).constant.has_bytes(),
+                "a constant of a body has no data: '" + (v == kNoValue ? std::string() : body.value(v).name) +
+                    "'");
+    }
+  }
+
   // What is read at run time is there; what is small is there in any case.
   void check_constants() {
     for (size_t i = 0; i < graph_.order().size(); ++i) {
       const Node& node = graph_.node(graph_.order()[i]);
       const Tactic& tactic = choices_[i].tactic;
+      for (const Body& body : bodies_of(node.op)) check_body_constants(body.graph());
       for (size_t k = 0; k < node.inputs.size(); ++k) {
         const ValueId v = node.inputs[k];
         if (v == kNoValue || !graph_.value(v).is_constant()) continue;

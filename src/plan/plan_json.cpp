@@ -91,11 +91,12 @@ std::map<std::string, ShapeRange, std::less<>> shape_ranges_from(const Json& jso
 
 // --- graphs
 
-// `keep`: whether a constant's bytes are stored.
+// `keep`: whether a constant's bytes are stored. Those of bodies, which have no id here, always are.
 Json graph_json(const Graph& graph, ContainerWriter& blocks, const std::function<bool(ValueId)>& keep) {
   Json constants = Json::array();
   const auto store = [&](ValueId id, const Tensor& tensor) {
-    const int64_t block = tensor.has_bytes() && keep(id) ? blocks.add_block(tensor.bytes()) : -1;
+    const bool stored = tensor.has_bytes() && (id == kNoValue || keep(id));
+    const int64_t block = stored ? blocks.add_block(tensor.bytes()) : -1;
     constants.push_back({dtype_name(tensor.dtype()), tensor.extents(), block});
     return static_cast<int64_t>(constants.size() - 1);
   };
