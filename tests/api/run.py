@@ -38,6 +38,8 @@ def main():
         tiny_model.write(model, size=16)
         run([build_engine, model, engine, 2], "saved", "layers")
         run([run_engine, engine], "first element", " ms  ")
+        run([programs / "example_run_model", model, engine], "output: 1 10, first element")
+        refuse([programs / "example_run_model", engine, model], "tiny.engine")
         refuse([build_engine], "usage: build_engine")
         refuse([run_engine, model], "tiny.onnx")
 
