@@ -366,6 +366,15 @@ class Builds(unittest.TestCase):
         self.assertTrue(dict(runtime.device_properties))
         self.assertEqual(lathe.__version__, lathe.version())
 
+    def test_the_cuda_backend_is_in_the_wheel(self):
+        """Where there is no GPU, the error says whether the library was there to be asked."""
+        text, there = "", (pathlib.Path(lathe.__file__).parent / "liblathe_cuda.so").exists()
+        try:
+            lathe.Runtime("0")
+        except lathe.Error as error:
+            text = str(error)
+        self.assertEqual(there, "has no liblathe_cuda.so" not in text, text)
+
 
 if __name__ == "__main__":
     unittest.main()
