@@ -140,7 +140,7 @@ class ByPositionKernel final : public LayerKernel {
     const auto batch = static_cast<size_t>(normalize_axis(op.batch_axis, rank, "batch_axis"));
     const auto time = static_cast<size_t>(normalize_axis(op.time_axis, rank, "time_axis"));
     const Extents strides = row_major_strides(x);
-    const int64_t row = strides[std::max(batch, time)];
+    const int64_t row = std::max<int64_t>(1, strides[std::max(batch, time)]);
     p->name = name_;
     p->steps = x[time];
     p->items = x[batch];

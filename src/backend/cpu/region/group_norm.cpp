@@ -69,7 +69,7 @@ class GroupNormKernel final : public LayerKernel {
     auto p = std::make_unique<PreparedGroupNorm>();
     const Extents& x = context.inputs[0];
     p->epsilon = op_.epsilon;
-    p->per_image = op_.groups == 0 ? x[1] : op_.groups;
+    p->per_image = std::max<int64_t>(1, op_.groups == 0 ? x[1] : op_.groups);
     if (x[1] % p->per_image != 0)
       throw_input_error(name_ + " (GroupNorm): " + std::to_string(x[1]) + " channels do not divide into " +
                         std::to_string(op_.groups) + " groups");

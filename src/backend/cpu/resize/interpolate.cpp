@@ -130,9 +130,12 @@ class InterpolationKernel final : public LayerKernel {
     p->cols = unchanged(x[last]);
     for (const ResizeTaps& taps : resize_taps(op_, {.symbols = &context.symbols}, x))
       (taps.axis == last ? p->cols : p->rows) = line_of(taps);
-    const int64_t block = type_.format.kind == Format::Kind::ChannelBlocked ? type_.format.block : x[1];
-    p->inner = type_.format.is_linear() ? 1 : block;
-    p->images = x[0] * (type_.format.is_linear() ? x[1] : (x[1] + block - 1) / block);
+    p->inner = type_.format.is_linear() ? 1 : x[1];
+    p->images = type_.format.is_linear() ? x[0] * x[1] : x[0];
+    if (type_.format.kind == Format::Kind::ChannelBlocked) {
+      p->inner = type_.format.block;
+      p->images = x[0] * ((x[1] + p->inner - 1) / p->inner);
+    }
     p->type = type_;
     p->isa = isa_;
     p->threads = context.threads;
