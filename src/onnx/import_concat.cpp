@@ -36,20 +36,18 @@ Values split_at_run_time(NodeImport& node, int64_t axis, const Dim& dim, int64_t
   using C = PointwiseCode;
   if (is_data_dependent({dim}))
     throw_unsupported("neither the sizes of its parts nor its dimension are known at import");
-  const auto binary = [&](C code, ValueId a, ValueId b, std::string_view name) {
-    return node.pointwise(code, {a, b}, 0, 0, name);
-  };
   const ValueId sizes = node.in(1), zero = node.scalar(0, DType::Int64), two = node.scalar(2, DType::Int64);
   const ValueId total = node.reduce(ReduceKind::Sum, sizes, {0}, false, "total");
   const ValueId off =
-      node.pointwise(C::Abs, {binary(C::Sub, total, node.dim_scalar(dim), "difference")}, 0, 0, "off");
-  const ValueId least =
-      binary(C::Min, node.reduce(ReduceKind::Min, sizes, {0}, false, "smallest"), zero, "below_zero");
-  const ValueId wrong = binary(C::Mul, binary(C::Sub, off, least, "wrong"), two, "twice_wrong");
+      node.pointwise(C::Abs, {node.pointwise(C::Sub, {total, node.dim_scalar(dim)}, "difference")}, "off");
+  const ValueId least = node.pointwise(
+      C::Min, {node.reduce(ReduceKind::Min, sizes, {0}, false, "smallest"), zero}, "below_zero");
+  const ValueId wrong =
+      node.pointwise(C::Mul, {node.pointwise(C::Sub, {off, least}, "wrong"), two}, "twice_wrong");
   const ValueId first =
       node.add(Gather{.axis = 0}, {node.ints_constant({0}), wrong}, "sizes_add_up_to_the_dim");
-  const ValueId ends = binary(C::Add, node.add(CumSum{}, {sizes, zero}, "sums"), first, "ends");
-  const ValueId starts = binary(C::Sub, ends, sizes, "starts");
+  const ValueId ends = node.pointwise(C::Add, {node.add(CumSum{}, {sizes, zero}, "sums"), first}, "ends");
+  const ValueId starts = node.pointwise(C::Sub, {ends, sizes}, "starts");
   const ValueId axes = node.ints_constant({axis});
   Values parts;
   for (int64_t i = 0; i < outputs; ++i) {

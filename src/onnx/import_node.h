@@ -90,6 +90,9 @@ class NodeImport {
   ValueId dim_scalar(const Dim& dim);  // int64 scalar
   ValueId pointwise(PointwiseCode code, Values inputs, float alpha = 0, float beta = 0,
                     std::string_view suffix = {});
+  ValueId pointwise(PointwiseCode code, Values inputs, std::string_view suffix) {
+    return pointwise(code, std::move(inputs), 0, 0, suffix);
+  }
   ValueId cast(ValueId v, DType to, std::string_view suffix = "cast");
   ValueId reshape(ValueId v, Shape shape, std::string_view suffix = "reshape");
   ValueId transpose(ValueId v, Ints perm, std::string_view suffix = "transpose");

@@ -55,9 +55,6 @@ Values import_pad(NodeImport& node) {
 // The same with a target that only a run knows: bounds and pads are computed on lists of integers.
 ValueId center_at_run_time(NodeImport& node, const Ints& axes) {
   using C = PointwiseCode;
-  const auto binary = [&](C code, ValueId a, ValueId b, std::string_view name) {
-    return node.pointwise(code, {a, b}, 0, 0, name);
-  };
   Shape dims;
   Ints places;
   for (const int64_t axis : axes) {
@@ -70,14 +67,17 @@ ValueId center_at_run_time(NodeImport& node, const Ints& axes) {
         "its target shape needs one entry per axis, and its input a shape that is known at import");
   const ValueId zero = node.scalar(0, DType::Int64), two = node.scalar(2, DType::Int64), target = node.in(1);
   const ValueId have = node.add(ShapeTensor{.dims = dims}, {}, "dims"), where = node.ints_constant(places);
-  const ValueId more = binary(C::Max, binary(C::Sub, have, target, "surplus"), zero, "cropped");
-  const ValueId start = binary(C::Div, more, two, "crop_start");
-  const ValueId end = binary(C::Add, start, binary(C::Min, have, target, "kept"), "crop_end");
+  const ValueId more =
+      node.pointwise(C::Max, {node.pointwise(C::Sub, {have, target}, "surplus"), zero}, "cropped");
+  const ValueId start = node.pointwise(C::Div, {more, two}, "crop_start");
+  const ValueId end =
+      node.pointwise(C::Add, {start, node.pointwise(C::Min, {have, target}, "kept")}, "crop_end");
   const ValueId cropped = node.add(Slice{}, {node.in(0), start, end, where}, "crop");
-  const ValueId missing = binary(C::Max, binary(C::Sub, target, have, "deficit"), zero, "missing");
-  const ValueId before = binary(C::Div, missing, two, "pad_before");
+  const ValueId missing =
+      node.pointwise(C::Max, {node.pointwise(C::Sub, {target, have}, "deficit"), zero}, "missing");
+  const ValueId before = node.pointwise(C::Div, {missing, two}, "pad_before");
   const ValueId pads =
-      node.add(Concat{.axis = 0}, {before, binary(C::Sub, missing, before, "pad_after")}, "pads");
+      node.add(Concat{.axis = 0}, {before, node.pointwise(C::Sub, {missing, before}, "pad_after")}, "pads");
   return node.add(Pad{}, {cropped, pads, kNoValue, where});
 }
 

@@ -20,28 +20,32 @@ class RuntimeAxes {
     std::iota(all.begin(), all.end(), 0);
     positions_ = node_.ints_constant(all);
     const ValueId axes = node_.in(1);
-    const ValueId from_front = binary(C::Add, axes, small(static_cast<double>(rank_)), "axes_from_front");
-    const ValueId negative = binary(C::Less, axes, small(0), "axes_negative");
-    const ValueId normal = node_.pointwise(C::Where, {negative, from_front, axes}, 0, 0, "axes_normalized");
-    const ValueId hits = binary(C::Equal, node_.reshape(normal, {count_, 1}, "axes_column"),
-                                node_.reshape(positions_, {1, rank_}, "positions_row"), "axes_hits");
+    const ValueId from_front =
+        node_.pointwise(C::Add, {axes, small(static_cast<double>(rank_))}, "axes_from_front");
+    const ValueId negative = node_.pointwise(C::Less, {axes, small(0)}, "axes_negative");
+    const ValueId normal = node_.pointwise(C::Where, {negative, from_front, axes}, "axes_normalized");
+    const ValueId hits = node_.pointwise(C::Equal,
+                                         {node_.reshape(normal, {count_, 1}, "axes_column"),
+                                          node_.reshape(positions_, {1, rank_}, "positions_row")},
+                                         "axes_hits");
     const ValueId hit_count =
         node_.reduce(ReduceKind::Sum, node_.cast(hits, DType::Int64, "axes_hit"), {0}, false, "axes_count");
-    is_axis_ = binary(C::Greater, hit_count, small(0), "is_axis");
+    is_axis_ = node_.pointwise(C::Greater, {hit_count, small(0)}, "is_axis");
   }
 
   ValueId unsqueezed() {
     check_room(rank_);
     const ValueId one = node_.scalar(1, DType::Int64), zero = node_.scalar(0, DType::Int64);
     if (node_.rank(0) == 0) return node_.reshape(node_.in(0), Shape(static_cast<size_t>(rank_), Dim(1)), "");
-    const ValueId kept = node_.pointwise(C::Where, {is_axis_, zero, one}, 0, 0, "is_kept");
+    const ValueId kept = node_.pointwise(C::Where, {is_axis_, zero, one}, "is_kept");
     // The dim of x at a kept place is the number of kept places before it.
-    ValueId source = binary(C::Sub, node_.add(CumSum{}, {kept, zero}, "kept_so_far"), one, "source");
-    source = binary(C::Max, source, zero, "source_low");
-    source = binary(C::Min, source, node_.scalar(static_cast<double>(node_.rank(0) - 1), DType::Int64),
-                    "source_high");
+    ValueId source =
+        node_.pointwise(C::Sub, {node_.add(CumSum{}, {kept, zero}, "kept_so_far"), one}, "source");
+    source = node_.pointwise(C::Max, {source, zero}, "source_low");
+    source = node_.pointwise(
+        C::Min, {source, node_.scalar(static_cast<double>(node_.rank(0) - 1), DType::Int64)}, "source_high");
     const ValueId dims = node_.add(Gather{.axis = 0}, {input_shape(), source}, "dims");
-    return reshaped(node_.pointwise(C::Where, {is_axis_, one, dims}, 0, 0, "shape"));
+    return reshaped(node_.pointwise(C::Where, {is_axis_, one, dims}, "shape"));
   }
 
   ValueId squeezed() {
@@ -51,8 +55,8 @@ class RuntimeAxes {
     check_room(left);
     // Kept places in ascending order: the largest of their negatives.
     const ValueId behind_all = node_.scalar(static_cast<double>(-rank_ - 1), DType::Int64);
-    const ValueId key = node_.pointwise(
-        C::Where, {is_axis_, behind_all, negated(positions_, "positions_negative")}, 0, 0, "key");
+    const ValueId key =
+        node_.pointwise(C::Where, {is_axis_, behind_all, negated(positions_, "positions_negative")}, "key");
     const ValueId top = node_.add_multi(TopK{.axis = 0}, {key, node_.ints_constant({left})}, 2, "kept")[0];
     return reshaped(node_.add(Gather{.axis = 0}, {input_shape(), negated(top, "source")}, "shape"));
   }
@@ -64,10 +68,7 @@ class RuntimeAxes {
       throw_unsupported("the number of its axes is not known at import");
     return axes[0].value();
   }
-  ValueId binary(C code, ValueId a, ValueId b, std::string_view name) {
-    return node_.pointwise(code, {a, b}, 0, 0, name);
-  }
-  ValueId negated(ValueId v, std::string_view name) { return node_.pointwise(C::Neg, {v}, 0, 0, name); }
+  ValueId negated(ValueId v, std::string_view name) { return node_.pointwise(C::Neg, {v}, name); }
   ValueId input_shape() {
     const Shape dims = node_.shape(0);
     if (!is_data_dependent(dims)) return node_.add(ShapeTensor{.dims = dims}, {}, "input_shape");
