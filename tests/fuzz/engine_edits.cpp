@@ -139,7 +139,8 @@ void edit_number(Json& json, const std::vector<Json*>& all, Random& random) {
     return;
   }
   const auto value = json.is_number_float() ? 0 : json.get<int64_t>();
-  json = random.pick<int64_t>({0, 1, -1, 2, 64, 128, 4096, value / 2, value - 64, int64_t{1} << 31,
+  const int64_t less = value < INT64_MIN + 64 ? INT64_MAX : value - 64;
+  json = random.pick<int64_t>({0, 1, -1, 2, 64, 128, 4096, value / 2, less, int64_t{1} << 31,
                                int64_t{1} << 40, INT64_MAX, INT64_MIN, value ^ 64});
 }
 
