@@ -28,13 +28,16 @@ class Measurer {
     bool again = false;    // races for new times, which take the place of those in the cache
   };
   // Milliseconds per tactic (0 for views); kImpossible where the tactic could not be prepared or there was no time for it.
-  // Empty when there was no time for any. What there was no time for is in the cache as such, so that the answer only
+  // Empty when there was no time for any, or the layer is too large to time. What there was no time for is in the cache as such, so that the answer only
   // depends on the cache once the layer is through.
   std::vector<double> times(const LayerQuery& query, const std::vector<Tactic>& tactics,
                             const Request& request);
 
   // What the tactic takes now, by a few runs of it alone; kImpossible where it cannot run. The cache is neither asked nor told.
   double current_ms(const LayerQuery& query, const Tactic& tactic) const;
+
+  // Only a run finds the size of an operand, and what bounds it is more than anything would be timed at.
+  static bool is_too_large_to_time(const LayerQuery& query);
 
   // The time is in the cache, or there is nothing to time.
   bool is_known(const LayerQuery& query, const Tactic& tactic) const;
