@@ -113,6 +113,7 @@ NodeId GraphEditor::add_node(std::string name, Op op, std::vector<ValueId> input
     v.shape = std::move(output.shape);
     v.contents = std::move(output.contents);
     v.format = output.format;
+    v.quantization = std::move(output.quantization);
     v.producer = id;
     n.outputs.push_back(result);
   }
@@ -194,6 +195,10 @@ void GraphEditor::set_contents(ValueId id, std::optional<Shape> contents) {
   value(id).contents = std::move(contents);
 }
 
+void GraphEditor::set_quantization(ValueId id, std::optional<Quantization> quantization) {
+  value(id).quantization = std::move(quantization);
+}
+
 void GraphEditor::set_constant(ValueId id, Tensor tensor) {
   Value& v = value(id);
   check(v.is_constant(), "set_constant: " + v.name + " is no constant");
@@ -201,6 +206,7 @@ void GraphEditor::set_constant(ValueId id, Tensor tensor) {
   v.dtype = tensor.dtype();
   v.shape = to_shape(tensor.extents());
   v.constant = std::move(tensor);
+  v.quantization.reset();
 }
 
 void GraphEditor::rename_node(NodeId id, std::string name) {

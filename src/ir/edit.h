@@ -30,6 +30,7 @@ class GraphEditor {
     Shape shape;
     std::optional<Shape> contents = std::nullopt;
     Format format = {};
+    std::optional<Quantization> quantization = std::nullopt;
   };
   // Appends the node at the end of the order, or before `before`.
   NodeId add_node(std::string name, Op op, std::vector<ValueId> inputs, std::vector<NewValue> outputs,
@@ -49,7 +50,9 @@ class GraphEditor {
   void set_type(ValueId value, DType dtype, Format format);
   void set_shape(ValueId value, Shape shape);
   void set_contents(ValueId value, std::optional<Shape> contents);
-  void set_constant(ValueId value, Tensor tensor);  // a constant's data (same value, perhaps other shape and type)
+  void set_quantization(ValueId value, std::optional<Quantization> quantization);
+  // A constant's data (same value, perhaps other shape and type); its grid is not known any more.
+  void set_constant(ValueId value, Tensor tensor);
   void rename_node(NodeId node, std::string name);
   void rename_value(ValueId value, std::string name);
   // Makes `node` take over the outputs of `other` (output by output), and its origins; removes `other`. Nobody else may

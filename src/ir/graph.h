@@ -16,6 +16,7 @@
 #include "ir/dtype.h"
 #include "ir/format.h"
 #include "ir/op.h"
+#include "ir/quantization.h"
 #include "ir/shape.h"
 #include "ir/tensor.h"
 
@@ -30,12 +31,18 @@ struct Value {
   std::string name;  // unique in the graph
   DType dtype = DType::Undefined;
   Shape shape;
-  Format format;         // linear until the tuner chose
-  Tensor constant;       // set for constants (always linear)
+  Format format;    // linear until the tuner chose
+  Tensor constant;  // set for constants (always linear)
   // What is in a small integer tensor, when it can be said in dims (shape computations). One entry per element.
   std::optional<Shape> contents;
+  // The grid on which all elements lie, where it is known: they may be stored as its integers. They are when
+  // it has the dtype.
+  std::optional<Quantization> quantization;
   NodeId producer = kNoNode;  // kNoNode for inputs and constants
   bool is_constant() const { return static_cast<bool>(constant); }
+  bool is_stored_quantized() const { return quantization && quantization->dtype == dtype; }
+  // What the elements are numbers of: FP32 where integers of a grid are stored.
+  DType number_type() const { return is_stored_quantized() ? DType::Float32 : dtype; }
 };
 
 // An ONNX node that a layer implements.

@@ -137,6 +137,7 @@ std::string type_text(const Value& value) {
   std::string text = std::string(dtype_name(value.dtype)) + to_string(value.shape);
   if (!value.format.is_linear()) text += ":" + to_string(value.format);
   if (value.contents) text += " contents " + to_string(*value.contents);
+  if (value.quantization) text += " quantized " + to_string(*value.quantization);
   return text;
 }
 

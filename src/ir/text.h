@@ -12,7 +12,9 @@
 //
 // Fields that have their default value are left out. Names that are not plain words are quoted: %"a/b:0". `_` is an absent
 // operand. `epilogue 2 {Add(0,1)}` says how many inputs the program has (1 when left out), `allow [bfloat16]` lists the
-// allowed types, and `contents [batch, 3]` behind a type the known elements. Constants may also be written as `splat 0.5`
+// allowed types, `contents [batch, 3]` behind a type the known elements, and
+// `quantized uint8 scale [0.02] zero [128]` (` axis 0` behind it for a scale per index of that axis) the grid
+// on which the elements lie. Constants may also be written as `splat 0.5`
 // (all elements the same) or `random 7` (small pseudo-random values from a seed; only read, for tests). `#` starts a comment.
 // A field that is a body holds a graph: `If "choose" (%c, %x) {then_branch=graph "" { ... }, else_branch=graph "" { ... }}`.
 #pragma once

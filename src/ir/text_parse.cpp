@@ -294,6 +294,7 @@ class Parser {
       const ValueId id = editor_.add_input(v.name, v.dtype, v.shape);
       editor_.set_type(id, v.dtype, v.format);
       editor_.set_contents(id, v.contents);
+      editor_.set_quantization(id, v.quantization);
     } else if (word == "const") {
       constant();
     } else if (word == "output") {
@@ -325,7 +326,26 @@ class Parser {
       if (!v.format.is_linear() && v.shape.size() < 2) in_.fail("a channel format needs a channel axis");
     }
     if (in_.take_word("contents")) read_field(in_, v.contents.emplace());
+    if (in_.take_word("quantized")) quantization(v);
     return v;
+  }
+
+  void expect_word(std::string_view wanted) {
+    if (!in_.take_word(wanted)) in_.fail("expected \"" + std::string(wanted) + "\"");
+  }
+
+  void quantization(GraphEditor::NewValue& v) {
+    const Cursor start = here();
+    Quantization& q = v.quantization.emplace();
+    read_field(in_, q.dtype);
+    expect_word("scale");
+    read_field(in_, q.scales);
+    expect_word("zero");
+    q.zeros.clear();
+    read_list(in_, [&] { q.zeros.push_back(in_.number<int32_t>()); });
+    if (in_.take_word("axis")) read_field(in_, q.axis);
+    const std::string error = quantization_error(q, v.shape);
+    if (!error.empty()) start.fail("%" + v.name + ": " + error);
   }
 
   Shape shape() {
@@ -358,6 +378,7 @@ class Parser {
     }
     const ValueId id = editor_.add_constant(v.name, std::move(tensor));
     editor_.set_contents(id, v.contents);
+    editor_.set_quantization(id, v.quantization);
   }
 
   Tensor tensor_of(DType dtype, const Extents& extents) {

@@ -140,6 +140,39 @@ TEST(Text, ErrorsNameLineAndColumn) {
   EXPECT_NE(statement_error("input %y: float32[" + rank + "]").find("at most 64 dims"), std::string::npos);
 }
 
+TEST(Text, GridsReadBack) {
+  const std::string text =
+      "graph \"g\" {\n  input %x: float32[n, 4] quantized uint8 scale [0.02] zero [128]\n"
+      "  const %w: float32[2] quantized int8 scale [0.5, 0.25] zero [0, -3] axis 0 = [1, 2]\n"
+      "  %y: uint8[n, 4]:channels_last quantized uint8 scale [0.02] zero [128] = Reformat \"r\" (%x, %w)\n"
+      "  output %y\n}\n";
+  const Graph graph = parse_graph(text);
+  verify_structure(graph);
+  EXPECT_EQ(to_text(graph, {.inline_constants = true}), text);
+  EXPECT_FALSE(graph.value(*graph.find_value("x")).is_stored_quantized());
+  const Value& y = graph.value(*graph.find_value("y"));
+  EXPECT_TRUE(y.is_stored_quantized());
+  EXPECT_EQ(y.number_type(), DType::Float32);
+}
+
+TEST(Text, ErrorsOfGrids) {
+  const auto error = [](const std::string& grid) {
+    return statement_error("input %y: float32[2, 3] quantized " + grid);
+  };
+  EXPECT_NE(error("int16 scale [1] zero [0]").find("int8 or uint8, not to int16"), std::string::npos);
+  EXPECT_NE(error("int8 scale [1] zero []").find("scales and zero points differ in number"),
+            std::string::npos);
+  EXPECT_NE(error("int8 scale [1, 1] zero [0, 0] axis 1").find("number of scales is not that"),
+            std::string::npos);
+  EXPECT_NE(error("int8 scale [1, 1] zero [0, 0]").find("number of scales is not that"), std::string::npos);
+  EXPECT_NE(error("int8 scale [1] zero [0] axis 2").find("axis does not exist"), std::string::npos);
+  EXPECT_NE(error("int8 scale [0] zero [0]").find("not a positive normal number"), std::string::npos);
+  EXPECT_NE(error("int8 scale [nan] zero [0]").find("not a positive normal number"), std::string::npos);
+  EXPECT_NE(error("uint8 scale [1] zero [-1]").find("a zero point is not a number of uint8"),
+            std::string::npos);
+  EXPECT_NE(error("uint8 zero [0]").find("expected \"scale\""), std::string::npos);
+}
+
 TEST(Text, ErrorsOfConstants) {
   EXPECT_NE(statement_error("const %c: float32[b] = [1]").find("not constant"), std::string::npos);
   EXPECT_NE(statement_error("const %c: float32[1, 1]:blocked8 = [1]").find("not linear"), std::string::npos);

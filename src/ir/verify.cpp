@@ -93,10 +93,20 @@ class Verifier {
     require(!value.name.empty() && graph_.find_value(value.name) == id, "value name \"", value.name,
             "\" is not unique");
     require(value.dtype != DType::Undefined, "value ", value.name, " has no type");
+    if (value.quantization) verify_quantization(value);
     if (!value.is_constant()) return;
     require(value.constant.dtype() == value.dtype && to_shape(value.constant.extents()) == value.shape,
             "constant ", value.name, " differs from its type or shape");
     require(value.format.is_linear(), "constant ", value.name, " is not linear");
+  }
+
+  void verify_quantization(const Value& value) {
+    const std::string error = quantization_error(*value.quantization, value.shape);
+    require(error.empty(), "value ", value.name, ": ", error);
+    require(is_float(value.dtype) || value.dtype == value.quantization->dtype, "value ", value.name,
+            " is neither a float nor stored as its grid says");
+    require(!value.is_constant() || is_float(value.dtype), "constant ", value.name,
+            " is stored as integers of a grid");
   }
 
   bool is_known(ValueId id) const {

@@ -49,6 +49,14 @@ TEST(Verify, NamesNodeAndRule) {
   constant.editor.set_shape(k, {2});
   EXPECT_NE(constant.broken_rule().find("constant k differs from its type or shape"), std::string::npos);
 
+  Small grid;
+  grid.editor.set_quantization(grid.x, Quantization{.scales = {-1}});
+  EXPECT_NE(grid.broken_rule().find("value x: a scale is not a positive normal number"), std::string::npos);
+  grid.editor.set_quantization(grid.x, Quantization{});
+  grid.editor.set_type(grid.x, DType::Int8, {});
+  EXPECT_NE(grid.broken_rule().find("value x is neither a float nor stored as its grid says"),
+            std::string::npos);
+
   Small program;
   program.editor.set_epilogue(program.b, {1, {{PointwiseCode::Relu, 0, 0, {3}}}}, {});
   EXPECT_NE(program.broken_rule().find("node b: epilogue: step 0 reads what is not computed yet"),

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The grid on which the elements of a float tensor lie: scale * (q - zero) with q an integer of a narrow
+// type, one scale for the tensor or one per index of an axis. A value that has one may be stored as these
+// integers without any loss; whether it is, its dtype says. So quantisation is a property of values, what it
+// computes is that of the float operator, and the tuner chooses how to store each value, as it does for BF16.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/dtype.h"
+#include "ir/shape.h"
+#include "ir/tensor.h"
+
+namespace lathe {
+
+struct Quantization {
+  DType dtype = DType::UInt8;        // Int8 or UInt8
+  std::vector<float> scales = {1};   // one, or one per index of `axis`
+  std::vector<int32_t> zeros = {0};  // as many; numbers of `dtype`
+  int64_t axis = -1;                 // -1: one scale for the tensor
+
+  bool operator==(const Quantization&) const = default;
+  bool is_per_tensor() const { return axis < 0; }
+  // Of the tensor, or of an index of the axis.
+  float scale(size_t i = 0) const { return scales[scales.size() == 1 ? 0 : i]; }
+  int32_t zero(size_t i = 0) const { return zeros[zeros.size() == 1 ? 0 : i]; }
+};
+
+// The smallest and the largest integer of Int8 or UInt8.
+int32_t lowest_quantum(DType dtype);
+int32_t highest_quantum(DType dtype);
+
+// Empty, or why a value of this shape cannot have it.
+std::string quantization_error(const Quantization& quantization, const Shape& shape);
+// "uint8 scale [0.02] zero [128]", and " axis 0" behind it.
+std::string to_string(const Quantization& quantization);
+
+// FP32 elements as integers of the grid's type (the nearest; half to even), and back.
+Tensor quantize(const Tensor& tensor, const Quantization& quantization);
+Tensor dequantize(const Tensor& tensor, const Quantization& quantization);
+
+}  // namespace lathe
