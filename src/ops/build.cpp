@@ -23,8 +23,8 @@ std::vector<ResultInfo> infer_node(const Graph& graph, const Node& node) {
   return infer(node.op, node.epilogue, InferContext{node.name, inputs, node.outputs.size()});
 }
 
-// The tuner stores results in another float type, or lets a Reformat change it; all other types follow from
-// the operator.
+// The tuner stores results in another float type or as integers of their grid, or lets a Reformat change it;
+// all other types follow from the operator. Both types are those of numbers.
 bool type_is_allowed(const Node& node, DType inferred, DType actual) {
   if (inferred == actual || std::holds_alternative<Reformat>(node.op)) return true;
   const bool is_program = !node.epilogue.empty() || std::holds_alternative<PointwiseChain>(node.op);
@@ -72,7 +72,8 @@ void verify_types(const Graph& graph) {
     for (size_t i = 0; i < results.size(); ++i) {
       if (node.outputs[i] == kNoValue) continue;
       const Value& value = graph.value(node.outputs[i]);
-      if (type_is_allowed(node, results[i].dtype, value.dtype) && same_shape(results[i].shape, value.shape))
+      if (type_is_allowed(node, results[i].dtype, value.number_type()) &&
+          same_shape(results[i].shape, value.shape))
         continue;
       check(false, "node '" + node.name + "' (" + std::string(op_display_name(node.op)) + "): output '" +
                        value.name + "' is " + type_text(value.dtype, value.shape) +
@@ -104,7 +105,7 @@ void infer_shapes(Graph& graph) {
     for (size_t i = 0; i < results.size(); ++i) {
       const ValueId output = node.outputs[i];
       if (output == kNoValue) continue;
-      if (!type_is_allowed(node, results[i].dtype, graph.value(output).dtype)) {
+      if (!type_is_allowed(node, results[i].dtype, graph.value(output).number_type())) {
         editor.set_type(output, results[i].dtype, graph.value(output).format);
       }
       editor.set_shape(output, std::move(results[i].shape));

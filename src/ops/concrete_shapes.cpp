@@ -70,7 +70,7 @@ class Checker {
     const auto [found, is_new] = values_.try_emplace(id);
     if (is_new) {
       found->second = {.name = value.name,
-                       .dtype = value.dtype,
+                       .dtype = value.number_type(),
                        .shape = substitute_dims(value.shape, known_),
                        .format = value.format};
       if (value.contents) found->second.contents = substitute_dims(*value.contents, known_);

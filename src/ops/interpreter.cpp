@@ -6,6 +6,7 @@
 #include "ops/interpreter.h"
 
 #include "ops/op_def.h"
+#include "ops/quantized_product.h"
 
 namespace lathe {
 
@@ -83,7 +84,7 @@ class Interpreter {
     const Node& node = graph_.node(id);
     std::vector<Tensor> inputs;
     for (ValueId input : node.inputs) inputs.push_back(tensor(input));
-    std::vector<Tensor> results = interpret_node(graph_, id, inputs, symbols_, options_.pool);
+    std::vector<Tensor> results = interpret_node(graph_, graph_.node(id), inputs, symbols_, options_.pool);
     inputs.clear();
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const ValueId output = node.outputs[i];
@@ -148,17 +149,36 @@ std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs
   return Interpreter(graph, inputs, options).run();
 }
 
-std::vector<Tensor> interpret_node(const Graph& graph, NodeId id, std::span<const Tensor> inputs,
+namespace {
+
+// Integers of a grid as the numbers that they stand for, and numbers as they are stored.
+std::vector<Tensor> numbers_of(const Graph& graph, const Node& node, std::span<const Tensor> inputs) {
+  std::vector<Tensor> numbers(inputs.begin(), inputs.end());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (!numbers[i]) continue;
+    const Value& value = graph.value(node.inputs[i]);
+    if (value.is_stored_quantized() && numbers[i].dtype() == value.dtype)
+      numbers[i] = dequantize(numbers[i], *value.quantization);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::vector<Tensor> interpret_node(const Graph& graph, const Node& node, std::span<const Tensor> inputs,
                                    const SymbolValues& symbols, ThreadPool* pool) {
-  const Node& node = graph.node(id);
+  const std::vector<Tensor> numbers = numbers_of(graph, node, inputs);
+  const EvaluateContext context{
+      .inputs = numbers, .output_count = node.outputs.size(), .symbols = &symbols, .pool = pool};
   const DType dtype = node.outputs.empty() || node.outputs[0] == kNoValue
                           ? DType::Undefined
-                          : graph.value(node.outputs[0]).dtype;
-  return evaluate_node(
-      node,
-      EvaluateContext{
-          .inputs = inputs, .output_count = node.outputs.size(), .symbols = &symbols, .pool = pool},
-      dtype);
+                          : graph.value(node.outputs[0]).number_type();
+  std::vector<Tensor> results = evaluate_quantized_product(graph, node, context);
+  if (results.empty()) results = evaluate_node(node, context, dtype);
+  for (size_t i = 0; i < node.outputs.size() && i < results.size(); ++i)
+    if (node.outputs[i] != kNoValue && graph.value(node.outputs[i]).is_stored_quantized())
+      results[i] = quantize(results[i], *graph.value(node.outputs[i]).quantization);
+  return results;
 }
 
 }  // namespace lathe

@@ -33,8 +33,9 @@ SymbolValues bind_symbols(const Graph& graph, std::span<const Tensor> inputs, Sy
 std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs,
                               const InterpretOptions& options = {});
 
-// One node on given operands (absent: default Tensor), for folding and for comparing a single layer.
-std::vector<Tensor> interpret_node(const Graph& graph, NodeId node, std::span<const Tensor> inputs,
+// One node on given operands (absent: default Tensor), for folding, for comparing a single layer, and where no
+// kernel runs it. What is stored as integers of a grid comes and goes as these integers.
+std::vector<Tensor> interpret_node(const Graph& graph, const Node& node, std::span<const Tensor> inputs,
                                    const SymbolValues& symbols, ThreadPool* pool = nullptr);
 
 }  // namespace lathe

@@ -100,13 +100,37 @@ const OpDef& find_op_def(const Op& op) {
   return *def;
 }
 
+namespace {
+
+// Operators compute numbers: what is stored as integers of a grid has the type of these numbers.
+class NumberInputs {
+ public:
+  explicit NumberInputs(std::span<const Value* const> given) : inputs_(given.begin(), given.end()) {
+    numbers_.reserve(given.size());
+    for (const Value*& input : inputs_) {
+      if (input == nullptr || !input->is_stored_quantized()) continue;
+      Value& value = numbers_.emplace_back(*input);
+      value.dtype = input->number_type();
+      input = &value;
+    }
+  }
+  std::span<const Value* const> all() const { return inputs_; }
+
+ private:
+  std::vector<const Value*> inputs_;
+  std::vector<Value> numbers_;
+};
+
+}  // namespace
+
 std::vector<ResultInfo> infer(const Op& op, const PointwiseProgram& epilogue, const InferContext& context) {
   try {
     const size_t own = own_input_count(epilogue, context.inputs.size());
+    const NumberInputs numbers(context.inputs);
     InferContext own_context = context;
-    own_context.inputs = context.inputs.first(own);
+    own_context.inputs = numbers.all().first(own);
     std::vector<ResultInfo> results = find_op_def(op).infer(op, own_context);
-    if (!epilogue.empty()) infer_epilogue(epilogue, context.inputs.subspan(own), results.at(0));
+    if (!epilogue.empty()) infer_epilogue(epilogue, numbers.all().subspan(own), results.at(0));
     if (results.size() < context.output_count) {
       throw_input_error("has " + std::to_string(context.output_count) + " outputs, the operator gives " +
                         std::to_string(results.size()));

@@ -69,7 +69,7 @@ class Oracle {
                                          : evaluate(input, origins, operands, compute_type, limit));
       extents.push_back(inputs.back().extents());
     }
-    auto results = interpret_node(graph_, value.producer, inputs, symbols_, pool_);
+    auto results = interpret_node(graph_, graph_.node(value.producer), inputs, symbols_, pool_);
     limit = limit_behind(node, limit, value.dtype, compute_type, reduction_length(node, extents));
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] != kNoValue) operands[node.outputs[i]] = std::move(results[i]);
@@ -237,7 +237,9 @@ class LayerObserver {
       if (operand && operand.size() > 0 && !operand.has_bytes()) return;
       extents.push_back(operand.extents());
     }
-    const auto results = interpret_node(graph_, id, own_operands_, symbols_, pool_);
+    auto results = interpret_node(graph_, graph_.node(id), own_operands_, symbols_, pool_);
+    const Value& value = graph_.value(node.outputs[output]);
+    if (value.is_stored_quantized()) results[output] = dequantize(results[output], *value.quantization);
     if (results[output].extents() != actual.extents()) return;
     difference.limit = tolerance(compute_type(node, node.outputs[output]), reduction_length(node, extents));
     difference.local = compare(actual, results[output]);
