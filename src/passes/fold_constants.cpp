@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replaces what does not depend on the inputs by its value: a node whose inputs are all constants is run by the reference
-// evaluation, and a shape computation whose elements are all known becomes a constant without being run.
+// Replaces what does not depend on the inputs by its value: a node whose inputs are all constants is run by
+// the reference evaluation, and a shape computation whose elements are all known becomes a constant without
+// being run.
 //
-// Must not fire when the result is much larger than what it is made of (an Expand of one number to a whole tensor): that
-// would cost memory to save nothing. Quantised weights are the exception: a layer packs its weights once when they are
-// numbers, and would have to dequantise and pack them in every run when they are not. Nor for a graph output, which a node
-// must write.
+// Must not fire when the result is much larger than what it is made of (an Expand of one number to a whole
+// tensor): that would cost memory to save nothing. Quantised weights are the exception: a layer packs its
+// weights once when they are numbers, and would have to dequantise and pack them in every run when they are
+// not. The result says on which grid it lies. Nor for a graph output, which a node must write.
 #include <algorithm>
 
 #include "ir/edit.h"
 #include "ops/op_def.h"
+#include "passes/grids.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -82,14 +84,26 @@ std::optional<Tensor> known_contents(const Graph& graph, const Node& node) {
   return Tensor::from_doubles(value.dtype, extents, elements);
 }
 
+// Quantised weights keep their grid, so that kernels can have the integers back.
+std::optional<Quantization> grid_of_constant(const Graph& graph, const Node& node, size_t output) {
+  if (node.outputs[output] == kNoValue || graph.value(node.outputs[output]).dtype != DType::Float32)
+    return std::nullopt;
+  if (output > 0 && !std::holds_alternative<Split>(node.op)) return std::nullopt;
+  const std::optional<Quantization> grid = grid_of_dequantize(graph, node);
+  return grid ? grid : grid_of_moved(graph, node);
+}
+
 void replace_by_constants(Graph& graph, NodeId id, std::vector<Tensor> results) {
   GraphEditor editor(graph);
   const std::vector<ValueId> outputs = graph.node(id).outputs;
+  std::vector<std::optional<Quantization>> grids(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) grids[i] = grid_of_constant(graph, graph.node(id), i);
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i] == kNoValue) continue;
     const Value value = graph.value(outputs[i]);
     const ValueId constant = editor.add_constant(value.name + "_folded", std::move(results[i]));
     editor.set_contents(constant, value.contents);
+    editor.set_quantization(constant, grids[i]);
     editor.replace_uses(outputs[i], constant);
   }
   editor.remove_node(id);

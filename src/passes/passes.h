@@ -26,6 +26,7 @@ bool merge_matmuls(Graph& graph, PassContext& context);
 // Quantisation.
 bool fuse_quantize_dequantize(Graph& graph, PassContext& context);
 bool remove_repeated_rounding(Graph& graph, PassContext& context);
+bool mark_quantization(Graph& graph, PassContext& context);
 
 // Into the weights.
 bool fold_batchnorm(Graph& graph, PassContext& context);

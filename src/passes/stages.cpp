@@ -91,7 +91,8 @@ std::vector<Stage> default_stages() {
         {"simplify_shuffles", "ShuffleShuffleFusion", simplify_shuffles},
         {"remove_noop", "NoopRemoval", remove_noop}}},
 
-      // Last: it marks the layers that there are.
+      // Last: they mark the values and layers that there are.
+      {"quantization marking", {{"mark_quantization", "QuantizationMarking", mark_quantization}}},
       {"precision marking", {{"mark_precisions", "PrecisionMarking", mark_precisions}}},
   };
 }
