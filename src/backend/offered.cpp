@@ -53,17 +53,18 @@ std::vector<Graph> graphs_to_ask(const Graph& graph, std::span<const Choice> cho
     allow(choices[i].tactic.outputs);
     if (types != graph.node(id).allowed_types) editor.set_allowed_types(id, std::move(types));
   }
-  const auto is_half = [&](ValueId v) {
+  const auto is_narrow = [&](ValueId v) {
     const Value& value = graph.value(v);
-    return !value.is_constant() && (value.dtype == DType::BFloat16 || value.dtype == DType::Float16);
+    return !value.is_constant() &&
+           (value.dtype == DType::BFloat16 || value.dtype == DType::Float16 || value.is_stored_quantized());
   };
-  std::vector<ValueId> halves;
+  std::vector<ValueId> narrow;
   for (size_t v = 0; v < graph.value_count(); ++v)
-    if (is_half(static_cast<ValueId>(v))) halves.push_back(static_cast<ValueId>(v));
-  if (halves.empty()) return graphs;
+    if (is_narrow(static_cast<ValueId>(v))) narrow.push_back(static_cast<ValueId>(v));
+  if (narrow.empty()) return graphs;
   graphs.push_back(graphs[0]);
   GraphEditor wide(graphs[1]);
-  for (const ValueId v : halves) wide.set_type(v, DType::Float32, graph.value(v).format);
+  for (const ValueId v : narrow) wide.set_type(v, DType::Float32, graph.value(v).format);
   return graphs;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "ops/interpreter.h"
 #include "ops/op_def.h"
 
 namespace lathe {
@@ -36,8 +37,7 @@ Tensor ReferenceLayer::constant(size_t index) const {
 }
 
 std::vector<Tensor> ReferenceLayer::evaluate(const std::vector<Tensor>& inputs) const {
-  const EvaluateContext context{.inputs = inputs, .output_count = node_.outputs.size(), .symbols = &symbols_};
-  std::vector<Tensor> results = evaluate_node(node_, context, tactic_.outputs[0].dtype);
+  std::vector<Tensor> results = interpret_node(graph_, node_, inputs, symbols_);
   results.resize(node_.outputs.size());
   for (size_t i = 0; i < results.size(); ++i)
     if (node_.outputs[i] != kNoValue) check_result(results[i], i);

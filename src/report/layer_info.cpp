@@ -42,7 +42,8 @@ LayerTensor describe_tensor(const PlanVariant& variant, ValueId id,
   return {value.name,
           dim_values(value.shape, symbols),
           {value.dtype, value.format},
-          describe_place(variant, id, symbols)};
+          describe_place(variant, id, symbols),
+          value.is_stored_quantized() ? value.quantization : std::nullopt};
 }
 
 // The type column of the engine explorer. Pointwise and reformat layers keep the words it looks for.

@@ -29,6 +29,7 @@ struct LayerTensor {
   Extents dims;  // -1: not known
   TensorType type;
   std::optional<TensorPlace> place;
+  std::optional<Quantization> quantization = std::nullopt;  // of the integers that are stored
 };
 
 struct WeightsField {

@@ -82,14 +82,22 @@ std::string place_json(const LayerTensor& tensor) {
                      tensor.place->offset);
 }
 
+// Ours alone, too: the numbers are scale * (stored - zero point).
+std::string quantization_json(const LayerTensor& tensor) {
+  if (!tensor.quantization) return "";
+  const Quantization& q = *tensor.quantization;
+  return fmt::format(",\n    \"Quantization\": {{\"Scale\": [{}], \"ZeroPoint\": [{}], \"Axis\": {}}}",
+                     fmt::join(q.scales, ", "), fmt::join(q.zeros, ", "), q.axis);
+}
+
 std::string tensor_json(const LayerTensor& tensor) {
   return fmt::format(
       "\n  {{\n    \"Name\": {},\n    \"Location\": \"Device\",\n    \"Dimensions\": {},\n    "
       "\"Format/Datatype\": {},\n"
-      "    \"Format\": {},\n    \"Datatype\": {}{}\n  }}",
+      "    \"Format\": {},\n    \"Datatype\": {}{}{}\n  }}",
       json_string(tensor.name), ints_text(tensor.dims), json_string(format_text(tensor.type)),
       json_string(format_name(tensor.type.format)), json_string(dtype_info(tensor.type.dtype).trt_name),
-      place_json(tensor));
+      quantization_json(tensor), place_json(tensor));
 }
 
 std::string tensors_json(const std::vector<LayerTensor>& tensors) {

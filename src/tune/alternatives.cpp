@@ -98,7 +98,10 @@ ChosenGraph take_alternatives(const Graph& graph, const Graph& fused,
     std::vector<GraphEditor::NewValue> outputs;
     for (const ValueId id : node.outputs) {
       const Value& value = fused.value(id);
-      outputs.push_back({.name = value.name, .dtype = value.dtype, .shape = value.shape});
+      outputs.push_back({.name = value.name,
+                         .dtype = value.dtype,
+                         .shape = value.shape,
+                         .quantization = value.quantization});
     }
     const size_t own = node.op_input_count();
     const auto operands = node.inputs.begin() + static_cast<std::ptrdiff_t>(own);

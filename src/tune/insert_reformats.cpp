@@ -68,9 +68,13 @@ class Inserter {
       throw_input_error("the backend cannot turn '" + graph().value(from).name + "' from " + to_string(type) +
                         " into " + to_string(to) + " (needed as " + value_name + ")");
     const Shape shape = graph().value(from).shape;
-    const NodeId id = editor_.add_node(
-        node_name, Reformat{}, {from},
-        {{.name = value_name, .dtype = to.dtype, .shape = shape, .format = to.format}}, {}, before);
+    const NodeId id = editor_.add_node(node_name, Reformat{}, {from},
+                                       {{.name = value_name,
+                                         .dtype = to.dtype,
+                                         .shape = shape,
+                                         .format = to.format,
+                                         .quantization = graph().value(from).quantization}},
+                                       {}, before);
     choices_[id] = {*answer.tactic, answer.ms};
     const ValueId result = graph().node(id).outputs[0];
     origin_[result] = origin(from);

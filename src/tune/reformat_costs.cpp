@@ -16,20 +16,28 @@ constexpr size_t kTactics = 2;
 constexpr int kRepetitions = 4;
 constexpr double kLimitSeconds = 0.05;
 
+// The time does not depend on scales, but the tactic is asked with them.
 std::string key_of(const Value& value, const TensorType& from, const TensorType& to) {
-  return to_string(value.shape) + " " + to_string(from) + " " + to_string(to);
+  const std::string grid = value.quantization ? " " + to_string(*value.quantization) : "";
+  return to_string(value.shape) + " " + to_string(from) + " " + to_string(to) + grid;
 }
 
 }  // namespace
 
-Graph reformat_graph(const std::string& name, const Shape& shape, const TensorType& from,
+Graph reformat_graph(const std::string& name, const Value& value, const TensorType& from,
                      const TensorType& to) {
   Graph graph;
   GraphEditor editor(graph);
-  const ValueId x = editor.add_input("x", from.dtype, shape);
+  const ValueId x = editor.add_input("x", from.dtype, value.shape);
   editor.set_type(x, from.dtype, from.format);
-  const NodeId node = editor.add_node(
-      name, Reformat{}, {x}, {{.name = "y", .dtype = to.dtype, .shape = shape, .format = to.format}}, {});
+  editor.set_quantization(x, value.quantization);
+  const NodeId node = editor.add_node(name, Reformat{}, {x},
+                                      {{.name = "y",
+                                        .dtype = to.dtype,
+                                        .shape = value.shape,
+                                        .format = to.format,
+                                        .quantization = value.quantization}},
+                                      {});
   editor.mark_output(graph.node(node).outputs[0]);
   return graph;
 }
@@ -72,7 +80,7 @@ void ReformatCosts::expect(const std::vector<Conversion>& conversions) {
     const Value& value = graph_.value(id);
     const std::string key = key_of(value, from, to);
     if (from == to || answers_.contains(key) || !seen.insert(key).second) continue;
-    expected_.push_back(reformat_graph("Reformat", value.shape, from, to));
+    expected_.push_back(reformat_graph("Reformat", value, from, to));
     const LayerQuery query{expected_.back(), expected_.back().order()[0], ranges_};
     for (Tactic& t : tactics_for(query, from, to))
       if (!measurer_.is_known(query, t)) tasks.push_back({query, std::move(t)});
@@ -96,7 +104,7 @@ std::vector<Tactic> ReformatCosts::tactics_for(const LayerQuery& query, const Te
 }
 
 ReformatCosts::Answer ReformatCosts::ask(const Value& value, const TensorType& from, const TensorType& to) {
-  const Graph graph = reformat_graph("Reformat", value.shape, from, to);
+  const Graph graph = reformat_graph("Reformat", value, from, to);
   const LayerQuery query{graph, graph.order()[0], ranges_};
   const std::vector<Tactic> tactics = tactics_for(query, from, to);
   if (tactics.empty()) return {.ms = kImpossible};

@@ -55,7 +55,7 @@ class ReformatCosts {
 };
 
 // A graph of one Reformat node, as backends are asked about it.
-Graph reformat_graph(const std::string& name, const Shape& shape, const TensorType& from,
+Graph reformat_graph(const std::string& name, const Value& value, const TensorType& from,
                      const TensorType& to);
 
 }  // namespace lathe

@@ -92,8 +92,11 @@ std::string layer_signature(const LayerQuery& query) {
   const auto operand = [&](ValueId id) -> std::string {
     if (id == kNoValue) return "-";
     const Value& v = query.graph.value(id);
-    if (v.is_constant()) return constant_text(v.constant);
-    return std::string(dtype_name(v.dtype)) + extents_text(bounded_extents(v.shape, opt, query.ranges));
+    // Scales do not matter for the time; that there are some decides which tactics there are.
+    const std::string grid = v.quantization ? " on " + std::string(dtype_name(v.quantization->dtype)) : "";
+    if (v.is_constant()) return constant_text(v.constant) + grid;
+    return std::string(dtype_name(v.dtype)) + extents_text(bounded_extents(v.shape, opt, query.ranges)) +
+           grid;
   };
   text += " (";
   for (size_t i = 0; i < node.inputs.size(); ++i) text += (i ? ", " : "") + operand(node.inputs[i]);

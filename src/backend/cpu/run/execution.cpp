@@ -141,7 +141,8 @@ Tensor CpuExecution::read(ValueId id) {
   if (address.space == ValueAddress::Space::Constant)
     data = program_->graph().value(address.constant).constant.bytes().data() + address.offset;
   check(data != nullptr, fmt::format("value '{}' is not stored", value.name));
-  return to_linear({value.dtype, value.format}, extents(id), data);
+  const Tensor stored = to_linear({value.dtype, value.format}, extents(id), data);
+  return value.is_stored_quantized() ? dequantize(stored, *value.quantization) : stored;
 }
 
 Extents CpuExecution::extents(ValueId id) const {
