@@ -125,9 +125,9 @@ TEST(Dim, Substitutes) {
 }
 
 TEST(Dim, TextReadsBack) {
-  for (const char* text :
-       {"0", "-5", "batch", "2*seq + 1", "floor_div(h + 1, 2)", "batch*seq - 3", "-h + 1",
-        "max(\"a b/c\", 5)", "3*seq*min(batch, seq)", "mod(h, 7)", "n<=10", "-9223372036854775808"}) {
+  for (const char* text : {"0", "-5", "batch", "2*seq + 1", "floor_div(h + 1, 2)", "batch*seq - 3", "-h + 1",
+                           "max(\"a b/c\", 5)", "3*seq*min(batch, seq)", "mod(h, 7)", "n<=10",
+                           "k<=n<=8*batch", "(k<=n<=8) + 1", "-9223372036854775808"}) {
     EXPECT_EQ(text_of(text), text);
     EXPECT_EQ(Dim::parse(text_of(text)), Dim::parse(text));
   }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Dims as text and back. The grammar, lowest binding first:
-//   dim     := sum [ "<=" sum ]              the part before "<=" must be a name: data-dependent, with its
-//   upper bound sum     := ["-"] product { ("+" | "-") product } product := factor { "*" factor } factor  :=
-//   integer | name | function "(" dim "," dim ")" | "(" dim ")"
+//   dim     := sum [ "<=" dim ]              the part before "<=" must be a name: data-dependent, with its upper bound
+//   sum     := ["-"] product { ("+" | "-") product }
+//   product := factor { "*" factor }
+//   factor  := integer | name | function "(" dim "," dim ")" | "(" dim ")"
 // Names that are not [A-Za-z_][A-Za-z0-9_.]* are quoted: "a/b".
 #include <cctype>
 #include <charconv>
@@ -88,7 +89,7 @@ class DimReader {
       const auto name = dim.as_symbol();
       if (!name) fail("only a name may stand before \"<=\"");
       position_ += 2;
-      dim = Dim::data_dependent(*name, sum());
+      dim = Dim::data_dependent(*name, bounded());
     }
     --depth_;
     return dim;
