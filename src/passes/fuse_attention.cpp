@@ -2,8 +2,11 @@
 //
 // Scaled dot-product attention becomes one node:
 //   MatMul(Softmax([MatMul(q [* a], k' [* b]) [* scale or / scale] [+ mask]]), v)  ->  Attention(q, k, v, [mask])
-// with k' = k transposed. Where(condition, scores, -inf) counts as a mask too. The heads may be dim 1 of four, or already
-// joined with the batch (rank 3).
+// with k' = k transposed. Where(condition, scores, -inf) and Where(condition, -inf, scores) count as masks too. The heads may
+// be dim 1 of four, or already joined with the batch (rank 3).
+//
+// Weights that are guarded, Where(IsNaN(weights), 0, weights), are those of Attention, which gives zeros where a row's mask
+// forbids every key. That is what exporters guard against; a NaN among the operands stays one in Attention.
 //
 // Where q, k, v come from a Transpose that splits heads ([B, S, H, D] -> [B, H, S, D]) the node takes layout BSHD: it is
 // wrapped in the inverse Transposes, which simplify_shuffles cancels against the exporter's, so that no data moves.
@@ -34,6 +37,7 @@ struct Match {
   ValueId mask = kNoValue;
   ValueId where_condition = kNoValue;  // Where(condition, scores, fill); becomes a mask
   ValueId where_fill = kNoValue;
+  bool where_forbids = false;  // Where(condition, fill, scores)
   double scale = 1;
   std::vector<NodeId> scales_above;  // of q and k, in front of the shuffles that lead to them
 };
@@ -100,16 +104,34 @@ ValueId peel_mask(const Graph& graph, ValueId value, Match& match) {
   }
   if (is_pointwise(graph, node, PointwiseCode::Where)) {
     const auto& inputs = graph.node(node).inputs;
-    const auto fill = scalar_constant(graph, inputs[2]);
-    if (!fill || !(*fill <= kOutOfReach) || !leads_to_product(inputs[1])) return value;
-    if (graph.value(inputs[1]).shape != shape || !broadcasts_to(graph.value(inputs[0]).shape, shape))
+    const bool forbids = scalar_constant(graph, inputs[1]).has_value();
+    const ValueId scores = inputs[forbids ? 2 : 1], filled = inputs[forbids ? 1 : 2];
+    const auto fill = scalar_constant(graph, filled);
+    if (!fill || !(*fill <= kOutOfReach) || !leads_to_product(scores)) return value;
+    if (graph.value(scores).shape != shape || !broadcasts_to(graph.value(inputs[0]).shape, shape))
       return value;
     match.where_condition = inputs[0];
-    match.where_fill = inputs[2];
+    match.where_fill = filled;
+    match.where_forbids = forbids;
     match.nodes.insert(match.nodes.begin(), node);
-    return inputs[1];
+    return scores;
   }
   return value;
+}
+
+// Where(IsNaN(weights), 0, weights): gives the weights inside.
+ValueId peel_guard(const Graph& graph, ValueId value, Match& match) {
+  const NodeId where = pointwise_producer(graph, value, PointwiseCode::Where);
+  if (where == kNoNode || !sole_user(graph, value)) return value;
+  const auto& inputs = graph.node(where).inputs;
+  const NodeId is_nan = pointwise_producer(graph, inputs[0], PointwiseCode::IsNaN);
+  const ValueId weights = inputs[2];
+  if (is_nan == kNoNode || graph.node(is_nan).inputs[0] != weights || sole_user(graph, inputs[0]) != where ||
+      scalar_constant(graph, inputs[1]) != 0.0 || graph.is_output(weights) ||
+      graph.users(weights).size() != 2)
+    return value;
+  match.nodes.insert(match.nodes.begin(), {is_nan, where});
+  return weights;
 }
 
 std::optional<Match> match_attention(const Graph& graph, NodeId last) {
@@ -117,11 +139,12 @@ std::optional<Match> match_attention(const Graph& graph, NodeId last) {
   if (!outer || outer->transpose_a || outer->transpose_b) return std::nullopt;
   Match match;
   match.nodes = {last};
-  const ValueId weights = graph.node(last).inputs[0];
+  const ValueId guarded = graph.node(last).inputs[0];
+  const ValueId weights = peel_guard(graph, guarded, match);
   match.v = graph.node(last).inputs[1];
   const auto* softmax = producer_op<Softmax>(graph, weights);
   const size_t rank = rank_of(graph, weights);
-  if (!softmax || softmax->log || sole_user(graph, weights) != last || (rank != 3 && rank != 4))
+  if (!softmax || softmax->log || sole_user(graph, guarded) != last || (rank != 3 && rank != 4))
     return std::nullopt;
   if (softmax->axis != -1 && softmax->axis != static_cast<int64_t>(rank) - 1) return std::nullopt;
   const NodeId softmax_node = graph.value(weights).producer;
@@ -168,8 +191,9 @@ ValueId mask_of(Graph& graph, const Match& match, NodeId last) {
   const ValueId fill = match.where_fill;
   Tensor zero = Tensor::from_doubles(graph.value(fill).dtype, {}, std::vector<double>{0});
   const ValueId keep = GraphEditor(graph).add_constant("attention_keep", std::move(zero));
-  return insert_like(graph, last, "_mask", Pointwise{PointwiseCode::Where},
-                     {match.where_condition, keep, fill});
+  std::vector<ValueId> choices = {match.where_condition, keep, fill};
+  if (match.where_forbids) std::swap(choices[1], choices[2]);
+  return insert_like(graph, last, "_mask", Pointwise{PointwiseCode::Where}, std::move(choices));
 }
 
 // A node before `like` that implements no ONNX node: it only brings an operand into the layout that Attention wants.
