@@ -3,7 +3,7 @@
 """Lathe against ONNX Runtime and OpenVINO: same file, threads, precision and inputs, interleaved run by run.
 
 usage: compare.py [--models a,b] [--batches 1,8] [--threads 1,2] [--precision f32,bf16] [--rounds N] [--seconds S]
-                  [--cpus 0,1] [--jobs N] [--json FILE]
+                  [--cpus 0,1] [--jobs N] [--json FILE] [--onnx FOLDER] [--dims seq=128,width=160] [--level 0-5]
 Each round runs every side once (fast models: several times), in turn, so that drift of a shared machine hits all alike: Lathe and
 its peers, all thread counts and precisions of a model and batch (ONNX Runtime computes in FP32). The figure is the ratio
 of median times, peer / Lathe: above 1 Lathe is faster. Spread: the same ratio of the lower and upper quartiles. "by round": the
@@ -14,6 +14,9 @@ batch early, but not before the third.
 On a machine with many cores: --cpus says which to time on (a configuration takes the first ones), and --jobs 8 first builds the engines
 that are not there, eight at a time, each on cores of its own. All of the five models, both precisions:
   compare.py --batches 1,8 --threads 1,2 --precision f32,bf16 --cpus 0,1 --jobs 12 --seconds 6
+
+Models that are no recipe: --onnx names a folder, --models some of its files without their suffix (default: all of them). Their named
+dims come from --dims, and `batch` from --batches. Random inputs: normal, whole numbers from 0 to 99, and ones where a name has "mask".
 
 The machine's ceilings are measured first (bench_problems --ceilings). A model's floor is what they leave: the operations of
 the direct algorithm at the multiply-add rate, or its weights from memory once, whatever takes longer. "of floor" is floor /
@@ -127,7 +130,47 @@ def measure(sides, rounds, seconds=math.inf):
             for name, all_times in rounds_of.items()}
 
 
+ELEMENTS = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_, 10: np.float16}
+
+
+def inputs_of_file(model, dims, seed=7):
+    """Random inputs of an ONNX file, and the names of those with named dims."""
+    import onnx
+    graph = onnx.load(model, load_external_data=False).graph
+    weights = {tensor.name for tensor in graph.initializer}
+    rng = np.random.default_rng(seed)
+    inputs, dynamic = {}, set()
+    for value in graph.input:
+        if value.name in weights:
+            continue
+        declared, element = value.type.tensor_type.shape.dim, ELEMENTS[value.type.tensor_type.elem_type]
+        missing = [d.dim_param for d in declared if d.dim_param and d.dim_param not in dims]
+        if missing:
+            raise SystemExit(f"{model}: input '{value.name}' has a dim '{missing[0]}': say how long, as in --dims {missing[0]}=128")
+        shape = [dims[d.dim_param] if d.dim_param else d.dim_value for d in declared]
+        if "mask" in value.name:
+            inputs[value.name] = np.ones(shape, element)
+        elif np.issubdtype(element, np.floating):
+            inputs[value.name] = rng.standard_normal(shape).astype(element)
+        else:
+            inputs[value.name] = rng.integers(0, 2 if element == np.bool_ else 100, shape).astype(element)
+        if any(d.dim_param for d in declared):
+            dynamic.add(value.name)
+    return inputs, dynamic
+
+
+def inputs_and_flags(args, model, name, batch):
+    """The inputs, and the flags that say their shapes."""
+    if not args.onnx:
+        return make_inputs(MODELS[name], batch), [shape_flag("shapes", MODELS[name], batch)]
+    inputs, dynamic = inputs_of_file(model, args.dims | {"batch": batch})
+    shapes = ",".join(f"{key}:{'x'.join(map(str, array.shape))}" for key, array in inputs.items() if key in dynamic)
+    return inputs, [f"--shapes={shapes}"] if shapes else []
+
+
 def write_model(args, work, name):
+    if args.onnx:
+        return args.onnx / f"{name}.onnx"
     model = work / f"{name}.onnx"
     if not model.exists():
         shell([args.build / "bin" / "lathe", "zoo", name, "-o", model])
@@ -136,15 +179,14 @@ def write_model(args, work, name):
 
 def prepare(args, work, name, batch, threads, precision, rebuild=False):
     """The model, its engine (built when it is not there), and its inputs as arguments of the runners."""
-    spec = MODELS[name]
     model = write_model(args, work, name)
     engine = work / f"{name}.{precision}.b{batch}.t{threads}.engine"
-    flags = ["--bf16"] if precision == "bf16" else []
+    inputs, flags = inputs_and_flags(args, model, name, batch)
+    flags += ["--bf16"] if precision == "bf16" else []
     if rebuild or not engine.exists():
         shell([args.build / "bin" / "trtexec", f"--onnx={model}", f"--saveEngine={engine}", "--skipInference",
                f"--timingCacheFile={work / f'bench.t{threads}.cache'}", f"--cpuThreads={threads}",
-               shape_flag("shapes", spec, batch), *flags])
-    inputs = make_inputs(spec, batch)
+               f"--builderOptimizationLevel={args.level}", *flags])
     files = []
     for key, array in inputs.items():
         path = work / f"bench.{name}.{key}.bin"
@@ -202,18 +244,20 @@ def build_engine(args, work, cpus, name, batch, threads, precision):
 def build_all(args, work, models, configurations):
     """The engines that are not there, `args.jobs` at a time, on cores of their own: large ones first, and those in FP32 before the
     others, which find their layers' times in the cache."""
-    for name in models:
-        write_model(args, work, name)
     cpus = sorted(os.sched_getaffinity(0))
     width = max(threads for _, _, threads, _ in configurations)
     slots = [set(cpus[i:i + width]) for i in range(0, len(cpus) - width + 1, width)][:args.jobs] or [set(cpus)]
-    size = {name: (work / f"{name}.onnx").stat().st_size for name in models}
+    size = {name: write_model(args, work, name).stat().st_size for name in models}
     waiting = sorted(configurations, key=lambda c: (c[3] != "f32", -c[1], -size[c[0]]))
 
     def work_in(slot):
         while waiting:
             name, batch, threads, precision = waiting.pop(0)
-            in_own_process(build_engine, args, work, set(sorted(slot)[:threads]), name, batch, threads, precision)
+            try:
+                in_own_process(build_engine, args, work, set(sorted(slot)[:threads]), name, batch, threads, precision)
+            except SystemExit:
+                if not args.onnx:  # bench_one tries again and says why
+                    raise
 
     with concurrent.futures.ThreadPoolExecutor(len(slots)) as pool:
         for done in [pool.submit(work_in, slot) for slot in slots]:
@@ -253,10 +297,23 @@ def print_scaling(rows):
         print("2 threads over 1: {:<16} batch {:>2} {:<5}".format(*key) + "".join(f" {n} {x:.2f}" for n, x in scaling.items()))
 
 
+def dims_of(text):
+    return {name: int(size) for name, size in (part.split("=") for part in text.split(","))}
+
+
+def models_of(args):
+    if args.models:
+        return args.models.split(",")
+    return sorted(path.stem for path in args.onnx.glob("*.onnx")) if args.onnx else DEFAULT_MODELS
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--models", default=",".join(DEFAULT_MODELS))
+    parser.add_argument("--models", help="names, separated by commas")
+    parser.add_argument("--onnx", type=pathlib.Path, help="a folder of models that are no recipes")
+    parser.add_argument("--dims", type=dims_of, default={}, help="sizes of their named dims, as in seq=128,width=160")
+    parser.add_argument("--level", type=int, default=3, help="the builder's optimization level")
     parser.add_argument("--batches", default="1")
     parser.add_argument("--threads", default=str(min(2, os.cpu_count())))
     parser.add_argument("--precision", default="f32", help="f32, bf16 or both")
@@ -273,7 +330,7 @@ def main():
 
     args.all_threads = [int(t) for t in args.threads.split(",")]
     args.precisions = args.precision.split(",")
-    models, batches = args.models.split(","), [int(b) for b in args.batches.split(",")]
+    models, batches = models_of(args), [int(b) for b in args.batches.split(",")]
     if not set(args.precisions) <= {"f32", "bf16"}:
         parser.error("--precision takes f32, bf16 or f32,bf16")
     if args.cpus and len(args.cpus) < max(args.all_threads):
@@ -290,7 +347,14 @@ def main():
     rows = []
     for name in models:
         for batch in batches:
-            for row in bench_one(args, work, ceilings, name, batch):
+            try:
+                measured = bench_one(args, work, ceilings, name, batch)
+            except SystemExit as error:
+                if not args.onnx:
+                    raise
+                print(f"{name:<16} not compared: {error}", flush=True)
+                continue
+            for row in measured:
                 rows.append(row)
                 print(line_of(row), flush=True)
     for precision in args.precisions:

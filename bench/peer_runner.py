@@ -13,14 +13,14 @@ import time
 
 import numpy as np
 
-TYPES = {"float32": np.float32, "int64": np.int64}
+TYPES = {"float32": np.float32, "float16": np.float16, "int32": np.int32, "int64": np.int64, "bool": np.bool_, "boolean": np.bool_}
 
 
 def read_inputs(arguments, types):
     inputs = {}
     for argument in arguments:
         name, dims, path = argument.split(":", 2)
-        inputs[name] = np.fromfile(pathlib.Path(path), TYPES[types[name]]).reshape([int(d) for d in dims.split("x")])
+        inputs[name] = np.fromfile(pathlib.Path(path), TYPES[types[name]]).reshape([int(d) for d in dims.split("x") if d])
     return inputs
 
 
@@ -30,8 +30,9 @@ def open_ort(model, arguments, threads, _):
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    names = {"tensor(float)": "float32", "tensor(int64)": "int64"}
-    inputs = read_inputs(arguments, {i.name: names[i.type] for i in session.get_inputs()})
+    names = {"float": "float32"}
+    types = {i.name: i.type.removeprefix("tensor(").removesuffix(")") for i in session.get_inputs()}
+    inputs = read_inputs(arguments, {name: names.get(type, type) for name, type in types.items()})
     return lambda: session.run(None, inputs), ""
 
 
