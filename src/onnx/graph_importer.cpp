@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One walk in the order of the file. A node that is not supported is noted and its outputs are poisoned:
-// nodes that read them are skipped, all others are still looked at, and at the end one error lists every
-// problem. What is wrong (rather than not supported) ends the import at once.
+// One walk over the nodes that an output needs, in topological order. A node that is not supported is noted and its outputs are
+// poisoned: of nodes that read them only the operator is looked at, and at the end one error lists every problem. What is wrong (rather than not supported) ends the import at once.
 #include "onnx/graph_importer.h"
 
 #include <algorithm>
 
 #include "onnx/importers.h"
+#include "onnx/node_order.h"
+#include "onnx/unknown_operator.h"
 
 namespace lathe::onnx {
 
@@ -18,10 +19,6 @@ constexpr int64_t kMaxNodes =
     2'000'000;  // after expansion of functions: small files must not grow without bound
 constexpr int64_t kOldestOpset = 1;
 
-bool is_onnx_domain(std::string_view domain) {
-  return domain.empty() || domain == "ai.onnx";
-}
-
 }  // namespace
 
 std::string symbol_name(std::string_view text) {
@@ -31,6 +28,12 @@ std::string symbol_name(std::string_view text) {
   }
   if (name.empty() || (name[0] >= '0' && name[0] <= '9') || name[0] == '.') name.insert(0, "_");
   return name;
+}
+
+std::vector<std::string_view> output_names(const GraphProto& graph) {
+  std::vector<std::string_view> names;
+  for (const ValueInfo& output : graph.outputs) names.push_back(output.name);
+  return names;
 }
 
 namespace {
@@ -57,7 +60,7 @@ void GraphImporter::run() {
   add_initializers(model_.graph, scope);
   add_inputs(scope);
   for (const TensorProto& t : model_.graph.initializers) log_.initializer(std::string(t.name));
-  import_nodes(model_.graph.nodes, scope);
+  import_nodes(model_.graph.nodes, output_names(model_.graph), scope);
   if (!problems_.empty()) throw_problems();
   add_outputs(model_.graph.outputs, scope);
   if (builder_.graph().outputs().empty()) throw_input_error("the model has no outputs");
@@ -65,12 +68,27 @@ void GraphImporter::run() {
   builder_.editor().remove_dead_nodes();
 }
 
+// One line per operator and reason: how many nodes, and the first.
+std::vector<std::string> problem_lines(const std::vector<UnsupportedNode>& problems) {
+  std::map<std::pair<std::string_view, std::string_view>, size_t> counts;
+  for (const UnsupportedNode& p : problems) ++counts[{p.op_type, p.reason}];
+  std::vector<std::string> lines;
+  for (const UnsupportedNode& p : problems) {
+    size_t& count = counts[{p.op_type, p.reason}];
+    if (count == 0) continue;
+    const std::string more = count == 1 ? "" : " and " + std::to_string(count - 1) + " more";
+    lines.push_back(p.node + more + " (" + p.op_type + "): " + p.reason);
+    count = 0;
+  }
+  return lines;
+}
+
 void GraphImporter::throw_problems() const {
   if (options_.unsupported != nullptr) *options_.unsupported = problems_;
   std::string text =
       std::to_string(problems_.size()) + (problems_.size() == 1 ? " node of the model is not supported:"
                                                                 : " nodes of the model are not supported:");
-  for (const UnsupportedNode& p : problems_) text += "\n  " + p.node + " (" + p.op_type + "): " + p.reason;
+  for (const std::string& line : problem_lines(problems_)) text += "\n  " + line;
   throw_unsupported(text);
 }
 
@@ -169,8 +187,13 @@ ValueId GraphImporter::look_up(std::string_view name, Scope& scope) {
   }
   throw_input_error("'" + std::string(name) +
                     "' is used before anything produces it: it is no input, no initializer and no output of "
-                    "an earlier node "
-                    "(nodes must be in topological order, without cycles)");
+                    "a node before (the nodes are sorted; is there a cycle?)");
+}
+
+bool GraphImporter::in_sight(std::string_view name, const Scope& scope) {
+  for (const Scope* s = &scope; s; s = s->parent)
+    if (s->values.contains(name) || s->initializers.contains(name)) return true;
+  return false;
 }
 
 int64_t GraphImporter::opset_of(const NodeProto& node, const Scope& scope) const {
@@ -178,7 +201,17 @@ int64_t GraphImporter::opset_of(const NodeProto& node, const Scope& scope) const
     if (opset.domain == node.domain || (is_onnx_domain(opset.domain) && is_onnx_domain(node.domain)))
       return opset.version;
   }
-  return 0;
+  return is_onnx_domain(node.domain) ? 0 : 1;  // vendors' tools forget theirs
+}
+
+std::string GraphImporter::why_unknown(const NodeProto& node, const Scope& scope) const {
+  const std::string_view domain = is_onnx_domain(node.domain) ? std::string_view() : node.domain;
+  if (domain.empty() && (is_structure(node.op_type) || Sequences::knows(node.op_type))) return {};
+  const int64_t opset = opset_of(node, scope);
+  bool known = false;
+  if (find_importer(domain, node.op_type, opset, &known)) return {};
+  return known ? "not at opset " + std::to_string(opset) + "; convert the model with onnx.version_converter"
+               : why_operator_is_unknown(domain, node.op_type);
 }
 
 const FunctionProto* GraphImporter::find_function(const NodeProto& node) const {
@@ -191,12 +224,19 @@ const FunctionProto* GraphImporter::find_function(const NodeProto& node) const {
   return nullptr;
 }
 
-void GraphImporter::import_nodes(const std::vector<NodeProto>& nodes, Scope& scope) {
+void GraphImporter::import_nodes(const std::vector<NodeProto>& nodes,
+                                 const std::vector<std::string_view>& outputs, Scope& scope) {
   if (scope.depth > kMaxCalls) {
     throw_input_error("functions and branches are nested deeper than " + std::to_string(kMaxCalls) +
                       "; does one call itself?");
   }
-  for (const NodeProto& node : nodes) import_node(node, scope);
+  std::vector<std::string> names;  // in the file's order, from which nodes without a name get numbers
+  for (const NodeProto& node : nodes) names.push_back(scope.prefix + node_name(node, scope.unnamed));
+  const NodeOrder order =
+      order_nodes(nodes, outputs, [&](std::string_view name) { return in_sight(name, scope); });
+  if (order.sorted) log_.nodes_sorted(scope.prefix);
+  for (const size_t i : order.dead) log_.node_is_dead(names[i]);
+  for (const size_t i : order.nodes) import_node(nodes[i], names[i], scope);
 }
 
 void GraphImporter::bind_poison(const NodeProto& node, Scope& scope) {
@@ -226,15 +266,31 @@ void GraphImporter::bind_outputs(const NodeProto& node, Scope& scope, const Valu
   }
 }
 
-void GraphImporter::import_node(const NodeProto& node, Scope& scope) {
-  const std::string name = scope.prefix + node_name(node, scope.unnamed);
+void GraphImporter::look_at_operators(const NodeProto& node, const std::string& name, const Scope& scope) {
+  if (find_function(node)) return;
+  const std::string reason = why_unknown(node, scope);
+  if (!reason.empty()) problems_.push_back({name, std::string(node.op_type), reason});
+  for (const AttributeProto& a : node.attributes) {
+    if (!a.g) continue;
+    std::map<std::string, int, std::less<>> unnamed;
+    for (const NodeProto& inner : a.g->nodes)
+      look_at_operators(inner, name + "/" + node_name(inner, unnamed), scope);
+  }
+}
+
+void GraphImporter::skip_node(const NodeProto& node, const std::string& name, Scope& scope) {
+  bind_poison(node, scope);
+  look_at_operators(node, name, scope);
+}
+
+void GraphImporter::import_node(const NodeProto& node, const std::string& name, Scope& scope) {
   if (++nodes_seen_ > kMaxNodes)
     throw_input_error("the model has more than " + std::to_string(kMaxNodes) + " nodes");
   try {
     Values inputs;
     for (const std::string_view input : node.inputs)
       inputs.push_back(input.empty() ? kNoValue : look_up(input, scope));
-    if (std::find(inputs.begin(), inputs.end(), kPoison) != inputs.end()) return bind_poison(node, scope);
+    if (std::find(inputs.begin(), inputs.end(), kPoison) != inputs.end()) return skip_node(node, name, scope);
     const Graph& graph = scope.builder->graph();
     const size_t first_new = graph.value_count();
     log_.node_begins(graph, node, name, inputs);
@@ -255,20 +311,17 @@ Values GraphImporter::import_by_operator(const NodeProto& node, Scope& scope, co
   if (const FunctionProto* function = find_function(node))
     return import_function(*function, node, scope, name, inputs);
   const int64_t opset = opset_of(node, scope);
+  if (opset == 0) throw_input_error("the model imports no opset for ONNX's own operators");
   NodeImport import(
       {node, name, opset, std::move(inputs), scope.attributes, tensors_, *scope.builder, &log_});
-  if (!is_onnx_domain(node.domain)) {
-    throw_unsupported(
-        "there is no function '" + std::string(node.op_type) + "' of domain '" + std::string(node.domain) +
-        "' in the model, and only ONNX's own operators are known; export without custom operators");
-  }
-  if (opset == 0) throw_input_error("the model imports no opset for ONNX's own operators");
+  if (const std::string reason = why_unknown(node, scope); !reason.empty()) throw_unsupported(reason);
+  if (!is_onnx_domain(node.domain)) return find_importer(node.domain, node.op_type, opset)->import(import);
   if (auto results = import_by_structure(import, scope)) return *results;
-  bool known = false;
-  if (const Importer* importer = find_importer(node.op_type, opset, &known)) return importer->import(import);
-  throw_unsupported(known ? "not at opset " + std::to_string(opset) +
-                                "; convert the model with onnx.version_converter"
-                          : "the operator is not supported; docs/operators.md lists those that are");
+  return find_importer({}, node.op_type, opset)->import(import);
+}
+
+bool GraphImporter::is_structure(std::string_view op_type) {
+  return op_type == "If" || op_type == "Loop" || op_type == "Scan" || op_type == "Identity";
 }
 
 // Operators whose results exist already, or are found by importing a part of the model.
@@ -304,7 +357,7 @@ Values GraphImporter::import_function(const FunctionProto& function, const NodeP
   for (size_t i = 0; i < function.inputs.size(); ++i) {
     inner.values[function.inputs[i]] = i < inputs.size() ? inputs[i] : kNoValue;
   }
-  import_nodes(function.nodes, inner);
+  import_nodes(function.nodes, function.outputs, inner);
   Values results;
   for (const std::string_view output : function.outputs) {
     results.push_back(look_up(output, inner));

@@ -16,6 +16,9 @@ namespace lathe::onnx {
 // The outputs of a node that is not supported: nodes that read them are skipped.
 inline constexpr ValueId kPoison = -2;
 
+// The names of a graph's outputs.
+std::vector<std::string_view> output_names(const GraphProto& graph);
+
 // A name that Dim can print and parse back: letters, digits, '_' and '.'.
 std::string symbol_name(std::string_view text);
 
@@ -49,8 +52,14 @@ class GraphImporter {
   void add_inputs(Scope& scope);
   Shape input_shape(const ValueInfo& input);
   void add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope);
-  void import_nodes(const std::vector<NodeProto>& nodes, Scope& scope);
-  void import_node(const NodeProto& node, Scope& scope);
+  // `outputs`: what the nodes are there for. Those that no output needs are left out, the others sorted.
+  void import_nodes(const std::vector<NodeProto>& nodes, const std::vector<std::string_view>& outputs,
+                    Scope& scope);
+  void import_node(const NodeProto& node, const std::string& name, Scope& scope);
+  // A node that reads what is not there is not imported, but its operator is looked at.
+  void skip_node(const NodeProto& node, const std::string& name, Scope& scope);
+  // Notes the node and those of its bodies whose operators nothing knows.
+  void look_at_operators(const NodeProto& node, const std::string& name, const Scope& scope);
   Values import_by_operator(const NodeProto& node, Scope& scope, const std::string& name, Values inputs);
   Values import_function(const FunctionProto& function, const NodeProto& node, Scope& scope,
                          const std::string& name, const Values& inputs);
@@ -66,13 +75,17 @@ class GraphImporter {
   Values import_scan(NodeImport& node, Scope& scope);
   void import_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyImport& body);
   ValueId capture(ValueId outer, Scope& scope);
+  static bool is_structure(std::string_view op_type);
   std::optional<Values> import_by_structure(NodeImport& node, Scope& scope);
   void bind_outputs(const NodeProto& node, Scope& scope, const Values& results, size_t first_new);
   void bind_poison(const NodeProto& node, Scope& scope);
   void add_initializers(const GraphProto& graph, Scope& scope);
   ValueId look_up(std::string_view name, Scope& scope);
+  static bool in_sight(std::string_view name, const Scope& scope);
   const FunctionProto* find_function(const NodeProto& node) const;
   int64_t opset_of(const NodeProto& node, const Scope& scope) const;
+  // Why nothing knows the operator of a node that is not a call; empty when it is known.
+  std::string why_unknown(const NodeProto& node, const Scope& scope) const;
   void throw_problems() const;
 
   const ModelProto& model_;

@@ -124,7 +124,7 @@ ValueId GraphImporter::body_result(std::string_view name, Scope& scope) {
 
 Values GraphImporter::import_inline(const GraphProto& graph, Scope& inner) {
   add_initializers(graph, inner);
-  import_nodes(graph.nodes, inner);
+  import_nodes(graph.nodes, output_names(graph), inner);
   Values results;
   for (const ValueInfo& output : graph.outputs) {
     results.push_back(body_result(output.name, inner));
@@ -161,7 +161,7 @@ void GraphImporter::import_body(const GraphProto& proto, NodeImport& node, Scope
     if (!inner.values.emplace(proto.inputs[i].name, body.own_inputs[i]).second)
       node.fail("two inputs of its body are called '" + std::string(proto.inputs[i].name) + "'");
   add_initializers(proto, inner);
-  import_nodes(proto.nodes, inner);
+  import_nodes(proto.nodes, output_names(proto), inner);
   add_outputs(proto.outputs, inner);
   body.builder.editor().remove_dead_nodes();
 }

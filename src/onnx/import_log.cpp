@@ -63,6 +63,11 @@ void ImportLog::node_ends(const Graph& graph, const NodeProto& node, const std::
   verbose(name + " [" + std::string(node.op_type) + "] outputs: " + tensors(graph, node.outputs, values));
 }
 
+void ImportLog::nodes_sorted(const std::string& prefix) {
+  const std::string place = prefix.empty() ? "the model" : "'" + prefix.substr(0, prefix.size() - 1) + "'";
+  note("The nodes of " + place + " are not in topological order: they were sorted.");
+}
+
 void ImportLog::output(const std::string& name) {
   verbose("Marking " + name + " as output: " + name);
 }

@@ -26,6 +26,9 @@ class ImportLog {
   void node_ends(const Graph& graph, const NodeProto& node, const std::string& name,
                  const std::vector<ValueId>& values);
   void output(const std::string& name);
+  // `prefix`: of the names in the body or function whose nodes these are.
+  void nodes_sorted(const std::string& prefix);
+  void node_is_dead(const std::string& name) { verbose("No output needs node " + name + ": it is left out"); }
   void note(std::string text) { observer_.log(Severity::Info, std::move(text)); }
 
  private:

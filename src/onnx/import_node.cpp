@@ -35,6 +35,13 @@ std::string_view type_name(AttributeProto::Type type) {
 NodeImport::NodeImport(Setup setup)
     : setup_(std::move(setup)), origins_{{setup_.name, std::string(setup_.proto.op_type)}} {}
 
+NodeImport NodeImport::with(int64_t opset, Values inputs) const {
+  NodeImport other = *this;
+  other.setup_.opset = opset;
+  other.setup_.inputs = std::move(inputs);
+  return other;
+}
+
 void NodeImport::fail(const std::string& what) const {
   std::string inputs;
   for (const ValueId id : setup_.inputs) {

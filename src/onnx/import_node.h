@@ -17,6 +17,7 @@
 namespace lathe::onnx {
 
 inline constexpr int64_t kLatestOpset = 28;
+inline constexpr std::string_view kMicrosoftDomain = "com.microsoft";  // what ONNX Runtime's tools write
 
 // Attributes of the call of a function, for the nodes in its body that refer to them.
 using AttributeMap = std::map<std::string_view, const AttributeProto*>;
@@ -100,6 +101,9 @@ class NodeImport {
   ValueId slice(ValueId v, int64_t axis, const Dim& start, const Dim& end, std::string_view suffix = "slice");
   ValueId expand(ValueId v, Shape shape, std::string_view suffix = "expand");
 
+  // The same node, read as an operator of another opset with other inputs.
+  NodeImport with(int64_t opset, Values inputs) const;
+
   GraphBuilder& builder() const { return setup_.builder; }
   // A line of the log about this node: what was chosen for it.
   void note(const std::string& text) const;
@@ -119,6 +123,7 @@ struct Importer {
   std::string_view op_type;
   int64_t since = 1, until = kLatestOpset;
   ImportFunction import = nullptr;
+  std::string_view domain = {};  // empty: ONNX's own
 };
 
 }  // namespace lathe::onnx

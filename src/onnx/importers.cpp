@@ -15,7 +15,7 @@ std::vector<Importer> join(std::vector<std::vector<Importer>> families) {
   std::vector<Importer> all;
   for (auto& family : families) all.insert(all.end(), family.begin(), family.end());
   std::sort(all.begin(), all.end(), [](const Importer& a, const Importer& b) {
-    return std::tie(a.op_type, a.since) < std::tie(b.op_type, b.since);
+    return std::tie(a.domain, a.op_type, a.since) < std::tie(b.domain, b.op_type, b.since);
   });
   return all;
 }
@@ -54,20 +54,31 @@ const std::vector<Importer>& all_importers() {
       state_importers(),
       text_importers(),
       vision_importers(),
+      microsoft_activation_importers(),
+      microsoft_product_importers(),
   });
   return importers;
 }
 
-const Importer* find_importer(std::string_view op_type, int64_t opset, bool* known) {
+const Importer* find_importer(std::string_view domain, std::string_view op_type, int64_t opset, bool* known) {
   const auto& all = all_importers();
-  auto it = std::lower_bound(
-      all.begin(), all.end(), op_type,
-      [](const Importer& importer, std::string_view name) { return importer.op_type < name; });
-  if (known) *known = it != all.end() && it->op_type == op_type;
-  for (; it != all.end() && it->op_type == op_type; ++it) {
+  const auto key = std::pair(domain, op_type);
+  const auto key_of = [](const Importer& importer) { return std::pair(importer.domain, importer.op_type); };
+  auto it = std::lower_bound(all.begin(), all.end(), key, [&](const Importer& importer, const auto& wanted) {
+    return key_of(importer) < wanted;
+  });
+  if (known) *known = it != all.end() && key_of(*it) == key;
+  for (; it != all.end() && key_of(*it) == key; ++it) {
     if (opset >= it->since && (opset <= it->until || it->until == kLatestOpset)) return &*it;
   }
   return nullptr;
+}
+
+Values import_as(const NodeImport& node, std::string_view op_type, int64_t opset, Values inputs) {
+  const Importer* importer = find_importer({}, op_type, opset);
+  check(importer != nullptr, "there is an importer of the operator that another one is read as");
+  NodeImport other = node.with(opset, std::move(inputs));
+  return importer->import(other);
 }
 
 }  // namespace lathe::onnx

@@ -139,6 +139,11 @@ ModelProto parse_model(std::span<const std::byte> bytes);
 // The same for a single TensorProto (test data).
 TensorProto parse_tensor(std::span<const std::byte> bytes);
 
+// ONNX's own operators, under both of their names.
+inline bool is_onnx_domain(std::string_view domain) {
+  return domain.empty() || domain == "ai.onnx";
+}
+
 // What a node is called: its name, or without one its operator and a running number ("Relu_0"). `unnamed` counts those
 // of one list of nodes so far, by operator.
 std::string node_name(const NodeProto& node, std::map<std::string, int, std::less<>>& unnamed);

@@ -2,6 +2,7 @@
 #include "onnx/sequences.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 namespace lathe::onnx {
@@ -103,6 +104,13 @@ ValueId Sequences::add(Values elements) {
 
 const Values& Sequences::elements(ValueId id) const {
   return lists_.at(static_cast<size_t>(kFirst - id));
+}
+
+bool Sequences::knows(std::string_view op_type) {
+  constexpr std::array kOperators = {"ConcatFromSequence", "SequenceAt",     "SequenceConstruct",
+                                     "SequenceEmpty",      "SequenceErase",  "SequenceInsert",
+                                     "SequenceLength",     "SplitToSequence"};
+  return std::find(kOperators.begin(), kOperators.end(), op_type) != kOperators.end();
 }
 
 std::optional<Values> Sequences::import_operator(NodeImport& node) {

@@ -19,6 +19,8 @@ class Sequences {
   ValueId add(Values elements);
   const Values& elements(ValueId id) const;
 
+  // Whether the operator is one that only works on sequences.
+  static bool knows(std::string_view op_type);
   // The results when the operator is one on sequences (or on an optional that holds one); else nothing. Throws Unsupported
   // where only a run knows a position or a length.
   std::optional<Values> import_operator(NodeImport& node);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX's node tests on every backend; checks (or writes) docs/operators.md.
+"""ONNX's node tests, and our own cases of other domains, on every backend; checks (or writes) docs/operators.md.
 
 usage: run.py --build build [--all] [--update] [--backend cuda]
 Without --all: the cases of 1.23 and 1.19 on the oracle and the CPU backend. --all: the CPU backend at every instruction set
@@ -11,6 +11,7 @@ import argparse, collections, json, pathlib, re, subprocess, sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 RELEASES = ("1.23", "1.19")
+DOMAINS = ("com.microsoft",)
 SEQUENCES = {"ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SplitToSequence"}
 LEVELS = ("avx2", "avx512", "avx512_bf16", "amx")
 
@@ -62,7 +63,7 @@ def operator_rows(results):
     rows = collections.defaultdict(lambda: collections.defaultdict(collections.Counter))
     opsets, reasons = collections.defaultdict(set), collections.defaultdict(set)
     for (release, backend), cases in results.items():
-        for case in cases:
+        for case in cases if release in RELEASES else ():
             operator = main_operator(case)
             if operator is None:
                 continue
@@ -98,7 +99,54 @@ def operators_page(results):
     text += ["", "Also read: Identity, functions of the model, MaxRoiPool, Multinomial, random numbers, and operators on",
              "sequences and optionals whose lengths and positions are known at import (ONNX's cases have sequences as inputs).", "",
              "Not supported: " + ", ".join(missing) + ".", ""]
-    return "\n".join(text)
+    problems = []
+    for domain in DOMAINS:
+        section, wrong = domain_section(domain, results)
+        text += section
+        problems += wrong
+    return "\n".join(text), problems
+
+
+def operators_of(domain):
+    """All operators that the domain has, by the schemas of those who define it."""
+    if domain == "com.microsoft":
+        from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema as all_schemas
+    else:
+        from onnx.defs import get_all_schemas as all_schemas
+    return sorted({schema.name for schema in all_schemas() if schema.domain == domain})
+
+
+def read_reasons(domain):
+    """Why operators of the domain are not supported, by name."""
+    reasons = {}
+    for line in (HERE / "domains" / "not_supported.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            head, reason = line.split(": ", 1)
+            for name in head.split()[1:] if head.split()[0] == domain else ():
+                reasons[name] = reason
+    return reasons
+
+
+def domain_section(domain, results):
+    """A table of all operators of a domain, and what is wrong with the lists behind it."""
+    counts = collections.defaultdict(lambda: collections.defaultdict(collections.Counter))
+    for backend in ("oracle", "cpu"):
+        for case in results[domain, backend]:
+            for operator in case["operators"]:
+                counts[operator][backend][case["result"]] += 1
+    reasons, problems, rows = read_reasons(domain), [], []
+    operators = operators_of(domain)
+    for operator in operators:
+        has_cases = operator in counts
+        if has_cases == (operator in reasons):
+            problems.append(f"{domain} {operator}: it needs cases in tests/conformance/domains, or else a reason in not_supported.txt")
+        cells = [cell(counts[operator][backend]) for backend in ("oracle", "cpu")] if has_cases else ["", ""]
+        rows.append(f"| {operator} | {cells[0]} | {cells[1]} | {'' if has_cases else reasons.get(operator, '')} |")
+    problems += [f"not_supported.txt: {domain} has no operator {name}" for name in reasons if name not in operators]
+    supported = sum(1 for o in operators if o in counts)
+    return [f"## {domain}", "", f"{supported} of {len(operators)} operators, written out with those above where they are imported. The cases are ours "
+            "(`tests/conformance/domains`),", "the expected results ONNX Runtime's, or NumPy's where it has no kernel for the CPU.", "",
+            "| operator | oracle | cpu | why not |", "|---|---|---|---|", *rows, ""], problems
 
 
 def check_page(page, update):
@@ -122,16 +170,17 @@ def main():
     args = parser.parse_args()
     build = args.build.resolve()
     (build / "conformance").mkdir(exist_ok=True)
-    subprocess.run([sys.executable, "-W", "ignore", HERE / "dump_cases.py", build / "conformance"], check=True)
+    for script in ("dump_cases.py", "domain_cases.py"):
+        subprocess.run([sys.executable, "-W", "ignore", HERE / script, build / "conformance"], check=True)
     rules, results, good = read_exceptions(), {}, True
-    for release in RELEASES if args.backend else ():
+    for release in RELEASES + DOMAINS if args.backend else ():
         cases, output = run(build, release, args.backend)
         if cases is None:
             sys.exit(f"{args.backend} on {release}: {output}")
         good &= judge(rules, release, args.backend, cases)
     if args.backend:
         return 0 if good else 1
-    for release in RELEASES:
+    for release in RELEASES + DOMAINS:
         for backend in ("oracle", "cpu"):
             cases, output = run(build, release, backend)
             if cases is None:
@@ -139,7 +188,7 @@ def main():
             results[release, backend] = cases
             good &= judge(rules, release, backend, cases)
     for isa in LEVELS if args.all else ():
-        for release in RELEASES:
+        for release in RELEASES + DOMAINS:
             cases, output = run(build, release, "cpu", isa)
             if cases is None:
                 print(f"cpu {isa}: {output.strip()}")
@@ -150,8 +199,10 @@ def main():
         if not rule["used"]:
             print(f"this exception is not needed: {rule['text']}")
             good = False
-    good &= check_page(operators_page(results), args.update)
-    return 0 if good else 1
+    page, problems = operators_page(results)
+    for problem in problems:
+        print(problem)
+    return 0 if check_page(page, args.update) and good and not problems else 1
 
 
 if __name__ == "__main__":
