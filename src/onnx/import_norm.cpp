@@ -12,6 +12,7 @@ ValueId binary(NodeImport& node, PointwiseCode code, ValueId a, ValueId b, std::
   return node.pointwise(code, {a, b}, 0, 0, suffix);
 }
 
+// ONNX has it from opset 17 on; ONNX Runtime's tools write it into older models, too.
 Values import_layer_norm(NodeImport& node) {
   const LayerNorm op{.axis = node.integer("axis", -1), .epsilon = node.real("epsilon", 1e-5f)};
   const size_t outputs = node.wants_output(2) ? 3 : node.wants_output(1) ? 2 : 1;
@@ -131,7 +132,7 @@ std::vector<Importer> norm_importers() {
           {"GroupNormalization", 18, kLatestOpset, import_group_norm},
           {"InstanceNormalization", 1, kLatestOpset, import_instance_norm},
           {"LRN", 1, kLatestOpset, import_lrn},
-          {"LayerNormalization", 17, kLatestOpset, import_layer_norm},
+          {"LayerNormalization", 1, kLatestOpset, import_layer_norm},
           {"LpNormalization", 1, kLatestOpset, import_lp_norm},
           {"MeanVarianceNormalization", 9, kLatestOpset, import_mean_variance},
           {"RMSNormalization", 23, kLatestOpset, import_rms_norm},

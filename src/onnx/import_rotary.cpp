@@ -4,6 +4,7 @@
 // an angle per position: (a, b) -> (a cos - b sin, a sin + b cos). A pair is (x[i], x[i + half]), or
 // neighbours when interleaved.
 #include "onnx/importers.h"
+#include "onnx/rotary.h"
 
 namespace lathe::onnx {
 
@@ -37,19 +38,22 @@ ValueId join_pairs(NodeImport& node, Pairs p, const Shape& shape, bool interleav
 }
 
 // Cosines or sines per position, with an axis of one for the heads.
-ValueId angles(NodeImport& node, size_t input, int64_t half, int64_t head_axis, const std::string& name) {
-  ValueId cache = node.in(input);
-  if (node.has(3)) cache = node.add(Gather{.axis = 0}, {cache, node.in(3)}, name);
-  Shape shape = node.shape_of(cache);
+ValueId per_head(NodeImport& node, ValueId table, const Rotation& rotation, const std::string& name) {
+  Shape shape = node.shape_of(table);
   if (shape.size() != 3)
     node.fail("cos and sin caches must give three dimensions (batch, sequence, half of the rotated width)");
   // Caches wider than half of what turns (opset 23 allowed it): the first columns count.
+  const int64_t half = rotation.width / 2;
   if (shape[2].is_constant() && shape[2].value() > half) {
-    cache = node.slice(cache, 2, 0, half, name + "_used");
+    table = node.slice(table, 2, 0, half, name + "_used");
     shape[2] = half;
   }
-  shape.insert(shape.begin() + head_axis, Dim(1));
-  return node.reshape(cache, shape, name + "_per_head");
+  shape.insert(shape.begin() + rotation.head_axis, Dim(1));
+  return node.reshape(table, shape, name + "_per_head");
+}
+
+ValueId looked_up(NodeImport& node, size_t input, std::string_view name) {
+  return node.has(3) ? node.add(Gather{.axis = 0}, {node.in(input), node.in(3)}, name) : node.in(input);
 }
 
 Values import_rotary(NodeImport& node) {
@@ -70,25 +74,28 @@ Values import_rotary(NodeImport& node) {
   if (rotated == 0) rotated = width;
   if (rotated < 2 || rotated > width || rotated % 2 != 0)
     node.fail("rotary_embedding_dim is " + std::to_string(rotated));
-  const bool interleaved = node.integer("interleaved", 0) != 0;
-  const int64_t head_axis = flat ? 2 : 1;
-  const ValueId cosines = angles(node, 1, rotated / 2, head_axis, "cos"),
-                sines = angles(node, 2, rotated / 2, head_axis, "sin");
-  const ValueId turned = rotated == width ? x : node.slice(x, 3, 0, rotated, "turned");
-  const Pairs p = split_pairs(node, turned, rotated, interleaved);
-  const auto times = [&](ValueId v, ValueId factor, std::string_view name) {
-    return node.pointwise(C::Mul, {v, factor}, 0, 0, name);
-  };
-  const Pairs q = {
-      node.pointwise(C::Sub, {times(p.a, cosines, "a_cos"), times(p.b, sines, "b_sin")}, 0, 0, "real"),
-      node.pointwise(C::Add, {times(p.a, sines, "a_sin"), times(p.b, cosines, "b_cos")}, 0, 0, "imaginary")};
-  ValueId y = join_pairs(node, q, node.shape_of(turned), interleaved);
-  if (rotated < width)
-    y = node.add(Concat{.axis = 3}, {y, node.slice(x, 3, rotated, width, "kept")}, "whole");
+  const Rotation rotation{
+      .width = rotated, .interleaved = node.integer("interleaved", 0) != 0, .head_axis = flat ? 2 : 1};
+  const ValueId y = rotate(node, x, looked_up(node, 1, "cos"), looked_up(node, 2, "sin"), rotation);
   return {flat ? node.reshape(y, original, "") : y};
 }
 
 }  // namespace
+
+ValueId rotate(NodeImport& node, ValueId x, ValueId cosines, ValueId sines, const Rotation& rotation) {
+  const int64_t width = node.shape_of(x)[3].value(), rotated = rotation.width;
+  const ValueId cos = per_head(node, cosines, rotation, "cos"), sin = per_head(node, sines, rotation, "sin");
+  const ValueId turned = rotated == width ? x : node.slice(x, 3, 0, rotated, "turned");
+  const Pairs p = split_pairs(node, turned, rotated, rotation.interleaved);
+  const auto times = [&](ValueId v, ValueId factor, std::string_view name) {
+    return node.pointwise(C::Mul, {v, factor}, name);
+  };
+  const Pairs q = {node.pointwise(C::Sub, {times(p.a, cos, "a_cos"), times(p.b, sin, "b_sin")}, "real"),
+                   node.pointwise(C::Add, {times(p.a, sin, "a_sin"), times(p.b, cos, "b_cos")}, "imaginary")};
+  const ValueId y = join_pairs(node, q, node.shape_of(turned), rotation.interleaved);
+  if (rotated == width) return y;
+  return node.add(Concat{.axis = 3}, {y, node.slice(x, 3, rotated, width, "kept")}, "whole");
+}
 
 std::vector<Importer> rotary_importers() {
   return {{"RotaryEmbedding", 23, kLatestOpset, import_rotary}};

@@ -55,7 +55,11 @@ const std::vector<Importer>& all_importers() {
       text_importers(),
       vision_importers(),
       microsoft_activation_importers(),
+      microsoft_attention_importers(),
+      microsoft_group_query_importers(),
+      microsoft_norm_importers(),
       microsoft_product_importers(),
+      microsoft_rotary_importers(),
   });
   return importers;
 }

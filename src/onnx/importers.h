@@ -44,7 +44,11 @@ std::vector<Importer> vision_importers();
 
 // com.microsoft, in microsoft/
 std::vector<Importer> microsoft_activation_importers();
+std::vector<Importer> microsoft_attention_importers();
+std::vector<Importer> microsoft_group_query_importers();
+std::vector<Importer> microsoft_norm_importers();
 std::vector<Importer> microsoft_product_importers();
+std::vector<Importer> microsoft_rotary_importers();
 
 // All of them, sorted by domain, operator and version.
 const std::vector<Importer>& all_importers();
