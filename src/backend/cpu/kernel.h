@@ -24,10 +24,13 @@ namespace lathe::cpu {
 enum class Isa : uint8_t { Avx2, Avx512, Avx512Bf16, Amx };
 
 struct AmxTable;
+struct IntegerTable;
 
 struct Machine {
   CpuFeatures features = {CpuFeature::Avx2};  // what the CPU has, without what --cpuIsa takes away
   const AmxTable* amx = nullptr;  // products in AMX tiles (tile/amx_table.h); null where they cannot be used
+  // Products of bytes (tile/integer_table.h): in vectors, and in AMX tiles or null.
+  const IntegerTable *integers = nullptr, *integer_tiles = nullptr;
   bool divides_quickly =
       false;  // a vector in less time than an estimate of the quotient with a step of Newton's method
   int threads = 1;

@@ -19,6 +19,7 @@
 
 #include "backend/cpu/device/onednn.h"
 #include "backend/cpu/tile/amx_table.h"
+#include "backend/cpu/tile/integer_table.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -128,12 +129,13 @@ void read_features(CpuInfo& info) {
   info.features.add(CpuFeature::AmxBf16, amx && bit(seven.edx, 22));
   info.features.add(CpuFeature::AmxInt8, amx && bit(seven.edx, 25));
   info.features.add(CpuFeature::AmxFp16, amx && bit(seven_one.eax, 21));
+  info.features.add(CpuFeature::AvxVnni, avx2 && bit(seven_one.eax, 4));
 }
 
 constexpr std::array<std::pair<Isa, std::string_view>, 4> kIsaNames = {
     {{Isa::Avx2, "avx2"}, {Isa::Avx512, "avx512"}, {Isa::Avx512Bf16, "avx512_bf16"}, {Isa::Amx, "amx"}}};
 
-constexpr std::array<std::pair<CpuFeature, std::string_view>, 8> kFeatureNames = {
+constexpr std::array<std::pair<CpuFeature, std::string_view>, 9> kFeatureNames = {
     {{CpuFeature::Avx2, "avx2"},
      {CpuFeature::Avx512, "avx512"},
      {CpuFeature::Vnni, "avx512_vnni"},
@@ -141,7 +143,8 @@ constexpr std::array<std::pair<CpuFeature, std::string_view>, 8> kFeatureNames =
      {CpuFeature::Fp16, "avx512_fp16"},
      {CpuFeature::AmxBf16, "amx_bf16"},
      {CpuFeature::AmxInt8, "amx_int8"},
-     {CpuFeature::AmxFp16, "amx_fp16"}}};
+     {CpuFeature::AmxFp16, "amx_fp16"},
+     {CpuFeature::AvxVnni, "avx_vnni"}}};
 
 CpuFeature feature_from_name(std::string_view name, std::string_view source) {
   for (const auto& [feature, known] : kFeatureNames)
@@ -233,8 +236,18 @@ CpuFeatures features_within(Isa cap) {
     case Isa::Amx:
       break;
   }
-  return {Avx2, Avx512, Vnni, Bf16, Fp16, AmxBf16, AmxInt8, AmxFp16};
+  return {Avx2, Avx512, Vnni, Bf16, Fp16, AmxBf16, AmxInt8, AmxFp16, AvxVnni};
 }
+
+namespace {
+
+const IntegerTable& vector_integers(const Machine& machine) {
+  if (machine.has(CpuFeature::Avx512))
+    return machine.has(CpuFeature::Vnni) ? integer_table_avx512_vnni() : integer_table_avx512();
+  return machine.has(CpuFeature::AvxVnni) ? integer_table_avxvnni() : integer_table_avx2();
+}
+
+}  // namespace
 
 Machine make_machine(const CpuInfo& info, std::optional<Isa> cap, int threads) {
   if (!info.features.has(CpuFeature::Avx2))
@@ -245,6 +258,8 @@ Machine make_machine(const CpuInfo& info, std::optional<Isa> cap, int threads) {
   Machine machine;
   machine.features = cap ? info.features & features_within(*cap) : info.features;
   if (machine.isa() == Isa::Amx) machine.amx = &amx_table();
+  machine.integers = &vector_integers(machine);
+  if (machine.has(CpuFeature::AmxInt8)) machine.integer_tiles = &integer_table_amx();
   // Zen 5: 2.4 cycles for 512 bits; SiLU 5.7 instead of 7.7. Not measured elsewhere: there it stays as it was.
   machine.divides_quickly = info.vendor == "AuthenticAMD" && info.family >= 26;
   machine.threads = std::max(1, threads);
@@ -261,7 +276,9 @@ Target describe_target(const CpuInfo& info, const Machine& machine) {
                                    machine.threads, machine.threads == 1 ? "" : "s");
   target.key = fmt::format("cpu:{}:{}.{}.{}:{}{}{}:l1={}k:l2={}k:l3={}k:onednn-{}:kernels-{}", info.vendor,
                            info.family, info.model, info.stepping, isa_name(machine.isa()),
-                           machine.has(CpuFeature::Vnni) ? "+vnni" : "",
+                           machine.has(CpuFeature::Vnni)      ? "+vnni"
+                           : machine.has(CpuFeature::AvxVnni) ? "+avxvnni"
+                                                              : "",
                            machine.has(CpuFeature::Fp16) ? "+fp16" : "", machine.l1_bytes >> 10,
                            machine.l2_bytes >> 10, machine.l3_bytes >> 10, onednn_version(), kCpuKernels);
   target.threads = machine.threads;

@@ -45,6 +45,11 @@ struct AmxTiles {
   static void dot() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSum), "i"(kA), "i"(kB));
   }
+  // sum += a b, quads along k of unsigned bytes of a and signed ones of b.
+  template <int kSum, int kA, int kB>
+  static void dot_bytes() {
+    asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSum), "i"(kA), "i"(kB));
+  }
 };
 
 }  // namespace

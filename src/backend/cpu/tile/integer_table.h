@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Products and depthwise convolutions of bytes with exact sums of 32 bits, and what happens to the sums on
+// their way out. One table per kind of instruction:
+//
+//   pairs   vpmaddwd: two products of 16-bit integers per lane. Bytes are widened before, because the
+//           instruction for bytes (vpmaddubsw) saturates the sum of its two products at 16 bits.
+//   quads   vpdpbusd (VNNI): four products of an unsigned and a signed byte per lane, exact.
+//   tiles   tdpbusd (AMX): the same, 16 rows and 16 columns at a time.
+//
+// All read the same weights but for the width of a group, the integers of k that one lane multiplies:
+// [panel of columns][group of k][column][integers of the group].
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/vector/register_tail.h"
+
+namespace lathe::cpu {
+
+// What happens to a sum: value = sum * scale + bias (per channel), then the steps below from top to bottom.
+struct IntegerTail {
+  float first_low = -__builtin_inff(), first_high = __builtin_inff();
+  float first_step = 0;  // multiple to which the value is rounded before an operand joins it; 0: not
+  bool has_operand = false;
+  bool operand_is_bytes = false;  // else FP32
+  float operand_scale = 1, operand_zero = 0;
+  Activation function = Activation::Clamp;  // Clamp: none
+  float alpha = 1;
+  float low = -__builtin_inff(), high = __builtin_inff();
+  float step = 0;             // multiple to which an FP32 result is rounded; 0: not
+  bool stores_bytes = false;  // round(value * inverse) + zero; else FP32
+  float inverse = 1, zero = 0;
+};
+
+// What both kernels write: `rows` pixels of `columns` channels.
+struct IntegerOutput {
+  const float* scale = nullptr;  // of the first channel; readable up to the end of its vector, like bias
+  const float* bias = nullptr;
+  const IntegerTail* tail = nullptr;
+  const void* operand = nullptr;
+  int64_t operand_stride = 0;  // elements, like out_stride
+  void* out = nullptr;
+  int64_t out_stride = 0;
+  int64_t rows = 1, columns = 1;
+};
+
+struct IntegerTile {
+  const std::byte* a = nullptr;  // rows of groups, a_stride bytes apart
+  int64_t a_stride = 0, groups = 0;
+  const std::byte* b = nullptr;    // [group][columns rounded up to `lanes`][4 bytes]
+  const int32_t* start = nullptr;  // per column, what is in each sum from the beginning; null: nothing
+  IntegerOutput output;
+};
+
+// One row of pixels of a depthwise convolution, for all channels that are there.
+struct DepthwiseRow {
+  // The address of each tap for each pixel, [pixel][taps]. Two taps make a pair; `taps` is even.
+  const uint8_t* const* tap_addresses = nullptr;
+  int64_t taps = 0;
+  const int16_t* weights = nullptr;        // [channel vector][taps / 2][lanes][2]
+  const int32_t* zero_products = nullptr;  // [channel]: what the zero point adds to a sum
+  IntegerOutput output;                    // rows: pixels
+};
+
+struct IntegerTable {
+  const char* name;        // "avx2"
+  int64_t per_group;       // 2: 16-bit integers, less the zero point; 4: bytes as they are
+  int64_t lanes;           // columns that are multiplied at once
+  int64_t panel;           // columns of one call at most, a multiple of `lanes`
+  int64_t tile_rows;       // rows of one call at most
+  double rate;             // of products, against that of FP32 in vectors
+  int64_t group_multiple;  // rows and weights are padded with zeros to a multiple of so many groups
+  void (*multiply)(const IntegerTile& tile);
+  // count bytes as 16-bit integers, less `zero`. Writes no further.
+  void (*widen)(const uint8_t* from, int64_t count, int zero, int16_t* to);
+  void (*depthwise)(const DepthwiseRow& row);
+  int64_t depthwise_lanes;  // of a vector of channels
+  // Of windows: the largest byte of each channel; and (sum of the taps + start) * scale.
+  void (*largest)(const uint8_t* const* taps, int64_t count, int64_t channels, uint8_t* out);
+  void (*average)(const uint8_t* const* taps, int64_t count, int64_t channels, int32_t start, float scale,
+                  float* out);
+  void (*look_up)(const uint8_t* in, int64_t count, const uint8_t* table, uint8_t* out);  // table[in]
+};
+
+// Pairs:
+const IntegerTable& integer_table_avx2();
+const IntegerTable& integer_table_avx512();
+// Quads:
+const IntegerTable& integer_table_avxvnni();
+const IntegerTable& integer_table_avx512_vnni();
+// Tiles:
+const IntegerTable& integer_table_amx();
+
+}  // namespace lathe::cpu

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The words of vec_integer_avx2.h in 512 bits; to be included after vec_avx512.h.
+#pragma once
+
+#include <cstring>
+
+namespace {
+
+using IntVec = __m512i;
+
+inline IntVec izero() {
+  return _mm512_setzero_si512();
+}
+inline IntVec iload(const void* p) {
+  return _mm512_loadu_si512(p);
+}
+inline void istore(void* p, IntVec x) {
+  _mm512_storeu_si512(p, x);
+}
+inline IntVec ibroadcast(const void* p) {
+  int32_t four;
+  std::memcpy(&four, p, sizeof four);
+  return _mm512_set1_epi32(four);
+}
+inline IntVec idot_pairs(IntVec x, IntVec w, IntVec sum) {
+  return _mm512_add_epi32(sum, _mm512_madd_epi16(x, w));
+}
+inline Vec to_floats(IntVec x) {
+  return _mm512_cvtepi32_ps(x);
+}
+inline IntVec widen_bytes(const uint8_t* p, IntVec zero) {
+  const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm512_sub_epi16(_mm512_cvtepu8_epi16(bytes), zero);
+}
+inline IntVec iset16(int value) {
+  return _mm512_set1_epi16(static_cast<int16_t>(value));
+}
+inline IntVec pair_bytes(const uint8_t* first, const uint8_t* second) {
+  const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(first)),
+                b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(second));
+  return _mm512_cvtepu8_epi16(_mm256_set_m128i(_mm_unpackhi_epi8(a, b), _mm_unpacklo_epi8(a, b)));
+}
+inline Vec load_bytes(const uint8_t* p) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
+inline void store_bytes(uint8_t* p, Vec x) {
+  const __m512i i = _mm512_cvtps_epi32(vmin(vmax(x, vzero()), vset(255)));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(i));
+}
+
+}  // namespace
