@@ -58,7 +58,7 @@ SymbolValues LayerQuery::max_values() const {
 }
 
 std::vector<DType> layer_types(const LayerQuery& query) {
-  std::vector<DType> types = {query.graph.value(query.layer().outputs[0]).dtype};
+  std::vector<DType> types = {query.graph.value(query.layer().outputs[0]).number_type()};
   if (!is_float(types[0])) return types;
   for (const DType t : query.layer().allowed_types)
     if (std::find(types.begin(), types.end(), t) == types.end()) types.push_back(t);
@@ -72,9 +72,9 @@ Tactic linear_tactic(const LayerQuery& query, std::string_view runner, std::stri
   t.name = std::move(name);
   t.id = hash_text(t.name);
   for (const ValueId v : node.inputs)
-    t.inputs.push_back(v == kNoValue ? TensorType{} : TensorType{query.graph.value(v).dtype, kLinear});
+    t.inputs.push_back(v == kNoValue ? TensorType{} : TensorType{query.graph.value(v).number_type(), kLinear});
   for (const ValueId v : node.outputs)
-    t.outputs.push_back(v == kNoValue ? TensorType{} : TensorType{query.graph.value(v).dtype, kLinear});
+    t.outputs.push_back(v == kNoValue ? TensorType{} : TensorType{query.graph.value(v).number_type(), kLinear});
   return t;
 }
 

@@ -90,10 +90,12 @@ struct LayerQuery {
   SymbolValues max_values() const;
 };
 
-// The types that the layer may use: that of its result first.
+// The types that the layer may use: that of its result first. Those of numbers: bytes of a grid are offered by
+// families that know grids.
 std::vector<DType> layer_types(const LayerQuery& query);
 
-// A tactic with all operands in their own type and linear, absent ones Undefined; a family then changes entries.
+// A tactic with all operands in their own type (of numbers) and linear, absent ones Undefined; a family then
+// changes entries.
 Tactic linear_tactic(const LayerQuery& query, std::string_view runner, std::string name);
 
 // The tactic as another variant of its family.

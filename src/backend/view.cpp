@@ -4,6 +4,7 @@
 // format; channels follow when N is 1, in linear and, by whole blocks, in blocked formats.
 #include "backend/view.h"
 
+#include <algorithm>
 #include <set>
 
 #include "base/hash.h"
@@ -184,11 +185,36 @@ bool is_aligned(const Case& c, DType dtype, int64_t alignment_bytes) {
 
 }  // namespace
 
+std::vector<DType> moved_types(const LayerQuery& query) {
+  const Node& node = query.layer();
+  std::vector<DType> types = layer_types(query);
+  const std::optional<Quantization>& grid = query.graph.value(node.outputs[0]).quantization;
+  if (!grid || grid->dtype != DType::UInt8 || !grid->is_per_tensor()) return types;
+  const size_t data = std::holds_alternative<Concat>(node.op) ? node.inputs.size() : 1;
+  const auto on_grid = [&](ValueId v) {
+    return v == kNoValue ||
+           (!query.graph.value(v).is_constant() && query.graph.value(v).quantization == grid);
+  };
+  const auto inputs = node.inputs.begin();
+  if (std::all_of(inputs, inputs + static_cast<std::ptrdiff_t>(data), on_grid) &&
+      std::all_of(node.outputs.begin(), node.outputs.end(), on_grid))
+    types.push_back(grid->dtype);
+  return types;
+}
+
+bool may_lie(const LayerQuery& query, DType type, const Format& format) {
+  const ValueId result = query.layer().outputs[0];
+  if (format.kind != Format::Kind::ChannelBlocked || result == kNoValue) return true;
+  const std::optional<Quantization>& grid = query.graph.value(result).quantization;
+  return !grid || grid->dtype != type;
+}
+
 std::vector<Tactic> list_views(const LayerQuery& query, const ViewRules& rules) {
   const Node& node = query.layer();
   std::vector<Tactic> tactics;
   for (const Case& c : cases_of(query, rules))
-    for (const DType dtype : layer_types(query)) {
+    for (const DType dtype : rules.moves_bytes ? moved_types(query) : layer_types(query)) {
+      if (!may_lie(query, dtype, c.input) || !may_lie(query, dtype, c.output)) continue;
       Tactic tactic{.runner = std::string(kViewRunner), .name = "view", .is_view = true};
       tactic.id = hash_text(tactic.name);
       if (!is_aligned(c, dtype, rules.alignment_bytes))

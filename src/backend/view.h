@@ -17,7 +17,15 @@ inline constexpr std::string_view kViewRunner = "View";
 struct ViewRules {
   std::vector<Format> formats = {kLinear};  // of tensors with three dims or more
   int64_t alignment_bytes = 1;              // a piece must begin at a multiple of this
+  bool moves_bytes = false;                 // elements of a grid may be stored as bytes, too
 };
 std::vector<Tactic> list_views(const LayerQuery& query, const ViewRules& rules);
+
+// The types in which a layer may hold elements that it only moves: those of layer_types(), and bytes where what
+// it reads and what it gives lie on one grid.
+std::vector<DType> moved_types(const LayerQuery& query);
+// Whether elements of that type may lie in the format: bytes of a grid lie in no blocked one, because kernels of
+// bytes have none.
+bool may_lie(const LayerQuery& query, DType type, const Format& format);
 
 }  // namespace lathe

@@ -54,7 +54,22 @@ class Problem {
     const bool wide =
         traits_.narrow_types_win && !allowed.empty() && !state.tactic.outputs.empty() &&
         std::find(allowed.begin(), allowed.end(), state.tactic.outputs[0].dtype) == allowed.end();
-    return wide ? state.ms * kWideHandicap : state.ms;
+    return wide || widens_bytes(i, state) ? state.ms * kWideHandicap : state.ms;
+  }
+  // Reads bytes of a grid, and writes numbers although they lie on one, too.
+  bool widens_bytes(size_t i, const LayerState& state) const {
+    const auto stores_bytes = [&](ValueId v, const TensorType& type) {
+      return v != kNoValue && graph_.value(v).quantization &&
+             graph_.value(v).quantization->dtype == type.dtype;
+    };
+    const Node& layer = node(i);
+    if (layer.outputs.empty() || layer.outputs[0] == kNoValue || state.tactic.outputs.empty() ||
+        !graph_.value(layer.outputs[0]).quantization ||
+        stores_bytes(layer.outputs[0], state.tactic.outputs[0]))
+      return false;
+    for (size_t k = 0; k < layer.inputs.size() && k < state.tactic.inputs.size(); ++k)
+      if (stores_bytes(layer.inputs[k], state.tactic.inputs[k])) return true;
+    return false;
   }
   const Node& node(size_t i) const { return graph_.node(graph_.order()[i]); }
   TensorType given_type(ValueId id) const { return {graph_.value(id).dtype, kLinear}; }

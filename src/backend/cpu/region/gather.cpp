@@ -8,6 +8,7 @@
 
 #include "backend/cpu/vector/own_tactic.h"
 #include "backend/cpu/vector/pointwise_eval.h"
+#include "backend/view.h"
 #include "base/error.h"
 
 namespace lathe::cpu {
@@ -101,7 +102,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   if (!std::holds_alternative<Gather>(node.op)) return {};
   const Value& table = query.graph.value(node.inputs[0]);
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query)) {
+  for (const DType type : moved_types(query)) {
     Tactic t = linear_tactic(query, kRunner, "gather_rows_" + std::string(isa_suffix(machine)));
     t.outputs[0].dtype = type;
     if (!table.is_constant()) t.inputs[0].dtype = type;

@@ -7,6 +7,7 @@
 #include "backend/cpu/vector/operand_strides.h"
 #include "backend/cpu/vector/own_tactic.h"
 #include "backend/cpu/vector/strided_copy.h"
+#include "backend/view.h"
 
 namespace lathe::cpu {
 namespace {
@@ -217,9 +218,10 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
     formats.push_back({Format::Kind::ChannelBlocked, vector_block(machine)});
   }
   std::vector<Tactic> tactics;
-  const auto types = node.outputs[0] == kNoValue ? std::vector<DType>{out.dtype} : layer_types(query);
+  const auto types = node.outputs[0] == kNoValue ? std::vector<DType>{out.dtype} : moved_types(query);
   for (const DType type : types)
     for (const Format& format : formats) {
+      if (!may_lie(query, type, format)) continue;
       Tactic t = linear_tactic(query, kRunner, "strided_copy");
       const bool several = std::holds_alternative<Concat>(node.op);
       bool constant_input = false;

@@ -23,8 +23,11 @@ bool is_pointwise(const Node& node) {
          std::holds_alternative<Cast>(node.op) || is_plain_quantization(node);
 }
 
+// How operands come that lie on a grid: as bytes, or as numbers.
+enum class Grids : uint8_t { Bytes, Numbers };
+
 Tactic make_tactic(const LayerQuery& query, const Machine& machine, const PointwiseProgram& program,
-                   const TensorType& result) {
+                   const TensorType& result, Grids grids = Grids::Numbers) {
   const Node& node = query.layer();
   const Value& out = query.graph.value(node.outputs[0]);
   Tactic t = linear_tactic(query, kRunner, "pointwise_" + std::string(isa_suffix(machine)));
@@ -35,20 +38,49 @@ Tactic make_tactic(const LayerQuery& query, const Machine& machine, const Pointw
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const Value& value = query.graph.value(node.inputs[i]);
     t.inputs[i] = operand_type(value, out.shape, result, reason);
+    const bool on_grid = !value.is_constant() && byte_grid(value, {DType::UInt8, {}});
+    if (on_grid && grids == Grids::Bytes) t.inputs[i].dtype = DType::UInt8;
+    if (on_grid && grids == Grids::Numbers && !is_float(t.inputs[i].dtype))
+      t.inputs[i].dtype = DType::Float32;
     if (cast && i == 0 && t.inputs[i].dtype != DType::Undefined) t.inputs[i].dtype = value.dtype;
     // A float operand of a result that is no float (a comparison) keeps its own type.
     const bool packed = t.inputs[i].dtype == DType::Undefined;
     if (packed && is_integer(value.dtype) && !cast && !quantizes)
       reason = "operand " + value.name + " is an integer";
-    types.push_back(packed ? DType::Float32 : t.inputs[i].dtype);
+    const bool bytes = on_grid && t.inputs[i].dtype == DType::UInt8;
+    types.push_back(packed || bytes ? DType::Float32 : t.inputs[i].dtype);
     if (t.inputs[i] == result && value.shape == out.shape && !value.is_constant())
       t.in_place_inputs.push_back(static_cast<int>(i));
   }
   using Integers = PointwiseEvaluator::Integers;
-  t.support = PointwiseEvaluator::supports(program, types, result.dtype,
+  const bool stores_bytes = byte_grid(out, result).has_value();
+  if (stores_bytes) t.keeps_nan = false;
+  t.support = PointwiseEvaluator::supports(program, types, stores_bytes ? DType::Float32 : result.dtype,
                                            quantizes ? Integers::Numbers : Integers::Wrap);
   if (t.support.ok && !reason.empty()) t.support = Support::no(reason);
   return t;
+}
+
+// The result, the operands, or both as bytes of their grids.
+void add_byte_tactics(const LayerQuery& query, const Machine& machine, const PointwiseProgram& program,
+                      std::vector<Tactic>& tactics) {
+  const Node& node = query.layer();
+  const Value& out = query.graph.value(node.outputs[0]);
+  const auto on_grid = [&](ValueId v) {
+    return v != kNoValue && !query.graph.value(v).is_constant() &&
+           byte_grid(query.graph.value(v), {DType::UInt8, {}});
+  };
+  const bool result = on_grid(node.outputs[0]),
+             operands = std::any_of(node.inputs.begin(), node.inputs.end(), on_grid);
+  for (const Format& format : {kLinear, kChannelsLast}) {
+    if (!format.is_linear() && out.shape.size() < 3) continue;
+    const auto add = [&](DType to, Grids grids) {
+      tactics.push_back(make_tactic(query, machine, program, {to, format}, grids));
+    };
+    if (result && operands) add(DType::UInt8, Grids::Bytes);
+    if (result) add(DType::UInt8, Grids::Numbers);
+    if (operands && is_float(out.number_type())) add(DType::Float32, Grids::Bytes);
+  }
 }
 
 std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
@@ -66,6 +98,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
     const Format blocked{Format::Kind::ChannelBlocked, vector_block(machine)};
     tactics.push_back(make_tactic(query, machine, program, {type, blocked}));
   }
+  if (!cast && !quantizes) add_byte_tactics(query, machine, program, tactics);
   return tactics;
 }
 
@@ -98,7 +131,9 @@ class PointwiseLayer final : public LayerKernel {
       const bool packed = tactic.inputs[i].dtype == DType::Undefined;
       constants_.push_back(packed ? query.graph.value(node.inputs[i]).constant : Tensor());
       ranks_.push_back(operand_shape(query.graph, node, i).size());
+      grids_.push_back(byte_grid(query.graph.value(node.inputs[i]), tactic.inputs[i]));
     }
+    result_grid_ = byte_grid(query.graph.value(node.outputs[0]), tactic.outputs[0]);
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
@@ -106,7 +141,7 @@ class PointwiseLayer final : public LayerKernel {
     std::vector<PointwiseOperand> operands;
     std::vector<Tensor> constants;
     for (size_t i = 0; i < constants_.size(); ++i) {
-      PointwiseOperand operand{tactic_.inputs[i], context.inputs[i]};
+      PointwiseOperand operand{tactic_.inputs[i], context.inputs[i], grids_[i]};
       operand.extents.resize(std::max(operand.extents.size(), ranks_[i]), 1);  // a vector along an axis
       Tensor constant;
       if (constants_[i]) {
@@ -117,7 +152,7 @@ class PointwiseLayer final : public LayerKernel {
       constants.push_back(std::move(constant));
       operands.push_back(std::move(operand));
     }
-    PointwiseEvaluator evaluator(program_, operands, {tactic_.outputs[0], result}, isa_);
+    PointwiseEvaluator evaluator(program_, operands, {tactic_.outputs[0], result, result_grid_}, isa_);
     const double per_element = 0.05 + 0.15 * static_cast<double>(program_.steps.size());
     const double nanoseconds = per_element * static_cast<double>(evaluator.storage_elements());
     return std::make_unique<PreparedPointwise>(std::move(evaluator), std::move(constants), nanoseconds);
@@ -129,6 +164,8 @@ class PointwiseLayer final : public LayerKernel {
   Isa isa_;
   std::vector<Tensor> constants_;
   std::vector<size_t> ranks_;  // with which operands broadcast
+  std::vector<std::optional<ByteGrid>> grids_;
+  std::optional<ByteGrid> result_grid_;
 };
 
 std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "backend/cpu/vector/own_tactic.h"
+#include "backend/view.h"
 #include "ops/op_def.h"
 
 namespace lathe::cpu {
@@ -155,8 +156,9 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   if (query.graph.value(node.outputs[0]).shape.size() >= 3)
     formats = {kChannelsLast, {Format::Kind::ChannelBlocked, vector_block(machine)}, kLinear};
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query))
+  for (const DType type : moved_types(query))
     for (const Format& format : formats) {
+      if (!may_lie(query, type, format)) continue;
       Tactic t = linear_tactic(query, kRunner, "resize_nearest");
       t.inputs[0] = t.outputs[0] = {type, format};
       for (size_t i = 1; i < t.inputs.size(); ++i)

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reformat and Cast between float types. Three ways, by what changes:
-//   type only (same format)     the pointwise evaluator's identity over pieces of the storage
-//   format, FP32 and BF16       oneDNN's reorder, split over the spatial positions
-//   anything else               element by element, for types that nobody is in a hurry with
+// Reformat and Cast between float types, and between floats and bytes of their grid. Three ways, by what
+// changes:
+//   type only (same format)         the pointwise evaluator's identity over pieces of the storage
+//   format, FP32, BF16 and bytes    oneDNN's reorder, split over the spatial positions
+//   anything else                   element by element, for types that nobody is in a hurry with
 #include "backend/cpu/run/reformat.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "backend/cpu/device/onednn_call.h"
 #include "backend/cpu/vector/pointwise_eval.h"
@@ -77,13 +81,33 @@ void store_float(void* data, DType dtype, int64_t index, float value) {
   }
 }
 
+// A type together with the grid of its bytes.
+struct Stored {
+  TensorType type;
+  std::optional<ByteGrid> grid;
+};
+
+float load_number(const Stored& stored, const void* data, int64_t index) {
+  if (!stored.grid) return load_float(data, stored.type.dtype, index);
+  return (static_cast<float>(static_cast<const uint8_t*>(data)[index]) - stored.grid->zero) *
+         stored.grid->scale;
+}
+
+void store_number(const Stored& stored, void* data, int64_t index, float value) {
+  if (!stored.grid) return store_float(data, stored.type.dtype, index, value);
+  const float steps = std::nearbyint(value / stored.grid->scale) + stored.grid->zero;
+  static_cast<uint8_t*>(data)[index] =
+      static_cast<uint8_t>(std::isnan(steps) ? stored.grid->zero : std::clamp(steps, 0.0f, 255.0f));
+}
+
 bool is_small_float(DType dtype) {
   return dtype == DType::Float32 || dtype == DType::BFloat16 || dtype == DType::Float16;
 }
 
 // Element by element, images [begin, end).
-void convert_slowly(const TensorType& from, const void* source, const TensorType& to, void* target,
+void convert_slowly(const Stored& stored_from, const void* source, const Stored& stored_to, void* target,
                     const Extents& extents, int64_t begin, int64_t end) {
+  const TensorType &from = stored_from.type, &to = stored_to.type;
   const Layout in = layout_of(extents, from.format), out = layout_of(extents, to.format);
   const int64_t size = dtype_bytes(from.dtype, 1);
   const auto* bytes_in = static_cast<const std::byte*>(source);
@@ -96,8 +120,8 @@ void convert_slowly(const TensorType& from, const void* source, const TensorType
       for (int64_t s = 0; s < out.spatial; ++s) {
         const int64_t put = out.at(n, c, s);
         if (from.dtype != to.dtype)
-          store_float(target, to.dtype, put,
-                      c < in.channels ? load_float(source, from.dtype, in.at(n, c, s)) : 0.0f);
+          store_number(stored_to, target, put,
+                       c < in.channels ? load_number(stored_from, source, in.at(n, c, s)) : 0.0f);
         else if (c < in.channels)
           std::memcpy(bytes_out + put * size, bytes_in + in.at(n, c, s) * size, static_cast<size_t>(size));
         else
@@ -113,14 +137,14 @@ bool is_flat_copy(const TensorType& from, const TensorType& to, const Extents& e
 
 class PreparedSlow final : public PreparedLayer {
  public:
-  PreparedSlow(TensorType from, TensorType to, Extents extents)
+  PreparedSlow(Stored from, Stored to, Extents extents)
       : from_(from), to_(to), extents_(std::move(extents)) {}
   int members(int available) const override {
     return static_cast<int>(std::clamp<int64_t>(layout_of(extents_, kLinear).batch, 1, available));
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
-    if (is_flat_copy(from_, to_, extents_)) {
-      const auto bytes = storage_bytes(from_.dtype, extents_, from_.format);
+    if (is_flat_copy(from_.type, to_.type, extents_)) {
+      const auto bytes = storage_bytes(from_.type.dtype, extents_, from_.type.format);
       const auto part = worker.slice(bytes, 4096);
       if (part.begin < part.end)
         std::memcpy(static_cast<std::byte*>(args.outputs[0]) + part.begin,
@@ -133,15 +157,15 @@ class PreparedSlow final : public PreparedLayer {
   }
 
  private:
-  const TensorType from_, to_;
+  const Stored from_, to_;
   const Extents extents_;
 };
 
 // Type only: pieces of the storage, wherever they begin.
 class PreparedCast final : public PreparedLayer {
  public:
-  PreparedCast(const TensorType& from, const TensorType& to, const Extents& extents, Isa isa)
-      : evaluator_(identity(), {{from, extents}}, {to, extents}, isa) {}
+  PreparedCast(const Stored& from, const Stored& to, const Extents& extents, Isa isa)
+      : evaluator_(identity(), {{from.type, extents, from.grid}}, {to.type, extents, to.grid}, isa) {}
   int members(int available) const override {
     return static_cast<int>(std::clamp<int64_t>(evaluator_.storage_elements() / 8192, 1, available));
   }
@@ -201,21 +225,23 @@ class PreparedReorder final : public PreparedLayer {
 
 class ReformatKernel final : public LayerKernel {
  public:
-  ReformatKernel(TensorType from, TensorType to, Isa isa) : from_(from), to_(to), isa_(isa) {}
+  ReformatKernel(Stored from, Stored to, Isa isa) : from_(from), to_(to), isa_(isa) {}
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     const Extents& extents = context.outputs[0];
-    const bool same_format = layout_of(extents, from_.format).format == layout_of(extents, to_.format).format;
-    if (is_small_float(from_.dtype) && from_.dtype != to_.dtype && same_format)
+    const TensorType &from = from_.type, &to = to_.type;
+    const bool same_format = layout_of(extents, from.format).format == layout_of(extents, to.format).format;
+    if ((is_small_float(from.dtype) || from_.grid) && from.dtype != to.dtype && same_format)
       return std::make_unique<PreparedCast>(from_, to_, extents, isa_);
     const auto fast = [](DType t) { return t == DType::Float32 || t == DType::BFloat16; };
-    if (fast(from_.dtype) && fast(to_.dtype) && !same_format)
-      return std::make_unique<PreparedReorder>(from_, to_, extents, context.threads);
+    const bool bytes = from.dtype == to.dtype && dtype_info(to.dtype).bits == 8 && is_integer(to.dtype);
+    if (((fast(from.dtype) && fast(to.dtype)) || bytes) && !same_format)
+      return std::make_unique<PreparedReorder>(from, to, extents, context.threads);
     return std::make_unique<PreparedSlow>(from_, to_, extents);
   }
 
  private:
-  const TensorType from_, to_;
+  const Stored from_, to_;
   const Isa isa_;
 };
 
@@ -224,7 +250,10 @@ std::vector<Tactic> list_reformats(const LayerQuery& query, const Machine&) {
   const bool is_reformat = std::holds_alternative<Reformat>(node.op);
   if ((!is_reformat && !std::holds_alternative<Cast>(node.op)) || !node.epilogue.empty()) return {};
   const Value &in = query.graph.value(node.inputs[0]), &out = query.graph.value(node.outputs[0]);
-  const bool convertible = is_small_float(in.dtype) && is_small_float(out.dtype);
+  const auto is_number = [](const Value& value) {
+    return is_small_float(value.dtype) || byte_grid(value, {value.dtype, value.format});
+  };
+  const bool convertible = is_number(in) && is_number(out) && (is_reformat || is_float(in.dtype));
   if (!is_reformat && !convertible) return {};
   Tactic tactic{.runner = std::string(kRunner), .name = is_reformat ? "reformat" : "cast_float"};
   tactic.id = hash_text(tactic.name);
@@ -246,9 +275,13 @@ std::vector<Tactic> list_reformats(const LayerQuery& query, const Machine&) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make_reformat(const LayerQuery&, const Tactic& tactic, const Machine& machine,
-                                           const PackContext&) {
-  return std::make_unique<ReformatKernel>(tactic.inputs[0], tactic.outputs[0], machine.isa());
+std::unique_ptr<LayerKernel> make_reformat(const LayerQuery& query, const Tactic& tactic,
+                                           const Machine& machine, const PackContext&) {
+  const Node& node = query.layer();
+  const TensorType &from = tactic.inputs[0], &to = tactic.outputs[0];
+  return std::make_unique<ReformatKernel>(Stored{from, byte_grid(query.graph.value(node.inputs[0]), from)},
+                                          Stored{to, byte_grid(query.graph.value(node.outputs[0]), to)},
+                                          machine.isa());
 }
 
 }  // namespace
@@ -260,7 +293,7 @@ Tensor to_linear(const TensorType& type, const Extents& extents, const void* sto
   if (is_flat_copy(type, linear, extents))
     std::memcpy(tensor.mutable_bytes().data(), stored, tensor.bytes().size());
   else
-    convert_slowly(type, stored, linear, tensor.mutable_bytes().data(), extents, 0, extents[0]);
+    convert_slowly({type, {}}, stored, {linear, {}}, tensor.mutable_bytes().data(), extents, 0, extents[0]);
   return tensor;
 }
 
@@ -270,7 +303,8 @@ void from_linear(const Tensor& tensor, const Format& format, void* stored) {
   if (is_flat_copy(from, to, tensor.extents()))
     std::memcpy(stored, tensor.bytes().data(), tensor.bytes().size());
   else
-    convert_slowly(from, tensor.bytes().data(), to, stored, tensor.extents(), 0, tensor.extents()[0]);
+    convert_slowly({from, {}}, tensor.bytes().data(), {to, {}}, stored, tensor.extents(), 0,
+                   tensor.extents()[0]);
 }
 
 TacticFamily reformat_tactics() {

@@ -19,6 +19,13 @@ PointwiseProgram identity_program() {
 
 }  // namespace
 
+std::optional<ByteGrid> byte_grid(const Value& value, const TensorType& type) {
+  if (type.dtype != DType::UInt8 || !value.quantization || value.quantization->dtype != DType::UInt8 ||
+      !value.quantization->is_per_tensor())
+    return std::nullopt;
+  return ByteGrid{value.quantization->scale(), static_cast<float>(value.quantization->zero())};
+}
+
 TensorType operand_type(const Value& value, const Shape& result_shape, const TensorType& result,
                         std::string& reason) {
   // A loaded engine keeps the bytes of small constants only; larger ones are read in place.
@@ -27,6 +34,7 @@ TensorType operand_type(const Value& value, const Shape& result_shape, const Ten
   TensorType type;
   type.dtype = operand_dtype(value, result_shape, result.dtype);
   type.format = result.format;
+  if (byte_grid(value, {result.dtype, {}})) type.dtype = result.dtype;
   if (constant) type = {value.dtype, kLinear};
   if (result.format.is_linear()) return type;
   bool one_element = true;
@@ -57,12 +65,14 @@ Support Epilogue::list(const LayerQuery& query, const TensorType& output, std::v
     inputs.push_back(operand_type(value, query.graph.value(node.outputs[0]).shape, output, reason));
     const bool packed = inputs.back().dtype == DType::Undefined;
     types.push_back(packed ? (value.dtype == DType::Bool ? DType::Bool : DType::Float32)
-                           : inputs.back().dtype);
+                    : byte_grid(value, inputs.back()) ? DType::Float32
+                                                      : inputs.back().dtype);
     if (value.is_constant() && is_integer(value.dtype))
       reason = "operand " + value.name + " is " + std::string(dtype_name(value.dtype));
   }
   if (!reason.empty()) return Support::no("epilogue: " + reason);
-  Support support = PointwiseEvaluator::supports(node.epilogue, types, output.dtype);
+  const bool bytes = byte_grid(query.graph.value(node.outputs[0]), output).has_value();
+  Support support = PointwiseEvaluator::supports(node.epilogue, types, bytes ? DType::Float32 : output.dtype);
   if (!support.ok) support.reason = "epilogue: " + support.reason;
   return support;
 }
@@ -70,11 +80,13 @@ Support Epilogue::list(const LayerQuery& query, const TensorType& output, std::v
 Epilogue::Epilogue(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
     : program_(query.layer().epilogue),
       output_(tactic.outputs[0]),
+      output_grid_(byte_grid(query.graph.value(query.layer().outputs[0]), output_)),
       first_operand_(query.layer().op_input_count()),
       isa_(machine.isa()) {
   const Node& node = query.layer();
   for (size_t i = first_operand_; i < node.inputs.size(); ++i) {
     operand_types_.push_back(tactic.inputs[i]);
+    operand_grids_.push_back(byte_grid(query.graph.value(node.inputs[i]), tactic.inputs[i]));
     const bool packed = tactic.inputs[i].dtype == DType::Undefined;
     constants_.push_back(packed ? query.graph.value(node.inputs[i]).constant : Tensor());
   }
@@ -89,7 +101,7 @@ std::shared_ptr<const PreparedEpilogue> Epilogue::prepare(const ShapeContext& co
   auto kept = std::make_shared<std::vector<Tensor>>();
   for (size_t i = 0; i < operand_types_.size(); ++i) {
     const size_t arg = first_operand_ + i;
-    PointwiseOperand operand{operand_types_[i], context.inputs[arg]};
+    PointwiseOperand operand{operand_types_[i], context.inputs[arg], operand_grids_[i]};
     const void* address = nullptr;
     if (constants_[i]) {
       operand.type.dtype = DType::Float32;
@@ -104,8 +116,9 @@ std::shared_ptr<const PreparedEpilogue> Epilogue::prepare(const ShapeContext& co
   prepared->keep_alive_ = kept;
   prepared->element_bytes_ = dtype_bytes(output_.dtype, 1);
   prepared->identity_ = program_.empty() && computed == output_.dtype;
-  prepared->evaluator_ = std::make_unique<PointwiseEvaluator>(
-      program_.empty() ? identity_program() : program_, operands, PointwiseOperand{output_, result}, isa_);
+  prepared->evaluator_ =
+      std::make_unique<PointwiseEvaluator>(program_.empty() ? identity_program() : program_, operands,
+                                           PointwiseOperand{output_, result, output_grid_}, isa_);
   return prepared;
 }
 

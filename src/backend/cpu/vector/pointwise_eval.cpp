@@ -154,9 +154,14 @@ Support PointwiseEvaluator::supports(const PointwiseProgram& program, std::span<
 
 PointwiseEvaluator::PointwiseEvaluator(const PointwiseProgram& program, std::vector<PointwiseOperand> inputs,
                                        PointwiseOperand output, Isa isa)
-    : output_type_(output.type.dtype), output_size_(dtype_bytes(output.type.dtype, 1)) {
+    : output_type_(output.type.dtype),
+      output_grid_(output.grid),
+      output_size_(dtype_bytes(output.type.dtype, 1)) {
   inputs_.resize(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) inputs_[i].dtype = inputs[i].type.dtype;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs_[i].dtype = inputs[i].type.dtype;
+    inputs_[i].grid = inputs[i].grid;
+  }
   compile(program, isa);
   set_walk(inputs, output);
 }
@@ -340,6 +345,10 @@ const float* PointwiseEvaluator::run_steps(const float** values, float (*slots)[
 }
 
 void PointwiseEvaluator::store(const float* result, std::byte* out, int64_t count) const {
+  if (output_grid_) {
+    auto* bytes = reinterpret_cast<uint8_t*>(out);
+    return table_->store_grid(result, bytes, count, output_grid_->scale, output_grid_->zero);
+  }
   switch (output_type_) {
     case DType::Float32:
       std::memcpy(out, result, static_cast<size_t>(count) * sizeof(float));
@@ -392,7 +401,7 @@ void PointwiseEvaluator::run_narrow_tile(const std::byte* first, int64_t first_s
       }
       if (step == 0 && r0 > 0) continue;  // the same for all rows
       if (i > 0 && input.access == Access::Scalar) {
-        slot[0] = load_element(input.dtype, base, 0);
+        slot[0] = single(input, base, 0);
         continue;
       }
       if (input.dtype == DType::Float32 && inner == 1) {
@@ -454,10 +463,10 @@ const float* PointwiseEvaluator::load(const Run& run, size_t index, int64_t done
       gather(input, base, position, count, slot);
       return slot;
     case Access::Scalar:
-      if (done == 0) slot[0] = load_element(input.dtype, base, 0);
+      if (done == 0) slot[0] = single(input, base, 0);
       return slot;
     case Access::Splat:
-      if (done == 0) table_->splat(load_element(input.dtype, base, 0), slot, count);
+      if (done == 0) table_->splat(single(input, base, 0), slot, count);
       return slot;
     case Access::Periodic:
     case Access::General:
@@ -488,17 +497,26 @@ const float* PointwiseEvaluator::load(const Run& run, size_t index, int64_t done
 void PointwiseEvaluator::load_run(const Input& input, const std::byte* base, int64_t stride, int64_t count,
                                   float* out) const {
   if (stride == 0) {
-    table_->splat(load_element(input.dtype, base, 0), out, count);
+    table_->splat(single(input, base, 0), out, count);
   } else if (stride == 1) {
     gather(input, base, 0, count, out);
   } else {
-    for (int64_t i = 0; i < count; ++i) out[i] = load_element(input.dtype, base, i * stride);
+    for (int64_t i = 0; i < count; ++i) out[i] = single(input, base, i * stride);
   }
+}
+
+float PointwiseEvaluator::single(const Input& input, const std::byte* base, int64_t position) const {
+  const float stored = load_element(input.dtype, base, position);
+  return input.grid ? (stored - input.grid->zero) * input.grid->scale : stored;
 }
 
 void PointwiseEvaluator::gather(const Input& input, const std::byte* base, int64_t position, int64_t count,
                                 float* out) const {
   const std::byte* at = base + position * dtype_bytes(input.dtype, 1);
+  if (input.grid) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(at);
+    return table_->load_grid(bytes, out, count, input.grid->scale, input.grid->zero);
+  }
   switch (input.dtype) {
     case DType::Float32:
       std::memcpy(out, at, static_cast<size_t>(count) * sizeof(float));

@@ -22,6 +22,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,10 +36,18 @@ inline constexpr int64_t kPointwisePiece = 512;
 
 const PointwiseTable& pointwise_table(Isa isa);
 
+// The numbers (q - zero) * scale, stored as bytes q.
+struct ByteGrid {
+  float scale = 1, zero = 0;
+};
+// That of a value which is stored as `type`; nullopt where that is no byte of a grid with one scale.
+std::optional<ByteGrid> byte_grid(const Value& value, const TensorType& type);
+
 // One operand or the result, as it lies in memory.
 struct PointwiseOperand {
   TensorType type;
   Extents extents;
+  std::optional<ByteGrid> grid = std::nullopt;  // of a type UInt8
 };
 
 class PointwiseEvaluator {
@@ -47,7 +56,8 @@ class PointwiseEvaluator {
   // What integers are in a program: integers, whose arithmetic wraps around (only conversions are offered), or numbers that
   // are read into FP32 and stay in the range of what is stored, as quantisation has them.
   enum class Integers : uint8_t { Wrap, Numbers };
-  // No: an operation or a type needs the reference tactic (integer arithmetic, for example).
+  // No: an operation or a type needs the reference tactic (integer arithmetic, for example). What is stored as
+  // bytes of a grid counts as Float32.
   static Support supports(const PointwiseProgram& program, std::span<const DType> inputs, DType output,
                           Integers integers = Integers::Wrap);
 
@@ -87,6 +97,7 @@ class PointwiseEvaluator {
   };
   struct Input {
     DType dtype = DType::Undefined;
+    std::optional<ByteGrid> grid;
     bool used = false;
     bool splat = false;  // a single value must be spread out for some step
     Access access = Access::Contiguous;
@@ -122,6 +133,7 @@ class PointwiseEvaluator {
   void run_narrow_tile(const std::byte* first, int64_t first_stride, std::span<const void* const> inputs,
                        std::byte* output, const Tile& tile) const;
   void load_run(const Input& input, const std::byte* base, int64_t stride, int64_t count, float* out) const;
+  float single(const Input& input, const std::byte* base, int64_t position) const;
   void gather(const Input& input, const std::byte* base, int64_t position, int64_t count, float* out) const;
   void step(const Step& step, const float* const* operands, float* out, int64_t count) const;
   void clear_padding(std::byte* output, int64_t begin, int64_t end) const;
@@ -130,6 +142,7 @@ class PointwiseEvaluator {
   std::vector<Step> steps_;
   std::vector<Input> inputs_;
   DType output_type_ = DType::Undefined;
+  std::optional<ByteGrid> output_grid_;
   int64_t output_size_ = 4;  // bytes per element
   int dims_ = 1;             // of the walk, storage order
   int64_t extents_[kMaxDims] = {};
@@ -141,7 +154,8 @@ class PointwiseEvaluator {
   int64_t tail_ = 0, block_ = 1, channel_blocks_ = 1, spatial_ = 1;
 };
 
-// How a tactic whose result has type `result` wants a pointwise operand stored: Undefined for a constant.
+// How a tactic whose result has type `result` wants a pointwise operand stored: Undefined for a constant, bytes
+// beside bytes where it lies on a grid.
 // Sets `reason` when it cannot be used.
 TensorType operand_type(const Value& value, const Shape& result_shape, const TensorType& result,
                         std::string& reason);
@@ -182,6 +196,8 @@ class Epilogue {
   PointwiseProgram program_;
   TensorType output_;
   std::vector<TensorType> operand_types_;
+  std::optional<ByteGrid> output_grid_;
+  std::vector<std::optional<ByteGrid>> operand_grids_;
   std::vector<Tensor> constants_;
   size_t first_operand_ = 0;
   Isa isa_;

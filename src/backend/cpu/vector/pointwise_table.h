@@ -33,6 +33,9 @@ struct PointwiseTable {
   using StoreIntegers = void (*)(const float* in, void* out, int64_t n);
   LoadIntegers load_i8, load_u8, load_i16, load_u16, load_i32, load_i64;
   StoreIntegers store_i8, store_u8, store_i16, store_u16, store_i32, store_i64;
+  // Integers of a grid as the numbers (q - zero) * scale, and the nearest integer of a number, NaN as `zero`.
+  void (*load_grid)(const uint8_t* in, float* out, int64_t n, float scale, float zero);
+  void (*store_grid)(const float* in, uint8_t* out, int64_t n, float scale, float zero);
   // Bool as 1 and 0, and back; as what a mask adds to scores: 0 and minus infinity.
   void (*load_bool)(const uint8_t* in, float* out, int64_t n);
   void (*store_bool)(const float* in, uint8_t* out, int64_t n);

@@ -116,6 +116,10 @@ std::optional<TailPlan> plan_tail_of(const LayerQuery& query, const PointwisePro
   return plan_program(query, program, operands, result, channel_axis, nullptr);
 }
 
+bool is_channel_constant(const Value& value, const Shape& result, size_t channel_axis) {
+  return is_channel_constant(value, result, channel_axis, nullptr);
+}
+
 void write_over_operand(const std::optional<TailPlan>& plan, Tactic& tactic) {
   if (!tactic.support.ok || !plan || plan->operand < 0) return;
   if (tactic.inputs[static_cast<size_t>(plan->operand)] == tactic.outputs[0])

@@ -24,6 +24,10 @@ struct TailPlan {
 std::optional<TailPlan> plan_register_tail(const LayerQuery& query, size_t channel_axis,
                                            bool matrices = false);
 
+// A constant with one value for each channel (or one for all), whatever dims of 1 surround it. Small enough that
+// a loaded engine still has its bytes: a plan must come out the same there.
+bool is_channel_constant(const Value& value, const Shape& result, size_t channel_axis);
+
 // The same of a program inside a layer, whose first operand is the node's input `operands`, for a value of shape `result`.
 std::optional<TailPlan> plan_tail_of(const LayerQuery& query, const PointwiseProgram& program,
                                      size_t operands, const Shape& result, size_t channel_axis);
