@@ -39,6 +39,9 @@ TacticFamily nonzero_tactics();
 TacticFamily non_max_suppression_tactics();
 TacticFamily shape_values_tactics();
 TacticFamily depthwise_tactics();
+TacticFamily integer_product_tactics();
+TacticFamily integer_depthwise_tactics();
+TacticFamily byte_pool_tactics();
 TacticFamily depthwise_block_tactics();
 TacticFamily feed_forward_tactics();
 TacticFamily tile_matmul_tactics();
@@ -56,6 +59,8 @@ TacticFamily reference_tactics();
 std::vector<TacticFamily> tactic_families() {
   return {
       view_tactics(),
+      integer_product_tactics(),
+      integer_depthwise_tactics(),
       depthwise_tactics(),
       depthwise_block_tactics(),
       onednn_conv_tactics(),
@@ -72,6 +77,7 @@ std::vector<TacticFamily> tactic_families() {
       onednn_pool_tactics(),
       onednn_deconv_tactics(),
       pool_tactics(),
+      byte_pool_tactics(),
       reformat_tactics(),
       pointwise_tactics(),
       layer_norm_tactics(),

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Depthwise convolutions of bytes with constant weights on a grid, channels-last, any window. A line of
+// results is one call of the kernel: for each pixel and tap it gets an address, that of a line of zero points
+// where the tap lies beside the image.
+//
+// Operations: 2 C R S per result. Bytes: input and result once. The floor is the unpacking of bytes: some five
+// instructions for two taps of a vector.
+#include "backend/cpu/quantized/integer_weights.h"
+#include "backend/cpu/quantized/window_addresses.h"
+#include "backend/cpu/vector/own_tactic.h"
+#include "backend/cpu/vector/pointwise_eval.h"
+#include "backend/cpu/vector/tail_plan.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr std::string_view kRunner = "IntegerDepthwise";
+
+struct Constants {
+  const int16_t* weights = nullptr;  // as DepthwiseRow has them
+  const float *scale = nullptr, *bias = nullptr;
+  const int32_t* zero_products = nullptr;
+};
+
+class PreparedDepthwise final : public PreparedLayer {
+ public:
+  PreparedDepthwise(const IntegerTable& table, WindowAddresses windows, Constants constants,
+                    std::optional<IntegerTailPlan> plan, std::shared_ptr<const PreparedEpilogue> epilogue,
+                    int threads)
+      : table_(table),
+        windows_(std::move(windows)),
+        constants_(constants),
+        plan_(std::move(plan)),
+        epilogue_(std::move(epilogue)),
+        threads_(threads) {
+    address_bytes_ = round_up(windows_.bytes(), 64);
+    member_bytes_ = address_bytes_ + (plan_ ? 0 : round_up(windows_.pixels() * windows_.channels() * 4, 64));
+  }
+
+  size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes_ * threads_); }
+  int members(int available) const override {
+    const auto products = static_cast<double>(windows_.lines() * windows_.pixels() * windows_.taps());
+    return members_for(products * static_cast<double>(windows_.channels()) / 8, available);
+  }
+  void run(const LayerArgs& args, const Worker& worker) const override {
+    const Worker::Range lines = worker.slice(windows_.lines());
+    std::byte* const own = args.scratch + worker.index * member_bytes_;
+    for (int64_t line = lines.begin; line < lines.end; ++line) run_line(args, line, own);
+  }
+
+ private:
+  void run_line(const LayerArgs& args, int64_t line, std::byte* own) const {
+    auto** const addresses = reinterpret_cast<const uint8_t**>(own);
+    windows_.find(static_cast<const uint8_t*>(args.inputs[0]), line, addresses);
+    static const IntegerTail none;
+    const IntegerTail& tail = plan_ ? plan_->tail : none;
+    const int64_t pixels = windows_.pixels(), channels = windows_.channels(),
+                  first = line * pixels * channels;
+    auto* const values = reinterpret_cast<float*>(own + address_bytes_);
+    DepthwiseRow row{.tap_addresses = addresses,
+                     .taps = windows_.taps(),
+                     .weights = constants_.weights,
+                     .zero_products = constants_.zero_products};
+    row.output = {.scale = constants_.scale,
+                  .bias = constants_.bias,
+                  .tail = &tail,
+                  .operand_stride = channels,
+                  .out_stride = channels,
+                  .rows = pixels,
+                  .columns = channels};
+    if (plan_ && plan_->operand >= 0)
+      row.output.operand = static_cast<const std::byte*>(args.inputs[static_cast<size_t>(plan_->operand)]) +
+                           first * (tail.operand_is_bytes ? 1 : 4);
+    row.output.out = plan_ ? static_cast<void*>(static_cast<std::byte*>(args.outputs[0]) +
+                                                first * (tail.stores_bytes ? 1 : 4))
+                           : values;
+    table_.depthwise(row);
+    if (!plan_) epilogue_->apply(args, values, channels, first, pixels, channels, channels);
+  }
+
+  const IntegerTable& table_;
+  const WindowAddresses windows_;
+  const Constants constants_;
+  const std::optional<IntegerTailPlan> plan_;
+  const std::shared_ptr<const PreparedEpilogue> epilogue_;  // where there is no plan
+  const int threads_;
+  int64_t address_bytes_ = 0, member_bytes_ = 0;
+};
+
+class DepthwiseKernel final : public LayerKernel {
+ public:
+  DepthwiseKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                  const PackContext& pack)
+      : node_(query.layer()),
+        table_(*machine.integers),
+        channels_(query.graph.value(node_.inputs[1]).shape[0].value()),
+        zero_(static_cast<uint8_t>(query.graph.value(node_.inputs[0]).quantization->zero())),
+        plan_(plan_integer_tail(query, tactic, 1, machine)),
+        epilogue_(query, tactic, machine) {
+    int64_t all = 1;
+    for (const int64_t kernel : std::get<Conv>(node_.op).kernel) all *= kernel;
+    const int64_t taps = round_up(all, 2), padded = round_up(channels_, table_.depthwise_lanes);
+    const int64_t weights = round_up(padded * taps * 2, 64), size = weights + padded * 12;
+    block_ = pack.packed("integers", size, [&] {
+      std::vector<std::byte> bytes(static_cast<size_t>(size));
+      write(query, all, taps, padded, bytes.data(), bytes.data() + weights);
+      return bytes;
+    });
+    constants_.weights = reinterpret_cast<const int16_t*>(block_.data());
+    constants_.scale = reinterpret_cast<const float*>(block_.data() + weights);
+    constants_.bias = constants_.scale + padded;
+    constants_.zero_products = reinterpret_cast<const int32_t*>(constants_.bias + padded);
+  }
+
+  std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
+    const auto& op = std::get<Conv>(node_.op);
+    const Extents& x = context.inputs[0];
+    const WindowSpec spec{op.kernel, op.strides, op.dilations, op.pads_begin, op.pads_end, op.auto_pad};
+    WindowAddresses windows(x[0], channels_, resolve_window(spec, Extents(x.begin() + 2, x.end())), zero_, 2);
+    return std::make_unique<PreparedDepthwise>(table_, std::move(windows), constants_, plan_,
+                                               plan_ ? nullptr : epilogue_.prepare(context), context.threads);
+  }
+
+ private:
+  void write(const LayerQuery& query, int64_t all, int64_t taps, int64_t padded, std::byte* weights,
+             std::byte* rest) const {
+    const std::vector<int16_t> integers = integer_weights(query, 0);
+    const bool has_bias = node_.op_input_count() > 2 && node_.inputs[2] != kNoValue;
+    TailPlan added;
+    if (plan_) added.added_to_bias = plan_->added_to_bias;
+    const std::vector<float> scales = product_scales(query, channels_),
+                             bias = bias_of(query,
+                                            has_bias ? query.graph.value(node_.inputs[2]).constant : Tensor(),
+                                            added, channels_, channels_);
+    auto* const packed = reinterpret_cast<int16_t*>(weights);
+    auto* const scale = reinterpret_cast<float*>(rest);
+    auto* const zero_products = reinterpret_cast<int32_t*>(scale + 2 * padded);
+    const int64_t lanes = table_.depthwise_lanes;
+    for (int64_t c = 0; c < channels_; ++c) {
+      int32_t sum = 0;
+      for (int64_t t = 0; t < all; ++t) {
+        const int16_t w = integers[static_cast<size_t>(c * all + t)];
+        packed[c / lanes * lanes * taps + t / 2 * lanes * 2 + c % lanes * 2 + t % 2] = w;
+        sum += w;
+      }
+      scale[c] = scales[static_cast<size_t>(c)];
+      scale[padded + c] = bias[static_cast<size_t>(c)];
+      zero_products[c] = -sum * zero_;
+    }
+  }
+
+  const Node node_;
+  const IntegerTable& table_;
+  const int64_t channels_;
+  const uint8_t zero_;
+  const std::optional<IntegerTailPlan> plan_;
+  const Epilogue epilogue_;
+  std::span<const std::byte> block_;
+  Constants constants_;
+};
+
+Support supports(const LayerQuery& query, const Conv& op) {
+  const Node& node = query.layer();
+  const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
+  if (x.shape.size() < 3 || x.shape.size() > 5) return Support::no("not one to three spatial dims");
+  if (!w.shape[1].is_constant(1) || !w.shape[0].is_constant(op.groups))
+    return Support::no("not one filter for each channel");
+  int64_t taps = 1;
+  for (const int64_t kernel : op.kernel) taps *= kernel;
+  return multiplies_integers(query, 0, taps);
+}
+
+Tactic make_tactic(const LayerQuery& query, const Conv& op, const Machine& machine, DType result) {
+  Tactic t = typed_tactic(query, kRunner, "int8_depthwise_" + std::string(isa_suffix(machine)),
+                          {DType::UInt8, kChannelsLast}, {result, kChannelsLast});
+  for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
+  if (const Support s = supports(query, op); !s.ok) t.support = s;
+  if (result == DType::UInt8) t.keeps_nan = false;
+  if (!t.support.ok) return t;
+  const auto plan = plan_integer_tail(query, t, 1, machine);
+  if (plan && plan->operand >= 0 && t.inputs[static_cast<size_t>(plan->operand)] == t.outputs[0])
+    t.in_place_inputs = {plan->operand};
+  return t;
+}
+
+std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+  const auto* op = std::get_if<Conv>(&query.layer().op);
+  if (!op || op->groups == 1 || !query.graph.value(query.layer().inputs[0]).quantization) return {};
+  const Value& result = query.graph.value(query.layer().outputs[0]);
+  if (result.number_type() != DType::Float32) return {};
+  std::vector<Tactic> tactics;
+  if (byte_grid(result, {DType::UInt8, {}}))
+    tactics.push_back(make_tactic(query, *op, machine, DType::UInt8));
+  tactics.push_back(make_tactic(query, *op, machine, DType::Float32));
+  return tactics;
+}
+
+std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                  const PackContext& pack) {
+  return std::make_unique<DepthwiseKernel>(query, tactic, machine, pack);
+}
+
+}  // namespace
+
+TacticFamily integer_depthwise_tactics() {
+  return {kRunner, list, make};
+}
+
+}  // namespace lathe::cpu

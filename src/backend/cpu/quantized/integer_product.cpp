@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Products and convolutions of bytes with constant weights on a grid: any window, dilation and grouping,
+// channels-last, and matrices. Sums are exact; scale, bias and epilogue follow in registers, or through the
+// evaluator where the epilogue is longer.
+//
+// A block of rows is collected for all panels of weights (quantized/integer_rows.h), so that each weight is
+// read once per block from L3, and the rows come from L2.
+//
+// Operations: 2 K C R S per result. Bytes: input and result once, weights once per block. The floor is the
+// rate of dot products (tile/integer_table.h), and below some 20 rows the way of the weights from L3 or memory.
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/device/expected.h"
+#include "backend/cpu/quantized/integer_rows.h"
+#include "backend/cpu/quantized/integer_weights.h"
+#include "backend/cpu/tile/product_shares.h"
+#include "backend/cpu/vector/own_tactic.h"
+#include "backend/cpu/vector/pointwise_eval.h"
+#include "backend/cpu/vector/tail_plan.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr std::string_view kRunner = "IntegerProduct";
+
+// `groups` products beside one another (those of a grouped convolution), each of `columns` columns and `depth`
+// products a sum.
+struct Shape3 {
+  int64_t groups = 1, columns = 1, depth = 1;
+};
+
+// The weights of one group: panels, each [group of k][column][integers]; the last one is as narrow as it can be.
+class PackedShape {
+ public:
+  PackedShape(const IntegerTable& table, const Shape3& shape)
+      : table_(table),
+        shape_(shape),
+        k_(round_up(shape.depth, table.per_group * table.group_multiple) / table.per_group),
+        columns_(round_up(shape.columns, table.lanes)) {}
+
+  int64_t k_groups() const { return k_; }
+  int64_t columns() const { return columns_; }  // padded
+  int64_t panels() const { return (columns_ + table_.panel - 1) / table_.panel; }
+  int64_t bytes() const { return shape_.groups * group_bytes(); }
+  int64_t at(int64_t group, int64_t panel) const {
+    return group * group_bytes() + panel * table_.panel * k_ * 4;
+  }
+  int64_t width(int64_t panel) const { return std::min(table_.panel, columns_ - panel * table_.panel); }
+
+  // weight(group, column, k).
+  template <class F>
+  void pack(const F& weight, std::byte* to) const {
+    std::memset(to, 0, static_cast<size_t>(bytes()));
+    for (int64_t g = 0; g < shape_.groups; ++g)
+      for (int64_t c = 0; c < shape_.columns; ++c) {
+        const int64_t p = c / table_.panel, in_panel = c % table_.panel;
+        std::byte* const column = to + at(g, p) + in_panel * 4;
+        for (int64_t k = 0; k < shape_.depth; ++k) {
+          std::byte* const group = column + k / table_.per_group * width(p) * 4;
+          const int16_t w = weight(g, c, k);
+          if (table_.per_group == 2)
+            std::memcpy(group + k % 2 * 2, &w, 2);
+          else
+            group[k % 4] = static_cast<std::byte>(w);
+        }
+      }
+  }
+
+ private:
+  int64_t group_bytes() const { return columns_ * k_ * 4; }
+
+  const IntegerTable& table_;
+  Shape3 shape_;
+  int64_t k_, columns_;
+};
+
+// The packed block: weights, then scale, bias and start of each padded column of each group.
+struct Constants {
+  const std::byte* weights = nullptr;
+  const float *scale = nullptr, *bias = nullptr;
+  const int32_t* start = nullptr;  // null: nothing
+};
+
+class PreparedInteger final : public PreparedLayer {
+ public:
+  PreparedInteger(const IntegerTable& table, const Shape3& shape, IntegerRows rows, Constants constants,
+                  std::optional<IntegerTailPlan> plan, std::shared_ptr<const PreparedEpilogue> epilogue,
+                  const Machine& machine)
+      : table_(table),
+        shape_(shape),
+        packed_(table, shape),
+        rows_(std::move(rows)),
+        constants_(constants),
+        plan_(std::move(plan)),
+        epilogue_(std::move(epilogue)),
+        threads_(machine.threads) {
+    const int64_t tiles = std::max<int64_t>(1, machine.l2_bytes / 4 / (rows_.bytes() * table.tile_rows));
+    block_ =
+        std::min(round_up(std::max<int64_t>(rows_.count(), 1), table.tile_rows), tiles * table.tile_rows);
+    rows_bytes_ = rows_.in_place() ? 0 : round_up(block_ * rows_.bytes() + 64, 64);
+    member_bytes_ = rows_bytes_ + (plan_ ? 0 : block_ * table.panel * 4);
+  }
+
+  size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes_ * threads_); }
+  int members(int available) const override { return members_for(operations() / rate(), available); }
+
+  void run(const LayerArgs& args, const Worker& worker) const override {
+    Worker::Range tiles{0, all_tiles()}, panels{0, shape_.groups * packed_.panels()};
+    if (by_rows(worker.count))
+      tiles = worker.slice(tiles.end, 1, block_ / table_.tile_rows);
+    else
+      panels = worker.slice(panels.end, 1, Worker::kUncut);  // collects all rows
+    std::byte* const own = args.scratch + worker.index * member_bytes_;
+    const int64_t step = block_ / table_.tile_rows;
+    for (int64_t t = tiles.begin; t < tiles.end; t += step) {
+      const int64_t first = t * table_.tile_rows,
+                    last = std::min(
+                        {(t + step) * table_.tile_rows, tiles.end * table_.tile_rows, rows_.count()});
+      run_block(args, first, last - first, panels, own);
+    }
+  }
+
+ private:
+  int64_t all_tiles() const { return (rows_.count() + table_.tile_rows - 1) / table_.tile_rows; }
+  double operations() const {
+    return 2.0 * static_cast<double>(rows_.count() * shape_.groups * shape_.columns) *
+           static_cast<double>(shape_.depth);
+  }
+  double rate() const { return 60.0 * table_.rate; }  // operations a nanosecond
+  // Rows: everybody reads all weights. Panels: everybody collects all rows (L3, some 15 GB/s).
+  bool by_rows(int members) const {
+    const ProductShares shares{
+        .arithmetic = operations() / rate(),
+        .weights = static_cast<double>(packed_.bytes()) / 15,
+        .rows = 2.0 * static_cast<double>(rows_.count() * shape_.groups * rows_.bytes()) / 15,
+        .row_units = all_tiles(),
+        .column_units = shape_.groups * packed_.panels()};
+    return shares.by_rows(members);
+  }
+
+  void run_block(const LayerArgs& args, int64_t first, int64_t count, const Worker::Range& panels,
+                 std::byte* own) const {
+    const auto* x = static_cast<const uint8_t*>(args.inputs[0]);
+    int64_t collected = -1;
+    for (int64_t i = panels.begin; i < panels.end; ++i) {
+      const int64_t group = i / packed_.panels(), panel = i % packed_.panels();
+      if (!rows_.in_place() && group != collected) rows_.collect(x, first, count, group, own);
+      collected = group;
+      const std::byte* a =
+          rows_.in_place() ? static_cast<const std::byte*>(args.inputs[0]) + first * rows_.bytes() : own;
+      run_panel(args, a, first, count, group, panel, own);
+    }
+  }
+
+  void run_panel(const LayerArgs& args, const std::byte* a, int64_t first, int64_t count, int64_t group,
+                 int64_t panel, std::byte* own) const {
+    const int64_t column = panel * table_.panel, all = shape_.groups * shape_.columns,
+                  padded = group * packed_.columns() + column;
+    auto* const values = reinterpret_cast<float*>(own + rows_bytes_);
+    IntegerTile t{.a_stride = rows_.bytes(),
+                  .groups = packed_.k_groups(),
+                  .b = constants_.weights + packed_.at(group, panel),
+                  .start = constants_.start ? constants_.start + padded : nullptr};
+    IntegerOutput& o = t.output;
+    o = {.scale = constants_.scale + padded, .bias = constants_.bias + padded, .tail = &tail()};
+    o.columns = std::min(table_.panel, shape_.columns - column);
+    o.out_stride = plan_ ? all : table_.panel;
+    o.operand_stride = all;
+    const int64_t out_bytes = tail().stores_bytes ? 1 : 4, operand_bytes = tail().operand_is_bytes ? 1 : 4;
+    const int64_t place = group * shape_.columns + column;
+    for (int64_t r = 0; r < count; r += table_.tile_rows) {
+      const int64_t at = (first + r) * all + place;
+      o.rows = std::min(table_.tile_rows, count - r);
+      t.a = a + r * rows_.bytes();
+      o.out = plan_ ? static_cast<void*>(static_cast<std::byte*>(args.outputs[0]) + at * out_bytes)
+                    : values + r * table_.panel;
+      if (plan_ && plan_->operand >= 0)
+        o.operand = static_cast<const std::byte*>(args.inputs[static_cast<size_t>(plan_->operand)]) +
+                    at * operand_bytes;
+      table_.multiply(t);
+    }
+    if (!plan_) epilogue_->apply(args, values, table_.panel, first * all + place, count, all, o.columns);
+  }
+  const IntegerTail& tail() const {
+    static const IntegerTail none;
+    return plan_ ? plan_->tail : none;
+  }
+
+  const IntegerTable& table_;
+  const Shape3 shape_;
+  const PackedShape packed_;
+  const IntegerRows rows_;
+  const Constants constants_;
+  const std::optional<IntegerTailPlan> plan_;
+  const std::shared_ptr<const PreparedEpilogue> epilogue_;  // where there is no plan
+  const int threads_;
+  int64_t block_ = 1, rows_bytes_ = 0, member_bytes_ = 0;
+};
+
+// --- the layer
+
+size_t weight_axis(const Node& node) {
+  const auto* product = std::get_if<MatMul>(&node.op);
+  return product && !product->transpose_b ? 1 : 0;
+}
+
+// Of the result.
+size_t channel_axis(const LayerQuery& query) {
+  const Node& node = query.layer();
+  return std::holds_alternative<Conv>(node.op) ? 1 : query.graph.value(node.outputs[0]).shape.size() - 1;
+}
+
+// Only where supports() says yes.
+Shape3 shape_of(const LayerQuery& query) {
+  const Node& node = query.layer();
+  const Shape& w = query.graph.value(node.inputs[1]).shape;
+  int64_t all = 1;
+  for (const Dim& d : w) all *= d.value();
+  const int64_t columns = w[weight_axis(node)].value();
+  const auto* conv = std::get_if<Conv>(&node.op);
+  const int64_t groups = conv ? conv->groups : 1;
+  return {.groups = groups, .columns = columns / groups, .depth = all / columns};
+}
+
+const IntegerTable& table_of(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
+  if (tactic.params.get("tiles", 0) != 0) return *machine.integer_tiles;
+  if (has_byte_weights(query)) return *machine.integers;
+  return machine.has(CpuFeature::Avx512) ? integer_table_avx512() : integer_table_avx2();
+}
+
+class IntegerKernel final : public LayerKernel {
+ public:
+  IntegerKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                const PackContext& pack)
+      : node_(query.layer()),
+        machine_(machine),
+        table_(table_of(query, tactic, machine)),
+        shape_(shape_of(query)),
+        zero_(static_cast<uint8_t>(query.graph.value(node_.inputs[0]).quantization->zero())),
+        plan_(plan_integer_tail(query, tactic, channel_axis(query), machine)),
+        epilogue_(query, tactic, machine) {
+    const PackedShape packed(table_, shape_);
+    const int64_t columns = shape_.groups * packed.columns(), weights = round_up(packed.bytes(), 64);
+    block_ = pack.packed("integers", weights + columns * 12, [&] {
+      std::vector<std::byte> bytes(static_cast<size_t>(weights + columns * 12));
+      write(query, packed, bytes.data(), bytes.data() + weights, columns);
+      return bytes;
+    });
+    constants_.weights = block_.data();
+    constants_.scale = reinterpret_cast<const float*>(block_.data() + weights);
+    constants_.bias = constants_.scale + columns;
+    if (table_.per_group == 4 && zero_ != 0)
+      constants_.start = reinterpret_cast<const int32_t*>(constants_.bias + columns);
+  }
+
+  std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
+    Machine machine = machine_;
+    machine.threads = context.threads;
+    return std::make_unique<PreparedInteger>(table_, shape_, rows_of(context.inputs[0]), constants_, plan_,
+                                             plan_ ? nullptr : epilogue_.prepare(context), machine);
+  }
+
+ private:
+  IntegerRows rows_of(const Extents& x) const {
+    const auto* conv = std::get_if<Conv>(&node_.op);
+    if (!conv) return {table_, element_count(x) / std::max<int64_t>(1, x.back()), shape_.depth, zero_};
+    const WindowSpec spec{conv->kernel,     conv->strides,  conv->dilations,
+                          conv->pads_begin, conv->pads_end, conv->auto_pad};
+    return {table_, x[0], resolve_window(spec, Extents(x.begin() + 2, x.end())), x[1], shape_.groups, zero_};
+  }
+
+  // k counts taps first, then the channels of each.
+  void write(const LayerQuery& query, const PackedShape& packed, std::byte* weights, std::byte* rest,
+             int64_t columns) const {
+    const std::vector<int16_t> integers = integer_weights(query, weight_axis(node_));
+    const auto* product = std::get_if<MatMul>(&node_.op);
+    const bool by_k = product && !product->transpose_b;
+    const auto* conv = std::get_if<Conv>(&node_.op);
+    int64_t taps = 1;
+    for (const int64_t kernel : conv ? conv->kernel : Ints()) taps *= kernel;
+    const int64_t channels = shape_.depth / taps;
+    const auto weight = [&](int64_t g, int64_t c, int64_t k) {
+      const int64_t column = g * shape_.columns + c;
+      const int64_t at =
+          by_k ? k * shape_.columns + column : (column * channels + k % channels) * taps + k / channels;
+      return integers[static_cast<size_t>(at)];
+    };
+    packed.pack(weight, weights);
+    const int64_t all = shape_.groups * shape_.columns;
+    const std::vector<float> scales = product_scales(query, all), bias = bias_values(query, all);
+    auto* scale = reinterpret_cast<float*>(rest);
+    auto* start = reinterpret_cast<int32_t*>(scale + 2 * columns);
+    for (int64_t i = 0; i < all; ++i) {
+      const int64_t g = i / shape_.columns, c = i % shape_.columns, to = g * packed.columns() + c;
+      scale[to] = scales[static_cast<size_t>(i)];
+      scale[columns + to] = bias[static_cast<size_t>(i)];
+      int64_t sum = 0;
+      for (int64_t k = 0; k < shape_.depth; ++k) sum += weight(g, c, k);
+      start[to] = static_cast<int32_t>(-sum * zero_);
+    }
+  }
+
+  std::vector<float> bias_values(const LayerQuery& query, int64_t channels) const {
+    const bool has_bias = node_.op_input_count() > 2 && node_.inputs[2] != kNoValue;
+    TailPlan added;
+    if (plan_) added.added_to_bias = plan_->added_to_bias;
+    return bias_of(query, has_bias ? query.graph.value(node_.inputs[2]).constant : Tensor(), added, channels,
+                   channels);
+  }
+
+  const Node node_;
+  const Machine machine_;
+  const IntegerTable& table_;
+  const Shape3 shape_;
+  const uint8_t zero_;
+  const std::optional<IntegerTailPlan> plan_;
+  const Epilogue epilogue_;
+  std::span<const std::byte> block_;
+  Constants constants_;
+};
+
+// --- what is offered
+
+Support supports(const LayerQuery& query) {
+  const Node& node = query.layer();
+  const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
+  if (const auto* product = std::get_if<MatMul>(&node.op)) {
+    if (product->transpose_a) return Support::no("the left operand is transposed");
+    if (x.shape.size() < 2 || w.shape.size() != 2)
+      return Support::no("not rows of a matrix with one matrix of weights");
+  } else if (x.shape.size() < 3 || x.shape.size() > 5) {
+    return Support::no("not one to three spatial dims");
+  }
+  if (!w.is_constant()) return Support::no("the weights are not constant");
+  if (w.constant.size() == 0) return Support::no("the weights are empty");
+  const Shape3 shape = shape_of(query);
+  if (shape.columns == 1 && shape.groups > 1) return Support::no("a depthwise convolution");
+  return multiplies_integers(query, weight_axis(node), shape.depth);
+}
+
+void add_tactic(const LayerQuery& query, const Machine& machine, const Format& format, DType result,
+                bool tiles, std::vector<Tactic>& tactics) {
+  const Node& node = query.layer();
+  Tactic t = typed_tactic(query, kRunner, "", {DType::UInt8, format}, {result, format});
+  for (size_t i = 1; i < node.op_input_count(); ++i) t.inputs[i] = {};
+  if (const Support s = supports(query); !s.ok) t.support = s;
+  TacticParams params;
+  if (tiles) params.set("tiles", 1);
+  const std::string kind = std::holds_alternative<Conv>(node.op) ? "int8_conv_" : "int8_matmul_";
+  t.params = params;
+  const IntegerTable* table = tiles ? machine.integer_tiles : machine.integers;
+  if (t.support.ok) table = &table_of(query, t, machine);
+  if (tiles && t.support.ok && !has_byte_weights(query))
+    t.support = Support::no("the weights have zero points, so that they do not fit signed bytes");
+  t = with_variant(std::move(t), kind + table->name, params);
+  if (result == DType::UInt8) t.keeps_nan = false;
+  t.expected_us = expected_product_us(query, t, machine, 0.7 * table->rate, 0.85);
+  if (!t.support.ok) return tactics.push_back(std::move(t));
+  const auto plan = plan_integer_tail(query, t, channel_axis(query), machine);
+  if (plan && plan->operand >= 0 && t.inputs[static_cast<size_t>(plan->operand)] == t.outputs[0])
+    t.in_place_inputs = {plan->operand};
+  tactics.push_back(std::move(t));
+}
+
+std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+  const Node& node = query.layer();
+  const bool conv = std::holds_alternative<Conv>(node.op);
+  if (!conv && !std::holds_alternative<MatMul>(node.op)) return {};
+  const Value &x = query.graph.value(node.inputs[0]), &result = query.graph.value(node.outputs[0]);
+  if (!x.quantization) return {};  // a network of floats
+  if (!is_float(result.number_type()) || result.number_type() != DType::Float32) return {};
+  std::vector<Tactic> tactics;
+  for (const bool tiles : {true, false}) {
+    if (tiles && !machine.integer_tiles) continue;
+    const Format format = conv ? kChannelsLast : kLinear;
+    if (byte_grid(result, {DType::UInt8, {}}))
+      add_tactic(query, machine, format, DType::UInt8, tiles, tactics);
+    add_tactic(query, machine, format, DType::Float32, tiles, tactics);
+  }
+  return tactics;
+}
+
+std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                  const PackContext& pack) {
+  return std::make_unique<IntegerKernel>(query, tactic, machine, pack);
+}
+
+}  // namespace
+
+TacticFamily integer_product_tactics() {
+  return {kRunner, list, make};
+}
+
+}  // namespace lathe::cpu

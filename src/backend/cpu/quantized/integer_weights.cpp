@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cpu/quantized/integer_weights.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+#include "backend/cpu/vector/tail_plan.h"
+#include "base/error.h"
+
+namespace lathe::cpu {
+namespace {
+
+const Quantization& weight_grid(const LayerQuery& query) {
+  return *query.graph.value(query.layer().inputs[1]).quantization;
+}
+
+// The largest magnitude of an integer of the grid less its zero point.
+int64_t largest(const Quantization& grid) {
+  int64_t most = 0;
+  for (const int32_t zero : grid.zeros)
+    most = std::max({most, std::abs(int64_t{lowest_quantum(grid.dtype)} - zero),
+                     std::abs(int64_t{highest_quantum(grid.dtype)} - zero)});
+  return most;
+}
+
+// What a value goes through between two joins: a function, a clamp, a rounding.
+struct Steps {
+  Activation function = Activation::Clamp;
+  float alpha = 1;
+  float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
+  float step = 0;
+
+  bool operator==(const Steps&) const = default;
+  void clamp(float to_low, float to_high) {
+    low = std::min(std::max(low, to_low), to_high);
+    high = std::min(std::max(high, to_low), to_high);
+  }
+  bool set_function(Activation f, float a = 1) {
+    if (!(*this == Steps{})) return false;
+    function = f;
+    alpha = a;
+    return true;
+  }
+  // False: not after what there is.
+  bool add(const PointwiseStep& s) {
+    switch (s.code) {
+      case PointwiseCode::Relu:  // zero is on every grid: before the rounding or after it is the same
+        clamp(0, std::numeric_limits<float>::infinity());
+        return true;
+      case PointwiseCode::Clip:
+        clamp(s.alpha, s.beta);
+        return step == 0 && s.alpha <= s.beta;
+      case PointwiseCode::RoundTo:
+        if (step != 0) return false;
+        step = s.alpha;
+        return true;
+      case PointwiseCode::Silu:
+        return set_function(Activation::Silu, s.alpha);
+      case PointwiseCode::GeluErf:
+        return set_function(Activation::GeluErf);
+      case PointwiseCode::GeluTanh:
+        return set_function(Activation::GeluTanh);
+      case PointwiseCode::HardSwish:
+        return set_function(Activation::HardSwish);
+      default:
+        return false;
+    }
+  }
+};
+
+// The number of the operand that an addition joins to the value `current`; 0: it is no such step.
+int joined(const PointwiseStep& step, int current, int input_count) {
+  if (step.code != PointwiseCode::Add || step.operands.size() != 2) return 0;
+  const int other = step.operands[0] == current ? step.operands[1] : step.operands[0];
+  const bool uses_current = step.operands[0] == current || step.operands[1] == current;
+  return uses_current && other != current && other >= 1 && other < input_count ? other : 0;
+}
+
+}  // namespace
+
+Support multiplies_integers(const LayerQuery& query, size_t weight_axis, int64_t depth) {
+  const Node& node = query.layer();
+  const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
+  if (!byte_grid(x, {DType::UInt8, {}})) return Support::no("its input lies on no grid of bytes");
+  if (!w.is_constant()) return Support::no("the weights are not constant");
+  if (!w.quantization) return Support::no("the weights lie on no grid");
+  if (!w.quantization->is_per_tensor() && w.quantization->axis != static_cast<int64_t>(weight_axis))
+    return Support::no("the weights have a scale per index of axis " + std::to_string(w.quantization->axis) +
+                       ", not per output channel");
+  if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
+      !query.graph.value(node.inputs[2]).is_constant())
+    return Support::no("the bias is not constant");
+  if (depth > std::numeric_limits<int32_t>::max() / (largest(*x.quantization) * largest(*w.quantization)))
+    return Support::no("a sum of " + std::to_string(depth) + " products may not fit 32 bits");
+  return {};
+}
+
+bool has_byte_weights(const LayerQuery& query) {
+  const Quantization& grid = weight_grid(query);
+  return std::all_of(grid.zeros.begin(), grid.zeros.end(),
+                     [middle = grid.dtype == DType::Int8 ? 0 : 128](int32_t z) { return z == middle; });
+}
+
+std::vector<int16_t> integer_weights(const LayerQuery& query, size_t weight_axis) {
+  const Value& w = query.graph.value(query.layer().inputs[1]);
+  const Quantization& grid = *w.quantization;
+  const std::vector<int64_t> stored = quantize(w.constant, grid).to_int64s();
+  int64_t inner = 1;
+  for (size_t d = weight_axis + 1; d < w.shape.size(); ++d) inner *= w.shape[d].value();
+  const int64_t channels = w.shape[weight_axis].value();
+  std::vector<int16_t> integers(stored.size());
+  for (size_t i = 0; i < stored.size(); ++i) {
+    const int64_t channel = static_cast<int64_t>(i) / inner % channels;
+    integers[i] = static_cast<int16_t>(stored[i] - grid.zero(static_cast<size_t>(channel)));
+  }
+  return integers;
+}
+
+std::vector<float> product_scales(const LayerQuery& query, int64_t channels) {
+  const float x = query.graph.value(query.layer().inputs[0]).quantization->scale();
+  std::vector<float> scales(static_cast<size_t>(channels));
+  for (size_t c = 0; c < scales.size(); ++c)
+    scales[c] = static_cast<float>(static_cast<double>(x) * static_cast<double>(weight_grid(query).scale(c)));
+  return scales;
+}
+
+std::optional<IntegerTailPlan> plan_integer_tail(const LayerQuery& query, const Tactic& tactic,
+                                                 size_t channel_axis, const Machine& machine) {
+  const Node& node = query.layer();
+  const Value& result = query.graph.value(node.outputs[0]);
+  IntegerTailPlan plan;
+  Steps steps, first;
+  int current = 0;
+  for (size_t i = 0; i < node.epilogue.steps.size(); ++i) {
+    const PointwiseStep& step = node.epilogue.steps[i];
+    if (const int other = joined(step, current, node.epilogue.input_count)) {
+      const int input = static_cast<int>(node.op_input_count()) + other - 1;
+      const Value& value = query.graph.value(node.inputs[static_cast<size_t>(input)]);
+      if (plan.operand < 0 && steps == Steps{} && is_channel_constant(value, result.shape, channel_axis)) {
+        plan.added_to_bias.push_back(input);
+      } else if (plan.operand < 0 && !value.is_constant() && value.shape == result.shape &&
+                 steps.function == Activation::Clamp) {
+        plan.operand = input;
+        first = steps;
+        steps = {};
+      } else {
+        return std::nullopt;
+      }
+    } else if (step.operands != std::vector<int>{current} || !steps.add(step)) {
+      return std::nullopt;
+    }
+    current = node.epilogue.input_count + static_cast<int>(i);
+  }
+  IntegerTail& tail = plan.tail;
+  tail = {.first_low = first.low,
+          .first_high = first.high,
+          .first_step = first.step,
+          .has_operand = plan.operand >= 0,
+          .function = steps.function,
+          .alpha = steps.alpha,
+          .low = steps.low,
+          .high = steps.high,
+          .step = steps.step};
+  if (tail.function == Activation::Silu && machine.divides_quickly)
+    tail.function = Activation::SiluByDivision;
+  if (plan.operand >= 0) {
+    const auto at = static_cast<size_t>(plan.operand);
+    if (const auto grid = byte_grid(query.graph.value(node.inputs[at]), tactic.inputs[at])) {
+      tail.operand_is_bytes = true;
+      tail.operand_scale = grid->scale;
+      tail.operand_zero = grid->zero;
+    } else if (tactic.inputs[at].dtype != DType::Float32) {
+      return std::nullopt;
+    }
+  }
+  if (const auto grid = byte_grid(result, tactic.outputs[0])) {
+    tail.stores_bytes = true;
+    tail.inverse = 1 / grid->scale;
+    tail.zero = grid->zero;
+  }
+  return plan;
+}
+
+}  // namespace lathe::cpu
