@@ -77,7 +77,10 @@ std::vector<NamedTensor> InferenceStream::outputs() {
     const auto& info = engine_->outputs()[i];
     Tensor tensor = Tensor::allocate(info.dtype, context_->output_extents(i));
     const size_t bytes = std::min(outputs_[i].bytes, tensor.bytes().size());
-    if (bytes > 0)
+    if (context_->output_is_held(i)) {
+      context_->copy_output(i, tensor, nullptr, *stream_);
+      stream_->synchronize();
+    } else if (bytes > 0)
       std::copy_n(static_cast<const std::byte*>(outputs_[i].host_data()), bytes,
                   tensor.mutable_bytes().data());
     tensors.push_back({info.name, std::move(tensor)});

@@ -22,6 +22,8 @@ ValueAddress value_address(const ProgramSpec& spec, ValueId id, const SymbolValu
       return {.space = Space::Binding, .binding = placement->binding, .offset = placement->offset + offset};
     case Placement::Kind::Constant:
       return {.space = Space::Constant, .constant = id, .offset = offset};
+    case Placement::Kind::Grown:
+      return {.space = Space::Slot, .slot = placement->slot, .offset = offset};
     default:
       return {};
   }
@@ -38,26 +40,31 @@ void OperandTable::place(size_t index, const Node& node, const ProgramSpec& spec
     if (address.space == ValueAddress::Space::Constant)
       operands.inputs[slot] = constant(address.constant) + address.offset;
     else if (address.space != ValueAddress::Space::None)
-      patches_.push_back({index, slot, output, address.binding, address.offset});
+      patches_.push_back({index, slot, output, address.binding, address.slot, address.offset});
   };
   for (size_t i = 0; i < node.inputs.size(); ++i) place_one(node.inputs[i], i, false);
   for (size_t i = 0; i < node.outputs.size(); ++i) place_one(node.outputs[i], i, true);
 }
 
-void OperandTable::bind(std::byte* arena, std::span<void* const> bindings) {
-  if (arena == bound_arena_ && std::equal(bindings.begin(), bindings.end(), bound_.begin(), bound_.end()))
+void OperandTable::bind(std::byte* arena, std::span<void* const> bindings,
+                        std::span<std::byte* const> slots) {
+  if (arena == bound_arena_ && std::equal(bindings.begin(), bindings.end(), bound_.begin(), bound_.end()) &&
+      std::equal(slots.begin(), slots.end(), bound_slots_.begin(), bound_slots_.end()))
     return;
   for (const Patch& patch : patches_) {
-    std::byte* base =
-        patch.binding < 0 ? arena : static_cast<std::byte*>(bindings[static_cast<size_t>(patch.binding)]);
+    std::byte* base = arena;
+    if (patch.binding >= 0) base = static_cast<std::byte*>(bindings[static_cast<size_t>(patch.binding)]);
+    if (patch.memory_slot >= 0) base = slots[static_cast<size_t>(patch.memory_slot)];
+    std::byte* const address = base == nullptr ? nullptr : base + patch.offset;
     Operands& operands = layers_[patch.layer];
     if (patch.output)
-      operands.outputs[patch.slot] = base + patch.offset;
+      operands.outputs[patch.operand] = address;
     else
-      operands.inputs[patch.slot] = base + patch.offset;
+      operands.inputs[patch.operand] = address;
   }
   bound_arena_ = arena;
   bound_.assign(bindings.begin(), bindings.end());
+  bound_slots_.assign(slots.begin(), slots.end());
 }
 
 }  // namespace lathe

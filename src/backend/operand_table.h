@@ -15,11 +15,12 @@
 namespace lathe {
 
 struct ValueAddress {
-  enum class Space : uint8_t { None, Arena, Binding, Constant };
+  enum class Space : uint8_t { None, Arena, Binding, Constant, Slot };
   Space space = Space::None;
   int binding = -1;             // Binding: which
   ValueId constant = kNoValue;  // Constant: which
-  int64_t offset = 0;           // bytes from the beginning of the arena, binding or constant
+  int slot = -1;                // Slot: which
+  int64_t offset = 0;           // bytes from the beginning of the arena, binding, constant or slot
 };
 ValueAddress value_address(const ProgramSpec& spec, ValueId value, const SymbolValues& symbols);
 
@@ -32,7 +33,7 @@ class OperandTable {
   // Looks up the operands of layer number `index`. Views need no place.
   void place(size_t index, const Node& node, const ProgramSpec& spec, const SymbolValues& symbols,
              const ConstantAddress& constant);
-  void bind(std::byte* arena, std::span<void* const> bindings);
+  void bind(std::byte* arena, std::span<void* const> bindings, std::span<std::byte* const> slots = {});
 
   // In the node's order; null where absent or where the tactic packed a constant.
   std::span<const void* const> inputs(size_t index) const { return layers_[index].inputs; }
@@ -44,15 +45,16 @@ class OperandTable {
     std::vector<void*> outputs;
   };
   struct Patch {
-    size_t layer = 0, slot = 0;
+    size_t layer = 0, operand = 0;
     bool output = false;
-    int binding = -1;  // -1: the arena
+    int binding = -1, memory_slot = -1;  // -1 both: the arena
     int64_t offset = 0;
   };
   std::vector<Operands> layers_;
   std::vector<Patch> patches_;
   std::byte* bound_arena_ = nullptr;
   std::vector<void*> bound_;
+  std::vector<std::byte*> bound_slots_;
 };
 
 }  // namespace lathe

@@ -34,10 +34,12 @@ struct Placement {
     Binding,   // in the caller's memory: graph input or output number `binding` (inputs first)
     Constant,  // the engine's weights, linear, read at run time
     View,      // `view_offset` bytes inside `base`, whose placement is not a View
+    Grown,  // in memory number `slot` of the execution, which grows when a run knows the size (open_size.h)
   };
   Kind kind = Kind::None;
   int64_t offset = 0;
   int binding = -1;
+  int slot = -1;
   ValueId base = kNoValue;
   Dim view_offset;
 };
@@ -46,6 +48,7 @@ struct MemoryPlan {
   std::vector<Placement> placements;  // by ValueId
   int64_t arena_bytes = 0;
   int64_t unshared_bytes = 0;  // what it would be without reuse
+  int slots = 0;               // of Grown values
 };
 
 // Byte blocks that a program wants kept in the engine file (packed weights, GPU binaries). When a program is compiled
@@ -98,7 +101,7 @@ class Execution {
   // Values of all symbols of the input shapes. Prepares what depends on shapes; cheap when they were seen before.
   virtual void set_shapes(const SymbolValues& values) = 0;
   // Addresses of graph inputs, then outputs, in backend memory, linear format. Data-dependent outputs must have room for
-  // their upper bound. Enqueues on `stream` (the CPU runs at once).
+  // their upper bound; the address of a Grown output is not used. Enqueues on `stream` (the CPU runs at once).
   virtual void run(std::span<void* const> bindings, Stream& stream) = 0;
   // The same, one layer at a time: time_ms[i] is the i-th layer's time.
   virtual void run_profiled(std::span<void* const> bindings, Stream& stream, std::span<double> time_ms) = 0;
@@ -111,6 +114,8 @@ class Execution {
   virtual Tensor read(ValueId value) = 0;
   // Extents of a value; data-dependent dims are known after the run.
   virtual Extents extents(ValueId value) const = 0;
+  // Where the last run left a Grown output, in backend memory; null for other outputs.
+  virtual const void* held_output(size_t /*index*/) const { return nullptr; }
   virtual int64_t device_bytes() const = 0;  // arena + scratch of this context
   // How the last run was launched, when that is worth a line ("CUDA graph", or why not). Empty on CPU.
   virtual std::string launch_note() const { return {}; }

@@ -4,10 +4,11 @@
 #include "backend/segments.h"
 
 #include <set>
+#include <utility>
 
 namespace lathe {
 
-Segments find_segments(const ProgramSpec& spec) {
+Segments find_segments(const ProgramSpec& spec, Cut cut) {
   const Graph& graph = *spec.graph;
   const std::vector<NodeId>& order = graph.order();
   std::set<std::string> known;
@@ -24,6 +25,7 @@ Segments find_segments(const ProgramSpec& spec) {
   for (size_t i = 0; i < order.size(); ++i) {
     for (const ValueId output : graph.node(order[i]).outputs) add_names(output, &segments.new_symbols[i]);
     if (segments.new_symbols[i].empty() || spec.choices[i].tactic.is_view) continue;
+    if (cut == Cut::Around && (i > begin || i == 0)) segments.ranges.emplace_back(std::exchange(begin, i), i);
     segments.ranges.emplace_back(begin, i + 1);
     begin = i + 1;
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backend/open_size.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -43,17 +44,30 @@ int TacticParams::get_int(std::string_view name, int otherwise) const {
   return known ? get_int(name) : otherwise;
 }
 
+namespace {
+
+void assume_open_sizes_of(const LayerQuery& query, SymbolValues& values) {
+  if (query.node == kNoNode) return;
+  std::vector<ValueId> operands = query.layer().inputs;
+  operands.insert(operands.end(), query.layer().outputs.begin(), query.layer().outputs.end());
+  assume_open_sizes(query.graph, operands, query.ranges, values);
+}
+
+}  // namespace
+
 SymbolValues LayerQuery::opt_values() const {
   SymbolValues values;
   // A layer without elements has nothing to time, and is not what an engine of such a profile is for: the least that works.
   for (const auto& [symbol, range] : ranges)
     values.emplace(symbol, range.opt == 0 ? std::min<int64_t>(1, range.max) : range.opt);
+  assume_open_sizes_of(*this, values);
   return values;
 }
 
 SymbolValues LayerQuery::max_values() const {
   SymbolValues values;
   for (const auto& [symbol, range] : ranges) values.emplace(symbol, range.max);
+  assume_open_sizes_of(*this, values);
   return values;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/open_size.h"
 #include "base/hash.h"
 
 namespace lathe {
@@ -164,6 +165,8 @@ std::vector<Case> cases_of(const LayerQuery& query, const ViewRules& rules) {
   if (const auto* concat = std::get_if<Concat>(&node.op)) {
     std::set<ValueId> distinct(node.inputs.begin(), node.inputs.end());
     if (distinct.size() != node.inputs.size()) return {};  // one value cannot lie in two places
+    // Inputs are written before the run knows where the others end.
+    if (has_open_size(graph.value(node.outputs[0]), query.ranges)) return {};
     std::vector<Dim> offsets;
     Dim at;
     for (const ValueId input : node.inputs) {

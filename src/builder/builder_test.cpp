@@ -275,6 +275,47 @@ TEST_F(BuilderTest, LoadedEngineHasTheConstantsOfBodies) {
             interpret(*network.graph, inputs, {})[0].to_doubles());
 }
 
+// Sizes that are data and that nothing bounds: memory follows them, up and down, in a loaded engine too.
+TEST_F(BuilderTest, SizesThatAreDataTakeMemoryAsTheyAre) {
+  const Network network{.graph = std::make_shared<Graph>(parse_graph(R"(graph "grown" {
+  input %x: float32[2, 3]
+  input %r: int64[2]
+  %t: float32[t.dim0<=2147483647, t.dim1<=2147483647] = Tile "t" (%x, %r)
+  %a: float32[t.dim0<=2147483647, t.dim1<=2147483647] = Pointwise "a" (%t, %t) {code=Add}
+  %y: float32[t.dim0<=2147483647, t.dim1<=2147483647] = Softmax "y" (%a) {axis=1}
+  %i: int64[2, i.count<=(t.dim0<=2147483647)*(t.dim1<=2147483647)] = NonZero "i" (%a)
+  output %y
+  output %i
+})"))};
+  for (const int level : {0, 2}) {
+    const auto engine = Builder(backend, log).build(network, {.optimization_level = level});
+    const auto loaded = Engine::load(Plan::from_bytes(engine->plan()->to_bytes(), "a.engine"), backend);
+    const auto context = loaded->create_context();
+    EXPECT_TRUE(context->output_is_held(0));
+    EXPECT_EQ(context->output_bytes(0), 0);
+    for (const std::vector<double>& repeats :
+         {std::vector<double>{1, 2}, {300, 50}, {0, 4}, {2, 1}, {301, 50}, {1, 2}}) {
+      const std::vector<Tensor> inputs = {random_inputs(*network.graph, {}, 5)[0],
+                                          Tensor::from_doubles(DType::Int64, {2}, repeats)};
+      const auto results = context->run(inputs), expected = interpret(*network.graph, inputs, {});
+      ASSERT_EQ(results[0].extents(), expected[0].extents());
+      EXPECT_EQ(results[1].to_doubles(), expected[1].to_doubles());
+      if (results[0].size() == 0) continue;
+      EXPECT_LE(relative_error(results[0], expected[0]), 1e-5);
+    }
+    const std::vector<Tensor> wrong = {random_inputs(*network.graph, {}, 5)[0],
+                                       Tensor::from_doubles(DType::Int64, {2}, std::vector<double>{-1, 2})};
+    try {
+      context->run(wrong);
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::Input);
+      EXPECT_NE(std::string(error.what()).find("a repeat of -1 is negative"), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
 TEST_F(BuilderTest, LayersOnTheReferenceAreNamed) {
   constexpr const char* kNorms = R"(graph "norms" {
   input %x: float32[4, 8, 2, 2]

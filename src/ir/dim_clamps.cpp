@@ -5,6 +5,7 @@
 #include "ir/dim_clamps.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 #include "ir/dim_expr.h"
@@ -35,7 +36,29 @@ Dim simplified(const DimAtom& atom, const SymbolRanges& ranges) {
   return clamp(atom.kind, a, b, ranges);
 }
 
+void collect_uppers(const Dim& dim, std::map<std::string, Dim, std::less<>>& uppers) {
+  if (dim.is_constant()) return;
+  for (const DimTerm& term : DimAccess::terms(dim))
+    for (const DimAtom& atom : term.atoms) {
+      if (atom.kind == Kind::DataDependent) uppers.emplace(atom.name, atom.a);
+      if (atom.kind == Kind::DataDependent || atom.kind == Kind::Symbol) continue;
+      collect_uppers(atom.a, uppers);
+      collect_uppers(atom.b, uppers);
+    }
+}
+
 }  // namespace
+
+int64_t largest(const Dim& dim, const SymbolRanges& ranges) {
+  const auto bounds = find_bounds(dim, ranges);
+  return bounds ? bounds->high : std::numeric_limits<int64_t>::max();
+}
+
+std::map<std::string, Dim, std::less<>> data_dependent_uppers(const Dim& dim) {
+  std::map<std::string, Dim, std::less<>> uppers;
+  collect_uppers(dim, uppers);
+  return uppers;
+}
 
 std::optional<Interval> find_bounds(const Dim& dim, const SymbolRanges& ranges) {
   for (const std::string& name : dim.symbols())

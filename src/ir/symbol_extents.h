@@ -4,25 +4,42 @@
 // has run. upper_extents() bounds it by what is known of this run, bounded_extents() by a whole optimization profile.
 #pragma once
 
+#include <algorithm>
+
+#include "ir/dim_clamps.h"
 #include "ir/graph.h"
 
 namespace lathe {
 
+// The data-dependent names in a dim that have values, also those in the bounds of others; whether there are others.
+inline bool find_known(const Dim& dim, const SymbolValues& values,
+                       std::map<std::string, Dim, std::less<>>& known) {
+  bool open = false;
+  for (const auto& [name, upper] : data_dependent_uppers(dim)) {
+    const auto found = values.find(name);
+    if (found != values.end()) {
+      known.emplace(name, Dim(found->second));
+    } else {
+      open = true;
+      find_known(upper, values, known);
+    }
+  }
+  return open;
+}
+
 inline int64_t upper_extent(const Dim& dim, const SymbolValues& values) {
   if (dim.is_constant()) return dim.value();
   std::map<std::string, Dim, std::less<>> known;
-  bool open = false;
-  for (const std::string& name : dim.data_dependent_names()) {
-    const auto found = values.find(name);
-    if (found == values.end())
-      open = true;
-    else
-      known.emplace(name, Dim(found->second));
-  }
-  if (!open) return dim.evaluate(values);
+  if (!find_known(dim, values, known)) return dim.evaluate(values);
   SymbolRanges ranges;
   for (const auto& [name, value] : values) ranges.emplace(name, SymbolRange{value, value, value});
-  return dim.substitute(known).bounds(ranges).high;
+  return largest(dim.substitute(known), ranges);
+}
+
+inline bool is_known(const Dim& dim, const SymbolValues& values) {
+  if (dim.is_constant()) return true;
+  const std::set<std::string> names = dim.data_dependent_names();
+  return std::all_of(names.begin(), names.end(), [&](const std::string& n) { return values.contains(n); });
 }
 
 inline Extents upper_extents(const Shape& shape, const SymbolValues& values) {
@@ -32,12 +49,12 @@ inline Extents upper_extents(const Shape& shape, const SymbolValues& values) {
   return extents;
 }
 
-// Of a layer that is tuned at `values`: a data-dependent dim at its bound within `ranges`, every other one at its value.
+// Of a layer that is tuned at `values`: a data-dependent dim without a value at its bound within `ranges`.
 inline Extents bounded_extents(const Shape& shape, const SymbolValues& values, const SymbolRanges& ranges) {
   Extents extents;
   extents.reserve(shape.size());
   for (const Dim& dim : shape)
-    extents.push_back(dim.data_dependent_names().empty() ? dim.evaluate(values) : dim.bounds(ranges).high);
+    extents.push_back(is_known(dim, values) ? dim.evaluate(values) : largest(dim, ranges));
   return extents;
 }
 

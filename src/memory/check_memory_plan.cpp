@@ -4,6 +4,7 @@
 // says what it should show in terms of what its operand shows. Before a layer runs, the memory of each input
 // must hold exactly what the input should show. That needs no notion of lifetimes, so it cannot share a
 // mistake with the planner.
+#include <limits>
 #include <map>
 #include <numeric>
 #include <string>
@@ -36,7 +37,7 @@ class Simulator {
   }
 
  private:
-  // A space of addresses: -1 the arena, >= 0 a binding, -2 - v the constant v.
+  // A space of addresses: -1 the arena, >= 0 a binding, -2 - v the constant v, slots from the lowest number.
   struct Region {
     int space = -1;
     int64_t begin = 0, bytes = 0;
@@ -64,6 +65,9 @@ class Simulator {
         return {p.binding, 0, size};
       case Placement::Kind::Constant:
         return {-2 - v, 0, size};
+      case Placement::Kind::Grown:
+        check(p.slot >= 0 && p.slot < plan_.slots, "value '" + graph_.value(v).name + "' has no slot");
+        return {std::numeric_limits<int>::min() + p.slot, 0, size};
       case Placement::Kind::View: {
         check(placement(p.base).kind != Placement::Kind::View, "a view's base must not be a view");
         Region r = region(p.base);

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "backend/open_size.h"
 #include "memory/arena.h"
 #include "memory/lifetimes.h"
+#include "memory/slots.h"
 
 namespace lathe {
 namespace {
@@ -28,6 +30,7 @@ class Planner {
     place_bindings();
     place_constants();
     lives_ = find_lifetimes(graph_, views_);
+    place_grown();
     place_arena();
     place_views();
     return std::move(plan_);
@@ -42,8 +45,20 @@ class Planner {
     int binding = 0;
     for (const ValueId v : graph_.inputs())
       placement(v) = {.kind = Placement::Kind::Binding, .binding = binding++};
-    for (const ValueId v : graph_.outputs())
-      placement(root(v)) = {.kind = Placement::Kind::Binding, .binding = binding++};
+    for (const ValueId v : graph_.outputs()) {
+      if (!has_open_size(graph_.value(root(v)), ranges_))
+        placement(root(v)) = {.kind = Placement::Kind::Binding, .binding = binding};
+      ++binding;
+    }
+  }
+
+  void place_grown() {
+    const std::vector<GrownValue> grown = find_grown_values(graph_, views_, lives_, ranges_);
+    const std::vector<int> slots = share_slots(grown);
+    for (size_t i = 0; i < grown.size(); ++i) {
+      placement(grown[i].value) = {.kind = Placement::Kind::Grown, .slot = slots[i]};
+      plan_.slots = std::max(plan_.slots, slots[i] + 1);
+    }
   }
 
   // A constant stays when a tactic reads it at run time, as an operand or through a view.

@@ -187,6 +187,29 @@ TEST(Views, OffsetsFollowTheFormat) {
   EXPECT_EQ(offset(rows, kBlocked16, 0), 2 * 7 * 16 * 4);
 }
 
+// What a run finds the size of and nothing bounds has no place in the arena: it takes turns in slots, and an output keeps its own.
+TEST(MemoryPlan, OpenSizesLieInSlots) {
+  Case c;
+  const ValueId x = c.input("x", {8});
+  const Dim open = Dim::data_dependent("found", Dim(int64_t{1} << 31)), few = Dim::data_dependent("few", 100);
+  const auto find = [&](const std::string& name, ValueId from, const Dim& d) {
+    return c.add(name, Pointwise{.code = PointwiseCode::Relu}, {from}, {{d}}, false)[0];
+  };
+  const ValueId a = find("a", x, open), b = c.relu("b", a), d = c.relu("d", b), e = c.relu("e", d),
+                f = find("f", x, few);
+  c.output(d);
+  c.output(e);
+  c.output(f);
+  const MemoryPlan plan = plan_memory(c.graph, c.choices, {});
+  check_memory_plan(c.graph, c.choices, plan, {{"found", 1000}, {"few", 3}});
+  for (const ValueId v : {a, b, d, e}) EXPECT_EQ(c.at(plan, v).kind, Placement::Kind::Grown);
+  EXPECT_EQ(plan.slots, 2);
+  EXPECT_EQ(c.at(plan, d).slot, c.at(plan, a).slot);
+  EXPECT_NE(c.at(plan, e).slot, c.at(plan, d).slot);
+  EXPECT_EQ(c.at(plan, f).kind, Placement::Kind::Binding);
+  EXPECT_EQ(plan.arena_bytes, 0);
+}
+
 TEST(CheckMemoryPlan, FindsOverlapsAndPlacesOutside) {
   Case c;
   const ValueId x = c.input("x", {16});

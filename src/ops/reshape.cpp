@@ -27,11 +27,19 @@ std::vector<Tensor> evaluate_reshape(const ReshapeOp& op, const EvaluateContext&
   return {x.reshaped(std::move(extents))};
 }
 
+// No dim is larger than the number of elements, unless there are none: 0 then copies a dim, or is one beside which any may stand.
+Dim largest_dim(const ReshapeOp& op, const Shape& x) {
+  if (op.allow_zero) return kUnboundedUpper;
+  Dim most = element_count(x);
+  for (const Dim& d : x) most = max(most, d);
+  return most;
+}
+
 Shape reshaped_shape(const ReshapeOp& op, const InferContext& context) {
   const Value& x = context.input(0);
   if (op.shape) return resolve_reshape(x.shape, *op.shape, true);
   if (const auto requested = context.contents(1)) return resolve_reshape(x.shape, *requested, op.allow_zero);
-  return data_dependent_shape(context, shape_input_length(context, 1), element_count(x.shape));
+  return data_dependent_shape(context, shape_input_length(context, 1), largest_dim(op, x.shape));
 }
 
 std::vector<ResultInfo> infer_reshape(const ReshapeOp& op, const InferContext& context) {

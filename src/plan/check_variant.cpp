@@ -7,10 +7,13 @@
 
 #include <algorithm>
 
+#include "backend/open_size.h"
 #include "backend/view.h"
 #include "base/error.h"
+#include "ir/dim_clamps.h"
 #include "memory/arena.h"
 #include "memory/lifetimes.h"
+#include "memory/slots.h"
 #include "ops/build.h"
 #include "ops/op_def.h"
 
@@ -43,11 +46,13 @@ class ExtentChecker {
   void check(ValueId id) const {
     if (id == kNoValue) return;
     const Value& value = graph_.value(id);
+    const bool is_open = has_open_size(value, ranges_);  // its size is counted when a run knows it
     int64_t bits = 64 * 64;
     for (const Dim& d : value.shape) {
       if (!d.is_constant()) check_symbols(value, d);
-      const int64_t most = std::max<int64_t>(1, d.bounds(ranges_).high);
-      require(!__builtin_mul_overflow(bits, most, &bits), "'" + value.name + "' has absurd extents");
+      const int64_t most = std::max<int64_t>(1, largest(d, ranges_));
+      require(is_open || !__builtin_mul_overflow(bits, most, &bits),
+              "'" + value.name + "' has absurd extents");
     }
   }
   void check_symbols(const Value& value, const Dim& dim) const {
@@ -76,7 +81,7 @@ void check_found_dims(const Graph& graph, const Node& node, const SymbolRanges& 
     if (!is_found(node.outputs[i])) continue;
     const Value& value = graph.value(node.outputs[i]);
     for (size_t d = 0; d < value.shape.size(); ++d)
-      require(value.shape[d].bounds(ranges).high >= results[i].shape[d].bounds(ranges).high,
+      require(largest(value.shape[d], ranges) >= largest(results[i].shape[d], ranges),
               "'" + value.name + "' has less room than layer '" + node.name + "' may fill");
   }
 }
@@ -161,6 +166,7 @@ class MemoryChecker {
     lives_ = find_lifetimes(graph_, views_);
     check_bindings();
     check_constants();
+    check_slots();
     check_arena();
     check_views();
     for (size_t v = 0; v < expected_.size(); ++v)
@@ -180,7 +186,10 @@ class MemoryChecker {
   void check_bindings() {
     int binding = 0;
     for (const ValueId v : graph_.inputs()) check_binding(v, binding++);
-    for (const ValueId v : graph_.outputs()) check_binding(root(v), binding++);
+    for (const ValueId v : graph_.outputs()) {
+      if (!has_open_size(graph_.value(root(v)), ranges_)) check_binding(root(v), binding);
+      ++binding;
+    }
   }
   void check_binding(ValueId v, int binding) {
     expected_[index(v)] = Placement::Kind::Binding;
@@ -222,6 +231,25 @@ class MemoryChecker {
         require(graph_.value(static_cast<ValueId>(v)).is_constant() &&
                     graph_.value(static_cast<ValueId>(v)).constant.has_bytes(),
                 "'" + name(static_cast<ValueId>(v)) + "' has no data");
+  }
+
+  // A slot has one value at a time.
+  void check_slots() {
+    const std::vector<GrownValue> grown = find_grown_values(graph_, views_, lives_, ranges_);
+    require(memory_.slots >= 0 && static_cast<size_t>(memory_.slots) <= grown.size(),
+            "it has an absurd number of slots");
+    std::vector<const GrownValue*> held(static_cast<size_t>(memory_.slots));
+    for (const GrownValue& g : grown) {
+      expected_[index(g.value)] = Placement::Kind::Grown;
+      const Placement& p = at(g.value);
+      require(p.kind == Placement::Kind::Grown && p.slot >= 0 && p.slot < memory_.slots,
+              "'" + name(g.value) + "' has no slot");
+      const GrownValue*& holder = held[static_cast<size_t>(p.slot)];
+      require(holder == nullptr || holder->life.last < g.life.first,
+              "'" + name(g.value) + "' has the slot of '" + (holder ? name(holder->value) : "") +
+                  "', which is still read");
+      holder = &g;
+    }
   }
 
   int64_t most_bytes(ValueId v) const {

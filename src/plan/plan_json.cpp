@@ -193,10 +193,14 @@ Json to_json(const Graph& graph, const MemoryPlan& memory) {
       case Placement::Kind::View:
         placements[name] = {"view", graph.value(p.base).name, p.view_offset.to_string()};
         break;
+      case Placement::Kind::Grown:
+        placements[name] = {"grown", p.slot};
+        break;
     }
   }
   return {{"arena_bytes", memory.arena_bytes},
           {"unshared_bytes", memory.unshared_bytes},
+          {"slots", memory.slots},
           {"placements", std::move(placements)}};
 }
 
@@ -204,6 +208,7 @@ MemoryPlan memory_from(const Json& json, const Graph& graph) {
   MemoryPlan memory;
   memory.arena_bytes = json.at("arena_bytes");
   memory.unshared_bytes = json.at("unshared_bytes");
+  memory.slots = json.value("slots", 0);
   memory.placements.resize(graph.value_count());
   const auto find = [&](const std::string& name) {
     const auto id = graph.find_value(name);
@@ -223,6 +228,8 @@ MemoryPlan memory_from(const Json& json, const Graph& graph) {
       p = {.kind = Placement::Kind::View,
            .base = find(j.at(1)),
            .view_offset = Dim::parse(j.at(2).get<std::string>())};
+    else if (kind == "grown")
+      p = {.kind = Placement::Kind::Grown, .slot = j.at(1)};
     else
       throw_input_error("unknown placement '" + kind + "'");
   }

@@ -260,6 +260,10 @@ TEST(Plan, ContentThatDoesNotFitIsRefused) {
       "the parameters of a tactic are not 128 numbers at most");
   has(section_with([](PlanVariant& v) { v.split = {"n", 100}; }), "its batch is split in parts");
 
+  has(section_with([](PlanVariant& v) { v.memory.slots = 1; }), "an absurd number of slots");
+  has(section_with([&](PlanVariant& v) { place(v, "a") = {.kind = Placement::Kind::Grown, .slot = 0}; }),
+      "'a' has no place in the arena");
+
   const auto manifest_with = [&](const std::function<void(Plan&)>& change) {
     auto plan = make_plan();
     change(*plan);

@@ -315,10 +315,7 @@ EngineDifference diff_engine(const Graph& model, Context& context, std::span<con
                             .after = [&](size_t layer) { observer.after(layer); }});
   for (size_t i = 0; i < engine.outputs().size(); ++i) {
     Tensor actual = Tensor::allocate(engine.outputs()[i].dtype, context.output_extents(i));
-    if (!actual.bytes().empty()) {
-      engine.backend()->copy_to_host(actual.mutable_bytes().data(), bindings.addresses[inputs.size() + i],
-                                     actual.bytes().size(), *stream);
-    }
+    context.copy_output(i, actual, bindings.addresses[inputs.size() + i], *stream);
     stream->synchronize();
     observer.result.outputs.push_back({engine.outputs()[i].name, compare(actual, oracle.outputs()[i])});
   }

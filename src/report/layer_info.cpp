@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "ir/dim_clamps.h"
+
 namespace lathe {
 namespace {
 
@@ -15,7 +17,7 @@ int64_t dim_value(const Dim& dim, const std::optional<SymbolValues>& symbols) {
   for (const auto& name : dim.symbols()) {
     if (!ranges.contains(name) && !dim.data_dependent_names().contains(name)) return -1;
   }
-  return dim.bounds(ranges).high;  // the upper bound of what depends on data
+  return largest(dim, ranges);  // the upper bound of what depends on data
 }
 
 Extents dim_values(const Shape& shape, const std::optional<SymbolValues>& symbols) {

@@ -134,7 +134,13 @@ struct ExecutionContext::Impl {
     check_overlaps();
     ready = true;
   }
+  bool is_held(const Binding& b) const { return !b.is_input && context->output_is_held(b.index); }
   void check_room(const Binding& b) {
+    if (is_held(b) && b.address == nullptr)
+      refuse({.what = "nobody takes its result",
+              .where = b.where(),
+              .why = "only a run finds its size, and nothing bounds it",
+              .hint = "set an output allocator, or bind memory that is large enough"});
     const size_t need = needed(b);
     if (b.address == nullptr && need > 0)
       refuse({.what = "no memory is bound",
@@ -178,19 +184,29 @@ struct ExecutionContext::Impl {
       if (const Binding& b = bindings[i]; b.allocator && !context->output_is_data_dependent(b.index))
         addresses[i] = ask(b, needed(b));
   }
+  // The memory of the caller for a result of this many bytes whose size the run found.
+  void* room_for_result(const Binding& b, size_t bytes) {
+    if (b.allocator != nullptr) return ask(b, bytes);
+    if (bytes <= b.bytes) return b.address;
+    refuse({.what = "its memory is too small for the result",
+            .where = b.where(),
+            .why = "the run found " + bytes_text(bytes) + ", " + bytes_text(b.bytes) + " were given",
+            .hint = "set an output allocator"});
+  }
   void hand_over_after_run() {
     for (const Binding& b : bindings) {
-      if (b.allocator == nullptr || !context->output_is_data_dependent(b.index)) continue;
+      if (b.is_input || !context->output_is_data_dependent(b.index)) continue;
+      if (b.allocator == nullptr && !is_held(b)) continue;
       const auto bytes =
           static_cast<size_t>(dtype_bytes(b.info->dtype, element_count(context->output_extents(b.index))));
-      void* memory = ask(b, bytes);
+      void* memory = room_for_result(b, bytes);
       if (bytes == 0) continue;
       const Backend& backend = *context->engine().backend();
       if (!backend.is_host())
         refuse({.what = "output allocators of data-dependent outputs need host memory",
                 .where = b.where(),
                 .hint = "bind memory of tensor_bytes(name) bytes"});
-      std::memcpy(memory, bounds[b.index]->data(), bytes);
+      std::memcpy(memory, is_held(b) ? context->held_output(b.index) : bounds[b.index]->data(), bytes);
     }
   }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "ir/dim_clamps.h"
 #include "runtime/engine.h"
 
 namespace lathe {
@@ -126,7 +127,7 @@ Extents Context::output_extents(size_t index) {
   Extents most;  // a data-dependent dim at its upper bound
   SymbolRanges now;
   for (const auto& [symbol, value] : symbols_) now[symbol] = {.min = value, .opt = value, .max = value};
-  for (const Dim& d : graph.value(id).shape) most.push_back(d.bounds(now).high);
+  for (const Dim& d : graph.value(id).shape) most.push_back(largest(d, now));
   return most;
 }
 
@@ -141,7 +142,15 @@ int64_t Context::input_bytes(size_t index) {
   return dtype_bytes(engine_->inputs().at(index).dtype, element_count(input_extents(index)));
 }
 
+bool Context::output_is_held(size_t index) const {
+  const auto& placements = engine_->variant(profile_).memory.placements;
+  const Placement* placement = &placements[static_cast<size_t>(engine_->graph(profile_).outputs().at(index))];
+  if (placement->kind == Placement::Kind::View) placement = &placements[static_cast<size_t>(placement->base)];
+  return placement->kind == Placement::Kind::Grown;
+}
+
 int64_t Context::output_bytes(size_t index) {
+  if (output_is_held(index)) return 0;
   const bool ran = ran_;
   ran_ = false;  // the bound, not what the last run found
   const Extents extents = output_extents(index);
@@ -179,7 +188,9 @@ void Context::check_bindings(std::span<void* const> bindings) {
                       std::to_string(engine_->outputs().size()) + " outputs), but was given " +
                       std::to_string(bindings.size()));
   for (size_t i = 0; i < bindings.size(); ++i)
-    if (bindings[i] == nullptr) throw_input_error("binding " + std::to_string(i) + " is null");
+    if (bindings[i] == nullptr &&
+        !(i >= engine_->inputs().size() && output_is_held(i - engine_->inputs().size())))
+      throw_input_error("binding " + std::to_string(i) + " is null");
 }
 
 std::vector<Tensor> Context::run(std::span<const Tensor> inputs) {
@@ -189,7 +200,8 @@ std::vector<Tensor> Context::run(std::span<const Tensor> inputs) {
   std::vector<Tensor> outputs;
   for (size_t k = 0; k < engine_->outputs().size(); ++k) {
     ran_ = false;
-    outputs.push_back(Tensor::allocate(engine_->outputs()[k].dtype, output_extents(k)));
+    const Extents room = output_is_held(k) ? Extents{0} : output_extents(k);
+    outputs.push_back(Tensor::allocate(engine_->outputs()[k].dtype, room));
   }
   std::vector<void*> bindings;
   std::vector<std::unique_ptr<Buffer>> buffers;
@@ -203,13 +215,20 @@ std::vector<Tensor> Context::run(std::span<const Tensor> inputs) {
   for (const Tensor& t : inputs) bind(t, true);
   for (const Tensor& t : outputs) bind(t, false);
   enqueue(bindings, *stream_);
-  if (!backend.is_host())
-    for (size_t k = 0; k < outputs.size(); ++k)
-      backend.copy_to_host(outputs[k].mutable_bytes().data(), bindings[inputs.size() + k],
-                           outputs[k].bytes().size(), *stream_);
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    if (output_is_held(k)) outputs[k] = Tensor::allocate(outputs[k].dtype(), output_extents(k));
+    if (output_is_held(k) || !backend.is_host())
+      copy_output(k, outputs[k], bindings[inputs.size() + k], *stream_);
+  }
   stream_->synchronize();
   for (size_t k = 0; k < outputs.size(); ++k) shrink(outputs[k], output_extents(k));
   return outputs;
+}
+
+void Context::copy_output(size_t index, Tensor& tensor, const void* binding, Stream& stream) const {
+  if (tensor.bytes().empty()) return;
+  const void* from = output_is_held(index) ? held_output(index) : binding;
+  engine_->backend()->copy_to_host(tensor.mutable_bytes().data(), from, tensor.bytes().size(), stream);
 }
 
 void Context::set_inputs(std::span<const Tensor> inputs) {

@@ -50,8 +50,12 @@ class Context {
   Extents output_extents(size_t index);
   bool output_is_data_dependent(size_t index) const;
   int64_t input_bytes(size_t index);
-  // Room that the output's binding must have (upper bound of data-dependent dims).
+  // Room that the output's binding must have (upper bound of data-dependent dims). 0 for one that the execution holds.
   int64_t output_bytes(size_t index);
+  // An output whose size nothing bounds lies in memory of the execution: its binding is not used, may be null, and after a run
+  // held_output() says where it is, in backend memory, until the next one.
+  bool output_is_held(size_t index) const;
+  const void* held_output(size_t index) const { return execution_->held_output(index); }
 
   // Runs with host tensors, inputs in the engine's order, and sets input shapes from them. Throws Input when
   // a type, rank or extent does not fit.
@@ -64,6 +68,8 @@ class Context {
   // values.
   void enqueue_observed(std::span<void* const> bindings, Stream& stream, const Execution::LayerHook& hook);
   Execution& execution() { return *execution_; }
+  // After a run: the output's bytes, from its binding or from where it is held, into a tensor of its extents.
+  void copy_output(size_t index, Tensor& tensor, const void* binding, Stream& stream) const;
 
   int64_t device_bytes() const { return execution_->device_bytes(); }
   std::string launch_note() const { return execution_->launch_note(); }

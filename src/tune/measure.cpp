@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "backend/open_size.h"
 #include "base/hash.h"
 #include "ir/symbol_extents.h"
 #include "tune/candidates.h"
@@ -20,7 +21,6 @@ namespace {
 constexpr double kGroupBytes = 96e6;
 constexpr double kAloneBytes =
     256e6;  // rivals with such weights race one by one: two at a time would need twice their memory
-constexpr double kMostTimedBytes = 1e9;  // of a layer whose size only a run finds
 constexpr size_t kLargestGroup = 8;
 constexpr double kMostDrift = 3;  // of the machine, between two groups
 constexpr int kRunsAlone = 3;
@@ -72,22 +72,24 @@ double Measurer::seconds_left() const {
   return effort_.budget_seconds - seconds_spent();
 }
 
-bool Measurer::is_too_large_to_time(const LayerQuery& query) {
-  const auto is_found_by_the_run = [&](ValueId id) {
-    if (id == kNoValue) return false;
-    const Shape& shape = query.graph.value(id).shape;
-    return std::any_of(shape.begin(), shape.end(),
-                       [](const Dim& d) { return !d.data_dependent_names().empty(); });
-  };
+bool Measurer::finds_open_size(const LayerQuery& query) {
   const Node& node = query.layer();
-  return (std::any_of(node.inputs.begin(), node.inputs.end(), is_found_by_the_run) ||
-          std::any_of(node.outputs.begin(), node.outputs.end(), is_found_by_the_run)) &&
-         operand_bytes(query) > kMostTimedBytes;
+  std::set<std::string> known;
+  for (const ValueId id : node.inputs)
+    if (id != kNoValue)
+      for (const Dim& d : query.graph.value(id).shape) known.merge(d.data_dependent_names());
+  const auto is_new = [&](const std::string& name) { return !known.contains(name); };
+  return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+    if (id == kNoValue || !has_open_size(query.graph.value(id), query.ranges)) return false;
+    std::set<std::string> names;
+    for (const Dim& d : query.graph.value(id).shape) names.merge(d.data_dependent_names());
+    return std::any_of(names.begin(), names.end(), is_new);
+  });
 }
 
 std::vector<double> Measurer::times(const LayerQuery& query, const std::vector<Tactic>& tactics,
                                     const Request& request) {
-  if (is_too_large_to_time(query)) return {};
+  if (finds_open_size(query)) return {};
   std::vector<Result> results(tactics.size());
   layer_start_ = seconds_spent();
   look_up(query, tactics, request.again, results);
@@ -115,7 +117,7 @@ std::vector<double> Measurer::times(const LayerQuery& query, const std::vector<T
 
 bool Measurer::is_known(const LayerQuery& query, const Tactic& tactic) const {
   const TimingCache::Key key = cache_key(target_, layer_signature(query), tactic);
-  return tactic.is_view || is_too_large_to_time(query) || cache_.find(key) ||
+  return tactic.is_view || finds_open_size(query) || cache_.find(key) ||
          cache_.is_untimed(key, effort_.budget_seconds);
 }
 

@@ -28,7 +28,7 @@ class Measurer {
     bool again = false;    // races for new times, which take the place of those in the cache
   };
   // Milliseconds per tactic (0 for views); kImpossible where the tactic could not be prepared or there was no time for it.
-  // Empty when there was no time for any, or the layer is too large to time. What there was no time for is in the cache as such, so that the answer only
+  // Empty when there was no time for any, or the layer finds an open size. What there was no time for is in the cache as such, so that the answer only
   // depends on the cache once the layer is through.
   std::vector<double> times(const LayerQuery& query, const std::vector<Tactic>& tactics,
                             const Request& request);
@@ -36,8 +36,8 @@ class Measurer {
   // What the tactic takes now, by a few runs of it alone; kImpossible where it cannot run. The cache is neither asked nor told.
   double current_ms(const LayerQuery& query, const Tactic& tactic) const;
 
-  // Only a run finds the size of an operand, and what bounds it is more than anything would be timed at.
-  static bool is_too_large_to_time(const LayerQuery& query);
+  // A result has a size that the layer finds and that nothing bounds (backend/open_size.h): with made up data that may be anything.
+  static bool finds_open_size(const LayerQuery& query);
 
   // The time is in the cache, or there is nothing to time.
   bool is_known(const LayerQuery& query, const Tactic& tactic) const;

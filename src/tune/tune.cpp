@@ -70,12 +70,10 @@ class Tuner {
       observer_.log(Severity::Info, "The time budget for tuning ended before " + std::to_string(skipped_) +
                                         " of " + std::to_string(layers()) +
                                         " layers were timed; their tactics were chosen by estimate.");
-    if (too_large_ > 0)
-      observer_.log(
-          Severity::Info,
-          std::to_string(too_large_) + " of " + std::to_string(layers()) +
-              " layers have a size that only a run finds and that little bounds; their tactics were "
-              "chosen by estimate.");
+    if (open_ > 0)
+      observer_.log(Severity::Info, std::to_string(open_) + " of " + std::to_string(layers()) +
+                                        " layers find a size that little bounds; their tactics were "
+                                        "chosen by estimate.");
     return result;
   }
 
@@ -130,7 +128,7 @@ class Tuner {
     const size_t i = tactics_.size();
     const bool is_new = effort_.timed && first.emplace(layer_signature(query(i)), i).second;
     const bool worth =
-        !Measurer::is_too_large_to_time(query(i)) &&
+        !Measurer::finds_open_size(query(i)) &&
         std::any_of(tactics.begin(), tactics.end(), [](const Tactic& t) { return !t.is_view; });
     shares_.push_back(is_new && worth ? 0.3 + estimated_ms(traits_, query(i), tactics[0], 0) : 0);
     tactics_.push_back(std::move(tactics));
@@ -168,7 +166,7 @@ class Tuner {
       ++again;
     }
     if (again == 0) return;
-    skipped_ = too_large_ = 0;
+    skipped_ = open_ = 0;
     for (size_t i = 0; i < tactics_.size(); ++i) times_[i] = times(i, false);  // from the cache
     char text[160];
     snprintf(
@@ -206,7 +204,7 @@ class Tuner {
     if (!result.empty()) return result;
     // An estimate is not enough to take a fused layer instead of layers that were timed.
     if (i >= layers()) return std::vector<double>(tactics_[i].size(), kImpossible);
-    if (effort_.timed) ++(Measurer::is_too_large_to_time(query(i)) ? too_large_ : skipped_);
+    if (effort_.timed) ++(Measurer::finds_open_size(query(i)) ? open_ : skipped_);
     for (size_t k = 0; k < tactics_[i].size(); ++k)
       result.push_back(estimated_ms(traits_, query(i), tactics_[i][k], k));
     return result;
@@ -328,7 +326,8 @@ class Tuner {
   std::vector<bool> measured_;  // its times are no estimates
   std::vector<std::vector<double>> times_;
   std::vector<double> shares_;
-  int skipped_ = 0, too_large_ = 0;  // layers that were not timed: for want of time, and for their size
+  int skipped_ = 0,
+      open_ = 0;  // layers that were not timed: for want of time, and because they find an open size
 };
 
 }  // namespace

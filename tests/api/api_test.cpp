@@ -340,6 +340,34 @@ TEST_F(Api, OutputAllocatorsLearnSizesFromData) {
   EXPECT_EQ(context.tensor_shape("y"), (Dims{2, 2}));
 }
 
+// Nothing bounds the length of a Range: its memory is given when it is known.
+TEST_F(Api, OutputsThatNothingBoundsNeedAnAllocatorOrRoom) {
+  const std::string model = api_test::range_onnx();
+  ExecutionContext context =
+      builder.build(builder.parse_onnx(std::as_bytes(std::span(model))), {}).create_context();
+  const float start = 1, delta = 2;
+  float limit = 8;
+  std::vector<float> room(4);
+  context.bind_input("start", DataType::Float, {}, &start);
+  context.bind_input("limit", DataType::Float, {}, &limit);
+  context.bind_input("delta", DataType::Float, {}, &delta);
+  expect_part(message_of(ErrorKind::Input, [&] { context.execute(); }), "nobody takes its result");
+  context.bind_output("y", DataType::Float, room.data(), room.size() * sizeof(float));
+  context.execute();
+  EXPECT_EQ(room, (std::vector<float>{1, 3, 5, 7}));
+  EXPECT_EQ(context.tensor_shape("y"), (Dims{4}));
+  limit = 10;
+  expect_part(message_of(ErrorKind::Input, [&] { context.execute(); }),
+              "its memory is too small for the result");
+  Grower grower;
+  limit = 1000;
+  context.bind_output("y", grower);
+  context.execute();
+  ASSERT_EQ(grower.asked.size(), 1u);
+  EXPECT_EQ(grower.asked[0], std::tuple("y", 2000u, Dims{500}));
+  EXPECT_EQ(grower.memory[499], 999);
+}
+
 TEST_F(Api, StreamsRunWhatIsEnqueued) {
   const Engine engine = build();
   ExecutionContext first = engine.create_context(), second = engine.create_context();

@@ -64,6 +64,18 @@ inline std::string nonzero_onnx() {
   return field(1, 8) + field(7, graph) + field(8, field(2, 17));
 }
 
+// y = Range(start, limit, delta), of floats: nothing bounds how many there are.
+inline std::string range_onnx() {
+  const auto floats = [](const std::string& name, const std::string& shape) {
+    return field(1, name) + field(2, field(1, field(1, 1) + field(2, shape)));
+  };
+  const std::string graph = field(1, node("Range", {"start", "limit", "delta"}, "y")) + field(2, "range") +
+                            field(11, floats("start", "")) + field(11, floats("limit", "")) +
+                            field(11, floats("delta", "")) +
+                            field(12, floats("y", field(1, field(2, "count"))));
+  return field(1, 8) + field(7, graph) + field(8, field(2, 17));
+}
+
 // Two nodes that nobody knows.
 inline std::string unknown_onnx() {
   const std::string graph = field(1, node("Frobnicate", {"x"}, "a")) +

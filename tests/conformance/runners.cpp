@@ -25,7 +25,6 @@ class EngineRunner final : public Runner {
   explicit EngineRunner(const DeviceOptions& device) : builder_(open_backend(device), observer_) {}
 
   std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> inputs) override {
-    check_bounded(graph);
     Network network;
     network.graph = std::make_shared<Graph>(graph);
     BuildOptions options{.optimization_level = 0};
@@ -39,22 +38,6 @@ class EngineRunner final : public Runner {
   }
 
  private:
-  // An engine has room for the largest results; where nothing bounds a size there is no such room.
-  static void check_bounded(const Graph& graph) {
-    SymbolRanges ranges;
-    for (const std::string& symbol : graph.symbols()) ranges[symbol] = {1, 1, 1};
-    for (const NodeId node : graph.order()) {
-      for (const ValueId id : graph.node(node).outputs) {
-        if (id == kNoValue) continue;
-        for (const Dim& d : graph.value(id).shape) {
-          if (d.data_dependent_names().empty() || d.bounds(ranges).high < (int64_t{1} << 30)) continue;
-          throw_input_error("nothing bounds dimension " + d.to_string() + " of '" + graph.value(id).name +
-                            "'");
-        }
-      }
-    }
-  }
-
   NullObserver observer_;
   Builder builder_;
 };

@@ -45,11 +45,20 @@ struct Machine {
   }
 };
 
+// Memory for results whose size the layer itself finds and that nothing bounds.
+class ResultMemory {
+ public:
+  virtual ~ResultMemory() = default;
+  // So many bytes for an output; null when it has a place already, which is then in LayerArgs.
+  virtual std::byte* take(size_t output, size_t bytes) = 0;
+};
+
 // Addresses of one layer's operands, in the node's order; null where absent or where the tactic packed a constant.
 struct LayerArgs {
   std::span<const void* const> inputs;
   std::span<void* const> outputs;
   std::byte* scratch = nullptr;  // scratch_bytes(), shared by the team, 64-byte aligned, contents undefined
+  ResultMemory* results = nullptr;  // for a layer that finds sizes
 };
 
 // A layer at concrete extents. Immutable: several executions may not share one, but run() is const for the team.
@@ -66,6 +75,8 @@ class PreparedLayer {
   // and fetches it.
   virtual bool meets(int /*count*/) const { return false; }
   virtual void run(const LayerArgs& args, const Worker& worker) const = 0;
+  // Whether it asks for the memory of results whose size it finds (LayerArgs::results) when it has them. Others get room for the bound.
+  virtual bool takes_memory() const { return false; }
   // After a run of a layer with data-dependent outputs: the values of its new symbols. Called by member 0.
   virtual void resolve(const LayerArgs&, SymbolValues&) const {}
 };

@@ -9,6 +9,7 @@
 
 #include "backend/cpu/device/cache_lines.h"
 #include "backend/cpu/device/host_memory.h"
+#include "backend/open_size.h"
 #include "ops/cost.h"
 
 namespace lathe::cpu {
@@ -99,7 +100,10 @@ double expected_ms(double flops, DType stored, const Machine& machine) {
   return flops / rate / machine.threads;
 }
 
-double network_flops(const Graph& graph, const SymbolValues& symbols) {
+double network_flops(const LayerQuery& query, SymbolValues symbols) {
+  const Graph& graph = query.graph;
+  for (const NodeId id : graph.order())
+    assume_open_sizes(graph, graph.node(id).outputs, query.ranges, symbols);
   double flops = 0;
   for (const NodeId id : graph.order()) flops += layer_cost(graph, id, symbols).flops;
   return flops;
@@ -150,11 +154,11 @@ double measure_kept_share(ThreadPool& pool, const Machine& machine, int64_t byte
 double CacheResidency::kept_share(const LayerQuery& query, DType stored, const Machine& machine) {
   if (!is_float(stored)) stored = DType::Float32;
   const int64_t elements = weight_elements(query.graph);
-  const SymbolValues symbols = query.opt_values();
+  const SymbolValues symbols = LayerQuery{query.graph, kNoNode, query.ranges}.opt_values();
   const Network network{elements, symbols, stored, machine.threads};
   const std::lock_guard lock(mutex_);
   if (const auto it = known_.find(network); it != known_.end()) return it->second;
-  const double period_ms = expected_ms(network_flops(query.graph, symbols), stored, machine);
+  const double period_ms = expected_ms(network_flops(query, symbols), stored, machine);
   const double share = measure_kept_share(*pool_, machine, dtype_bytes(stored, elements), period_ms);
   return known_[network] = share;
 }

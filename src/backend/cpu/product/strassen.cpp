@@ -27,6 +27,7 @@
 #include "backend/cpu/vector/own_tactic.h"
 #include "backend/cpu/vector/pointwise_eval.h"
 #include "backend/cpu/vector/tail_plan.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe::cpu {
 namespace {
@@ -329,9 +330,8 @@ class StrassenKernel final : public LayerKernel {
 
 // Rows of the largest result; a batch of right operands counts as more of them.
 int64_t most_rows(const LayerQuery& query, int64_t columns) {
-  int64_t elements = 1;
-  for (const Dim& dim : query.graph.value(query.layer().outputs[0]).shape)
-    elements *= dim.bounds(query.ranges).high;
+  const Shape& shape = query.graph.value(query.layer().outputs[0]).shape;
+  const int64_t elements = element_count(upper_extents(shape, query.max_values()));
   return elements / std::max<int64_t>(columns, 1);
 }
 

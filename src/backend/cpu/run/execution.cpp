@@ -10,6 +10,7 @@
 
 #include "backend/cpu/device/onednn.h"
 #include "backend/cpu/run/reformat.h"
+#include "backend/sizes_from_values.h"
 #include "base/error.h"
 #include "ir/symbol_extents.h"
 
@@ -25,7 +26,9 @@ CpuExecution::CpuExecution(std::shared_ptr<const CpuProgram> program, int thread
     : program_(std::move(program)),
       threads_(threads),
       arena_(static_cast<size_t>(program_->spec().memory.arena_bytes), "the activations of a context"),
-      plans_(program_->segments().ranges.size()) {}
+      grown_(program_->spec().memory.slots),
+      plans_(program_->segments().ranges.size()),
+      has_sizes_in_values_(plans_.size(), true) {}
 
 void CpuExecution::set_shapes(const SymbolValues& values) {
   if (has_shapes_ && values == input_symbols_) return;
@@ -53,6 +56,21 @@ ShapePlan& CpuExecution::plan_for(size_t segment) {
   return plan;
 }
 
+bool CpuExecution::is_empty(size_t segment) const {
+  const auto [first, last] = program_->segments().ranges[segment];
+  return first == last;
+}
+
+void CpuExecution::find_sizes(size_t segment) {
+  const size_t first = program_->segments().ranges[segment].first;
+  if (!has_sizes_in_values_[segment]) return;
+  const std::vector<std::string>& fresh = program_->segments().new_symbols[first];
+  if (fresh.empty()) return;
+  const Node& node = program_->graph().node(program_->layers()[first].node);
+  has_sizes_in_values_[segment] = find_sizes_from_values(
+      program_->graph(), node, fresh, [this](ValueId id) { return read(id); }, symbols_);
+}
+
 void CpuExecution::resolve_symbols(ShapePlan& plan) {
   for (size_t i = 0; i < plan.steps().size(); ++i) {
     const size_t layer = plan.first_layer() + i;
@@ -76,8 +94,10 @@ void CpuExecution::run_segments(std::span<void* const> bindings,
   bindings_.assign(bindings.begin(), bindings.end());
   symbols_ = input_symbols_;
   for (size_t segment = 0; segment < plans_.size(); ++segment) {
+    if (is_empty(segment)) continue;
+    find_sizes(segment);
     ShapePlan& plan = plan_for(segment);
-    plan.bind(arena_.begin(), bindings);
+    plan.bind(arena_.begin(), bindings, grown_);
     run_plan(plan);
     resolve_symbols(plan);
   }
@@ -140,6 +160,8 @@ Tensor CpuExecution::read(ValueId id) {
     data = static_cast<const std::byte*>(bindings_[static_cast<size_t>(address.binding)]) + address.offset;
   if (address.space == ValueAddress::Space::Constant)
     data = program_->graph().value(address.constant).constant.bytes().data() + address.offset;
+  if (address.space == ValueAddress::Space::Slot)
+    data = grown_.addresses()[static_cast<size_t>(address.slot)] + address.offset;
   check(data != nullptr, fmt::format("value '{}' is not stored", value.name));
   const Tensor stored = to_linear({value.dtype, value.format}, extents(id), data);
   return value.is_stored_quantized() ? dequantize(stored, *value.quantization) : stored;
@@ -149,8 +171,14 @@ Extents CpuExecution::extents(ValueId id) const {
   return upper_extents(program_->graph().value(id).shape, symbols_);
 }
 
+const void* CpuExecution::held_output(size_t index) const {
+  const ValueAddress address = value_address(program_->spec(), program_->graph().outputs()[index], symbols_);
+  if (address.space != ValueAddress::Space::Slot) return nullptr;
+  return grown_.addresses()[static_cast<size_t>(address.slot)];
+}
+
 int64_t CpuExecution::device_bytes() const {
-  return static_cast<int64_t>(arena_.bytes() + scratch_.bytes());
+  return static_cast<int64_t>(arena_.bytes() + scratch_.bytes() + grown_.bytes());
 }
 
 // Layers behind data-dependent dims are prepared while they run: of those nothing is known before.

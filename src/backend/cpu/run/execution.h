@@ -25,6 +25,7 @@ class CpuExecution final : public Execution, public LayerScratch {
   void run_observed(std::span<void* const> bindings, Stream& stream, const LayerHook& hook) override;
   Tensor read(ValueId value) override;
   Extents extents(ValueId value) const override;
+  const void* held_output(size_t index) const override;
   int64_t device_bytes() const override;
   std::vector<int64_t> layer_scratch_bytes() const override;
 
@@ -36,15 +37,20 @@ class CpuExecution final : public Execution, public LayerScratch {
   // Plans of one segment, most recently used first.
   using PlanCache = std::list<std::unique_ptr<ShapePlan>>;
 
+  bool is_empty(size_t segment) const;
   ShapePlan& plan_for(size_t segment);
   // Runs the segments one after the other with `run_plan`, learning data-dependent dims between them.
   void run_segments(std::span<void* const> bindings, const std::function<void(ShapePlan&)>& run_plan);
+  // In front of a segment: sizes that its first layer's operands tell. Behind it: those that the layer found.
+  void find_sizes(size_t segment);
   void resolve_symbols(ShapePlan& plan);
 
   std::shared_ptr<const CpuProgram> program_;
   int threads_ = 1;
   HostBuffer arena_, scratch_;
-  std::vector<PlanCache> plans_;  // by segment
+  GrownMemory grown_;
+  std::vector<PlanCache> plans_;           // by segment
+  std::vector<bool> has_sizes_in_values_;  // by segment: until an attempt to find them failed
   SymbolValues input_symbols_, symbols_;
   bool has_shapes_ = false;
   std::vector<void*> bindings_;  // of the run in progress or the last one

@@ -58,7 +58,7 @@ CpuProgram::CpuProgram(ProgramSpec spec, const Machine& machine, std::shared_ptr
   check(spec_.choices.size() == spec_.graph->order().size(), "one choice per layer expected");
   check(spec_.memory.placements.size() >= spec_.graph->value_count(), "one placement per value expected");
   make_kernels();
-  segments_ = find_segments(spec_);
+  segments_ = find_segments(spec_, Cut::Around);
   count_weights();
 }
 

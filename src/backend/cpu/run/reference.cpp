@@ -18,6 +18,7 @@ class PreparedReference final : public PreparedLayer {
   explicit PreparedReference(ReferenceLayer layer) : layer_(std::move(layer)) {}
 
   int members(int) const override { return 1; }
+  bool takes_memory() const override { return true; }
 
   void run(const LayerArgs& args, const Worker&) const override {
     const Node& node = layer_.node();
@@ -31,12 +32,16 @@ class PreparedReference final : public PreparedLayer {
     result_extents_.clear();
     for (size_t i = 0; i < results.size(); ++i) {
       result_extents_.push_back(results[i].extents());
-      if (args.outputs[i] == nullptr || results[i].bytes().empty()) continue;
-      const Format& format = layer_.output_format(i);
-      if (format.is_linear())
-        std::memcpy(args.outputs[i], results[i].bytes().data(), results[i].bytes().size());
+      if (node.outputs[i] == kNoValue || results[i].bytes().empty()) continue;
+      const TensorType type{results[i].dtype(), layer_.output_format(i)};
+      const auto bytes = static_cast<size_t>(storage_bytes(type.dtype, results[i].extents(), type.format));
+      void* place = args.results != nullptr ? args.results->take(i, bytes) : nullptr;
+      if (place == nullptr) place = args.outputs[i];
+      if (place == nullptr) continue;
+      if (type.format.is_linear())
+        std::memcpy(place, results[i].bytes().data(), bytes);
       else
-        from_linear(results[i], format, args.outputs[i]);
+        from_linear(results[i], type.format, place);
     }
   }
 

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <optional>
 
 #include "backend/cpu/device/onednn_call.h"
 #include "backend/cpu/run/reference.h"
@@ -22,7 +24,7 @@ namespace {
 
 // Bytes that a layer touches, in one of the address spaces.
 struct Region {
-  int space = 0;  // -1: scratch, 0: arena, 1..: bindings
+  int space = 0;  // -1: scratch, 0: arena, 1..: bindings, -2 and below: slots
   int64_t begin = 0, end = 0;
 };
 
@@ -49,11 +51,30 @@ void add_region(std::vector<Region>& regions, const ValueAddress& address, int64
     regions.push_back({0, address.offset, address.offset + bytes});
   else if (address.space == ValueAddress::Space::Binding)
     regions.push_back({1 + address.binding, address.offset, address.offset + bytes});
+  else if (address.space == ValueAddress::Space::Slot)
+    regions.push_back({-2 - address.slot, address.offset, address.offset + bytes});
 }
+
+constexpr int64_t kOpenBytes = int64_t{1} << 60;  // of a result that lies alone in its memory
 
 int64_t stored_bytes(const Value& value, const SymbolValues& symbols) {
   return storage_bytes(value.dtype, upper_extents(value.shape, symbols), value.format);
 }
+
+// The memory of results that a layer finds the size of.
+class TakenResults final : public ResultMemory {
+ public:
+  TakenResults(GrownMemory& grown, std::function<int(size_t)> slot_of)
+      : grown_(grown), slot_of_(std::move(slot_of)) {}
+  std::byte* take(size_t output, size_t bytes) override {
+    const int slot = slot_of_(output);
+    return slot < 0 ? nullptr : grown_.reserve(slot, bytes);
+  }
+
+ private:
+  GrownMemory& grown_;
+  std::function<int(size_t)> slot_of_;
+};
 
 double now_ms() {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch())
@@ -88,6 +109,38 @@ ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const
     team_ = std::max(team_, steps_[i].members);
   }
   find_groups();
+  find_needs();
+}
+
+// A view of a slot is as large as its base says, which is an operand of the layer that writes it.
+void ShapePlan::find_needs() {
+  if (program_.spec().memory.slots == 0) return;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Node& node = program_.graph().node(program_.layers()[first_ + i].node);
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      if (node.outputs[k] == kNoValue) continue;
+      const Placement& placement = program_.spec().memory.placements[static_cast<size_t>(node.outputs[k])];
+      if (placement.kind != Placement::Kind::Grown) continue;
+      if (finds_size(i, node.outputs[k]))
+        taken_.push_back({i, k, placement.slot});
+      else
+        needs_.push_back({placement.slot, static_cast<size_t>(stored_bytes(
+                                              program_.graph().value(node.outputs[k]), symbols_))});
+    }
+  }
+}
+
+bool ShapePlan::finds_size(size_t step, ValueId result) const {
+  const PreparedLayer* layer = steps_[step].prepared.get();
+  const Shape& shape = program_.graph().value(result).shape;
+  return layer != nullptr && layer->takes_memory() &&
+         !std::all_of(shape.begin(), shape.end(), [&](const Dim& d) { return is_known(d, symbols_); });
+}
+
+void ShapePlan::bind(std::byte* arena, std::span<void* const> bindings, GrownMemory& grown) {
+  grown_ = &grown;
+  for (const Need& need : needs_) grown.reserve(need.slot, need.bytes);
+  operands_.bind(arena, bindings, grown.addresses());
 }
 
 void ShapePlan::prepare_step(size_t index) {
@@ -101,7 +154,7 @@ void ShapePlan::prepare_step(size_t index) {
                              .threads = threads_};
   bool has_elements = false;
   for (size_t i = 0; i < node.outputs.size(); ++i)
-    has_elements |= node.outputs[i] != kNoValue && element_count(context.outputs[i]) > 0;
+    has_elements |= node.outputs[i] != kNoValue && std::ranges::count(context.outputs[i], 0) == 0;
   if (!has_elements && program_.segments().new_symbols[first_ + index].empty()) return;
   Step& step = steps_[index];
   step.prepared = makes_elements_of_none(node, context.inputs, context.outputs)
@@ -122,7 +175,8 @@ void ShapePlan::find_groups() {
     const auto add = [&](ValueId id, std::vector<Region>& regions) {
       if (id == kNoValue) return;
       const Value& value = program_.graph().value(id);
-      add_region(regions, value_address(program_.spec(), id, symbols_), stored_bytes(value, symbols_));
+      const ValueAddress address = value_address(program_.spec(), id, symbols_);
+      add_region(regions, address, finds_size(i, id) ? kOpenBytes : stored_bytes(value, symbols_));
     };
     for (const ValueId id : node.inputs) add(id, access.reads);
     for (const ValueId id : node.outputs) add(id, access.writes);
@@ -146,7 +200,14 @@ void ShapePlan::run_step(size_t index, const Worker& worker, std::byte* scratch)
   // Fewer pieces than the team has members: each is done in one go, in a place of scratch that is the piece's.
   const bool all = step.members >= worker.count;
   if (!all && worker.portion > 0) return;
-  const LayerArgs operands = args(index, scratch);
+  LayerArgs operands = args(index, scratch);
+  std::optional<TakenResults> results;
+  if (!taken_.empty())
+    operands.results = &results.emplace(*grown_, [&](size_t output) {
+      for (const Taken& taken : taken_)
+        if (taken.step == index && taken.output == output) return taken.slot;
+      return -1;
+    });
   try {
     step.prepared->run(operands, all ? worker : Worker{worker.piece, step.members});
   } catch (Error& error) {

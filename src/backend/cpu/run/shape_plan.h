@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/cpu/run/grown_memory.h"
 #include "backend/cpu/run/program.h"
 #include "backend/operand_table.h"
 
@@ -36,7 +37,8 @@ class ShapePlan {
   int team() const { return team_; }
   size_t scratch_bytes() const { return scratch_bytes_; }
   // Sets the addresses that are not known at preparation. Cheap when they are those of the last call.
-  void bind(std::byte* arena, std::span<void* const> bindings) { operands_.bind(arena, bindings); }
+  // Memory whose size these symbols say is taken from `grown`, which stays for as long as steps run.
+  void bind(std::byte* arena, std::span<void* const> bindings, GrownMemory& grown);
   LayerArgs args(size_t index, std::byte* scratch) const {
     return {operands_.inputs(index), operands_.outputs(index), scratch};
   }
@@ -51,6 +53,9 @@ class ShapePlan {
   void prepare_step(size_t index);
   void run_group(const StepGroup& group, const Worker& worker, std::byte* scratch) const;
   void find_groups();
+  void find_needs();
+  // The step asks for the memory of a result when it has it, because its size is not known before.
+  bool finds_size(size_t step, ValueId result) const;
 
   const CpuProgram& program_;
   int threads_ = 1;
@@ -59,6 +64,18 @@ class ShapePlan {
   std::vector<Step> steps_;
   std::vector<StepGroup> groups_;
   OperandTable operands_;
+  // Bytes that slots must have before the steps run, and the slots of results whose memory steps take themselves.
+  struct Need {
+    int slot = -1;
+    size_t bytes = 0;
+  };
+  struct Taken {
+    size_t step = 0, output = 0;
+    int slot = -1;
+  };
+  std::vector<Need> needs_;
+  std::vector<Taken> taken_;
+  GrownMemory* grown_ = nullptr;
   int team_ = 1;
   size_t scratch_bytes_ = 0;
 };
