@@ -79,7 +79,7 @@ inline std::string range_onnx() {
 // Two nodes that nobody knows.
 inline std::string unknown_onnx() {
   const std::string graph = field(1, node("Frobnicate", {"x"}, "a")) +
-                            field(1, node("Defrobnicate", {"x"}, "y")) + field(2, "unknown") +
+                            field(1, node("Defrobnicate", {"a"}, "y")) + field(2, "unknown") +
                             field(11, value("x", "batch", 4)) + field(12, value("y", "batch", 4));
   return field(1, 8) + field(7, graph) + field(8, field(2, 17));
 }
