@@ -9,6 +9,7 @@
 #include "base/interrupted.h"
 #include "base/stopwatch.h"
 #include "builder/builder.h"
+#include "builder/shape_inputs.h"
 #include "engine_report.h"
 #include "failure.h"
 #include "interrupt.h"
@@ -90,9 +91,10 @@ std::shared_ptr<const Engine> build_engine(const Options& options, std::shared_p
   const Stopwatch watch;
   BuildLog observer(log);
   Builder builder(std::move(backend), observer);
-  const Network network = parse_model(builder, options.model.onnx, log);
+  Network network = parse_model(builder, options.model.onnx, log);
   memory.step("Import network");
   check_types(options, network);
+  mark_shape_inputs(network, shape_input_values(options, network));
   auto profiles = make_profiles(options, network.inputs(), network.outputs(), log);
   std::shared_ptr<const Engine> engine;
   try {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "builder/shape_inputs.h"
 #include "ir/text.h"
 
 namespace lathe::cli {
@@ -94,6 +95,22 @@ OptimizationProfile make_profile(const std::vector<NamedRange>& ranges, const st
 }
 
 }  // namespace
+
+std::vector<OptimizationProfile> shape_input_values(const Options& options, const Network& network) {
+  std::vector<OptimizationProfile> profiles;
+  const auto candidates = find_shape_inputs(*network.graph);
+  for (const auto& requested : options.build.profiles) {
+    OptimizationProfile& profile = profiles.emplace_back();
+    for (const TensorInfo& input : network.inputs()) {
+      if (std::find(candidates.begin(), candidates.end(), input.name) == candidates.end()) continue;
+      const ShapeRange* range = find_range(requested, input.name);
+      if (range != nullptr &&
+          static_cast<int64_t>(range->opt.size()) == element_count(to_extents(input.shape)))
+        profile.values[input.name] = *range;
+    }
+  }
+  return profiles;
+}
 
 std::vector<OptimizationProfile> make_profiles(const Options& options, const std::vector<TensorInfo>& inputs,
                                                const std::vector<TensorInfo>& outputs, Log& log) {

@@ -8,13 +8,17 @@
 #include <string_view>
 #include <vector>
 
-#include "failure.h"
 #include "arguments/options.h"
+#include "builder/network.h"
+#include "failure.h"
 #include "plan/optimization_profile.h"
 #include "report/log.h"
 #include "runtime/engine.h"
 
 namespace lathe::cli {
+
+// What --shapes and the like say of inputs whose elements decide shapes: as many numbers as there are elements are their values.
+std::vector<OptimizationProfile> shape_input_values(const Options& options, const Network& network);
 
 // Complete profiles, one per --profile. Throws Failure with trtexec's phrases for unknown inputs and static
 // models.

@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "arguments/input_data.h"
+#include "builder/shape_inputs.h"
 #include "failure.h"
 
 namespace lathe::cli {
@@ -15,6 +17,10 @@ namespace {
 Tensor shape_tensor_values(const Options& options, const Engine& engine, int profile, const TensorInfo& info,
                            const Extents& extents) {
   std::vector<double> elements(static_cast<size_t>(element_count(extents)), 1);
+  if (is_static(*info.contents)) {
+    const Extents fixed = to_extents(*info.contents);
+    return Tensor::from_doubles(info.dtype, extents, std::vector<double>(fixed.begin(), fixed.end()));
+  }
   const auto& ranges = engine.profile(profile).values;
   const Extents* given = find_named(options.inference.shapes, info.name);
   if (const auto found = ranges.find(info.name); given == nullptr && found != ranges.end())
@@ -28,6 +34,10 @@ Tensor shape_tensor_values(const Options& options, const Engine& engine, int pro
 void fill_inputs(const Options& options, InferenceStream& stream, int profile, bool announce, Log& log) {
   const Engine& engine = stream.context().engine();
   const Graph& graph = engine.graph(profile);
+  const std::vector<std::string> deciding = find_shape_inputs(graph);
+  const auto decides_shapes = [&](const std::string& name) {
+    return std::find(deciding.begin(), deciding.end(), name) != deciding.end();
+  };
   for (size_t i = 0; i < engine.inputs().size(); ++i) {
     const auto& info = engine.inputs()[i];
     const Extents extents = stream.context().input_extents(i);
@@ -43,6 +53,14 @@ void fill_inputs(const Options& options, InferenceStream& stream, int profile, b
       }
     } else if (info.contents) {
       values = shape_tensor_values(options, engine, profile, info, extents);
+    } else if (decides_shapes(info.name)) {
+      if (announce)
+        log.warning(
+            fmt::format("Sizes follow from the elements of input {}, and none are given: each is 1. "
+                        "(--shapes={}:2x3 gives 2 and 3, --loadInputs those of a file.)",
+                        info.name, info.name));
+      values = Tensor::from_doubles(info.dtype, extents,
+                                    std::vector<double>(static_cast<size_t>(element_count(extents)), 1));
     } else {
       if (announce) log.info("Using random values for input " + info.name);
       values = random_tensor(info.dtype, extents, integer_range(graph, graph.inputs()[i]));

@@ -14,6 +14,7 @@
 #include "builder/fallbacks.h"
 #include "builder/pipeline.h"
 #include "builder/precision.h"
+#include "builder/shape_inputs.h"
 #include "onnx/import.h"
 
 namespace lathe {
@@ -316,7 +317,9 @@ std::shared_ptr<const Engine> Builder::build_section(std::shared_ptr<Plan> plan,
   return engine;
 }
 
-std::shared_ptr<const Engine> Builder::build(const Network& network, const BuildOptions& options) {
+std::shared_ptr<const Engine> Builder::build(const Network& given, const BuildOptions& options) {
+  Network network = given;
+  mark_shape_inputs(network, options.profiles);
   auto plan = std::make_shared<Plan>();
   plan->model = network.model;
   plan->inputs = network.inputs();

@@ -19,6 +19,7 @@ import memory
 import numerics
 import reports
 import seeds
+import shape_inputs
 import shells
 import tiny_model
 from harness import Tests, quiet_environment
@@ -29,7 +30,7 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--update", action="store_true")
-    parser.add_argument("--only", help="reports, errors, hostile, memory, files, numerics, seeds or fuzz")
+    parser.add_argument("--only", help="reports, errors, hostile, memory, files, numerics, shape_inputs, seeds or fuzz")
     parser.add_argument("--zoo-model", default="mobilenet_v2")
     arguments = parser.parse_args()
     quiet_environment()
@@ -52,6 +53,8 @@ def main():
             files.run_all(t)
         if arguments.only in (None, "numerics"):
             numerics.run_all(t)
+        if arguments.only in (None, "shape_inputs"):
+            shape_inputs.run_all(t)
         if arguments.only in (None, "seeds"):
             seeds.run_all(t, t.folder / "images.onnx", quick=True)
         if arguments.only in (None, "fuzz"):

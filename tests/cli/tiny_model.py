@@ -42,9 +42,10 @@ def node(op, name, inputs, outputs, **attributes):
     return body + b"".join(field(5, attribute(k, v)) for k, v in attributes.items())
 
 
-def value_info(name, dims):
+def value_info(name, dims, element=1):
+    """`element`: the number of the type in onnx.proto (1: float32, 7: int64)."""
     shape = b"".join(field(1, field(2, d) if isinstance(d, str) else field(1, d)) for d in dims)
-    return field(1, name) + field(2, field(1, field(1, 1) + field(2, shape)))
+    return field(1, name) + field(2, field(1, field(1, element) + field(2, shape)))
 
 
 def weights(name, dims, seed):
@@ -100,6 +101,14 @@ def write_identity(path):
     model = field(1, 8) + field(2, "lathe-tests") + field(3, "1.0") + field(7, graph) + field(8, field(2, 17))
     with open(path, "wb") as file:
         file.write(model)
+
+
+def write_tile(path):
+    """y = Tile(x, repeats): the size of a result is data."""
+    graph = field(1, node("Tile", "Tile_0", ["x", "repeats"], ["y"])) + field(2, "tile")
+    graph += field(11, value_info("x", [2, 3])) + field(11, value_info("repeats", [2], element=7))
+    graph += field(12, value_info("y", ["rows", "columns"]))
+    path.write_bytes(field(1, 8) + field(7, graph) + field(8, field(2, 17)))
 
 
 def write_chain(path, *nodes):
