@@ -26,10 +26,19 @@ std::string printable(std::string_view text) {
 
 }  // namespace
 
-Error::Error(ErrorKind kind, std::string message) : kind_(kind), text_(printable(message)) {}
+Error::Error(ErrorKind kind, std::string message)
+    : kind_(kind), message_(printable(message)), text_(message_) {}
 
 Error& Error::add_context(std::string_view context) {
-  text_ = printable(context) + ": " + text_;
+  context_ = printable(context) + (context_.empty() ? "" : ": " + context_);
+  text_ = context_ + ": " + message_;
+  return *this;
+}
+
+Error& Error::set_node(std::string_view name, std::string_view op_type) {
+  if (!node_.empty()) return *this;
+  node_ = printable(name);
+  op_type_ = printable(op_type);
   return *this;
 }
 

@@ -25,13 +25,21 @@ class Error : public std::exception {
   ErrorKind kind() const { return kind_; }
   // Context first, then the original message, joined by ": ".
   const char* what() const noexcept override { return text_.c_str(); }
+  // The same in parts: what was wrong, and the context, from the general to the particular; empty when there is none.
+  const std::string& message() const { return message_; }
+  const std::string& context() const { return context_; }
+  // The node of the model that the error is about and its operator; empty when it is about none, or about many.
+  const std::string& node() const { return node_; }
+  const std::string& op_type() const { return op_type_; }
+  // Says which node that is, unless somebody deeper has.
+  Error& set_node(std::string_view name, std::string_view op_type);
   // Puts a line of context before everything said so far. Returns *this, so that a catch block can
   // write `error.add_context("while importing node X"); throw;`.
   Error& add_context(std::string_view context);
 
  private:
   ErrorKind kind_;
-  std::string text_;
+  std::string message_, context_, text_, node_, op_type_;
 };
 
 [[noreturn]] void throw_input_error(std::string message);

@@ -17,7 +17,17 @@ TEST(Error, ContextComesFirst) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::Input);
     EXPECT_STREQ(error.what(), "m.onnx: while importing node 'n': unknown operator 'Foo'");
+    EXPECT_EQ(error.message(), "unknown operator 'Foo'");
+    EXPECT_EQ(error.context(), "m.onnx: while importing node 'n'");
   }
+}
+
+TEST(Error, TheInnermostNodeIsKept) {
+  Error error(ErrorKind::Input, "wrong");
+  EXPECT_EQ(error.node(), "");
+  error.set_node("inner", "Conv").set_node("outer", "If");
+  EXPECT_EQ(error.node(), "inner");
+  EXPECT_EQ(error.op_type(), "Conv");
 }
 
 TEST(Error, NamesWithControlCharactersStayOnOneLine) {
