@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The normal form behind Dim, shared by dim.cpp (algebra) and dim_text.cpp (text) only.
+// The normal form behind Dim, for those who take it apart: dim.cpp (algebra), dim_text.cpp (text) and what writes dims as nodes.
 //
 // A sum of terms; a term is a coefficient times a sorted product of atoms. Terms are ordered by degree
 // (highest first), then by their atoms, so the constant term comes last and equal values have equal forms.
@@ -30,7 +30,7 @@ struct Dim::Expr {
   std::vector<DimTerm> terms;  // never empty, never just a constant
 };
 
-// Access for the two files: Dim's private parts as values.
+// Access for them: Dim's private parts as values.
 struct DimAccess {
   static std::vector<DimTerm> terms(const Dim& dim);
   static Dim make(std::vector<DimTerm> terms);  // sorts, merges equal products, drops zeros

@@ -87,6 +87,10 @@ void GraphEditor::mark_output(ValueId id) {
   graph_.outputs_.push_back(id);
 }
 
+void GraphEditor::clear_outputs() {
+  graph_.outputs_.clear();
+}
+
 void GraphEditor::replace_output(size_t index, ValueId id) {
   check(index < graph_.outputs_.size(), "replace_output: no such output");
   value(id);

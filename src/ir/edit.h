@@ -22,6 +22,7 @@ class GraphEditor {
   // A name that is taken gets a suffix "_1", "_2", ...; returns the id.
   ValueId add_constant(std::string name, Tensor tensor);
   void mark_output(ValueId value);
+  void clear_outputs();
   void replace_output(size_t index, ValueId value);
 
   struct NewValue {

@@ -58,6 +58,16 @@ ValueId GraphBuilder::add_identity(std::string_view name, ValueId value) {
                      {std::string(name)})[0];
 }
 
+void GraphBuilder::add_output(const std::string& name, ValueId id) {
+  if (value(id).producer == kNoNode || graph_.is_output(id)) {
+    if (const auto other = graph_.find_value(name))
+      editor_.rename_value(*other, unique_name(name + "_source"));
+    id = add_identity(name, id);
+  }
+  if (value(id).name != name) editor_.rename_value(id, name);
+  editor_.mark_output(id);
+}
+
 bool GraphBuilder::fold(const Op& op, const Values& inputs, const std::vector<ResultInfo>& results,
                         std::string_view name, Values& out) {
   if (!may_fold(op) || !small_and_static(results)) return false;

@@ -21,15 +21,6 @@ constexpr int64_t kOldestOpset = 1;
 
 }  // namespace
 
-std::string symbol_name(std::string_view text) {
-  std::string name;
-  for (const char c : text) {
-    name += (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ? c : '_';
-  }
-  if (name.empty() || (name[0] >= '0' && name[0] <= '9') || name[0] == '.') name.insert(0, "_");
-  return name;
-}
-
 std::vector<std::string_view> output_names(const GraphProto& graph) {
   std::vector<std::string_view> names;
   for (const ValueInfo& output : graph.outputs) names.push_back(output.name);
@@ -150,8 +141,6 @@ void GraphImporter::add_inputs(Scope& scope) {
   }
 }
 
-// A value that is an input, a constant or an output already cannot take the output's name: it gets there
-// through a copy.
 void GraphImporter::add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope) {
   std::map<std::string, int> seen;
   GraphBuilder& builder = *scope.builder;
@@ -159,17 +148,10 @@ void GraphImporter::add_outputs(const std::vector<ValueInfo>& outputs, Scope& sc
     const std::string name(output.name);
     if (name.empty()) throw_input_error("a graph output has no name");
     if (seen[name]++) throw_input_error("two graph outputs are called '" + name + "'");
-    ValueId id = body_result(output.name, scope);
+    const ValueId id = body_result(output.name, scope);
     if (Sequences::is_sequence(id))
       throw_unsupported("output '" + name + "' is a sequence; only tensors can be outputs");
-    const Graph& graph = builder.graph();
-    if (graph.value(id).producer == kNoNode || graph.is_output(id)) {
-      if (const auto other = graph.find_value(name))
-        builder.editor().rename_value(*other, builder.unique_name(name + "_source"));
-      id = builder.add_identity(name, id);
-    }
-    if (graph.value(id).name != name) builder.editor().rename_value(id, name);
-    builder.editor().mark_output(id);
+    builder.add_output(name, id);
   }
 }
 
@@ -301,7 +283,7 @@ void GraphImporter::import_node(const NodeProto& node, const std::string& name, 
     problems_.push_back({name, std::string(node.op_type), error.what()});
     bind_poison(node, scope);
   } catch (Error& error) {
-    error.add_context("while importing " + describe(node, name));
+    error.add_context("while importing " + describe(node, name)).set_node(name, node.op_type);
     throw;
   }
 }

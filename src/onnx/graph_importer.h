@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/observer.h"
+#include "onnx/bodies.h"
 #include "onnx/import.h"
 #include "onnx/import_log.h"
 #include "onnx/import_node.h"
@@ -19,9 +20,6 @@ inline constexpr ValueId kPoison = -2;
 // The names of a graph's outputs.
 std::vector<std::string_view> output_names(const GraphProto& graph);
 
-// A name that Dim can print and parse back: letters, digits, '_' and '.'.
-std::string symbol_name(std::string_view text);
-
 class GraphImporter {
  public:
   GraphImporter(const ModelProto& model, TensorSource& tensors, const ImportOptions& options, Graph& graph,
@@ -33,13 +31,12 @@ class GraphImporter {
   void run();
 
  private:
-  struct BodyImport;
   // Names in sight while a list of nodes is imported: a graph, a branch or body (sees its parent's names) or a
   // function (does not).
   struct Scope {
     Scope* parent = nullptr;
     GraphBuilder* builder = nullptr;  // of the graph that the nodes become part of
-    BodyImport* body = nullptr;       // that graph is this body: what it reads of its parent becomes an input
+    BodyBuilder* body = nullptr;      // that graph is this body: what it reads of its parent becomes an input
     std::string prefix;               // of layer and value names: "call/"
     std::map<std::string_view, ValueId> values;
     std::map<std::string_view, const TensorProto*> initializers;  // not yet constants of the graph
@@ -73,7 +70,8 @@ class GraphImporter {
   Values import_repetition(NodeImport& node, Scope& scope);
   std::optional<Values> unroll_loop(NodeImport& node, const GraphProto& proto, Scope& scope);
   Values import_scan(NodeImport& node, Scope& scope);
-  void import_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyImport& body);
+  void import_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyBuilder& body);
+  void import_whole_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyBuilder& body);
   ValueId capture(ValueId outer, Scope& scope);
   static bool is_structure(std::string_view op_type);
   std::optional<Values> import_by_structure(NodeImport& node, Scope& scope);

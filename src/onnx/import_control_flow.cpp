@@ -12,27 +12,11 @@
 #include <cstdint>
 #include <set>
 
+#include "onnx/bodies.h"
 #include "onnx/graph_importer.h"
 #include "ops/control_flow.h"
 
 namespace lathe::onnx {
-
-// A body on its way, and which values of the graph around it its inputs behind the first ones stand for.
-struct GraphImporter::BodyImport {
-  BodyImport() : builder(graph) {}
-  BodyImport(const BodyImport&) = delete;
-
-  ValueId add_input(const Value& of, Shape shape, std::string name) {
-    const ValueId id = builder.editor().add_input(std::move(name), of.dtype, std::move(shape));
-    own_inputs.push_back(id);
-    return id;
-  }
-
-  Graph graph;
-  GraphBuilder builder;
-  Values own_inputs;  // iteration, condition, carried values, slices
-  Values captured;    // ids in the graph around
-};
 
 namespace {
 
@@ -82,24 +66,14 @@ Values loop_operands(const NodeImport& node) {
   return operands;
 }
 
-Dim own_symbol(const std::string& node, size_t value, size_t dim) {
-  return Dim::symbol(symbol_name(node) + ".carried" + std::to_string(value) + ".dim" + std::to_string(dim));
+InputNames input_names(const GraphProto& body) {
+  InputNames names;
+  for (const ValueInfo& input : body.inputs) names.emplace_back(input.name);
+  return names;
 }
 
-// The shape that the body takes next time: a symbol where the dim was another one behind the iteration. False
-// when nothing changed.
-bool widen(Shape& taken, const Shape& given, const std::string& node, size_t value) {
-  if (taken.size() != given.size())
-    throw_unsupported("carried value " + std::to_string(value) + " has rank " + std::to_string(taken.size()) +
-                      " before an iteration and rank " + std::to_string(given.size()) + " after it");
-  bool changed = false;
-  for (size_t d = 0; d < taken.size(); ++d) {
-    const Dim own = own_symbol(node, value, d);
-    if (taken[d] == given[d] || taken[d] == own) continue;
-    taken[d] = own;
-    changed = true;
-  }
-  return changed;
+Values add_with_bodies(NodeImport& node, WithBodies made) {
+  return node.add_multi(std::move(made.op), std::move(made.operands), made.outputs);
 }
 
 }  // namespace
@@ -132,27 +106,17 @@ Values GraphImporter::import_inline(const GraphProto& graph, Scope& inner) {
   return results;
 }
 
-// What a body reads of the graph around it. Constants are shared, everything else is an input.
 ValueId GraphImporter::capture(ValueId outer, Scope& scope) {
   if (outer == kPoison || outer == kNoValue) return outer;
   if (Sequences::is_sequence(outer))
     throw_unsupported(
         "its body reads a sequence of the graph around it, which is supported only where the condition or "
         "count is constant");
-  BodyImport& body = *scope.body;
-  const Value value = scope.parent->builder->value(outer);
-  if (value.is_constant()) return body.builder.add_constant(value.name, value.constant);
-  const auto found = std::find(body.captured.begin(), body.captured.end(), outer);
-  const auto index = static_cast<size_t>(found - body.captured.begin());
-  if (found != body.captured.end()) return body.graph.inputs()[body.own_inputs.size() + index];
-  body.captured.push_back(outer);
-  const ValueId input = body.builder.editor().add_input(value.name, value.dtype, value.shape);
-  body.builder.editor().set_contents(input, value.contents);
-  return input;
+  return scope.body->capture(*scope.parent->builder, outer);
 }
 
 // `body` has its own inputs already, as many as the proto says.
-void GraphImporter::import_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyImport& body) {
+void GraphImporter::import_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyBuilder& body) {
   Scope inner = inner_scope(node, scope);
   inner.builder = &body.builder;
   inner.body = &body;
@@ -166,6 +130,14 @@ void GraphImporter::import_body(const GraphProto& proto, NodeImport& node, Scope
   body.builder.editor().remove_dead_nodes();
 }
 
+// The same for a body that is not kept when a node of it is not supported.
+void GraphImporter::import_whole_body(const GraphProto& proto, NodeImport& node, Scope& scope,
+                                      BodyBuilder& body) {
+  const size_t problems = problems_.size();
+  import_body(proto, node, scope, body);
+  if (problems_.size() != problems) throw_unsupported("a node of its body is not supported");
+}
+
 Values GraphImporter::import_if(NodeImport& node, Scope& scope) {
   if (Sequences::is_sequence(node.in(0))) node.fail("its condition is a sequence");
   const auto condition = node.known_ints(0);
@@ -176,28 +148,16 @@ Values GraphImporter::import_if(NodeImport& node, Scope& scope) {
   return import_inline(*branch, inner);
 }
 
-// Both branches take all that one of them captures, in one order.
 Values GraphImporter::import_choice(NodeImport& node, Scope& scope) {
   const GraphProto *then_proto = node.graph("then_branch"), *else_proto = node.graph("else_branch");
   if (!then_proto || !else_proto) node.fail("a branch is missing");
   if (then_proto->outputs.size() != else_proto->outputs.size())
     node.fail("its branches give " + std::to_string(then_proto->outputs.size()) + " and " +
               std::to_string(else_proto->outputs.size()) + " values");
-  BodyImport then_body, else_body;
-  import_body(*then_proto, node, scope, then_body);
-  const auto capture_all = [&](const BodyImport& from, BodyImport& to) {
-    Scope inner = inner_scope(node, scope);
-    inner.body = &to;
-    for (const ValueId id : from.captured) capture(id, inner);
+  const auto fill = [&](const GraphProto* proto) {
+    return [&, proto](BodyBuilder& body) { import_body(*proto, node, scope, body); };
   };
-  capture_all(then_body, else_body);
-  import_body(*else_proto, node, scope, else_body);
-  capture_all(else_body, then_body);
-  Values inputs = {node.in(0)};
-  inputs.insert(inputs.end(), then_body.captured.begin(), then_body.captured.end());
-  const size_t outputs = then_proto->outputs.size();
-  return node.add_multi(If{Body(std::move(then_body.graph)), Body(std::move(else_body.graph))}, inputs,
-                        outputs);
+  return add_with_bodies(node, make_if(node.builder(), node.in(0), fill(then_proto), fill(else_proto)));
 }
 
 Values GraphImporter::import_loop(NodeImport& node, Scope& scope) {
@@ -255,28 +215,9 @@ Values GraphImporter::import_repetition(NodeImport& node, Scope& scope) {
     throw_unsupported(
         "it carries a sequence, which is supported only where the number of iterations is a small constant");
   const GraphProto& proto = *node.graph("body");
-  Values operands = loop_operands(node);
-  const size_t carried = operands.size() - kLoopOwnInputs, problems = problems_.size();
-  std::vector<Shape> taken;
-  for (size_t i = 0; i < carried; ++i) taken.push_back(node.shape(2 + i));
-  while (true) {
-    BodyImport body;
-    const Value iteration{.dtype = DType::Int64}, condition{.dtype = DType::Bool};
-    body.add_input(iteration, {}, std::string(proto.inputs[0].name));
-    body.add_input(condition, {}, std::string(proto.inputs[1].name));
-    for (size_t i = 0; i < carried; ++i)
-      body.add_input(node.value(2 + i), taken[i], std::string(proto.inputs[2 + i].name));
-    import_body(proto, node, scope, body);
-    if (problems_.size() != problems) throw_unsupported("a node of its body is not supported");
-    bool changed = false;
-    for (size_t i = 0; i < carried; ++i)
-      changed |= widen(taken[i], body.graph.value(body.graph.outputs()[1 + i]).shape, node.name(), i);
-    if (changed) continue;
-    operands.insert(operands.end(), body.captured.begin(), body.captured.end());
-    const size_t outputs = body.graph.outputs().size() - 1;
-    return node.add_multi(Loop{.body = Body(std::move(body.graph)), .carried = static_cast<int64_t>(carried)},
-                          operands, outputs);
-  }
+  return add_with_bodies(node,
+                         make_loop(node.builder(), node.name(), loop_operands(node), input_names(proto),
+                                   [&](BodyBuilder& body) { import_whole_body(proto, node, scope, body); }));
 }
 
 Values GraphImporter::import_scan(NodeImport& node, Scope& scope) {
@@ -305,23 +246,9 @@ Values GraphImporter::import_scan(NodeImport& node, Scope& scope) {
     node.fail("its lists of axes and directions do not have one entry per scanned value");
   if (std::any_of(node.inputs().begin(), node.inputs().end(), Sequences::is_sequence))
     throw_unsupported("its inputs are sequences");
-  BodyImport body;
-  for (size_t i = 0; i < node.input_count(); ++i) {
-    Shape shape = node.shape(i);
-    if (i >= states) {
-      int64_t& axis = op.input_axes[i - states];
-      axis = normalize_axis(axis, node.rank(i), "scan_input_axes");
-      shape.erase(shape.begin() + axis);
-    }
-    body.add_input(node.value(i), std::move(shape), std::string(proto->inputs[i].name));
-  }
-  const size_t problems = problems_.size();
-  import_body(*proto, node, scope, body);
-  if (problems_.size() != problems) throw_unsupported("a node of its body is not supported");
-  Values inputs = node.inputs();
-  inputs.insert(inputs.end(), body.captured.begin(), body.captured.end());
-  op.body = Body(std::move(body.graph));
-  return node.add_multi(std::move(op), inputs, states + outputs);
+  return add_with_bodies(node,
+                         make_scan(node.builder(), std::move(op), node.inputs(), input_names(*proto),
+                                   [&](BodyBuilder& body) { import_whole_body(*proto, node, scope, body); }));
 }
 
 }  // namespace lathe::onnx

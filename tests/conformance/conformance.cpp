@@ -4,7 +4,7 @@
 // runner per backend turns a graph and inputs into outputs; the cases, the tolerance and the verdict are the
 // same for all.
 //
-// usage: conformance CASES [--backend NAME] [--cpuIsa NAME] [--only TEXT] [--json FILE] Prints one line per
+// usage: conformance CASES [--backend NAME] [--cpuIsa NAME] [--only TEXT] [--json FILE] [--write FOLDER] Prints one line per
 // failed case and a summary; the JSON lists every case: name, operators, opset, verdict, reason. Exceptions
 // are the caller's business (run.py), so the exit code is 0 unless the folder cannot be read.
 #include <algorithm>
@@ -192,7 +192,7 @@ CaseInfo read_case(const fs::path& folder) {
 
 struct Arguments {
   fs::path cases, json;
-  std::string backend = "oracle", cpu_isa, only;
+  std::string backend = "oracle", cpu_isa, only, write;
 };
 
 Arguments parse_arguments(int argc, char** argv) {
@@ -206,6 +206,8 @@ Arguments parse_arguments(int argc, char** argv) {
       a.cpu_isa = next();
     } else if (text == "--only") {
       a.only = next();
+    } else if (text == "--write") {
+      a.write = next();
     } else if (text == "--json") {
       a.json = next();
     } else {
@@ -214,7 +216,8 @@ Arguments parse_arguments(int argc, char** argv) {
   }
   if (a.cases.empty())
     throw_input_error(
-        "usage: conformance CASES [--backend NAME] [--cpuIsa NAME] [--only TEXT] [--json FILE]");
+        "usage: conformance CASES [--backend NAME] [--cpuIsa NAME] [--only TEXT] [--json FILE] "
+        "[--write FOLDER]");
   return a;
 }
 
@@ -229,7 +232,7 @@ std::vector<fs::path> list_cases(const Arguments& a) {
 }
 
 void run_all(const Arguments& a) {
-  const std::unique_ptr<Runner> runner = make_runner(a.backend, a.cpu_isa);
+  const std::unique_ptr<Runner> runner = make_runner(a.backend, a.cpu_isa, a.write);
   std::map<std::string, int> counts;
   Json list = Json::array();
   for (const fs::path& folder : list_cases(a)) {

@@ -3,8 +3,8 @@
 """ONNX's node tests, and our own cases of other domains, on every backend; checks (or writes) docs/operators.md.
 
 usage: run.py --build build [--all] [--update] [--backend cuda]
-Without --all: the cases of 1.23 and 1.19 on the oracle and the CPU backend. --all: the CPU backend at every instruction set
-that this machine has, too. --backend: that one alone, no page. --update writes docs/operators.md; otherwise a page that is not up to date is a failure.
+Without --all: the cases of 1.23 and 1.19 on the oracle and the CPU backend. --all: the models after they were written as ONNX and read
+again, and the CPU backend at every instruction set that this machine has, too. --backend: that one alone, no page. --update writes docs/operators.md; otherwise a page that is not up to date is a failure.
 """
 import argparse, collections, json, pathlib, re, subprocess, sys
 
@@ -187,6 +187,11 @@ def main():
                 sys.exit(f"{backend} on {release}: {output}")
             results[release, backend] = cases
             good &= judge(rules, release, backend, cases)
+    for release in RELEASES if args.all else ():
+        cases, output = run(build, release, "exported")
+        if cases is None:
+            sys.exit(f"exported models of {release}: {output}")
+        good &= judge(rules, release, "exported", cases)
     for isa in LEVELS if args.all else ():
         for release in RELEASES + DOMAINS:
             cases, output = run(build, release, "cpu", isa)

@@ -3,7 +3,10 @@
 
 #include "backend/all.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "builder/builder.h"
+#include "onnx/export.h"
+#include "onnx/import.h"
 #include "ops/interpreter.h"
 #include "runtime/context.h"
 
@@ -16,6 +19,20 @@ class OracleRunner final : public Runner {
   std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> inputs) override {
     return interpret(graph, inputs);
   }
+};
+
+class ExportRunner final : public Runner {
+ public:
+  explicit ExportRunner(std::string folder) : folder_(std::move(folder)) {}
+  std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> inputs) override {
+    const std::string model = export_onnx(graph);
+    if (!folder_.empty()) write_file_atomically(folder_ + "/" + graph.name() + ".onnx", model);
+    NullObserver observer;
+    return interpret(import_onnx(std::as_bytes(std::span(model)), {}, observer).graph, inputs);
+  }
+
+ private:
+  std::string folder_;
 };
 
 // Through the whole pipeline: passes, untimed choices (the tactics that the heuristic puts first), program,
@@ -44,12 +61,15 @@ class EngineRunner final : public Runner {
 
 }  // namespace
 
-std::unique_ptr<Runner> make_runner(std::string_view backend, const std::string& cpu_isa) {
+std::unique_ptr<Runner> make_runner(std::string_view backend, const std::string& cpu_isa,
+                                    const std::string& folder) {
   if (backend == "oracle") return std::make_unique<OracleRunner>();
+  if (backend == "exported") return std::make_unique<ExportRunner>(folder);
   if (backend == "cpu")
     return std::make_unique<EngineRunner>(DeviceOptions{.cpu_isa = cpu_isa, .threads = 1});
   if (backend == "cuda") return std::make_unique<EngineRunner>(DeviceOptions{.device = "0", .tf32 = false});
-  throw_input_error("there is no runner '" + std::string(backend) + "'; there are: oracle, cpu, cuda");
+  throw_input_error("there is no runner '" + std::string(backend) +
+                    "'; there are: oracle, exported, cpu, cuda");
 }
 
 }  // namespace lathe::conformance
