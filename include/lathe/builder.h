@@ -51,6 +51,9 @@ class TimingCache {
   // Merges into the file, under a lock.
   void save(const std::string& path) const;
   void merge(const TimingCache& other);
+  // The text of a file, and its opposite: adds the entries of a text; lines that cannot be read are left out.
+  std::string to_text() const;
+  void merge_text(std::string_view text);
   size_t size() const;
 
   struct Impl;

@@ -95,10 +95,12 @@ enum class ErrorKind {
 
 // The parts of an error. Parts that are not known are empty.
 struct ErrorFields {
-  std::string what;   // "its memory is too small"
-  std::string where;  // "output 'y' (float32 2x3)"
-  std::string why;    // "24 bytes are needed, 12 were given"
-  std::string hint;   // "give it tensor_bytes(name) bytes"
+  std::string what;     // "its memory is too small"
+  std::string where;    // "output 'y' (float32 2x3)"
+  std::string why;      // "24 bytes are needed, 12 were given"
+  std::string hint;     // "give it tensor_bytes(name) bytes"
+  std::string node;     // the layer of the model that it is about, "/conv1/Conv"
+  std::string op_type;  // and its operator, "Conv"
 };
 
 // what() is all parts in one line.

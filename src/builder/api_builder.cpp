@@ -4,16 +4,13 @@
 
 #include "base/json.h"
 #include "builder/builder.h"
+#include "builder/network_state.h"
 #include "lathe/builder.h"
 #include "onnx/import.h"
 #include "runtime/api_bridge.h"
 #include "tune/timer.h"
 
 namespace lathe::v1 {
-
-struct Network::Impl {
-  lathe::Network network;
-};
 
 struct TimingCache::Impl {
   std::shared_ptr<lathe::TimingCache> cache = std::make_shared<lathe::TimingCache>();
@@ -106,21 +103,6 @@ struct Builder::Impl {
   lathe::Builder builder;
 };
 
-// --- Network
-
-std::vector<TensorInfo> Network::inputs() const {
-  return lathe::to_public(impl_->network.inputs());
-}
-std::vector<TensorInfo> Network::outputs() const {
-  return lathe::to_public(impl_->network.outputs());
-}
-std::string Network::name() const {
-  return impl_->network.graph->name();
-}
-int Network::layer_count() const {
-  return static_cast<int>(impl_->network.graph->order().size());
-}
-
 // --- OptimizationProfile
 
 OptimizationProfile& OptimizationProfile::set_dims(std::string input, Dims min, Dims opt, Dims max) {
@@ -144,6 +126,12 @@ void TimingCache::save(const std::string& path) const {
 }
 void TimingCache::merge(const TimingCache& other) {
   impl_->cache->merge(*other.impl_->cache);
+}
+std::string TimingCache::to_text() const {
+  return impl_->cache->to_text();
+}
+void TimingCache::merge_text(std::string_view text) {
+  impl_->cache->merge_text(text);
 }
 size_t TimingCache::size() const {
   return impl_->cache->size();

@@ -24,7 +24,10 @@ decltype(auto) translate_errors(F&& body) {
     const auto kind = error.kind() == ErrorKind::Input    ? v1::ErrorKind::Input
                       : error.kind() == ErrorKind::System ? v1::ErrorKind::System
                                                           : v1::ErrorKind::Internal;
-    throw v1::Error(kind, error.what());
+    throw v1::Error(kind, {.what = error.message(),
+                           .where = error.context(),
+                           .node = error.node(),
+                           .op_type = error.op_type()});
   } catch (const Interrupted&) {
     throw v1::Error(v1::ErrorKind::Cancelled,
                     "the build was cancelled; what it has measured is in the timing cache");
