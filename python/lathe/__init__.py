@@ -8,12 +8,14 @@ Sizes are in bytes, times in milliseconds unless a name says otherwise. Errors a
 logging.getLogger("lathe").
 """
 from ._compile import check, compile, load
-from ._core import (Builder, BuilderConfig, Engine, ExecutionContext, Network, OptimizationProfile, Profiler, Runtime,
-                    TensorInfo, TimingCache, version)
+from ._core import (Activation, AutoPadding, Builder, BuilderConfig, Elementwise, Engine, ExecutionContext, Interpolation, Network,
+                    NetworkBuilder, NetworkTensor, OptimizationProfile, Padding, Pooling, Profiler, Reduction, Runtime, ScatterMode,
+                    TensorInfo, TimingCache, Unary, version)
 from ._errors import Cancelled, DeviceError, Error, InputError, InternalError
 from ._profile import Profile
 
 __version__ = version()
-__all__ = ["Builder", "BuilderConfig", "Cancelled", "DeviceError", "Engine", "Error", "ExecutionContext", "InputError", "InternalError",
-           "Network", "OptimizationProfile", "Profile", "Profiler", "Runtime", "TensorInfo", "TimingCache", "check",
-           "compile", "load", "version"]
+__all__ = ["Activation", "AutoPadding", "Builder", "BuilderConfig", "Cancelled", "DeviceError", "Elementwise", "Engine", "Error",
+           "ExecutionContext", "InputError", "InternalError", "Interpolation", "Network", "NetworkBuilder", "NetworkTensor",
+           "OptimizationProfile", "Padding", "Pooling", "Profile", "Profiler", "Reduction", "Runtime", "ScatterMode", "TensorInfo",
+           "TimingCache", "Unary", "check", "compile", "load", "version"]

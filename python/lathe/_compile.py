@@ -2,7 +2,7 @@
 """The simple way: a model in, an engine out."""
 import os
 
-from ._core import Builder, BuilderConfig, OptimizationProfile, Runtime
+from ._core import Builder, BuilderConfig, Network, NetworkBuilder, OptimizationProfile, Runtime
 from ._errors import InputError
 from ._progress import default_progress
 
@@ -13,7 +13,7 @@ def compile(model, shapes=None, precision="model", *, level=3, device="cpu", thr
             progress=None, save=None):
     """Builds an engine for this machine.
 
-    model: the path of an ONNX file, or its bytes.
+    model: the path of an ONNX file, or its bytes, a Network or a NetworkBuilder.
     shapes: for each dynamic input its shape, or (min, opt, max) of its shapes; unknown dims are 1 without it.
         {"x": (8, 3, 224, 224)} or {"x": ((1, 3, 224, 224), (8, 3, 224, 224), (32, 3, 224, 224))}
     precision: "model": the types of the model. "fp16", "bf16", "best": layers may compute in these types, too (best: all that the
@@ -32,7 +32,7 @@ def compile(model, shapes=None, precision="model", *, level=3, device="cpu", thr
     if precision not in _PRECISIONS:
         raise InputError(f"there is no precision '{precision}'", where="precision", hint="take one of " + ", ".join(_PRECISIONS))
     builder = Builder(device, threads)
-    network = builder.parse_onnx_bytes(model) if isinstance(model, bytes) else builder.parse_onnx(os.fspath(model))
+    network = _network(builder, model)
     config = BuilderConfig()
     config.optimization_level = level
     config.time_budget_seconds = time_budget_seconds
@@ -60,6 +60,12 @@ def load(engine, *, device="cpu", threads=0):
 def check(model):
     """Whether a model can be imported: a dict of supported, reason and unsupported_nodes (name, op_type and reason of each)."""
     return Builder().check_onnx(os.fspath(model))
+
+
+def _network(builder, model):
+    if isinstance(model, (Network, NetworkBuilder)):
+        return model.finish() if isinstance(model, NetworkBuilder) else model
+    return builder.parse_onnx_bytes(model) if isinstance(model, bytes) else builder.parse_onnx(os.fspath(model))
 
 
 def _profile(network, shapes):

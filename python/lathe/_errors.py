@@ -5,11 +5,12 @@
 class Error(Exception):
     """The base of all errors of Lathe. str() is all parts in one line; parts that are not known are empty.
 
-    what: what is wrong. where: the tensor, node or file. why: expected and found. hint: what to do.
+    what: what is wrong. where: the tensor, node or file. why: expected and found. hint: what to do. node, op_type: the layer of the
+    model that the error is about and its operator.
     """
 
-    def __init__(self, what, where="", why="", hint=""):
-        self.what, self.where, self.why, self.hint = what, where, why, hint
+    def __init__(self, what, where="", why="", hint="", node="", op_type=""):
+        self.what, self.where, self.why, self.hint, self.node, self.op_type = what, where, why, hint, node, op_type
         message = ": ".join(part for part in (where, what, why) if part)
         super().__init__(f"{message} ({hint})" if hint else message)
 

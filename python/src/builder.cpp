@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <span>
@@ -13,19 +14,27 @@
 namespace lathe_python {
 namespace {
 
-// An exception inside of a callback is a line on stderr, as for any callback that cannot raise.
+// Lines go to a Python function of severity and text, or to logging. An exception inside of it is a line on stderr, as for any
+// callback that cannot raise.
 class PythonLogger final : public api::Logger {
  public:
+  explicit PythonLogger(nb::object function) : function_(std::move(function)) {}
   void log(api::Severity severity, std::string_view text) override {
     constexpr int levels[] = {50, 40, 30, 20, 10};
     const nb::gil_scoped_acquire acquire;
     try {
-      nb::module_::import_("logging").attr("getLogger")("lathe").attr("log")(
-          levels[static_cast<int>(severity)], "%s", nb::str(text.data(), text.size()));
+      if (!function_.is_none())
+        function_(static_cast<int>(severity), nb::str(text.data(), text.size()));
+      else
+        nb::module_::import_("logging").attr("getLogger")("lathe").attr("log")(
+            levels[static_cast<int>(severity)], "%s", nb::str(text.data(), text.size()));
     } catch (nb::python_error& error) {
       error.discard_as_unraisable("lathe's log");
     }
   }
+
+ private:
+  nb::object function_;
 };
 
 // Tells a Python function; its exception, or Ctrl-C, ends the build and goes on behind it.
@@ -54,12 +63,14 @@ class PythonProgress final : public api::ProgressMonitor {
 };
 
 struct PyBuilder {
-  explicit PyBuilder(const api::DeviceConfig& device) : logger(make_logger()), builder(*logger, device) {}
+  PyBuilder(const api::DeviceConfig& device, nb::object log)
+      : logger(make_logger(std::move(log))), builder(*logger, device) {}
   std::unique_ptr<api::Logger> logger;
   api::Builder builder;
 };
 struct PyRuntime {
-  explicit PyRuntime(const api::DeviceConfig& device) : logger(make_logger()), runtime(*logger, device) {}
+  PyRuntime(const api::DeviceConfig& device, nb::object log)
+      : logger(make_logger(std::move(log))), runtime(*logger, device) {}
   std::unique_ptr<api::Logger> logger;
   api::Runtime runtime;
 };
@@ -97,6 +108,8 @@ void bind_config(nb::module_& m) {
            "Adds a file's entries. False when there is no file.")
       .def("save", &api::TimingCache::save, nb::arg("path"), "Merges into the file, under a lock.")
       .def("merge", &api::TimingCache::merge, nb::arg("other"))
+      .def("to_text", &api::TimingCache::to_text, "The text of a file.")
+      .def("merge_text", &api::TimingCache::merge_text, nb::arg("text"), "Adds the entries of a text.")
       .def("__len__", &api::TimingCache::size);
   using Config = api::BuilderConfig;
   nb::class_<Config>(m, "BuilderConfig", "Everything a build depends on besides the model.")
@@ -126,24 +139,21 @@ void bind_config(nb::module_& m) {
 
 }  // namespace
 
-std::unique_ptr<api::Logger> make_logger() {
-  return std::make_unique<PythonLogger>();
+std::unique_ptr<api::Logger> make_logger(nb::object function) {
+  return std::make_unique<PythonLogger>(std::move(function));
 }
 
 void bind_builder(nb::module_& m) {
   bind_config(m);
-  nb::class_<api::Network>(m, "Network", "A model as it was imported.")
-      .def_prop_ro("name", &api::Network::name)
-      .def_prop_ro("inputs", &api::Network::inputs)
-      .def_prop_ro("outputs", &api::Network::outputs)
-      .def_prop_ro("layer_count", &api::Network::layer_count, "Operators before optimization.");
   nb::class_<PyBuilder>(m, "Builder", "Builds engines from ONNX models. Raises when the device is not there.")
       .def(
           "__init__",
-          [](PyBuilder* self, const std::string& device, int threads, const std::string& isa) {
-            new (self) PyBuilder(device_config(device, threads, isa));
-          },
-          nb::arg("device") = "cpu", nb::arg("threads") = 0, nb::arg("cpu_isa") = "")
+          [](PyBuilder* self, const std::string& device, int threads, const std::string& isa,
+             nb::object log) { new (self) PyBuilder(device_config(device, threads, isa), std::move(log)); },
+          nb::arg("device") = "cpu", nb::arg("threads") = 0, nb::arg("cpu_isa") = "",
+          nb::arg("log") = nb::none(),
+          "log(severity, text): gets the log instead of logging; severity 0 internal error, 1 error, 2 "
+          "warning, 3 info, 4 verbose.")
       .def(
           "parse_onnx", [](PyBuilder& b, const std::string& path) { return b.builder.parse_onnx(path); },
           nb::arg("path"), nb::call_guard<nb::gil_scoped_release>())
@@ -196,10 +206,12 @@ void bind_builder(nb::module_& m) {
   nb::class_<PyRuntime>(m, "Runtime", "Loads engines. Raises when the device is not there.")
       .def(
           "__init__",
-          [](PyRuntime* self, const std::string& device, int threads, const std::string& isa) {
-            new (self) PyRuntime(device_config(device, threads, isa));
-          },
-          nb::arg("device") = "cpu", nb::arg("threads") = 0, nb::arg("cpu_isa") = "")
+          [](PyRuntime* self, const std::string& device, int threads, const std::string& isa,
+             nb::object log) { new (self) PyRuntime(device_config(device, threads, isa), std::move(log)); },
+          nb::arg("device") = "cpu", nb::arg("threads") = 0, nb::arg("cpu_isa") = "",
+          nb::arg("log") = nb::none(),
+          "log(severity, text): gets the log instead of logging; severity 0 internal error, 1 error, 2 "
+          "warning, 3 info, 4 verbose.")
       .def(
           "load", [](PyRuntime& r, const std::string& path) { return new PyEngine(r.runtime.load(path)); },
           nb::arg("path"), nb::rv_policy::take_ownership, nb::call_guard<nb::gil_scoped_release>(),

@@ -5,15 +5,31 @@
 #include <nanobind/stl/vector.h>
 
 #include <map>
+#include <memory>
 
 #include "module.h"
 
 namespace lathe_python {
 namespace {
 
+// Asks a Python function, f(output, bytes, shape) -> address. Its exception makes the run fail.
+class PythonAllocator final : public api::OutputAllocator {
+ public:
+  explicit PythonAllocator(nb::object function) : function_(std::move(function)) {}
+  void* allocate(std::string_view output, size_t bytes, const api::Dims& dims) override {
+    const nb::gil_scoped_acquire acquire;
+    const nb::str name(output.data(), output.size());
+    return reinterpret_cast<void*>(nb::cast<uintptr_t>(function_(name, bytes, nb::tuple(nb::cast(dims)))));
+  }
+
+ private:
+  nb::object function_;
+};
+
 struct PyContext {
   PyContext(PyEngine& engine, int profile) : context(engine.engine().create_context(profile)) {
     for (auto& t : engine.engine().inputs()) inputs.emplace(t.name, t);
+    for (auto& t : engine.engine().outputs()) outputs.emplace(t.name, t);
   }
   void bind_input(const std::string& name, nb::handle object) {
     const auto known = inputs.find(name);
@@ -26,8 +42,28 @@ struct PyContext {
     context.bind_output(name, type_of(array.dtype(), name), array.data(), array.nbytes());
     bound_outputs[name] = array;
   }
+  // By address: the memory is the caller's, and so is its lifetime.
+  void bind_input_address(const std::string& name, const api::Dims& shape, uintptr_t address) {
+    const auto known = inputs.find(name);
+    context.bind_input(name, known != inputs.end() ? known->second.type : api::DataType::Float, shape,
+                       reinterpret_cast<const void*>(address));
+    bound_inputs.erase(name);
+  }
+  void bind_output_address(const std::string& name, uintptr_t address, size_t bytes) {
+    const auto known = outputs.find(name);
+    context.bind_output(name, known != outputs.end() ? known->second.type : api::DataType::Float,
+                        reinterpret_cast<void*>(address), bytes);
+    bound_outputs.erase(name), allocators.erase(name);
+  }
+  void bind_allocator(const std::string& name, nb::object function) {
+    auto allocator = std::make_unique<PythonAllocator>(std::move(function));
+    context.bind_output(name, *allocator);
+    allocators[name] = std::move(allocator);
+    bound_outputs.erase(name);
+  }
   api::ExecutionContext context;
-  std::map<std::string, api::TensorInfo> inputs;
+  std::map<std::string, api::TensorInfo> inputs, outputs;
+  std::map<std::string, std::unique_ptr<PythonAllocator>> allocators;
   std::map<std::string, Array> bound_inputs;
   std::map<std::string, MutableArray> bound_outputs;
 };
@@ -74,6 +110,13 @@ void bind_context(nb::module_& m) {
            "Contiguous host memory is read in place, at each run.")
       .def("bind_output", &PyContext::bind_output, nb::arg("output"), nb::arg("array").noconvert(),
            "Written in place, at each run.")
+      .def("bind_input_address", &PyContext::bind_input_address, nb::arg("input"), nb::arg("shape"),
+           nb::arg("address"),
+           "Host memory of the input's type, row-major, which must live until another is bound.")
+      .def("bind_output_address", &PyContext::bind_output_address, nb::arg("output"), nb::arg("address"),
+           nb::arg("bytes"))
+      .def("bind_output_allocator", &PyContext::bind_allocator, nb::arg("output"), nb::arg("function"),
+           "function(output, bytes, shape) returns the address of memory for this run's result.")
       .def(
           "execute", [](PyContext& c) { c.context.execute(); }, nb::call_guard<nb::gil_scoped_release>(),
           "Runs once. The GIL is released.")

@@ -7,5 +7,6 @@ NB_MODULE(_core, m) {
   lathe_python::bind_types(m);
   lathe_python::bind_engine(m);
   lathe_python::bind_context(m);
+  lathe_python::bind_network(m);
   lathe_python::bind_builder(m);
 }

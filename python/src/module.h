@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lathe/builder.h"
+#include "lathe/network.h"
 #include "lathe/runtime.h"
 
 namespace lathe_python {
@@ -55,11 +56,12 @@ class PyEngine {
   std::vector<std::unique_ptr<Caller>> idle_;
 };
 
-// Sends lines to logging.getLogger("lathe").
-std::unique_ptr<api::Logger> make_logger();
+// Sends lines to a function of severity and text, or for None to logging.getLogger("lathe").
+std::unique_ptr<api::Logger> make_logger(nb::object function);
 
 void bind_errors(nb::module_& m);
 void bind_types(nb::module_& m);
+void bind_network(nb::module_& m);
 void bind_builder(nb::module_& m);
 void bind_engine(nb::module_& m);
 void bind_context(nb::module_& m);

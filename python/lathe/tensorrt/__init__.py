@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lathe under the names of TensorRT's Python API (10 and 11), so that programs run with one changed import:
+
+    import lathe.tensorrt as trt
+
+Engines run on the CPU and addresses are those of host memory: numpy's array.ctypes.data, torch's tensor.data_ptr() of CPU tensors.
+What cannot be honoured raises NotImplementedError, naming itself. docs/tensorrt.md lists what is the same, what differs and what is
+absent. Engine files are Lathe's own.
+"""
+from . import _flow, _layers
+from ._builder import Builder, IBuilderConfig, IOptimizationProfile, IProgressMonitor, ITimingCache
+from ._layers import *  # noqa: F403
+from ._flow import IIfConditional, ILoop
+from ._logger import IErrorRecorder, ILogger, Logger
+from ._network import ILayer, INetworkDefinition, ITensor, NotSupported
+from ._parser import OnnxParser, ParserError
+from ._runtime import (EngineInspector, ICudaEngine, IExecutionContext, IOutputAllocator, IProfiler, ISerializationConfig, Profiler,
+                       Runtime)
+from ._types import *  # noqa: F403
+from ._types import Dims as Dims
+
+__version__ = "10.14.1"
+_ABSENT = {"IInt8Calibrator", "IInt8EntropyCalibrator", "IInt8EntropyCalibrator2", "IInt8MinMaxCalibrator", "IInt8LegacyCalibrator",
+           "IAlgorithmSelector", "IPluginV2", "IPluginV2Ext", "IPluginV2DynamicExt", "IPluginV3", "IPluginV3OneCore", "IPluginV3OneBuild",
+           "IPluginV3OneRuntime", "IPluginCreator", "IPluginCreatorV3One", "IPluginRegistry", "PluginField", "PluginFieldCollection",
+           "PluginFieldType", "get_plugin_registry", "get_builder_plugin_registry", "IDebugListener", "IGpuAllocator", "IGpuAsyncAllocator",
+           "IStreamReader", "IStreamReaderV2", "IStreamWriter", "OnnxParserRefitter", "Refitter", "IExprBuilder", "DimsExprs"}
+
+
+def __getattr__(name):
+    if name in _ABSENT:
+        raise NotSupported(f"tensorrt.{name}")
+    raise AttributeError(f"module 'lathe.tensorrt' has no attribute '{name}'")
+
+
+def init_libnvinfer_plugins(logger, namespace):
+    """There is nothing to load; plugins that are known by name are operators of the importer."""
+    return True
+
+
+def get_nv_onnx_parser_version():
+    return 101401

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builder and what a build depends on."""
+import lathe
+
+from . import _types as t
+from ._logger import line_of, told
+from ._network import INetworkDefinition, NotSupported
+from ._runtime import ICudaEngine
+
+# Flags that have an effect, and those that change nothing because it is so anyway. All others raise.
+_PRECISION_FLAGS = {t.BuilderFlag.FP16: "fp16", t.BuilderFlag.BF16: "bf16"}
+_WITHOUT_EFFECT = {t.BuilderFlag.TF32, t.BuilderFlag.DEBUG, t.BuilderFlag.GPU_FALLBACK, t.BuilderFlag.DISABLE_COMPILATION_CACHE,
+                   t.BuilderFlag.PREFER_PRECISION_CONSTRAINTS, t.BuilderFlag.DIRECT_IO, t.BuilderFlag.MONITOR_MEMORY,
+                   t.BuilderFlag.VERSION_COMPATIBLE, t.BuilderFlag.EXCLUDE_LEAN_RUNTIME, t.BuilderFlag.INT8,
+                   t.BuilderFlag.EDITABLE_TIMING_CACHE, t.BuilderFlag.SPARSE_WEIGHTS}
+_WITH_EFFECT = {*_PRECISION_FLAGS, t.BuilderFlag.STRICT_NANS, t.BuilderFlag.ERROR_ON_TIMING_CACHE_MISS,
+                t.BuilderFlag.DISABLE_TIMING_CACHE}
+
+
+class IOptimizationProfile:
+    """Ranges of shapes, by the names of inputs."""
+
+    def __init__(self):
+        self._shapes, self._values, self.extra_memory_target = {}, {}, 1.0
+
+    def set_shape(self, input, min, opt, max):  # noqa: A002
+        self._shapes[input] = tuple(t.Dims(s) for s in (min, opt, max))
+
+    def get_shape(self, input):  # noqa: A002
+        return list(self._shapes.get(input, ()))
+
+    def set_shape_input(self, input, min, opt, max):  # noqa: A002
+        self._values[input] = tuple(list(v) for v in (min, opt, max))
+
+    def get_shape_input(self, input):  # noqa: A002
+        return list(self._values.get(input, ()))
+
+    def __bool__(self):
+        ranges = list(self._shapes.values()) + list(self._values.values())
+        return all(len(a) == len(b) == len(c) and all(x <= y <= z for x, y, z in zip(a, b, c)) for a, b, c in ranges)
+
+    def _for(self, network):
+        profile = lathe.OptimizationProfile()
+        names = {i.name for i in network.inputs}
+        for name, (low, opt, high) in self._shapes.items():
+            if name in names:
+                profile.set_shape(name, list(low), list(opt), list(high))
+        for name, (low, opt, high) in self._values.items():
+            profile.set_values(name, low, opt, high)
+        return profile
+
+
+class ITimingCache:
+    def __init__(self, blob=b""):
+        self._cache = lathe.TimingCache()
+        if blob:
+            self._cache.merge_text(bytes(blob).decode())
+
+    def serialize(self):
+        return t.IHostMemory(self._cache.to_text().encode())
+
+    def combine(self, input_cache, ignore_mismatch):
+        self._cache.merge(input_cache._cache)
+        return True
+
+    def reset(self):
+        self._cache = lathe.TimingCache()
+        return True
+
+
+class IProgressMonitor:
+    """Derive from it: phase_start(phase_name, parent_phase, num_steps), step_complete(phase_name, step) -> bool, phase_finish(phase_name)."""
+
+
+class _Monitored:
+    def __init__(self, monitor):
+        self.monitor, self.stage = monitor, None
+
+    def __call__(self, stage, done, total, remaining_seconds):
+        if stage != self.stage:
+            self.finish()
+            self.monitor.phase_start(stage, None, total)
+            self.stage = stage
+        return self.monitor.step_complete(stage, done) is not False
+
+    def finish(self):
+        if self.stage is not None:
+            self.monitor.phase_finish(self.stage)
+
+
+class IBuilderConfig:
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self.__dict__.update(
+            flags=1 << t.BuilderFlag.TF32, builder_optimization_level=3, max_num_tactics=-1, avg_timing_iterations=1,
+            profiling_verbosity=t.ProfilingVerbosity.LAYER_NAMES_ONLY, num_optimization_profiles=0, progress_monitor=None,
+            engine_capability=t.EngineCapability.STANDARD, hardware_compatibility_level=t.HardwareCompatibilityLevel.NONE,
+            runtime_platform=t.RuntimePlatform.SAME_AS_BUILD, default_device_type=t.DeviceType.GPU, max_aux_streams=-1, profile_stream=0,
+            tiling_optimization_level=t.TilingOptimizationLevel.NONE, l2_limit_for_tiling=-1, plugins_to_serialize=[],
+            _profiles=[], _pools={}, _cache=None, _sources=(1 << len(t.TacticSource)) - 1)
+
+    def __setattr__(self, name, value):
+        known = {"engine_capability": t.EngineCapability.STANDARD, "runtime_platform": t.RuntimePlatform.SAME_AS_BUILD,
+                 "default_device_type": t.DeviceType.GPU}
+        if name in ("int8_calibrator", "algorithm_selector") or name in known and value != known[name]:
+            raise NotSupported(f"IBuilderConfig.{name}" + (f" {value}" if name in known else ""))
+        if name not in self.__dict__:
+            raise AttributeError(f"IBuilderConfig has no attribute {name}")
+        super().__setattr__(name, value)
+
+    # --- flags
+    def set_flag(self, flag):
+        if flag not in _WITH_EFFECT and flag not in _WITHOUT_EFFECT:
+            raise NotSupported(str(flag))
+        self.flags |= 1 << flag
+
+    def clear_flag(self, flag):
+        self.flags &= ~(1 << flag)
+
+    def get_flag(self, flag):
+        return self.flags >> flag & 1 == 1
+
+    # --- limits, profiles, caches
+    def set_memory_pool_limit(self, pool, pool_size):
+        if pool.name.startswith("DLA"):
+            raise NotSupported(f"MemoryPoolType.{pool.name}", "there is no DLA")
+        self._pools[pool] = pool_size
+
+    def get_memory_pool_limit(self, pool):
+        return self._pools.get(pool, 0)
+
+    def add_optimization_profile(self, profile):
+        if not profile:
+            return -1
+        self._profiles.append(profile)
+        self.num_optimization_profiles = len(self._profiles)
+        return len(self._profiles) - 1
+
+    def create_timing_cache(self, serialized_timing_cache):
+        return ITimingCache(serialized_timing_cache)
+
+    def set_timing_cache(self, cache, ignore_mismatch):
+        self._cache = cache
+        return True
+
+    def get_timing_cache(self):
+        return self._cache
+
+    def set_tactic_sources(self, tactic_sources):
+        self._sources = tactic_sources
+        return True
+
+    def get_tactic_sources(self):
+        return self._sources
+
+    def set_preview_feature(self, feature, enable):
+        pass
+
+    def get_preview_feature(self, feature):
+        return True
+
+    def set_calibration_profile(self, profile):
+        raise NotSupported("IBuilderConfig.set_calibration_profile")
+
+    def set_device_type(self, layer, device_type):
+        if device_type != t.DeviceType.GPU:
+            raise NotSupported("DeviceType.DLA", "there is no DLA")
+
+    def can_run_on_DLA(self, layer):  # noqa: N802
+        return False
+
+    def _for(self, network, strongly_typed):
+        config = lathe.BuilderConfig()
+        for flag, name in _PRECISION_FLAGS.items():
+            setattr(config, name, self.get_flag(flag) and not strongly_typed)
+        config.strongly_typed = strongly_typed
+        config.keep_nan = self.get_flag(t.BuilderFlag.STRICT_NANS)
+        config.error_on_timing_cache_miss = self.get_flag(t.BuilderFlag.ERROR_ON_TIMING_CACHE_MISS)
+        config.optimization_level = min(int(self.builder_optimization_level), 5)
+        config.max_tactics, config.avg_timing = self.max_num_tactics, max(1, self.avg_timing_iterations)
+        config.detailed_layer_information = self.profiling_verbosity == t.ProfilingVerbosity.DETAILED
+        if t.MemoryPoolType.WORKSPACE in self._pools:
+            config.workspace_limit_bytes = self._pools[t.MemoryPoolType.WORKSPACE]
+        if self._cache is not None:
+            config.timing_cache = self._cache._cache
+        for profile in self._profiles:
+            config.add_profile(profile._for(network))
+        return config
+
+
+class Builder:
+    """Builds on the CPU; `threads` is Lathe's own."""
+
+    num_DLA_cores, max_DLA_batch_size = 0, 0  # noqa: N815
+    platform_has_fast_fp16 = platform_has_fast_int8 = property(lambda self: True)
+    platform_has_tf32 = property(lambda self: False)
+
+    def __init__(self, logger, threads=0):
+        self.logger, self.error_recorder, self.gpu_allocator, self.max_threads = logger, None, None, threads or 1
+        self._threads = threads
+
+    def create_network(self, flags=0):
+        return INetworkDefinition(self.logger, flags, self)
+
+    def create_builder_config(self):
+        return IBuilderConfig()
+
+    def create_optimization_profile(self):
+        return IOptimizationProfile()
+
+    def reset(self):
+        self.error_recorder = None
+
+    def get_plugin_registry(self):
+        raise NotSupported("Builder.get_plugin_registry")
+
+    def is_network_supported(self, network, config):
+        try:
+            network._finish()
+            return True
+        except (lathe.Error, NotImplementedError) as error:
+            told(self.logger, self.error_recorder, error, t.ErrorCodeTRT.UNSUPPORTED_STATE)
+            return False
+
+    def build_engine_with_config(self, network, config):
+        """The engine; None where it cannot be built, and the log says why."""
+        try:
+            return self._build(network, config)
+        except lathe.Cancelled as error:
+            told(self.logger, self.error_recorder, error, t.ErrorCodeTRT.FAILED_EXECUTION)
+        except lathe.Error as error:
+            told(self.logger, self.error_recorder, error, t.ErrorCodeTRT.INVALID_ARGUMENT)
+        return None
+
+    def build_serialized_network(self, network, config):
+        engine = self.build_engine_with_config(network, config)
+        return None if engine is None else engine.serialize()
+
+    def build_serialized_network_to_stream(self, network, config, writer):
+        plan = self.build_serialized_network(network, config)
+        return plan is not None and writer.write(plan) == len(plan)
+
+    def _build(self, network, config):
+        finished = network._finish()
+        builder = lathe.Builder(threads=self._threads, log=line_of(self.logger))
+        progress = _Monitored(config.progress_monitor) if config.progress_monitor is not None else None
+        typed = network.get_flag(t.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+        engine = builder.build(finished, config._for(finished, typed), progress)
+        if progress is not None:
+            progress.finish()
+        return ICudaEngine(engine, self.logger, network.name, config.profiling_verbosity)

@@ -1,0 +1,682 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layers of INetworkDefinition: one class each, with TensorRT's attributes and what they become, and the add_ call."""
+import numpy as np
+
+import lathe
+from lathe import Activation, AutoPadding, Elementwise, Interpolation, Padding, Pooling, Reduction, ScatterMode, Unary
+
+from . import _types as t
+from ._network import ILayer, INetworkDefinition, NotSupported
+
+_L = t.LayerType
+
+
+def axes_of(mask):
+    return [axis for axis in range(t.Dims.MAX_DIMS) if mask >> axis & 1]
+
+
+def like(enum, member, **other):
+    """Lathe's member of the same name, or that of `other`."""
+    return getattr(enum, other.get(member.name, member.name))
+
+
+def listed(values):
+    return [] if values is None else [int(v) for v in values]
+
+
+def adds(name):
+    """The class below is made by INetworkDefinition.`name`, which takes tensors and attributes in the order of `_takes`."""
+    def register(kind):
+        def call(self, *args, **kwargs):
+            given = dict(zip(kind._takes, args))
+            given.update(kwargs)
+            unknown = [k for k in given if k not in kind._takes]
+            if unknown or len(args) > len(kind._takes):
+                raise TypeError(f"{name}() takes {', '.join(kind._takes)}; it was given {unknown or len(args)}")
+            inputs = [given.pop(k, None) for k in kind._takes[:kind._tensors]]
+            while inputs and inputs[-1] is None:
+                inputs.pop()
+            return self._add(kind, inputs, **{kind._renamed.get(k, k): v for k, v in given.items()})
+        call.__name__ = name
+        setattr(INetworkDefinition, name, call)
+        return kind
+    return register
+
+
+class _Layer(ILayer):
+    _takes, _tensors, _renamed = (), 1, {}
+
+
+class _Windowed(_Layer):
+    """Strides, pads and the like of convolutions and pooling."""
+
+    WINDOW = dict(stride_nd=None, pre_padding=None, post_padding=None, padding_mode=t.PaddingMode.EXPLICIT_ROUND_DOWN)
+
+    def _set_padding(self, padding):
+        self.pre_padding = self.post_padding = padding
+
+    padding_nd = property(lambda self: self.pre_padding, _set_padding)
+    padding = property(lambda self: self.pre_padding, _set_padding)
+    stride = property(lambda self: self.stride_nd, lambda self, v: setattr(self, "stride_nd", v))
+
+    def _window(self):
+        automatic = {t.PaddingMode.SAME_UPPER: AutoPadding.SAME_UPPER, t.PaddingMode.SAME_LOWER: AutoPadding.SAME_LOWER}
+        if self.padding_mode in automatic:
+            return dict(strides=listed(self.stride_nd), auto_padding=automatic[self.padding_mode])
+        begin = listed(self.pre_padding)
+        end = listed(self.post_padding) if self.post_padding is not None else [0] * len(begin)
+        begin = begin or [0] * len(end)
+        return dict(strides=listed(self.stride_nd), pads_begin=begin, pads_end=end)
+
+
+class _Convolution(_Windowed):
+    FIELDS = dict(_Windowed.WINDOW, num_output_maps=0, kernel_size_nd=(), kernel=None, bias=None, num_groups=1, dilation_nd=None)
+    _takes = ("input", "num_output_maps", "kernel_shape", "kernel", "bias")
+    _renamed = {"kernel_shape": "kernel_size_nd"}
+    dilation = property(lambda self: self.dilation_nd, lambda self, v: setattr(self, "dilation_nd", v))
+    kernel_size = property(lambda self: self.kernel_size_nd)
+
+    def _weights(self, nb, inputs, channels):
+        kernel = t.array_of(self.kernel)
+        if len(inputs) > 1 and inputs[1] is not None:
+            weights = inputs[1]
+        else:
+            weights = nb.constant(kernel.reshape(*self._kernel_shape(channels)), name=f"{self.name}.kernel")
+        bias = t.array_of(self.bias)
+        if len(inputs) > 2 and inputs[2] is not None:
+            return weights, inputs[2]
+        return weights, None if bias is None else nb.constant(bias.reshape(-1), name=f"{self.name}.bias")
+
+
+@adds("add_convolution_nd")
+class IConvolutionLayer(_Convolution):
+    TYPE = _L.CONVOLUTION
+
+    def _kernel_shape(self, channels):
+        return self.num_output_maps, channels // self.num_groups, *self.kernel_size_nd
+
+    def _emit(self, nb, inputs):
+        weights, bias = self._weights(nb, inputs, inputs[0].shape[1])
+        return nb.convolution(inputs[0], weights, bias, groups=self.num_groups, dilations=listed(self.dilation_nd),
+                              name=self.name, **self._window())
+
+
+@adds("add_deconvolution_nd")
+class IDeconvolutionLayer(_Convolution):
+    TYPE = _L.DECONVOLUTION
+
+    def _kernel_shape(self, channels):
+        return channels, self.num_output_maps // self.num_groups, *self.kernel_size_nd
+
+    def _emit(self, nb, inputs):
+        weights, bias = self._weights(nb, inputs, inputs[0].shape[1])
+        return nb.deconvolution(inputs[0], weights, bias, groups=self.num_groups, dilations=listed(self.dilation_nd),
+                                name=self.name, **self._window())
+
+
+@adds("add_pooling_nd")
+class IPoolingLayer(_Windowed):
+    TYPE = _L.POOLING
+    FIELDS = dict(_Windowed.WINDOW, window_size_nd=(), average_count_excludes_padding=True, blend_factor=0.0)
+    _takes, _renamed = ("input", "type", "window_size"), {"type": "_kind", "window_size": "window_size_nd"}
+
+    type = property(lambda self: self._kind, lambda self, kind: setattr(self, "_kind", kind))
+    window_size = property(lambda self: self.window_size_nd, lambda self, v: setattr(self, "window_size_nd", v))
+
+    def _emit(self, nb, inputs):
+        more = dict(self._window(), round_up=self.padding_mode == t.PaddingMode.EXPLICIT_ROUND_UP,
+                    count_padding=not self.average_count_excludes_padding)
+        window = listed(self.window_size_nd)
+        if self._kind != t.PoolingType.MAX_AVERAGE_BLEND:
+            return nb.pooling(like(Pooling, self._kind), inputs[0], window, name=self.name, **more)
+        largest, mean = (nb.pooling(k, inputs[0], window, **more) for k in (Pooling.MAX, Pooling.AVERAGE))
+        return nb.elementwise(Elementwise.SUM, nb.elementwise(Elementwise.PROD, largest, 1 - self.blend_factor),
+                              nb.elementwise(Elementwise.PROD, mean, self.blend_factor), name=self.name)
+
+
+@adds("add_activation")
+class IActivationLayer(_Layer):
+    TYPE, FIELDS = _L.ACTIVATION, dict(alpha=None, beta=None)
+    _takes, _renamed = ("input", "type"), {"type": "_kind"}
+    type = property(lambda self: self._kind, lambda self, kind: setattr(self, "_kind", kind))
+
+    def _emit(self, nb, inputs):
+        return nb.activation(like(Activation, self._kind), inputs[0], self.alpha, self.beta, name=self.name)
+
+
+@adds("add_unary")
+class IUnaryLayer(_Layer):
+    TYPE, _takes = _L.UNARY, ("input", "op")
+
+    def _emit(self, nb, inputs):
+        return nb.unary(like(Unary, self.op, RECIP="RECIPROCAL"), inputs[0], name=self.name)
+
+
+@adds("add_elementwise")
+class IElementWiseLayer(_Layer):
+    TYPE, _takes, _tensors = _L.ELEMENTWISE, ("input1", "input2", "op"), 2
+
+    def _emit(self, nb, inputs):
+        return nb.elementwise(like(Elementwise, self.op), *inputs[:2], name=self.name)
+
+
+@adds("add_select")
+class ISelectLayer(_Layer):
+    TYPE, _takes, _tensors = _L.SELECT, ("condition", "then_input", "else_input"), 3
+
+    def _emit(self, nb, inputs):
+        return nb.select(*inputs, name=self.name)
+
+
+@adds("add_parametric_relu")
+class IParametricReLULayer(_Layer):
+    TYPE, _takes, _tensors = _L.PARAMETRIC_RELU, ("input", "slopes"), 2
+
+    def _emit(self, nb, inputs):
+        return nb.parametric_relu(*inputs, name=self.name)
+
+
+@adds("add_scale")
+class IScaleLayer(_Layer):
+    TYPE, FIELDS = _L.SCALE, dict(shift=None, scale=None, power=None, channel_axis=1)
+    _takes = ("input", "mode", "shift", "scale", "power")
+
+    def _part(self, nb, x, weights, name):
+        array = t.array_of(weights)
+        if array is None:
+            return None
+        if self.mode == t.ScaleMode.UNIFORM:
+            array = array.reshape(())
+        elif self.mode == t.ScaleMode.ELEMENTWISE:
+            array = array.reshape(x.shape[self.channel_axis:])
+        return nb.constant(array, name=f"{self.name}.{name}")
+
+    def _emit(self, nb, inputs):
+        parts = (self._part(nb, inputs[0], getattr(self, p), p) for p in ("scale", "shift", "power"))
+        return nb.scale(inputs[0], *parts, axis=self.channel_axis, name=self.name)
+
+
+adds("add_scale_nd")(type("IScaleLayer", (IScaleLayer,), {"_takes": (*IScaleLayer._takes, "channel_axis")}))
+
+
+@adds("add_cast")
+class ICastLayer(_Layer):
+    TYPE, _takes = _L.CAST, ("input", "to_type")
+
+    def _emit(self, nb, inputs):
+        return nb.cast(inputs[0], t.lathe_name(self.to_type), name=self.name)
+
+
+@adds("add_identity")
+class IIdentityLayer(_Layer):
+    TYPE, _takes = _L.IDENTITY, ("input",)
+
+    def _emit(self, nb, inputs):
+        return nb.identity(inputs[0], name=self.name)
+
+
+# --- products
+
+@adds("add_matrix_multiply")
+class IMatrixMultiplyLayer(_Layer):
+    TYPE = _L.MATRIX_MULTIPLY
+    _takes, _tensors = ("input0", "input1", "op0", "op1"), 4
+
+    def __init__(self, network, inputs, **fields):
+        # The call takes them as tensor, operation, tensor, operation or by name.
+        a, op0, b, op1 = inputs if isinstance(inputs[1], t.MatrixOperation) else (inputs[0], inputs[2], inputs[1], inputs[3])
+        super().__init__(network, [a, b], op0=op0, op1=op1)
+
+    def _emit(self, nb, inputs):
+        vector, swap = t.MatrixOperation.VECTOR, t.MatrixOperation.TRANSPOSE
+        a, b = inputs
+        if self.op0 == vector:
+            a = nb.unsqueeze(a, [-2])
+        if self.op1 == vector:
+            b = nb.unsqueeze(b, [-1])
+        y = nb.matrix_multiply(a, b, self.op0 == swap, self.op1 == swap, name=self.name)
+        gone = [-2] * (self.op0 == vector) + [-1] * (self.op1 == vector)
+        return nb.squeeze(y, gone) if gone else y
+
+
+@adds("add_einsum")
+class IEinsumLayer(_Layer):
+    TYPE, _takes = _L.EINSUM, ("inputs", "equation")
+
+    def __init__(self, network, inputs, **fields):
+        super().__init__(network, inputs[0], **fields)
+
+    def _emit(self, nb, inputs):
+        return nb.einsum(self.equation.replace(" ", ""), inputs, name=self.name)
+
+
+@adds("add_attention")
+class IAttention(_Layer):
+    TYPE, FIELDS = _L.ATTENTION_OUTPUT, dict(decomposable=False, mask=None, causal=False, norm_op=t.AttentionNormalizationOp.SOFTMAX)
+    _takes, _tensors = ("query", "key", "value", "norm_op", "causal"), 3
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name == "mask":
+            self.set_input(3, value)
+
+    def _emit(self, nb, inputs):
+        if self.norm_op != t.AttentionNormalizationOp.SOFTMAX:
+            raise NotSupported("AttentionNormalizationOp.NONE")
+        if self.causal not in (False, True, t.CausalMaskKind.NONE, t.CausalMaskKind.UPPER_LEFT):
+            raise NotSupported(str(self.causal))
+        mask = inputs[3] if len(inputs) > 3 else None
+        return nb.attention(*inputs[:3], mask=mask, causal=bool(self.causal), scale=1.0, name=self.name)
+
+
+adds("add_attention_v2")(type("IAttention", (IAttention,), {}))
+
+
+@adds("add_rotary_embedding")
+class IRotaryEmbeddingLayer(_Layer):
+    TYPE, FIELDS = _L.ROTARY_EMBEDDING, dict(interleaved=False, rotary_embedding_dim=0)
+    _takes, _tensors = ("input", "cos_cache", "sin_cache", "interleaved", "rotary_embedding_dim"), 3
+
+    def _emit(self, nb, inputs):
+        positions = inputs[3] if len(inputs) > 3 else None
+        return nb.rotary_embedding(*inputs[:3], position_ids=positions, interleaved=self.interleaved,
+                                   rotary_dim=self.rotary_embedding_dim, name=self.name)
+
+
+@adds("add_kv_cache_update")
+class IKVCacheUpdateLayer(_Layer):
+    TYPE, FIELDS = _L.KVCACHE_UPDATE, dict(cache_mode=t.KVCacheMode.LINEAR)
+    _takes, _tensors = ("cache", "update", "write_indices", "cache_mode"), 3
+
+    def _emit(self, nb, inputs):
+        return nb.kv_cache_update(inputs[0], inputs[1], nb.cast(inputs[2], "int64"), name=self.name)
+
+
+# --- reductions and normalization
+
+@adds("add_reduce")
+class IReduceLayer(_Layer):
+    TYPE, _takes = _L.REDUCE, ("input", "op", "axes", "keep_dims")
+
+    def _emit(self, nb, inputs):
+        return nb.reduce(like(Reduction, self.op, AVG="MEAN"), inputs[0], axes_of(self.axes), self.keep_dims, name=self.name)
+
+
+@adds("add_topk")
+class ITopKLayer(_Layer):
+    TYPE, OUTPUTS, FIELDS = _L.TOPK, 2, dict(k=0, indices_type=t.DataType.INT32)
+    _takes = ("input", "op", "k", "axes", "indices_type")
+
+    def _emit(self, nb, inputs):
+        axis, = axes_of(self.axes)
+        k = nb.cast(inputs[1], "int64") if len(inputs) > 1 else self.k
+        values, indices = nb.top_k(inputs[0], k, axis, self.op == t.TopKOperation.MAX, name=self.name)
+        return values, nb.cast(indices, t.lathe_name(self.indices_type))
+
+
+@adds("add_softmax")
+class ISoftMaxLayer(_Layer):
+    TYPE, FIELDS, _takes = _L.SOFTMAX, dict(axes=None), ("input",)
+
+    def _emit(self, nb, inputs):
+        x = inputs[0]
+        axes = [max(0, len(x.shape) - 3)] if self.axes is None else axes_of(self.axes)
+        if len(axes) == 1:
+            return nb.softmax(x, axes[0], name=self.name)
+        powers = nb.unary(Unary.EXP, nb.elementwise(Elementwise.SUB, x, nb.reduce(Reduction.MAX, x, axes)))
+        return nb.elementwise(Elementwise.DIV, powers, nb.reduce(Reduction.SUM, powers, axes), name=self.name)
+
+
+@adds("add_ragged_softmax")
+class IRaggedSoftMaxLayer(_Layer):
+    TYPE, _takes, _tensors = _L.RAGGED_SOFTMAX, ("input", "bounds"), 2
+
+    def _emit(self, nb, inputs):
+        return nb.ragged_softmax(*inputs, name=self.name)
+
+
+@adds("add_lrn")
+class ILRNLayer(_Layer):
+    TYPE, _takes = _L.LRN, ("input", "window", "alpha", "beta", "k")
+    _renamed = {"window": "window_size"}
+
+    def _emit(self, nb, inputs):
+        return nb.lrn(inputs[0], self.window_size, self.alpha, self.beta, self.k, name=self.name)
+
+
+@adds("add_cumulative")
+class ICumulativeLayer(_Layer):
+    TYPE, _takes, _tensors = _L.CUMULATIVE, ("input", "axis", "op", "exclusive", "reverse"), 2
+
+    def _emit(self, nb, inputs):
+        axis = self._constant(1)
+        if axis is None:
+            raise NotSupported("ICumulativeLayer with an axis that is no constant")
+        return nb.cumulative(inputs[0], int(axis.reshape(-1)[0]), self.exclusive, self.reverse, name=self.name)
+
+
+@adds("add_normalization")
+class INormalizationLayer(_Layer):
+    TYPE = _L.NORMALIZATION
+    FIELDS = dict(epsilon=1e-5, num_groups=1, compute_precision=t.DataType.FLOAT)
+    _takes, _tensors, _renamed = ("input", "scale", "bias", "axesMask"), 3, {"axesMask": "axes"}
+
+    def _emit(self, nb, inputs):
+        x, scale, bias = inputs
+        axes = axes_of(self.axes)
+        if self.num_groups != 1:
+            flat = [nb.reshape(v, [-1]) for v in (scale, bias)]
+            return nb.group_norm(x, *flat, self.num_groups, self.epsilon, name=self.name)
+        centred = nb.elementwise(Elementwise.SUB, x, nb.reduce(Reduction.MEAN, x, axes))
+        variance = nb.reduce(Reduction.MEAN, nb.elementwise(Elementwise.PROD, centred, centred), axes)
+        deviation = nb.unary(Unary.SQRT, nb.elementwise(Elementwise.SUM, variance, self.epsilon))
+        normal = nb.elementwise(Elementwise.DIV, centred, deviation)
+        return nb.elementwise(Elementwise.SUM, nb.elementwise(Elementwise.PROD, normal, scale), bias, name=self.name)
+
+
+adds("add_normalization_v2")(type("INormalizationLayer", (INormalizationLayer,), {}))
+
+
+# --- quantization
+
+@adds("add_quantize")
+class IQuantizeLayer(_Layer):
+    TYPE, FIELDS = _L.QUANTIZE, dict(axis=-1, to_type=t.DataType.INT8)
+    _takes, _tensors, _renamed = ("input", "scale", "output_type"), 2, {"output_type": "to_type"}
+
+    def _emit(self, nb, inputs):
+        zero = inputs[2] if len(inputs) > 2 else None
+        axis = self.axis if self.axis >= 0 else 1
+        return nb.quantize(inputs[0], inputs[1], zero, t.lathe_name(self.to_type), axis, name=self.name)
+
+
+@adds("add_dequantize")
+class IDequantizeLayer(_Layer):
+    TYPE, FIELDS = _L.DEQUANTIZE, dict(axis=-1, to_type=t.DataType.FLOAT)
+    _takes, _tensors, _renamed = ("input", "scale", "output_type"), 2, {"output_type": "to_type"}
+
+    def _emit(self, nb, inputs):
+        zero = inputs[2] if len(inputs) > 2 else None
+        axis = self.axis if self.axis >= 0 else 1
+        y = nb.dequantize(inputs[0], inputs[1], zero, axis, name=self.name)
+        wanted = t.lathe_name(self.to_type)
+        return y if y.dtype == wanted else nb.cast(y, wanted)
+
+
+# --- shapes and data movement
+
+@adds("add_constant")
+class IConstantLayer(_Layer):
+    TYPE, _takes, _tensors = _L.CONSTANT, ("shape", "weights"), 0
+
+    @property
+    def weights_array(self):
+        return t.Weights(self.weights).array.reshape(tuple(self.shape)) if not isinstance(self.weights, t.Weights) \
+            else self.weights.array.reshape(tuple(self.shape))
+
+    def _emit(self, nb, inputs):
+        return nb.constant(self.weights_array, name=self.name)
+
+
+@adds("add_shape")
+class IShapeLayer(_Layer):
+    TYPE, _takes = _L.SHAPE, ("input",)
+
+    def _emit(self, nb, inputs):
+        return nb.shape(inputs[0], name=self.name)
+
+
+@adds("add_shuffle")
+class IShuffleLayer(_Layer):
+    TYPE, FIELDS = _L.SHUFFLE, dict(first_transpose=None, reshape_dims=None, second_transpose=None, zero_is_placeholder=True)
+    _takes = ("input",)
+
+    def _emit(self, nb, inputs):
+        y = inputs[0]
+        if self.first_transpose is not None:
+            y = nb.transpose(y, listed(self.first_transpose)[:len(y.shape)])
+        if len(inputs) > 1 and inputs[1] is not None:
+            y = nb.op("Reshape", [y, nb.cast(inputs[1], "int64")], allowzero=int(not self.zero_is_placeholder))
+        elif self.reshape_dims is not None:
+            dims = np.array(listed(self.reshape_dims), np.int64)
+            y = nb.op("Reshape", [y, dims], allowzero=int(not self.zero_is_placeholder and -1 not in dims))
+        if self.second_transpose is not None:
+            y = nb.transpose(y, listed(self.second_transpose)[:len(y.shape)])
+        return nb.identity(y, name=self.name)
+
+
+@adds("add_concatenation")
+class IConcatenationLayer(_Layer):
+    TYPE, FIELDS, _takes = _L.CONCATENATION, dict(axis=None), ("inputs",)
+
+    def __init__(self, network, inputs, **fields):
+        super().__init__(network, inputs[0], **fields)
+
+    def _emit(self, nb, inputs):
+        axis = max(0, len(inputs[0].shape) - 3) if self.axis is None else self.axis
+        return nb.concatenation(inputs, axis, name=self.name)
+
+
+@adds("add_slice")
+class ISliceLayer(_Layer):
+    TYPE, FIELDS = _L.SLICE, dict(mode=t.SampleMode.STRICT_BOUNDS, axes=None)
+    _takes = ("input", "start", "shape", "stride")
+
+    def _operand(self, nb, inputs, index, values):
+        if len(inputs) > index and inputs[index] is not None:
+            return nb.cast(inputs[index], "int64")
+        return nb.constant(np.array(listed(values), np.int64))
+
+    def _outside(self, nb, x, start, size):
+        """x with what the slice reads outside of it, and the start in that."""
+        if any(d < 0 for d in x.shape) or len(start) != len(x.shape):
+            raise NotSupported(f"ISliceLayer.mode {self.mode.name} of dynamic dims")
+        before = [max(0, -s) for s in start]
+        after = [max(0, s + n - d) for s, n, d in zip(start, size, x.shape)]
+        modes = {t.SampleMode.FILL: Padding.CONSTANT, t.SampleMode.CLAMP: Padding.EDGE, t.SampleMode.REFLECT: Padding.REFLECT,
+                 t.SampleMode.WRAP: Padding.WRAP}
+        value = self._constant(4)
+        return nb.pad(x, before + after, modes[self.mode], 0.0 if value is None else float(value.reshape(-1)[0])), \
+            [s + b for s, b in zip(start, before)]
+
+    def _emit(self, nb, inputs):
+        x, start, size, stride = inputs[0], listed(self.start), listed(self.shape), listed(self.stride)
+        if self.mode != t.SampleMode.STRICT_BOUNDS:
+            if any(s != 1 for s in stride) or len(inputs) > 1 and any(i is not None for i in inputs[1:4]):
+                raise NotSupported(f"ISliceLayer.mode {self.mode.name} with strides or tensors")
+            x, start = self._outside(nb, x, start, size)
+        starts, sizes, steps = (self._operand(nb, inputs, i, v) for i, v in ((1, start), (2, size), (3, stride)))
+        # A slice that runs backwards may end before the first element, which is far below 0 in ONNX.
+        ends = nb.elementwise(Elementwise.SUM, starts, nb.elementwise(Elementwise.PROD, sizes, steps))
+        backwards = nb.elementwise(Elementwise.AND, nb.elementwise(Elementwise.LESS, steps, 0),
+                                   nb.elementwise(Elementwise.LESS, ends, 0))
+        ends = nb.select(backwards, nb.constant(np.array(-(1 << 31), np.int64)), ends)
+        axes = None if self.axes is None else nb.constant(np.array(listed(self.axes), np.int64))
+        return nb.slice(x, starts, ends, axes, steps, name=self.name)
+
+
+@adds("add_padding_nd")
+class IPaddingLayer(_Layer):
+    TYPE = _L.PADDING
+    _takes = ("input", "pre_padding", "post_padding")
+    _renamed = {"pre_padding": "pre_padding_nd", "post_padding": "post_padding_nd"}
+
+    def _emit(self, nb, inputs):
+        others = [0] * (len(inputs[0].shape) - len(self.pre_padding_nd))
+        return nb.pad(inputs[0], others + listed(self.pre_padding_nd) + others + listed(self.post_padding_nd), name=self.name)
+
+
+@adds("add_resize")
+class IResizeLayer(_Layer):
+    TYPE = _L.RESIZE
+    FIELDS = dict(shape=None, scales=None, resize_mode=t.InterpolationMode.NEAREST, cubic_coeff=-0.75, exclude_outside=False,
+                  coordinate_transformation=t.ResizeCoordinateTransformation.ASYMMETRIC, nearest_rounding=t.ResizeRoundMode.FLOOR,
+                  selector_for_single_pixel=t.ResizeSelector.FORMULA)
+    _takes = ("input",)
+
+    def _emit(self, nb, inputs):
+        nearest = {t.ResizeRoundMode.HALF_UP: "round_prefer_ceil", t.ResizeRoundMode.HALF_DOWN: "round_prefer_floor",
+                   t.ResizeRoundMode.FLOOR: "floor", t.ResizeRoundMode.CEIL: "ceil"}
+        more = dict(mode=like(Interpolation, self.resize_mode), coordinates=self.coordinate_transformation.name.lower(),
+                    nearest=nearest[self.nearest_rounding], cubic_coeff=self.cubic_coeff, exclude_outside=self.exclude_outside,
+                    name=self.name)
+        if len(inputs) > 1:
+            return nb.resize(inputs[0], nb.cast(inputs[1], "int64"), **more)
+        if self.shape is not None:
+            return nb.resize(inputs[0], np.array(listed(self.shape), np.int64), **more)
+        return nb.resize(inputs[0], scales=list(self.scales), **more)
+
+
+@adds("add_gather")
+class IGatherLayer(_Layer):
+    TYPE, FIELDS = _L.GATHER, dict(axis=0, num_elementwise_dims=0, mode=t.GatherMode.DEFAULT)
+    _takes, _tensors = ("input", "indices", "axis"), 2
+
+    def _emit(self, nb, inputs):
+        if self.mode == t.GatherMode.ELEMENT:
+            return nb.gather_elements(*inputs, self.axis, name=self.name)
+        if self.mode == t.GatherMode.ND:
+            return nb.gather_nd(inputs[0], nb.cast(inputs[1], "int64"), self.num_elementwise_dims, name=self.name)
+        if self.num_elementwise_dims:
+            raise NotSupported("IGatherLayer.num_elementwise_dims in the default mode")
+        return nb.gather(*inputs, self.axis, name=self.name)
+
+
+adds("add_gather_v2")(type("IGatherLayer", (IGatherLayer,), {"_takes": ("input", "indices", "mode")}))
+
+
+@adds("add_scatter")
+class IScatterLayer(_Layer):
+    TYPE, FIELDS = _L.SCATTER, dict(axis=0)
+    _takes, _tensors = ("data", "indices", "updates", "mode"), 3
+
+    def _emit(self, nb, inputs):
+        x, indices, updates = inputs
+        if self.mode == t.ScatterMode.ND:
+            return nb.scatter_nd(x, nb.cast(indices, "int64"), updates, name=self.name)
+        return nb.scatter_elements(x, indices, updates, self.axis, ScatterMode.REPLACE, name=self.name)
+
+
+@adds("add_one_hot")
+class IOneHotLayer(_Layer):
+    TYPE, _takes, _tensors = _L.ONE_HOT, ("indices", "values", "depth", "axis"), 3
+
+    def _emit(self, nb, inputs):
+        indices, values, depth = inputs
+        return nb.one_hot(indices, nb.cast(depth, "int64"), values, self.axis, name=self.name)
+
+
+@adds("add_fill")
+class IFillLayer(_Layer):
+    TYPE, FIELDS = _L.FILL, dict(alpha=0.0, beta=1.0, to_type=t.DataType.FLOAT)
+    _takes, _tensors, _renamed = ("shape", "op", "output_type"), 0, {"output_type": "to_type"}
+    operation = property(lambda self: self.op)
+
+    def _emit(self, nb, inputs):
+        dtype = t.lathe_name(self.to_type)
+        if self.op == t.FillOperation.LINSPACE:
+            return self._linspace(nb, inputs, dtype)
+        if any(i is not None for i in inputs):
+            raise NotSupported(f"IFillLayer {self.op.name} with tensors")
+        draw = nb.random_uniform if self.op == t.FillOperation.RANDOM_UNIFORM else nb.random_normal
+        return nb.cast(draw(listed(self.shape), float(self.alpha), float(self.beta), name=self.name), dtype)
+
+    def _linspace(self, nb, inputs, dtype):
+        shape = inputs[0] if inputs and inputs[0] is not None else None
+        start = inputs[1] if len(inputs) > 1 else nb.constant(np.array(self.alpha), dtype)
+        delta = inputs[2] if len(inputs) > 2 else nb.constant(np.array(self.beta), dtype)
+        if shape is None and len(self.shape) != 1 or delta.shape not in ((), (1,)):
+            raise NotSupported("IFillLayer LINSPACE of several dims")
+        count = nb.reshape(nb.cast(shape, "int64"), []) if shape is not None else int(self.shape[0])
+        places = nb.cast(nb.range(0, count, 1), dtype)
+        return nb.elementwise(Elementwise.SUM, nb.elementwise(Elementwise.PROD, places, delta), start, name=self.name)
+
+
+@adds("add_reverse_sequence")
+class IReverseSequenceLayer(_Layer):
+    TYPE, FIELDS = _L.REVERSE_SEQUENCE, dict(batch_axis=1, sequence_axis=0)
+    _takes, _tensors = ("input", "sequence_lens"), 2
+
+    def _emit(self, nb, inputs):
+        return nb.reverse_sequence(inputs[0], nb.cast(inputs[1], "int64"), self.batch_axis, self.sequence_axis, name=self.name)
+
+
+class _AxesLayer(_Layer):
+    _takes, _tensors = ("input", "axes"), 2
+
+    def _axes(self):
+        axes = self._constant(1)
+        if axes is None:
+            raise NotSupported(f"{type(self).__name__} with axes that are no constant")
+        return listed(axes.reshape(-1))
+
+
+@adds("add_squeeze")
+class ISqueezeLayer(_AxesLayer):
+    TYPE = _L.SQUEEZE
+
+    def _emit(self, nb, inputs):
+        return nb.squeeze(inputs[0], self._axes(), name=self.name)
+
+
+@adds("add_unsqueeze")
+class IUnsqueezeLayer(_AxesLayer):
+    TYPE = _L.UNSQUEEZE
+
+    def _emit(self, nb, inputs):
+        return nb.unsqueeze(inputs[0], self._axes(), name=self.name)
+
+
+@adds("add_assertion")
+class IAssertionLayer(_Layer):
+    TYPE, OUTPUTS, _takes = _L.ASSERTION, 0, ("condition", "message")
+
+    def _emit(self, nb, inputs):
+        known = self._constant(0)
+        if known is None:
+            raise NotSupported("IAssertionLayer with a condition that is no constant")
+        if not known.all():
+            raise lathe.InputError(self.message, where=f"assertion '{self.name}'")
+        return []
+
+
+# --- selection and sampling
+
+@adds("add_non_zero")
+class INonZeroLayer(_Layer):
+    TYPE, FIELDS = _L.NON_ZERO, dict(indices_type=t.DataType.INT32)
+    _takes = ("input", "indices_type")
+
+    def _emit(self, nb, inputs):
+        return nb.cast(nb.non_zero(inputs[0], name=self.name), t.lathe_name(self.indices_type))
+
+
+@adds("add_nms")
+class INMSLayer(_Layer):
+    TYPE, OUTPUTS = _L.NMS, 2
+    FIELDS = dict(bounding_box_format=t.BoundingBoxFormat.CORNER_PAIRS, topk_box_limit=2000, indices_type=t.DataType.INT32)
+    _takes, _tensors = ("boxes", "scores", "max_output_boxes_per_class", "indices_type"), 3
+
+    def _emit(self, nb, inputs):
+        boxes, scores, most = inputs[:3]
+        if len(boxes.shape) == 4:
+            if boxes.shape[2] != 1:
+                raise NotSupported("INMSLayer with boxes of their own for each class")
+            boxes = nb.squeeze(boxes, [2])
+        iou, score = (nb.reshape(inputs[i], [1]) if len(inputs) > i and inputs[i] is not None else None for i in (3, 4))
+        picked = nb.non_max_suppression(boxes, nb.transpose(scores, [0, 2, 1]), nb.reshape(nb.cast(most, "int64"), [1]), iou, score,
+                                        self.bounding_box_format == t.BoundingBoxFormat.CENTER_SIZES, name=self.name)
+        count = nb.gather(nb.shape(picked), np.array(0, np.int64))
+        return [nb.cast(y, t.lathe_name(self.indices_type)) for y in (picked, count)]
+
+
+@adds("add_grid_sample")
+class IGridSampleLayer(_Layer):
+    TYPE = _L.GRID_SAMPLE
+    FIELDS = dict(interpolation_mode=t.InterpolationMode.LINEAR, align_corners=False, sample_mode=t.SampleMode.FILL)
+    _takes, _tensors = ("input", "grid"), 2
+
+    def _emit(self, nb, inputs):
+        padding = {t.SampleMode.FILL: "zeros", t.SampleMode.CLAMP: "border", t.SampleMode.REFLECT: "reflection"}
+        return nb.grid_sample(*inputs, like(Interpolation, self.interpolation_mode), padding[self.sample_mode], self.align_corners,
+                              name=self.name)

@@ -1,0 +1,564 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs as people write them for TensorRT's Python API, with one changed import, against numpy. Run by run.py in the environment
+where the wheel is installed."""
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import lathe.tensorrt as trt
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "cli"))
+import tiny_model  # noqa: E402
+
+RNG = np.random.default_rng(7)
+
+
+class Lines(trt.ILogger):
+    def __init__(self):
+        trt.ILogger.__init__(self)
+        self.lines = []
+
+    def log(self, severity, msg):
+        self.lines.append((severity, msg))
+
+    def errors(self):
+        return [m for s, m in self.lines if s == trt.Logger.ERROR]
+
+
+class HostBuffers:
+    """An array of host memory for each tensor of an engine."""
+
+    def __init__(self, engine, context, inputs):
+        self.arrays = {}
+        for name in engine:
+            if engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT:
+                self.arrays[name] = np.ascontiguousarray(inputs[name], trt.nptype(engine.get_tensor_dtype(name)))
+                assert context.set_input_shape(name, self.arrays[name].shape)
+        for name in engine:
+            if engine.get_tensor_mode(name) == trt.TensorIOMode.OUTPUT:
+                shape = context.get_tensor_shape(name)
+                assert -1 not in shape
+                self.arrays[name] = np.empty(shape, trt.nptype(engine.get_tensor_dtype(name)))
+            assert context.set_tensor_address(name, self.arrays[name].ctypes.data)
+
+
+def infer(engine, **inputs):
+    context = engine.create_execution_context()
+    buffers = HostBuffers(engine, context, inputs)
+    assert context.execute_async_v3(stream_handle=0)
+    return {n: a for n, a in buffers.arrays.items() if n not in inputs}
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.logger = Lines()
+        self.builder = trt.Builder(self.logger, threads=1)
+        self.network = self.builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
+        self.config = self.builder.create_builder_config()
+        self.config.builder_optimization_level = 0
+
+    def engine(self):
+        plan = self.builder.build_serialized_network(self.network, self.config)
+        self.assertIsNotNone(plan, self.logger.errors())
+        with trt.Runtime(self.logger, threads=1) as runtime:
+            return runtime.deserialize_cuda_engine(plan)
+
+    def result(self, tensor, **inputs):
+        tensor.name = "result"
+        self.network.mark_output(tensor)
+        return infer(self.engine(), **inputs)["result"]
+
+    def input(self, *shape, dtype=trt.float32, name="x"):
+        return self.network.add_input(name, dtype, shape)
+
+    def constant(self, values, dtype=np.float32):
+        values = np.array(values, dtype)
+        return self.network.add_constant(values.shape, values).get_output(0)
+
+
+class OnnxModels(Case):
+    """As the introductory samples: parse, build, save, load, run."""
+
+    def parse(self, size=32, batch="batch"):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "model.onnx"
+            tiny_model.write(path, size=size)
+            parser = trt.OnnxParser(self.network, self.logger)
+            self.assertTrue(parser.parse(path.read_bytes()), self.logger.errors())
+
+    def test_classification(self):
+        self.parse()
+        self.config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, 1 << 30)
+        profile = self.builder.create_optimization_profile()
+        profile.set_shape("input", (1, 3, 32, 32), (2, 3, 32, 32), (4, 3, 32, 32))
+        self.assertEqual(self.config.add_optimization_profile(profile), 0)
+        plan = self.builder.build_serialized_network(self.network, self.config)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "model.engine"
+            with open(path, "wb") as file:
+                file.write(plan)
+            with open(path, "rb") as file, trt.Runtime(self.logger) as runtime:
+                engine = runtime.deserialize_cuda_engine(file.read())
+        self.assertEqual((engine.num_io_tensors, list(engine)), (2, ["input", "output"]))
+        self.assertEqual(tuple(engine.get_tensor_shape("input")), (-1, 3, 32, 32))
+        self.assertEqual(engine.get_tensor_dtype("output"), trt.DataType.FLOAT)
+        self.assertEqual([tuple(s) for s in engine.get_tensor_profile_shape("input", 0)],
+                         [(1, 3, 32, 32), (2, 3, 32, 32), (4, 3, 32, 32)])
+        images = RNG.random((3, 3, 32, 32), np.float32)
+        together = infer(engine, input=images)["output"]
+        self.assertEqual(together.shape, (3, 10))
+        for i in range(3):
+            np.testing.assert_allclose(infer(engine, input=images[i:i + 1])["output"], together[i:i + 1], rtol=1e-4, atol=1e-5)
+        context = engine.create_execution_context()
+        self.assertFalse(context.set_input_shape("input", (5, 3, 32, 32)))
+        self.assertIn("outside of its optimization profile, (1, 3, 32, 32) to (4, 3, 32, 32)", self.logger.errors()[-1])
+
+    def test_static_batch_by_the_network(self):
+        self.parse()
+        self.assertEqual(tuple(self.network.get_input(0).shape), (-1, 3, 32, 32))
+        self.network.get_input(0).shape = [2, 3, 32, 32]
+        engine = self.engine()
+        self.assertEqual(tuple(engine.get_tensor_shape("output")), (2, 10))
+
+    def test_walk_and_extend(self):
+        self.parse()
+        self.assertGreater(self.network.num_layers, 3)
+        kinds = [layer.type for layer in self.network]
+        self.assertIn(trt.LayerType.CONVOLUTION, kinds)
+        y = self.network.get_output(0)
+        self.network.unmark_output(y)
+        best = self.network.add_topk(y, trt.TopKOperation.MAX, 1, 1 << 1)
+        images = RNG.random((1, 3, 32, 32), np.float32)
+        self.network.get_input(0).shape = [1, 3, 32, 32]
+        index = self.result(best.get_output(1), input=images)
+        self.assertEqual((index.shape, index.dtype), ((1, 1), np.int32))
+
+    def test_what_cannot_be_parsed(self):
+        parser = trt.OnnxParser(self.network, self.logger)
+        self.assertFalse(parser.parse(b"not a model"))
+        self.assertEqual(parser.num_errors, 1)
+        self.assertTrue(parser.get_error(0).desc())
+        self.assertFalse(parser.parse_from_file("/nowhere/model.onnx"))
+        self.assertTrue(parser.supports_operator("Conv"))
+        self.assertFalse(parser.supports_operator("Nonsense"))
+
+
+class DigitsNetwork(Case):
+    """As the network API samples: layers with weights, attributes set behind the call."""
+
+    def test_digits(self):
+        weights = {"conv1": (4, 1, 5, 5), "bias1": (4,), "conv2": (6, 4, 5, 5), "bias2": (6,), "fc1": (20, 96), "fcb1": (20,),
+                   "fc2": (10, 20), "fcb2": (10,)}
+        weights = {name: (RNG.standard_normal(shape) / 5).astype(np.float32) for name, shape in weights.items()}
+        network = self.network
+
+        def product(tensor, outputs, w, b):
+            dims = 1
+            for d in tensor.shape:
+                dims *= d
+            flat = network.add_shuffle(tensor)
+            flat.reshape_dims = trt.Dims2(1, dims)
+            kernel = network.add_constant(trt.Dims2(outputs, dims), w).get_output(0)
+            y = network.add_matrix_multiply(flat.get_output(0), trt.MatrixOperation.NONE, kernel, trt.MatrixOperation.TRANSPOSE)
+            bias = network.add_constant(trt.Dims2(1, outputs), b).get_output(0)
+            return network.add_elementwise(y.get_output(0), bias, trt.ElementWiseOperation.SUM).get_output(0)
+
+        x = network.add_input(name="data", dtype=trt.float32, shape=(1, 1, 28, 28))
+        conv1 = network.add_convolution_nd(input=x, num_output_maps=4, kernel_shape=(5, 5), kernel=weights["conv1"], bias=weights["bias1"])
+        conv1.stride_nd = (1, 1)
+        pool1 = network.add_pooling_nd(input=conv1.get_output(0), type=trt.PoolingType.MAX, window_size=(2, 2))
+        pool1.stride_nd = trt.Dims2(2, 2)
+        conv2 = network.add_convolution_nd(pool1.get_output(0), 6, (5, 5), weights["conv2"], weights["bias2"])
+        pool2 = network.add_pooling_nd(conv2.get_output(0), trt.PoolingType.MAX, (2, 2))
+        pool2.stride_nd = trt.Dims2(2, 2)
+        self.assertEqual(tuple(pool2.get_output(0).shape), (1, 6, 4, 4))
+        hidden = network.add_activation(input=product(pool2.get_output(0), 20, weights["fc1"], weights["fcb1"]), type=trt.ActivationType.RELU)
+        y = product(hidden.get_output(0), 10, weights["fc2"], weights["fcb2"])
+        image = RNG.random((1, 1, 28, 28), np.float32)
+        actual = self.result(y, data=image)
+
+        def conv(x, w, b):
+            windows = np.lib.stride_tricks.sliding_window_view(x[0], w.shape[2:], axis=(1, 2))
+            return (np.einsum("cyxhw,ochw->oyx", windows, w) + b[:, None, None])[None]
+
+        def pool(x):
+            n, c, h, w = x.shape
+            return x.reshape(n, c, h // 2, 2, w // 2, 2).max((3, 5))
+
+        z = pool(conv(pool(conv(image, weights["conv1"], weights["bias1"])), weights["conv2"], weights["bias2"]))
+        z = np.maximum(weights["fc1"] @ z.ravel() + weights["fcb1"], 0)
+        np.testing.assert_allclose(actual[0], weights["fc2"] @ z + weights["fcb2"], rtol=1e-3, atol=1e-4)
+
+
+class DynamicShapes(Case):
+    """A preprocessor for images of any size, as the samples of dynamic shapes have it, with two profiles."""
+
+    def test_resize_any_image(self):
+        x = self.network.add_input("image", trt.float32, (-1, 1, -1, -1))
+        resize = self.network.add_resize(x)
+        resize.shape = (1, 1, 8, 8)
+        resize.resize_mode = trt.InterpolationMode.LINEAR
+        resize.coordinate_transformation = trt.ResizeCoordinateTransformation.HALF_PIXEL
+        self.network.mark_output(resize.get_output(0))
+        for size in (8, 32):
+            profile = self.builder.create_optimization_profile()
+            profile.set_shape("image", (1, 1, 4, 4), (1, 1, size, size), (1, 1, 64, 64))
+            self.config.add_optimization_profile(profile)
+        engine = self.engine()
+        self.assertEqual(engine.num_optimization_profiles, 2)
+        context = engine.create_execution_context()
+        self.assertTrue(context.set_optimization_profile_async(1, 0))
+        for size in (4, 16, 64):
+            context.set_input_shape("image", (1, 1, size, size))
+            self.assertTrue(context.all_binding_shapes_specified)
+            image, out = np.full((1, 1, size, size), 3, np.float32), np.empty((1, 1, 8, 8), np.float32)
+            self.assertTrue(context.execute_v2([image.ctypes.data, out.ctypes.data]), self.logger.errors())
+            np.testing.assert_allclose(out, 3, rtol=1e-6)
+        self.assertFalse(context.set_optimization_profile_async(2, 0))
+
+    def test_sizes_that_depend_on_data(self):
+        x = self.input(8)
+        self.network.mark_output(self.network.add_non_zero(x).get_output(0))
+        engine = self.engine()
+        name = engine.get_tensor_name(1)
+        context = engine.create_execution_context()
+        values = np.array([0, 1, 0, 0, 2, 3, 0, 0], np.float32)
+
+        class Allocator(trt.IOutputAllocator):
+            shape, memory = None, None
+
+            def reallocate_output(self, tensor_name, memory, size, alignment):
+                self.memory = np.empty(max(size, 1), np.uint8)
+                return self.memory.ctypes.data
+
+            def notify_shape(self, tensor_name, shape):
+                self.shape = tuple(shape)
+
+        allocator = Allocator()
+        context.set_tensor_address("x", values.ctypes.data)
+        context.set_output_allocator(name, allocator)
+        self.assertTrue(context.execute_async_v3(0), self.logger.errors())
+        self.assertEqual(allocator.shape, (1, 3))
+        self.assertEqual(allocator.memory[:12].view(np.int32).tolist(), [1, 4, 5])
+
+
+class Layers(Case):
+    """Every layer by what it computes."""
+
+    X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+
+    def check(self, make, expected, x=None, **inputs):
+        x = self.X if x is None else x
+        dtype = {np.float32: trt.float32, np.int32: trt.int32, np.bool_: trt.bool}[x.dtype.type]
+        layer = make(self.input(*x.shape, dtype=dtype))
+        y = self.result(layer.get_output(0), x=x, **inputs)
+        np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+
+    def test_activations(self):
+        def clip(x):
+            layer = self.network.add_activation(x, trt.ActivationType.CLIP)
+            layer.alpha, layer.beta = -3, 2
+            return layer
+        self.check(clip, np.clip(self.X, -3, 2))
+
+    def test_unary(self):
+        self.check(lambda x: self.network.add_unary(x, trt.UnaryOperation.ABS), abs(self.X))
+
+    def test_elementwise(self):
+        two = np.full((1, 1), 2, np.float32)
+        self.check(lambda x: self.network.add_elementwise(x, self.constant(two), trt.ElementWiseOperation.FLOOR_DIV), np.floor(self.X / 2))
+
+    def test_select(self):
+        def make(x):
+            positive = self.network.add_elementwise(x, self.constant([[0]]), trt.ElementWiseOperation.GREATER).get_output(0)
+            return self.network.add_select(positive, x, self.constant([[9]]))
+        self.check(make, np.where(self.X > 0, self.X, 9))
+
+    def test_scale(self):
+        x = self.X.reshape(1, 2, 3, 1)
+        shift, scale = np.array([1, 2], np.float32), np.array([3, 4], np.float32)
+        self.check(lambda t: self.network.add_scale(t, trt.ScaleMode.CHANNEL, shift, scale, trt.Weights()),
+                   x * scale.reshape(2, 1, 1) + shift.reshape(2, 1, 1), x)
+
+    def test_reduce(self):
+        self.check(lambda x: self.network.add_reduce(x, trt.ReduceOperation.AVG, 1 << 1, True), self.X.mean(1, keepdims=True))
+
+    def test_topk(self):
+        self.check(lambda x: self.network.add_topk(x, trt.TopKOperation.MIN, 2, 2), np.sort(self.X, 1)[:, :2])
+
+    def test_softmax_over_two_axes(self):
+        def make(x):
+            layer = self.network.add_softmax(x)
+            layer.axes = 3
+            return layer
+        powers = np.exp(self.X - self.X.max())
+        self.check(make, powers / powers.sum())
+
+    def test_concatenation(self):
+        def make(x):
+            layer = self.network.add_concatenation([x, x])
+            layer.axis = 1
+            return layer
+        self.check(make, np.concatenate([self.X, self.X], 1))
+
+    def test_matrix_times_vector(self):
+        self.check(lambda x: self.network.add_matrix_multiply(x, trt.MatrixOperation.NONE, self.constant([1, 2, 3]),
+                                                              trt.MatrixOperation.VECTOR), self.X @ [1, 2, 3])
+
+    def test_einsum(self):
+        self.check(lambda x: self.network.add_einsum([x, x], "ij, kj -> ik"), self.X @ self.X.T)
+
+    def test_gather_and_scatter(self):
+        self.check(lambda x: self.network.add_gather(x, self.constant([2, 0], np.int32), 1), self.X[:, [2, 0]])
+
+    def test_scatter(self):
+        index, update = self.constant([[1, 0]], np.int32), self.constant([[8, 9]])
+        expected = self.X.copy()
+        expected[1, 0], expected[0, 1] = 8, 9
+        self.check(lambda x: self.network.add_scatter(x, index, update, trt.ScatterMode.ELEMENT), expected)
+
+    def test_shuffle(self):
+        def make(x):
+            layer = self.network.add_shuffle(x)
+            layer.first_transpose = (1, 0)
+            layer.reshape_dims = (3, -1, 1)
+            layer.second_transpose = trt.Permutation([2, 0, 1])
+            return layer
+        self.check(make, self.X.T.reshape(3, -1, 1).transpose(2, 0, 1))
+
+    def test_slice(self):
+        self.check(lambda x: self.network.add_slice(x, (1, 2), (2, 2), (-1, -2)), self.X[::-1, ::-2])
+
+    def test_slice_outside(self):
+        def make(x):
+            layer = self.network.add_slice(x, (-1, 0), (4, 3), (1, 1))
+            layer.mode = trt.SampleMode.CLAMP
+            return layer
+        self.check(make, np.pad(self.X, ((1, 1), (0, 0)), "edge"))
+
+    def test_padding(self):
+        x = self.X.reshape(1, 1, 2, 3)
+        self.check(lambda t: self.network.add_padding_nd(t, (0, 1), (1, -1)), np.pad(x[..., :2], ((0, 0), (0, 0), (0, 1), (1, 0))), x)
+
+    def test_casts(self):
+        self.check(lambda x: self.network.add_cast(x, trt.int32), self.X.astype(np.int32))
+
+    def test_fill(self):
+        def make(x):
+            layer = self.network.add_fill((4,), trt.FillOperation.LINSPACE, trt.float32)
+            layer.alpha, layer.beta = 1.0, 0.5
+            self.network.mark_output(self.network.add_identity(x).get_output(0))
+            return layer
+        self.check(make, [1, 1.5, 2, 2.5])
+
+    def test_normalization(self):
+        ones = self.constant(np.ones((1, 3)))
+        self.check(lambda x: self.network.add_normalization(x, ones, self.constant(np.zeros((1, 3))), 1 << 1),
+                   (self.X - self.X.mean(1, keepdims=True)) / self.X.std(1, keepdims=True))
+
+    def test_quantize(self):
+        def make(x):
+            scale = self.constant(0.5)
+            return self.network.add_dequantize(self.network.add_quantize(x, scale).get_output(0), scale)
+        self.check(make, self.X)
+
+    def test_squeeze(self):
+        self.check(lambda x: self.network.add_unsqueeze(x, self.constant([0], np.int64)), self.X[None])
+
+    def test_deconvolution(self):
+        x = self.X.reshape(1, 1, 2, 3)
+        def make(t):
+            layer = self.network.add_deconvolution_nd(t, 1, (2, 2), np.ones((1, 1, 2, 2), np.float32))
+            layer.stride_nd = (2, 2)
+            return layer
+        self.check(make, np.kron(x, np.ones((2, 2))), x)
+
+    def test_nms(self):
+        boxes = np.array([[[0, 0, 1, 1], [0, 0, 1, 1.1], [5, 5, 6, 6]]], np.float32)
+        scores = self.constant(np.array([[[0.9], [0.8], [0.7]]]))
+        def make(x):
+            layer = self.network.add_nms(x, scores, self.constant(3, np.int32))
+            layer.set_input(3, self.constant(0.5))
+            return self.network.add_identity(layer.get_output(1))
+        self.check(make, 2, boxes)
+
+    def test_attention(self):
+        q = RNG.standard_normal((1, 2, 4, 8)).astype(np.float32)
+        scores = q @ q.swapaxes(-1, -2)
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        self.check(lambda x: self.network.add_attention(x, x, x, trt.AttentionNormalizationOp.SOFTMAX, False),
+                   powers / powers.sum(-1, keepdims=True) @ q, q)
+
+    def test_loop_counts(self):
+        def make(x):
+            loop = self.network.add_loop()
+            loop.add_trip_limit(self.constant(3, np.int32), trt.TripLimit.COUNT)
+            value = loop.add_recurrence(x)
+            total = self.network.add_elementwise(value.get_output(0), x, trt.ElementWiseOperation.SUM)
+            self.assertEqual(tuple(total.get_output(0).shape), (2, 3))
+            value.set_input(1, total.get_output(0))
+            rows = loop.add_loop_output(total.get_output(0), trt.LoopOutput.CONCATENATE, 0)
+            last = loop.add_loop_output(value.get_output(0), trt.LoopOutput.LAST_VALUE)
+            return self.network.add_concatenation([rows.get_output(0), self.network.add_unsqueeze(
+                last.get_output(0), self.constant([0], np.int64)).get_output(0)])
+        self.check(make, np.stack([self.X * n for n in (2, 3, 4, 4)]))
+
+    def test_loop_iterates(self):
+        def make(x):
+            loop = self.network.add_loop()
+            row = loop.add_iterator(x, 0, True)
+            value = loop.add_recurrence(self.constant([0, 0, 0]))
+            following = self.network.add_elementwise(self.network.add_unary(value.get_output(0), trt.UnaryOperation.NEG).get_output(0),
+                                                     row.get_output(0), trt.ElementWiseOperation.SUM)
+            value.set_input(1, following.get_output(0))
+            return loop.add_loop_output(value.get_output(0), trt.LoopOutput.LAST_VALUE)
+        self.check(make, self.X[0] - self.X[1])
+
+    def test_nested_loops(self):
+        def make(x):
+            outer = self.network.add_loop()
+            outer.add_trip_limit(self.constant(2, np.int32), trt.TripLimit.COUNT)
+            a = outer.add_recurrence(x)
+            inner = self.network.add_loop()
+            inner.add_trip_limit(self.constant(2, np.int32), trt.TripLimit.COUNT)
+            b = inner.add_recurrence(a.get_output(0))
+            b.set_input(1, self.network.add_elementwise(b.get_output(0), a.get_output(0), trt.ElementWiseOperation.SUM).get_output(0))
+            a.set_input(1, inner.add_loop_output(b.get_output(0), trt.LoopOutput.LAST_VALUE).get_output(0))
+            return outer.add_loop_output(a.get_output(0), trt.LoopOutput.LAST_VALUE)
+        self.check(make, self.X * 9)
+
+    def test_conditional(self):
+        def make(x):
+            total = self.network.add_reduce(x, trt.ReduceOperation.SUM, 3, False).get_output(0)
+            positive = self.network.add_elementwise(total, self.constant(0), trt.ElementWiseOperation.GREATER).get_output(0)
+            conditional = self.network.add_if_conditional()
+            conditional.set_condition(positive)
+            inside = conditional.add_input(x).get_output(0)
+            return conditional.add_output(self.network.add_unary(inside, trt.UnaryOperation.NEG).get_output(0),
+                                          self.network.add_unary(inside, trt.UnaryOperation.ABS).get_output(0))
+        self.check(make, abs(self.X))
+
+
+class Runs(Case):
+    def simple(self):
+        x = self.input(2, 3)
+        layer = self.network.add_unary(x, trt.UnaryOperation.NEG)
+        layer.name = "flip"
+        layer.get_output(0).name = "y"
+        self.network.mark_output(layer.get_output(0))
+        return self.engine()
+
+    def test_profiler_and_inspector(self):
+        engine = self.simple()
+
+        class Times(trt.IProfiler):
+            seen = []
+
+            def report_layer_time(self, layer_name, ms):
+                self.seen.append((layer_name, ms))
+
+        context = engine.create_execution_context()
+        context.profiler = Times()
+        HostBuffers(engine, context, {"x": np.zeros((2, 3))})
+        x, y = np.ones((2, 3), np.float32), np.empty((2, 3), np.float32)
+        self.assertTrue(context.execute_v2([x.ctypes.data, y.ctypes.data]))
+        self.assertEqual(len(Times.seen), engine.num_layers)
+        self.assertTrue((y == -1).all())
+        inspector = engine.create_engine_inspector()
+        self.assertIn("flip", inspector.get_engine_information(trt.LayerInformationFormat.JSON))
+        self.assertIn("flip", inspector.get_layer_information(0, trt.LayerInformationFormat.ONELINE))
+
+    def test_wrong_uses_answer_false_and_say_why(self):
+        engine = self.simple()
+        context = engine.create_execution_context()
+        self.assertFalse(context.execute_async_v3(0))
+        self.assertIn("its address is not set", self.logger.errors()[-1])
+        self.assertFalse(context.set_input_shape("x", (3, 3)))
+        with self.assertRaisesRegex(ValueError, "no tensor 'z'"):
+            context.set_tensor_address("z", 1)
+        self.assertIsNone(trt.Runtime(self.logger).deserialize_cuda_engine(b"nonsense"))
+        network = self.builder.create_network()
+        network.add_input("x", trt.float32, (1,))
+        self.assertIsNone(self.builder.build_serialized_network(network, self.config))
+        self.assertIn("it has no outputs", self.logger.errors()[-1])
+
+    def test_error_recorder(self):
+        class Recorder(trt.IErrorRecorder):
+            errors = []
+
+            def report_error(self, code, desc):
+                self.errors.append((code, desc))
+
+        self.builder.error_recorder = Recorder()
+        self.assertIsNone(self.builder.build_serialized_network(self.network, self.config))
+        self.assertEqual(Recorder.errors, [(trt.ErrorCodeTRT.INVALID_ARGUMENT, Recorder.errors[0][1])])
+
+    def test_timing_cache(self):
+        cache = self.config.create_timing_cache(b"")
+        self.assertTrue(self.config.set_timing_cache(cache, False))
+        self.config.builder_optimization_level = 1
+        first = self.simple().serialize()
+        text = self.config.get_timing_cache().serialize()
+        self.assertGreater(text.nbytes, 20)
+        other = self.builder.create_builder_config()
+        other.builder_optimization_level = 1
+        other.set_timing_cache(other.create_timing_cache(text), False)
+        other.set_flag(trt.BuilderFlag.ERROR_ON_TIMING_CACHE_MISS)
+        second = self.builder.build_serialized_network(self.network, other)
+        self.assertEqual(bytes(first), bytes(second))
+
+    def test_progress(self):
+        class Monitor(trt.IProgressMonitor):
+            events = []
+
+            def phase_start(self, name, parent, steps):
+                self.events.append(("start", name))
+
+            def step_complete(self, name, step):
+                return False
+
+            def phase_finish(self, name):
+                self.events.append(("finish", name))
+
+        self.config.builder_optimization_level = 3
+        self.config.progress_monitor = Monitor()
+        x = self.input(8, 256)
+        w = self.constant(RNG.standard_normal((256, 256)))
+        self.network.mark_output(self.network.add_matrix_multiply(x, trt.MatrixOperation.NONE, w, trt.MatrixOperation.NONE).get_output(0))
+        self.assertIsNone(self.builder.build_serialized_network(self.network, self.config))
+        self.assertEqual(Monitor.events[0][0], "start")
+
+
+class Names(unittest.TestCase):
+    def test_types(self):
+        self.assertEqual(str(trt.float32), "DataType.FLOAT")
+        self.assertEqual((trt.float16.itemsize, trt.int4.itemsize, trt.int64.itemsize), (2, 0.5, 8))
+        self.assertEqual(trt.nptype(trt.int8), np.int8)
+        self.assertEqual(trt.volume((2, 3, 4)), 24)
+        self.assertEqual(str(trt.Dims([1, 2])), "(1, 2)")
+        self.assertEqual((trt.DimsHW(3, 4).h, trt.DimsHW((3, 4)).w), (3, 4))
+        with self.assertRaises(ValueError):
+            trt.Dims2(1, 2, 3)
+        with self.assertRaisesRegex(TypeError, "no type"):
+            trt.nptype(trt.fp4)
+
+    def test_what_is_absent_says_so(self):
+        logger = Lines()
+        config = trt.Builder(logger).create_builder_config()
+        for call, name in ((lambda: trt.IInt8EntropyCalibrator2, "tensorrt.IInt8EntropyCalibrator2"),
+                           (lambda: config.set_flag(trt.BuilderFlag.WEIGHT_STREAMING), "BuilderFlag.WEIGHT_STREAMING"),
+                           (lambda: setattr(config, "int8_calibrator", 1), "IBuilderConfig.int8_calibrator"),
+                           (lambda: config.set_memory_pool_limit(trt.MemoryPoolType.DLA_LOCAL_DRAM, 1), "DLA_LOCAL_DRAM")):
+            with self.assertRaisesRegex(NotImplementedError, name + ".* is not supported by lathe.tensorrt"):
+                call()
+        with self.assertRaises(AttributeError):
+            trt.no_such_name
+        with self.assertRaises(AttributeError):
+            config.no_such_option = 1
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["tensorrt"], verbosity=1)
