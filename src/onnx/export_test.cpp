@@ -95,6 +95,19 @@ TEST(Export, EpiloguesAndFusedLayers) {
               {{3, 8}});
 }
 
+// Values that are stored as the integers of their grid are quantized there and dequantized where they are read.
+TEST(Export, StoredIntegers) {
+  expect_same(R"(graph "g" {
+  input %x: float32[n, 4]
+  const %w: float32[4, 4] = random 1
+  %a: uint8[n, 4] quantized uint8 scale [0.5] zero [8] = PointwiseChain "a" (%x) {program=1 {Clip[-4,3.5](0) RoundTo[0.5](1)}}
+  %b: int8[n, 4] quantized int8 scale [0.25] zero [0] = MatMul "b" (%a, %w) epilogue {Clip[-32,31.75](0) RoundTo[0.25](1)}
+  %y: float32[n, 4] = Pointwise "y" (%b) {code=Neg}
+  output %y
+})",
+              {{3, 4}});
+}
+
 TEST(Export, BodiesReadWhatIsAroundThem) {
   expect_same(R"(graph "g" {
   input %x: float32[n, 3]

@@ -560,5 +560,36 @@ class Names(unittest.TestCase):
             config.no_such_option = 1
 
 
+class Table(unittest.TestCase):
+    """docs/tensorrt.md tells the truth."""
+
+    def rows(self):
+        page = pathlib.Path(__file__).resolve().parents[3] / "docs/tensorrt.md"
+        for line in page.read_text().splitlines():
+            cells = [c.strip() for c in line.split("|")]
+            if len(cells) > 3 and cells[2] in ("same", "differs", "absent"):
+                for name in cells[1].replace("`", "").split(", "):
+                    yield name, cells[2]
+
+    def test_what_is_there_is_there(self):
+        names = list(self.rows())
+        self.assertGreater(len(names), 120)
+        objects = {cls: getattr(trt, cls) for cls in ("IBuilderConfig", "IExecutionContext", "ICudaEngine")}
+        for name, state in names:
+            owner, _, member = name.rpartition(".")
+            with self.subTest(name):
+                if state != "absent":
+                    found = getattr(objects.get(owner) or getattr(trt, owner), member, None) if owner else getattr(trt, name)
+                    self.assertTrue(found is not None or owner == "Builder", name)
+                    if owner == "BuilderFlag":
+                        trt.Builder(Lines()).create_builder_config().set_flag(found)
+                elif owner == "BuilderFlag":
+                    with self.assertRaises(NotImplementedError):
+                        trt.Builder(Lines()).create_builder_config().set_flag(getattr(trt.BuilderFlag, member))
+                elif not owner:
+                    with self.assertRaises(NotImplementedError):
+                        getattr(trt, name)
+
+
 if __name__ == "__main__":
     unittest.main(argv=["tensorrt"], verbosity=1)
