@@ -23,14 +23,23 @@ namespace {
 const std::string kNoEngine = "Failed to create engine from model or file.";
 const std::string kNoSetUp = "Engine set up failed";
 
-Network parse_model(Builder& builder, const std::string& file, Log& log) {
+// The shapes of inputs that have one shape only.
+std::map<std::string, Extents, std::less<>> fixed_shapes(const Options& options) {
+  std::map<std::string, Extents, std::less<>> shapes;
+  if (options.build.profiles.size() != 1) return shapes;
+  for (const NamedRange& named : options.build.profiles[0])
+    if (named.range.min == named.range.max) shapes[named.name] = named.range.opt;
+  return shapes;
+}
+
+Network parse_model(Builder& builder, const Options& options, Log& log) {
   const Stopwatch watch;
   log.info("Start parsing network model.");
   const auto finished = [&] {
     log.info(fmt::format("Finished parsing network model. Parse time: {}", format_number(watch.seconds())));
   };
   try {
-    Network network = builder.parse_onnx(file);
+    Network network = builder.parse_onnx(options.model.onnx, fixed_shapes(options));
     finished();
     for (const auto& warning : network.warnings) log.library(Severity::Warning, warning);
     return network;
@@ -91,11 +100,14 @@ std::shared_ptr<const Engine> build_engine(const Options& options, std::shared_p
   const Stopwatch watch;
   BuildLog observer(log);
   Builder builder(std::move(backend), observer);
-  Network network = parse_model(builder, options.model.onnx, log);
+  Network network = parse_model(builder, options, log);
   memory.step("Import network");
   check_types(options, network);
-  mark_shape_inputs(network, shape_input_values(options, network));
-  auto profiles = make_profiles(options, network.inputs(), network.outputs(), log);
+  std::vector<OptimizationProfile> profiles;
+  if (!network.has_fixed_shapes) {
+    mark_shape_inputs(network, shape_input_values(options, network));
+    profiles = make_profiles(options, network.inputs(), network.outputs(), log);
+  }
   std::shared_ptr<const Engine> engine;
   try {
     const Stoppable stoppable;

@@ -248,10 +248,17 @@ Builder::Builder(std::shared_ptr<const Backend> backend, Observer& observer, std
 
 Builder::~Builder() = default;
 
-Network Builder::parse_onnx(const std::filesystem::path& path) {
+Network Builder::parse_onnx(const std::filesystem::path& path,
+                            const std::map<std::string, Extents, std::less<>>& shapes) {
   const Stopwatch watch;
   return with_memory_for([&] { return "reading the model '" + path.string() + "' " + size_text(path); },
-                         [&] { return network_of(import_onnx(path, observer_), watch); });
+                         [&] {
+                           bool fixed = false;
+                           ImportedModel model = import_for_shapes(path, observer_, shapes, fixed);
+                           Network network = network_of(std::move(model), watch);
+                           network.has_fixed_shapes = fixed;
+                           return network;
+                         });
 }
 
 Network Builder::parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& directory) {

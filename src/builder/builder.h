@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,7 +29,10 @@ class Builder {
   const std::shared_ptr<const Backend>& backend() const { return backend_; }
 
   // Emits ModelParsed. Throws Input; all unsupported operators are listed at once.
-  Network parse_onnx(const std::filesystem::path& path);
+  // `shapes` of inputs, when each will have only one: an input without a rank gets it, and a model that is only supported
+  // when its shapes are known is read for these.
+  Network parse_onnx(const std::filesystem::path& path,
+                     const std::map<std::string, Extents, std::less<>>& shapes = {});
   // `directory` is where external data is looked for; empty: there is none.
   Network parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& directory = {});
 

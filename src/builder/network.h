@@ -16,6 +16,7 @@ struct Network {
   ModelMetadata model;
   double parse_seconds = 0;
   std::vector<std::string> warnings;  // of the importer
+  bool has_fixed_shapes = false;      // read for the given shapes alone, since it is not supported with open dims
 
   std::vector<TensorInfo> inputs() const { return input_infos(*graph); }
   std::vector<TensorInfo> outputs() const { return output_infos(*graph); }

@@ -123,10 +123,41 @@ NodeId GraphEditor::add_node(std::string name, Op op, std::vector<ValueId> input
   }
   graph_.nodes_.push_back(std::move(n));
   link(id);
-  auto position = graph_.order_.end();
-  if (before != kNoNode) position = std::find(graph_.order_.begin(), graph_.order_.end(), before);
-  graph_.order_.insert(position, id);
+  graph_.places_.push_back(0);
+  insert_in_order(id, before == kNoNode ? graph_.order_.size() : position(before));
   return id;
+}
+
+size_t GraphEditor::position(NodeId id) const {
+  const auto found = std::lower_bound(graph_.order_.begin(), graph_.order_.end(), id,
+                                      [this](NodeId a, NodeId b) { return graph_.is_before(a, b); });
+  return static_cast<size_t>(found - graph_.order_.begin());
+}
+
+void GraphEditor::number_places() {
+  for (size_t i = 0; i < graph_.order_.size(); ++i)
+    graph_.places_[static_cast<size_t>(graph_.order_[i])] = static_cast<int64_t>(i + 1) * kGap;
+}
+
+// The new place lies between those of the neighbours. Where there is none, all get new ones.
+void GraphEditor::insert_in_order(NodeId id, size_t index) {
+  auto& order = graph_.order_;
+  const auto place = [&](size_t i) { return graph_.places_[static_cast<size_t>(order[i])]; };
+  const int64_t low = index == 0 ? 0 : place(index - 1), high = index == order.size() ? low + 2 * kGap : place(index);
+  order.insert(order.begin() + static_cast<std::ptrdiff_t>(index), id);
+  graph_.places_[static_cast<size_t>(id)] = low + (high - low) / 2;
+  if (high - low < 2) number_places();
+}
+
+void GraphEditor::move_behind_inputs(NodeId id) {
+  NodeId last = id;
+  for (const ValueId input : node(id).inputs) {
+    const NodeId producer = input == kNoValue ? kNoNode : graph_.value(input).producer;
+    if (producer != kNoNode && graph_.is_before(last, producer)) last = producer;
+  }
+  if (last == id) return;
+  graph_.order_.erase(graph_.order_.begin() + static_cast<std::ptrdiff_t>(position(id)));
+  insert_in_order(id, position(last) + 1);
 }
 
 bool GraphEditor::can_replace_uses(ValueId from, ValueId to) const {
@@ -268,7 +299,7 @@ void GraphEditor::remove_node(NodeId id) {
   }
   unlink(id);
   graph_.node_names_.erase(node(id).name);
-  std::erase(graph_.order_, id);
+  graph_.order_.erase(graph_.order_.begin() + static_cast<std::ptrdiff_t>(position(id)));
   Node& n = node(id);
   const std::string name = n.name;
   n = Node{};
@@ -320,6 +351,7 @@ void GraphEditor::sort() {
   }
   check(sorted.size() == graph_.order_.size(), "GraphEditor::sort: the graph has a cycle");
   graph_.order_ = std::move(sorted);
+  number_places();
 }
 
 void GraphEditor::compact() {
@@ -351,8 +383,10 @@ void GraphEditor::compact() {
     graph_.node_names_.insert(n.name);
     graph_.nodes_.push_back(std::move(n));
     graph_.order_.push_back(id);
+    graph_.places_.push_back(0);
     link(id);
   }
+  number_places();
   for (ValueId id : old.outputs_) graph_.outputs_.push_back(keep(id));
 }
 

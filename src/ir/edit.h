@@ -66,12 +66,19 @@ class GraphEditor {
   void remove_node(NodeId node);
   // Removes nodes that nobody reads, repeatedly. Returns how many.
   int remove_dead_nodes();
+  // Moves the node behind the last one that produces an input of it, if it stands before that. Right when no node between the two
+  // reads a result of it.
+  void move_behind_inputs(NodeId node);
   // Stable topological order; needed after inputs were set to values that are produced later.
   void sort();
   // Drops removed nodes and unused values and renumbers ids: the compact form that is saved.
   void compact();
 
  private:
+  static constexpr int64_t kGap = int64_t{1} << 20;  // between places of neighbours that are numbered anew
+  size_t position(NodeId node) const;                // in the order
+  void insert_in_order(NodeId node, size_t index);
+  void number_places();
   Node& node(NodeId id);
   Value& value(ValueId id);
   ValueId new_value(std::string name);

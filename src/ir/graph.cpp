@@ -27,14 +27,8 @@ std::vector<NodeId> Graph::users(ValueId id) const {
   if (users.size() < 2) return users;
   std::sort(users.begin(), users.end());
   users.erase(std::unique(users.begin(), users.end()), users.end());
-  if (users.size() < 2) return users;
-  // Only now is the execution order worth a walk; most values have one reader.
-  std::vector<NodeId> in_order;
-  for (NodeId node : order_) {
-    if (std::binary_search(users.begin(), users.end(), node)) in_order.push_back(node);
-    if (in_order.size() == users.size()) break;
-  }
-  return in_order;
+  std::sort(users.begin(), users.end(), [this](NodeId a, NodeId b) { return is_before(a, b); });
+  return users;
 }
 
 bool Graph::is_output(ValueId id) const {

@@ -94,6 +94,10 @@ class Graph {
   size_t node_count() const { return nodes_.size(); }    // with removed ones; order() has the live ones
   const std::vector<ValueId>& inputs() const { return inputs_; }
   const std::vector<ValueId>& outputs() const { return outputs_; }
+  // Whether `a` runs before `b`.
+  bool is_before(NodeId a, NodeId b) const {
+    return places_[static_cast<size_t>(a)] < places_[static_cast<size_t>(b)];
+  }
   // Nodes that read the value (each once), in execution order.
   std::vector<NodeId> users(ValueId id) const;
   bool is_output(ValueId id) const;
@@ -107,6 +111,7 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<Value> values_;
   std::vector<NodeId> order_;
+  std::vector<int64_t> places_;  // by node: numbers that grow along order_, with gaps
   std::vector<ValueId> inputs_, outputs_;
   // Indexes, kept by GraphEditor: who has a name, and which nodes read a value (one entry per reading operand).
   std::unordered_map<std::string, ValueId> value_names_;

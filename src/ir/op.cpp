@@ -72,6 +72,10 @@ template <>
 std::vector<std::string_view> names_of<TfIdfMode>() {
   return {"TF", "IDF", "TFIDF"};
 }
+template <>
+std::vector<std::string_view> names_of<TreeAggregate>() {
+  return {"Sum", "Average", "Min", "Max"};
+}
 
 template <class E>
 const std::vector<std::string_view>& enum_names() {
@@ -171,6 +175,9 @@ std::string_view enum_name(GridPadding v) {
 std::string_view enum_name(TfIdfMode v) {
   return name_in_table(v);
 }
+std::string_view enum_name(TreeAggregate v) {
+  return name_in_table(v);
+}
 
 template <class E>
 std::optional<E> enum_from_name(std::string_view name) {
@@ -196,6 +203,7 @@ template std::optional<Activation> enum_from_name(std::string_view);
 template std::optional<LinearAttentionRule> enum_from_name(std::string_view);
 template std::optional<GridPadding> enum_from_name(std::string_view);
 template std::optional<TfIdfMode> enum_from_name(std::string_view);
+template std::optional<TreeAggregate> enum_from_name(std::string_view);
 
 template <>
 std::optional<PointwiseCode> enum_from_name(std::string_view name) {

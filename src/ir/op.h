@@ -598,6 +598,29 @@ struct Det {  // input: x (..., N, N); output (...)
   LATHE_FIELDS()
   bool operator==(const Det&) const = default;
 };
+struct Inverse {  // input: x (..., N, N); output: the inverse of each matrix, infinities where it has none
+  static constexpr std::string_view kName = "Inverse";
+  LATHE_FIELDS()
+  bool operator==(const Inverse&) const = default;
+};
+// Decision trees: each row of x goes from the root of each tree to a leaf, and the leaf's weights count for some of the targets.
+// inputs: x (N, F), features (int32, nodes), thresholds (nodes, type of x), modes (uint8, nodes), children (int32, 2 nodes), roots
+// (int32, trees), leaf_begins (int32, leaves + 1), leaf_targets (int32, weights), leaf_weights (weights, type of x); output
+// (N, targets). A node compares x[feature] with its threshold and goes to its first child when that holds, or when x is NaN and
+// its mode says so. Children have larger numbers than their parent; leaf i is -1 - i, as a child or as a root. A target that no
+// leaf counts for is 0.
+enum class TreeAggregate : uint8_t { Sum, Average, Min, Max };
+struct TreeEnsemble {
+  static constexpr std::string_view kName = "TreeEnsemble";
+  // A mode is one of these, plus kMissingIsTrue.
+  enum Compare : uint8_t { kLessEqual, kLess, kGreaterEqual, kGreater, kEqual, kNotEqual, kMissingIsTrue = 8 };
+  static constexpr size_t kFeatures = 1, kThresholds = 2, kModes = 3, kChildren = 4, kRoots = 5, kLeafBegins = 6, kLeafTargets = 7,
+                          kLeafWeights = 8, kInputs = 9;  // numbers of the inputs
+  int64_t targets = 1;
+  TreeAggregate aggregate = TreeAggregate::Sum;
+  LATHE_FIELDS(v("targets", s.targets); v("aggregate", s.aggregate);)
+  bool operator==(const TreeEnsemble&) const = default;
+};
 struct BitCast {  // input: x; output: its bits as `to`, which has as many
   static constexpr std::string_view kName = "BitCast";
   DType to = DType::Float32;
@@ -668,7 +691,8 @@ using OpFields = std::variant<Pointwise, PointwiseChain, Cast, Reformat, Conv, C
                               ReverseSequence, OneHot, DepthToSpace, ShapeTensor, ShapeOf, Range, Fill, TopK, NonZero,
                               NonMaxSuppression, QuantizeLinear, DequantizeLinear, RNN, GRU, LSTM, LinearAttention,
                               GridSample, RoiAlign, MaxRoiPool, DeformConv, Col2Im, DFT, STFT, MelWeightMatrix,
-                              RandomUniform, RandomNormal, CumProd, Det, BitCast, Unique, TfIdfVectorizer, If, Loop, Scan>;
+                              RandomUniform, RandomNormal, CumProd, Det, Inverse, TreeEnsemble, BitCast, Unique, TfIdfVectorizer,
+                              If, Loop, Scan>;
 
 // Which of the variant's alternatives T is; their number when it is none.
 template <class T, class... Fields>
@@ -716,7 +740,7 @@ Op map_bodies(Op op, const std::function<Graph(const Graph&)>& map);
 std::string_view enum_name(AutoPad), enum_name(AttentionLayout), enum_name(PoolKind), enum_name(ReduceKind),
     enum_name(PadMode), enum_name(ResizeMode), enum_name(CoordinateMode), enum_name(NearestMode),
     enum_name(AspectPolicy), enum_name(ScatterReduction), enum_name(E8M0Rounding), enum_name(Activation),
-    enum_name(LinearAttentionRule), enum_name(GridPadding), enum_name(TfIdfMode);
+    enum_name(LinearAttentionRule), enum_name(GridPadding), enum_name(TfIdfMode), enum_name(TreeAggregate);
 template <class E>
 std::optional<E> enum_from_name(std::string_view name);  // instantiated in op.cpp for each enum
 template <>

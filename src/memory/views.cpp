@@ -64,9 +64,10 @@ class Analyzer {
     check(choices.size() == graph.order().size(), "one choice per layer expected");
     result_.storage.resize(values);
     members_.resize(values);
-    last_use_.assign(values, -1);
+    group_last_use_.assign(values, -1);
     fixed_.assign(values, false);
     is_output_.assign(values, false);
+    group_has_output_.assign(values, false);
     for (size_t v = 0; v < values; ++v) {
       result_.storage[v] = {static_cast<ValueId>(v), 0};
       members_[v] = {static_cast<ValueId>(v)};
@@ -74,10 +75,10 @@ class Analyzer {
       fixed_[v] = value.is_constant();
     }
     for (const ValueId v : graph.inputs()) fixed_[at(v)] = true;
-    for (const ValueId v : graph.outputs()) is_output_[at(v)] = true;
+    for (const ValueId v : graph.outputs()) is_output_[at(v)] = group_has_output_[at(v)] = true;
     for (size_t i = 0; i < graph.order().size(); ++i)
       for (const ValueId v : graph.node(graph.order()[i]).inputs)
-        if (v != kNoValue) last_use_[at(v)] = static_cast<int>(i);
+        if (v != kNoValue) group_last_use_[at(v)] = static_cast<int>(i);
   }
 
   ViewAnalysis run() {
@@ -101,10 +102,7 @@ class Analyzer {
     return result_.storage[at(v)].offset == Dim(0) &&
            storage_bytes(graph_.value(v)) == storage_bytes(graph_.value(root(v)));
   }
-  bool group_has_output(ValueId root) const {
-    return std::any_of(members_[at(root)].begin(), members_[at(root)].end(),
-                       [&](ValueId m) { return is_output_[at(m)]; });
-  }
+  bool group_has_output(ValueId root) const { return group_has_output_[at(root)]; }
   // The group of `from` moves into the group of `to`, its root `offset` bytes behind `to`.
   void merge(ValueId from, ValueId to, const Dim& offset) {
     const ValueId target = root(to);
@@ -115,6 +113,8 @@ class Analyzer {
       result_.storage[at(m)] = {target, base + result_.storage[at(m)].offset};
       members_[at(target)].push_back(m);
     }
+    group_has_output_[at(target)] = group_has_output_[at(target)] || group_has_output_[at(from)];
+    group_last_use_[at(target)] = std::max(group_last_use_[at(target)], group_last_use_[at(from)]);
   }
 
   void embed_inputs(NodeId id) {
@@ -155,11 +155,10 @@ class Analyzer {
     if (fixed_[at(group)] || group_has_output(group)) return false;
     if (!(storage_bytes(graph_.value(in)) == storage_bytes(graph_.value(out)))) return false;
     if (is_output_[at(out)] && !covers_root(in)) return false;
-    for (const ValueId m : members_[at(group)]) {
-      if (last_use_[at(m)] > step) return false;  // somebody reads this memory later
-      for (size_t k = 0; k < node.inputs.size(); ++k)
-        if (node.inputs[k] == m && k != index) return false;  // or now, through another operand
-    }
+    if (group_last_use_[at(group)] > step) return false;  // somebody reads this memory later
+    for (size_t k = 0; k < node.inputs.size(); ++k)
+      if (k != index && node.inputs[k] != kNoValue && root(node.inputs[k]) == group)
+        return false;  // or now, through another operand
     return true;
   }
 
@@ -178,7 +177,8 @@ class Analyzer {
   std::span<const Choice> choices_;
   ViewAnalysis result_;
   std::vector<std::vector<ValueId>> members_;  // by root
-  std::vector<int> last_use_;                  // position of the last reader, -1: none
+  std::vector<int> group_last_use_;            // position of the last reader of any member, by root, -1: none
+  std::vector<bool> group_has_output_;         // by root
   std::vector<bool> fixed_;                    // graph inputs and constants: their place is given
   std::vector<bool> is_output_;
 };

@@ -83,6 +83,8 @@ class NodeExport {
   void operator()(const RandomUniform& op);
   void operator()(const RandomNormal& op);
   void operator()(const Det& op);
+  void operator()(const Inverse& op);
+  void operator()(const TreeEnsemble& op);
   void operator()(const BitCast& op);
   void operator()(const Unique& op);
   void operator()(const TfIdfVectorizer& op);
@@ -125,6 +127,9 @@ class NodeExport {
                  const std::vector<float>& beta, float clip, bool reverse, Attributes more);
   void random(std::string_view op_type, const Shape& shape, DType dtype, Attributes attributes, int64_t seed);
   // The tensor of `dims`, or input `i` where they are not set.
+  std::string turned(const std::string& x, int64_t rank, int64_t count, bool interleaved);
+  // Throws Input: the operator has no form in ONNX's own domain.
+  [[noreturn]] void no_form(std::string_view op_type) const;
   std::string dims_or_input(const std::optional<Shape>& dims, size_t i);
 
   void write_epilogue();

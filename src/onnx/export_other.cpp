@@ -5,6 +5,7 @@
 
 #include <bit>
 
+#include "base/error.h"
 #include "ops/control_flow.h"
 
 namespace lathe::onnx {
@@ -91,6 +92,16 @@ void NodeExport::operator()(const Unique& op) {
   Attributes attributes = {{"sorted", int64_t{op.sorted}}};
   if (op.axis) attributes.emplace_back("axis", op.axis->front());
   result("Unique", {in(0)}, attributes);
+}
+
+void NodeExport::no_form(std::string_view op_type) const {
+  throw_input_error(std::string(op_type) + " has no form in ONNX's own domain, in which models are written");
+}
+void NodeExport::operator()(const Inverse&) {
+  no_form("Inverse");
+}
+void NodeExport::operator()(const TreeEnsemble&) {
+  no_form("TreeEnsemble");
 }
 
 void NodeExport::operator()(const TfIdfVectorizer& op) {

@@ -84,22 +84,20 @@ void GraphImporter::throw_problems() const {
 }
 
 void GraphImporter::add_initializers(const GraphProto& graph, Scope& scope) {
-  if (!graph.sparse_initializers.empty()) {
-    throw_unsupported("initializer '" + std::string(graph.sparse_initializers[0]) +
-                      "' is sparse, which is not supported; make it dense");
-  }
-  for (const TensorProto& t : graph.initializers) {
-    if (!scope.initializers.emplace(t.name, &t).second) {
-      throw_input_error("two initializers are called '" + std::string(t.name) + "'; names must be unique");
-    }
-  }
+  const auto add = [&](std::string_view name, const auto* tensor) {
+    if (!scope.initializers.emplace(name, tensor).second)
+      throw_input_error("two initializers are called '" + std::string(name) + "'; names must be unique");
+  };
+  for (const TensorProto& t : graph.initializers) add(t.name, &t);
+  for (const SparseTensorProto& t : graph.sparse_initializers) add(t.values.name, &t);
 }
 
 Shape GraphImporter::input_shape(const ValueInfo& input) {
+  const auto given = options_.input_shapes.find(input.name);
+  if (given != options_.input_shapes.end() && (!input.type.shape || options_.fix_shapes)) return to_shape(given->second);
   if (!input.type.shape) {
-    throw_unsupported(
-        "input '" + std::string(input.name) +
-        "' has no shape, not even a rank; give it one (dims may have names instead of numbers)");
+    throw_unsupported("input '" + std::string(input.name) +
+                      "' has no shape, not even a rank; give it one with --shapes (in the model, dims may have names instead of numbers)");
   }
   Shape shape;
   for (size_t i = 0; i < input.type.shape->size(); ++i) {
@@ -141,6 +139,14 @@ void GraphImporter::add_inputs(Scope& scope) {
   }
 }
 
+namespace {
+
+bool is_input(const Graph& graph, ValueId id) {
+  return std::find(graph.inputs().begin(), graph.inputs().end(), id) != graph.inputs().end();
+}
+
+}  // namespace
+
 void GraphImporter::add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope) {
   std::map<std::string, int> seen;
   GraphBuilder& builder = *scope.builder;
@@ -151,15 +157,23 @@ void GraphImporter::add_outputs(const std::vector<ValueInfo>& outputs, Scope& sc
     const ValueId id = body_result(output.name, scope);
     if (Sequences::is_sequence(id))
       throw_unsupported("output '" + name + "' is a sequence; only tensors can be outputs");
-    builder.add_output(name, id);
+    const Graph& graph = builder.graph();
+    const auto other = graph.find_value(name);
+    const bool copied = graph.value(id).producer == kNoNode || graph.is_output(id);
+    if (copied && other && is_input(graph, *other)) {  // whose name callers need
+      log_.output_is_input(name, name + "_output");
+      builder.add_output(name + "_output", id);
+    } else {
+      builder.add_output(name, id);
+    }
   }
 }
 
 ValueId GraphImporter::look_up(std::string_view name, Scope& scope) {
   if (const auto it = scope.values.find(name); it != scope.values.end()) return it->second;
   if (const auto it = scope.initializers.find(name); it != scope.initializers.end()) {
-    const ValueId id =
-        scope.builder->add_constant(scope.prefix + std::string(name), tensors_.load(*it->second));
+    const Tensor tensor = std::visit([this](const auto* proto) { return tensors_.load(*proto); }, it->second);
+    const ValueId id = scope.builder->add_constant(scope.prefix + std::string(name), tensor);
     scope.values[name] = id;
     return id;
   }

@@ -4,6 +4,8 @@
 // import.h is for callers.
 #pragma once
 
+#include <variant>
+
 #include "base/observer.h"
 #include "onnx/bodies.h"
 #include "onnx/import.h"
@@ -39,7 +41,8 @@ class GraphImporter {
     BodyBuilder* body = nullptr;      // that graph is this body: what it reads of its parent becomes an input
     std::string prefix;               // of layer and value names: "call/"
     std::map<std::string_view, ValueId> values;
-    std::map<std::string_view, const TensorProto*> initializers;  // not yet constants of the graph
+    // Not yet constants of the graph.
+    std::map<std::string_view, std::variant<const TensorProto*, const SparseTensorProto*>> initializers;
     const std::vector<OpsetId>* opsets = nullptr;
     const AttributeMap* attributes = nullptr;
     std::map<std::string, int, std::less<>> unnamed;  // running numbers of unnamed nodes, by operator

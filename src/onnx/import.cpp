@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "onnx/graph_importer.h"
 #include "onnx/model.h"
+#include "onnx/other_formats.h"
 #include "ops/build.h"
 
 namespace lathe {
@@ -43,6 +44,11 @@ void tell(const ImportedModel& imported, Observer& observer) {
                                         ", newer than " + std::to_string(kLatestOpset) +
                                         ", the newest known: its operators are read as those.");
   }
+  if (imported.info.ir_version > kLatestIr) {
+    observer.log(Severity::Warning, "The model has IR version " + std::to_string(imported.info.ir_version) +
+                                        ", newer than " + std::to_string(kLatestIr) +
+                                        ", the newest known: what is new in it is not read.");
+  }
   if (imported.quantize_count + imported.dequantize_count > 0) {
     observer.log(
         Severity::Info,
@@ -55,6 +61,7 @@ void tell(const ImportedModel& imported, Observer& observer) {
 ImportedModel import_bytes(std::span<const std::byte> bytes, const std::filesystem::path& folder,
                            const std::string& file, Observer& observer, std::shared_ptr<const void> owner,
                            const ImportOptions& options) {
+  if (const std::string_view how = how_to_convert(bytes); !how.empty()) throw_input_error(std::string(how));
   const ModelProto model = parse_model(bytes);
   ImportedModel imported;
   imported.info = model_info(model, file);
@@ -80,6 +87,30 @@ ImportedModel import_onnx(const std::filesystem::path& path, Observer& observer,
     error.add_context(path.string());
     throw;
   }
+}
+
+ImportedModel import_for_shapes(const std::filesystem::path& path, Observer& observer,
+                                const std::map<std::string, Extents, std::less<>>& shapes, bool& fixed) {
+  ImportOptions options{.input_shapes = shapes};
+  fixed = false;
+  try {
+    return import_onnx(path, observer, options);
+  } catch (const UnsupportedError&) {
+    if (shapes.empty()) throw;
+    options.fix_shapes = true;
+    NullObserver nobody;
+    try {
+      import_onnx(path, nobody, options);
+      fixed = true;
+    } catch (const Error&) {
+      // The first error says more: it names the nodes of the model as it stands.
+    }
+    if (!fixed) throw;
+  }
+  observer.log(Severity::Warning,
+               "The model is read for the given input shapes alone: with open dims, some of its nodes are "
+               "not supported.");
+  return import_onnx(path, observer, options);
 }
 
 ImportedModel import_onnx(std::span<const std::byte> bytes, const std::filesystem::path& folder,

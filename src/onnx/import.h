@@ -39,12 +39,20 @@ struct ImportOptions {
   // Inputs that become constants: the graph has no such input any more. Lets a model in whose shapes or axes
   // are inputs, when they are known beforehand.
   std::map<std::string, Tensor, std::less<>> constant_inputs;
+  // Shapes that inputs will have: for those that have none in the model, not even a rank, or with
+  // `fix_shapes` for all of these.
+  std::map<std::string, Extents, std::less<>> input_shapes;
+  bool fix_shapes = false;
 };
 
 // Emits ModelParsed, and one line that counts Q/DQ nodes when there are any. Throws Input for damaged or
 // unsupported models (all unsupported nodes are listed at once), System when a file cannot be read.
 ImportedModel import_onnx(const std::filesystem::path& path, Observer& observer,
                           const ImportOptions& options = {});
+// The same where every input's shape is known beforehand, perhaps. A model that is not supported with open
+// dims is read for these shapes alone, with a warning; `fixed` says so.
+ImportedModel import_for_shapes(const std::filesystem::path& path, Observer& observer,
+                                const std::map<std::string, Extents, std::less<>>& shapes, bool& fixed);
 // A model in memory. `owner` keeps `bytes` alive as long as weights point into them (null: weights are
 // copied); external data is looked for in `folder` (empty: there may be none).
 ImportedModel import_onnx(std::span<const std::byte> bytes, const std::filesystem::path& folder,

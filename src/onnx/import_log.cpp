@@ -63,6 +63,12 @@ void ImportLog::node_ends(const Graph& graph, const NodeProto& node, const std::
   verbose(name + " [" + std::string(node.op_type) + "] outputs: " + tensors(graph, node.outputs, values));
 }
 
+void ImportLog::output_is_input(const std::string& name, const std::string& output) {
+  observer_.log(
+      Severity::Warning,
+      "'" + name + "' is an input and an output of the model: the output is called '" + output + "'.");
+}
+
 void ImportLog::nodes_sorted(const std::string& prefix) {
   const std::string place = prefix.empty() ? "the model" : "'" + prefix.substr(0, prefix.size() - 1) + "'";
   note("The nodes of " + place + " are not in topological order: they were sorted.");

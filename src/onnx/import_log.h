@@ -26,6 +26,7 @@ class ImportLog {
   void node_ends(const Graph& graph, const NodeProto& node, const std::string& name,
                  const std::vector<ValueId>& values);
   void output(const std::string& name);
+  void output_is_input(const std::string& name, const std::string& output);
   // `prefix`: of the names in the body or function whose nodes these are.
   void nodes_sorted(const std::string& prefix);
   void node_is_dead(const std::string& name) { verbose("No output needs node " + name + ": it is left out"); }

@@ -151,6 +151,12 @@ std::optional<Tensor> NodeImport::tensor(std::string_view name) const {
   return setup_.tensors.load(*typed(*a, AttributeProto::Type::Tensor).t);
 }
 
+std::optional<Tensor> NodeImport::sparse_tensor(std::string_view name) const {
+  const AttributeProto* a = find(name);
+  if (!a) return std::nullopt;
+  return setup_.tensors.load(*typed(*a, AttributeProto::Type::SparseTensor).sparse);
+}
+
 const GraphProto* NodeImport::graph(std::string_view name) const {
   const AttributeProto* a = find(name);
   return a ? typed(*a, AttributeProto::Type::Graph).g.get() : nullptr;

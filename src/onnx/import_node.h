@@ -17,7 +17,9 @@
 namespace lathe::onnx {
 
 inline constexpr int64_t kLatestOpset = 28;
+inline constexpr int64_t kLatestIr = 14;
 inline constexpr std::string_view kMicrosoftDomain = "com.microsoft";  // what ONNX Runtime's tools write
+inline constexpr std::string_view kMlDomain = "ai.onnx.ml";
 
 // Attributes of the call of a function, for the nodes in its body that refer to them.
 using AttributeMap = std::map<std::string_view, const AttributeProto*>;
@@ -77,6 +79,7 @@ class NodeImport {
   std::optional<std::vector<float>> reals(std::string_view name) const;
   std::vector<std::string> texts(std::string_view name) const;  // empty when absent
   std::optional<Tensor> tensor(std::string_view name) const;
+  std::optional<Tensor> sparse_tensor(std::string_view name) const;  // written out
   const GraphProto* graph(std::string_view name) const;
   // An attribute that holds an ONNX element type.
   DType element_type(std::string_view name, DType otherwise) const;

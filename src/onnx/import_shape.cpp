@@ -19,7 +19,8 @@ Values import_constant(NodeImport& node) {
   if (const auto list = node.reals("value_floats")) {
     return {node.constant(Tensor::from<float>({static_cast<int64_t>(list->size())}, *list))};
   }
-  throw_unsupported("only dense numeric constants are supported (no strings, no sparse tensors)");
+  if (const auto sparse = node.sparse_tensor("sparse_value")) return {node.constant(*sparse, "value")};
+  throw_unsupported("it is a constant of strings, and there are no tensors of strings");
 }
 
 // Dims of x from `start` to `end`. When some are known only while the model runs, the layer that knows them

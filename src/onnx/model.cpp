@@ -97,6 +97,24 @@ void read_tensor(WireReader& r, TensorProto& t) {
   }
 }
 
+void read_sparse_tensor(WireReader& r, SparseTensorProto& t) {
+  while (r.next()) {
+    switch (r.field()) {
+      case 1:
+        read_message(r, "values", -1, t.values, read_tensor);
+        break;
+      case 2:
+        read_message(r, "indices", -1, t.indices, read_tensor);
+        break;
+      case 3:
+        r.append(t.dims);
+        break;
+      default:
+        r.skip();
+    }
+  }
+}
+
 void read_dimension(WireReader& r, Dimension& d) {
   while (r.next()) {
     switch (r.field()) {
@@ -220,6 +238,11 @@ void read_attribute(WireReader& r, AttributeProto& a) {
       case 20:
         a.type = static_cast<Type>(r.int64());
         break;
+      case 22:
+        a.sparse = std::make_shared<SparseTensorProto>();
+        read_message(r, "sparse_tensor", -1, *a.sparse, read_sparse_tensor);
+        seen = Type::SparseTensor;
+        break;
       case 21:
         a.ref_attr_name = r.string();
         break;
@@ -229,6 +252,7 @@ void read_attribute(WireReader& r, AttributeProto& a) {
   }
   if (a.type == Type::Undefined) a.type = seen;
   if ((a.type == Type::Tensor && !a.t && a.ref_attr_name.empty()) ||
+      (a.type == Type::SparseTensor && !a.sparse && a.ref_attr_name.empty()) ||
       (a.type == Type::Graph && !a.g && a.ref_attr_name.empty())) {
     r.fail("attribute '" + std::string(a.name) + "' has a type but no value");
   }
@@ -265,18 +289,6 @@ void read_node(WireReader& r, NodeProto& n) {
   if (n.op_type.empty()) r.fail("a node without op_type");
 }
 
-void read_sparse_name(WireReader& r, std::string_view& name) {
-  while (r.next()) {
-    if (r.field() == 1) {
-      TensorProto values;
-      read_message(r, "values", -1, values, read_tensor);
-      name = values.name;
-    } else {
-      r.skip();
-    }
-  }
-}
-
 void read_graph(WireReader& r, GraphProto& g) {
   while (r.next()) {
     switch (r.field()) {
@@ -299,7 +311,7 @@ void read_graph(WireReader& r, GraphProto& g) {
         read_repeated<ValueInfo>(r, "value_info", g.value_info, read_value_info);
         break;
       case 15:
-        read_repeated<std::string_view>(r, "sparse_initializer", g.sparse_initializers, read_sparse_name);
+        read_repeated<SparseTensorProto>(r, "sparse_initializer", g.sparse_initializers, read_sparse_tensor);
         break;
       default:
         r.skip();

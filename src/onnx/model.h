@@ -48,6 +48,12 @@ struct TensorProto {
   Entries external_data;
 };
 
+// Zero but for the values, which have a name (that of the tensor). indices: (count) of elements, or (count, rank).
+struct SparseTensorProto {
+  TensorProto values, indices;
+  std::vector<int64_t> dims;
+};
+
 struct Dimension {
   std::optional<int64_t> value;
   std::string_view param;  // empty: no name
@@ -91,6 +97,7 @@ struct AttributeProto {
   int64_t i = 0;
   std::string_view s;
   std::shared_ptr<TensorProto> t;
+  std::shared_ptr<SparseTensorProto> sparse;
   std::shared_ptr<GraphProto> g;
   std::vector<float> floats;
   std::vector<int64_t> ints;
@@ -107,7 +114,7 @@ struct GraphProto {
   std::string_view name;
   std::vector<NodeProto> nodes;
   std::vector<TensorProto> initializers;
-  std::vector<std::string_view> sparse_initializers;  // names; not supported
+  std::vector<SparseTensorProto> sparse_initializers;
   std::vector<ValueInfo> inputs, outputs, value_info;
 };
 
@@ -158,6 +165,8 @@ class TensorSource {
 
   // The tensor's type, extents and bytes, checked against each other. Aligned raw data is used in place.
   Tensor load(const TensorProto& tensor);
+  // Written out, zeros and all.
+  Tensor load(const SparseTensorProto& tensor);
 
  private:
   struct ExternalFile {

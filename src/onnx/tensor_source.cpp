@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TensorProto -> Tensor. Bytes in the model are used in place when they are aligned for their type (the zoo's files are made so);
-// otherwise they are copied once. External data is read, from files below the model's folder only (base/file_below.h): a model from
-// somewhere else must not read /etc/passwd.
+// TensorProto -> Tensor. Bytes in the model are used in place when they are aligned for their type (the zoo's
+// files are made so); otherwise they are copied once. External data is read, from files below the model's
+// folder only (base/file_below.h): a model from somewhere else must not read /etc/passwd.
 #include <charconv>
 #include <cstring>
 
@@ -18,6 +18,8 @@ void throw_unsupported(std::string reason) {
 }
 
 namespace {
+
+constexpr int64_t kMostSparseElements = int64_t{1} << 28;
 
 std::string quote(std::string_view name) {
   return "'" + std::string(name) + "'";
@@ -192,6 +194,48 @@ Tensor TensorSource::load_external(const TensorProto& t, DType dtype, size_t exp
   if (dtype == DType::Bool) tensor = load_bools(t.dims, tensor.bytes());
   from.tensors.insert_or_assign({begin, expected}, tensor);
   return tensor;
+}
+
+Tensor TensorSource::load(const SparseTensorProto& t) {
+  const std::string where = "sparse tensor " + quote(t.values.name) + ": ";
+  const Tensor values = load(t.values);
+  const std::vector<int64_t> indices = load(t.indices).to_int64s();
+  const auto rank = static_cast<int64_t>(t.dims.size());
+  // A few values stand for any number of zeros, and the model's bytes do not say how many are meant.
+  Dim elements = 1;
+  for (const int64_t d : t.dims) {
+    if (d < 0) throw_input_error(where + "dimension " + std::to_string(d));
+    elements = elements * d;
+  }
+  if (elements.value() > kMostSparseElements)
+    throw_input_error(where + to_string(Extents(t.dims)) + " is too large to be written out");
+  const bool by_dim = t.indices.dims.size() == 2;
+  const int64_t count = values.size();
+  if (values.rank() != 1 || (by_dim ? t.indices.dims[1] != rank : t.indices.dims.size() != 1) ||
+      static_cast<int64_t>(indices.size()) != count * (by_dim ? rank : 1))
+    throw_input_error(where + "its indices " + to_string(Extents(t.indices.dims)) + " do not fit " +
+                      std::to_string(count) + " values");
+  Tensor dense = Tensor::allocate(values.dtype(), t.dims);
+  const int64_t bits = dtype_info(values.dtype()).bits;
+  if (bits < 8) throw_unsupported(where + "values smaller than a byte are not supported");
+  std::memset(dense.mutable_bytes().data(), 0, dense.mutable_bytes().size());
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t at = by_dim ? 0 : indices[static_cast<size_t>(i)];
+    for (int64_t d = 0; by_dim && d < rank; ++d) {
+      const int64_t index = indices[static_cast<size_t>(i * rank + d)],
+                    extent = t.dims[static_cast<size_t>(d)];
+      if (index < 0 || index >= extent)
+        throw_input_error(where + "index " + std::to_string(index) + " is not below " +
+                          std::to_string(extent));
+      at = at * extent + index;
+    }
+    if (at < 0 || at >= dense.size())
+      throw_input_error(where + "index " + std::to_string(at) + " is not below " +
+                        std::to_string(dense.size()));
+    std::memcpy(dense.mutable_bytes().data() + at * bits / 8, values.bytes().data() + i * bits / 8,
+                static_cast<size_t>(bits / 8));
+  }
+  return dense;
 }
 
 Tensor TensorSource::load(const TensorProto& t) {

@@ -22,6 +22,15 @@ class TestModel {
   TestModel& input(std::string_view name, int dtype, const Names& dims) {
     return value_info(11, name, dtype, dims);
   }
+  TestModel& input_without_shape(std::string_view name, int dtype) {
+    std::string tensor, type, info;
+    put_int(tensor, 1, dtype);
+    put_bytes(type, 1, tensor);
+    put_bytes(info, 1, name);
+    put_bytes(info, 2, type);
+    put_bytes(graph_, 11, info);
+    return *this;
+  }
   TestModel& output(std::string_view name, int dtype = 1) { return value_info(12, name, dtype, {}); }
 
   // `attributes` are made by the functions below.
@@ -124,6 +133,10 @@ class TestModel {
   }
   TestModel& initializer(std::string_view tensor) {
     put_bytes(graph_, 5, tensor);
+    return *this;
+  }
+  TestModel& sparse_initializer(std::string_view tensor) {
+    put_bytes(graph_, 15, tensor);
     return *this;
   }
   TestModel& function(std::string_view bytes) {

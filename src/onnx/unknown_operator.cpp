@@ -27,7 +27,7 @@ std::string why_operator_is_unknown(std::string_view domain, std::string_view op
     return "ONNX Runtime wrote it for the machine on which it saved the model; save it with the graph "
            "optimizations of level "
            "'extended' instead of 'all'";
-  if (domain == "ai.onnx.ml")
+  if (domain == kMlDomain)
     return "the operator is not supported; docs/operators.md lists those of ai.onnx.ml that are";
   if (domain == "ai.onnx.preview.training" || domain == "ai.onnx.training")
     return "it is for training; export the model for inference";

@@ -21,6 +21,7 @@ std::vector<OpDef> cumsum_ops();
 std::vector<OpDef> deform_conv_ops();
 std::vector<OpDef> depthwise_block_ops();
 std::vector<OpDef> det_ops();
+std::vector<OpDef> tree_ops();
 std::vector<OpDef> dft_ops();
 std::vector<OpDef> expand_ops();
 std::vector<OpDef> feed_forward_ops();

@@ -90,6 +90,12 @@ std::string input_error(F&& action) {
 }
 
 // `text` contains `part`.
+inline void expect_values(const Tensor& actual, const std::vector<double>& expected) {
+  const std::vector<double> values = actual.to_doubles();
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-5) << "element " << i;
+}
+
 inline void expect_says(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << "\"" << text << "\" does not say \"" << part << "\"";
 }

@@ -58,6 +58,7 @@ const std::vector<OpDef>& all_op_defs() {
       dft_ops(),
       random_ops(),
       det_ops(),
+      tree_ops(),
       bit_cast_ops(),
       unique_ops(),
       tfidf_ops(),

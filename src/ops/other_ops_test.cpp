@@ -10,12 +10,6 @@
 namespace lathe {
 namespace {
 
-void expect_values(const Tensor& actual, const std::vector<double>& expected) {
-  const std::vector<double> values = actual.to_doubles();
-  ASSERT_EQ(values.size(), expected.size());
-  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-5) << "element " << i;
-}
-
 // --- random numbers
 double mean_of(const std::vector<double>& values) {
   double sum = 0;

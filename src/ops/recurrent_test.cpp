@@ -13,12 +13,6 @@ std::vector<Tensor> one_by_one(const std::vector<float>& x, const std::vector<fl
   return {f32s({static_cast<int64_t>(x.size()), 1, 1}, x), f32s({gates, 1}, w), f32s({gates, 1}, r)};
 }
 
-void expect_values(const Tensor& actual, const std::vector<double>& expected) {
-  const std::vector<double> values = actual.to_doubles();
-  ASSERT_EQ(values.size(), expected.size());
-  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-6) << "element " << i;
-}
-
 double sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }

@@ -9,12 +9,6 @@
 namespace lathe {
 namespace {
 
-void expect_values(const Tensor& actual, const std::vector<double>& expected) {
-  const std::vector<double> values = actual.to_doubles();
-  ASSERT_EQ(values.size(), expected.size());
-  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-5) << "element " << i;
-}
-
 // Samples the image [[0, 1], [2, 3]] at one (x, y).
 double sampled(const GridSample& op, float x, float y) {
   return run_op(op, {f32s({1, 1, 2, 2}, {0, 1, 2, 3}), f32s({1, 1, 1, 2}, {x, y})})[0].to_doubles()[0];

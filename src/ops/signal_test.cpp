@@ -9,12 +9,6 @@
 namespace lathe {
 namespace {
 
-void expect_values(const Tensor& actual, const std::vector<double>& expected) {
-  const std::vector<double> values = actual.to_doubles();
-  ASSERT_EQ(values.size(), expected.size());
-  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-5) << "element " << i;
-}
-
 Tensor scalar(int64_t value) {
   return Tensor::scalar_i64(value);
 }

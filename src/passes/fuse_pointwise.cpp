@@ -14,7 +14,7 @@ namespace lathe {
 bool fuse_pointwise(Graph& graph, PassContext& context) {
   bool changed = false;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
-    while (!graph.node(id).removed && !program_of(graph.node(id)).empty()) {
+    while (!graph.node(id).removed && is_pointwise_layer(graph.node(id))) {
       const auto user = sole_user(graph, result_of(graph, id));
       if (!user || !join_pointwise(graph, context, id, *user)) break;
       changed = true;

@@ -67,6 +67,10 @@ bool bypass(Graph& graph, PassContext& context, NodeId node, ValueId value) {
   return true;
 }
 
+bool is_pointwise_layer(const Node& node) {
+  return std::holds_alternative<PointwiseChain>(node.op) || std::holds_alternative<Pointwise>(node.op);
+}
+
 PointwiseProgram program_of(const Node& node) {
   if (const auto* chain = std::get_if<PointwiseChain>(&node.op)) return chain->program;
   const auto* single = std::get_if<Pointwise>(&node.op);
@@ -79,9 +83,22 @@ PointwiseProgram program_of(const Node& node) {
   return program;
 }
 
+namespace {
+
+// Longer programs gain nothing, and a chain of any length takes a time that grows with its length.
+constexpr size_t kMostSteps = 256;
+
+size_t step_count(const Node& node) {
+  const auto* chain = std::get_if<PointwiseChain>(&node.op);
+  return node.epilogue.steps.size() + (chain ? chain->program.steps.size() : 1);
+}
+
+}  // namespace
+
 bool can_append(const Graph& graph, NodeId layer, NodeId tail) {
   const Node &first = graph.node(layer), &second = graph.node(tail);
-  if (!second.epilogue.empty() || program_of(second).empty()) return false;
+  if (!second.epilogue.empty() || !is_pointwise_layer(second)) return false;
+  if (step_count(first) + step_count(second) > kMostSteps) return false;
   const ValueId joint = first.outputs[0];
   if (sole_user(graph, joint) != tail) return false;
   const Value &between = graph.value(joint), &result = graph.value(second.outputs[0]);
@@ -155,12 +172,12 @@ bool append_to_epilogue(Graph& graph, PassContext& context, NodeId layer, NodeId
   editor.absorb(layer, tail);
   editor.take_over_outputs(layer, tail);
   editor.set_epilogue(layer, std::move(program), {inputs.begin() + 1, inputs.end()});
-  editor.sort();  // an operand may be computed after the layer's old place
+  editor.move_behind_inputs(layer);  // an operand may be computed after the layer's old place
   return true;
 }
 
 bool join_pointwise(Graph& graph, PassContext& context, NodeId first, NodeId tail) {
-  if (program_of(graph.node(first)).empty() || !graph.node(first).epilogue.empty()) return false;
+  if (!is_pointwise_layer(graph.node(first)) || !graph.node(first).epilogue.empty()) return false;
   if (!can_append(graph, first, tail)) return false;
   for (ValueId input : graph.node(first).inputs) {
     if (graph.value(input).dtype != graph.value(result_of(graph, first)).dtype) return false;
@@ -175,7 +192,7 @@ bool join_pointwise(Graph& graph, PassContext& context, NodeId first, NodeId tai
   editor.take_over_outputs(first, tail);
   editor.set_op(first, PointwiseChain{std::move(program)});
   editor.set_inputs(first, std::move(inputs));
-  editor.sort();
+  editor.move_behind_inputs(first);
   return true;
 }
 

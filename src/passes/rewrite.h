@@ -34,6 +34,8 @@ bool join_pointwise(Graph& graph, PassContext& context, NodeId first, NodeId tai
 // The types that all of the nodes may use.
 std::vector<DType> common_types(const Graph& graph, const std::vector<NodeId>& nodes);
 
+// Whether program_of() is not empty.
+bool is_pointwise_layer(const Node& node);
 // The node's work as a program over its inputs: a Pointwise as one step, a chain as it is. Empty for other nodes.
 PointwiseProgram program_of(const Node& node);
 

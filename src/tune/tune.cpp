@@ -295,11 +295,11 @@ class Tuner {
   }
 
   void report_progress(size_t done) {
-    double before = 0, all = 0;
-    for (size_t k = 0; k < shares_.size(); ++k) {
-      all += shares_[k];
-      if (k < done) before += shares_[k];
+    if (shares_before_.empty()) {
+      shares_before_.push_back(0);
+      for (const double share : shares_) shares_before_.push_back(shares_before_.back() + share);
     }
+    const double before = shares_before_[done], all = shares_before_.back();
     const double spent = measurer_.seconds_spent();
     const double remaining =
         before > 0 ? std::min(spent * (all - before) / before, effort_.budget_seconds) : -1;
@@ -326,8 +326,9 @@ class Tuner {
   std::vector<bool> measured_;  // its times are no estimates
   std::vector<std::vector<double>> times_;
   std::vector<double> shares_;
-  int skipped_ = 0,
-      open_ = 0;  // layers that were not timed: for want of time, and because they find an open size
+  std::vector<double> shares_before_;  // sums of those in front
+  // Layers that were not timed: for want of time, and because they find an open size.
+  int skipped_ = 0, open_ = 0;
 };
 
 }  // namespace

@@ -16,21 +16,21 @@ import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
 HERE = pathlib.Path(__file__).resolve().parent
-OPSETS = [("", 20), ("com.microsoft", 1), ("ai.onnx.ml", 5)]
+OPSETS = {"": 20, "com.microsoft": 1, "ai.onnx.ml": 3}
 
 
 def onnx_type(array):
     return helper.np_dtype_to_tensor_dtype(array.dtype)
 
 
-def make_model(nodes, inputs, outputs, constants=(), output_type=None):
+def make_model(nodes, inputs, outputs, constants=(), output_type=None, opsets=None):
     """`inputs` and `constants`: arrays by name; `outputs`: names."""
     graph = helper.make_graph(
         nodes, "case",
         [helper.make_tensor_value_info(n, onnx_type(a), a.shape) for n, a in inputs.items()],
         [helper.make_tensor_value_info(n, output_type, None) if output_type else helper.make_empty_tensor_value_info(n) for n in outputs],
         [numpy_helper.from_array(a, n) for n, a in dict(constants).items()])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid(d, v) for d, v in OPSETS], ir_version=10)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid(d, v) for d, v in (OPSETS | (opsets or {})).items()], ir_version=10)
 
 
 def reference(model, inputs):
@@ -50,24 +50,24 @@ class Writer:
     def floats(self, *shape, scale=1.0):
         return (scale * self.random.standard_normal(shape)).astype(np.float32)
 
-    def one_node(self, op, inputs, outputs=1, frozen=(), output_type=None, **attributes):
+    def one_node(self, op, inputs, outputs=1, frozen=(), output_type=None, domain_opset=None, **attributes):
         """A model and its inputs. `inputs`: arrays, None where an optional one is absent; `outputs`: how many, or a list of flags;
-        `frozen`: numbers of inputs that are constants."""
+        `frozen`: numbers of inputs that are constants; `domain_opset`: of the domain."""
         names = [f"x{i}" if x is not None else "" for i, x in enumerate(inputs)]
         flags = [True] * outputs if isinstance(outputs, int) else outputs
         results = [f"y{i}" if flag else "" for i, flag in enumerate(flags)]
         node = helper.make_node(op, names, results, name=op.lower(), domain=self.domain, **attributes)
         arrays = {n: np.asarray(x) for n, x in zip(names, inputs) if n}
         constants = {f"x{i}": arrays.pop(f"x{i}") for i in frozen}
-        return make_model([node], arrays, [r for r in results if r], constants, output_type), arrays
+        return make_model([node], arrays, [r for r in results if r], constants, output_type, {self.domain: domain_opset} if domain_opset else None), arrays
 
     def results(self, op, inputs, outputs=1, **attributes):
         """What ONNX Runtime gives for another form of a case."""
         return reference(*self.one_node(op, inputs, outputs, **attributes))
 
-    def __call__(self, name, op, inputs, outputs=1, expected=None, frozen=(), output_type=None, **attributes):
+    def __call__(self, name, op, inputs, outputs=1, expected=None, frozen=(), output_type=None, domain_opset=None, **attributes):
         """One node; `expected`: results where ONNX Runtime has no kernel."""
-        model, arrays = self.one_node(op, inputs, outputs, frozen, output_type, **attributes)
+        model, arrays = self.one_node(op, inputs, outputs, frozen, output_type, domain_opset, **attributes)
         self.model(f"{op.lower()}_{name}", model, arrays, expected)
 
     def model(self, name, model, inputs, expected=None):

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes ONNX's own node tests as folders: CASES/<release>/<case>/model.onnx and test_data_set_0/{input,output}_N.pb.
+"""Writes ONNX's own tests as folders: CASES/<release>/<case>/model.onnx and test_data_set_0/{input,output}_N.pb.
 
-Two releases, because operators change: 1.23 makes its cases by Python code (its wheel has no data files any more), and the wheel of 1.19
-carries the files of its time, with the opsets of its time. Does nothing when the folder is complete already.
+Node tests of two releases, because operators change: 1.23 makes its cases by Python code (its wheel has no data files any more), and the
+wheel of 1.19 carries the files of its time, with the opsets of its time. From that wheel come the suites simple, pytorch-operator and
+pytorch-converted, too (CASES/suites), and light (CASES/light): public networks whose weights are all alike. Does nothing when the
+folders are complete already.
 
 usage: dump_cases.py CASES
 needs: the onnx of requirements.txt; pip downloads the wheel of 1.19 once (it is not installed)
@@ -42,25 +44,59 @@ def dump_new(target):
     print(f"onnx {onnx.__version__}: {len(seen)} cases")
 
 
+def open_old(folder):
+    subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "-d", folder,
+                    f"onnx=={OLD}"], check=True)
+    return zipfile.ZipFile(next(pathlib.Path(folder).glob("*.whl")))
+
+
+def extract(archive, suite, target, prefix=""):
+    start, count = f"onnx/backend/test/data/{suite}/", 0
+    for member in archive.namelist():
+        if member.startswith(start) and not member.endswith("/"):
+            path = target / f"{prefix}{member[len(start):]}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(archive.read(member))
+            count += member.endswith("model.onnx")
+    print(f"onnx {OLD}, {suite}: {count} cases")
+
+
 def dump_old(target):
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "-d", folder,
-                        f"onnx=={OLD}"], check=True)
-        wheel = next(pathlib.Path(folder).glob("*.whl"))
-        prefix = "onnx/backend/test/data/node/"
-        count = 0
-        with zipfile.ZipFile(wheel) as archive:
-            for member in archive.namelist():
-                if member.startswith(prefix) and not member.endswith("/"):
-                    path = target / member[len(prefix):]
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(archive.read(member))
-                    count += member.endswith("model.onnx")
-    print(f"onnx {OLD}: {count} cases")
+    with tempfile.TemporaryDirectory() as folder, open_old(folder) as archive:
+        extract(archive, "node", target)
+
+
+def dump_suites(target):
+    with tempfile.TemporaryDirectory() as folder, open_old(folder) as archive:
+        for suite in ("simple", "pytorch-operator", "pytorch-converted"):
+            extract(archive, suite, target, f"{suite}-")
+
+
+def dump_light(target):
+    """Networks with one file of results each; the input counts up from 0 to 1."""
+    import numpy as np
+    import onnx
+    from onnx import numpy_helper
+    with tempfile.TemporaryDirectory() as folder, open_old(folder) as archive:
+        names = [n for n in archive.namelist() if n.startswith("onnx/backend/test/data/light/") and n.endswith(".onnx")]
+        for name in names:
+            place = target / pathlib.Path(name).stem / "test_data_set_0"
+            place.mkdir(parents=True)
+            model = archive.read(name)
+            (place.parent / "model.onnx").write_bytes(model)
+            graph = onnx.load_from_string(model).graph
+            known = {t.name for t in graph.initializer}
+            inputs = [i for i in graph.input if i.name not in known]
+            for i, value in enumerate(inputs):
+                shape = [d.dim_value for d in value.type.tensor_type.shape.dim]
+                array = (np.arange(np.prod(shape)).astype(np.float32) / np.prod(shape)).reshape(shape)
+                (place / f"input_{i}.pb").write_bytes(numpy_helper.from_array(array, value.name).SerializeToString())
+            (place / "output_0.pb").write_bytes(archive.read(name.replace(".onnx", "_output_0.pb")))
+        print(f"onnx {OLD}, light: {len(names)} cases")
 
 
 def main(cases):
-    for name, dump in (("1.23", dump_new), ("1.19", dump_old)):
+    for name, dump in (("1.23", dump_new), ("1.19", dump_old), ("suites", dump_suites), ("light", dump_light)):
         target, stamp = cases / name, cases / f"{name}.done"
         if stamp.exists():
             continue

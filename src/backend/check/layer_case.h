@@ -24,6 +24,7 @@ struct CheckedInput {
   bool constant = false;
   double low = -2, high = 2;
   bool absent = false;
+  Tensor value = {};  // instead of random elements, for operators whose inputs are tables
 };
 
 struct LayerCase {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "backend/check/layer_case.h"
+#include "backend/check/tree_case.h"
 #include "backend/cpu/device/machine.h"
 #include "backend/cpu/kernel.h"
 #include "ops/op_def.h"
@@ -19,7 +20,8 @@ namespace {
 const std::set<std::string_view> kOnlyReference = {"Lrn",        "Range",    "LinearAttention",
                                                    "GridSample", "RoiAlign", "MaxRoiPool",
                                                    "DeformConv", "Col2Im",   "DFT",
-                                                   "STFT",       "Det",      "MelWeightMatrix",
+                                                   "STFT",       "Det",      "Inverse",
+                                                   "MelWeightMatrix",
                                                    "BitCast",    "Unique",   "TfIdfVectorizer",
                                                    "If",         "Loop",     "Scan"};
 // Fused layers and format changes: their families' tests make them.
@@ -107,6 +109,7 @@ std::vector<LayerCase> cases() {
       {.op = RandomNormal{.shape = to_shape(Extents{3})}},
       {.op = TopK{}, .inputs = {matrix, number(2)}, .outputs = 2},
       {.op = NonZero{}, .inputs = {matrix}},
+      tree_case({.rows = 4}),
       {.op = NonMaxSuppression{}, .inputs = {floats({1, 9, 4}), floats({1, 2, 9}), number(3)}},
       {.op = QuantizeLinear{}, .inputs = {matrix, scale}},
       {.op = DequantizeLinear{}, .inputs = {bytes, scale}},

@@ -37,6 +37,7 @@ TacticFamily topk_tactics();
 TacticFamily lines_tactics();
 TacticFamily nonzero_tactics();
 TacticFamily non_max_suppression_tactics();
+TacticFamily tree_tactics();
 TacticFamily shape_values_tactics();
 TacticFamily depthwise_tactics();
 TacticFamily integer_product_tactics();
@@ -102,6 +103,7 @@ std::vector<TacticFamily> tactic_families() {
       lines_tactics(),
       nonzero_tactics(),
       non_max_suppression_tactics(),
+      tree_tactics(),
       shape_values_tactics(),
       reference_tactics(),
   };

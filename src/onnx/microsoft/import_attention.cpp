@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// com.microsoft: Attention (projections inside), MultiHeadAttention, and the forms of both for one new token or for packed rows.
-// Weights of projections are taken apart, so that the passes see three products.
+// com.microsoft: Attention (projections inside), MultiHeadAttention, and the forms of both for one new token
+// or for packed rows. Weights of projections are taken apart, so that the passes see three products.
 #include "onnx/importers.h"
 #include "onnx/microsoft/attention.h"
 
@@ -165,7 +165,8 @@ class Biases {
   Dim from_ = 0;
 };
 
-// q, k and v as rows, or packed with five dimensions; k and v as heads already when they are those of an encoder.
+// q, k and v as rows, or packed with five dimensions; k and v as heads already when they are those of an
+// encoder.
 void read_heads(NodeImport& node, ValueId bias, Parts& parts) {
   Biases biases(node, bias);
   const int64_t heads = node.required_integer("num_heads");
@@ -198,7 +199,8 @@ Values results_of(const Attended& a) {
   return {a.y, a.k, a.v, a.scores};
 }
 
-// inputs: q, [k], [v], [bias], [key padding mask], [bias of the scores], [past k], [past v], [past length], [beams]
+// inputs: q, [k], [v], [bias], [key padding mask], [bias of the scores], [past k], [past v], [past length],
+// [beams]
 Values import_multi_head_attention(NodeImport& node) {
   refuse_beams(node, 9);
   if (node.has(8))
@@ -215,8 +217,8 @@ Values import_multi_head_attention(NodeImport& node) {
   return results_of(attend(node, parts, node.wants_output(3)));
 }
 
-// One new token. inputs: q, [k], [v], [mask], [bias of the scores], [past k], [past v], [past length], [beam width], [beams],
-// [bias]. Without k, q holds all three beside each other.
+// One new token. inputs: q, [k], [v], [mask], [bias of the scores], [past k], [past v], [past length], [beam
+// width], [beams], [bias]. Without k, q holds all three beside each other.
 Values import_masked_attention(NodeImport& node) {
   refuse_shared_buffer(node);
   refuse_beams(node, 9);
@@ -241,7 +243,8 @@ Values import_masked_attention(NodeImport& node) {
   return results_of(attend(node, parts, node.wants_output(3)));
 }
 
-// Rows without padding (tokens, D), and where each of them lies among all rows (B, S): offsets of tokens, then of padding.
+// Rows without padding (tokens, D), and where each of them lies among all rows (B, S): offsets of tokens,
+// then of padding.
 class Packing {
  public:
   Packing(NodeImport& node, size_t offsets, const Dim& tokens)

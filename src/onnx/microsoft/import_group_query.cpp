@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// com.microsoft::GroupQueryAttention: what ONNX Runtime's tools write for decoders. Its cache has room for as many positions as it is
-// long; new keys and values are written behind those that each item of the batch has already, and what lies behind them is out
-// of sight. So the same graph serves a cache that grows with each call and one of a fixed length.
+// com.microsoft::GroupQueryAttention: what ONNX Runtime's tools write for decoders. Its cache has room for as
+// many positions as it is long; new keys and values are written behind those that each item of the batch has
+// already, and what lies behind them is out of sight. So the same graph serves a cache that grows with each
+// call and one of a fixed length.
 #include "onnx/importers.h"
 #include "onnx/microsoft/attention.h"
 #include "onnx/rotary.h"
@@ -85,7 +86,8 @@ class GroupQueryImport {
 
   bool has_past() const { return node_.has(kPastKey) && !node_.shape(kPastKey)[2].is_constant(0); }
 
-  // Positions before the new ones, per item (B, 1, 1, 1): none when all that there is is new, where items may be shorter than others.
+  // Positions before the new ones, per item (B, 1, 1, 1): none when all that there is is new, where items may
+  // be shorter than others.
   void read_past_length() {
     past_ = node_.scalar(0, DType::Int64);
     if (!has_past()) return;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// com.microsoft: normalizations with a residual and a bias in front, embeddings in front, or an activation behind.
-#include <numeric>
-
+// com.microsoft: normalizations with a residual and a bias in front, embeddings in front, or an activation
+// behind.
 #include "onnx/importers.h"
 #include "onnx/microsoft/activation.h"
+#include "onnx/microsoft/layout.h"
 
 namespace lathe::onnx {
 
@@ -52,7 +52,8 @@ ValueId word_counts(NodeImport& node) {
   return node.reduce(ReduceKind::Sum, words, {1}, false, "mask_index");
 }
 
-// inputs: word ids (B, S), [segment ids], tables of words, positions, [segments], scale, shift, [mask], [position ids]
+// inputs: word ids (B, S), [segment ids], tables of words, positions, [segments], scale, shift, [mask],
+// [position ids]
 Values import_embed_layer_norm(NodeImport& node) {
   if (node.rank(0) != 2) node.fail("the word ids need two dimensions");
   const ValueId positions = node.has(8) ? embedding(node, 3, 8, "positions")
@@ -66,19 +67,8 @@ Values import_embed_layer_norm(NodeImport& node) {
   return results;
 }
 
-Ints moved_channels(int64_t rank, bool to_front) {
-  Ints perm(static_cast<size_t>(rank));
-  std::iota(perm.begin() + 1, perm.end(), to_front ? 0 : 2);
-  perm[0] = 0;
-  if (to_front) {
-    perm[1] = rank - 1;
-  } else {
-    perm.back() = 1;
-  }
-  return perm;
-}
-
-// The channels are at the end unless the attribute says otherwise. Statistics are FP32, as are scale and bias.
+// The channels are at the end unless the attribute says otherwise. Statistics are FP32, as are scale and
+// bias.
 ValueId group_norm(NodeImport& node, ValueId x) {
   const auto rank = static_cast<int64_t>(node.shape_of(x).size());
   const bool last = node.integer("channels_last", 1) != 0;
@@ -86,13 +76,13 @@ ValueId group_norm(NodeImport& node, ValueId x) {
   const GroupNorm op{.groups = node.required_integer("groups"), .epsilon = node.real("epsilon", 1e-5f)};
   if (op.groups < 1) node.fail("groups is " + std::to_string(op.groups));
   const DType type = node.dtype_of(x);
-  if (last) x = node.transpose(x, moved_channels(rank, true), "channels_first");
+  if (last) x = node.transpose(x, channels_first(rank), "channels_first");
   ValueId y = node.add(op, {x, node.cast(node.in(1), type, "scale"), node.cast(node.in(2), type, "bias")});
   const int64_t activation = node.required_integer("activation");
   if (activation != 0 && activation != 1)
     node.fail("activation is " + std::to_string(activation) + ", not 0 or 1");
   if (activation == 1) y = node.pointwise(C::Silu, {y}, 1, 0, "silu");
-  return last ? node.transpose(y, moved_channels(rank, false), "channels_last") : y;
+  return last ? node.transpose(y, channels_last(rank), "channels_last") : y;
 }
 
 Values import_group_norm(NodeImport& node) {
@@ -140,8 +130,8 @@ Values import_gated_rms_norm(NodeImport& node) {
   return {node.cast(node.pointwise(C::Mul, {y, gate}, "gated"), node.dtype(0), "result")};
 }
 
-// An RMS norm of each branch: the last dimension, or one of `num_branches` equal parts of it. The scale has one element per
-// element of a branch, or of all branches.
+// An RMS norm of each branch: the last dimension, or one of `num_branches` equal parts of it. The scale has
+// one element per element of a branch, or of all branches.
 Values import_branchwise_rms_norm(NodeImport& node) {
   const Shape s = node.shape(0);
   Shape grouped = s;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// com.microsoft: convolutions and products with transpositions, a factor, a summand and an activation; channels last.
+// com.microsoft: convolutions and products with transpositions, a factor, a summand and an activation;
+// channels last.
 #include <numeric>
 
 #include "onnx/importers.h"
 #include "onnx/microsoft/activation.h"
+#include "onnx/microsoft/layout.h"
 
 namespace lathe::onnx {
 
@@ -18,23 +20,6 @@ Values import_fused_conv(NodeImport& node) {
   y = add_optional(node, y, node.in_or_none(3), "sum");
   return {apply_activation(node, y, node.text("activation", ""),
                            node.reals("activation_params").value_or(std::vector<float>()))};
-}
-
-// (N, spatial..., C) to (N, C, spatial...), or back.
-Ints channels_first(int64_t rank) {
-  Ints perm(static_cast<size_t>(rank));
-  std::iota(perm.begin() + 1, perm.end(), 0);
-  perm[0] = 0;
-  perm[1] = rank - 1;
-  return perm;
-}
-
-Ints channels_last(int64_t rank) {
-  Ints perm(static_cast<size_t>(rank));
-  std::iota(perm.begin(), perm.end(), 1);
-  perm[0] = 0;
-  perm.back() = 1;
-  return perm;
 }
 
 // FusedConv of tensors with their channels at the end; w as in Conv.
@@ -99,6 +84,22 @@ Values import_gemm_fast_gelu(NodeImport& node) {
 }
 
 }  // namespace
+
+Ints channels_first(int64_t rank) {
+  Ints perm(static_cast<size_t>(rank));
+  std::iota(perm.begin() + 1, perm.end(), 0);
+  perm[0] = 0;
+  perm[1] = rank - 1;
+  return perm;
+}
+
+Ints channels_last(int64_t rank) {
+  Ints perm(static_cast<size_t>(rank));
+  std::iota(perm.begin(), perm.end(), 1);
+  perm[0] = 0;
+  perm.back() = 1;
+  return perm;
+}
 
 std::vector<Importer> microsoft_product_importers() {
   return {{"FusedConv", 1, kLatestOpset, import_fused_conv, kMicrosoftDomain},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// com.microsoft: rotary position embeddings. Positions come before the tables, and are a row per item of the batch or one offset.
+// com.microsoft: rotary position embeddings. Positions come before the tables, and are a row per item of the
+// batch or one offset.
 #include <algorithm>
 
 #include "onnx/importers.h"

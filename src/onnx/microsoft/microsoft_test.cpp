@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// com.microsoft: what the operators become, and what they refuse. Their values are compared with ONNX Runtime's in
-// tests/conformance/domains.
+// com.microsoft: what the operators become, and what they refuse. Their values are compared with ONNX
+// Runtime's in tests/conformance/domains.
 #include <gtest/gtest.h>
 
 #include "onnx/import.h"

@@ -166,7 +166,7 @@ void ShapePlan::prepare_step(size_t index) {
 }
 
 void ShapePlan::find_groups() {
-  std::vector<Access> since;
+  std::vector<Access> alone, divided;  // since the last barrier, by whether one member did it
   for (size_t i = 0; i < steps_.size(); ++i) {
     Step& step = steps_[i];
     if (step.prepared == nullptr) continue;
@@ -182,15 +182,19 @@ void ShapePlan::find_groups() {
     for (const ValueId id : node.outputs) add(id, access.writes);
     if (step.prepared->scratch_bytes() > 0) access.writes.push_back({-1, 0, 1});
     const bool meets = step.prepared->meets(step.members);
-    if (groups_.empty() || meets || groups_.back().meets ||
-        std::any_of(since.begin(), since.end(),
-                    [&](const Access& earlier) { return must_meet(earlier, access); })) {
-      since.clear();
+    const auto conflicts = [&](const std::vector<Access>& since) {
+      return std::any_of(since.begin(), since.end(), [&](const Access& earlier) { return must_meet(earlier, access); });
+    };
+    // Two that one member did never conflict, so a long chain of small layers compares nothing.
+    if (groups_.empty() || meets || groups_.back().meets || conflicts(divided) ||
+        (step.members > 1 && conflicts(alone))) {
+      alone.clear();
+      divided.clear();
       groups_.push_back({.begin = i, .meets = meets});
     }
     groups_.back().end = i + 1;
     groups_.back().pieces = std::max(groups_.back().pieces, step.members);
-    since.push_back(std::move(access));
+    (step.members > 1 ? divided : alone).push_back(std::move(access));
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "backend/check/tree_case.h"
 #include "backend/cpu/check/layer_check.h"
 
 namespace lathe::cpu {
@@ -8,6 +9,7 @@ TacticFamily topk_tactics();
 TacticFamily lines_tactics();
 TacticFamily nonzero_tactics();
 TacticFamily non_max_suppression_tactics();
+TacticFamily tree_tactics();
 namespace {
 
 constexpr DType kTypes[] = {DType::Float32, DType::Float16, DType::Float64, DType::Int64, DType::UInt8};
@@ -19,6 +21,24 @@ CheckedInput numbers(DType type, Extents extents) {
 }
 CheckedInput constant(double value) {
   return {.dtype = DType::Int64, .extents = {1}, .constant = true, .low = value, .high = value + 0.5};
+}
+
+TEST(TreeTactics, RowsTreesTargetsAndAggregates) {
+  for (const int64_t rows : {0, 1, 3, 8, 17, 200})
+    for (const int64_t trees : {1, 7, 60})
+      for (const int64_t targets : {1, 3}) EXPECT_GE(check_layer(tree_tactics(), tree_case({.rows = rows, .trees = trees, .targets = targets})), 1);
+  for (const TreeAggregate aggregate : {TreeAggregate::Average, TreeAggregate::Min, TreeAggregate::Max})
+    for (const int64_t rows : {2, 30})
+      EXPECT_GE(check_layer(tree_tactics(), tree_case({.rows = rows, .targets = 4, .aggregate = aggregate})), 1);
+}
+
+TEST(TreeTactics, ComparisonsAndTypes) {
+  for (const int modes : {0, 1, 2})
+    for (const DType type : {DType::Float32, DType::Float64})
+      EXPECT_GE(check_layer(tree_tactics(), tree_case({.rows = 40, .modes = modes, .type = type})), 1);
+  const std::vector<std::string> why = refusals(tree_tactics(), tree_case({.rows = 40, .type = DType::Float16}));
+  ASSERT_EQ(why.size(), 1u);
+  EXPECT_NE(why[0].find("rows of float16 instead of 32 or 64 bit floats"), std::string::npos) << why[0];
 }
 
 TEST(TopKTactics, TypesAxesAndOrders) {

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ai.onnx.ml: what stands before and behind a model: scaling, missing values, encodings. There are no tensors
+// of strings and no maps: what needs them is refused by name, and ZipMap gives the tensor that it would have
+// put into maps.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "onnx/importers.h"
+#include "onnx/ml/scores.h"
+
+namespace lathe::onnx {
+
+namespace {
+
+using C = PointwiseCode;
+using Floats = std::vector<float>;
+
+// One number for all columns, or one per column.
+ValueId per_column(NodeImport& node, const Floats& values, std::string_view name) {
+  return float_constant(node, values, {static_cast<int64_t>(values.size())}, name);
+}
+
+Values import_scaler(NodeImport& node) {
+  ValueId x = as_float(node, 0);
+  if (const auto offset = node.reals("offset"); offset && !offset->empty())
+    x = node.pointwise(C::Sub, {x, per_column(node, *offset, "offset")}, "shifted");
+  const Floats scale = node.reals("scale").value_or(Floats{1});
+  return {node.pointwise(C::Mul, {x, per_column(node, scale, "scale")})};
+}
+
+// Rows divided by their largest element, the sum of their sizes, or their length; rows of zeros stay.
+Values import_normalizer(NodeImport& node) {
+  const ValueId x = as_rows(node, as_float(node, 0));
+  const std::string norm = node.text("norm", "MAX");
+  if (norm != "MAX" && norm != "L1" && norm != "L2") node.fail("norm is '" + norm + "', not MAX, L1 or L2");
+  const ReduceKind kind = norm == "MAX" ? ReduceKind::Max : norm == "L1" ? ReduceKind::L1 : ReduceKind::L2;
+  const ValueId size = node.reduce(kind, x, {1}, true, "size");
+  const ValueId zero = node.scalar(0, DType::Float32), one = node.scalar(1, DType::Float32);
+  const ValueId divisor =
+      node.pointwise(C::Where, {node.pointwise(C::Equal, {size, zero}, "is_zero"), one, size}, "divisor");
+  return {node.pointwise(C::Div, {x, divisor})};
+}
+
+Values import_binarizer(NodeImport& node) {
+  const ValueId threshold = node.cast(node.scalar(node.real("threshold", 0), DType::Float32), node.dtype(0));
+  const ValueId above = node.pointwise(C::Greater, {node.in(0), threshold}, "above");
+  return {node.cast(above, node.dtype(0), "result")};
+}
+
+// Elements that are NaN, or equal to a number, get the number of their column.
+Values import_imputer(NodeImport& node) {
+  const DType type = node.dtype(0);
+  if (const auto whole = node.ints("imputed_value_int64s"); whole && !whole->empty()) {
+    const ValueId missing = node.pointwise(
+        C::Equal,
+        {node.in(0),
+         node.cast(node.constant(Tensor::scalar_i64(node.integer("replaced_value_int64", 0))), type)},
+        "missing");
+    return {node.pointwise(C::Where, {missing, node.cast(node.ints_constant(*whole), type), node.in(0)})};
+  }
+  const Floats values = node.reals("imputed_value_floats").value_or(Floats());
+  if (values.empty()) node.fail("it has no values to impute");
+  const float replaced = node.real("replaced_value_float", 0);
+  const ValueId missing =
+      std::isnan(replaced) ? node.pointwise(C::IsNaN, {node.in(0)}, "missing")
+                           : node.pointwise(C::Equal, {node.in(0), node.scalar(replaced, type)}, "missing");
+  return {
+      node.pointwise(C::Where, {missing, node.cast(per_column(node, values, "imputed"), type), node.in(0)})};
+}
+
+// Columns of all inputs beside each other.
+Values import_feature_vectorizer(NodeImport& node) {
+  Values columns;
+  for (size_t i = 0; i < node.input_count(); ++i) columns.push_back(as_rows(node, as_float(node, i)));
+  return {node.add(Concat{.axis = 1}, columns)};
+}
+
+// Columns by number; a vector is one row.
+Values import_array_feature_extractor(NodeImport& node) {
+  ValueId x = node.in(0);
+  if (node.rank(0) == 1) x = node.reshape(x, {1, node.shape(0)[0]}, "row");
+  ValueId columns = node.in(1);
+  if (node.rank(1) != 1)
+    columns = node.reshape(columns, {node.rank(1) == 0 ? Dim(1) : node.shape(1).back()}, "columns");
+  const auto axis = static_cast<int64_t>(node.shape_of(x).size()) - 1;
+  return {node.add(Gather{.axis = axis}, {x, columns})};
+}
+
+// One column per category.
+Values import_one_hot_encoder(NodeImport& node) {
+  const Ints categories = class_labels(node);
+  if (node.integer("zeros", 1) == 0)
+    node.note("a value that is none of its categories gives zeros instead of an error");
+  Shape column = node.shape(0);
+  column.push_back(1);
+  const ValueId x = node.reshape(node.cast(node.in(0), DType::Int64, "whole"), column, "column");
+  const ValueId equal = node.pointwise(C::Equal, {x, node.ints_constant(categories)}, "is_category");
+  return {node.cast(equal, DType::Float32, "result")};
+}
+
+void refuse_strings(const NodeImport& node, std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names)
+    if (const auto texts = node.texts(name); !texts.empty())
+      throw_unsupported("it maps strings (" + std::string(name) + ": '" + texts[0] +
+                        "', ...), and there are no tensors of strings");
+}
+
+Tensor list_of(const NodeImport& node, const std::string& what) {
+  if (const auto t = node.tensor(what + "_tensor")) return *t;
+  if (const auto whole = node.ints(what + "_int64s"); whole && !whole->empty())
+    return Tensor::from<int64_t>({static_cast<int64_t>(whole->size())}, *whole);
+  if (const auto floats = node.reals(what + "_floats"); floats && !floats->empty())
+    return Tensor::from<float>({static_cast<int64_t>(floats->size())}, *floats);
+  node.fail("attributes " + what + "_* are missing");
+}
+
+Tensor default_label(const NodeImport& node, DType type) {
+  if (const auto t = node.tensor("default_tensor")) return *t;
+  const double value = is_float(type) ? node.real("default_float", -0.f)
+                                      : static_cast<double>(node.integer("default_int64", -1));
+  return Tensor::from_doubles(type, {}, std::span(&value, 1));
+}
+
+// Every element is compared with every key; the last key that fits says which value it gets, or none the
+// default behind them.
+Values import_label_encoder(NodeImport& node) {
+  refuse_strings(node, {"classes_strings", "keys_strings", "values_strings"});
+  const Tensor keys = list_of(node, "keys"), values = list_of(node, "values");
+  if (keys.size() != values.size() || keys.rank() != 1)
+    node.fail("it has " + std::to_string(keys.size()) + " keys and " + std::to_string(values.size()) +
+              " values");
+  Shape column = node.shape(0);
+  column.push_back(1);
+  const ValueId x = node.reshape(node.in(0), column, "column"),
+                key = node.cast(node.constant(keys, "keys"), node.dtype(0));
+  ValueId fits = node.pointwise(C::Equal, {x, key}, "fits");
+  if (is_float(keys.dtype())) {
+    const ValueId both = node.pointwise(
+        C::And, {node.pointwise(C::IsNaN, {x}, "x_nan"), node.pointwise(C::IsNaN, {key}, "key_nan")},
+        "both_nan");
+    fits = node.pointwise(C::Or, {fits, both}, "fits_or_nan");
+  }
+  Ints numbers(static_cast<size_t>(keys.size()));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int64_t>(i) + 1;
+  const ValueId number = node.pointwise(
+      C::Where, {fits, node.ints_constant(numbers), node.constant(Tensor::scalar_i64(0))}, "number");
+  const ValueId index = node.reduce(ReduceKind::Max, number, {node.rank(0)}, false, "index");
+  const ValueId otherwise =
+      node.reshape(node.constant(default_label(node, values.dtype()), "default"), {1}, "default_row");
+  const ValueId table = node.add(Concat{.axis = 0}, {otherwise, node.constant(values, "values")}, "table");
+  return {node.add(Gather{.axis = 0}, {table, index})};
+}
+
+Values import_category_mapper(NodeImport& node) {
+  refuse_strings(node, {"cats_strings"});
+  node.fail("it has no categories");
+}
+
+Values import_zip_map(NodeImport& node) {
+  node.note("its output is the tensor of scores (a column per class) instead of a sequence of maps");
+  return {node.in(0)};
+}
+
+}  // namespace
+
+std::vector<Importer> ml_feature_importers() {
+  return {{"ArrayFeatureExtractor", 1, kLatestOpset, import_array_feature_extractor, kMlDomain},
+          {"Binarizer", 1, kLatestOpset, import_binarizer, kMlDomain},
+          {"CategoryMapper", 1, kLatestOpset, import_category_mapper, kMlDomain},
+          {"FeatureVectorizer", 1, kLatestOpset, import_feature_vectorizer, kMlDomain},
+          {"Imputer", 1, kLatestOpset, import_imputer, kMlDomain},
+          {"LabelEncoder", 1, kLatestOpset, import_label_encoder, kMlDomain},
+          {"Normalizer", 1, kLatestOpset, import_normalizer, kMlDomain},
+          {"OneHotEncoder", 1, kLatestOpset, import_one_hot_encoder, kMlDomain},
+          {"Scaler", 1, kLatestOpset, import_scaler, kMlDomain},
+          {"ZipMap", 1, kLatestOpset, import_zip_map, kMlDomain}};
+}
+
+}  // namespace lathe::onnx
