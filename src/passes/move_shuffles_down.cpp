@@ -43,7 +43,8 @@ std::optional<Above> shuffles_above(const Graph& graph, ValueId value) {
   return above;
 }
 
-// Puts `map` between the node's result, which gets the shape `product`, and its readers.
+// Puts `map` between the node's result, which gets the shape `product`, and its readers. A name stands for one order of elements:
+// where the map changes it, the name goes to what the readers get.
 void shuffle_below(GraphEditor& editor, NodeId id, const Shape& product, const ShuffleMap& map,
                    NodeId last_above) {
   const Graph& graph = editor.graph();
@@ -53,6 +54,11 @@ void shuffle_below(GraphEditor& editor, NodeId id, const Shape& product, const S
   editor.set_contents(result, std::nullopt);
   const ValueId shuffled =
       map.emit(editor, result, graph.node(last_above).name, graph.node(last_above).origins, kNoNode);
+  if (map.shortest().perm) {
+    const std::string name = graph.value(result).name;
+    editor.rename_value(result, name + "_before");
+    editor.rename_value(shuffled, name);
+  }
   for (const NodeId user : users)
     for (size_t i = 0; i < graph.node(user).inputs.size(); ++i)
       if (graph.node(user).inputs[i] == result) editor.replace_input(user, i, shuffled);

@@ -95,7 +95,8 @@ TEST(RunPasses, DisablesByName) {
 }
 
 TEST(RunPasses, UnknownNamesAreErrors) {
-  EXPECT_EQ(Harness().error({.disabled = {"fuse_silly"}}), "there is no pass \"fuse_silly\" (known: fuse_silu)");
+  EXPECT_EQ(Harness().error({.disabled = {"fuse_silly"}}),
+            "there is no pass \"fuse_silly\" (known: fuse_silu)");
   EXPECT_NE(Harness().error({.dump_after = {"fuse_silly"}}), "");
   EXPECT_EQ(Harness().error({.dump_after = {"all"}}), "");
 }
@@ -156,6 +157,24 @@ TEST(DefaultStages, NamesAndLabels) {
       EXPECT_FALSE(pass.label.empty()) << pass.name;
     }
   }
+}
+
+// Reports and `lathe diff` find a value of the model by its name: it must keep the order of its elements.
+TEST(MoveShufflesDown, NamesKeepTheirOrderOfElements) {
+  Harness h;
+  h.graph = parse_graph(R"(graph "g" {
+  input %x: float32[2, 3]
+  const %c: float32[] = [2]
+  %t: float32[3, 2] = Transpose "t" (%x) {perm=[1, 0]}
+  %scaled: float32[3, 2] = Pointwise "scale" (%t, %c) {code=Mul}
+  %y: float32[3, 2] = Pointwise "exp" (%scaled) {code=Exp}
+  output %y
+})");
+  ASSERT_TRUE(move_shuffles_down(h.graph, h.context));
+  const auto scaled = h.graph.find_value("scaled");
+  ASSERT_TRUE(scaled);
+  EXPECT_EQ(h.graph.value(*scaled).shape, (Shape{3, 2}));
+  EXPECT_TRUE(std::holds_alternative<Transpose>(h.graph.node(h.graph.value(*scaled).producer).op));
 }
 
 }  // namespace
