@@ -110,14 +110,30 @@ int64_t cut_axis(const Slice& slice, const Shape& shape, std::vector<Dim>& cuts)
 }
 
 // A transpose that only moves dims of 1.
-bool keeps_order(const Transpose& transpose, const Shape& shape) {
+bool keeps_order(const Ints& perm, const Shape& shape) {
   int64_t last = -1;
-  for (const int64_t axis : transpose.perm) {
+  for (const int64_t axis : perm) {
     if (shape[static_cast<size_t>(axis)].is_constant(1)) continue;
     if (axis < last) return false;
     last = axis;
   }
   return true;
+}
+
+// The other way round: the last dim takes the place of the channels.
+bool puts_channels_second(const Ints& perm) {
+  bool moved = perm.size() >= 3 && perm[0] == 0 && perm[1] == static_cast<int64_t>(perm.size()) - 1;
+  for (size_t d = 2; moved && d < perm.size(); ++d) moved = perm[d] == static_cast<int64_t>(d) - 1;
+  return moved;
+}
+
+std::vector<Case> transpose_cases(const Ints& perm, const Shape& shape, const ViewRules& rules) {
+  std::vector<Case> cases;
+  const bool has_last = std::count(rules.formats.begin(), rules.formats.end(), kChannelsLast) > 0;
+  if (has_last && puts_channels_last(perm)) cases.push_back({kChannelsLast, kLinear});
+  if (has_last && puts_channels_second(perm)) cases.push_back({kLinear, kChannelsLast});
+  if (keeps_order(perm, shape)) cases.push_back({kLinear, kLinear});
+  return cases;
 }
 
 std::vector<Case> cases_of(const LayerQuery& query, const ViewRules& rules) {
@@ -135,8 +151,7 @@ std::vector<Case> cases_of(const LayerQuery& query, const ViewRules& rules) {
     return reshape_cases(in, graph.value(first).shape, rules);
   }
   if (const auto* transpose = std::get_if<Transpose>(&node.op)) {
-    if (!keeps_order(*transpose, in)) return {};
-    return {{kLinear, kLinear}};
+    return transpose_cases(transpose->perm, in, rules);
   }
   if (const auto* slice = std::get_if<Slice>(&node.op)) {
     std::vector<Dim> cuts;

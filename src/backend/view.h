@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Layers that move nothing: the output is a piece of the input's memory (Reshape, Identity, Slice and Split along the
-// outermost axis, Gather of one index), or the inputs are pieces of the output's (Concat). The memory plan places them,
+// outermost axis, Gather of one index, a Transpose that an image's format makes up for), or the inputs are pieces of the output's (Concat). The memory plan places them,
 // nothing runs. The tactics are the same on every backend, but for the formats that it has and how it wants addresses.
 #pragma once
 
@@ -19,6 +19,13 @@ struct ViewRules {
   int64_t alignment_bytes = 1;              // a piece must begin at a multiple of this
   bool moves_bytes = false;                 // elements of a grid may be stored as bytes, too
 };
+// (N, C, spatial...) to (N, spatial..., C): an image in channels-last format is that already.
+inline bool puts_channels_last(const Ints& perm) {
+  bool moved = perm.size() >= 3 && perm[0] == 0 && perm.back() == 1;
+  for (size_t d = 1; moved && d + 1 < perm.size(); ++d) moved = perm[d] == static_cast<int64_t>(d) + 1;
+  return moved;
+}
+
 std::vector<Tactic> list_views(const LayerQuery& query, const ViewRules& rules);
 
 // The types in which a layer may hold elements that it only moves: those of layer_types(), and bytes where what

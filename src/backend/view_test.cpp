@@ -26,5 +26,26 @@ TEST(View, RefusesPiecesAtOddAddresses) {
   EXPECT_FALSE(only_view(odd, 16).support.ok);
 }
 
+std::vector<std::pair<Format, Format>> transposed_views(const std::string& perm, const std::string& from,
+                                                        const std::string& to) {
+  const Graph graph = parse_graph("graph \"g\" {\n  input %x: float32[" + from + "]\n  %y: float32[" + to +
+                                  "] = Transpose \"t\" (%x) {perm=[" + perm + "]}\n  output %y\n}");
+  const SymbolRanges ranges;
+  std::vector<std::pair<Format, Format>> formats;
+  for (const Tactic& t : list_views({graph, graph.order()[0], ranges}, {.formats = {kLinear, kChannelsLast}}))
+    formats.emplace_back(t.inputs[0].format, t.outputs[0].format);
+  return formats;
+}
+
+TEST(View, TransposesThatChannelsLastMakesUpFor) {
+  using Formats = std::vector<std::pair<Format, Format>>;
+  EXPECT_EQ(transposed_views("0, 2, 3, 1", "2, 8, 5, 6", "2, 5, 6, 8"), (Formats{{kChannelsLast, kLinear}}));
+  EXPECT_EQ(transposed_views("0, 3, 1, 2", "2, 5, 6, 8", "2, 8, 5, 6"), (Formats{{kLinear, kChannelsLast}}));
+  EXPECT_EQ(transposed_views("0, 2, 1", "2, 8, 5", "2, 5, 8"),
+            (Formats{{kChannelsLast, kLinear}, {kLinear, kChannelsLast}}));
+  EXPECT_EQ(transposed_views("0, 3, 2, 1", "2, 8, 5, 6", "2, 6, 5, 8"), Formats{});
+  EXPECT_EQ(transposed_views("1, 0", "8, 5", "5, 8"), Formats{});
+}
+
 }  // namespace
 }  // namespace lathe

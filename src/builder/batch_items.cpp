@@ -190,6 +190,12 @@ class Finder {
   bool keeps_items(const Attention&, const Node& node) const {
     return items(node, 0) && items(node, 1) && items(node, 2) && all_aligned(node, 3);
   }
+  bool keeps_items(const Rotary&, const Node& node) const {
+    for (size_t i = Rotary::kOperands; i < node.op_input_count(); ++i)
+      if (!items(node, i) || rank(node.inputs[i]) != rank(node.outputs[0]) || rank(node.inputs[i]) < 2)
+        return false;
+    return aligned(node.inputs[0], node.outputs[0]) && aligned(node.inputs[1], node.outputs[0]);
+  }
   bool keeps_items(const Reduce& op, const Node& node) const {
     return op.axes && !op.axes->empty() && only_first(node) &&
            std::all_of(op.axes->begin(), op.axes->end(), [&](int64_t axis) { return beside(axis, node); });

@@ -125,9 +125,10 @@ struct FeedForward {
                v("hidden", s.hidden);)
   bool operator==(const FeedForward&) const = default;
 };
-// inputs: q (B, H, Sq, D), k (B, H, Sk, D), v (B, H, Sk, Dv), [mask, broadcast to (B, H, Sq, Sk): bool (true keeps) or
-// float (added)]; output (B, H, Sq, Dv) = softmax(q k^T * scale + mask) v, FP32 inside. Layout BSHD: q, k, v and output are
-// (B, S, H, D) in memory order instead, so that no transpose runs.
+// inputs: q (B, H, Sq, D), k (B, Hkv, Sk, D), v (B, Hkv, Sk, Dv), [mask, broadcast to (B, H, Sq, Sk): bool (true keeps) or
+// float (added)]; output (B, H, Sq, Dv) = softmax(q k^T * scale + mask) v, FP32 inside. H is a multiple of Hkv: as many heads of q
+// as that in a row share a head of k and v. Layout BSHD: q, k, v and output are (B, S, H, D) in memory order instead, so that no
+// transpose runs.
 enum class AttentionLayout : uint8_t { BHSD, BSHD };
 struct Attention {
   static constexpr std::string_view kName = "Attention";
@@ -136,6 +137,16 @@ struct Attention {
   AttentionLayout layout = AttentionLayout::BHSD;
   LATHE_FIELDS(v("scale", s.scale); v("causal", s.causal); v("layout", s.layout);)
   bool operator==(const Attention&) const = default;
+};
+// Rotary position embedding. inputs: cosines, sines, x, [more x]; outputs: each x with pairs of its elements turned. R is the
+// last dim of cosines and sines, which broadcast to an x less its elements from R on; those stay as they are. Of the first R elements
+// y = x cos + turned sin, where turned holds -x[i + R/2] at i and x[i] at i + R/2, or, interleaved, -x[2i + 1] at 2i and x[2i] at 2i + 1.
+struct Rotary {
+  static constexpr std::string_view kName = "Rotary";
+  static constexpr size_t kOperands = 2;  // number of the first x
+  bool interleaved = false;
+  LATHE_FIELDS(v("interleaved", s.interleaved);)
+  bool operator==(const Rotary&) const = default;
 };
 
 // --- pooling, normalization, reduction ---------------------------------------------------------------------------
@@ -685,7 +696,7 @@ struct Scan {
 #undef LATHE_FIELDS
 
 using OpFields = std::variant<Pointwise, PointwiseChain, Cast, Reformat, Conv, ConvTranspose, DepthwiseBlock, MatMul,
-                              FeedForward, Attention, Pool, Reduce, SqueezeExcite, ArgReduce, Softmax, LayerNorm,
+                              FeedForward, Attention, Rotary, Pool, Reduce, SqueezeExcite, ArgReduce, Softmax, LayerNorm,
                               BatchNorm, GroupNorm, Lrn, CumSum, ReshapeOp, Transpose, Concat, Split, Slice, Expand, Tile, Pad,
                               Resize, Gather, GatherElements, GatherND, ScatterElements, ScatterND, Trilu,
                               ReverseSequence, OneHot, DepthToSpace, ShapeTensor, ShapeOf, Range, Fill, TopK, NonZero,

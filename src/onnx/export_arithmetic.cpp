@@ -302,6 +302,40 @@ void NodeExport::operator()(const Attention& op) {
   result("Transpose", {step("Attention", inputs, attributes, 23)}, {{"perm", Ints{0, 2, 1, 3}}});
 }
 
+std::string NodeExport::turned(const std::string& x, int64_t rank, int64_t count, bool interleaved) {
+  const int64_t axis = interleaved ? rank : rank - 1;
+  Ints pairs(static_cast<size_t>(rank), 0), whole = pairs;  // 0: as it is
+  pairs.back() = count / 2, pairs.push_back(2), whole.back() = count;
+  const std::string from = interleaved ? step("Reshape", {x, graph_.ints(pairs)}) : x;
+  const int64_t half = interleaved ? 1 : count / 2;
+  const auto part = [&](int64_t begin) {
+    return step("Slice", {from, graph_.ints({begin}), graph_.ints({begin + half}), graph_.ints({axis})});
+  };
+  const std::string y = step("Concat", {step("Neg", {part(half)}), part(0)}, {{"axis", axis}});
+  return interleaved ? step("Reshape", {y, graph_.ints(whole)}) : y;
+}
+
+void NodeExport::operator()(const Rotary& op) {
+  const int64_t count = value(0).shape.back().value();
+  for (size_t i = Rotary::kOperands; i < op_inputs_; ++i) {
+    const int64_t axis = rank(i) - 1;
+    const Dim width = value(i).shape.back();
+    const bool all = width.is_constant(count);
+    const auto part = [&](const Dim& begin, const Dim& end) {
+      return step("Slice", {in(i), graph_.dims({begin}), graph_.dims({end}), graph_.ints({axis})});
+    };
+    const std::string x = all ? in(i) : part(Dim(0), Dim(count));
+    const Names terms = {step("Mul", {x, in(0)}),
+                         step("Mul", {turned(x, rank(i), count, op.interleaved), in(1)})};
+    const std::string& name = results_[i - Rotary::kOperands];
+    if (all) {
+      node("Add", terms, {}, 1, name);
+    } else {
+      node("Concat", {step("Add", terms), part(Dim(count), width)}, {{"axis", axis}}, 1, name);
+    }
+  }
+}
+
 void NodeExport::operator()(const QuantizeLinear& op) {
   Attributes attributes = {{"axis", op.axis}};
   if (op.block_size > 0) attributes.emplace_back("block_size", op.block_size);

@@ -27,6 +27,7 @@ class NodeExport {
   void operator()(const MatMul& op);
   void operator()(const FeedForward& op);
   void operator()(const Attention& op);
+  void operator()(const Rotary& op);
   void operator()(const DeformConv& op);
   void operator()(const QuantizeLinear& op);
   void operator()(const DequantizeLinear& op);
@@ -127,6 +128,7 @@ class NodeExport {
                  const std::vector<float>& beta, float clip, bool reverse, Attributes more);
   void random(std::string_view op_type, const Shape& shape, DType dtype, Attributes attributes, int64_t seed);
   // The tensor of `dims`, or input `i` where they are not set.
+  // The first elements of x's last axis, turned as Rotary says.
   std::string turned(const std::string& x, int64_t rank, int64_t count, bool interleaved);
   // Throws Input: the operator has no form in ONNX's own domain.
   [[noreturn]] void no_form(std::string_view op_type) const;

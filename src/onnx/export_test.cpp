@@ -95,6 +95,20 @@ TEST(Export, EpiloguesAndFusedLayers) {
               {{3, 8}});
 }
 
+TEST(Export, Rotary) {
+  expect_same(R"(graph "g" {
+  input %x: float32[n, 2, 3, 6]
+  input %c: float32[3, 4]
+  input %s: float32[3, 4]
+  %y: float32[n, 2, 3, 6] = Rotary "halves" (%c, %s, %x)
+  %a: float32[n, 2, 3, 4] = Slice "front" (%x) {starts=[0], ends=[4], axes=[3], steps=[1]}
+  %z: float32[n, 2, 3, 6], %b: float32[n, 2, 3, 4] = Rotary "pairs" (%c, %s, %y, %a) {interleaved=true}
+  output %z
+  output %b
+})",
+              {{2, 2, 3, 6}, {3, 4}, {3, 4}});
+}
+
 // Values that are stored as the integers of their grid are quantized there and dequantized where they are read.
 TEST(Export, StoredIntegers) {
   expect_same(R"(graph "g" {

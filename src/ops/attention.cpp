@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention: softmax(q k^T * scale + mask) v per batch and head, all in double. One block of query rows at a
+// Attention: softmax(q k^T * scale + mask) v per batch and head of q, all in double. One block of query rows at a
 // time, so that the whole score matrix never exists. A row that the mask forbids entirely gives zeros.
 
 #include <cmath>
@@ -33,6 +33,12 @@ void require_same(const Dim& a, const Dim& b, std::string_view what) {
   }
 }
 
+void require_multiple(const Dim& heads, const Dim& shared) {
+  if (heads == shared || !heads.is_constant() || !shared.is_constant()) return;
+  if (shared.value() < 1 || heads.value() % shared.value() != 0)
+    throw_input_error(heads.to_string() + " heads of q cannot share " + shared.to_string() + " of k and v");
+}
+
 std::vector<ResultInfo> infer_attention(const Attention& op, const InferContext& context) {
   for (size_t i = 0; i < 3; ++i) {
     if (context.rank(i) != 4) {
@@ -46,8 +52,8 @@ std::vector<ResultInfo> infer_attention(const Attention& op, const InferContext&
   require_same(q.batch, k.batch, "batches of q and k");
   require_same(q.batch, v.batch, "batches of q and v");
   require_same(k.length, v.length, "lengths of k and v");
-  require_same(q.heads, k.heads, "head counts of q and k");
-  require_same(q.heads, v.heads, "head counts of q and v");
+  require_same(k.heads, v.heads, "head counts of k and v");
+  require_multiple(q.heads, k.heads);
   if (context.has(3)) {
     const Shape scores = {q.batch, q.heads, q.length, k.length};
     if (!(broadcast(scores, context.input(3).shape) == scores)) {
@@ -133,7 +139,8 @@ std::vector<Tensor> evaluate_attention(const Attention& op, const EvaluateContex
   const auto of_k = heads_of(k.extents(), op.layout), of_v = heads_of(v.extents(), op.layout);
   const int64_t keys = of_k.length, value_width = of_v.width;
   if (keys != of_v.length || sizes.width != of_k.width || sizes.batch != of_k.batch ||
-      sizes.batch != of_v.batch || sizes.heads != of_k.heads || sizes.heads != of_v.heads) {
+      sizes.batch != of_v.batch || of_k.heads != of_v.heads || of_k.heads < 1 ||
+      sizes.heads % of_k.heads != 0) {
     throw_input_error("k of " + to_string(k.extents()) + " does not fit q of " + to_string(q.extents()) +
                       " and v of " + to_string(v.extents()));
   }
@@ -149,13 +156,14 @@ std::vector<Tensor> evaluate_attention(const Attention& op, const EvaluateContex
   if (keys == 0) return {std::move(result)};
 
   constexpr int64_t kBlock = 128;
+  const int64_t sharing = sizes.heads / of_k.heads;
   context.parallel_for(sizes.batch * sizes.heads, 1, [&](int64_t first, int64_t last) {
     std::vector<double> q_block(kBlock * sizes.width), k_head(keys * sizes.width), v_head(keys * value_width);
     std::vector<double> scores(kBlock * keys), out(kBlock * value_width);
     for (int64_t head = first; head < last; ++head) {
       const int64_t b = head / sizes.heads, h = head % sizes.heads;
-      load_rows(k, k_rows.start(b, h), k_rows.row_stride, keys, sizes.width, k_head.data());
-      load_rows(v, v_rows.start(b, h), v_rows.row_stride, keys, value_width, v_head.data());
+      load_rows(k, k_rows.start(b, h / sharing), k_rows.row_stride, keys, sizes.width, k_head.data());
+      load_rows(v, v_rows.start(b, h / sharing), v_rows.row_stride, keys, value_width, v_head.data());
       for (int64_t row = 0; row < sizes.length; row += kBlock) {
         const int64_t rows = std::min(kBlock, sizes.length - row);
         load_rows(q, q_rows.start(b, h) + row * q_rows.row_stride, q_rows.row_stride, rows, sizes.width,

@@ -43,6 +43,7 @@ std::vector<OpDef> reshape_ops();
 std::vector<OpDef> resize_ops();
 std::vector<OpDef> reverse_sequence_ops();
 std::vector<OpDef> roi_ops();
+std::vector<OpDef> rotary_ops();
 std::vector<OpDef> scatter_ops();
 std::vector<OpDef> shape_of_ops();
 std::vector<OpDef> slice_ops();

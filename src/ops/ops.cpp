@@ -26,6 +26,7 @@ const std::vector<OpDef>& all_op_defs() {
       feed_forward_ops(),
       matmul_ops(),
       attention_ops(),
+      rotary_ops(),
       pool_ops(),
       reduce_ops(),
       squeeze_excite_ops(),

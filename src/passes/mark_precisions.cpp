@@ -69,6 +69,7 @@ struct MayBeLow {
   bool operator()(const ConvTranspose&) const { return true; }
   bool operator()(const MatMul&) const { return true; }
   bool operator()(const Attention&) const { return true; }
+  bool operator()(const Rotary&) const { return true; }
   bool operator()(const Softmax& op) const { return !op.log; }
   bool operator()(const BatchNorm&) const { return true; }
   bool operator()(const GroupNorm&) const { return true; }

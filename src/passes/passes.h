@@ -44,7 +44,15 @@ bool fuse_softmax(Graph& graph, PassContext& context);
 bool fuse_layer_norm(Graph& graph, PassContext& context);
 bool fuse_rms_norm(Graph& graph, PassContext& context);
 bool fuse_norm_scale(Graph& graph, PassContext& context);
+bool fuse_rotary(Graph& graph, PassContext& context);
 bool fuse_attention(Graph& graph, PassContext& context);
+
+// What attention reads.
+bool fuse_repeated_heads(Graph& graph, PassContext& context);
+bool fuse_constant_mask(Graph& graph, PassContext& context);
+bool move_transposes_below_rotary(Graph& graph, PassContext& context);
+bool choose_attention_layout(Graph& graph, PassContext& context);
+bool merge_rotaries(Graph& graph, PassContext& context);
 
 // Layers with their tails.
 bool fuse_conv_activation(Graph& graph, PassContext& context);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "backend/view.h"
 #include "base/error.h"
 #include "ops/build.h"
 
@@ -166,7 +167,9 @@ ShuffleMap::Chain ShuffleMap::shortest() const {
   if (flatten(by_source) == order)
     if (const auto chain = chain_of(by_source, positions); chain && chain->length() <= best.length())
       best = *chain;
-  if (const auto chain = chain_of(result_, positions); chain && chain->length() <= best.length())
+  const bool image = best.perm && best.perm->size() >= 4 && !best.before && puts_channels_last(*best.perm);
+  if (const auto chain = chain_of(result_, positions);
+      chain && chain->length() <= best.length() - (image ? 1 : 0))
     best = *chain;
   return best;
 }

@@ -33,7 +33,8 @@ class ShuffleMap {
   // Where the atom stands in the source, counted over all atoms.
   std::vector<int> source_positions() const;
 
-  // The shortest chain: reshape to `before` (when set), transpose by `perm` (when set), reshape to result() (when set).
+  // The shortest chain: reshape to `before` (when set), transpose by `perm` (when set), reshape to result() (when set). Of two that
+  // are as short, the one that transposes an image with its spatial dims apart: it may be a view.
   struct Chain {
     std::optional<Shape> before;
     std::optional<Ints> perm;

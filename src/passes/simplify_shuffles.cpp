@@ -5,9 +5,11 @@
 //   reshape(transpose(reshape(x)))  ->  x, one reshape, one transpose, or at most reshape + transpose + reshape
 //
 // Right because a chain is determined by its map of atoms (shuffle_map.h). It must not fire when the result would be as long
-// as the chain, nor remove values that somebody else reads.
+// as the chain, nor remove values that somebody else reads. Of two as long, the one that puts an image's channels last before it
+// joins its spatial dims is better: in channels-last format that moves nothing.
 #include <algorithm>
 
+#include "backend/view.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/shuffle_map.h"
@@ -25,9 +27,12 @@ bool ends_chain(const Graph& graph, NodeId id) {
 // A transpose that only moves dims of size 1 is a reshape: a view.
 bool improves(const Graph& graph, const std::vector<NodeId>& chain, const ShuffleMap::Chain& shorter) {
   if (shorter.length() < static_cast<int>(chain.size())) return true;
+  if (shorter.length() != static_cast<int>(chain.size())) return false;
   int transposes = 0;
   for (const NodeId id : chain) transposes += std::holds_alternative<Transpose>(graph.node(id).op);
-  return shorter.length() == static_cast<int>(chain.size()) && transposes > (shorter.perm ? 1 : 0);
+  const bool joins_first = std::holds_alternative<ReshapeOp>(graph.node(chain.front()).op);
+  const bool image = shorter.perm && shorter.perm->size() >= 4 && puts_channels_last(*shorter.perm);
+  return transposes > (shorter.perm ? 1 : 0) || (joins_first && image && !shorter.before);
 }
 
 bool simplify(Graph& graph, NodeId last, PassContext& context) {

@@ -55,13 +55,20 @@ std::vector<Stage> default_stages() {
         {"fuse_softmax", "SoftmaxFusion", fuse_softmax},
         {"fuse_layer_norm", "LayerNormFusion", fuse_layer_norm},
         {"fuse_rms_norm", "RmsNormFusion", fuse_rms_norm},
-        {"fuse_norm_scale", "NormScaleFusion", fuse_norm_scale}}},
+        {"fuse_norm_scale", "NormScaleFusion", fuse_norm_scale},
+        {"fuse_rotary", "RotaryFusion", fuse_rotary}}},
 
-      // Attention needs its softmax whole; the Transposes it puts around itself cancel against those that split the heads.
+      // Attention needs its softmax whole. Then what it reads: masks that are known and repeated heads go, and the Transposes that
+      // split heads come down to it, where they cancel against those that it puts around itself.
       // The log has the label of TensorRT's Myelin, which compiles such functions.
       {"Myelin optimization",
        {{"fuse_attention", "AttentionFusion", fuse_attention},
+        {"fold_constants", "ConstantFolding", fold_constants},
+        {"fuse_constant_mask", "AttentionMaskFusion", fuse_constant_mask},
+        {"move_transposes_below_rotary", "ShuffleRotarySwap", move_transposes_below_rotary},
         {"simplify_shuffles", "ShuffleShuffleFusion", simplify_shuffles},
+        {"fuse_repeated_heads", "RepeatedHeadsFusion", fuse_repeated_heads},
+        {"choose_attention_layout", "AttentionLayout", choose_attention_layout},
         {"move_shuffles_down", "ShuffleMatMulSwap", move_shuffles_down},
         {"remove_noop", "NoopRemoval", remove_noop}}},
 
@@ -88,6 +95,7 @@ std::vector<Stage> default_stages() {
       // those that split heads.
       {"tensor merging",
        {{"merge_matmuls", "MatMulMerging", merge_matmuls},
+        {"merge_rotaries", "RotaryMerging", merge_rotaries},
         {"simplify_shuffles", "ShuffleShuffleFusion", simplify_shuffles},
         {"remove_noop", "NoopRemoval", remove_noop}}},
 

@@ -71,11 +71,12 @@ size_t special_inputs(const LayerCase& layer) {
   return attention->causal || has_mask ? 1 : all;
 }
 
-// May NaN stand where the oracle has a number? Transforms add up what belongs to several results, and the stem multiplies what
-// lies beside its window by weights of zero. FP32 as three BF16 makes NaN of an infinite operand, and so do the padded channels
-// inside of a depthwise block, where an activation would make a number of infinity again.
+// May NaN stand where the oracle has a number? Transforms add up what belongs to several results, the stem multiplies what lies
+// beside its window by weights of zero, as joined groups do with each other. FP32 as three BF16 makes NaN of an infinite operand,
+// and so do the padded channels inside of a depthwise block, where an activation would make a number of infinity again.
 bool spreads(const Tactic& tactic, Special special) {
-  if (tactic.error_factor > 1 || tactic.runner == "StemConvolution") return true;
+  if (tactic.error_factor > 1 || tactic.runner == "StemConvolution" || tactic.params.get("joined", 1) > 1)
+    return true;
   return special == Special::Infinity &&
          (tactic.params.get("bf16x6", 0) != 0 || tactic.runner == "DepthwiseBlock");
 }

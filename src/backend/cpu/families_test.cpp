@@ -71,6 +71,7 @@ std::vector<LayerCase> cases() {
       {.op = up, .inputs = {image, weights({8, 8, 2, 2})}},
       {.op = MatMul{}, .inputs = {floats({4, 6}), weights({6, 8})}},
       {.op = Attention{}, .inputs = {heads, heads, heads}},
+      {.op = Rotary{}, .inputs = {floats({8, 16}), floats({8, 16}), heads, heads}, .outputs = 2},
       {.op = pool, .inputs = {image}},
       {.op = Reduce{.axes = Ints{1}}, .inputs = {matrix}},
       {.op = Reduce{.kind = ReduceKind::LogSumExp, .axes = Ints{1}}, .inputs = {matrix}},

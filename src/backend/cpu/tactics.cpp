@@ -26,6 +26,7 @@ TacticFamily resize_tactics();
 TacticFamily interpolate_tactics();
 TacticFamily pool_tactics();
 TacticFamily reduce_tactics();
+TacticFamily rotary_tactics();
 TacticFamily squeeze_excite_tactics();
 TacticFamily attention_tactics();
 TacticFamily recurrent_tactics();
@@ -87,6 +88,7 @@ std::vector<TacticFamily> tactic_families() {
       gather_tactics(),
       resize_tactics(),
       reduce_tactics(),
+      rotary_tactics(),
       squeeze_excite_tactics(),
       attention_tactics(),
       feed_forward_tactics(),

@@ -29,6 +29,7 @@ GeneratedFamily gather_family();
 GeneratedFamily pad_family();
 GeneratedFamily resize_family();
 GeneratedFamily trilu_family();
+GeneratedFamily rotary_family();
 GeneratedFamily gemm_family();
 GeneratedFamily squeeze_excite_family();
 GeneratedFamily stem_family();
@@ -58,6 +59,7 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<resize_family>(),
       generated_tactics<trilu_family>(),
       generated_tactics<attention_family>(),
+      generated_tactics<rotary_family>(),
       reference_tactics(),
   };
 }

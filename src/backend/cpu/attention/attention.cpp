@@ -37,6 +37,7 @@ std::string name_of(Products products, const Machine& machine) {
   return "flash_attention_" + (products == Products::Dots ? "avx512_bf16" : std::string(isa_suffix(machine)));
 }
 constexpr int64_t kTileRows = 2 * AmxProduct::kGroup;  // of queries, in AMX tiles
+constexpr int64_t kFewRows = 8;  // of queries to a head of keys, up to which packing it does not pay
 
 const AttentionTable& attention_table(Isa isa) {
   return isa == Isa::Avx2 ? attention_table_avx2() : attention_table_avx512();
@@ -60,6 +61,8 @@ class PreparedAttention final : public PreparedLayer {
   Attention op;
   DType type = DType::Float32;
   int64_t batch = 1, heads = 1, queries = 1, keys = 1, width = 1, value_width = 1;
+  int64_t sharing = 1;  // heads of q that read one head of k and v
+  bool few = false;     // rows of queries that read a head of k and v: too few to pack it for them
   HeadRows q_rows, k_rows, v_rows, out_rows;
   MaskLayout mask;
   Isa isa = Isa::Avx2;
@@ -78,6 +81,7 @@ class PreparedAttention final : public PreparedLayer {
     return members_for(operations / 60, available);
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
+    if (few) return run_few(args, worker);
     const AttentionTable& table = attention_table(isa);
     Memory m = memory(reinterpret_cast<float*>(args.scratch) + worker.index * member_floats());
     const int64_t tile_rows = amx ? kTileRows : table.tile_rows;
@@ -90,9 +94,9 @@ class PreparedAttention final : public PreparedLayer {
     if (amx) amx->begin(kStep);
     int64_t packed_head = -1;
     for (int64_t i = part.begin; i < part.end; ++i) {
-      const int64_t head = i / groups;
-      if (head != packed_head) dots ? pack_pairs(args, head, m) : pack(args, head, m);
-      packed_head = head;
+      const int64_t head = i / groups, shared = head / sharing;
+      if (shared != packed_head) dots ? pack_pairs(args, shared, m) : pack(args, shared, m);
+      packed_head = shared;
       for (int64_t t = whole ? 0 : i % groups; t < (whole ? tiles : i % groups + 1); ++t)
         amx    ? run_amx_tile(args, head, t, m)
         : dots ? run_tile_of_dots(args, head, t, tiles, m)
@@ -118,6 +122,7 @@ class PreparedAttention final : public PreparedLayer {
   int64_t padded_keys() const { return round_up(keys, attention_table(isa).panel); }
   int64_t padded_values() const { return round_up(value_width, attention_table(isa).panel); }
   int64_t member_floats() const {
+    if (few) return 2 * FewQueries::kMost * padded_keys() + 16;
     const AttentionTable& t = attention_table(isa);
     const int64_t total = padded_keys() * padded_width() + padded_values() * (padded_keys() + 1) +
                           work_floats() + tile_rows() * (padded_width() + result_stride()) +
@@ -143,6 +148,40 @@ class PreparedAttention final : public PreparedLayer {
     return m;
   }
 
+  // Rows of queries as they are counted here: all queries of a head, then those of the next one that shares its keys.
+  void run_few(const LayerArgs& args, const Worker& worker) const {
+    const int64_t shared_heads = heads / sharing, rows = sharing * queries;
+    float* scores = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats();
+    float* masks = scores + FewQueries::kMost * padded_keys();
+    const auto at = [&](size_t input) { return static_cast<const float*>(args.inputs[input]); };
+    const Worker::Range part = worker.slice(batch * shared_heads);
+    for (int64_t i = part.begin; i < part.end; ++i) {
+      const int64_t b = i / shared_heads, shared = i % shared_heads;
+      FewQueries f{.keys = at(1) + k_rows.start(b, shared),
+                   .values = at(2) + v_rows.start(b, shared),
+                   .key_stride = k_rows.row,
+                   .value_stride = v_rows.row,
+                   .key_count = keys,
+                   .width = width,
+                   .value_width = value_width,
+                   .scale = op.scale,
+                   .scores = scores};
+      for (int64_t first = 0; first < rows; first += FewQueries::kMost) {
+        f.rows = std::min(rows - first, FewQueries::kMost);
+        for (int64_t r = 0; r < f.rows; ++r) {
+          const int64_t h = shared * sharing + (first + r) / queries, query = (first + r) % queries;
+          int64_t stride = 0;
+          f.q[r] = at(0) + q_rows.start(b, h) + query * q_rows.row;
+          f.out[r] = static_cast<float*>(args.outputs[0]) + out_rows.start(b, h) + query * out_rows.row;
+          f.seen[r] = op.causal ? std::min(keys, query + 1) : keys;
+          if (mask.type != DType::Undefined)
+            f.mask[r] = load_mask(args, b, h, query, 1, masks + r * padded_keys(), stride);
+        }
+        attention_table(isa).few(f);
+      }
+    }
+  }
+
   // `count` rows as FP32: in place or widened into `buffer`; `stride` becomes that of the result.
   const float* rows_as_f32(const void* base, int64_t first, int64_t& stride, int64_t count, int64_t n,
                            float* buffer) const {
@@ -156,8 +195,9 @@ class PreparedAttention final : public PreparedLayer {
     return buffer;
   }
 
-  void pack(const LayerArgs& args, int64_t head, const Memory& m) const {
-    const int64_t panel = attention_table(isa).panel, b = head / heads, h = head % heads;
+  void pack(const LayerArgs& args, int64_t shared, const Memory& m) const {
+    const int64_t panel = attention_table(isa).panel, b = shared / (heads / sharing),
+                  h = shared % (heads / sharing);
     for (int64_t k0 = 0; k0 < keys; k0 += panel) {
       const int64_t n = std::min(panel, keys - k0);
       int64_t stride = k_rows.row;
@@ -181,8 +221,9 @@ class PreparedAttention final : public PreparedLayer {
   }
 
   // Keys as [panel][pair of the width][32] and values as [panel][pair of keys][32], each a pair of BF16.
-  void pack_pairs(const LayerArgs& args, int64_t head, const Memory& m) const {
-    const int64_t panel = attention_table(isa).panel, b = head / heads, h = head % heads;
+  void pack_pairs(const LayerArgs& args, int64_t shared, const Memory& m) const {
+    const int64_t panel = attention_table(isa).panel, b = shared / (heads / sharing),
+                  h = shared % (heads / sharing);
     const auto* k = static_cast<const uint16_t*>(args.inputs[1]) + k_rows.start(b, h);
     const auto* v = static_cast<const uint16_t*>(args.inputs[2]) + v_rows.start(b, h);
     for (int64_t k0 = 0; k0 < keys; k0 += panel) {
@@ -391,6 +432,7 @@ class AttentionKernel final : public LayerKernel {
     p->type = tactic_.inputs[0].dtype;
     p->batch = q[0];
     p->heads = q[h];
+    p->sharing = q[h] / std::max<int64_t>(k[h], 1);
     p->queries = q[s];
     p->keys = k[s];
     p->width = q[3];
@@ -409,6 +451,8 @@ class AttentionKernel final : public LayerKernel {
     if (products == Products::Tiles) p->amx = amx_;
     p->dots = products != Products::Floats;
     p->plain_epilogue = epilogue_.empty();
+    p->few = products == Products::Floats && p->type == DType::Float32 && p->plain_epilogue &&
+             p->sharing * p->queries <= kFewRows;
     p->threads = context.threads;
     p->epilogue = epilogue_.prepare(context);
     return p;

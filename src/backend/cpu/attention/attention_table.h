@@ -21,6 +21,21 @@ struct AttentionHead {
   int64_t mask_stride = 0;
 };
 
+// Up to four rows of queries against the keys and values of one head as they lie in memory.
+struct FewQueries {
+  static constexpr int64_t kMost = 4;
+  int64_t rows = 0;
+  const float* q[kMost] = {};
+  float* out[kMost] = {};
+  const float* mask[kMost] = {};  // added to the scores: null, or key_count long
+  int64_t seen[kMost] = {};       // keys that the row sees
+  const float* keys = nullptr;    // rows key_stride apart
+  const float* values = nullptr;
+  int64_t key_stride = 0, value_stride = 0, key_count = 0, width = 0, value_width = 0;
+  float scale = 1;
+  float* scores = nullptr;  // kMost rows of key_count, rounded up to `panel`
+};
+
 struct AttentionTable {
   int64_t tile_rows;  // queries taken together
   int64_t panel;      // keys and value columns come in multiples of it
@@ -30,6 +45,7 @@ struct AttentionTable {
   // `rows` (<= tile_rows) queries, the first of which is query number `first`; results to out, rows out_stride apart.
   void (*queries)(const AttentionHead& head, int64_t first, int64_t rows, float* work, float* out,
                   int64_t out_stride);
+  void (*few)(const FewQueries& f);
 };
 
 const AttentionTable& attention_table_avx2();

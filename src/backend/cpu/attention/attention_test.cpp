@@ -52,6 +52,23 @@ TEST(AttentionTactics, SizesAndLayouts) {
 }
 
 // A query whose scores are all NaN, or NaN and minus infinity, is not one whose keys are all forbidden.
+// Heads of q that share one of k and v, in blocks of queries and a single one.
+TEST(AttentionTactics, SharedHeads) {
+  for (const auto layout : {AttentionLayout::BHSD, AttentionLayout::BSHD})
+    for (const int64_t queries : {1, 3, 40})
+      for (const int64_t shared : {1, 2, 6})
+        for (const Extents& mask : std::vector<Extents>{{}, {2, 1, 1, 50}, {6, 1, 50}, {2, 6, queries, 50}}) {
+          SCOPED_TRACE(std::to_string(queries) + " queries, " + std::to_string(shared) + " heads");
+          LayerCase layer = attention(2, 6, queries, 50, 16, 24, layout);
+          for (const size_t i : {size_t{1}, size_t{2}})
+            layer.inputs[i].extents[layout == AttentionLayout::BHSD ? 1 : 2] = shared;
+          if (!mask.empty()) layer.inputs.push_back({.extents = mask, .low = -3, .high = 1});
+          layer.allowed_types = {DType::BFloat16};
+          layer.tolerance = kRoundedWeights;
+          EXPECT_GE(check_layer(attention_tactics(), layer), 2);
+        }
+}
+
 TEST(AttentionTactics, RowsWithoutANumberAreNan) {
   LayerCase layer = attention(1, 1, 9, 24, 16, 16, AttentionLayout::BHSD);
   layer.inputs[0].low = layer.inputs[0].high = std::numeric_limits<double>::quiet_NaN();

@@ -85,7 +85,7 @@ class ConvKernel final : public LayerKernel {
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
-    const ConvProblem problem = ConvProblem::at(conv_, context.inputs[0], out_channels_);
+    const ConvProblem problem = ConvProblem::at(conv_, context.inputs[0], out_channels_, variant_.joined);
     auto prepared = std::make_unique<PreparedConv>();
     prepared->threads = context.threads;
     prepared->element_bytes = dtype_bytes(variant_.result.dtype, 1);
@@ -105,8 +105,9 @@ class ConvKernel final : public LayerKernel {
 
   void pack_weights(const LayerQuery& query, const PackContext& pack) {
     const SymbolValues opt = query.opt_values();
-    const ConvProblem problem = ConvProblem::at(
-        conv_, upper_extents(query.graph.value(query.layer().inputs[0]).shape, opt), out_channels_);
+    const ConvProblem problem =
+        ConvProblem::at(conv_, upper_extents(query.graph.value(query.layer().inputs[0]).shape, opt),
+                        out_channels_, variant_.joined);
     const int count = variant_.split == ConvSplit::Channels ? variant_.parts : 1;
     for (int i = 0; i < count; ++i) {
       // One whole image: a layout that does not depend on how many threads there are.
@@ -118,7 +119,11 @@ class ConvKernel final : public LayerKernel {
       const auto bytes = pack.packed(fmt::format("weights{}of{}", i, count), size, [&] {
         const Tensor& weights = query.graph.value(query.layer().inputs[1]).constant;
         const auto plain = plain_weights(problem, part);
-        const int64_t begin = part.channel * (weights.size() / out_channels_);
+        const int64_t begin = part.channel * (weights.size() / out_channels_) * variant_.joined;
+        if (variant_.joined > 1)
+          return onednn_reorder(plain,
+                                join_groups(floats_of(weights), problem, variant_.joined).data() + begin,
+                                plan->desc.weights_desc());
         if (weights.dtype() == DType::Float32)
           return onednn_reorder(plain, weights.data<float>().data() + begin, plan->desc.weights_desc());
         return onednn_reorder(plain, floats_of(weights).data() + begin, plan->desc.weights_desc());
@@ -254,6 +259,7 @@ bool winograd_possible(const LayerQuery& query, const ConvProblem& problem) {
 Tactic make_tactic(const LayerQuery& query, const ConvVariant& variant, std::string name) {
   TacticParams params = split_params(variant);
   params.set("winograd", variant.winograd);
+  if (variant.joined > 1) params.set("joined", variant.joined);
   Tactic tactic = with_variant({.runner = std::string(kRunner)}, std::move(name), std::move(params));
   tactic.inputs = {variant.source};
   tactic.inputs.resize(query.layer().op_input_count());
@@ -283,6 +289,24 @@ double error_factor_of(const ConvVariant& variant, std::string_view implementati
   return implementation.find("4x3") != std::string_view::npos ? 10 : 3;
 }
 
+struct Way {
+  bool winograd = false;
+  int joined = 1;
+};
+// Groups of few channels are tried joined first.
+std::vector<Way> ways(const Conv& conv, const Extents& input, int64_t out_channels, const Machine& machine) {
+  std::vector<Way> all;
+  const int64_t block = machine.has(CpuFeature::Avx512) ? 16 : 8;
+  if (const int joined = groups_to_join(conv, input[1], out_channels, block); joined > 1)
+    all.push_back({.joined = joined});
+  all.push_back({});
+  all.push_back({.winograd = true});
+  return all;
+}
+std::string joined_suffix(int joined) {
+  return joined > 1 ? fmt::format("_{}groups", joined) : "";
+}
+
 std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Conv>(node.op)) return {};
@@ -291,14 +315,16 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) 
   const auto& conv = std::get<Conv>(node.op);
   const Extents input = upper_extents(query.graph.value(node.inputs[0]).shape, query.opt_values());
   const int64_t out_channels = query.graph.value(node.outputs[0]).shape[1].value();
-  const ConvProblem problem = ConvProblem::at(conv, input, out_channels);
   const bool bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
   std::vector<Tactic> tactics;
   for (const auto& [source, result] : type_pairs(query, machine)) {
     const auto chain = PostOpChain::from_epilogue(query, result, 1);
-    for (const bool winograd : {false, true}) {
+    for (const auto& [winograd, joined] : ways(conv, input, out_channels, machine)) {
+      const ConvProblem problem = ConvProblem::at(conv, input, out_channels, joined);
       if (winograd && (source.dtype != DType::Float32 || !winograd_possible(query, problem))) continue;
-      for (const ConvVariant& variant : splits_of(problem, {source, result, winograd}, machine.threads)) {
+      const ConvVariant base_variant{
+          .source = source, .result = result, .winograd = winograd, .joined = joined};
+      for (const ConvVariant& variant : splits_of(problem, base_variant, machine.threads)) {
         const ConvPart part = conv_parts(problem, variant, machine.threads)[0][0];
         auto plan = plan_conv(problem, variant, part, bias, chain ? &*chain : nullptr);
         if (plan && !last_part_has_plan(problem, variant, part, bias, chain ? &*chain : nullptr))
@@ -306,14 +332,15 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) 
         const std::string base = winograd ? "onednn_conv_winograd" : "onednn_conv";
         if (plan) {
           const std::string implementation = onednn_impl_name(plan->desc.impl_info_str());
-          tactics.push_back(make_tactic(
-              query, variant, fmt::format("onednn_conv_{}{}", implementation, split_suffix(variant))));
+          tactics.push_back(make_tactic(query, variant,
+                                        fmt::format("onednn_conv_{}{}{}", implementation,
+                                                    joined_suffix(joined), split_suffix(variant))));
           tactics.back().error_factor = error_factor_of(variant, implementation);
           tactics.back().last_resort = is_gemm(implementation);
           tactics.back().keeps_nan = !plan->fused || !chain || chain->keeps_nan();
           continue;
         }
-        if (winograd) continue;  // most shapes have none: not worth a line
+        if (winograd || joined > 1) continue;  // most shapes have none: not worth a line
         tactics.push_back(make_tactic(query, variant, base + split_suffix(variant)));
         tactics.back().support = Support::no(fmt::format("oneDNN has no fast implementation for {} in {}",
                                                          to_string(input), to_string(source)));
@@ -326,6 +353,7 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) 
 ConvVariant variant_of(const Tactic& tactic) {
   ConvVariant variant{.source = tactic.inputs[0], .result = tactic.outputs[0]};
   variant.winograd = tactic.params.get("winograd", 0) != 0;
+  variant.joined = tactic.params.get_int("joined", 1);
   read_split(tactic.params, variant);
   return variant;
 }
@@ -337,8 +365,12 @@ Support accepts_conv(const LayerQuery& query, const Tactic& tactic, const Machin
   if (const std::string reason = reason_to_refuse(query); !reason.empty()) return Support::no(reason);
   const ConvVariant variant = variant_of(tactic);
   const Extents input = upper_extents(query.graph.value(node.inputs[0]).shape, query.opt_values());
-  const ConvProblem problem =
-      ConvProblem::at(std::get<Conv>(node.op), input, query.graph.value(node.outputs[0]).shape[1].value());
+  const auto& conv = std::get<Conv>(node.op);
+  const int64_t out_channels = query.graph.value(node.outputs[0]).shape[1].value();
+  const auto all = ways(conv, input, out_channels, machine);
+  if (std::none_of(all.begin(), all.end(), [&](const Way& way) { return way.joined == variant.joined; }))
+    return Support::no("its groups cannot be joined in that way");
+  const ConvProblem problem = ConvProblem::at(conv, input, out_channels, variant.joined);
   if (!onednn_computes(variant.source.dtype, variant.result.dtype, machine))
     return Support::no("types that oneDNN does not compute in here");
   const auto formats = format_pairs(query, machine);

@@ -117,9 +117,11 @@ typename Convolution::primitive_desc make_desc(dnnl::algorithm algorithm, const 
 
 }  // namespace
 
-ConvProblem ConvProblem::at(const Conv& conv, const Extents& input, int64_t out_channels) {
-  ConvProblem problem{
-      .batch = input[0], .groups = conv.groups, .in_channels = input[1], .out_channels = out_channels};
+ConvProblem ConvProblem::at(const Conv& conv, const Extents& input, int64_t out_channels, int joined) {
+  ConvProblem problem{.batch = input[0],
+                      .groups = conv.groups / joined,
+                      .in_channels = input[1],
+                      .out_channels = out_channels};
   const WindowSpec spec{conv.kernel,     conv.strides,  conv.dilations,
                         conv.pads_begin, conv.pads_end, conv.auto_pad};
   problem.axes = resolve_window(spec, Extents(input.begin() + 2, input.end()));
@@ -137,6 +139,28 @@ double ConvProblem::flops() const {
   double taps = static_cast<double>(in_channels) / static_cast<double>(groups);
   for (const WindowAxis& axis : axes) taps *= static_cast<double>(axis.kernel);
   return 2.0 * taps * static_cast<double>(batch * out_channels * out_spatial());
+}
+
+int groups_to_join(const Conv& conv, int64_t in_channels, int64_t out_channels, int64_t block) {
+  constexpr int kMost = 8;
+  const int64_t in = in_channels / conv.groups, out = out_channels / conv.groups;
+  if (in == 1 || out == 1 || (in % block == 0 && out % block == 0)) return 1;
+  for (int joined = 2; joined <= kMost; ++joined)
+    if (conv.groups % joined == 0 && in * joined % block == 0 && out * joined % block == 0) return joined;
+  return 1;
+}
+
+std::vector<float> join_groups(const std::vector<float>& weights, const ConvProblem& joined_problem,
+                               int joined) {
+  const int64_t out =
+      joined_problem.out_channels / joined_problem.groups / joined;  // of one of the old groups
+  const int64_t row = static_cast<int64_t>(weights.size()) / joined_problem.out_channels;
+  std::vector<float> wide(weights.size() * static_cast<size_t>(joined));
+  for (int64_t channel = 0; channel < joined_problem.out_channels; ++channel) {
+    const int64_t place = channel / out % joined;
+    std::copy_n(weights.data() + channel * row, row, wide.data() + channel * row * joined + place * row);
+  }
+  return wide;
 }
 
 std::string split_suffix(const ConvVariant& variant) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 
 #include "backend/cpu/check/tactic_check.h"
@@ -148,6 +149,17 @@ TEST(OnednnConv, Groups) {
     expect_right(*build({.channels = channels, .out_channels = channels, .spatial = {12, 10}, .conv = conv}));
     conv.strides = {2, 2};
     expect_right(*build({.channels = channels, .out_channels = channels, .spatial = {12, 10}, .conv = conv}));
+  }
+}
+
+// Groups of fewer channels than a vector has, joined to whole ones.
+TEST(OnednnConv, JoinedGroups) {
+  for (const auto& [channels, out, groups] :
+       std::vector<std::array<int64_t, 3>>{{64, 64, 16}, {64, 128, 16}, {48, 48, 8}, {96, 96, 8}}) {
+    const Conv conv{.kernel = {3, 3}, .pads_begin = {1, 1}, .pads_end = {1, 1}, .groups = groups};
+    const auto result = expect_right(
+        *build({.channels = channels, .out_channels = out, .spatial = {12, 10}, .conv = conv, .batch = 2}));
+    EXPECT_TRUE(ran(result, "groups")) << channels << " in " << groups;
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels over rows of FP32 elements: layer norm, softmax. One table per instruction set.
+// Kernels over rows of FP32 elements: layer norm, softmax, rotary embedding. One table per instruction set.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,9 @@ struct RowsTable {
   void (*softmax)(const float* x, float* y, int64_t n, bool log);
   // Softmax over `n` elements that lie `stride` apart, for `count` neighbouring columns at once.
   void (*softmax_columns)(const float* x, float* y, int64_t n, int64_t stride, int64_t count, bool log);
+  // y = x cos + turned sin over `n` elements (even), see Rotary. y may be x.
+  void (*turn_halves)(const float* x, const float* cosines, const float* sines, float* y, int64_t n);
+  void (*turn_neighbours)(const float* x, const float* cosines, const float* sines, float* y, int64_t n);
 };
 
 const RowsTable& rows_table_avx2();

@@ -43,7 +43,7 @@ struct Variant {
 };
 
 struct Sizes {
-  Dim batch, heads, queries, keys;
+  Dim batch, heads, shared_heads, queries, keys;  // shared: of keys and values
   int64_t width = 0, value_width = 0;
 };
 
@@ -52,6 +52,7 @@ Sizes sizes_of(const LayerQuery& query, const Attention& op) {
   const bool bhsd = op.layout == AttentionLayout::BHSD;
   return {q[0],
           q[bhsd ? 1 : 2],
+          k[bhsd ? 1 : 2],
           q[bhsd ? 2 : 1],
           k[bhsd ? 2 : 1],
           q[3].is_constant() ? q[3].value() : 0,
@@ -120,6 +121,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
 
 struct Names {
   std::string queries, keys, heads;
+  std::string key_head;                       // the head of keys and values that head h reads
   std::vector<std::string> batch, head, row;  // strides of q, k, v and the result
   bool has_mask = false;
   bool mask_has_rows = false;  // what is masked differs from row to row
@@ -135,6 +137,7 @@ Names begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, con
   n.queries = b.number(s.queries);
   n.keys = b.number(s.keys);
   n.heads = b.number(s.heads);
+  n.key_head = s.heads == s.shared_heads ? "h" : "(h / (" + n.heads + " / " + b.number(s.shared_heads) + "))";
   const bool bhsd = op.layout == AttentionLayout::BHSD;
   for (size_t i = 0; i < 4; ++i) {
     const std::vector<Dim> strides =
@@ -150,7 +153,7 @@ Names begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, con
   const char* names[] = {"query", "key", "value"};
   for (size_t i = 0; i < 3 && pointers; ++i)
     b.line("const auto* " + std::string(names[i]) + " = " + b.input(i, tactic.inputs[i].dtype) + " + b * " +
-           n.batch[i] + " + h * " + n.head[i] + ";");
+           n.batch[i] + " + " + (i == 0 ? "h" : n.key_head) + " * " + n.head[i] + ";");
   // masked(score, row, key): the score with the mask, in units of log 2.
   b.line("const auto masked = [&](float score, idx row, idx key) {\nif (key >= " + n.keys +
          (op.causal ? " || key > row" : "") + ") return -infinity();");
@@ -539,7 +542,9 @@ LayerSource generate_whole_rows(const LayerQuery& query, const Tactic& tactic, i
   std::string maps[3];
   for (size_t i = 0; i < 3; ++i)
     maps[i] = b.input_map(i, rows_view(input_shape(query, i), type, bhsd, i == 0 ? 64 : keys));
-  const std::string column = bhsd ? "0" : "h * 64", outer = bhsd ? "bh" : "b";
+  const std::string column = bhsd ? "0" : "h * 64", outer = bhsd ? "bh" : "b",
+                    key_column = bhsd ? "0" : n.key_head + " * 64",
+                    key_outer = bhsd ? "b * " + b.number(s.shared_heads) + " + " + n.key_head : "b";
   b.line(R"(char* qs = shared_memory();
 qs += (1024 - shared_address(qs) % 1024) % 1024;
 char *ks = qs + GROUPS * 8192, *vs = ks + KEYS * 128;
@@ -553,9 +558,10 @@ wait_for_previous_kernel();
 stored_before_copies();
 barrier_expect(arrived, GROUPS * 8192 + KEYS * 128);)");
   b.line("for (int i = 0; i < GROUPS; ++i) copy_box(qs + i * 8192, &" + maps[0] + ", " + column +
-         ", q0 + 64 * i, " + outer + ", arrived);\ncopy_box(ks, &" + maps[1] + ", " + column + ", 0, " +
-         outer + ", arrived);\nbarrier_expect(arrived + 1, KEYS * 128);\ncopy_box(vs, &" + maps[2] + ", " +
-         column + ", 0, " + outer + ", arrived + 1);\n}\nwait_for_previous_kernel();\n__syncthreads();");
+         ", q0 + 64 * i, " + outer + ", arrived);\ncopy_box(ks, &" + maps[1] + ", " + key_column + ", 0, " +
+         key_outer + ", arrived);\nbarrier_expect(arrived + 1, KEYS * 128);\ncopy_box(vs, &" + maps[2] +
+         ", " + key_column + ", 0, " + key_outer +
+         ", arrived + 1);\n}\nwait_for_previous_kernel();\n__syncthreads();");
   const bool whole = s.keys.is_constant(), once = n.has_mask && !n.mask_has_rows;
   // A mask that is the same for all rows is read while the operands are under way.
   if (once)

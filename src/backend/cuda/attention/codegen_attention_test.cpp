@@ -36,7 +36,10 @@ TEST(CudaAttention, HeadSizesLayoutsAndMasks) {
     pairs.inputs.push_back({.extents = {2, 1, 20, keys}, .low = -4, .high = 1});
     cases.push_back(pairs);
   }
-  EXPECT_EQ(check_generated(attention_family(), cases), 9 * 7 + 3);
+  cases.push_back(attention({2, 4, 9, 32}, {2, 2, 20, 32}, {2, 2, 20, 32}, {.scale = 0.3f}));  // shared heads
+  cases.push_back(attention({2, 9, 6, 32}, {2, 20, 2, 32}, {2, 20, 2, 32},
+                            {.scale = 0.3f, .layout = AttentionLayout::BSHD}));
+  EXPECT_EQ(check_generated(attention_family(), cases), 11 * 7 + 3);
 }
 
 // Heads of 64 with up to 256 keys: all scores of a row in registers, on Hopper.
@@ -57,8 +60,15 @@ TEST(CudaAttention, WholeRows) {
   masked.epilogue = PointwiseProgram::parse("Add(0,1)", 2);
   masked.operands = {{.extents = {2, 33, 2, 64}}};
   cases.push_back(masked);
+  for (const auto layout :
+       {AttentionLayout::BHSD, AttentionLayout::BSHD}) {  // two heads of q for one of k and v
+    const bool bhsd = layout == AttentionLayout::BHSD;
+    const Extents q = bhsd ? Extents{2, 4, 33, 64} : Extents{2, 33, 4, 64},
+                  k = bhsd ? Extents{2, 2, 33, 64} : Extents{2, 33, 2, 64};
+    cases.push_back(attention(q, k, k, {.scale = 0.3f, .layout = layout}));
+  }
   for (LayerCase& layer : cases) layer.emulated = 2;
-  EXPECT_GE(check_generated(attention_family(), cases), 30);
+  EXPECT_GE(check_generated(attention_family(), cases), 40);
 }
 
 TEST(CudaAttention, RefusesLargeHeads) {
