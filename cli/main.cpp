@@ -29,14 +29,10 @@ namespace {
 using Program = int (*)(const Words&);
 
 Program program_of(std::string_view command) {
-  constexpr std::pair<std::string_view, Program> kPrograms[] = {{"zoo", run_zoo},
-                                                                {"inspect", run_inspect},
-                                                                {"diff", run_diff},
-                                                                {"retune", run_retune},
-                                                                {"explore", run_explore},
-                                                                {"process", run_process},
-                                                                {"completion", run_completion},
-                                                                {"man", run_man}};
+  constexpr std::pair<std::string_view, Program> kPrograms[] = {
+      {"zoo", run_zoo},         {"inspect", run_inspect},       {"diff", run_diff},
+      {"retune", run_retune},   {"quantize", run_quantize},     {"explore", run_explore},
+      {"process", run_process}, {"completion", run_completion}, {"man", run_man}};
   for (const auto& [name, program] : kPrograms) {
     if (name == command) return program;
   }

@@ -74,6 +74,42 @@ CommandSyntax retune() {
           "--builderOptimizationLevel=4\n"};
 }
 
+CommandSyntax quantize() {
+  std::vector<std::string_view> flags = {"--shapes"};
+  flags.insert(flags.end(), kDeviceFlags.begin(), kDeviceFlags.end());
+  return {
+      .name = "quantize",
+      .arguments = "<model.onnx> --calib <samples> -o <quantized.onnx>",
+      .summary = "write a model with 8-bit weights and activations, for any runtime that reads Q/DQ",
+      .options = {{"--calib", "<folder|file|random>",
+                   "samples of the inputs: a folder of .npy (one input) or .npz files (an array for each "
+                   "input), one "
+                   "sample a file; or 'random', which is good for speed alone"},
+                  {"-o", "<file>", "the model to write", {"--output"}},
+                  {"--method", "max|percentile|entropy|mse",
+                   "how ranges follow from what was seen (default: max)"},
+                  {"--percentile", "<p>",
+                   "share of the elements that are covered, in percent (default: 99.99)"},
+                  {"--activations", "uint8|int8",
+                   "uint8 with zero points (default), or int8 without, as TensorRT wants it"},
+                  {"--op-types", "<list>",
+                   "operators that read quantised tensors (default: Add, AveragePool, Concat, Conv, Gemm, "
+                   "GlobalAveragePool, MatMul, MaxPool)"},
+                  {"--exclude", "<patterns>", "nodes that stay float, by name; * stands for any characters"},
+                  {"--samples", "<n>", "samples to take (default: all; random: 8)"},
+                  {"--force", "", "overwrite a file that exists"},
+                  {"--json", "", "print the result as JSON"}},
+      .flags = Listed,
+      .listed_flags = flags,
+      .notes =
+          "Weights become int8 with a scale for each output channel. A float model of opset 13 or later is "
+          "needed.\n",
+      .examples =
+          "  lathe quantize resnet50.onnx --calib samples/ -o resnet50.int8.onnx\n"
+          "  lathe quantize resnet50.onnx --calib samples/ --method=entropy -o resnet50.int8.onnx\n"
+          "  lathe quantize bert.onnx --calib random --shapes=input_ids:1x128 -o bert.int8.onnx\n"};
+}
+
 CommandSyntax explore() {
   std::vector<std::string_view> flags = {"--shapes",       "--loadInputs",      "--iterations",
                                          "--duration",     "--warmUp",          "--useProfile",
@@ -205,8 +241,9 @@ CommandSyntax help() {
 }  // namespace
 
 const std::vector<CommandSyntax>& command_table() {
-  static const std::vector<CommandSyntax> kTable = {zoo(),     inspect(), diff(),       retune(), explore(),
-                                                    process(), trtexec(), completion(), man(),    help()};
+  static const std::vector<CommandSyntax> kTable = {zoo(),        inspect(), diff(),    retune(),
+                                                    quantize(),   explore(), process(), trtexec(),
+                                                    completion(), man(),     help()};
   return kTable;
 }
 

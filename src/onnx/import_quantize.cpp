@@ -2,7 +2,10 @@
 //
 // QuantizeLinear and DequantizeLinear as they are; the integer operators (MatMulInteger, ConvInteger,
 // QLinearMatMul, QLinearConv) written out with them, so that passes see one form of quantization.
+#include <numeric>
+
 #include "onnx/importers.h"
+#include "onnx/quantized.h"
 #include "onnx/window.h"
 
 namespace lathe::onnx {
@@ -36,12 +39,14 @@ Values import_dequantize(NodeImport& node) {
   return {node.add(op, operands(node))};
 }
 
+}  // namespace
+
 // scale = (max - min) / 255 with 0 in the range; zero point = round(-min / scale), clipped.
-Values import_dynamic_quantize(NodeImport& node) {
+Values dynamically_quantized(NodeImport& node, ValueId x) {
   using C = PointwiseCode;
-  const ValueId x = node.in(0), zero = node.scalar(0, DType::Float32);
-  Ints all;
-  for (int64_t i = 0; i < node.rank(0); ++i) all.push_back(i);
+  const ValueId zero = node.scalar(0, DType::Float32);
+  Ints all(node.shape_of(x).size());
+  std::iota(all.begin(), all.end(), 0);
   const ValueId low =
       node.pointwise(C::Min, {node.reduce(ReduceKind::Min, x, all, false, "x_min"), zero}, 0, 0, "min");
   const ValueId high =
@@ -54,6 +59,19 @@ Values import_dynamic_quantize(NodeImport& node) {
       node.pointwise(C::Clip, {node.pointwise(C::Round, {shift}, 0, 0, "round")}, 0, 255, "clip");
   const ValueId zero_point = node.cast(clipped, DType::UInt8, "zero_point");
   return {node.add(QuantizeLinear{.to = DType::UInt8}, {x, scale, zero_point}), scale, zero_point};
+}
+
+ValueId dequantized(NodeImport& node, ValueId x, ValueId scale, ValueId zero, const std::string& name,
+                    int64_t axis) {
+  Values operands = {x, node.cast(scale, DType::Float32, name + "_scale")};
+  if (zero != kNoValue) operands.push_back(zero);
+  return node.add(DequantizeLinear{.axis = axis, .to = DType::Float32}, operands, name);
+}
+
+namespace {
+
+Values import_dynamic_quantize(NodeImport& node) {
+  return dynamically_quantized(node, node.in(0));
 }
 
 // Sums of products of 8-bit integers are exact in float32 up to this many terms (255 * 255 * 258 < 2^24),
@@ -113,10 +131,9 @@ Values import_conv_integer(NodeImport& node) {
   return {node.cast(y, DType::Int32, "result")};
 }
 
-ValueId dequantized(NodeImport& node, size_t x, int64_t axis, const std::string& name) {
-  const ValueId scale = node.cast(node.in(x + 1), DType::Float32, name + "_scale");
-  return node.add(DequantizeLinear{.axis = axis, .to = DType::Float32}, {node.in(x), scale, node.in(x + 2)},
-                  name);
+// A tensor, its scale and its zero point.
+ValueId numbers_at(NodeImport& node, size_t x, int64_t axis, const std::string& name) {
+  return dequantized(node, node.in(x), node.in(x + 1), node.in(x + 2), name, axis);
 }
 
 ValueId quantized(NodeImport& node, ValueId y, size_t scale) {
@@ -127,8 +144,8 @@ ValueId quantized(NodeImport& node, ValueId y, size_t scale) {
 
 // inputs: a, scale, zero point, b, scale, zero point, scale and zero point of y
 Values import_qlinear_matmul(NodeImport& node) {
-  const ValueId a = dequantized(node, 0, node.rank(0) - 2, "a"),
-                b = dequantized(node, 3, node.rank(3) - 1, "b");
+  const ValueId a = numbers_at(node, 0, node.rank(0) - 2, "a"),
+                b = numbers_at(node, 3, node.rank(3) - 1, "b");
   return {quantized(node, node.add(MatMul{}, {a, b}), 6)};
 }
 
@@ -136,7 +153,7 @@ Values import_qlinear_matmul(NodeImport& node) {
 // times w's]
 Values import_qlinear_conv(NodeImport& node) {
   const Conv op = read_conv(node, 3);
-  const ValueId x = dequantized(node, 0, 1, "x"), w = dequantized(node, 3, 0, "w");
+  const ValueId x = numbers_at(node, 0, 1, "x"), w = numbers_at(node, 3, 0, "w");
   ValueId bias = kNoValue;
   if (node.has(8)) {
     const ValueId unit = node.pointwise(PointwiseCode::Mul, {node.in(1), node.in(4)}, 0, 0, "bias_scale");

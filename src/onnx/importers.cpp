@@ -60,6 +60,7 @@ const std::vector<Importer>& all_importers() {
       microsoft_mixture_importers(),
       microsoft_norm_importers(),
       microsoft_product_importers(),
+      microsoft_quantized_importers(),
       microsoft_rotary_importers(),
       microsoft_standard_importers(),
       ml_feature_importers(),

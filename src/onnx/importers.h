@@ -49,6 +49,7 @@ std::vector<Importer> microsoft_group_query_importers();
 std::vector<Importer> microsoft_mixture_importers();
 std::vector<Importer> microsoft_norm_importers();
 std::vector<Importer> microsoft_product_importers();
+std::vector<Importer> microsoft_quantized_importers();
 std::vector<Importer> microsoft_rotary_importers();
 std::vector<Importer> microsoft_standard_importers();
 

@@ -12,6 +12,7 @@
 #include "tune/candidates.h"
 #include "tune/insert_reformats.h"
 #include "tune/pbqp.h"
+#include "tune/quantized_layers.h"
 #include "tune/signature.h"
 
 namespace lathe {
@@ -63,6 +64,7 @@ class Tuner {
                     "memory they need.");
     const ChosenGraph taken = take_alternatives(graph_, fused_, alternatives_, fused_states_, chosen);
     report_alternatives(chosen);
+    report_quantization(chosen);
     TunedGraph result = insert_reformats(taken.graph, taken.chosen, reformats_, ranges_, observer_);
     result.timed = effort_.timed;
     if (effort_.timed) result.tried = record(result);
@@ -250,6 +252,14 @@ class Tuner {
       observer_.log(Severity::Verbose, "'" + query(layers() + number).layer().name + "' takes " + times +
                                            (taken ? "fused." : "not fused."));
     }
+  }
+
+  void report_quantization(const std::vector<LayerState>& chosen) {
+    std::vector<TunedLayer> all;
+    for (size_t i = 0; i < layers(); ++i)
+      if (chosen[i].alternative < 0)
+        all.push_back({query(i), tactics_[i], times_[i], refused_[i], chosen[i].tactic});
+    report_quantized_layers(graph_, all, effort_.timed, observer_);
   }
 
   // Takes chosen tactics that need too much scratch memory out of the race; true when there was one.

@@ -53,8 +53,6 @@ class PreparedDepthwise final : public PreparedLayer {
   void run_line(const LayerArgs& args, int64_t line, std::byte* own) const {
     auto** const addresses = reinterpret_cast<const uint8_t**>(own);
     windows_.find(static_cast<const uint8_t*>(args.inputs[0]), line, addresses);
-    static const IntegerTail none;
-    const IntegerTail& tail = plan_ ? plan_->tail : none;
     const int64_t pixels = windows_.pixels(), channels = windows_.channels(),
                   first = line * pixels * channels;
     auto* const values = reinterpret_cast<float*>(own + address_bytes_);
@@ -64,17 +62,17 @@ class PreparedDepthwise final : public PreparedLayer {
                      .zero_products = constants_.zero_products};
     row.output = {.scale = constants_.scale,
                   .bias = constants_.bias,
-                  .tail = &tail,
                   .operand_stride = channels,
                   .out_stride = channels,
                   .rows = pixels,
                   .columns = channels};
+    set_tail(plan_, row.output);
     if (plan_ && plan_->operand >= 0)
       row.output.operand = static_cast<const std::byte*>(args.inputs[static_cast<size_t>(plan_->operand)]) +
-                           first * (tail.operand_is_bytes ? 1 : 4);
-    row.output.out = plan_ ? static_cast<void*>(static_cast<std::byte*>(args.outputs[0]) +
-                                                first * (tail.stores_bytes ? 1 : 4))
-                           : values;
+                           first * row.output.operand_bytes;
+    row.output.out =
+        plan_ ? static_cast<void*>(static_cast<std::byte*>(args.outputs[0]) + first * row.output.out_bytes)
+              : values;
     table_.depthwise(row);
     if (!plan_) epilogue_->apply(args, values, channels, first, pixels, channels, channels);
   }
@@ -144,8 +142,9 @@ class DepthwiseKernel final : public LayerKernel {
         packed[c / lanes * lanes * taps + t / 2 * lanes * 2 + c % lanes * 2 + t % 2] = w;
         sum += w;
       }
-      scale[c] = scales[static_cast<size_t>(c)];
-      scale[padded + c] = bias[static_cast<size_t>(c)];
+      const double unit = plan_ ? plan_->unit : 1;
+      scale[c] = static_cast<float>(static_cast<double>(scales[static_cast<size_t>(c)]) / unit);
+      scale[padded + c] = static_cast<float>(static_cast<double>(bias[static_cast<size_t>(c)]) / unit);
       zero_products[c] = -sum * zero_;
     }
   }

@@ -164,28 +164,24 @@ class PreparedInteger final : public PreparedLayer {
                   .b = constants_.weights + packed_.at(group, panel),
                   .start = constants_.start ? constants_.start + padded : nullptr};
     IntegerOutput& o = t.output;
-    o = {.scale = constants_.scale + padded, .bias = constants_.bias + padded, .tail = &tail()};
+    o = {.scale = constants_.scale + padded, .bias = constants_.bias + padded};
+    set_tail(plan_, o);
     o.columns = std::min(table_.panel, shape_.columns - column);
     o.out_stride = plan_ ? all : table_.panel;
     o.operand_stride = all;
-    const int64_t out_bytes = tail().stores_bytes ? 1 : 4, operand_bytes = tail().operand_is_bytes ? 1 : 4;
     const int64_t place = group * shape_.columns + column;
     for (int64_t r = 0; r < count; r += table_.tile_rows) {
       const int64_t at = (first + r) * all + place;
       o.rows = std::min(table_.tile_rows, count - r);
       t.a = a + r * rows_.bytes();
-      o.out = plan_ ? static_cast<void*>(static_cast<std::byte*>(args.outputs[0]) + at * out_bytes)
+      o.out = plan_ ? static_cast<void*>(static_cast<std::byte*>(args.outputs[0]) + at * o.out_bytes)
                     : values + r * table_.panel;
       if (plan_ && plan_->operand >= 0)
         o.operand = static_cast<const std::byte*>(args.inputs[static_cast<size_t>(plan_->operand)]) +
-                    at * operand_bytes;
+                    at * o.operand_bytes;
       table_.multiply(t);
     }
     if (!plan_) epilogue_->apply(args, values, table_.panel, first * all + place, count, all, o.columns);
-  }
-  const IntegerTail& tail() const {
-    static const IntegerTail none;
-    return plan_ ? plan_->tail : none;
   }
 
   const IntegerTable& table_;
@@ -294,12 +290,16 @@ class IntegerKernel final : public LayerKernel {
     auto* start = reinterpret_cast<int32_t*>(scale + 2 * columns);
     for (int64_t i = 0; i < all; ++i) {
       const int64_t g = i / shape_.columns, c = i % shape_.columns, to = g * packed.columns() + c;
-      scale[to] = scales[static_cast<size_t>(i)];
-      scale[columns + to] = bias[static_cast<size_t>(i)];
+      scale[to] = in_unit(scales[static_cast<size_t>(i)]);
+      scale[columns + to] = in_unit(bias[static_cast<size_t>(i)]);
       int64_t sum = 0;
       for (int64_t k = 0; k < shape_.depth; ++k) sum += weight(g, c, k);
       start[to] = static_cast<int32_t>(-sum * zero_);
     }
+  }
+
+  float in_unit(float value) const {
+    return plan_ ? static_cast<float>(static_cast<double>(value) / plan_->unit) : value;
   }
 
   std::vector<float> bias_values(const LayerQuery& query, int64_t channels) const {

@@ -77,6 +77,30 @@ int joined(const PointwiseStep& step, int current, int input_count) {
   return uses_current && other != current && other >= 1 && other < input_count ? other : 0;
 }
 
+// Everything in steps of the result; before the operand in steps of the first rounding, where there is one.
+void set_bytes(IntegerTailPlan& plan, double step) {
+  const IntegerTail& tail = plan.tail;
+  if (tail.function != Activation::Clamp) return;
+  plan.unit = tail.first_step != 0 ? static_cast<double>(tail.first_step) : step;
+  const auto in = [](float value, double unit) {
+    return static_cast<float>(static_cast<double>(value) / unit);
+  };
+  ByteTail& bytes = plan.bytes.emplace();
+  bytes.rounds_first = tail.first_step != 0;
+  bytes.first_low = in(tail.first_low, plan.unit);
+  bytes.first_high = in(tail.first_high, plan.unit);
+  bytes.unit = static_cast<float>(plan.unit / step);
+  // Within 32 bits, whatever the sum.
+  constexpr float kMost = 1 << 20;
+  bytes.low = std::max(-kMost, in(tail.low, step));
+  bytes.high = std::min(kMost, in(tail.high, step));
+  bytes.zero = static_cast<int32_t>(tail.zero);
+  if (!tail.has_operand) return;
+  bytes.operand = tail.operand_is_bytes ? ByteTail::Operand::Bytes : ByteTail::Operand::Floats;
+  bytes.ratio = in(tail.operand_is_bytes ? tail.operand_scale : 1, step);
+  if (tail.operand_is_bytes) bytes.offset = -in(tail.operand_scale * tail.operand_zero, step);
+}
+
 }  // namespace
 
 Support multiplies_integers(const LayerQuery& query, size_t weight_axis, int64_t depth) {
@@ -178,8 +202,17 @@ std::optional<IntegerTailPlan> plan_integer_tail(const LayerQuery& query, const 
     tail.stores_bytes = true;
     tail.inverse = 1 / grid->scale;
     tail.zero = grid->zero;
+    set_bytes(plan, static_cast<double>(grid->scale));
   }
   return plan;
+}
+
+void set_tail(const std::optional<IntegerTailPlan>& plan, IntegerOutput& output) {
+  static const IntegerTail none;
+  output.tail = plan ? &plan->tail : &none;
+  output.bytes = plan && plan->bytes ? &*plan->bytes : nullptr;
+  output.out_bytes = output.tail->stores_bytes ? 1 : 4;
+  output.operand_bytes = output.tail->operand_is_bytes ? 1 : 4;
 }
 
 }  // namespace lathe::cpu

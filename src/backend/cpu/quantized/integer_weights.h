@@ -32,10 +32,15 @@ std::vector<float> product_scales(const LayerQuery& query, int64_t channels);
 // result. nullopt: the evaluator has to do it.
 struct IntegerTailPlan {
   IntegerTail tail;
+  std::optional<ByteTail> bytes;   // where it is enough; then
+  double unit = 1;                 // scales and biases are divided by it
   int operand = -1;                // the node's input, or none
   std::vector<int> added_to_bias;  // the node's inputs
 };
 std::optional<IntegerTailPlan> plan_integer_tail(const LayerQuery& query, const Tactic& tactic,
                                                  size_t channel_axis, const Machine& machine);
+
+// The plan's part of an output; of floats without one.
+void set_tail(const std::optional<IntegerTailPlan>& plan, IntegerOutput& output);
 
 }  // namespace lathe::cpu

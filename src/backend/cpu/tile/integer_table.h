@@ -34,13 +34,31 @@ struct IntegerTail {
   float inverse = 1, zero = 0;
 };
 
+// The same in fewer instructions, where bytes are stored and there is no function. Scales and biases of the
+// output are those of the sums divided by a unit: the step of the result, or of the rounding before the operand
+// joins.
+struct ByteTail {
+  enum class Operand : uint8_t { None, Bytes, Floats };
+  Operand operand = Operand::None;
+  // With an operand: value = clamp(sum * scale + bias), rounded or not; then value * unit + operand * ratio +
+  // offset. `unit`, `ratio`: steps of the result in the value's unit and in the operand's.
+  bool rounds_first = false;
+  float first_low = -__builtin_inff(), first_high = __builtin_inff();
+  float unit = 1, ratio = 0, offset = 0;
+  // Then it is clamped, rounded, and the zero point added.
+  float low = -__builtin_inff(), high = __builtin_inff();
+  int32_t zero = 0;
+};
+
 // What both kernels write: `rows` pixels of `columns` channels.
 struct IntegerOutput {
   const float* scale = nullptr;  // of the first channel; readable up to the end of its vector, like bias
   const float* bias = nullptr;
   const IntegerTail* tail = nullptr;
+  const ByteTail* bytes = nullptr;  // instead of `tail`
   const void* operand = nullptr;
-  int64_t operand_stride = 0;  // elements, like out_stride
+  int64_t operand_stride = 0;                // elements, like out_stride
+  int64_t operand_bytes = 4, out_bytes = 4;  // of an element
   void* out = nullptr;
   int64_t out_stride = 0;
   int64_t rows = 1, columns = 1;

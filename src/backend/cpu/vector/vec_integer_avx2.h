@@ -48,6 +48,15 @@ inline IntVec pair_bytes(const uint8_t* first, const uint8_t* second) {
 inline Vec load_bytes(const uint8_t* p) {
   return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }
+inline IntVec iset32(int32_t value) {
+  return _mm256_set1_epi32(value);
+}
+// The nearest integers, half to even, plus `add`; as bytes, saturated.
+inline void store_nearest(uint8_t* p, Vec x, IntVec add) {
+  const __m256i i = _mm256_add_epi32(_mm256_cvtps_epi32(x), add);
+  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
+}
 // The nearest bytes; NaN gives 0.
 inline void store_bytes(uint8_t* p, Vec x) {
   const __m256i i = _mm256_cvtps_epi32(vmin(vmax(x, vzero()), vset(255)));

@@ -44,6 +44,13 @@ inline IntVec pair_bytes(const uint8_t* first, const uint8_t* second) {
 inline Vec load_bytes(const uint8_t* p) {
   return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
+inline IntVec iset32(int32_t value) {
+  return _mm512_set1_epi32(value);
+}
+inline void store_nearest(uint8_t* p, Vec x, IntVec add) {
+  const __m512i i = _mm512_max_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(x), add), _mm512_setzero_si512());
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(i));
+}
 inline void store_bytes(uint8_t* p, Vec x) {
   const __m512i i = _mm512_cvtps_epi32(vmin(vmax(x, vzero()), vset(255)));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(i));

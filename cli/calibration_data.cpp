@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibration_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "arguments/numpy_file.h"
+#include "base/error.h"
+#include "base/file.h"
+
+namespace lathe::cli {
+namespace {
+
+constexpr int kRandomSamples = 8;
+constexpr size_t kMostBytes = size_t{8} << 30;  // of one array
+
+bool is_array_file(const std::filesystem::path& path) {
+  return path.extension() == ".npy" || path.extension() == ".npz";
+}
+
+std::vector<std::string> files_of(const std::string& source) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(source, error)) {
+    if (!is_array_file(source))
+      throw_input_error(source + ": samples are .npy or .npz files, or a folder of them");
+    return {source};
+  }
+  if (!std::filesystem::is_directory(source, error))
+    throw_input_error(source +
+                      ": no such folder or file; --calib takes a folder of .npy or .npz files, or 'random'");
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(source))
+    if (entry.is_regular_file() && is_array_file(entry.path())) files.push_back(entry.path().string());
+  if (files.empty()) throw_input_error(source + ": no .npy or .npz file in this folder");
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+CalibrationData::CalibrationData(const std::string& source, std::vector<TensorInfo> inputs,
+                                 const NamedShapes& shapes, int most)
+    : inputs_(std::move(inputs)), shapes_(shapes), random_(source == "random") {
+  if (most == 0) throw_input_error("--samples must be at least 1");
+  if (random_) {
+    count_ = most < 0 ? kRandomSamples : most;
+    return;
+  }
+  files_ = files_of(source);
+  if (most > 0 && static_cast<size_t>(most) < files_.size()) files_.resize(static_cast<size_t>(most));
+  count_ = static_cast<int64_t>(files_.size());
+}
+
+bool CalibrationData::next(std::vector<Tensor>& sample) {
+  if (done_ == count_) return false;
+  sample.clear();
+  for (const TensorInfo& input : inputs_)
+    sample.push_back(random_ ? make(input) : read(files_[static_cast<size_t>(done_)], input));
+  ++done_;
+  return true;
+}
+
+// A batch of one may be left out.
+Tensor CalibrationData::read(const std::string& file, const TensorInfo& input) const {
+  Tensor array;
+  if (file.ends_with(".npz")) {
+    array = read_npz(file, input.name, kMostBytes);
+  } else {
+    if (inputs_.size() != 1)
+      throw_input_error(
+          fmt::format("{}: the model has {} inputs, so that a sample is a .npz file with an array for each",
+                      file, inputs_.size()));
+    array = parse_npy(MappedFile::open(file)->bytes(), file);
+  }
+  if (array.dtype() != input.dtype)
+    throw_input_error(fmt::format("{}: input '{}' is {}, the array {}", file, input.name,
+                                  dtype_name(input.dtype), dtype_name(array.dtype())));
+  const auto rank = static_cast<int64_t>(input.shape.size());
+  if (array.rank() + 1 == rank) {
+    Extents extents = array.extents();
+    extents.insert(extents.begin(), 1);
+    array = array.reshaped(extents);
+  }
+  bool fits = array.rank() == rank;
+  for (size_t d = 0; fits && d < input.shape.size(); ++d)
+    fits = !input.shape[d].is_constant() || input.shape[d].is_constant(array.extents()[d]);
+  if (!fits)
+    throw_input_error(fmt::format("{}: input '{}' is {}, the array {}", file, input.name,
+                                  to_string(input.shape), to_string(array.extents())));
+  return array;
+}
+
+Tensor CalibrationData::make(const TensorInfo& input) {
+  Extents extents;
+  const auto given = std::find_if(shapes_.begin(), shapes_.end(),
+                                  [&](const auto& entry) { return entry.first == input.name; });
+  for (size_t d = 0; d < input.shape.size(); ++d)
+    extents.push_back(input.shape[d].is_constant() ? input.shape[d].value() : 1);
+  if (given != shapes_.end()) extents = given->second;
+  std::vector<double> values(static_cast<size_t>(element_count(extents)));
+  std::normal_distribution<double> normal;
+  for (double& value : values)
+    value = is_float(input.dtype) ? normal(generator_) : static_cast<double>(generator_() % 2);
+  return Tensor::from_doubles(input.dtype, extents, values);
+}
+
+}  // namespace lathe::cli

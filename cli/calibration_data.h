@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Samples of a model's inputs, one after the other: from files, or random ones.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "arguments/values.h"
+#include "ir/tensor.h"
+#include "plan/optimization_profile.h"
+
+namespace lathe::cli {
+
+class CalibrationData {
+ public:
+  // `source`: a folder with one .npy (models with one input) or .npz file (an array for each input) per sample,
+  // taken in the order of their names; one such file; or "random". `shapes` of inputs whose dims are not
+  // constant, for random samples. `most`: samples to take; negative: all (random: 8). Throws Input.
+  CalibrationData(const std::string& source, std::vector<TensorInfo> inputs, const NamedShapes& shapes,
+                  int most);
+
+  bool is_random() const { return random_; }
+  int64_t count() const { return count_; }
+  // Fills a tensor for each input; false: there are no more.
+  bool next(std::vector<Tensor>& sample);
+
+ private:
+  Tensor read(const std::string& file, const TensorInfo& input) const;
+  Tensor make(const TensorInfo& input);
+
+  std::vector<TensorInfo> inputs_;
+  NamedShapes shapes_;
+  std::vector<std::string> files_;
+  bool random_ = false;
+  int64_t count_ = 0, done_ = 0;
+  std::mt19937 generator_{2026};
+};
+
+}  // namespace lathe::cli

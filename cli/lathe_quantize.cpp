@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `lathe quantize`: a float model and samples of its inputs in, the same model with Q and DQ nodes out.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "arguments/arguments.h"
+#include "arguments/values.h"
+#include "arguments/words.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/observer.h"
+#include "builder/quantize.h"
+#include "calibration_data.h"
+#include "commands.h"
+#include "engine_setup.h"
+#include "report/table.h"
+#include "say.h"
+
+namespace lathe::cli {
+namespace {
+
+QuantizeOptions read_options(const CommandWords& arguments) {
+  QuantizeOptions options;
+  if (arguments.has("--method"))
+    options.calibration.method = calibration_method_from_name(arguments.value("--method"));
+  if (arguments.has("--percentile")) {
+    options.calibration.percentile =
+        static_cast<double>(parse_float("--percentile", arguments.value("--percentile")));
+    if (!(options.calibration.percentile > 50 && options.calibration.percentile <= 100))
+      throw_input_error("--percentile is a share of the elements: more than 50, at most 100");
+    if (options.calibration.method != CalibrationMethod::Percentile)
+      throw_input_error("--percentile belongs to --method=percentile");
+  }
+  const std::string type = arguments.value("--activations");
+  if (type == "int8")
+    options.activations = DType::Int8;
+  else if (!type.empty() && type != "uint8")
+    throw_input_error("--activations is uint8 or int8, not '" + type + "'");
+  for (const auto& item : split_list(arguments.value("--op-types"))) options.scope.op_types.insert(item);
+  for (const auto& item : split_list(arguments.value("--exclude"))) options.scope.exclude.push_back(item);
+  return options;
+}
+
+// "3 MatMul: its weights are computed", one line for each type and reason.
+void print_left(const std::vector<onnx::QuantizationPlan::Left>& left) {
+  std::map<std::pair<std::string, std::string>, int> counts;
+  for (const auto& node : left) ++counts[{node.op_type, node.reason}];
+  for (const auto& [key, count] : counts) say("  stays float: {} {}: {}\n", count, key.first, key.second);
+}
+
+Json result_json(const QuantizeResult& result, const std::string& file) {
+  Json left = Json::array();
+  for (const auto& node : result.left)
+    left.push_back({{"node", node.node}, {"type", node.op_type}, {"reason", node.reason}});
+  return {{"file", file},
+          {"bytes", result.model.bytes.size()},
+          {"samples", result.samples},
+          {"quantized_tensors", result.model.activations},
+          {"quantized_weights", result.model.weights},
+          {"weight_bytes_before", result.model.weight_bytes_before},
+          {"weight_bytes", result.model.weight_bytes},
+          {"left", left}};
+}
+
+// A line that is written over, for a person at a terminal.
+std::function<void(int64_t)> progress_line(int64_t all) {
+  if (isatty(STDERR_FILENO) == 0) return {};
+  return [all](int64_t done) { say_to(stderr, "\rsample {} of {}{}", done, all, done == all ? "\n" : ""); };
+}
+
+}  // namespace
+
+int run_quantize(const Words& words) {
+  const CommandWords arguments(words, command_syntax("quantize"));
+  if (arguments.positional().size() != 1)
+    throw_input_error(
+        "quantize takes one model: lathe quantize model.onnx --calib samples/ -o quantized.onnx");
+  const std::string model = arguments.positional()[0], file = arguments.value("-o");
+  if (file.empty()) throw_input_error("-o names the file to write: -o quantized.onnx");
+  if (!arguments.has("--calib"))
+    throw_input_error("--calib names the samples: a folder of .npy or .npz files, or 'random'");
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored) && !arguments.has("--force"))
+    throw_input_error(file + " exists: --force overwrites it");
+  const QuantizeOptions options = read_options(arguments);
+  NullObserver observer;
+  Builder builder(open_device(system_flags_of(arguments)), observer);
+  CalibrationData data(
+      arguments.value("--calib"), builder.parse_onnx(model).inputs(),
+      parse_shapes("--shapes", arguments.value("--shapes")),
+      arguments.has("--samples") ? parse_int("--samples", arguments.value("--samples")) : -1);
+  if (data.is_random())
+    say_to(stderr,
+           "warning: the samples are random numbers: ranges, and so the accuracy, are those of noise. The "
+           "speed is "
+           "that of a model calibrated with real samples.\n");
+  const QuantizeResult result = quantize_model(
+      model, builder, [&](std::vector<Tensor>& sample) { return data.next(sample); }, options,
+      progress_line(data.count()));
+  write_file_atomically(file, result.model.bytes);
+  if (arguments.has("--json")) {
+    fmt::print("{}\n", dump_json(result_json(result, file)));
+    return 0;
+  }
+  say("wrote {} ({}): {} tensors and {} weights quantised ({} of weights were {}), {} samples\n", file,
+      bytes_text(static_cast<int64_t>(result.model.bytes.size())), result.model.activations,
+      result.model.weights, bytes_text(result.model.weight_bytes),
+      bytes_text(result.model.weight_bytes_before), result.samples);
+  print_left(result.left);
+  return 0;
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "builder/quantize.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/file.h"
+#include "base/thread_pool.h"
+#include "ir/edit.h"
+
+namespace lathe {
+namespace {
+
+// The tensors whose elements are observed: inputs of the model, and values that become outputs beside its own.
+class Calibrator {
+ public:
+  Calibrator(Builder& builder, const Network& network, const onnx::QuantizationPlan& plan)
+      : builder_(builder), network_(network) {
+    auto graph = std::make_shared<Graph>(*network.graph);
+    GraphEditor editor(*graph);
+    for (const auto& [name, range_of] : plan.activations) {
+      if (observers_.contains(range_of)) continue;
+      observers_[range_of];
+      const std::optional<ValueId> value = graph->find_value(range_of);
+      if (!value)
+        throw_input_error(
+            "the tensor '" + range_of +
+            "' is no value of the imported model, so that its range is not known; exclude the nodes "
+            "that read it");
+      const auto& inputs = graph->inputs();
+      if (std::find(inputs.begin(), inputs.end(), *value) == inputs.end() && !graph->is_output(*value))
+        editor.mark_output(*value);
+    }
+    network_.graph = std::move(graph);
+  }
+
+  void add(const std::vector<Tensor>& sample) {
+    if (samples_ == 0) build(sample);
+    check_sample(sample);
+    const std::vector<Tensor> outputs = context_->run(sample);
+    std::vector<std::pair<RangeObserver*, const Tensor*>> seen;
+    const auto note = [&](const std::vector<TensorInfo>& infos, const std::vector<Tensor>& tensors) {
+      for (size_t i = 0; i < infos.size(); ++i)
+        if (const auto found = observers_.find(infos[i].name); found != observers_.end())
+          seen.emplace_back(&found->second, &tensors[i]);
+    };
+    note(context_->engine().inputs(), sample);
+    note(context_->engine().outputs(), outputs);
+    pool_.parallel_for(static_cast<int64_t>(seen.size()), 1, [&](int64_t begin, int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+        seen[i].first->add(seen[i].second->data<float>());
+    });
+    ++samples_;
+    for (const auto& [name, observer] : observers_)
+      if (observer.not_finite() > 0)
+        throw_input_error("the tensor '" + name + "' has an element that is not a finite number in sample " +
+                          std::to_string(samples_));
+  }
+
+  int64_t samples() const { return samples_; }
+  const RangeObserver& observer(const std::string& name) const { return observers_.at(name); }
+
+ private:
+  void build(const std::vector<Tensor>& sample) {
+    const std::vector<TensorInfo> inputs = network_.inputs();
+    OptimizationProfile profile;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Extents& e = sample.at(i).extents();
+      profile.shapes[inputs[i].name] = {e, e, e};
+    }
+    BuildOptions options;
+    options.profiles = {profile};
+    options.optimization_level = 0;
+    options.batch_part = 0;
+    options.timing_cache_mode = TimingCacheMode::Disabled;
+    context_ = builder_.build(network_, options)->create_context(0);
+    extents_.clear();
+    for (const Tensor& tensor : sample) extents_.push_back(tensor.extents());
+  }
+
+  void check_sample(const std::vector<Tensor>& sample) const {
+    for (size_t i = 0; i < sample.size(); ++i) {
+      const std::string where =
+          "sample " + std::to_string(samples_ + 1) + ": input '" + context_->engine().inputs()[i].name + "'";
+      if (sample[i].extents() != extents_[i])
+        throw_input_error(where + " is " + to_string(sample[i].extents()) + ", in the first sample " +
+                          to_string(extents_[i]));
+      if (sample[i].dtype() != DType::Float32) continue;
+      const auto elements = sample[i].data<float>();
+      if (!std::all_of(elements.begin(), elements.end(), [](float x) { return std::isfinite(x); }))
+        throw_input_error(where + " has an element that is not a finite number");
+    }
+  }
+
+  Builder& builder_;
+  Network network_;
+  std::map<std::string, RangeObserver, std::less<>> observers_;
+  std::unique_ptr<Context> context_;
+  std::vector<Extents> extents_;
+  ThreadPool pool_;
+  int64_t samples_ = 0;
+};
+
+}  // namespace
+
+Quantization activation_grid(const ValueRange& range, DType dtype) {
+  const double low = std::min(0.0, static_cast<double>(range.low)),
+               high = std::max(0.0, static_cast<double>(range.high));
+  const bool symmetric = dtype == DType::Int8;
+  const double width = symmetric ? std::max(-low, high) / 127 : (high - low) / 255;
+  constexpr double kSmallest = 1e-30;  // a tensor of zeros has any scale
+  const float scale = width > kSmallest ? static_cast<float>(width) : 1.0f;
+  const double zero = symmetric ? 0 : std::nearbyint(-low / static_cast<double>(scale));
+  return {.dtype = dtype, .scales = {scale}, .zeros = {static_cast<int32_t>(std::clamp(zero, 0.0, 255.0))}};
+}
+
+QuantizeResult quantize_model(const std::filesystem::path& path, Builder& builder, const SampleSource& source,
+                              const QuantizeOptions& options, const std::function<void(int64_t)>& progress) {
+  const auto file = MappedFile::open(path);
+  const onnx::ModelProto model = onnx::parse_model(file->bytes());
+  const onnx::QuantizationPlan plan = onnx::plan_quantization(model, options.scope);
+  Calibrator calibrator(builder, builder.parse_onnx(path), plan);
+  for (std::vector<Tensor> sample; source(sample);) {
+    calibrator.add(sample);
+    if (progress) progress(calibrator.samples());
+  }
+  if (calibrator.samples() == 0) throw_input_error("there are no samples to calibrate with");
+  std::map<std::string, Quantization, std::less<>> grids;
+  for (const auto& [name, range_of] : plan.activations)
+    grids[name] =
+        activation_grid(calibrator.observer(range_of).range(options.calibration), options.activations);
+  onnx::TensorSource tensors(file, path.parent_path());
+  return {onnx::write_quantized_model(file->bytes(), model, tensors, plan, grids), plan.left,
+          calibrator.samples()};
+}
+
+}  // namespace lathe

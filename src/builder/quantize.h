@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a float model and samples of its inputs to the same model with QuantizeLinear and DequantizeLinear
+// nodes: the model runs on every sample, what flows between its nodes is observed, and the ranges become grids.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "builder/builder.h"
+#include "onnx/quantized_model.h"
+#include "quant/observer.h"
+
+namespace lathe {
+
+struct QuantizeOptions {
+  CalibrationOptions calibration;
+  // UInt8: zero points fit the range. Int8: they are 0, as TensorRT wants them, and what has one sign uses half
+  // of the numbers.
+  DType activations = DType::UInt8;
+  onnx::QuantizationScope scope;
+};
+
+// Fills one tensor for each input, in their order; false: there are no more samples. All have the same extents.
+using SampleSource = std::function<bool(std::vector<Tensor>&)>;
+
+struct QuantizeResult {
+  onnx::QuantizedModel model;
+  std::vector<onnx::QuantizationPlan::Left> left;
+  int64_t samples = 0;
+};
+
+// Throws Input for a model that cannot be quantised, for no samples, and for samples that do not fit the model or
+// hold a number that is not finite. `progress` is told the number of samples so far.
+QuantizeResult quantize_model(const std::filesystem::path& path, Builder& builder, const SampleSource& source,
+                              const QuantizeOptions& options,
+                              const std::function<void(int64_t)>& progress = {});
+
+// The grid of a tensor whose elements lie in the range.
+Quantization activation_grid(const ValueRange& range, DType dtype);
+
+}  // namespace lathe

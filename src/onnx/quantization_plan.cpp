@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "onnx/quantization_plan.h"
+
+#include <algorithm>
+
+namespace lathe::onnx {
+namespace {
+
+constexpr int64_t kFirstOpset = 13;  // DequantizeLinear with an axis
+
+bool matches(std::string_view pattern, std::string_view text) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == text;
+  if (text.substr(0, star) != pattern.substr(0, star)) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  for (size_t i = star; i <= text.size(); ++i)
+    if (matches(rest, text.substr(i))) return true;
+  return false;
+}
+
+const AttributeProto* attribute(const NodeProto& node, std::string_view name) {
+  for (const AttributeProto& a : node.attributes)
+    if (a.name == name) return &a;
+  return nullptr;
+}
+
+class Planner {
+ public:
+  Planner(const ModelProto& model, const QuantizationScope& scope)
+      : graph_(model.graph),
+        scope_(scope),
+        types_(scope.op_types.empty() ? quantizable_op_types() : scope.op_types) {
+    std::map<std::string, int, std::less<>> unnamed;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const NodeProto& node = graph_.nodes[i];
+      names_.push_back(node_name(node, unnamed));
+      for (const std::string_view output : node.outputs) producer_[output] = i;
+      if (node.op_type == "Constant" && node.domain.empty() && !node.outputs.empty()) {
+        const AttributeProto* value = attribute(node, "value");
+        if (value && value->t) constants_[node.outputs[0]] = value->t.get();
+      }
+    }
+    for (const TensorProto& tensor : graph_.initializers) constants_[tensor.name] = &tensor;
+  }
+
+  QuantizationPlan run() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i)
+      if (wants(i)) plan_node(i);
+    if (plan_.readers.empty()) throw_input_error("nothing of the model can be quantised" + reasons());
+    share_grids();
+    return std::move(plan_);
+  }
+
+ private:
+  const NodeProto& node(size_t i) const { return graph_.nodes[i]; }
+
+  bool wants(size_t i) const {
+    const NodeProto& n = node(i);
+    return (n.domain.empty() || n.domain == "ai.onnx") && types_.contains(n.op_type) &&
+           std::none_of(scope_.exclude.begin(), scope_.exclude.end(),
+                        [&](const std::string& pattern) { return matches(pattern, names_[i]); });
+  }
+
+  void leave(size_t i, std::string reason) {
+    plan_.left.push_back({names_[i], std::string(node(i).op_type), std::move(reason)});
+  }
+  std::string reasons() const {
+    std::string text;
+    for (const auto& left : plan_.left)
+      text += "\n  " + left.node + " (" + left.op_type + "): " + left.reason;
+    return text.empty() ? ": it has no operator of the types" : ":" + text;
+  }
+
+  const TensorProto* constant(std::string_view name) const {
+    const auto found = constants_.find(name);
+    return found == constants_.end() ? nullptr : found->second;
+  }
+
+  void plan_node(size_t i) {
+    const std::string_view type = node(i).op_type;
+    if (type == "Conv" || type == "Gemm" || type == "MatMul")
+      plan_product(i);
+    else if (type == "Add")
+      plan_sum(i);
+    else
+      for (size_t k = 0; k < (type == "Concat" ? node(i).inputs.size() : 1); ++k) read(i, k);
+  }
+
+  // Node i reads its input k quantised.
+  void read(size_t i, size_t k) {
+    const std::string name(node(i).inputs[k]);
+    if (name.empty() || constant(name)) return;
+    plan_.activations.try_emplace(name, name);
+    plan_.readers.emplace(i, k);
+  }
+
+  void plan_product(size_t i) {
+    const NodeProto& n = node(i);
+    if (n.inputs.size() < 2) return leave(i, "it has no weights");
+    const TensorProto* w = constant(n.inputs[1]);
+    if (constant(n.inputs[0])) return leave(i, "its first operand is constant");
+    if (!w) return leave(i, "its weights are computed");
+    if (w->data_type != kFloatType) return leave(i, "its weights are not float32");
+    const auto flag = [&](std::string_view name) {
+      const AttributeProto* a = attribute(n, name);
+      return a && a->i != 0;
+    };
+    int64_t axis = 0;
+    if (n.op_type == "MatMul" && w->dims.size() != 2) return leave(i, "its weights are no matrix");
+    if (n.op_type == "MatMul") axis = 1;
+    if (n.op_type == "Gemm") axis = flag("transB") ? 0 : 1;
+    if (w->dims.empty()) return leave(i, "its weights are no matrix");
+    read(i, 0);
+    plan_.weights.push_back({i, 1, std::string(n.inputs[1]), axis});
+    if (n.inputs.size() > 2 && !n.inputs[2].empty()) plan_bias(i, w->dims[static_cast<size_t>(axis)]);
+  }
+
+  // A vector of one number per channel becomes integers of the sums' scale, as engines add it.
+  void plan_bias(size_t i, int64_t channels) {
+    const NodeProto& n = node(i);
+    const TensorProto* bias = constant(n.inputs[2]);
+    const auto is_one = [&](std::string_view name) {
+      const AttributeProto* a = attribute(n, name);
+      return !a || a->f == 1;
+    };
+    if (!bias || bias->data_type != kFloatType || bias->dims != std::vector<int64_t>{channels} ||
+        !is_one("alpha") || !is_one("beta"))
+      return;
+    plan_.biases.push_back(
+        {{i, 2, std::string(n.inputs[2]), 0}, std::string(n.inputs[0]), std::string(n.inputs[1])});
+  }
+
+  // Residual sums, which engines compute behind a convolution.
+  void plan_sum(size_t i) {
+    const NodeProto& n = node(i);
+    if (n.inputs.size() != 2 || constant(n.inputs[0]) || constant(n.inputs[1]))
+      return leave(i, "an operand is constant");
+    if (!is_behind_convolution(n.inputs[0]) && !is_behind_convolution(n.inputs[1]))
+      return leave(i, "no operand comes from a quantised convolution");
+    read(i, 0);
+    read(i, 1);
+  }
+
+  bool is_behind_convolution(std::string_view name) const {
+    for (int steps = 0; steps < 3; ++steps) {
+      const auto found = producer_.find(name);
+      if (found == producer_.end()) return false;
+      const NodeProto& n = node(found->second);
+      if (n.op_type == "Conv") return wants(found->second);
+      const bool passes = n.op_type == "Relu" || n.op_type == "Clip" || n.op_type == "BatchNormalization";
+      if (!passes || n.inputs.empty()) return false;
+      name = n.inputs[0];
+    }
+    return false;
+  }
+
+  // What moves elements gives the grid that it got; all parts of a Concat have that of the whole.
+  void share_grids() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const NodeProto& n = node(i);
+      if (n.outputs.empty() || n.inputs.empty()) continue;
+      const auto result = plan_.activations.find(n.outputs[0]);
+      const auto source = plan_.activations.find(n.inputs[0]);
+      if (result == plan_.activations.end()) continue;
+      if (moves(n.op_type) && source != plan_.activations.end()) result->second = source->second;
+    }
+    for (size_t i = graph_.nodes.size(); i-- > 0;) {
+      const NodeProto& n = node(i);
+      if (n.op_type != "Concat" || n.outputs.empty()) continue;
+      const auto result = plan_.activations.find(n.outputs[0]);
+      if (result == plan_.activations.end()) continue;
+      for (const std::string_view part : n.inputs)
+        if (const auto found = plan_.activations.find(part); found != plan_.activations.end())
+          found->second = result->second;
+    }
+  }
+  static bool moves(std::string_view type) {
+    static const std::set<std::string_view> types = {"MaxPool", "Reshape",   "Flatten",
+                                                     "Squeeze", "Unsqueeze", "Transpose"};
+    return types.contains(type);
+  }
+
+  static constexpr int32_t kFloatType = 1;
+
+  const GraphProto& graph_;
+  const QuantizationScope& scope_;
+  const std::set<std::string, std::less<>>& types_;
+  std::vector<std::string> names_;
+  std::map<std::string_view, size_t> producer_;
+  std::map<std::string_view, const TensorProto*> constants_;
+  QuantizationPlan plan_;
+};
+
+int64_t opset_of(const ModelProto& model) {
+  for (const OpsetId& opset : model.opsets)
+    if (opset.domain.empty() || opset.domain == "ai.onnx") return opset.version;
+  return 1;
+}
+
+void check_model(const ModelProto& model) {
+  for (const NodeProto& node : model.graph.nodes)
+    if (node.op_type.find("QuantizeLinear") != std::string_view::npos ||
+        node.op_type.find("QLinear") != std::string_view::npos || node.op_type == "DequantizeLinear" ||
+        node.op_type == "MatMulInteger" || node.op_type == "ConvInteger")
+      throw_input_error("the model is quantised already: it has a " + std::string(node.op_type) +
+                        " node; quantise the float model");
+  const int64_t opset = opset_of(model);
+  if (opset < kFirstOpset)
+    throw_input_error(
+        "the model has opset " + std::to_string(opset) +
+        "; a scale per channel needs 13: convert it with onnx.version_converter.convert_version(model, 13)");
+}
+
+}  // namespace
+
+const std::set<std::string, std::less<>>& quantizable_op_types() {
+  static const std::set<std::string, std::less<>> types = {"Add",  "AveragePool",       "Concat", "Conv",
+                                                           "Gemm", "GlobalAveragePool", "MatMul", "MaxPool"};
+  return types;
+}
+
+QuantizationPlan plan_quantization(const ModelProto& model, const QuantizationScope& scope) {
+  check_model(model);
+  for (const std::string& type : scope.op_types)
+    if (!quantizable_op_types().contains(type)) {
+      std::string known;
+      for (const std::string& name : quantizable_op_types()) known += (known.empty() ? "" : ", ") + name;
+      throw_input_error("operators of type '" + type + "' are not quantised; those that are: " + known);
+    }
+  return Planner(model, scope).run();
+}
+
+}  // namespace lathe::onnx

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which tensors of an ONNX model get a QuantizeLinear and a DequantizeLinear, and which weights become
+// integers: everything that engines compute in integers reads quantised tensors, what only moves elements
+// keeps one grid, and the rest stays as it is, with a reason.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "onnx/model.h"
+
+namespace lathe::onnx {
+
+struct QuantizationScope {
+  std::set<std::string, std::less<>> op_types;  // empty: quantizable_op_types()
+  std::vector<std::string> exclude;             // patterns of node names; * stands for any characters
+};
+
+// What is quantised when nobody says otherwise.
+const std::set<std::string, std::less<>>& quantizable_op_types();
+
+// A constant operand of a node.
+struct ConstantUse {
+  size_t node = 0, input = 0;  // numbers in the graph
+  std::string name;
+  int64_t axis = -1;  // with a scale for each of its indices; -1: one for all
+};
+
+struct BiasUse {
+  ConstantUse bias;
+  std::string x, weight;  // whose scales it has the product of
+};
+
+struct QuantizationPlan {
+  // By the tensor that is quantised, the tensor whose range counts: its own, or that of what joins it (Concat)
+  // or that it is moved from.
+  std::map<std::string, std::string, std::less<>> activations;
+  // The nodes' inputs that read them.
+  std::set<std::pair<size_t, size_t>> readers;
+  std::vector<ConstantUse> weights;
+  std::vector<BiasUse> biases;
+  struct Left {
+    std::string node, op_type, reason;
+  };
+  std::vector<Left> left;  // nodes of the types that stay as they are
+};
+
+// Throws Input when the model is quantised already, when it is too old for a scale per channel (opset 13), or when
+// nothing can be quantised.
+QuantizationPlan plan_quantization(const ModelProto& model, const QuantizationScope& scope = {});
+
+}  // namespace lathe::onnx

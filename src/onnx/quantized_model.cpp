@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The model's message is copied field by field. Of the graph, nodes get other names of inputs, new nodes stand
+// before them, and initializers that nobody reads any more are left out; those in files beside the model are
+// taken in, because the new file may lie elsewhere.
+#include "onnx/quantized_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "onnx/wire.h"
+
+namespace lathe::onnx {
+namespace {
+
+// Numbers of fields in onnx.proto.
+constexpr uint32_t kModelIrVersion = 1, kModelProducer = 2, kModelProducerVersion = 3, kModelGraph = 7;
+constexpr uint32_t kGraphNode = 1, kGraphInitializer = 5;
+constexpr uint32_t kNodeInput = 1, kNodeOutput = 2, kNodeName = 3, kNodeOpType = 4, kNodeAttribute = 5;
+constexpr uint32_t kAttributeName = 1, kAttributeInt = 3, kAttributeType = 20;
+constexpr uint32_t kTensorDims = 1, kTensorType = 2, kTensorName = 8, kTensorRaw = 9;
+constexpr int64_t kFirstIr = 4;                   // initializers need not be inputs
+constexpr int64_t kMostBytes = int64_t{2} << 30;  // of a protobuf message, for most readers
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// The field that the reader stands at, as it is.
+void copy_field(WireReader& reader, std::string& out) {
+  switch (reader.type()) {
+    case WireType::Varint:
+      put_key(out, reader.field(), WireType::Varint);
+      put_varint(out, reader.varint());
+      return;
+    case WireType::Bytes:
+      put_bytes(out, reader.field(), text_of(reader.bytes()));
+      return;
+    case WireType::Fixed32: {
+      const float value = reader.float32();
+      put_key(out, reader.field(), WireType::Fixed32);
+      out.append(reinterpret_cast<const char*>(&value), sizeof value);
+      return;
+    }
+    default:
+      reader.fail("a field of this kind is not known");
+  }
+}
+
+int64_t onnx_type(DType dtype) {
+  switch (dtype) {
+    case DType::Float32:
+      return 1;
+    case DType::UInt8:
+      return 2;
+    case DType::Int8:
+      return 3;
+    default:
+      return 6;  // int32
+  }
+}
+
+std::string tensor_bytes(const std::string& name, const Tensor& tensor, int64_t type) {
+  std::string out;
+  for (const int64_t extent : tensor.extents()) put_int(out, kTensorDims, extent);
+  put_int(out, kTensorType, type);
+  put_bytes(out, kTensorName, name);
+  put_bytes(out, kTensorRaw, text_of(tensor.bytes()));
+  return out;
+}
+
+std::string node_bytes(std::string_view op_type, const std::string& name,
+                       const std::vector<std::string>& inputs, const std::string& output, int64_t axis = -1) {
+  std::string out;
+  for (const std::string& input : inputs) put_bytes(out, kNodeInput, input);
+  put_bytes(out, kNodeOutput, output);
+  put_bytes(out, kNodeName, name);
+  put_bytes(out, kNodeOpType, op_type);
+  if (axis < 0) return out;
+  std::string attribute;
+  put_bytes(attribute, kAttributeName, "axis");
+  put_int(attribute, kAttributeInt, axis);
+  put_int(attribute, kAttributeType, 2);
+  put_bytes(out, kNodeAttribute, attribute);
+  return out;
+}
+
+class Writer {
+ public:
+  Writer(std::span<const std::byte> bytes, const ModelProto& model, TensorSource& tensors,
+         const QuantizationPlan& plan, const std::map<std::string, Quantization, std::less<>>& grids)
+      : bytes_(bytes), model_(model), tensors_(tensors), plan_(plan), grids_(grids) {
+    note_names(model.graph);
+    for (const TensorProto& tensor : model.graph.initializers) constants_[std::string(tensor.name)] = &tensor;
+    for (const NodeProto& node : model.graph.nodes)
+      for (const AttributeProto& a : node.attributes)
+        if (node.op_type == "Constant" && a.t && !node.outputs.empty())
+          constants_[std::string(node.outputs[0])] = a.t.get();
+  }
+
+  QuantizedModel run() {
+    for (const auto& [node, input] : plan_.readers)
+      renamed_[{node, input}] = unique(std::string(model_.graph.nodes[node].inputs[input]) + "_dequantized");
+    share_names();
+    for (const auto& use : plan_.weights) quantize_weights(use);
+    for (const auto& use : plan_.biases) quantize_bias(use);
+    write_model();
+    result_.activations = static_cast<int64_t>(plan_.activations.size());
+    result_.weights = static_cast<int64_t>(plan_.weights.size());
+    return std::move(result_);
+  }
+
+ private:
+  void note_names(const GraphProto& graph) {
+    for (const NodeProto& node : graph.nodes) {
+      names_.emplace(node.name);
+      for (const std::string_view output : node.outputs) names_.emplace(output);
+      for (const AttributeProto& a : node.attributes)
+        if (a.g) note_names(*a.g);
+    }
+    for (const ValueInfo& input : graph.inputs) names_.emplace(input.name);
+    for (const TensorProto& tensor : graph.initializers) names_.emplace(tensor.name);
+  }
+  std::string unique(const std::string& wanted) {
+    std::string name = wanted;
+    for (int i = 1; !names_.insert(name).second; ++i) name = wanted + "_" + std::to_string(i);
+    return name;
+  }
+
+  // All readers of a tensor read the same numbers.
+  void share_names() {
+    std::map<std::string_view, std::string> first;
+    for (auto& [place, name] : renamed_)
+      name = first.try_emplace(model_.graph.nodes[place.first].inputs[place.second], name).first->second;
+  }
+
+  // --- constants
+
+  void add_constant(const std::string& name, const Tensor& tensor) {
+    put_bytes(initializers_, kGraphInitializer, tensor_bytes(name, tensor, onnx_type(tensor.dtype())));
+  }
+
+  // Integers and their scales as constants, and a node in front of the graph that makes numbers of them.
+  std::string add_dequantized(const std::string& of, const Tensor& integers, const Tensor& scales,
+                              int64_t axis) {
+    const std::string stored = unique(of + "_quantized"), scale = unique(of + "_scale"),
+                      name = unique(of + "_dequantized");
+    std::vector<std::string> inputs = {stored, scale};
+    add_constant(stored, integers);
+    add_constant(scale, scales);
+    if (integers.dtype() == DType::Int8) {
+      const std::string zero = unique(of + "_zero_point");
+      add_constant(zero, Tensor::from_doubles(DType::Int8, scales.extents(),
+                                              std::vector<double>(static_cast<size_t>(scales.size()), 0)));
+      inputs.push_back(zero);
+    }
+    put_bytes(first_nodes_, kGraphNode,
+              node_bytes("DequantizeLinear", unique(of + "_DequantizeLinear"), inputs, name, axis));
+    result_.weight_bytes += static_cast<int64_t>(integers.bytes().size() + scales.bytes().size());
+    return name;
+  }
+
+  void quantize_weights(const ConstantUse& use) {
+    const auto key = std::pair(use.name, use.axis);
+    auto found = weights_.find(key);
+    if (found == weights_.end()) {
+      const Tensor weights = tensors_.load(*constants_.at(use.name));
+      result_.weight_bytes_before += static_cast<int64_t>(weights.bytes().size());
+      Quantization grid = weight_grid(weights, use);
+      const Tensor scales = Tensor::from<float>({static_cast<int64_t>(grid.scales.size())}, grid.scales);
+      std::string name = add_dequantized(use.name, quantize(weights, grid), scales, use.axis);
+      found = weights_.emplace(key, Weights{std::move(name), std::move(grid)}).first;
+    }
+    renamed_[{use.node, use.input}] = found->second.name;
+  }
+
+  static Quantization weight_grid(const Tensor& weights, const ConstantUse& use) {
+    const Extents& e = weights.extents();
+    const auto axis = static_cast<size_t>(use.axis);
+    int64_t inner = 1;
+    for (size_t d = axis + 1; d < e.size(); ++d) inner *= e[d];
+    std::vector<float> most(static_cast<size_t>(e[axis]), 0);
+    const auto elements = weights.data<float>();
+    for (size_t i = 0; i < elements.size(); ++i) {
+      float& largest = most[i / static_cast<size_t>(inner) % most.size()];
+      if (!std::isfinite(elements[i]))
+        throw_input_error("the weights '" + use.name + "' have an element that is not a finite number");
+      largest = std::max(largest, std::abs(elements[i]));
+    }
+    Quantization grid{.dtype = DType::Int8, .scales = {}, .zeros = {}, .axis = use.axis};
+    for (const float largest : most) {
+      // A channel of zeros has any scale; the smallest normal numbers would have none.
+      grid.scales.push_back(largest > 1e-30f ? largest / 127 : 1);
+      grid.zeros.push_back(0);
+    }
+    return grid;
+  }
+
+  void quantize_bias(const BiasUse& use) {
+    const auto weights = std::find_if(weights_.begin(), weights_.end(), [&](const auto& entry) {
+      return entry.second.name == renamed_.at({use.bias.node, 1});
+    });
+    const float x = grids_.at(use.x).scale();
+    const Tensor bias = tensors_.load(*constants_.at(use.bias.name));
+    std::vector<double> integers;
+    std::vector<float> scales;
+    for (const double value : bias.to_doubles()) {
+      const float scale = x * weights->second.grid.scale(integers.size());
+      const double steps = std::nearbyint(value / static_cast<double>(scale));
+      constexpr double kMost = std::numeric_limits<int32_t>::max();
+      // Far beyond what the sums are: left as it is.
+      if (!(scale >= std::numeric_limits<float>::min()) || !(std::abs(steps) <= kMost)) return;
+      scales.push_back(scale);
+      integers.push_back(steps);
+    }
+    const Tensor stored = Tensor::from_doubles(DType::Int32, bias.extents(), integers);
+    renamed_[{use.bias.node, use.bias.input}] =
+        add_dequantized(use.bias.name, stored, Tensor::from<float>(bias.extents(), scales), 0);
+  }
+
+  // --- activations
+
+  // The two nodes behind `name`.
+  void add_rounding(const std::string& name, std::string& nodes) {
+    std::string numbers;
+    for (const auto& [place, renamed] : renamed_)
+      if (plan_.readers.contains(place) && model_.graph.nodes[place.first].inputs[place.second] == name)
+        numbers = renamed;
+    if (numbers.empty()) return;
+    const Quantization& grid = grids_.at(name);
+    const std::string scale = unique(name + "_scale"), zero = unique(name + "_zero_point"),
+                      stored = unique(name + "_quantized");
+    add_constant(scale, Tensor::from<float>({}, {grid.scale()}));
+    add_constant(zero,
+                 Tensor::from_doubles(grid.dtype, {}, std::vector<double>{static_cast<double>(grid.zero())}));
+    put_bytes(nodes, kGraphNode,
+              node_bytes("QuantizeLinear", unique(name + "_QuantizeLinear"), {name, scale, zero}, stored));
+    put_bytes(
+        nodes, kGraphNode,
+        node_bytes("DequantizeLinear", unique(name + "_DequantizeLinear"), {stored, scale, zero}, numbers));
+  }
+
+  // --- the message
+
+  void write_model() {
+    const WireLocation where{.field = "model", .file_begin = bytes_.data()};
+    WireReader reader(bytes_, where);
+    std::string& out = result_.bytes;
+    put_int(out, kModelIrVersion, std::max(model_.ir_version, kFirstIr));
+    put_bytes(out, kModelProducer, "lathe quantize");
+    while (reader.next()) {
+      if (reader.field() == kModelGraph) {
+        const std::string graph = graph_bytes(reader.bytes());
+        if (static_cast<int64_t>(graph.size()) > kMostBytes)
+          throw_input_error("the quantised model would have more than 2 GiB in one file");
+        put_bytes(out, kModelGraph, graph);
+      } else if (reader.field() == kModelIrVersion || reader.field() == kModelProducer ||
+                 reader.field() == kModelProducerVersion) {
+        reader.skip();
+      } else {
+        copy_field(reader, out);
+      }
+    }
+  }
+
+  std::string graph_bytes(std::span<const std::byte> bytes) {
+    const WireLocation where{.field = "graph", .file_begin = bytes_.data()};
+    WireReader reader(bytes, where);
+    std::string nodes, rest;
+    for (const ValueInfo& input : model_.graph.inputs) add_rounding(std::string(input.name), nodes);
+    size_t node = 0, initializer = 0;
+    while (reader.next()) {
+      if (reader.field() == kGraphNode) {
+        const auto message = reader.bytes();
+        const NodeProto& proto = model_.graph.nodes[node];
+        const bool unread =
+            proto.op_type == "Constant" && proto.outputs.size() == 1 && !is_read(proto.outputs[0]);
+        if (!unread) put_bytes(nodes, kGraphNode, renamed_node(node, message));
+        for (const std::string_view output : model_.graph.nodes[node].outputs)
+          if (plan_.activations.contains(output)) add_rounding(std::string(output), nodes);
+        ++node;
+      } else if (reader.field() == kGraphInitializer) {
+        copy_initializer(model_.graph.initializers[initializer++], text_of(reader.bytes()), rest);
+      } else {
+        copy_field(reader, rest);
+      }
+    }
+    return first_nodes_ + nodes + initializers_ + rest;
+  }
+
+  std::string renamed_node(size_t number, std::span<const std::byte> message) {
+    const WireLocation where{
+        .field = "node", .index = static_cast<int64_t>(number), .file_begin = bytes_.data()};
+    WireReader reader(message, where);
+    std::string out;
+    size_t input = 0;
+    while (reader.next()) {
+      if (reader.field() != kNodeInput) {
+        copy_field(reader, out);
+        continue;
+      }
+      const std::string_view given = reader.string();
+      const auto found = renamed_.find({number, input++});
+      put_bytes(out, kNodeInput, found == renamed_.end() ? given : std::string_view(found->second));
+    }
+    return out;
+  }
+
+  void copy_initializer(const TensorProto& tensor, std::string_view message, std::string& out) {
+    if (!is_read(tensor.name)) return;
+    if (!tensor.external) return put_bytes(out, kGraphInitializer, message);
+    const Tensor loaded = tensors_.load(tensor);
+    put_bytes(out, kGraphInitializer, tensor_bytes(std::string(tensor.name), loaded, tensor.data_type));
+  }
+
+  // By the name that nodes of the new model use, in bodies, too.
+  bool is_read(std::string_view name) {
+    if (read_.empty()) note_reads(model_.graph, true);
+    return read_.contains(name);
+  }
+  void note_reads(const GraphProto& graph, bool is_main) {
+    for (const ValueInfo& output : graph.outputs) read_.emplace(output.name);
+    for (const ValueInfo& input : graph.inputs)
+      if (is_main) read_.emplace(input.name);  // a constant with a name from outside
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      for (size_t k = 0; k < graph.nodes[i].inputs.size(); ++k)
+        if (!is_main || !renamed_.contains({i, k})) read_.emplace(graph.nodes[i].inputs[k]);
+      for (const AttributeProto& a : graph.nodes[i].attributes)
+        if (a.g) note_reads(*a.g, false);
+    }
+    for (const auto& [name, range_of] : plan_.activations) read_.emplace(name);
+  }
+
+  struct Weights {
+    std::string name;  // of their numbers
+    Quantization grid;
+  };
+
+  std::span<const std::byte> bytes_;
+  const ModelProto& model_;
+  TensorSource& tensors_;
+  const QuantizationPlan& plan_;
+  const std::map<std::string, Quantization, std::less<>>& grids_;
+  std::map<std::string, const TensorProto*, std::less<>> constants_;
+  std::set<std::string, std::less<>> names_, read_;
+  std::map<std::pair<size_t, size_t>, std::string> renamed_;  // inputs of nodes
+  std::map<std::pair<std::string, int64_t>, Weights> weights_;
+  std::string first_nodes_, initializers_;
+  QuantizedModel result_;
+};
+
+}  // namespace
+
+QuantizedModel write_quantized_model(std::span<const std::byte> bytes, const ModelProto& model,
+                                     TensorSource& tensors, const QuantizationPlan& plan,
+                                     const std::map<std::string, Quantization, std::less<>>& grids) {
+  return Writer(bytes, model, tensors, plan, grids).run();
+}
+
+}  // namespace lathe::onnx

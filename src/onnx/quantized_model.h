@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An ONNX model with QuantizeLinear and DequantizeLinear nodes, written from the float model, a plan and the
+// grids that calibration found. Everything else of the file stays as it is, byte by byte.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ir/quantization.h"
+#include "onnx/quantization_plan.h"
+
+namespace lathe::onnx {
+
+struct QuantizedModel {
+  std::string bytes;  // of the ONNX file
+  int64_t activations = 0, weights = 0;
+  int64_t weight_bytes_before = 0, weight_bytes = 0;
+};
+
+// `grids`: by the name of each tensor of plan.activations. `model` was parsed from `bytes`; `tensors` reads its
+// constants. Weights are quantised to int8 by the largest magnitude of each channel.
+QuantizedModel write_quantized_model(std::span<const std::byte> bytes, const ModelProto& model,
+                                     TensorSource& tensors, const QuantizationPlan& plan,
+                                     const std::map<std::string, Quantization, std::less<>>& grids);
+
+}  // namespace lathe::onnx

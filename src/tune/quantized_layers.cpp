@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/quantized_layers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "tune/pbqp.h"
+
+namespace lathe {
+namespace {
+
+bool is_on_grid(const Graph& graph, ValueId id) {
+  return id != kNoValue && graph.value(id).quantization.has_value();
+}
+
+// A product or convolution of values on grids.
+bool is_quantized_product(const LayerQuery& query) {
+  const Node& node = query.layer();
+  return (std::holds_alternative<Conv>(node.op) || std::holds_alternative<MatMul>(node.op)) &&
+         is_on_grid(query.graph, node.inputs[0]);
+}
+
+bool reads_integers(const LayerQuery& query, const Tactic& tactic) {
+  const ValueId input = query.layer().inputs[0];
+  return is_on_grid(query.graph, input) &&
+         tactic.inputs[0].dtype == query.graph.value(input).quantization->dtype;
+}
+
+// The fastest tactic that reads integers, or that reads floats.
+std::optional<double> best_ms(const TunedLayer& layer, bool integers) {
+  std::optional<double> best;
+  for (size_t i = 0; i < layer.tactics.size(); ++i)
+    if (reads_integers(layer.query, layer.tactics[i]) == integers && layer.times[i] < kImpossible &&
+        (!best || layer.times[i] < *best))
+      best = layer.times[i];
+  return best;
+}
+
+std::string why_floats(const TunedLayer& layer, bool timed) {
+  const auto integers = best_ms(layer, true), floats = best_ms(layer, false);
+  if (integers && floats && timed)
+    return fmt::format("measured {:.4g} ms in floats, {:.4g} ms in integers, and what lies between layers",
+                       *floats, *integers);
+  if (integers) return "expected to be faster so";
+  for (const UnusableTactic& refused : layer.refused)
+    if (refused.runner.starts_with("Integer")) return refused.reason;
+  return "no integer kernel of this device";
+}
+
+bool is_constant(const Graph& graph, const Node& node, size_t input) {
+  return input >= node.inputs.size() || node.inputs[input] == kNoValue ||
+         graph.value(node.inputs[input]).is_constant();
+}
+
+std::string name_of_first_reader(const Graph& graph, ValueId value) {
+  const std::vector<NodeId> readers = graph.users(value);
+  return readers.empty() ? std::string() : graph.node(readers[0]).name;
+}
+
+}  // namespace
+
+bool stores_integers(const LayerQuery& query, const Tactic& tactic) {
+  const Node& node = query.layer();
+  const auto any = [&](const std::vector<ValueId>& values, const std::vector<TensorType>& types) {
+    for (size_t i = 0; i < values.size() && i < types.size(); ++i)
+      if (is_on_grid(query.graph, values[i]) && !query.graph.value(values[i]).is_constant() &&
+          types[i].dtype == query.graph.value(values[i]).quantization->dtype)
+        return true;
+    return false;
+  };
+  return any(node.inputs, tactic.inputs) || any(node.outputs, tactic.outputs);
+}
+
+std::string reason_to_stay(const Graph& graph, const Node& node) {
+  const auto* q = std::get_if<QuantizeLinear>(&node.op);
+  const auto* dq = std::get_if<DequantizeLinear>(&node.op);
+  if (!q && !dq) return {};
+  if (!is_constant(graph, node, 1) || !is_constant(graph, node, 2))
+    return "its scale or zero point is computed";
+  if ((q ? q->block_size : dq->block_size) != 0) return "it has a scale for each block";
+  const DType integer = q ? q->to : graph.value(node.inputs[0]).dtype;
+  if (integer != DType::Int8 && integer != DType::UInt8)
+    return "no kernel computes in " + std::string(dtype_name(integer));
+  if (q)
+    return graph.is_output(node.outputs[0])
+               ? "its integers are an output of the network"
+               : "'" + name_of_first_reader(graph, node.outputs[0]) + "' reads its integers as such";
+  const NodeId producer = graph.value(node.inputs[0]).producer;
+  if (producer == kNoNode) return "its integers are an input of the network";
+  return "'" + graph.node(producer).name +
+         "' gives integers that are no QuantizeLinear's with the same scale";
+}
+
+void report_quantized_layers(const Graph& graph, std::span<const TunedLayer> layers, bool timed,
+                             Observer& observer) {
+  int products = 0, in_integers = 0, bytes = 0;
+  std::vector<std::string> lines;
+  for (const TunedLayer& layer : layers) {
+    bytes += stores_integers(layer.query, layer.chosen);
+    if (!is_quantized_product(layer.query)) continue;
+    ++products;
+    if (reads_integers(layer.query, layer.chosen)) {
+      ++in_integers;
+      continue;
+    }
+    lines.push_back(fmt::format("'{}' computes in floats although its input is quantised: {}",
+                                layer.query.layer().name, why_floats(layer, timed)));
+  }
+  for (const NodeId id : graph.order())
+    if (const std::string reason = reason_to_stay(graph, graph.node(id)); !reason.empty())
+      lines.push_back(fmt::format("'{}' ({}) stays a layer: {}", graph.node(id).name,
+                                  op_display_name(graph.node(id).op), reason));
+  if (products == 0 && bytes == 0 && lines.empty()) return;
+  observer.log(
+      Severity::Info,
+      fmt::format("Quantization: {} of {} convolutions and products with quantised inputs compute in "
+                  "integers; {} of {} layers read or write integers{}.",
+                  in_integers, products, bytes, layers.size(),
+                  lines.empty() ? "" : ". --verbose says why others do not"));
+  for (const std::string& line : lines) observer.log(Severity::Verbose, line);
+}
+
+}  // namespace lathe

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What became of quantisation in an engine, for the log: which layers compute in integers and which had a reason
+// not to, and which QuantizeLinear and DequantizeLinear nodes are still there.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/tactic.h"
+#include "base/observer.h"
+#include "tune/choose.h"
+#include "tune/tuning_record.h"
+
+namespace lathe {
+
+// One layer: its tactics with their times (kImpossible where there is none), what was refused, what was chosen.
+struct TunedLayer {
+  LayerQuery query;
+  const std::vector<Tactic>& tactics;
+  const std::vector<double>& times;
+  const std::vector<UnusableTactic>& refused;
+  const Tactic& chosen;
+};
+
+// The tactic reads or writes integers of a grid.
+bool stores_integers(const LayerQuery& query, const Tactic& tactic);
+
+// Why a QuantizeLinear or DequantizeLinear is still a layer; empty for other nodes.
+std::string reason_to_stay(const Graph& graph, const Node& node);
+
+// Nothing for graphs without quantised values.
+void report_quantized_layers(const Graph& graph, std::span<const TunedLayer> layers, bool timed,
+                             Observer& observer);
+
+}  // namespace lathe

@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Quantised models: those of `lathe quantize` are valid, right in ONNX Runtime and in our engines, and those that ONNX Runtime's own
+quantiser writes run here with the results that they mean.
+
+ONNX Runtime without optimisations is the judge: it computes Q, DQ and the float operators between them as ONNX says. Results may differ
+where a sum lies between two steps of a grid; one step then goes on through later layers.
+
+usage: run.py --build build
+"""
+import argparse, json, pathlib, subprocess, sys, tempfile
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+ort.set_default_logger_severity(4)
+QUICK = ["--iterations=1", "--warmUp=0", "--duration=0"]
+
+
+def network(path):
+    """A stem, a residual block with a depthwise convolution, joined branches, pools and a classifier."""
+    random = np.random.default_rng(3)
+    nodes, constants = [], []
+
+    def constant(name, array):
+        constants.append(numpy_helper.from_array(np.asarray(array, np.float32), name))
+        return name
+
+    def conv(name, x, channels, to, kernel, groups=1, relu=True, **attributes):
+        w = random.standard_normal((to, channels // groups, kernel, kernel)) * np.sqrt(2 / (channels // groups * kernel * kernel))
+        w *= np.exp(random.standard_normal((to, 1, 1, 1)) / 2)  # channels of different sizes
+        pad = kernel // 2
+        nodes.append(helper.make_node("Conv", [x, constant(name + ".w", w), constant(name + ".b", random.standard_normal(to) / 4)], [name],
+                                      name, kernel_shape=[kernel] * 2, pads=[pad] * 4, group=groups, **attributes))
+        if relu:
+            nodes.append(helper.make_node("Relu", [name], [name + ".relu"], name + "/relu"))
+        return name + (".relu" if relu else "")
+
+    x = conv("stem", "input", 3, 16, 3, strides=[2, 2])
+    nodes.append(helper.make_node("MaxPool", [x], ["pool"], "pool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]))
+    y = conv("expand", "pool", 16, 32, 1)
+    y = conv("depthwise", y, 32, 32, 3, groups=32)
+    y = conv("project", y, 32, 16, 1, relu=False)
+    nodes.append(helper.make_node("Add", [y, "pool"], ["sum"], "sum"))
+    nodes.append(helper.make_node("Relu", ["sum"], ["sum.relu"], "sum/relu"))
+    a, b = conv("left", "sum.relu", 16, 12, 3), conv("right", "sum.relu", 16, 20, 1)
+    nodes.append(helper.make_node("Concat", [a, b], ["joined"], "join", axis=1))
+    y = conv("grouped", "joined", 32, 24, 3, groups=4)
+    nodes.append(helper.make_node("GlobalAveragePool", [y], ["mean"], "mean"))
+    nodes.append(helper.make_node("Flatten", ["mean"], ["flat"], "flatten"))
+    nodes.append(helper.make_node("Gemm", ["flat", constant("fc.w", random.standard_normal((10, 24)) / 4),
+                                           constant("fc.b", random.standard_normal(10))], ["output"], "fc", transB=1))
+    graph = helper.make_graph(nodes, "small", [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["batch", 3, 32, 32])],
+                              [helper.make_tensor_value_info("output", TensorProto.FLOAT, ["batch", 10])], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+class Tests:
+    def __init__(self, build, folder):
+        self.bin, self.folder, self.failures, self.count = pathlib.Path(build).resolve() / "bin", pathlib.Path(folder), [], 0
+
+    def check(self, condition, what):
+        self.count += 1
+        if not condition:
+            self.failures.append(what)
+
+    def lathe(self, *words):
+        return subprocess.run([self.bin / "lathe", *words], cwd=self.folder, capture_output=True, text=True)
+
+    def engine(self, model, x):
+        """Our result, and the log."""
+        x.tofile(self.folder / "x.bin")
+        done = subprocess.run([self.bin / "trtexec", f"--onnx={model}", "--loadInputs=input:x.bin", "--exportOutput=y.json", "--verbose",
+                               f"--shapes=input:{'x'.join(map(str, x.shape))}", "--builderOptimizationLevel=1", *QUICK],
+                              cwd=self.folder, capture_output=True, text=True)
+        if done.returncode != 0:
+            return None, done.stdout[-2000:] + done.stderr[-2000:]
+        return np.array(json.loads((self.folder / "y.json").read_text())[0]["values"]).reshape(x.shape[0], -1), done.stdout
+
+
+def judge(path, x):
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"]).run(None, {"input": x})[0]
+
+
+def error(a, b):
+    return np.linalg.norm(a - b) / np.linalg.norm(b)
+
+
+def images(count, seed):
+    random = np.random.default_rng(seed)
+    return [random.standard_normal((1, 3, 32, 32)).astype(np.float32) for _ in range(count)]
+
+
+def same_as_judge(t, name, x, wanted_in_log):
+    """Our engine of the model against the judge."""
+    ours, log = t.engine(name, x)
+    if ours is None:
+        return t.check(False, f"{name}: no engine:\n{log}")
+    t.check(error(ours, judge(t.folder / name, x)) < 2e-2, f"{name}: relative error {error(ours, judge(t.folder / name, x)):.2e} against ONNX Runtime")
+    t.check(wanted_in_log in log, f"{name}: the log has no '{wanted_in_log}':\n" + "\n".join(l for l in log.splitlines() if "uantiz" in l)[-3000:])
+
+
+def our_quantiser(t, x):
+    expected = judge(t.folder / "small.onnx", x)
+    for method in ("max", "percentile", "entropy", "mse"):
+        for kind in ("uint8", "int8"):
+            name = f"{method}_{kind}.onnx"
+            done = t.lathe("quantize", "small.onnx", "--calib", "samples", f"--method={method}", f"--activations={kind}", "-o", name)
+            t.check(done.returncode == 0, f"quantize {name}: {done.stdout}{done.stderr}")
+            if done.returncode != 0:
+                continue
+            model = onnx.load(t.folder / name)
+            onnx.checker.check_model(model, full_check=True)
+            counts = {op: sum(n.op_type == op for n in model.graph.node) for op in ("QuantizeLinear", "DequantizeLinear", "Conv")}
+            t.check(counts["Conv"] == 7 and counts["QuantizeLinear"] >= 11, f"{name} has {counts}")
+            zeros = [numpy_helper.to_array(i) for i in model.graph.initializer if i.name.endswith("_zero_point")]
+            t.check(kind == "uint8" or all((z == 0).all() for z in zeros), f"{name}: a zero point of int8 is not 0")
+            t.check(not any(i.name == "grouped.w" for i in model.graph.initializer), f"{name}: float weights are still there")
+            loss = error(judge(t.folder / name, x), expected)
+            t.check(loss < (0.2 if method == "entropy" else 0.1), f"{name}: quantisation costs {loss:.3f}")
+            if method == "max":
+                same_as_judge(t, name, x, "of 8 convolutions and products with quantised inputs compute in integers")
+    done = t.lathe("quantize", "small.onnx", "--calib", "random", "--exclude=left,f*", "--op-types=Conv,Gemm", "-o", "some.onnx", "--json")
+    t.check("the samples are random numbers" in done.stderr, f"no warning of random samples: {done.stderr}")
+    result = json.loads(done.stdout or "{}")
+    t.check(result.get("quantized_weights") == 6, f"--exclude: {done.stdout}{done.stderr}")
+    model = onnx.load(t.folder / "some.onnx")
+    t.check(any(i.name == "left.w" for i in model.graph.initializer), "--exclude: the weights of an excluded node are gone")
+
+
+def their_quantiser(t, x):
+    class Reader(CalibrationDataReader):
+        def __init__(self):
+            self.samples = iter([{"input": s} for s in images(4, 1)])
+
+        def get_next(self):
+            return next(self.samples, None)
+
+    types = {"u8": QuantType.QUInt8, "s8": QuantType.QInt8}
+    for activations, weights, per_channel in (("u8", "s8", True), ("u8", "s8", False), ("s8", "s8", True), ("u8", "u8", False)):
+        for kind in (QuantFormat.QDQ, QuantFormat.QOperator):
+            name = f"ort_{kind.name}_{activations}{weights}_{'channels' if per_channel else 'tensor'}.onnx"
+            # Weights of 7 bits: ONNX Runtime's own kernels saturate on CPUs without VNNI otherwise.
+            quantize_static(t.folder / "small.onnx", t.folder / name, Reader(), quant_format=kind, per_channel=per_channel, reduce_range=True,
+                            activation_type=types[activations], weight_type=types[weights])
+            same_as_judge(t, name, x, "compute in integers")
+
+
+def bad_input(t):
+    def refused(text, *words):
+        done = t.lathe("quantize", *words, "-o", "bad.onnx")
+        t.check(done.returncode == 1 and text in done.stderr, f"{' '.join(words)}: exit {done.returncode}, {done.stderr}")
+        t.check(not (t.folder / "bad.onnx").exists(), f"{' '.join(words)}: a file was left behind")
+
+    small = "small.onnx"
+    empty = t.folder / "empty"
+    empty.mkdir()
+    refused("no .npy or .npz file in this folder", small, "--calib", "empty")
+    refused("no such folder or file", small, "--calib", "nowhere")
+    refused("the model is quantised already", "max_uint8.onnx", "--calib", "samples")
+    refused("--calib names the samples", small)
+    refused("use max, percentile, entropy or mse", small, "--calib", "samples", "--method=median")
+    refused("operators of type 'Softmax' are not quantised", small, "--calib", "samples", "--op-types=Softmax")
+    refused("nothing of the model can be quantised", small, "--calib", "samples", "--exclude=*")
+    for name, array, text in (("shape", np.zeros((1, 3, 16, 16), np.float32), "input 'input' is [batch, 3, 32, 32], the array 1x3x16x16"),
+                              ("type", np.zeros((1, 3, 32, 32), np.float64), "input 'input' is float32, the array float64"),
+                              ("nan", np.full((1, 3, 32, 32), np.nan, np.float32), "has an element that is not a finite number")):
+        folder = t.folder / name
+        folder.mkdir()
+        np.save(folder / "a.npy", array)
+        refused(text, small, "--calib", name)
+    (t.folder / "there.onnx").write_text("mine")
+    done = t.lathe("quantize", small, "--calib", "random", "-o", "there.onnx")
+    t.check(done.returncode == 1 and "--force overwrites it" in done.stderr and (t.folder / "there.onnx").read_text() == "mine", done.stderr)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        t = Tests(arguments.build, folder)
+        network(t.folder / "small.onnx")
+        (t.folder / "samples").mkdir()
+        for i, image in enumerate(images(4, 1)):
+            np.save(t.folder / "samples" / f"{i}.npy", image[0] if i % 2 else image)
+        x = np.concatenate(images(2, 9))
+        our_quantiser(t, x)
+        their_quantiser(t, x)
+        bad_input(t)
+    for failure in t.failures:
+        print("FAILED", failure)
+    print(f"quantised models: {t.count} checks, {len(t.failures)} failed")
+    return 1 if t.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
