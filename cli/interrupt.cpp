@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/no_threads.h"
 
 namespace lathe::cli {
 namespace {
@@ -69,7 +70,11 @@ void watch_interrupts() {
   const sigset_t signals = watched_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   state();
-  std::thread(wait_for_signals, signals).detach();
+  try {
+    std::thread(wait_for_signals, signals).detach();
+  } catch (const std::system_error& error) {
+    throw_no_threads(1, error);
+  }
 }
 
 int interrupt_signal() {

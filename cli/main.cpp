@@ -118,10 +118,12 @@ int main(int argc, char** argv) {
   // standard output any more.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  lathe::cli::watch_interrupts();
   const std::string program = argc > 0 ? argv[0] : "lathe";
   const lathe::cli::Words words(argv + (argc > 0 ? 1 : 0), argv + argc);
-  const int code = lathe::cli::guarded([&] { return lathe::cli::dispatch(program, words); });
+  const int code = lathe::cli::guarded([&] {
+    lathe::cli::watch_interrupts();
+    return lathe::cli::dispatch(program, words);
+  });
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (const int signal = lathe::cli::interrupt_signal(); signal != 0) lathe::cli::end_by_signal(signal);
   if (!written && !lathe::cli::reader_has_gone()) {

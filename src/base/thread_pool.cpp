@@ -43,6 +43,7 @@
 
 #include "base/cpu_count.h"
 #include "base/error.h"
+#include "base/no_threads.h"
 #include "base/thread_placement.h"
 #include "base/wait_word.h"
 
@@ -378,9 +379,7 @@ ThreadPool::ThreadPool(int threads)
     }
   } catch (const std::system_error& error) {  // no more threads to be had: end those that started
     state_->stop();
-    throw_system_error(
-        "cannot start " + std::to_string(size()) + " threads (" + error.code().message() +
-        "): each wants memory for its stack, 8 MiB of addresses as a rule (ulimit -s, -u and -v)");
+    throw_no_threads(size(), error);
   }
 }
 

@@ -4,7 +4,7 @@ was wanted for what; never with a signal."""
 import re
 
 QUICK = ["--iterations=1", "--warmUp=0", "--duration=0", "--builderOptimizationLevel=0"]
-FIGURE = re.compile(r"(out of memory: .*\d+ (bytes|MiB)|cannot map the \d+ bytes of '|cannot start \d+ threads)")
+FIGURE = re.compile(r"(out of memory: .*\d+ (bytes|MiB)|cannot map the \d+ bytes of '|cannot start \d+ threads?)")
 
 
 def limited(t, mebibytes, *words, program="trtexec"):
