@@ -17,11 +17,10 @@ namespace {
 bool fuse(Graph& graph, PassContext& context, NodeId sub) {
   const ValueId d = result_of(graph, sub), x = graph.node(sub).inputs[0], mean = graph.node(sub).inputs[1];
   const NodeId mean_node = graph.value(mean).producer;
-  if (mean_node == kNoNode || graph.node(mean_node).inputs[0] != x || sole_user(graph, mean) != sub)
-    return false;
-  const auto axis = trailing_mean_axis(graph, mean_node);
+  const auto axis = mean_node == kNoNode ? std::nullopt : trailing_mean_axis(graph, mean_node);
+  if (!axis || graph.node(mean_node).inputs[0] != x || sole_user(graph, mean) != sub) return false;
   const std::vector<NodeId> users = graph.is_output(d) ? std::vector<NodeId>() : graph.users(d);
-  if (!axis || users.size() != 2 || !is_float(graph.value(x).dtype)) return false;
+  if (users.size() != 2 || !is_float(graph.value(x).dtype)) return false;
   for (size_t i = 0; i < 2; ++i) {
     const NodeId square = users[i], last = users[1 - i];
     if (!is_square_of(graph, square, d)) continue;
