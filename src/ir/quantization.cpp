@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "ir/block_grid.h"
 
 namespace lathe {
 namespace {
@@ -23,7 +24,25 @@ std::string list_text(const std::vector<T>& items, const F& text) {
   return all + "]";
 }
 
-// Calls f(element, index of the axis) for all elements.
+// How the elements of a tensor lie around the grid's axis.
+struct AxisWalk {
+  size_t extent = 1, inner = 1;
+  size_t blocks = 0, block = 0;  // 0: none
+};
+
+AxisWalk walk_of(const Extents& extents, int64_t axis, size_t scales) {
+  AxisWalk walk;
+  walk.extent = static_cast<size_t>(extents[static_cast<size_t>(axis)]);
+  for (auto d = static_cast<size_t>(axis) + 1; d < extents.size(); ++d)
+    walk.inner *= static_cast<size_t>(extents[d]);
+  if (walk.extent != scales) {
+    walk.blocks = scales * walk.extent / std::max<size_t>(1, static_cast<size_t>(element_count(extents)));
+    walk.block = walk.extent / std::max<size_t>(1, walk.blocks);
+  }
+  return walk;
+}
+
+// Calls f(element, number of its scale) for all elements.
 template <class F>
 void each(const Extents& extents, const Quantization& q, const F& f) {
   const auto total = static_cast<size_t>(element_count(extents));
@@ -31,10 +50,13 @@ void each(const Extents& extents, const Quantization& q, const F& f) {
     for (size_t i = 0; i < total; ++i) f(i, size_t{0});
     return;
   }
-  size_t inner = 1;
-  const auto axis = static_cast<size_t>(q.axis);
-  for (size_t d = axis + 1; d < extents.size(); ++d) inner *= static_cast<size_t>(extents[d]);
-  for (size_t i = 0; i < total; ++i) f(i, i / inner % static_cast<size_t>(extents[axis]));
+  const AxisWalk w = walk_of(extents, q.axis, q.scales.size());
+  if (w.block == 0) {
+    for (size_t i = 0; i < total; ++i) f(i, i / w.inner % w.extent);
+    return;
+  }
+  for (size_t i = 0; i < total; ++i)
+    f(i, (i / (w.inner * w.extent) * w.blocks + i / w.inner % w.extent / w.block) * w.inner + i % w.inner);
 }
 
 template <class T>
@@ -56,28 +78,41 @@ void dequantize_into(std::span<float> out, std::span<const T> x, const Extents& 
   });
 }
 
+bool is_four_bits(DType dtype) {
+  return dtype == DType::Int4 || dtype == DType::UInt4;
+}
+
+bool has_as_many_scales(const Quantization& q, const Shape& shape) {
+  const auto count = static_cast<int64_t>(q.scales.size());
+  if (q.is_per_tensor()) return count == 1;
+  return shape[static_cast<size_t>(q.axis)].is_constant(count) || has_blocks(q, shape);
+}
+
 }  // namespace
 
 int32_t lowest_quantum(DType dtype) {
+  if (dtype == DType::Int4) return -8;
   return dtype == DType::Int8 ? -128 : 0;
 }
 int32_t highest_quantum(DType dtype) {
+  if (dtype == DType::Int4 || dtype == DType::UInt4) return dtype == DType::Int4 ? 7 : 15;
   return dtype == DType::Int8 ? 127 : 255;
 }
 
 std::string quantization_error(const Quantization& q, const Shape& shape) {
-  if (q.dtype != DType::Int8 && q.dtype != DType::UInt8)
+  const bool blocks = has_blocks(q, shape);
+  if (q.dtype != DType::Int8 && q.dtype != DType::UInt8 && !(blocks && is_four_bits(q.dtype)))
     return "values are quantised to int8 or uint8, not to " + std::string(dtype_name(q.dtype));
-  if (q.scales.empty() || q.scales.size() != q.zeros.size()) return "scales and zero points differ in number";
+  if (q.scales.size() != q.zeros.size() || (q.scales.empty() && !blocks))
+    return "scales and zero points differ in number";
   if (q.axis < -1 || q.axis >= static_cast<int64_t>(shape.size()))
     return "the quantisation axis does not exist";
-  if (q.is_per_tensor()
-          ? q.scales.size() != 1
-          : !shape[static_cast<size_t>(q.axis)].is_constant(static_cast<int64_t>(q.scales.size())))
-    return "the number of scales is not that of what they belong to";
-  for (const float scale : q.scales)
-    if (!(scale >= std::numeric_limits<float>::min() && scale <= 0x1p100f))
+  if (!has_as_many_scales(q, shape)) return "the number of scales is not that of what they belong to";
+  for (const float scale : q.scales) {
+    const float size = blocks ? std::abs(scale) : scale;
+    if (!(size >= std::numeric_limits<float>::min() && size <= 0x1p100f))
       return "a scale is not a positive normal number";
+  }
   for (const int32_t zero : q.zeros)
     if (zero < lowest_quantum(q.dtype) || zero > highest_quantum(q.dtype))
       return "a zero point is not a number of " + std::string(dtype_name(q.dtype));
@@ -91,9 +126,53 @@ std::string to_string(const Quantization& q) {
   return text;
 }
 
+bool has_blocks(const Quantization& q, const Shape& shape) {
+  return block_of(q, shape) > 0 || (q.scales.empty() && q.zeros.empty() && q.axis >= 0 && is_static(shape) &&
+                                    q.axis < static_cast<int64_t>(shape.size()));
+}
+
+int64_t block_of(const Quantization& q, const Shape& shape) {
+  const auto count = static_cast<int64_t>(q.scales.size());
+  if (q.axis < 0 || q.axis >= static_cast<int64_t>(shape.size()) || count == 0 || !is_static(shape)) return 0;
+  const int64_t extent = shape[static_cast<size_t>(q.axis)].value(), all = element_count(to_extents(shape));
+  if (count == extent || all == 0 || all % count != 0) return 0;
+  const int64_t block = all / count;
+  return extent % block == 0 ? block : 0;
+}
+
+Quantization without_numbers(Quantization q, const Shape& shape) {
+  if (!has_blocks(q, shape)) return q;
+  q.scales.clear();
+  q.zeros.clear();
+  return q;
+}
+
+Quantization transposed(const Quantization& q, const Shape& shape, const std::vector<int64_t>& perm) {
+  Quantization result = q;
+  if (q.is_per_tensor()) return result;
+  result.axis = std::find(perm.begin(), perm.end(), q.axis) - perm.begin();
+  const int64_t block = block_of(q, shape);
+  if (block == 0) return result;
+  Extents from = to_extents(shape), strides(from.size(), 1);
+  from[static_cast<size_t>(q.axis)] /= block;
+  for (size_t d = from.size() - 1; d-- > 0;) strides[d] = strides[d + 1] * from[d + 1];
+  for (size_t i = 0; i < q.scales.size(); ++i) {
+    size_t rest = i, at = 0;
+    for (size_t d = perm.size(); d-- > 0;) {
+      const auto axis = static_cast<size_t>(perm[d]), extent = static_cast<size_t>(from[axis]);
+      at += rest % extent * static_cast<size_t>(strides[axis]);
+      rest /= extent;
+    }
+    result.scales[i] = q.scales[at];
+    result.zeros[i] = q.zeros[at];
+  }
+  return result;
+}
+
 Tensor quantize(const Tensor& tensor, const Quantization& q) {
-  Tensor result = Tensor::allocate(q.dtype, tensor.extents());
-  if (q.dtype == DType::Int8)
+  const bool is_signed = q.dtype == DType::Int8 || q.dtype == DType::Int4;
+  Tensor result = Tensor::allocate(is_signed ? DType::Int8 : DType::UInt8, tensor.extents());
+  if (is_signed)
     quantize_into(result.mutable_data<int8_t>(), tensor.data<float>(), tensor.extents(), q);
   else
     quantize_into(result.mutable_data<uint8_t>(), tensor.data<float>(), tensor.extents(), q);

@@ -5,6 +5,8 @@
 
 #include <limits>
 
+#include "ir/block_grid.h"
+
 namespace lathe {
 namespace {
 
@@ -20,6 +22,25 @@ TEST(Quantization, ThereAndBackPerAxis) {
   const Tensor x = Tensor::from<float>({2, 2}, {1.5f, -4, 127.5f, 490});
   EXPECT_EQ(quantize(x, q).to_int64s(), (std::vector<int64_t>{3, 8, 255, 255}));
   EXPECT_EQ(dequantize(quantize(x, q), q).to_doubles(), x.to_doubles());
+}
+
+TEST(Quantization, BlocksOfAnAxis) {
+  // Blocks of three of six rows.
+  const Quantization q{.dtype = DType::Int4, .scales = {1, 2, 0.5f, -1}, .zeros = {0, 0, 1, -1}, .axis = 0};
+  const Shape shape = {Dim(4), Dim(2)}, other = {Dim(5), Dim(2)};
+  EXPECT_NE(quantization_error(q, shape), "");  // as many scales as rows
+  const Shape six = {Dim(6), Dim(2)};
+  EXPECT_EQ(quantization_error(q, six), "");
+  EXPECT_EQ(block_of(q, six), 3);
+  EXPECT_NE(quantization_error(q, other), "");
+  EXPECT_EQ(quantization_error(without_numbers(q, six), six), "");
+  const Tensor x = Tensor::from<float>({6, 2}, {3, 4, -9, -20, 0, 0, 1, 6, 0, 0, 0, 0});
+  EXPECT_EQ(quantize(x, q).to_int64s(), (std::vector<int64_t>{3, 2, -8, -8, 0, 0, 3, -7, 1, -1, 1, -1}));
+  const Quantization t = transposed(q, six, {1, 0});
+  EXPECT_EQ(t.axis, 1);
+  EXPECT_EQ(t.scales, (std::vector<float>{1, 0.5f, 2, -1}));
+  const Tensor y = Tensor::from<float>({2, 6}, {3, -9, 0, 1, 0, 0, 4, -20, 0, 6, 0, 0});
+  EXPECT_EQ(quantize(y, t).to_int64s(), (std::vector<int64_t>{3, -8, 0, 3, 1, 1, 2, -8, 0, -7, -1, -1}));
 }
 
 TEST(Quantization, SymbolicDimsHaveNoAxis) {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "ir/block_grid.h"
 
 namespace lathe {
 namespace {
@@ -146,6 +147,14 @@ std::string typed_value(const Graph& graph, ValueId id) {
   return value_name(graph, id) + ": " + type_text(graph.value(id));
 }
 
+// Elements that are kept elsewhere are packed with their blocks' scales.
+std::string constant_type(const Graph& graph, ValueId id, const GraphTextOptions& options) {
+  if (!options.constant_index || !graph.value(id).quantization) return typed_value(graph, id);
+  Value value = graph.value(id);
+  value.quantization = without_numbers(*value.quantization, value.shape);
+  return value_name(graph, id) + ": " + type_text(value);
+}
+
 std::vector<std::string> element_texts(const Tensor& tensor) {
   std::vector<std::string> texts;
   if (tensor.dtype() == DType::UInt64) {
@@ -201,7 +210,8 @@ std::string to_text(const Graph& graph, const GraphTextOptions& options) {
   for (ValueId id = 0; static_cast<size_t>(id) < graph.value_count(); ++id) {
     const Value& value = graph.value(id);
     if (!value.is_constant() || (graph.users(id).empty() && !graph.is_output(id))) continue;
-    text += "  const " + typed_value(graph, id) + " = " + constant_text(id, value.constant, options) + "\n";
+    text += "  const " + constant_type(graph, id, options) + " = " +
+            constant_text(id, value.constant, options) + "\n";
   }
   for (NodeId id : graph.order()) text += "  " + node_to_text(graph, id, options) + "\n";
   for (ValueId id : graph.outputs()) text += "  output " + value_name(graph, id) + "\n";

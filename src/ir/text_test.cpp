@@ -162,7 +162,7 @@ TEST(Text, ErrorsOfGrids) {
   EXPECT_NE(error("int16 scale [1] zero [0]").find("int8 or uint8, not to int16"), std::string::npos);
   EXPECT_NE(error("int8 scale [1] zero []").find("scales and zero points differ in number"),
             std::string::npos);
-  EXPECT_NE(error("int8 scale [1, 1] zero [0, 0] axis 1").find("number of scales is not that"),
+  EXPECT_NE(error("int8 scale [1, 1, 1, 1] zero [0, 0, 0, 0] axis 1").find("number of scales is not that"),
             std::string::npos);
   EXPECT_NE(error("int8 scale [1, 1] zero [0, 0]").find("number of scales is not that"), std::string::npos);
   EXPECT_NE(error("int8 scale [1] zero [0] axis 2").find("axis does not exist"), std::string::npos);

@@ -2,6 +2,7 @@
 #include "ops/quantized_product.h"
 
 #include <utility>
+#include "ir/block_grid.h"
 
 namespace lathe {
 namespace {
@@ -46,7 +47,8 @@ std::vector<Tensor> evaluate_quantized_product(const Graph& graph, const Node& n
   const Value &x = graph.value(node.inputs[0]), &w = graph.value(node.inputs[1]);
   const size_t rank = graph.value(node.outputs[0]).shape.size();
   const auto axes = channel_axes(node.op, w, rank);
-  if (!x.is_stored_quantized() || !x.quantization->is_per_tensor() || !w.quantization || !axes || rank < 2)
+  if (!x.is_stored_quantized() || !x.quantization->is_per_tensor() || !w.quantization || !axes || rank < 2 ||
+      has_blocks(*w.quantization, w.shape))
     return {};
   if (!w.quantization->is_per_tensor() && w.quantization->axis != axes->first) return {};
   const std::vector<Tensor> integers = {centred(context.input(0), *x.quantization),

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include "ir/block_grid.h"
 
 namespace lathe {
 namespace {
@@ -52,26 +53,24 @@ bool picks_elements(const Node& node) {
          std::holds_alternative<Gather>(op) || is_rank_kept(op);
 }
 
-std::optional<Quantization> transposed(Quantization grid, const Transpose& op) {
-  const auto at = std::find(op.perm.begin(), op.perm.end(), grid.axis);
-  if (at == op.perm.end()) return std::nullopt;
-  grid.axis = at - op.perm.begin();
-  return grid;
-}
-
 }  // namespace
 
 std::optional<Quantization> grid_of_dequantize(const Graph& graph, const Node& node) {
   const auto* op = std::get_if<DequantizeLinear>(&node.op);
-  if (!op || op->block_size != 0 || op->to != DType::Float32 || !node.epilogue.empty()) return std::nullopt;
+  if (!op || op->to != DType::Float32 || !node.epilogue.empty()) return std::nullopt;
   const Value& x = graph.value(node.inputs[0]);
   if (x.dtype != DType::Int8 && x.dtype != DType::UInt8 && x.dtype != DType::Int4 && x.dtype != DType::UInt4)
     return std::nullopt;
+  const bool blocked = op->block_size != 0;
   Quantization grid{.dtype = x.dtype == DType::Int8 || x.dtype == DType::Int4 ? DType::Int8 : DType::UInt8};
+  if (blocked && (x.dtype == DType::Int4 || x.dtype == DType::UInt4)) grid.dtype = x.dtype;
   const Tensor& scale = graph.value(node.inputs[1]).constant;
-  if (!scale || !scale.has_bytes() || scale.rank() > 1 || scale.size() == 0) return std::nullopt;
+  if (!scale || !scale.has_bytes() || (scale.rank() > 1 && !blocked) || scale.size() == 0)
+    return std::nullopt;
   const std::vector<double> scales = scale.to_doubles();
   grid.scales.assign(scales.begin(), scales.end());
+  if (blocked)  // a block of zeros: any scale will do
+    std::replace(grid.scales.begin(), grid.scales.end(), 0.0f, 1.0f);
   grid.zeros.assign(scales.size(), 0);
   if (node.inputs.size() > 2 && node.inputs[2] != kNoValue) {
     const Tensor& zero = graph.value(node.inputs[2]).constant;
@@ -80,8 +79,9 @@ std::optional<Quantization> grid_of_dequantize(const Graph& graph, const Node& n
     for (size_t i = 0; i < scales.size(); ++i)
       grid.zeros[i] = static_cast<int32_t>(zeros[zeros.size() == 1 ? 0 : i]);
   }
-  if (scales.size() > 1)
+  if (scales.size() > 1 || blocked)
     grid.axis = op->axis < 0 ? op->axis + static_cast<int64_t>(x.shape.size()) : op->axis;
+  if (blocked && block_of(grid, x.shape) != op->block_size) return std::nullopt;
   return quantization_error(grid, x.shape).empty() ? std::optional(grid) : std::nullopt;
 }
 
@@ -115,7 +115,9 @@ std::optional<Quantization> grid_of_moved(const Graph& graph, const Node& node) 
   if (!picks_elements(node)) return std::nullopt;
   if (grid->is_per_tensor()) return grid;
   const auto* transpose = std::get_if<Transpose>(&node.op);
-  return transpose ? transposed(*grid, *transpose) : std::nullopt;
+  const Shape& shape = graph.value(node.inputs[0]).shape;
+  if (!transpose || transpose->perm.size() != shape.size()) return std::nullopt;
+  return transposed(*grid, shape, transpose->perm);
 }
 
 }  // namespace lathe

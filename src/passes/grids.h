@@ -9,8 +9,8 @@
 
 namespace lathe {
 
-// What DequantizeLinear with constant parameters gives; nullopt for blocks, and for types that are not
-// integers of at most 8 bits.
+// What DequantizeLinear with constant parameters gives; nullopt for types that are not integers of four or
+// eight bits.
 std::optional<Quantization> grid_of_dequantize(const Graph& graph, const Node& node);
 
 // What a program gives whose last step rounds to a multiple between known bounds. The grid's type is UInt8:

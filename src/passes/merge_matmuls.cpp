@@ -37,6 +37,7 @@ bool may_merge(const Graph& graph, NodeId id) {
   const auto* op = std::get_if<MatMul>(&node.op);
   if (!op || op->transpose_a || graph.value(node.inputs[0]).shape.size() < 2) return false;
   const Value& weights = graph.value(node.inputs[1]);
+  if (weights.quantization) return false;  // a stack lies on no grid
   if (!is_stored_float(weights) || weights.shape.size() != 2 || graph.is_output(node.outputs[0]))
     return false;
   const Dim& columns = weights.shape[op->transpose_b ? 0 : 1];

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "base/hash.h"
+#include "ir/block_grid.h"
 #include "ir/substitute.h"
 #include "ir/symbol_extents.h"
 #include "ir/text.h"
@@ -93,7 +94,9 @@ std::string layer_signature(const LayerQuery& query) {
     if (id == kNoValue) return "-";
     const Value& v = query.graph.value(id);
     // Scales do not matter for the time; that there are some decides which tactics there are.
-    const std::string grid = v.quantization ? " on " + std::string(dtype_name(v.quantization->dtype)) : "";
+    std::string grid = v.quantization ? " on " + std::string(dtype_name(v.quantization->dtype)) : "";
+    if (v.quantization && has_blocks(*v.quantization, v.shape))
+      grid += " in blocks of " + std::to_string(block_of(*v.quantization, v.shape));
     if (v.is_constant()) return constant_text(v.constant) + grid;
     return std::string(dtype_name(v.dtype)) + extents_text(bounded_extents(v.shape, opt, query.ranges)) +
            grid;

@@ -43,6 +43,7 @@ TacticFamily shape_values_tactics();
 TacticFamily depthwise_tactics();
 TacticFamily integer_product_tactics();
 TacticFamily integer_depthwise_tactics();
+TacticFamily weight_only_tactics();
 TacticFamily byte_pool_tactics();
 TacticFamily depthwise_block_tactics();
 TacticFamily feed_forward_tactics();
@@ -63,6 +64,7 @@ std::vector<TacticFamily> tactic_families() {
       view_tactics(),
       integer_product_tactics(),
       integer_depthwise_tactics(),
+      weight_only_tactics(),
       depthwise_tactics(),
       depthwise_block_tactics(),
       onednn_conv_tactics(),

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/vector/tail_plan.h"
 #include "base/error.h"
+#include "ir/block_grid.h"
 
 namespace lathe::cpu {
 namespace {
@@ -109,6 +110,7 @@ Support multiplies_integers(const LayerQuery& query, size_t weight_axis, int64_t
   if (!byte_grid(x, {DType::UInt8, {}})) return Support::no("its input lies on no grid of bytes");
   if (!w.is_constant()) return Support::no("the weights are not constant");
   if (!w.quantization) return Support::no("the weights lie on no grid");
+  if (has_blocks(*w.quantization, w.shape)) return Support::no("the weights have a scale for each block");
   if (!w.quantization->is_per_tensor() && w.quantization->axis != static_cast<int64_t>(weight_axis))
     return Support::no("the weights have a scale per index of axis " + std::to_string(w.quantization->axis) +
                        ", not per output channel");

@@ -64,4 +64,17 @@ inline void store_bytes(uint8_t* p, Vec x) {
   _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
 }
 
+inline IntVec iand(IntVec a, IntVec b) {
+  return _mm256_and_si256(a, b);
+}
+// Of 32 bits, zeros from above.
+template <int kBits>
+inline IntVec ishift_right(IntVec x) {
+  return _mm256_srli_epi32(x, kBits);
+}
+// kWidth numbers of FP16.
+inline Vec load_halves(const uint16_t* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+
 }  // namespace

@@ -56,4 +56,15 @@ inline void store_bytes(uint8_t* p, Vec x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(i));
 }
 
+inline IntVec iand(IntVec a, IntVec b) {
+  return _mm512_and_si512(a, b);
+}
+template <int kBits>
+inline IntVec ishift_right(IntVec x) {
+  return _mm512_srli_epi32(x, kBits);
+}
+inline Vec load_halves(const uint16_t* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+
 }  // namespace

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Products of float rows with constant weights of four or eight bits on a grid: one scale for the weights, for
+// each column, or for each block of k. What is read of memory are the packed bits; they become floats in
+// registers (tile/few_bits_table.h), so results are those of FP32 weights but for the order of additions.
+//
+// Bytes: the packed weights once for every 64 rows. The floor of a few rows is the way of these bytes from
+// memory; from some 16 rows on it is arithmetic, and products with FP32 weights win.
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/device/expected.h"
+#include "backend/cpu/tile/few_bits_table.h"
+#include "backend/cpu/vector/own_tactic.h"
+#include "backend/cpu/vector/pointwise_eval.h"
+#include "backend/layer_work.h"
+#include "backend/offered.h"
+#include "base/floats.h"
+#include "ir/block_grid.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr std::string_view kRunner = "WeightOnlyProduct";
+constexpr int64_t kBlockRows = 64;
+
+const FewBitTable& table_of(const Machine& machine) {
+  return machine.has(CpuFeature::Avx512) ? few_bit_table_avx512() : few_bit_table_avx2();
+}
+
+const Value& weights_of(const LayerQuery& query) {
+  return query.graph.value(query.layer().inputs[1]);
+}
+
+bool is_four_bits(const Quantization& grid) {
+  return grid.dtype == DType::Int4 || grid.dtype == DType::UInt4;
+}
+
+bool is_by_k(const Node& node) {
+  return !std::get<MatMul>(node.op).transpose_b;  // weights are [k, column]
+}
+
+struct Extent2 {
+  int64_t columns = 0, depth = 0;
+};
+Extent2 extent_of(const LayerQuery& query) {
+  const Shape& shape = weights_of(query).shape;
+  const bool by_k = is_by_k(query.layer());
+  return {shape[by_k ? 1 : 0].value(), shape[by_k ? 0 : 1].value()};
+}
+
+FewBitShape shape_of(const LayerQuery& query, const TacticParams& params) {
+  const int64_t depth = extent_of(query).depth;
+  return {.bits = is_four_bits(*weights_of(query).quantization) ? 4 : 8,
+          .depth = depth,
+          .block = params.get("block", depth),
+          .half_scales = params.get("half_scales", 0) != 0,
+          .stores_zeros = params.get("zeros", 0) != 0};
+}
+
+// --- packing
+
+class Packer {
+ public:
+  Packer(const LayerQuery& query, const FewBitShape& shape, const FewBitTable& table)
+      : grid_(*weights_of(query).quantization),
+        integers_(quantize(weights_of(query).constant, grid_)),
+        bytes_(static_cast<const uint8_t*>(static_cast<const void*>(integers_.bytes().data()))),
+        shape_(shape),
+        table_(table),
+        extent_(extent_of(query)),
+        by_k_(is_by_k(query.layer())),
+        k_axis_(by_k_ ? 0 : 1),
+        lowest_(lowest_quantum(grid_.dtype)) {}
+
+  std::vector<std::byte> run() const {
+    const int64_t panels = (extent_.columns + table_.panel - 1) / table_.panel,
+                  record = shape_.block_bytes(table_.panel);
+    std::vector<std::byte> out(static_cast<size_t>(panels * shape_.blocks() * record));
+    for (int64_t p = 0; p < panels; ++p)
+      for (int64_t b = 0; b < shape_.blocks(); ++b)
+        pack_block(p, b, out.data() + (p * shape_.blocks() + b) * record);
+    return out;
+  }
+
+ private:
+  void pack_block(int64_t panel, int64_t block, std::byte* record) const {
+    const int64_t columns = std::min(table_.panel, extent_.columns - panel * table_.panel);
+    std::byte* const zeros = record + table_.panel * (shape_.half_scales ? 2 : 4);
+    std::byte* const words = zeros + (shape_.stores_zeros ? table_.panel : 0);
+    for (int64_t c = 0; c < columns; ++c) {
+      const int64_t column = panel * table_.panel + c;
+      const size_t at = number_of(column, block);
+      put_scale(grid_.scale(at), c, record);
+      if (shape_.stores_zeros) zeros[c] = static_cast<std::byte>(grid_.zero(at) - lowest_);
+      pack_column(column, block, words + c * 4);
+    }
+  }
+
+  void put_scale(float scale, int64_t column, std::byte* record) const {
+    const uint16_t half = float_to_fp16(scale);
+    if (shape_.half_scales)
+      std::memcpy(record + column * 2, &half, sizeof half);
+    else
+      std::memcpy(record + column * 4, &scale, sizeof scale);
+  }
+
+  void pack_column(int64_t column, int64_t block, std::byte* words) const {
+    const int64_t first = block * shape_.block, end = std::min(first + shape_.block, extent_.depth);
+    for (int64_t g = 0; g < shape_.groups(); ++g) {
+      uint32_t word = 0;
+      for (int64_t f = 0; f < shape_.fields(); ++f)
+        if (const int64_t k = first + g * shape_.fields() + f; k < end)
+          word |= static_cast<uint32_t>(quantum(column, k)) << (f * shape_.bits);
+      std::memcpy(words + g * table_.panel * 4, &word, sizeof word);
+    }
+  }
+
+  // From zero on, whether the type has a sign or not.
+  int32_t quantum(int64_t column, int64_t k) const {
+    const uint8_t byte =
+        bytes_[static_cast<size_t>(by_k_ ? k * extent_.columns + column : column * extent_.depth + k)];
+    return (lowest_ < 0 ? int32_t{static_cast<int8_t>(byte)} : int32_t{byte}) - lowest_;
+  }
+
+  size_t number_of(int64_t column, int64_t block) const {
+    if (shape_.block == extent_.depth && grid_.axis != k_axis_) return static_cast<size_t>(column);
+    return static_cast<size_t>(by_k_ ? block * extent_.columns + column : column * shape_.blocks() + block);
+  }
+
+  const Quantization& grid_;
+  const Tensor integers_;
+  const uint8_t* const bytes_;
+  const FewBitShape shape_;
+  const FewBitTable& table_;
+  const Extent2 extent_;
+  const bool by_k_;
+  const int64_t k_axis_;
+  const int32_t lowest_;
+};
+
+// --- the layer
+
+class PreparedWeightOnly final : public PreparedLayer {
+ public:
+  PreparedWeightOnly(const FewBitTable& table, const FewBitShape& shape, int64_t columns, int64_t rows,
+                     const std::byte* weights, std::shared_ptr<const PreparedEpilogue> epilogue, int threads)
+      : table_(table),
+        shape_(shape),
+        columns_(columns),
+        rows_(rows),
+        weights_(weights),
+        epilogue_(std::move(epilogue)),
+        threads_(threads) {
+    const int64_t rows_at_once = std::min(rows, kBlockRows);
+    x_stride_ = round_up(shape.padded_depth(), 16);
+    sums_stride_ = round_up(shape.blocks(), 16);
+    sums_at_ = rows_at_once * x_stride_;
+    values_at_ = sums_at_ + rows_at_once * sums_stride_;
+    member_floats_ = values_at_ + table.tile_rows * table.panel;
+  }
+
+  size_t scratch_bytes() const override { return static_cast<size_t>(member_floats_ * 4 * threads_); }
+  int members(int available) const override {
+    const double bytes =
+        static_cast<double>(panels() * panel_bytes());  // some 10 a nanosecond, or 30 operations
+    return members_for(bytes * std::max(0.1, static_cast<double>(rows_ * 8 / shape_.bits) / 15), available);
+  }
+
+  void run(const LayerArgs& args, const Worker& worker) const override {
+    const auto [begin, end] = worker.slice(panels(), 1, Worker::kUncut);  // everybody prepares all rows
+    if (begin >= end) return;
+    auto* const own = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats_;
+    for (int64_t first = 0; first < rows_; first += kBlockRows) {
+      const int64_t count = std::min(kBlockRows, rows_ - first);
+      prepare(args, first, count, own);
+      for (int64_t p = begin; p < end; ++p) run_panel(args, first, count, p, own);
+    }
+  }
+
+ private:
+  int64_t panels() const { return (columns_ + table_.panel - 1) / table_.panel; }
+  int64_t panel_bytes() const { return shape_.blocks() * shape_.block_bytes(table_.panel); }
+
+  void prepare(const LayerArgs& args, int64_t first, int64_t count, float* own) const {
+    const auto* x = static_cast<const float*>(args.inputs[0]);
+    for (int64_t r = 0; r < count; ++r)
+      table_.prepare(shape_, x + (first + r) * shape_.depth, own + r * x_stride_,
+                     own + sums_at_ + r * sums_stride_);
+  }
+
+  void run_panel(const LayerArgs& args, int64_t first, int64_t count, int64_t panel, float* own) const {
+    const int64_t column = panel * table_.panel, columns = std::min(table_.panel, columns_ - column);
+    float* const values = own + values_at_;
+    for (int64_t r = 0; r < count; r += table_.tile_rows) {
+      const FewBitRows rows{.x = own + r * x_stride_,
+                            .sums = own + sums_at_ + r * sums_stride_,
+                            .x_stride = x_stride_,
+                            .sums_stride = sums_stride_,
+                            .rows = std::min(table_.tile_rows, count - r)};
+      table_.multiply(shape_, rows, weights_ + panel * panel_bytes(), values, table_.panel);
+      epilogue_->apply(args, values, table_.panel, (first + r) * columns_ + column, rows.rows, columns_,
+                       columns);
+    }
+  }
+
+  const FewBitTable& table_;
+  const FewBitShape shape_;
+  const int64_t columns_, rows_;
+  const std::byte* const weights_;
+  const std::shared_ptr<const PreparedEpilogue> epilogue_;
+  const int threads_;
+  // In floats: of a row, and where the sums and the results of a tile begin in a member's scratch.
+  int64_t x_stride_ = 0, sums_stride_ = 0, sums_at_ = 0, values_at_ = 0, member_floats_ = 0;
+};
+
+class WeightOnlyKernel final : public LayerKernel {
+ public:
+  WeightOnlyKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                   const PackContext& pack)
+      : table_(table_of(machine)),
+        shape_(shape_of(query, tactic.params)),
+        columns_(extent_of(query).columns),
+        epilogue_(query, tactic, machine) {
+    const int64_t panels = (columns_ + table_.panel - 1) / table_.panel;
+    weights_ = pack.packed("few_bits", panels * shape_.blocks() * shape_.block_bytes(table_.panel),
+                           [&] { return Packer(query, shape_, table_).run(); });
+  }
+
+  std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
+    const int64_t rows = element_count(context.inputs[0]) / shape_.depth;
+    return std::make_unique<PreparedWeightOnly>(table_, shape_, columns_, rows, weights_.data(),
+                                                epilogue_.prepare(context), context.threads);
+  }
+
+ private:
+  const FewBitTable& table_;
+  const FewBitShape shape_;
+  const int64_t columns_;
+  const Epilogue epilogue_;
+  std::span<const std::byte> weights_;
+};
+
+// --- what is offered
+
+Support supports(const LayerQuery& query) {
+  const Node& node = query.layer();
+  const Value &x = query.graph.value(node.inputs[0]), &w = weights_of(query);
+  if (std::get<MatMul>(node.op).transpose_a) return Support::no("the left operand is transposed");
+  if (!w.is_constant()) return Support::no("the weights are not constant");
+  if (x.shape.size() < 2 || w.shape.size() != 2)
+    return Support::no("not rows of a matrix with one matrix of weights");
+  if (w.constant.size() == 0) return Support::no("the weights are empty");
+  const Quantization& grid = *w.quantization;
+  const int64_t k_axis = is_by_k(node) ? 0 : 1;
+  const bool blocks = has_blocks(grid, w.shape);
+  if (!grid.is_per_tensor() && (grid.axis == k_axis) != blocks)
+    return Support::no("the weights have a scale per index of axis " + std::to_string(grid.axis) +
+                       (blocks ? " in blocks" : "") + "; sums have one per column or block of k");
+  return {};
+}
+
+bool are_halves(const std::vector<float>& scales) {
+  return std::all_of(scales.begin(), scales.end(),
+                     [](float scale) { return fp16_to_float(float_to_fp16(scale)) == scale; });
+}
+bool are_in_the_middle(const Quantization& grid) {
+  const int32_t middle = lowest_quantum(grid.dtype) < 0 ? 0 : (highest_quantum(grid.dtype) + 1) / 2;
+  return std::all_of(grid.zeros.begin(), grid.zeros.end(), [=](int32_t zero) { return zero == middle; });
+}
+
+double expected_us(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
+  const double floats = expected_product_us(query, tactic, machine, 0.6, 0.85);
+  if (floats == 0) return 0;
+  const DeviceModel model = model_of(machine);
+  const FewBitShape shape = shape_of(query, tactic.params);
+  const Extent2 extent = extent_of(query);
+  const double packed = static_cast<double>(extent.columns * shape.blocks() * shape.block_bytes(8)) / 8;
+  const double moving = packed / (model.bytes_per_ns(packed) * 0.85),
+               computing = work_of(query, tactic).ops / (model.ops_per_ns(DType::Float32) * 0.6);
+  return model.start_us + std::max(moving, computing) / 1e3;
+}
+
+// How the weights are packed. Blocks of 0 have one scale for all of k.
+struct Packing {
+  int64_t block = 0;
+  bool half_scales = false, zeros = false;
+};
+
+Tactic tactic_with(const LayerQuery& query, const Machine& machine, const Packing& packing) {
+  Tactic t = typed_tactic(query, kRunner, "", {DType::Float32, kLinear}, {DType::Float32, kLinear});
+  t.inputs[1] = {};
+  if (const Support s = supports(query); !s.ok) t.support = s;
+  TacticParams params;
+  std::string name =
+      std::string("weight_only_") + (is_four_bits(*weights_of(query).quantization) ? "int4" : "int8");
+  if (packing.block > 0) {
+    params.set("block", packing.block);
+    name += "_blocks" + std::to_string(packing.block);
+  }
+  if (packing.half_scales) {
+    params.set("half_scales", 1);
+    name += "_half_scales";
+  }
+  if (packing.zeros) {
+    params.set("zeros", 1);
+    name += "_zeros";
+  }
+  t = with_variant(std::move(t), name + "_" + table_of(machine).name, params);
+  // A sum of products of the integers, less what the zero point adds, instead of a sum of products of their difference.
+  t.error_factor = 4;
+  if (t.support.ok) t.expected_us = expected_us(query, t, machine);
+  return t;
+}
+
+bool is_listed(const LayerQuery& query) {
+  return std::holds_alternative<MatMul>(query.layer().op) && weights_of(query).quantization &&
+         query.graph.value(query.layer().outputs[0]).number_type() == DType::Float32;
+}
+
+std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+  if (!is_listed(query)) return {};
+  const Value& w = weights_of(query);
+  const Quantization& grid = *w.quantization;
+  return {tactic_with(query, machine,
+                      {block_of(grid, w.shape), are_halves(grid.scales), !are_in_the_middle(grid)})};
+}
+
+// The numbers of a block's grid are not in an engine file: they are packed already.
+Support accepts(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
+  if (!is_listed(query)) return Support::no("no product with weights on a grid");
+  const Value& w = weights_of(query);
+  const int64_t block = tactic.params.get("block", 0);
+  const bool blocks = has_blocks(*w.quantization, w.shape);
+  const int64_t k = w.shape.size() == 2 ? extent_of(query).depth : 0;
+  if (blocks ? block < 1 || k % block != 0 : block != 0)
+    return Support::no("blocks of " + std::to_string(block) + " do not divide its weights");
+  const Packing packing{block, tactic.params.get("half_scales", 0) != 0, tactic.params.get("zeros", 0) != 0};
+  const std::vector<Tactic> tactics = {tactic_with(query, machine, packing)};
+  return is_offered(tactics, tactic);
+}
+
+std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                  const PackContext& pack) {
+  return std::make_unique<WeightOnlyKernel>(query, tactic, machine, pack);
+}
+
+}  // namespace
+
+TacticFamily weight_only_tactics() {
+  return {kRunner, list, make, accepts};
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cpu/vector/vec_avx512.h"
+//
+#include "backend/cpu/vector/vec_integer_avx512.h"
+//
+#include "backend/cpu/tile/few_bits_table.h"
+//
+#include "backend/cpu/tile/few_bits.inc"
+
+namespace lathe::cpu {
+
+const FewBitTable& few_bit_table_avx512() {
+  static constexpr FewBitTable table = {"avx512", kPanelColumns, kMostRows, prepare_row, multiply_few_bits};
+  return table;
+}
+
+}  // namespace lathe::cpu
