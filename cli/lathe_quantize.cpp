@@ -25,8 +25,15 @@
 namespace lathe::cli {
 namespace {
 
+onnx::QuantizationScope read_scope(const CommandWords& arguments) {
+  onnx::QuantizationScope scope;
+  for (const auto& item : split_list(arguments.value("--op-types"))) scope.op_types.insert(item);
+  for (const auto& item : split_list(arguments.value("--exclude"))) scope.exclude.push_back(item);
+  return scope;
+}
+
 QuantizeOptions read_options(const CommandWords& arguments) {
-  QuantizeOptions options;
+  QuantizeOptions options{.scope = read_scope(arguments)};
   if (arguments.has("--method"))
     options.calibration.method = calibration_method_from_name(arguments.value("--method"));
   if (arguments.has("--percentile")) {
@@ -42,9 +49,23 @@ QuantizeOptions read_options(const CommandWords& arguments) {
     options.activations = DType::Int8;
   else if (!type.empty() && type != "uint8")
     throw_input_error("--activations is uint8 or int8, not '" + type + "'");
-  for (const auto& item : split_list(arguments.value("--op-types"))) options.scope.op_types.insert(item);
-  for (const auto& item : split_list(arguments.value("--exclude"))) options.scope.exclude.push_back(item);
   return options;
+}
+
+onnx::WeightRounding read_rounding(const CommandWords& arguments) {
+  for (const char* flag : {"--calib", "--method", "--percentile", "--activations", "--samples"})
+    if (arguments.has(flag))
+      throw_input_error(std::string(flag) +
+                        " is for activations; --weight-only leaves them float, and needs no samples");
+  onnx::WeightRounding rounding;
+  const std::string type = arguments.value("--weight-only");
+  if (type != "int4" && type != "int8")
+    throw_input_error("--weight-only is int4 or int8, not '" + type + "'");
+  rounding.bits = type == "int4" ? 4 : 8;
+  if (arguments.has("--block")) rounding.block = parse_int("--block", arguments.value("--block"));
+  if (rounding.block < 16 || rounding.block > 1024 || (rounding.block & (rounding.block - 1)) != 0)
+    throw_input_error("--block is a power of two from 16 to 1024, as MatMulNBits wants it");
+  return rounding;
 }
 
 // "3 MatMul: its weights are computed", one line for each type and reason.
@@ -74,6 +95,49 @@ std::function<void(int64_t)> progress_line(int64_t all) {
   return [all](int64_t done) { say_to(stderr, "\rsample {} of {}{}", done, all, done == all ? "\n" : ""); };
 }
 
+void print_result(const CommandWords& arguments, const QuantizeResult& result, const std::string& file) {
+  if (arguments.has("--json")) return fmt::print("{}\n", dump_json(result_json(result, file)));
+  const onnx::QuantizedModel& model = result.model;
+  say("wrote {} ({}): {} weights quantised ({} of weights were {})", file,
+      bytes_text(static_cast<int64_t>(model.bytes.size())), model.weights, bytes_text(model.weight_bytes),
+      bytes_text(model.weight_bytes_before));
+  if (result.samples > 0) say(", and {} tensors, by {} samples", model.activations, result.samples);
+  say("\n");
+  print_left(result.left);
+}
+
+QuantizeResult calibrate(const CommandWords& arguments, const std::string& model) {
+  if (!arguments.has("--calib"))
+    throw_input_error(
+        "--calib names the samples: a folder of .npy or .npz files, or 'random' (--weight-only needs none)");
+  if (arguments.has("--block")) throw_input_error("--block belongs to --weight-only");
+  const int samples = arguments.has("--samples") ? parse_int("--samples", arguments.value("--samples")) : -1;
+  if (arguments.has("--samples") && samples < 1) throw_input_error("--samples must be at least 1");
+  const QuantizeOptions options = read_options(arguments);
+  NullObserver observer;
+  Builder builder(open_device(system_flags_of(arguments)), observer);
+  CalibrationData data(arguments.value("--calib"), builder.parse_onnx(model).inputs(),
+                       parse_shapes("--shapes", arguments.value("--shapes")), samples);
+  if (data.is_random())
+    say_to(
+        stderr,
+        "warning: the samples are random numbers: ranges, and so the accuracy, are those of noise. The speed "
+        "is that of a model calibrated with real samples.\n");
+  return quantize_model(
+      model, builder, [&](std::vector<Tensor>& sample) { return data.next(sample); }, options,
+      progress_line(data.count()));
+}
+
+void check_output(const CommandWords& arguments, const std::string& file) {
+  if (file.empty()) throw_input_error("-o names the file to write: -o quantized.onnx");
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored) && !arguments.has("--force"))
+    throw_input_error(file + " exists: --force overwrites it");
+  const auto folder = std::filesystem::path(file).parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
+    throw_input_error(file + ": there is no folder " + folder.string());
+}
+
 }  // namespace
 
 int run_quantize(const Words& words) {
@@ -82,37 +146,12 @@ int run_quantize(const Words& words) {
     throw_input_error(
         "quantize takes one model: lathe quantize model.onnx --calib samples/ -o quantized.onnx");
   const std::string model = arguments.positional()[0], file = arguments.value("-o");
-  if (file.empty()) throw_input_error("-o names the file to write: -o quantized.onnx");
-  if (!arguments.has("--calib"))
-    throw_input_error("--calib names the samples: a folder of .npy or .npz files, or 'random'");
-  std::error_code ignored;
-  if (std::filesystem::exists(file, ignored) && !arguments.has("--force"))
-    throw_input_error(file + " exists: --force overwrites it");
-  const QuantizeOptions options = read_options(arguments);
-  NullObserver observer;
-  Builder builder(open_device(system_flags_of(arguments)), observer);
-  CalibrationData data(
-      arguments.value("--calib"), builder.parse_onnx(model).inputs(),
-      parse_shapes("--shapes", arguments.value("--shapes")),
-      arguments.has("--samples") ? parse_int("--samples", arguments.value("--samples")) : -1);
-  if (data.is_random())
-    say_to(stderr,
-           "warning: the samples are random numbers: ranges, and so the accuracy, are those of noise. The "
-           "speed is "
-           "that of a model calibrated with real samples.\n");
-  const QuantizeResult result = quantize_model(
-      model, builder, [&](std::vector<Tensor>& sample) { return data.next(sample); }, options,
-      progress_line(data.count()));
+  check_output(arguments, file);
+  const QuantizeResult result = arguments.has("--weight-only")
+                                    ? quantize_weights(model, read_rounding(arguments), read_scope(arguments))
+                                    : calibrate(arguments, model);
   write_file_atomically(file, result.model.bytes);
-  if (arguments.has("--json")) {
-    fmt::print("{}\n", dump_json(result_json(result, file)));
-    return 0;
-  }
-  say("wrote {} ({}): {} tensors and {} weights quantised ({} of weights were {}), {} samples\n", file,
-      bytes_text(static_cast<int64_t>(result.model.bytes.size())), result.model.activations,
-      result.model.weights, bytes_text(result.model.weight_bytes),
-      bytes_text(result.model.weight_bytes_before), result.samples);
-  print_left(result.left);
+  print_result(arguments, result, file);
   return 0;
 }
 

@@ -79,34 +79,38 @@ CommandSyntax quantize() {
   flags.insert(flags.end(), kDeviceFlags.begin(), kDeviceFlags.end());
   return {
       .name = "quantize",
-      .arguments = "<model.onnx> --calib <samples> -o <quantized.onnx>",
-      .summary = "write a model with 8-bit weights and activations, for any runtime that reads Q/DQ",
-      .options = {{"--calib", "<folder|file|random>",
-                   "samples of the inputs: a folder of .npy (one input) or .npz files (an array for each "
-                   "input), one "
-                   "sample a file; or 'random', which is good for speed alone"},
-                  {"-o", "<file>", "the model to write", {"--output"}},
-                  {"--method", "max|percentile|entropy|mse",
-                   "how ranges follow from what was seen (default: max)"},
-                  {"--percentile", "<p>",
-                   "share of the elements that are covered, in percent (default: 99.99)"},
-                  {"--activations", "uint8|int8",
-                   "uint8 with zero points (default), or int8 without, as TensorRT wants it"},
-                  {"--op-types", "<list>",
-                   "operators that read quantised tensors (default: Add, AveragePool, Concat, Conv, Gemm, "
-                   "GlobalAveragePool, MatMul, MaxPool)"},
-                  {"--exclude", "<patterns>", "nodes that stay float, by name; * stands for any characters"},
-                  {"--samples", "<n>", "samples to take (default: all; random: 8)"},
-                  {"--force", "", "overwrite a file that exists"},
-                  {"--json", "", "print the result as JSON"}},
+      .arguments = "<model.onnx> (--calib <samples> | --weight-only <type>) -o <quantized.onnx>",
+      .summary = "write a model with 8-bit weights and activations, or with weights of 4 or 8 bits alone",
+      .options =
+          {{"--calib", "<folder|file|random>",
+            "samples of the inputs: a folder of .npy (one input) or .npz files (an array for each "
+            "input), one "
+            "sample a file; or 'random', which is good for speed alone"},
+           {"-o", "<file>", "the model to write", {"--output"}},
+           {"--method", "max|percentile|entropy|mse", "how ranges follow from what was seen (default: max)"},
+           {"--percentile", "<p>", "share of the elements that are covered, in percent (default: 99.99)"},
+           {"--activations", "uint8|int8",
+            "uint8 with zero points (default), or int8 without, as TensorRT wants it"},
+           {"--weight-only", "int4|int8",
+            "weights of products alone, a scale for each block; no samples are needed"},
+           {"--block", "<n>", "with --weight-only: weights that share a scale, a power of two (default: 32)"},
+           {"--op-types", "<list>",
+            "operators that read quantised tensors (default: Add, AveragePool, Concat, Conv, Gemm, "
+            "GlobalAveragePool, MatMul, MaxPool; of --weight-only: Gemm, MatMul)"},
+           {"--exclude", "<patterns>", "nodes that stay float, by name; * stands for any characters"},
+           {"--samples", "<n>", "samples to take (default: all; random: 8)"},
+           {"--force", "", "overwrite a file that exists"},
+           {"--json", "", "print the result as JSON"}},
       .flags = Listed,
       .listed_flags = flags,
       .notes =
-          "Weights become int8 with a scale for each output channel. A float model of opset 13 or later is "
-          "needed.\n",
+          "With samples, weights become int8 with a scale for each output channel, and a float model of "
+          "opset "
+          "13 or later is needed. With --weight-only, products become com.microsoft's MatMulNBits.\n",
       .examples =
           "  lathe quantize resnet50.onnx --calib samples/ -o resnet50.int8.onnx\n"
           "  lathe quantize resnet50.onnx --calib samples/ --method=entropy -o resnet50.int8.onnx\n"
+          "  lathe quantize decoder.onnx --weight-only int4 -o decoder.int4.onnx\n"
           "  lathe quantize bert.onnx --calib random --shapes=input_ids:1x128 -o bert.int8.onnx\n"};
 }
 

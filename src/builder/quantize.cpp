@@ -27,6 +27,11 @@ class Calibrator {
             "the tensor '" + range_of +
             "' is no value of the imported model, so that its range is not known; exclude the nodes "
             "that read it");
+      if (graph->value(*value).dtype != DType::Float32)
+        throw_input_error(
+            "the tensor '" + range_of + "' is " + std::string(dtype_name(graph->value(*value).dtype)) +
+            ": only float32 is quantised; export the model in float32, or exclude the nodes that "
+            "read it");
       const auto& inputs = graph->inputs();
       if (std::find(inputs.begin(), inputs.end(), *value) == inputs.end() && !graph->is_output(*value))
         editor.mark_output(*value);
@@ -132,6 +137,15 @@ QuantizeResult quantize_model(const std::filesystem::path& path, Builder& builde
   onnx::TensorSource tensors(file, path.parent_path());
   return {onnx::write_quantized_model(file->bytes(), model, tensors, plan, grids), plan.left,
           calibrator.samples()};
+}
+
+QuantizeResult quantize_weights(const std::filesystem::path& path, const onnx::WeightRounding& rounding,
+                                const onnx::QuantizationScope& scope) {
+  const auto file = MappedFile::open(path);
+  const onnx::ModelProto model = onnx::parse_model(file->bytes());
+  const onnx::QuantizationPlan plan = onnx::plan_weight_only(model, scope);
+  onnx::TensorSource tensors(file, path.parent_path());
+  return {onnx::write_weight_only_model(file->bytes(), model, tensors, plan, rounding), plan.left};
 }
 
 }  // namespace lathe

@@ -39,6 +39,10 @@ QuantizeResult quantize_model(const std::filesystem::path& path, Builder& builde
                               const QuantizeOptions& options,
                               const std::function<void(int64_t)>& progress = {});
 
+// Weights alone, of products, without samples. Throws Input for a model that cannot be quantised.
+QuantizeResult quantize_weights(const std::filesystem::path& path, const onnx::WeightRounding& rounding,
+                                const onnx::QuantizationScope& scope);
+
 // The grid of a tensor whose elements lie in the range.
 Quantization activation_grid(const ValueRange& range, DType dtype);
 

@@ -43,6 +43,13 @@ class Planner {
     for (const TensorProto& tensor : graph_.initializers) constants_[tensor.name] = &tensor;
   }
 
+  QuantizationPlan run_weight_only() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i)
+      if (wants(i)) plan_weight_only(i);
+    if (plan_.weight_only.empty()) throw_input_error("nothing of the model can be quantised" + reasons());
+    return std::move(plan_);
+  }
+
   QuantizationPlan run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i)
       if (wants(i)) plan_node(i);
@@ -94,22 +101,54 @@ class Planner {
     plan_.readers.emplace(i, k);
   }
 
+  // Its weights; null, with the reason noted, where they cannot be quantised.
+  const TensorProto* weights_of(size_t i) {
+    const NodeProto& n = node(i);
+    const TensorProto* w = n.inputs.size() < 2 ? nullptr : constant(n.inputs[1]);
+    std::string reason;
+    if (n.inputs.size() < 2)
+      reason = "it has no weights";
+    else if (constant(n.inputs[0]))
+      reason = "its first operand is constant";
+    else if (!w)
+      reason = "its weights are computed";
+    else if (w->data_type != kFloatType)
+      reason = "its weights are not float32";
+    else if (n.op_type == "Conv" ? w->dims.empty() : w->dims.size() != 2)
+      reason = "its weights are no matrix";
+    if (reason.empty()) return w;
+    leave(i, std::move(reason));
+    return nullptr;
+  }
+
+  bool flag(size_t i, std::string_view name) const {
+    const AttributeProto* a = attribute(node(i), name);
+    return a && a->i != 0;
+  }
+  bool is_one(size_t i, std::string_view name) const {
+    const AttributeProto* a = attribute(node(i), name);
+    return !a || a->f == 1;
+  }
+
+  void plan_weight_only(size_t i) {
+    const NodeProto& n = node(i);
+    const TensorProto* w = weights_of(i);
+    if (!w) return;
+    if (n.op_type == "Gemm" && (flag(i, "transA") || !is_one(i, "alpha") || !is_one(i, "beta")))
+      return leave(i, "it has transA, alpha or beta");
+    const bool transposed = n.op_type == "Gemm" && flag(i, "transB");
+    const int64_t k = w->dims[transposed ? 1 : 0], columns = w->dims[transposed ? 0 : 1];
+    if (k < 1 || columns < 1) return leave(i, "its weights are empty");
+    plan_.weight_only.push_back({i, std::string(n.inputs[1]), transposed, k, columns});
+  }
+
   void plan_product(size_t i) {
     const NodeProto& n = node(i);
-    if (n.inputs.size() < 2) return leave(i, "it has no weights");
-    const TensorProto* w = constant(n.inputs[1]);
-    if (constant(n.inputs[0])) return leave(i, "its first operand is constant");
-    if (!w) return leave(i, "its weights are computed");
-    if (w->data_type != kFloatType) return leave(i, "its weights are not float32");
-    const auto flag = [&](std::string_view name) {
-      const AttributeProto* a = attribute(n, name);
-      return a && a->i != 0;
-    };
+    const TensorProto* w = weights_of(i);
+    if (!w) return;
     int64_t axis = 0;
-    if (n.op_type == "MatMul" && w->dims.size() != 2) return leave(i, "its weights are no matrix");
     if (n.op_type == "MatMul") axis = 1;
-    if (n.op_type == "Gemm") axis = flag("transB") ? 0 : 1;
-    if (w->dims.empty()) return leave(i, "its weights are no matrix");
+    if (n.op_type == "Gemm") axis = flag(i, "transB") ? 0 : 1;
     read(i, 0);
     plan_.weights.push_back({i, 1, std::string(n.inputs[1]), axis});
     if (n.inputs.size() > 2 && !n.inputs[2].empty()) plan_bias(i, w->dims[static_cast<size_t>(axis)]);
@@ -119,12 +158,8 @@ class Planner {
   void plan_bias(size_t i, int64_t channels) {
     const NodeProto& n = node(i);
     const TensorProto* bias = constant(n.inputs[2]);
-    const auto is_one = [&](std::string_view name) {
-      const AttributeProto* a = attribute(n, name);
-      return !a || a->f == 1;
-    };
     if (!bias || bias->data_type != kFloatType || bias->dims != std::vector<int64_t>{channels} ||
-        !is_one("alpha") || !is_one("beta"))
+        !is_one(i, "alpha") || !is_one(i, "beta"))
       return;
     plan_.biases.push_back(
         {{i, 2, std::string(n.inputs[2]), 0}, std::string(n.inputs[0]), std::string(n.inputs[1])});
@@ -197,13 +232,16 @@ int64_t opset_of(const ModelProto& model) {
   return 1;
 }
 
-void check_model(const ModelProto& model) {
+void check_is_float(const ModelProto& model) {
   for (const NodeProto& node : model.graph.nodes)
     if (node.op_type.find("QuantizeLinear") != std::string_view::npos ||
         node.op_type.find("QLinear") != std::string_view::npos || node.op_type == "DequantizeLinear" ||
-        node.op_type == "MatMulInteger" || node.op_type == "ConvInteger")
+        node.op_type == "MatMulNBits" || node.op_type == "MatMulInteger" || node.op_type == "ConvInteger")
       throw_input_error("the model is quantised already: it has a " + std::string(node.op_type) +
                         " node; quantise the float model");
+}
+
+void check_opset(const ModelProto& model) {
   const int64_t opset = opset_of(model);
   if (opset < kFirstOpset)
     throw_input_error(
@@ -219,15 +257,35 @@ const std::set<std::string, std::less<>>& quantizable_op_types() {
   return types;
 }
 
-QuantizationPlan plan_quantization(const ModelProto& model, const QuantizationScope& scope) {
-  check_model(model);
-  for (const std::string& type : scope.op_types)
-    if (!quantizable_op_types().contains(type)) {
+namespace {
+
+using OpTypes = std::set<std::string, std::less<>>;
+
+void check_types(const OpTypes& wanted, const OpTypes& possible) {
+  for (const std::string& type : wanted)
+    if (!possible.contains(type)) {
       std::string known;
-      for (const std::string& name : quantizable_op_types()) known += (known.empty() ? "" : ", ") + name;
+      for (const std::string& name : possible) known += (known.empty() ? "" : ", ") + name;
       throw_input_error("operators of type '" + type + "' are not quantised; those that are: " + known);
     }
+}
+
+}  // namespace
+
+QuantizationPlan plan_quantization(const ModelProto& model, const QuantizationScope& scope) {
+  check_is_float(model);
+  check_opset(model);
+  check_types(scope.op_types, quantizable_op_types());
   return Planner(model, scope).run();
+}
+
+QuantizationPlan plan_weight_only(const ModelProto& model, const QuantizationScope& scope) {
+  static const OpTypes products = {"Gemm", "MatMul"};
+  check_is_float(model);
+  check_types(scope.op_types, products);
+  QuantizationScope own = scope;
+  if (own.op_types.empty()) own.op_types = products;
+  return Planner(model, own).run_weight_only();
 }
 
 }  // namespace lathe::onnx

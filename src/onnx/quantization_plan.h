@@ -34,6 +34,14 @@ struct BiasUse {
   std::string x, weight;  // whose scales it has the product of
 };
 
+// Weights of a few bits with a scale for each block of rows; activations stay float.
+struct WeightOnlyUse {
+  size_t node = 0;
+  std::string weights;
+  bool transposed = false;  // [columns, k]
+  int64_t k = 0, columns = 0;
+};
+
 struct QuantizationPlan {
   // By the tensor that is quantised, the tensor whose range counts: its own, or that of what joins it (Concat)
   // or that it is moved from.
@@ -42,6 +50,7 @@ struct QuantizationPlan {
   std::set<std::pair<size_t, size_t>> readers;
   std::vector<ConstantUse> weights;
   std::vector<BiasUse> biases;
+  std::vector<WeightOnlyUse> weight_only;
   struct Left {
     std::string node, op_type, reason;
   };
@@ -51,5 +60,7 @@ struct QuantizationPlan {
 // Throws Input when the model is quantised already, when it is too old for a scale per channel (opset 13), or when
 // nothing can be quantised.
 QuantizationPlan plan_quantization(const ModelProto& model, const QuantizationScope& scope = {});
+// The products (MatMul, Gemm) whose weights alone become integers.
+QuantizationPlan plan_weight_only(const ModelProto& model, const QuantizationScope& scope = {});
 
 }  // namespace lathe::onnx

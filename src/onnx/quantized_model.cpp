@@ -16,11 +16,15 @@ namespace lathe::onnx {
 namespace {
 
 // Numbers of fields in onnx.proto.
-constexpr uint32_t kModelIrVersion = 1, kModelProducer = 2, kModelProducerVersion = 3, kModelGraph = 7;
+constexpr uint32_t kModelIrVersion = 1, kModelProducer = 2, kModelProducerVersion = 3, kModelGraph = 7,
+                   kModelOpset = 8;
+constexpr uint32_t kOpsetDomain = 1, kOpsetVersion = 2;
 constexpr uint32_t kGraphNode = 1, kGraphInitializer = 5;
-constexpr uint32_t kNodeInput = 1, kNodeOutput = 2, kNodeName = 3, kNodeOpType = 4, kNodeAttribute = 5;
+constexpr uint32_t kNodeInput = 1, kNodeOutput = 2, kNodeName = 3, kNodeOpType = 4, kNodeAttribute = 5,
+                   kNodeDomain = 7;
 constexpr uint32_t kAttributeName = 1, kAttributeInt = 3, kAttributeType = 20;
 constexpr uint32_t kTensorDims = 1, kTensorType = 2, kTensorName = 8, kTensorRaw = 9;
+constexpr std::string_view kMicrosoft = "com.microsoft";
 constexpr int64_t kFirstIr = 4;                   // initializers need not be inputs
 constexpr int64_t kMostBytes = int64_t{2} << 30;  // of a protobuf message, for most readers
 
@@ -71,19 +75,24 @@ std::string tensor_bytes(const std::string& name, const Tensor& tensor, int64_t 
   return out;
 }
 
+using Attributes = std::vector<std::pair<std::string_view, int64_t>>;
+
 std::string node_bytes(std::string_view op_type, const std::string& name,
-                       const std::vector<std::string>& inputs, const std::string& output, int64_t axis = -1) {
+                       const std::vector<std::string>& inputs, const std::string& output,
+                       const Attributes& attributes = {}, std::string_view domain = {}) {
   std::string out;
   for (const std::string& input : inputs) put_bytes(out, kNodeInput, input);
   put_bytes(out, kNodeOutput, output);
   put_bytes(out, kNodeName, name);
   put_bytes(out, kNodeOpType, op_type);
-  if (axis < 0) return out;
-  std::string attribute;
-  put_bytes(attribute, kAttributeName, "axis");
-  put_int(attribute, kAttributeInt, axis);
-  put_int(attribute, kAttributeType, 2);
-  put_bytes(out, kNodeAttribute, attribute);
+  if (!domain.empty()) put_bytes(out, kNodeDomain, domain);
+  for (const auto& [key, value] : attributes) {
+    std::string attribute;
+    put_bytes(attribute, kAttributeName, key);
+    put_int(attribute, kAttributeInt, value);
+    put_int(attribute, kAttributeType, 2);
+    put_bytes(out, kNodeAttribute, attribute);
+  }
   return out;
 }
 
@@ -107,12 +116,24 @@ class Writer {
     for (const auto& use : plan_.weights) quantize_weights(use);
     for (const auto& use : plan_.biases) quantize_bias(use);
     write_model();
+    return finish();
+  }
+
+  // Instead of quantised activations: weights of a few bits in the products themselves.
+  QuantizedModel run_weight_only(const WeightRounding& rounding) {
+    for (const auto& use : plan_.weight_only) replace_product(use, rounding);
+    write_model();
+    result_.weights = static_cast<int64_t>(plan_.weight_only.size());
+    return std::move(result_);
+  }
+
+ private:
+  QuantizedModel finish() {
     result_.activations = static_cast<int64_t>(plan_.activations.size());
     result_.weights = static_cast<int64_t>(plan_.weights.size());
     return std::move(result_);
   }
 
- private:
   void note_names(const GraphProto& graph) {
     for (const NodeProto& node : graph.nodes) {
       names_.emplace(node.name);
@@ -157,7 +178,8 @@ class Writer {
       inputs.push_back(zero);
     }
     put_bytes(first_nodes_, kGraphNode,
-              node_bytes("DequantizeLinear", unique(of + "_DequantizeLinear"), inputs, name, axis));
+              node_bytes("DequantizeLinear", unique(of + "_DequantizeLinear"), inputs, name,
+                         axis < 0 ? Attributes() : Attributes{{"axis", axis}}));
     result_.weight_bytes += static_cast<int64_t>(integers.bytes().size() + scales.bytes().size());
     return name;
   }
@@ -220,6 +242,43 @@ class Writer {
         add_dequantized(use.bias.name, stored, Tensor::from<float>(bias.extents(), scales), 0);
   }
 
+  // --- products with weights of a few bits
+
+  void replace_product(const WeightOnlyUse& use, const WeightRounding& rounding) {
+    const NodeProto& node = model_.graph.nodes[use.node];
+    const std::string key = use.weights + (use.transposed ? "/t" : "");
+    auto found = few_bits_.find(key);
+    if (found == few_bits_.end()) found = few_bits_.emplace(key, add_few_bits(use, rounding)).first;
+    const std::string output(node.outputs[0]), name(node.name);
+    const bool adds = node.inputs.size() > 2 && !node.inputs[2].empty();
+    const std::string product = adds ? unique(output + "_product") : output;
+    const auto [block, bits] = std::pair(rounding.block, rounding.bits);
+    std::string& nodes = replaced_[use.node];
+    put_bytes(
+        nodes, kGraphNode,
+        node_bytes("MatMulNBits", name,
+                   {std::string(node.inputs[0]), found->second.first, found->second.second}, product,
+                   {{"K", use.k}, {"N", use.columns}, {"bits", bits}, {"block_size", block}}, kMicrosoft));
+    if (adds)
+      put_bytes(nodes, kGraphNode,
+                node_bytes("Add", unique(name + "_Add"), {product, std::string(node.inputs[2])}, output));
+    renamed_[{use.node, 1}] = found->second.first;  // nobody reads the float weights there
+  }
+
+  // Names of the integers and of their scales.
+  std::pair<std::string, std::string> add_few_bits(const WeightOnlyUse& use, const WeightRounding& rounding) {
+    const Tensor weights = tensors_.load(*constants_.at(use.weights));
+    const RoundedWeights rounded =
+        round_weights(use.weights, weights.data<float>(), {use.k, use.columns, use.transposed}, rounding);
+    const std::pair names(unique(use.weights + "_quantized"), unique(use.weights + "_scale"));
+    add_constant(names.first, rounded.integers);
+    add_constant(names.second, rounded.scales);
+    result_.weight_bytes_before += static_cast<int64_t>(weights.bytes().size());
+    result_.weight_bytes +=
+        static_cast<int64_t>(rounded.integers.bytes().size() + rounded.scales.bytes().size());
+    return names;
+  }
+
   // --- activations
 
   // The two nodes behind `name`.
@@ -263,6 +322,17 @@ class Writer {
         copy_field(reader, out);
       }
     }
+    if (!replaced_.empty() && !has_opset(kMicrosoft)) {
+      std::string opset;
+      put_bytes(opset, kOpsetDomain, kMicrosoft);
+      put_int(opset, kOpsetVersion, 1);
+      put_bytes(out, kModelOpset, opset);
+    }
+  }
+
+  bool has_opset(std::string_view domain) const {
+    return std::any_of(model_.opsets.begin(), model_.opsets.end(),
+                       [&](const OpsetId& opset) { return opset.domain == domain; });
   }
 
   std::string graph_bytes(std::span<const std::byte> bytes) {
@@ -277,7 +347,11 @@ class Writer {
         const NodeProto& proto = model_.graph.nodes[node];
         const bool unread =
             proto.op_type == "Constant" && proto.outputs.size() == 1 && !is_read(proto.outputs[0]);
-        if (!unread) put_bytes(nodes, kGraphNode, renamed_node(node, message));
+        const auto replaced = replaced_.find(node);
+        if (replaced != replaced_.end())
+          nodes += replaced->second;
+        else if (!unread)
+          put_bytes(nodes, kGraphNode, renamed_node(node, message));
         for (const std::string_view output : model_.graph.nodes[node].outputs)
           if (plan_.activations.contains(output)) add_rounding(std::string(output), nodes);
         ++node;
@@ -347,6 +421,8 @@ class Writer {
   std::set<std::string, std::less<>> names_, read_;
   std::map<std::pair<size_t, size_t>, std::string> renamed_;  // inputs of nodes
   std::map<std::pair<std::string, int64_t>, Weights> weights_;
+  std::map<std::string, std::pair<std::string, std::string>> few_bits_;  // by the float weights
+  std::map<size_t, std::string> replaced_;                               // nodes
   std::string first_nodes_, initializers_;
   QuantizedModel result_;
 };
@@ -357,6 +433,12 @@ QuantizedModel write_quantized_model(std::span<const std::byte> bytes, const Mod
                                      TensorSource& tensors, const QuantizationPlan& plan,
                                      const std::map<std::string, Quantization, std::less<>>& grids) {
   return Writer(bytes, model, tensors, plan, grids).run();
+}
+
+QuantizedModel write_weight_only_model(std::span<const std::byte> bytes, const ModelProto& model,
+                                       TensorSource& tensors, const QuantizationPlan& plan,
+                                       const WeightRounding& rounding) {
+  return Writer(bytes, model, tensors, plan, {}).run_weight_only(rounding);
 }
 
 }  // namespace lathe::onnx

@@ -9,6 +9,7 @@
 
 #include "ir/quantization.h"
 #include "onnx/quantization_plan.h"
+#include "onnx/round_weights.h"
 
 namespace lathe::onnx {
 
@@ -23,5 +24,10 @@ struct QuantizedModel {
 QuantizedModel write_quantized_model(std::span<const std::byte> bytes, const ModelProto& model,
                                      TensorSource& tensors, const QuantizationPlan& plan,
                                      const std::map<std::string, Quantization, std::less<>>& grids);
+
+// The products of plan.weight_only as com.microsoft's MatMulNBits.
+QuantizedModel write_weight_only_model(std::span<const std::byte> bytes, const ModelProto& model,
+                                       TensorSource& tensors, const QuantizationPlan& plan,
+                                       const WeightRounding& rounding);
 
 }  // namespace lathe::onnx

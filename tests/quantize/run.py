@@ -58,6 +58,22 @@ def network(path):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
+def products(path):
+    """Products with weights of all forms: MatMul, Gemm with and without transB, weights that two nodes share, and one that is computed."""
+    random = np.random.default_rng(5)
+    weights = {"a.w": (96, 200), "b.w": (64, 200), "c.w": (64, 96), "head.w": (96, 40)}
+    constants = [numpy_helper.from_array((random.standard_normal(s) / np.sqrt(s[0])).astype(np.float32), n) for n, s in weights.items()]
+    constants += [numpy_helper.from_array(random.standard_normal(n).astype(np.float32), f"bias{n}") for n in (64, 96)]
+    nodes = [helper.make_node("MatMul", ["input", "a.w"], ["a"], "a"), helper.make_node("Relu", ["a"], ["a.relu"], "relu"),
+             helper.make_node("Gemm", ["a.relu", "b.w", "bias64"], ["b"], "b", transB=1),
+             helper.make_node("Gemm", ["b", "c.w", "bias96"], ["c"], "c"),
+             helper.make_node("MatMul", ["c", "head.w"], ["d"], "head1"), helper.make_node("MatMul", ["input", "head.w"], ["e"], "head2"),
+             helper.make_node("Transpose", ["e"], ["e.t"], "transpose"), helper.make_node("MatMul", ["d", "e.t"], ["output"], "computed")]
+    graph = helper.make_graph(nodes, "products", [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["rows", 96])],
+                              [helper.make_tensor_value_info("output", TensorProto.FLOAT, ["rows", "rows"])], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
 class Tests:
     def __init__(self, build, folder):
         self.bin, self.folder, self.failures, self.count = pathlib.Path(build).resolve() / "bin", pathlib.Path(folder), [], 0
@@ -70,11 +86,11 @@ class Tests:
     def lathe(self, *words):
         return subprocess.run([self.bin / "lathe", *words], cwd=self.folder, capture_output=True, text=True)
 
-    def engine(self, model, x):
+    def engine(self, model, x, *flags):
         """Our result, and the log."""
         x.tofile(self.folder / "x.bin")
         done = subprocess.run([self.bin / "trtexec", f"--onnx={model}", "--loadInputs=input:x.bin", "--exportOutput=y.json", "--verbose",
-                               f"--shapes=input:{'x'.join(map(str, x.shape))}", "--builderOptimizationLevel=1", *QUICK],
+                               f"--shapes=input:{'x'.join(map(str, x.shape))}", "--builderOptimizationLevel=1", *QUICK, *flags],
                               cwd=self.folder, capture_output=True, text=True)
         if done.returncode != 0:
             return None, done.stdout[-2000:] + done.stderr[-2000:]
@@ -89,6 +105,13 @@ def judge(path, x):
 
 def error(a, b):
     return np.linalg.norm(a - b) / np.linalg.norm(b)
+
+
+def half(path):
+    """A pool of float16."""
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT16, [1, 2, e, e]) for n, e in (("input", 8), ("output", 4))]
+    node = helper.make_node("MaxPool", ["input"], ["output"], "pool", kernel_shape=[2, 2], strides=[2, 2])
+    onnx.save(helper.make_model(helper.make_graph([node], "half", info[:1], info[1:]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
 def images(count, seed):
@@ -151,6 +174,33 @@ def their_quantiser(t, x):
             same_as_judge(t, name, x, "compute in integers")
 
 
+def weight_only(t):
+    products(t.folder / "products.onnx")
+    for rows in (1, 5):
+        x = np.random.default_rng(rows).standard_normal((rows, 96)).astype(np.float32)
+        expected = judge(t.folder / "products.onnx", x)
+        for kind, block, most in (("int4", 16, 0.4), ("int4", 32, 0.4), ("int8", 32, 0.02)):
+            name = f"products.{kind}.{block}.onnx"
+            done = t.lathe("quantize", "products.onnx", "--weight-only", kind, f"--block={block}", "--force", "-o", name)
+            t.check(done.returncode == 0 and "stays float: 1 MatMul: its weights are computed" in done.stdout, f"{name}: {done.stdout}{done.stderr}")
+            if done.returncode != 0:
+                continue
+            model = onnx.load(t.folder / name)
+            onnx.checker.check_model(model)
+            t.check(sum(n.op_type == "MatMulNBits" for n in model.graph.node) == 5, f"{name}: {[n.op_type for n in model.graph.node]}")
+            t.check(len(model.graph.initializer) == 10, f"{name}: shared weights are there twice, or float ones are left")
+            theirs = judge(t.folder / name, x)
+            t.check(error(theirs, expected) < most, f"{name}: quantisation costs {error(theirs, expected):.3f}")
+            ours, log = t.engine(name, x, "--saveEngine=weights.engine")
+            t.check(ours is not None and error(ours, theirs) < 1e-5, f"{name}, {rows} rows: our results are others: {log[-1500:] if ours is None else error(ours, theirs)}")
+            if rows == 1:
+                t.check(f"weight_only_{kind}_blocks{block}_half_scales_avx" in log, f"{name}: no product reads packed weights:\n{log[-3000:]}")
+            again = subprocess.run([t.bin / "trtexec", "--loadEngine=weights.engine", "--loadInputs=input:x.bin", "--exportOutput=z.json",
+                                    f"--shapes=input:{rows}x96", *QUICK], cwd=t.folder, capture_output=True, text=True)
+            t.check(again.returncode == 0 and (t.folder / "z.json").read_text() == (t.folder / "y.json").read_text(),
+                    f"{name}: a loaded engine has other results: {again.stdout[-500:]}{again.stderr[-500:]}")
+
+
 def bad_input(t):
     def refused(text, *words):
         done = t.lathe("quantize", *words, "-o", "bad.onnx")
@@ -167,6 +217,15 @@ def bad_input(t):
     refused("use max, percentile, entropy or mse", small, "--calib", "samples", "--method=median")
     refused("operators of type 'Softmax' are not quantised", small, "--calib", "samples", "--op-types=Softmax")
     refused("nothing of the model can be quantised", small, "--calib", "samples", "--exclude=*")
+    refused("--samples must be at least 1", small, "--calib", "samples", "--samples=-3")
+    refused("--weight-only is int4 or int8, not 'int3'", small, "--weight-only", "int3")
+    refused("--block is a power of two from 16 to 1024", small, "--weight-only", "int4", "--block=24")
+    refused("--calib is for activations", small, "--weight-only", "int4", "--calib", "samples")
+    refused("operators of type 'Conv' are not quantised", small, "--weight-only", "int4", "--op-types=Conv")
+    refused("the model is quantised already", "products.int4.32.onnx", "--weight-only", "int4")
+    refused("float16: only float32 is quantised", "half.onnx", "--calib", "random", "--op-types=MaxPool")
+    done = t.lathe("quantize", small, "--calib", "random", "-o", "no/such/folder.onnx")
+    t.check(done.returncode == 1 and "there is no folder no/such" in done.stderr, done.stderr)
     for name, array, text in (("shape", np.zeros((1, 3, 16, 16), np.float32), "input 'input' is [batch, 3, 32, 32], the array 1x3x16x16"),
                               ("type", np.zeros((1, 3, 32, 32), np.float64), "input 'input' is float32, the array float64"),
                               ("nan", np.full((1, 3, 32, 32), np.nan, np.float32), "has an element that is not a finite number")):
@@ -192,6 +251,8 @@ def main():
         x = np.concatenate(images(2, 9))
         our_quantiser(t, x)
         their_quantiser(t, x)
+        weight_only(t)
+        half(t.folder / "half.onnx")
         bad_input(t)
     for failure in t.failures:
         print("FAILED", failure)

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The integers reach from -8 to 7 (-128 to 127). The largest magnitude of a block takes the side with one more: its
+// scale is that element / -8, which may be negative. Cutting it off a little makes all other steps finer, so some
+// smaller scales are tried, and each gets the scale that fits its integers best: sum(w * q) / sum(q * q).
+#include "onnx/round_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/error.h"
+#include "base/floats.h"
+
+namespace lathe::onnx {
+namespace {
+
+// The nearest integer, half to even, of less than 2^22; as one addition and one subtraction, which compilers vectorise.
+float nearest(float x) {
+  constexpr float kShift = 0x1.8p23f;
+  return (x + kShift) - kShift;
+}
+
+struct Fit {
+  float scale = 1;
+  double error = 0;
+};
+
+class BlockRounder {
+ public:
+  explicit BlockRounder(int64_t bits)
+      : low_(bits == 4 ? -8.0f : -128.0f), high_(bits == 4 ? 7.0f : 127.0f), tries_(bits == 4 ? 9 : 1) {}
+
+  float scale_of(std::span<const float> block) const {
+    float extreme = 0;
+    for (const float w : block)
+      if (std::abs(w) > std::abs(extreme)) extreme = w;
+    // A block of zeros has any scale; the smallest normal numbers would have none.
+    if (!(std::abs(extreme) > 1e-30f)) return 1;
+    Fit best = fit(block, extreme / low_);
+    for (int i = 1; i < tries_; ++i)
+      if (const Fit other = fit(block, extreme / low_ * (1 - 0.04f * static_cast<float>(i)));
+          other.error < best.error)
+        best = other;
+    return best.scale;
+  }
+
+  float quantum(float w, float scale) const {
+    return std::clamp(nearest(std::clamp(w / scale, low_, high_)), low_, high_);
+  }
+  int zero() const { return static_cast<int>(-low_); }
+
+ private:
+  // As an FP16 number, unless that is denormal or infinite.
+  static float stored(float scale) {
+    const float half = fp16_to_float(float_to_fp16(scale));
+    return std::isfinite(half) && std::abs(half) >= 0x1p-14f ? half : scale;
+  }
+
+  Fit fit(std::span<const float> block, float scale) const {
+    float products = 0, squares = 0;
+    for (const float w : block) {
+      const float q = quantum(w, scale);
+      products += w * q;
+      squares += q * q;
+    }
+    Fit result{.scale = stored(squares > 0 ? products / squares : scale)};
+    if (!(std::abs(result.scale) > 1e-30f)) result.scale = stored(scale);
+    for (const float w : block) {
+      const float difference = w - result.scale * quantum(w, result.scale);
+      result.error += static_cast<double>(difference * difference);
+    }
+    return result;
+  }
+
+  float low_, high_;
+  int tries_;
+};
+
+}  // namespace
+
+RoundedWeights round_weights(const std::string& name, std::span<const float> weights,
+                             const WeightMatrix& matrix, const WeightRounding& rounding) {
+  if (!std::all_of(weights.begin(), weights.end(), [](float w) { return std::isfinite(w); }))
+    throw_input_error("the weights '" + name + "' have an element that is not a finite number");
+  const BlockRounder rounder(rounding.bits);
+  const int64_t blocks = (matrix.k + rounding.block - 1) / rounding.block, per_byte = 8 / rounding.bits,
+                block_bytes = rounding.block / per_byte;
+  RoundedWeights result{Tensor::allocate(DType::UInt8, {matrix.columns, blocks, block_bytes}),
+                        Tensor::allocate(DType::Float32, {matrix.columns, blocks})};
+  const auto bytes = result.integers.mutable_data<uint8_t>();
+  const auto scales = result.scales.mutable_data<float>();
+  std::fill(bytes.begin(), bytes.end(), uint8_t{0});
+  std::vector<float> block(static_cast<size_t>(rounding.block));
+  for (int64_t column = 0; column < matrix.columns; ++column)
+    for (int64_t b = 0; b < blocks; ++b) {
+      for (int64_t i = 0; i < rounding.block; ++i) {
+        const int64_t k = b * rounding.block + i;
+        const int64_t at = matrix.transposed ? column * matrix.k + k : k * matrix.columns + column;
+        block[static_cast<size_t>(i)] = k < matrix.k ? weights[static_cast<size_t>(at)] : 0;
+      }
+      const int64_t at = column * blocks + b;
+      const float scale = scales[static_cast<size_t>(at)] = rounder.scale_of(block);
+      for (int64_t i = 0; i < rounding.block; ++i) {
+        const int q =
+            static_cast<int>(rounder.quantum(block[static_cast<size_t>(i)], scale)) + rounder.zero();
+        bytes[static_cast<size_t>(at * block_bytes + i / per_byte)] |=
+            static_cast<uint8_t>(q << (i % per_byte * rounding.bits));
+      }
+    }
+  return result;
+}
+
+}  // namespace lathe::onnx
