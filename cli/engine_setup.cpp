@@ -9,6 +9,7 @@
 #include "base/interrupted.h"
 #include "base/stopwatch.h"
 #include "builder/builder.h"
+#include "builder/quantize.h"
 #include "builder/shape_inputs.h"
 #include "engine_report.h"
 #include "failure.h"
@@ -32,6 +33,23 @@ std::map<std::string, Extents, std::less<>> fixed_shapes(const Options& options)
   return shapes;
 }
 
+// The float model with Q and DQ nodes of the cache's scales.
+Network parse_calibrated(Builder& builder, const Options& options, Log& log) {
+  if (!options.build.int8) throw_input_error("--calib is read with --int8; add it, or leave --calib out");
+  const auto cache = MappedFile::open(options.build.calibration);
+  const std::string_view text(reinterpret_cast<const char*>(cache->bytes().data()), cache->bytes().size());
+  const std::filesystem::path file = options.model.onnx;
+  const QuantizeResult result =
+      quantize_with_scales(file, parse_calibration_cache(text, options.build.calibration));
+  log.info(fmt::format("Calibration cache: {} tensors and {} weights quantised, {} nodes stay float{}",
+                       result.model.activations, result.model.weights, result.left.size(),
+                       result.left.empty() ? "" : ". --verbose says why"));
+  for (const auto& node : result.left)
+    log.library(Severity::Verbose,
+                fmt::format("'{}' ({}) stays float: {}", node.node, node.op_type, node.reason));
+  return builder.parse_onnx(std::as_bytes(std::span(result.model.bytes)), file.parent_path());
+}
+
 Network parse_model(Builder& builder, const Options& options, Log& log) {
   const Stopwatch watch;
   log.info("Start parsing network model.");
@@ -39,7 +57,9 @@ Network parse_model(Builder& builder, const Options& options, Log& log) {
     log.info(fmt::format("Finished parsing network model. Parse time: {}", format_number(watch.seconds())));
   };
   try {
-    Network network = builder.parse_onnx(options.model.onnx, fixed_shapes(options));
+    Network network = options.build.calibration.empty()
+                          ? builder.parse_onnx(options.model.onnx, fixed_shapes(options))
+                          : parse_calibrated(builder, options, log);
     finished();
     for (const auto& warning : network.warnings) log.library(Severity::Warning, warning);
     return network;
@@ -74,9 +94,8 @@ void check_types(const Options& options, const Network& network) {
   }
   if (flags.int8 && !has_quantization) {
     fail(
-        {"--int8 needs a model with QuantizeLinear/DequantizeLinear (or calibration, which this build has "
-         "not): leave it out "
-         "for FP32, or use --bf16",
+        {"--int8 needs a model with QuantizeLinear/DequantizeLinear or a calibration cache (--calib): lathe "
+         "quantize makes either; leave --int8 out for FP32, or use --bf16",
          "Network And Config setup failed", "Building engine failed", kNoEngine, kNoSetUp});
   }
   try {

@@ -53,7 +53,8 @@ QuantizeOptions read_options(const CommandWords& arguments) {
 }
 
 onnx::WeightRounding read_rounding(const CommandWords& arguments) {
-  for (const char* flag : {"--calib", "--method", "--percentile", "--activations", "--samples"})
+  for (const char* flag :
+       {"--calib", "--method", "--percentile", "--activations", "--samples", "--save-cache"})
     if (arguments.has(flag))
       throw_input_error(std::string(flag) +
                         " is for activations; --weight-only leaves them float, and needs no samples");
@@ -106,11 +107,28 @@ void print_result(const CommandWords& arguments, const QuantizeResult& result, c
   print_left(result.left);
 }
 
+// The text of a calibration cache; empty where the samples are something else.
+std::string read_cache(const std::string& source) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(source, ignored)) return {};
+  const auto file = MappedFile::open(source);
+  const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  return is_calibration_cache(text) ? std::string(text) : std::string();
+}
+
 QuantizeResult calibrate(const CommandWords& arguments, const std::string& model) {
   if (!arguments.has("--calib"))
     throw_input_error(
         "--calib names the samples: a folder of .npy or .npz files, or 'random' (--weight-only needs none)");
   if (arguments.has("--block")) throw_input_error("--block belongs to --weight-only");
+  if (const std::string cache = read_cache(arguments.value("--calib")); !cache.empty()) {
+    for (const char* flag : {"--method", "--percentile", "--activations", "--samples", "--save-cache"})
+      if (arguments.has(flag))
+        throw_input_error(std::string(flag) +
+                          " is for samples; a calibration cache has scales of int8 already");
+    return quantize_with_scales(model, parse_calibration_cache(cache, arguments.value("--calib")),
+                                read_scope(arguments));
+  }
   const int samples = arguments.has("--samples") ? parse_int("--samples", arguments.value("--samples")) : -1;
   if (arguments.has("--samples") && samples < 1) throw_input_error("--samples must be at least 1");
   const QuantizeOptions options = read_options(arguments);
@@ -151,6 +169,9 @@ int run_quantize(const Words& words) {
                                     ? quantize_weights(model, read_rounding(arguments), read_scope(arguments))
                                     : calibrate(arguments, model);
   write_file_atomically(file, result.model.bytes);
+  if (arguments.has("--save-cache"))
+    write_file_atomically(arguments.value("--save-cache"),
+                          calibration_cache_text(result.scales, read_options(arguments).calibration.method));
   print_result(arguments, result, file);
   return 0;
 }

@@ -85,12 +85,13 @@ CommandSyntax quantize() {
           {{"--calib", "<folder|file|random>",
             "samples of the inputs: a folder of .npy (one input) or .npz files (an array for each "
             "input), one "
-            "sample a file; or 'random', which is good for speed alone"},
+            "sample a file; a calibration cache of TensorRT; or 'random', which is good for speed alone"},
            {"-o", "<file>", "the model to write", {"--output"}},
            {"--method", "max|percentile|entropy|mse", "how ranges follow from what was seen (default: max)"},
            {"--percentile", "<p>", "share of the elements that are covered, in percent (default: 99.99)"},
            {"--activations", "uint8|int8",
             "uint8 with zero points (default), or int8 without, as TensorRT wants it"},
+           {"--save-cache", "<file>", "write the scales of int8 as a calibration cache of TensorRT, too"},
            {"--weight-only", "int4|int8",
             "weights of products alone, a scale for each block; no samples are needed"},
            {"--block", "<n>", "with --weight-only: weights that share a scale, a power of two (default: 32)"},

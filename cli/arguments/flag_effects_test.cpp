@@ -29,7 +29,7 @@ const std::map<Effect, std::string>& effects() {
   static const std::map<Effect, std::string> kEffects = {
       {Effect::Sets,
        "--infStreams=2 --allowGPUFallback --avgRuns=1 --avgTiming=1 --batchPart=1 "
-       "--best --bf16 --buildTime=1 --builderOptimizationLevel=1 --checkNumerics --cpuIsa=avx2 "
+       "--best --bf16 --buildTime=1 --builderOptimizationLevel=1 --calib=1 --checkNumerics --cpuIsa=avx2 "
        "--cpuThreads=1 --device=1 --disablePass=1 --dumpAfter=1 --dumpLayerInfo "
        "--dumpOptimizationProfile --dumpOutput --dumpProfile --dumpRawBindingsToFile "
        "--duration=1 --errorOnTimingCacheMiss --exportLayerInfo=1 --exportOutput=1 "
@@ -54,7 +54,7 @@ const std::map<Effect, std::string>& effects() {
        "--pluginInstanceNorm --streams=1 --tempdir=1 --tilingOptimizationLevel=1 "},
       {Effect::Refuses,
        "--accuracyAlgorithm=1 --accuracyThreshold=1 --adjustForDLA --atol=1 --batch=1 "
-       "--buildDLAStandalone --calib=1 --calibProfile=1 --computeCapabilities=1 --consistency "
+       "--buildDLAStandalone --calibProfile=1 --computeCapabilities=1 --consistency "
        "--continue --deferWeightsLoading --deploy=1 --distributiveIndependence "
        "--dlaWorkspaceAllocationStrategy=sharedStatic --dryRun --dumpCheckerBlob "
        "--dumpKernelText --dumpRefit --dynamicPlugins=1 --fp8 --greenContext=1 "

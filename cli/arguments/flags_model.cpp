@@ -90,7 +90,7 @@ std::vector<Flag> precision_flags() {
        [](O& o, S&) { o.build.fp16 = true; }},
       {Section::Build, "--bf16", "", "let layers compute in BF16 where that is faster",
        [](O& o, S&) { o.build.bf16 = true; }},
-      {Section::Build, "--int8", "", "accepted for models with QuantizeLinear/DequantizeLinear",
+      {Section::Build, "--int8", "", "accepted for models with QuantizeLinear/DequantizeLinear; others need --calib",
        [](O& o, S&) { o.build.int8 = true; }},
       {Section::Build, "--fp8", "", "",
        [](O& o, S&) {
@@ -158,12 +158,9 @@ std::vector<Flag> precision_flags() {
          o.build.layer_device_types = v;
          refuse_when_building(o, "--layerDeviceTypes", "needs a DLA core; this build has no DLA backend");
        }},
-      {Section::Build, "--calib", "<file>", "",
-       [](O& o, S& v) {
-         o.build.calibration = v;
-         refuse_when_building(o, "--calib",
-                              "needs INT8 calibration; use a model with QuantizeLinear/DequantizeLinear");
-       }},
+      {Section::Build, "--calib", "<file>",
+       "with --int8: a calibration cache of TensorRT, whose scales a float model is quantised with",
+       [](O& o, S& v) { o.build.calibration = v; }},
       {Section::Build, "--calibProfile", "<n>", "",
        [](O& o, S& v) {
          bounded_int("--calibProfile", v, 0, 1 << 30);

@@ -166,7 +166,7 @@ TEST(Options, Profiles) {
 }
 
 TEST(Options, WhatChangesNumbersIsRefused) {
-  for (const char* flag : {"--useDLACore=0", "--fp8", "--int4", "--calib=x", "--layerPrecisions=a:fp16",
+  for (const char* flag : {"--useDLACore=0", "--fp8", "--int4", "--layerPrecisions=a:fp16",
                            "--refit", "--stripWeights", "--sparsity=force", "--safe", "--plugins=x.so",
                            "--batch=4", "--markDebug=x", "--precisionConstraints=obey", "--tuneBuildRoutes=x",
                            "--loadRefOutputs=a:b", "--runtimePlatform=WindowsAMD64", "--model=a"}) {

@@ -131,12 +131,31 @@ QuantizeResult quantize_model(const std::filesystem::path& path, Builder& builde
   }
   if (calibrator.samples() == 0) throw_input_error("there are no samples to calibrate with");
   std::map<std::string, Quantization, std::less<>> grids;
-  for (const auto& [name, range_of] : plan.activations)
-    grids[name] =
-        activation_grid(calibrator.observer(range_of).range(options.calibration), options.activations);
+  TensorScales scales;
+  for (const auto& [name, range_of] : plan.activations) {
+    const ValueRange range = calibrator.observer(range_of).range(options.calibration);
+    grids[name] = activation_grid(range, options.activations);
+    scales[name] = activation_grid(range, DType::Int8).scale();
+  }
   onnx::TensorSource tensors(file, path.parent_path());
   return {onnx::write_quantized_model(file->bytes(), model, tensors, plan, grids), plan.left,
-          calibrator.samples()};
+          calibrator.samples(), scales};
+}
+
+QuantizeResult quantize_with_scales(const std::filesystem::path& path, const TensorScales& scales,
+                                    onnx::QuantizationScope scope) {
+  const auto file = MappedFile::open(path);
+  const onnx::ModelProto model = onnx::parse_model(file->bytes());
+  auto& known = scope.known_ranges.emplace();
+  for (const auto& [name, scale] : scales) known.insert(name);
+  const onnx::QuantizationPlan plan = onnx::plan_quantization(model, scope);
+  std::map<std::string, Quantization, std::less<>> grids;
+  for (const auto& [name, range_of] : plan.activations)
+    grids[name] = {.dtype = DType::Int8,
+                   .scales = {scales.at(known.contains(range_of) ? range_of : name)},
+                   .zeros = {0}};
+  onnx::TensorSource tensors(file, path.parent_path());
+  return {onnx::write_quantized_model(file->bytes(), model, tensors, plan, grids), plan.left, 0, scales};
 }
 
 QuantizeResult quantize_weights(const std::filesystem::path& path, const onnx::WeightRounding& rounding,

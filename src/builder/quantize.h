@@ -12,6 +12,7 @@
 
 #include "builder/builder.h"
 #include "onnx/quantized_model.h"
+#include "quant/calibration_cache.h"
 #include "quant/observer.h"
 
 namespace lathe {
@@ -31,6 +32,7 @@ struct QuantizeResult {
   onnx::QuantizedModel model;
   std::vector<onnx::QuantizationPlan::Left> left;
   int64_t samples = 0;
+  TensorScales scales;  // of the tensors that were calibrated, symmetric and in int8
 };
 
 // Throws Input for a model that cannot be quantised, for no samples, and for samples that do not fit the model or
@@ -38,6 +40,10 @@ struct QuantizeResult {
 QuantizeResult quantize_model(const std::filesystem::path& path, Builder& builder, const SampleSource& source,
                               const QuantizeOptions& options,
                               const std::function<void(int64_t)>& progress = {});
+
+// With int8 activations of these scales. What the cache does not have stays float.
+QuantizeResult quantize_with_scales(const std::filesystem::path& path, const TensorScales& scales,
+                                    onnx::QuantizationScope scope = {});
 
 // Weights alone, of products, without samples. Throws Input for a model that cannot be quantised.
 QuantizeResult quantize_weights(const std::filesystem::path& path, const onnx::WeightRounding& rounding,

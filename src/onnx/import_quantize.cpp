@@ -2,6 +2,7 @@
 //
 // QuantizeLinear and DequantizeLinear as they are; the integer operators (MatMulInteger, ConvInteger,
 // QLinearMatMul, QLinearConv) written out with them, so that passes see one form of quantization.
+#include <cmath>
 #include <numeric>
 
 #include "onnx/importers.h"
@@ -24,7 +25,19 @@ std::vector<ValueId> operands(NodeImport& node) {
   return all;
 }
 
+// A scale that is known must make sense. Zeros of what is dequantised are blocks of zeros.
+void check_scale(NodeImport& node, bool may_be_zero) {
+  const Tensor scale = node.constant(1);
+  if (!scale || !scale.has_bytes() || !is_float(scale.dtype())) return;
+  for (const double value : scale.to_doubles())
+    if (!std::isfinite(value) || (value == 0 && !may_be_zero))
+      node.fail(std::string("its scale (input 1) has an element that is ") +
+                (value == 0 ? "0" : std::isnan(value) ? "NaN" : "infinite") +
+                "; a scale is a positive number: quantise the model again");
+}
+
 Values import_quantize(NodeImport& node) {
+  check_scale(node, false);
   const QuantizeLinear op{.axis = node.integer("axis", 1),
                           .block_size = node.integer("block_size", 0),
                           .to = quantized_type(node),
@@ -33,6 +46,7 @@ Values import_quantize(NodeImport& node) {
 }
 
 Values import_dequantize(NodeImport& node) {
+  check_scale(node, true);
   const DequantizeLinear op{.axis = node.integer("axis", 1),
                             .block_size = node.integer("block_size", 0),
                             .to = node.element_type("output_dtype", node.dtype(1))};

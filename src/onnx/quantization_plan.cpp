@@ -85,12 +85,28 @@ class Planner {
 
   void plan_node(size_t i) {
     const std::string_view type = node(i).op_type;
+    if (const std::string tensor = unknown_range(i); !tensor.empty())
+      return leave(i, "the range of '" + tensor + "' is not known");
     if (type == "Conv" || type == "Gemm" || type == "MatMul")
       plan_product(i);
     else if (type == "Add")
       plan_sum(i);
     else
-      for (size_t k = 0; k < (type == "Concat" ? node(i).inputs.size() : 1); ++k) read(i, k);
+      for (size_t k = 0; k < data_inputs(i); ++k) read(i, k);
+  }
+
+  // How many of its inputs, from the first on, are read quantised.
+  size_t data_inputs(size_t i) const {
+    const NodeProto& n = node(i);
+    const size_t most = n.op_type == "Concat" ? n.inputs.size() : n.op_type == "Add" ? 2 : 1;
+    return std::min(most, n.inputs.size());
+  }
+
+  std::string unknown_range(size_t i) const {
+    for (size_t k = 0; scope_.known_ranges && k < data_inputs(i); ++k)
+      if (const std::string name(node(i).inputs[k]); !constant(name) && !scope_.known_ranges->contains(name))
+        return name;
+    return {};
   }
 
   // Node i reads its input k quantised.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ namespace lathe::onnx {
 struct QuantizationScope {
   std::set<std::string, std::less<>> op_types;  // empty: quantizable_op_types()
   std::vector<std::string> exclude;             // patterns of node names; * stands for any characters
+  // Where given: the tensors whose ranges are known, and that alone can be quantised.
+  std::optional<std::set<std::string, std::less<>>> known_ranges = std::nullopt;
 };
 
 // What is quantised when nobody says otherwise.

@@ -201,6 +201,65 @@ def weight_only(t):
                     f"{name}: a loaded engine has other results: {again.stdout[-500:]}{again.stderr[-500:]}")
 
 
+def blocks_of_others(t):
+    """INT4 weights as DequantizeLinear has them since opset 21: blocks along k, with zero points, and a block of zeros whose scale is 0."""
+    random = np.random.default_rng(8)
+    q, zero = random.integers(0, 16, (64, 48)), random.integers(4, 12, (2, 48))
+    scale = (random.random((2, 48)) / 8).astype(np.float32)
+    scale[1, 5] = 0
+    constants = [helper.make_tensor("q", TensorProto.UINT4, [64, 48], q.flatten().tolist()),
+                 helper.make_tensor("zero", TensorProto.UINT4, [2, 48], zero.flatten().tolist()), numpy_helper.from_array(scale, "scale")]
+    nodes = [helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["w"], "dq", axis=0, block_size=32),
+             helper.make_node("MatMul", ["input", "w"], ["output"], "product")]
+    graph = helper.make_graph(nodes, "blocks", [helper.make_tensor_value_info("input", TensorProto.FLOAT, [1, 64])],
+                              [helper.make_tensor_value_info("output", TensorProto.FLOAT, [1, 48])], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), t.folder / "blocks.onnx")
+    x = random.standard_normal((1, 64)).astype(np.float32)
+    expected = x @ ((q - np.repeat(zero, 32, 0)) * np.repeat(scale, 32, 0)).astype(np.float32)
+    x.tofile(t.folder / "x.bin")
+    done = subprocess.run([t.bin / "trtexec", "--onnx=blocks.onnx", "--loadInputs=input:x.bin", "--exportOutput=y.json", "--verbose", *QUICK], cwd=t.folder,
+                          capture_output=True, text=True)
+    t.check(done.returncode == 0, f"blocks of four bits: {done.stdout[-1000:]}{done.stderr}")
+    if done.returncode == 0:
+        ours = np.array(json.loads((t.folder / "y.json").read_text())[0]["values"]).reshape(1, -1)
+        t.check(error(ours, expected) < 1e-5, f"blocks of four bits: relative error {error(ours, expected):.2e}")
+        t.check("weight_only_int4_blocks32_zeros_avx" in done.stdout, "blocks of four bits: no product reads packed weights")
+
+
+def bad_scales(t):
+    for value, text in ((0, "is 0; a scale is a positive number"), (np.nan, "is NaN; a scale is a positive number")):
+        constants = [numpy_helper.from_array(np.array(value, np.float32), "scale"), numpy_helper.from_array(np.array(3, np.uint8), "zero")]
+        nodes = [helper.make_node("QuantizeLinear", ["input", "scale", "zero"], ["q"], "round"),
+                 helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["output"], "back")]
+        info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in ("input", "output")]
+        onnx.save(helper.make_model(helper.make_graph(nodes, "bad", info[:1], info[1:], constants), opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+                  t.folder / "bad_scale.onnx")
+        done = subprocess.run([t.bin / "trtexec", "--onnx=bad_scale.onnx", *QUICK], cwd=t.folder, capture_output=True, text=True)
+        log = done.stdout + done.stderr
+        t.check(done.returncode == 1 and text in log and "round" in log, f"a scale of {value}: exit {done.returncode}, {log[-1500:]}")
+
+
+def calibration_caches(t, x):
+    """What `lathe quantize` writes, it reads, and trtexec builds the same engine from it."""
+    done = t.lathe("quantize", "small.onnx", "--calib", "samples", "--activations=int8", "--save-cache=small.cache", "-o", "samples.onnx")
+    lines = (t.folder / "small.cache").read_text().splitlines() if done.returncode == 0 else []
+    t.check(len(lines) > 10 and lines[0] == "TRT-8601-MinMaxCalibration" and any(l.startswith("input: ") for l in lines), f"cache: {lines}{done.stderr}")
+    done = t.lathe("quantize", "small.onnx", "--calib", "small.cache", "-o", "cache.onnx")
+    t.check(done.returncode == 0, f"from a cache: {done.stderr}")
+    if done.returncode == 0:
+        t.check((t.folder / "cache.onnx").read_bytes() == (t.folder / "samples.onnx").read_bytes(), "a model from a cache is another one than from the samples")
+    ours, log = t.engine("small.onnx", x, "--int8", "--calib=small.cache")
+    t.check(ours is not None and error(ours, judge(t.folder / "samples.onnx", x)) < 2e-2, f"--int8 --calib: {log[-2000:] if ours is None else 'other results'}")
+    t.check("tensors and 8 weights quantised, 0 nodes stay float" in log, f"--int8 --calib: {log[:3000]}")
+    (t.folder / "some.cache").write_text("\n".join(l for l in lines if not l.startswith("pool:")))
+    ours, log = t.engine("small.onnx", x, "--int8", "--calib=some.cache")
+    t.check("(Conv) stays float: the range of 'pool' is not known" in log, f"a tensor that the cache has not: {log[:3000]}")
+    for text, flags in (("--calib is read with --int8", ["--calib=small.cache"]), ("no calibration cache of TensorRT", ["--int8", "--calib=x.bin"]),
+                        ("nowhere.cache", ["--int8", "--calib=nowhere.cache"])):
+        ours, log = t.engine("small.onnx", x, *flags)
+        t.check(ours is None and text in log, f"{flags}: {log}")
+
+
 def bad_input(t):
     def refused(text, *words):
         done = t.lathe("quantize", *words, "-o", "bad.onnx")
@@ -252,6 +311,9 @@ def main():
         our_quantiser(t, x)
         their_quantiser(t, x)
         weight_only(t)
+        blocks_of_others(t)
+        bad_scales(t)
+        calibration_caches(t, x)
         half(t.folder / "half.onnx")
         bad_input(t)
     for failure in t.failures:
