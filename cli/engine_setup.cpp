@@ -46,7 +46,8 @@ Network parse_calibrated(Builder& builder, const Options& options, Log& log) {
                        result.left.empty() ? "" : ". --verbose says why"));
   for (const auto& node : result.left)
     log.library(Severity::Verbose,
-                fmt::format("'{}' ({}) stays float: {}", node.node, node.op_type, node.reason));
+                fmt::format("'{}' ({}) stays float: {}{}", node.node, node.op_type, node.reason,
+                            node.tensor.empty() ? "" : ": '" + node.tensor + "'"));
   return builder.parse_onnx(std::as_bytes(std::span(result.model.bytes)), file.parent_path());
 }
 

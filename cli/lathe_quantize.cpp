@@ -79,7 +79,8 @@ void print_left(const std::vector<onnx::QuantizationPlan::Left>& left) {
 Json result_json(const QuantizeResult& result, const std::string& file) {
   Json left = Json::array();
   for (const auto& node : result.left)
-    left.push_back({{"node", node.node}, {"type", node.op_type}, {"reason", node.reason}});
+    left.push_back(
+        {{"node", node.node}, {"type", node.op_type}, {"reason", node.reason}, {"tensor", node.tensor}});
   return {{"file", file},
           {"bytes", result.model.bytes.size()},
           {"samples", result.samples},

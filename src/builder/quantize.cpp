@@ -22,16 +22,7 @@ class Calibrator {
       if (observers_.contains(range_of)) continue;
       observers_[range_of];
       const std::optional<ValueId> value = graph->find_value(range_of);
-      if (!value)
-        throw_input_error(
-            "the tensor '" + range_of +
-            "' is no value of the imported model, so that its range is not known; exclude the nodes "
-            "that read it");
-      if (graph->value(*value).dtype != DType::Float32)
-        throw_input_error(
-            "the tensor '" + range_of + "' is " + std::string(dtype_name(graph->value(*value).dtype)) +
-            ": only float32 is quantised; export the model in float32, or exclude the nodes that "
-            "read it");
+      check(value.has_value(), "a tensor of the plan is no value");
       const auto& inputs = graph->inputs();
       if (std::find(inputs.begin(), inputs.end(), *value) == inputs.end() && !graph->is_output(*value))
         editor.mark_output(*value);
@@ -106,6 +97,19 @@ class Calibrator {
   int64_t samples_ = 0;
 };
 
+// Shape computations and tensors of other types are not quantised.
+onnx::QuantizationScope of_floats(const Graph& graph, onnx::QuantizationScope scope) {
+  auto& tensors = scope.tensors.emplace();
+  scope.other_tensors = "an input is no float32 value";
+  const auto note = [&](ValueId id) {
+    if (id != kNoValue && graph.value(id).dtype == DType::Float32) tensors.insert(graph.value(id).name);
+  };
+  for (const ValueId id : graph.inputs()) note(id);
+  for (const NodeId id : graph.order())
+    for (const ValueId output : graph.node(id).outputs) note(output);
+  return scope;
+}
+
 }  // namespace
 
 Quantization activation_grid(const ValueRange& range, DType dtype) {
@@ -123,8 +127,10 @@ QuantizeResult quantize_model(const std::filesystem::path& path, Builder& builde
                               const QuantizeOptions& options, const std::function<void(int64_t)>& progress) {
   const auto file = MappedFile::open(path);
   const onnx::ModelProto model = onnx::parse_model(file->bytes());
-  const onnx::QuantizationPlan plan = onnx::plan_quantization(model, options.scope);
-  Calibrator calibrator(builder, builder.parse_onnx(path), plan);
+  const Network network = builder.parse_onnx(path);
+  const onnx::QuantizationPlan plan =
+      onnx::plan_quantization(model, of_floats(*network.graph, options.scope));
+  Calibrator calibrator(builder, network, plan);
   for (std::vector<Tensor> sample; source(sample);) {
     calibrator.add(sample);
     if (progress) progress(calibrator.samples());
@@ -146,7 +152,8 @@ QuantizeResult quantize_with_scales(const std::filesystem::path& path, const Ten
                                     onnx::QuantizationScope scope) {
   const auto file = MappedFile::open(path);
   const onnx::ModelProto model = onnx::parse_model(file->bytes());
-  auto& known = scope.known_ranges.emplace();
+  auto& known = scope.tensors.emplace();
+  scope.other_tensors = "an input has no scale in the calibration cache";
   for (const auto& [name, scale] : scales) known.insert(name);
   const onnx::QuantizationPlan plan = onnx::plan_quantization(model, scope);
   std::map<std::string, Quantization, std::less<>> grids;

@@ -9,6 +9,8 @@
 // A kernel packs scales with the weights, so the grids of an engine file leave the numbers out: no scales, no zeros.
 #pragma once
 
+#include <optional>
+
 #include "ir/quantization.h"
 
 namespace lathe {
@@ -20,5 +22,9 @@ bool has_blocks(const Quantization& grid, const Shape& shape);
 Quantization without_numbers(Quantization grid, const Shape& shape);
 // Of a tensor whose axes are permuted.
 Quantization transposed(const Quantization& grid, const Shape& shape, const std::vector<int64_t>& perm);
+
+// Of indices [start, start + length) of `axis`; nullopt along the axis of blocks.
+std::optional<Quantization> sliced(const Quantization& grid, const Shape& shape, int64_t axis, int64_t start,
+                                   int64_t length);
 
 }  // namespace lathe

@@ -169,6 +169,28 @@ Quantization transposed(const Quantization& q, const Shape& shape, const std::ve
   return result;
 }
 
+std::optional<Quantization> sliced(const Quantization& q, const Shape& shape, int64_t axis, int64_t start,
+                                   int64_t length) {
+  const int64_t block = block_of(q, shape);
+  if (q.is_per_tensor() || (block == 0 && q.axis != axis)) return q;
+  if (block > 0 && q.axis == axis) return std::nullopt;
+  int64_t inner = 1, extent = shape[static_cast<size_t>(axis)].value();  // of the scales
+  for (size_t d = static_cast<size_t>(axis) + 1; block > 0 && d < shape.size(); ++d)
+    inner *= shape[d].value() / (static_cast<int64_t>(d) == q.axis ? block : 1);
+  Quantization result = q;
+  result.scales.clear();
+  result.zeros.clear();
+  for (size_t i = 0; i < q.scales.size(); ++i) {
+    const int64_t at = static_cast<int64_t>(i) / inner % extent;
+    if (at < start || at >= start + length) continue;
+    result.scales.push_back(q.scales[i]);
+    result.zeros.push_back(q.zeros[i]);
+  }
+  Shape part = shape;
+  part[static_cast<size_t>(axis)] = Dim(length);
+  return quantization_error(result, part).empty() ? std::optional(result) : std::nullopt;
+}
+
 Tensor quantize(const Tensor& tensor, const Quantization& q) {
   const bool is_signed = q.dtype == DType::Int8 || q.dtype == DType::Int4;
   Tensor result = Tensor::allocate(is_signed ? DType::Int8 : DType::UInt8, tensor.extents());

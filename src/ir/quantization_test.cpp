@@ -43,6 +43,25 @@ TEST(Quantization, BlocksOfAnAxis) {
   EXPECT_EQ(quantize(y, t).to_int64s(), (std::vector<int64_t>{3, -8, 0, 3, 1, 1, 2, -8, 0, -7, -1, -1}));
 }
 
+TEST(Quantization, Slices) {
+  const Quantization columns{.dtype = DType::Int8, .scales = {1, 2, 3}, .zeros = {4, 5, 6}, .axis = 1};
+  const Shape two_three = {Dim(2), Dim(3)};
+  EXPECT_EQ(sliced(columns, two_three, 0, 1, 1), columns);
+  const auto last = sliced(columns, two_three, 1, 1, 2);
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->scales, (std::vector<float>{2, 3}));
+  EXPECT_EQ(last->zeros, (std::vector<int32_t>{5, 6}));
+  // Two blocks of four rows, three columns.
+  const Quantization blocks{
+      .dtype = DType::Int4, .scales = {1, 2, 3, 4, 5, 6}, .zeros = {0, 0, 0, 0, 0, 0}, .axis = 0};
+  const Shape eight_three = {Dim(8), Dim(3)};
+  EXPECT_EQ(block_of(blocks, eight_three), 4);
+  const auto part = sliced(blocks, eight_three, 1, 1, 2);
+  ASSERT_TRUE(part);
+  EXPECT_EQ(part->scales, (std::vector<float>{2, 3, 5, 6}));
+  EXPECT_FALSE(sliced(blocks, eight_three, 0, 0, 4));
+}
+
 TEST(Quantization, SymbolicDimsHaveNoAxis) {
   const Quantization q{.dtype = DType::Int8, .scales = {1, 1}, .zeros = {0, 0}, .axis = 0};
   EXPECT_EQ(quantization_error(q, {Dim(2)}), "");

@@ -35,12 +35,8 @@ class Planner {
       const NodeProto& node = graph_.nodes[i];
       names_.push_back(node_name(node, unnamed));
       for (const std::string_view output : node.outputs) producer_[output] = i;
-      if (node.op_type == "Constant" && node.domain.empty() && !node.outputs.empty()) {
-        const AttributeProto* value = attribute(node, "value");
-        if (value && value->t) constants_[node.outputs[0]] = value->t.get();
-      }
     }
-    for (const TensorProto& tensor : graph_.initializers) constants_[tensor.name] = &tensor;
+    constants_ = constant_tensors(graph_);
   }
 
   QuantizationPlan run_weight_only() {
@@ -68,8 +64,8 @@ class Planner {
                         [&](const std::string& pattern) { return matches(pattern, names_[i]); });
   }
 
-  void leave(size_t i, std::string reason) {
-    plan_.left.push_back({names_[i], std::string(node(i).op_type), std::move(reason)});
+  void leave(size_t i, std::string reason, std::string tensor = {}) {
+    plan_.left.push_back({names_[i], std::string(node(i).op_type), std::move(reason), std::move(tensor)});
   }
   std::string reasons() const {
     std::string text;
@@ -85,8 +81,8 @@ class Planner {
 
   void plan_node(size_t i) {
     const std::string_view type = node(i).op_type;
-    if (const std::string tensor = unknown_range(i); !tensor.empty())
-      return leave(i, "the range of '" + tensor + "' is not known");
+    if (const std::string tensor = other_tensor(i); !tensor.empty())
+      return leave(i, scope_.other_tensors, tensor);
     if (type == "Conv" || type == "Gemm" || type == "MatMul")
       plan_product(i);
     else if (type == "Add")
@@ -102,9 +98,10 @@ class Planner {
     return std::min(most, n.inputs.size());
   }
 
-  std::string unknown_range(size_t i) const {
-    for (size_t k = 0; scope_.known_ranges && k < data_inputs(i); ++k)
-      if (const std::string name(node(i).inputs[k]); !constant(name) && !scope_.known_ranges->contains(name))
+  // The first of them that cannot be; empty: there is none.
+  std::string other_tensor(size_t i) const {
+    for (size_t k = 0; scope_.tensors && k < data_inputs(i); ++k)
+      if (const std::string name(node(i).inputs[k]); !constant(name) && !scope_.tensors->contains(name))
         return name;
     return {};
   }
@@ -238,7 +235,7 @@ class Planner {
   const std::set<std::string, std::less<>>& types_;
   std::vector<std::string> names_;
   std::map<std::string_view, size_t> producer_;
-  std::map<std::string_view, const TensorProto*> constants_;
+  ConstantTensors constants_;
   QuantizationPlan plan_;
 };
 
@@ -266,6 +263,20 @@ void check_opset(const ModelProto& model) {
 }
 
 }  // namespace
+
+ConstantTensors constant_tensors(const GraphProto& graph) {
+  ConstantTensors constants;
+  for (const TensorProto& tensor : graph.initializers) constants[tensor.name] = &tensor;
+  for (const NodeProto& node : graph.nodes) {
+    if (!node.domain.empty() || node.outputs.empty()) continue;
+    const AttributeProto* value = node.op_type == "Constant" ? attribute(node, "value") : nullptr;
+    if (value && value->t) constants[node.outputs[0]] = value->t.get();
+    if (node.op_type != "Identity" || node.inputs.empty()) continue;
+    if (const auto found = constants.find(node.inputs[0]); found != constants.end())
+      constants[node.outputs[0]] = found->second;
+  }
+  return constants;
+}
 
 const std::set<std::string, std::less<>>& quantizable_op_types() {
   static const std::set<std::string, std::less<>> types = {"Add",  "AveragePool",       "Concat", "Conv",

@@ -18,12 +18,19 @@ namespace lathe::onnx {
 struct QuantizationScope {
   std::set<std::string, std::less<>> op_types;  // empty: quantizable_op_types()
   std::vector<std::string> exclude;             // patterns of node names; * stands for any characters
-  // Where given: the tensors whose ranges are known, and that alone can be quantised.
-  std::optional<std::set<std::string, std::less<>>> known_ranges = std::nullopt;
+  // Where given: only these tensors can be quantised.
+  std::optional<std::set<std::string, std::less<>>> tensors = std::nullopt;
+  std::string
+      other_tensors;  // what is the matter with those that are missing: "an input is no float32 value"
 };
 
 // What is quantised when nobody says otherwise.
 const std::set<std::string, std::less<>>& quantizable_op_types();
+
+// By name: initializers, values of Constant nodes, and what Identity makes of either (exporters write it for
+// weights that are equal).
+using ConstantTensors = std::map<std::string_view, const TensorProto*, std::less<>>;
+ConstantTensors constant_tensors(const GraphProto& graph);
 
 // A constant operand of a node.
 struct ConstantUse {
@@ -56,6 +63,7 @@ struct QuantizationPlan {
   std::vector<WeightOnlyUse> weight_only;
   struct Left {
     std::string node, op_type, reason;
+    std::string tensor;  // that the reason is about, or empty
   };
   std::vector<Left> left;  // nodes of the types that stay as they are
 };

@@ -102,11 +102,7 @@ class Writer {
          const QuantizationPlan& plan, const std::map<std::string, Quantization, std::less<>>& grids)
       : bytes_(bytes), model_(model), tensors_(tensors), plan_(plan), grids_(grids) {
     note_names(model.graph);
-    for (const TensorProto& tensor : model.graph.initializers) constants_[std::string(tensor.name)] = &tensor;
-    for (const NodeProto& node : model.graph.nodes)
-      for (const AttributeProto& a : node.attributes)
-        if (node.op_type == "Constant" && a.t && !node.outputs.empty())
-          constants_[std::string(node.outputs[0])] = a.t.get();
+    constants_ = constant_tensors(model.graph);
   }
 
   QuantizedModel run() {
@@ -188,7 +184,7 @@ class Writer {
     const auto key = std::pair(use.name, use.axis);
     auto found = weights_.find(key);
     if (found == weights_.end()) {
-      const Tensor weights = tensors_.load(*constants_.at(use.name));
+      const Tensor weights = tensors_.load(*constants_.find(use.name)->second);
       result_.weight_bytes_before += static_cast<int64_t>(weights.bytes().size());
       Quantization grid = weight_grid(weights, use);
       const Tensor scales = Tensor::from<float>({static_cast<int64_t>(grid.scales.size())}, grid.scales);
@@ -225,7 +221,7 @@ class Writer {
       return entry.second.name == renamed_.at({use.bias.node, 1});
     });
     const float x = grids_.at(use.x).scale();
-    const Tensor bias = tensors_.load(*constants_.at(use.bias.name));
+    const Tensor bias = tensors_.load(*constants_.find(use.bias.name)->second);
     std::vector<double> integers;
     std::vector<float> scales;
     for (const double value : bias.to_doubles()) {
@@ -267,7 +263,7 @@ class Writer {
 
   // Names of the integers and of their scales.
   std::pair<std::string, std::string> add_few_bits(const WeightOnlyUse& use, const WeightRounding& rounding) {
-    const Tensor weights = tensors_.load(*constants_.at(use.weights));
+    const Tensor weights = tensors_.load(*constants_.find(use.weights)->second);
     const RoundedWeights rounded =
         round_weights(use.weights, weights.data<float>(), {use.k, use.columns, use.transposed}, rounding);
     const std::pair names(unique(use.weights + "_quantized"), unique(use.weights + "_scale"));
@@ -345,8 +341,8 @@ class Writer {
       if (reader.field() == kGraphNode) {
         const auto message = reader.bytes();
         const NodeProto& proto = model_.graph.nodes[node];
-        const bool unread =
-            proto.op_type == "Constant" && proto.outputs.size() == 1 && !is_read(proto.outputs[0]);
+        const bool unread = (proto.op_type == "Constant" || proto.op_type == "Identity") &&
+                            proto.outputs.size() == 1 && !is_read(proto.outputs[0]);
         const auto replaced = replaced_.find(node);
         if (replaced != replaced_.end())
           nodes += replaced->second;
@@ -417,7 +413,7 @@ class Writer {
   TensorSource& tensors_;
   const QuantizationPlan& plan_;
   const std::map<std::string, Quantization, std::less<>>& grids_;
-  std::map<std::string, const TensorProto*, std::less<>> constants_;
+  ConstantTensors constants_;
   std::set<std::string, std::less<>> names_, read_;
   std::map<std::pair<size_t, size_t>, std::string> renamed_;  // inputs of nodes
   std::map<std::pair<std::string, int64_t>, Weights> weights_;

@@ -8,7 +8,8 @@
 // reader (attention above all) would have to copy or take strides. x is read while it is in cache, by one layer in place of
 // several. A tactic of the stack may still run one call per matrix, so nothing is lost where that is the fastest.
 //
-// Must not fire when the products differ in more than the numbers of their constants, when an operand of an epilogue is
+// Must not fire when the products differ in more than the numbers of their constants, when the weights lie on a grid (a stack does
+// not, and kernels that read integers gain more), when an operand of an epilogue is
 // computed at run time, or when a result is a graph output (its place is the caller's buffer, not a part of y).
 #include <algorithm>
 #include <cstring>

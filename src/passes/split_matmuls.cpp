@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ir/block_grid.h"
 #include "ops/build.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -73,7 +74,13 @@ ValueId slice_constant(Graph& graph, ValueId constant, int64_t axis, const Part&
        at += row, from += old_row) {
     std::memcpy(bytes.data() + at, whole.bytes().data() + from, static_cast<size_t>(row));
   }
-  return GraphEditor(graph).add_constant(value.name + "_" + std::to_string(part.start), std::move(piece));
+  const std::optional<Quantization> grid =
+      value.quantization ? sliced(*value.quantization, value.shape, axis, part.start, part.length)
+                         : std::nullopt;
+  GraphEditor editor(graph);
+  const ValueId result = editor.add_constant(value.name + "_" + std::to_string(part.start), std::move(piece));
+  editor.set_quantization(result, grid);
+  return result;
 }
 
 struct Product {

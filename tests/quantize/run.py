@@ -253,7 +253,7 @@ def calibration_caches(t, x):
     t.check("tensors and 8 weights quantised, 0 nodes stay float" in log, f"--int8 --calib: {log[:3000]}")
     (t.folder / "some.cache").write_text("\n".join(l for l in lines if not l.startswith("pool:")))
     ours, log = t.engine("small.onnx", x, "--int8", "--calib=some.cache")
-    t.check("(Conv) stays float: the range of 'pool' is not known" in log, f"a tensor that the cache has not: {log[:3000]}")
+    t.check("(Conv) stays float: an input has no scale in the calibration cache: 'pool'" in log, f"a tensor that the cache has not: {log[:3000]}")
     for text, flags in (("--calib is read with --int8", ["--calib=small.cache"]), ("no calibration cache of TensorRT", ["--int8", "--calib=x.bin"]),
                         ("nowhere.cache", ["--int8", "--calib=nowhere.cache"])):
         ours, log = t.engine("small.onnx", x, *flags)
@@ -282,7 +282,7 @@ def bad_input(t):
     refused("--calib is for activations", small, "--weight-only", "int4", "--calib", "samples")
     refused("operators of type 'Conv' are not quantised", small, "--weight-only", "int4", "--op-types=Conv")
     refused("the model is quantised already", "products.int4.32.onnx", "--weight-only", "int4")
-    refused("float16: only float32 is quantised", "half.onnx", "--calib", "random", "--op-types=MaxPool")
+    refused("pool (MaxPool): an input is no float32 value", "half.onnx", "--calib", "random", "--op-types=MaxPool")
     done = t.lathe("quantize", small, "--calib", "random", "-o", "no/such/folder.onnx")
     t.check(done.returncode == 1 and "there is no folder no/such" in done.stderr, done.stderr)
     for name, array, text in (("shape", np.zeros((1, 3, 16, 16), np.float32), "input 'input' is [batch, 3, 32, 32], the array 1x3x16x16"),
