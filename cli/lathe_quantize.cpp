@@ -49,12 +49,19 @@ QuantizeOptions read_options(const CommandWords& arguments) {
     options.activations = DType::Int8;
   else if (!type.empty() && type != "uint8")
     throw_input_error("--activations is uint8 or int8, not '" + type + "'");
+  if (arguments.has("--smooth")) {
+    options.smoothing = static_cast<double>(parse_float("--smooth", arguments.value("--smooth")));
+    if (!(options.smoothing >= 0 && options.smoothing <= 1))
+      throw_input_error("--smooth is a strength from 0 to 1: 0.5 divides what is large evenly between both");
+    if (arguments.has("--save-cache"))
+      throw_input_error("--save-cache cannot hold what --smooth does to channels; leave one out");
+  }
   return options;
 }
 
 onnx::WeightRounding read_rounding(const CommandWords& arguments) {
   for (const char* flag :
-       {"--calib", "--method", "--percentile", "--activations", "--samples", "--save-cache"})
+       {"--calib", "--method", "--percentile", "--activations", "--samples", "--save-cache", "--smooth"})
     if (arguments.has(flag))
       throw_input_error(std::string(flag) +
                         " is for activations; --weight-only leaves them float, and needs no samples");
@@ -123,7 +130,8 @@ QuantizeResult calibrate(const CommandWords& arguments, const std::string& model
         "--calib names the samples: a folder of .npy or .npz files, or 'random' (--weight-only needs none)");
   if (arguments.has("--block")) throw_input_error("--block belongs to --weight-only");
   if (const std::string cache = read_cache(arguments.value("--calib")); !cache.empty()) {
-    for (const char* flag : {"--method", "--percentile", "--activations", "--samples", "--save-cache"})
+    for (const char* flag :
+         {"--method", "--percentile", "--activations", "--samples", "--save-cache", "--smooth"})
       if (arguments.has(flag))
         throw_input_error(std::string(flag) +
                           " is for samples; a calibration cache has scales of int8 already");

@@ -91,6 +91,9 @@ CommandSyntax quantize() {
            {"--percentile", "<p>", "share of the elements that are covered, in percent (default: 99.99)"},
            {"--activations", "uint8|int8",
             "uint8 with zero points (default), or int8 without, as TensorRT wants it"},
+           {"--smooth", "<strength>",
+            "divide large channels before products, and multiply their weights (SmoothQuant): 0.5 suits most "
+            "transformers (default: off)"},
            {"--save-cache", "<file>", "write the scales of int8 as a calibration cache of TensorRT, too"},
            {"--weight-only", "int4|int8",
             "weights of products alone, a scale for each block; no samples are needed"},

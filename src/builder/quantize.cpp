@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/thread_pool.h"
 #include "ir/edit.h"
+#include "quant/smoothing.h"
 
 namespace lathe {
 namespace {
@@ -14,8 +15,10 @@ namespace {
 // The tensors whose elements are observed: inputs of the model, and values that become outputs beside its own.
 class Calibrator {
  public:
-  Calibrator(Builder& builder, const Network& network, const onnx::QuantizationPlan& plan)
+  Calibrator(Builder& builder, const Network& network, const onnx::QuantizationPlan& plan,
+             const std::vector<onnx::SmoothableTensor>& smoothable)
       : builder_(builder), network_(network) {
+    for (const auto& tensor : smoothable) channels_[tensor.tensor];
     auto graph = std::make_shared<Graph>(*network.graph);
     GraphEditor editor(*graph);
     for (const auto& [name, range_of] : plan.activations) {
@@ -34,17 +37,25 @@ class Calibrator {
     if (samples_ == 0) build(sample);
     check_sample(sample);
     const std::vector<Tensor> outputs = context_->run(sample);
-    std::vector<std::pair<RangeObserver*, const Tensor*>> seen;
+    struct Seen {
+      RangeObserver* ranges;
+      ChannelRanges* channels;
+      const Tensor* tensor;
+    };
+    std::vector<Seen> seen;
     const auto note = [&](const std::vector<TensorInfo>& infos, const std::vector<Tensor>& tensors) {
       for (size_t i = 0; i < infos.size(); ++i)
         if (const auto found = observers_.find(infos[i].name); found != observers_.end())
-          seen.emplace_back(&found->second, &tensors[i]);
+          seen.push_back({&found->second, channels_of(found->first), &tensors[i]});
     };
     note(context_->engine().inputs(), sample);
     note(context_->engine().outputs(), outputs);
     pool_.parallel_for(static_cast<int64_t>(seen.size()), 1, [&](int64_t begin, int64_t end) {
-      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-        seen[i].first->add(seen[i].second->data<float>());
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+        const auto& [ranges, channels, tensor] = seen[i];
+        ranges->add(tensor->data<float>());
+        if (channels) channels->add(tensor->data<float>(), static_cast<size_t>(tensor->extents().back()));
+      }
     });
     ++samples_;
     for (const auto& [name, observer] : observers_)
@@ -55,8 +66,16 @@ class Calibrator {
 
   int64_t samples() const { return samples_; }
   const RangeObserver& observer(const std::string& name) const { return observers_.at(name); }
+  const std::vector<ValueRange>& channels(const std::string& name) const {
+    return channels_.at(name).ranges();
+  }
 
  private:
+  ChannelRanges* channels_of(const std::string& name) {
+    const auto found = channels_.find(name);
+    return found == channels_.end() ? nullptr : &found->second;
+  }
+
   void build(const std::vector<Tensor>& sample) {
     const std::vector<TensorInfo> inputs = network_.inputs();
     OptimizationProfile profile;
@@ -91,11 +110,30 @@ class Calibrator {
   Builder& builder_;
   Network network_;
   std::map<std::string, RangeObserver, std::less<>> observers_;
+  std::map<std::string, ChannelRanges, std::less<>> channels_;
   std::unique_ptr<Context> context_;
   std::vector<Extents> extents_;
   ThreadPool pool_;
   int64_t samples_ = 0;
 };
+
+// Of each index of k, over all weights that read the tensor.
+std::vector<float> largest_weights(const onnx::ModelProto& model, onnx::TensorSource& tensors,
+                                   const onnx::SmoothableTensor& tensor) {
+  const onnx::ConstantTensors constants = onnx::constant_tensors(model.graph);
+  std::vector<float> largest;
+  for (const onnx::ConstantUse& use : tensor.weights) {
+    const Tensor weights = tensors.load(*constants.find(use.name)->second);
+    const Extents& e = weights.extents();
+    const auto k = static_cast<size_t>(e[use.axis == 0 ? 1 : 0]);
+    const size_t inner = use.axis == 0 ? 1 : static_cast<size_t>(e[1]);
+    largest.resize(k, 0);
+    const auto elements = weights.data<float>();
+    for (size_t i = 0; i < elements.size(); ++i)
+      largest[i / inner % k] = std::max(largest[i / inner % k], std::abs(elements[i]));
+  }
+  return largest;
+}
 
 // Shape computations and tensors of other types are not quantised.
 onnx::QuantizationScope of_floats(const Graph& graph, onnx::QuantizationScope scope) {
@@ -130,21 +168,29 @@ QuantizeResult quantize_model(const std::filesystem::path& path, Builder& builde
   const Network network = builder.parse_onnx(path);
   const onnx::QuantizationPlan plan =
       onnx::plan_quantization(model, of_floats(*network.graph, options.scope));
-  Calibrator calibrator(builder, network, plan);
+  const auto smoothable =
+      options.smoothing < 0 ? std::vector<onnx::SmoothableTensor>() : onnx::smoothable_tensors(model, plan);
+  Calibrator calibrator(builder, network, plan, smoothable);
   for (std::vector<Tensor> sample; source(sample);) {
     calibrator.add(sample);
     if (progress) progress(calibrator.samples());
   }
   if (calibrator.samples() == 0) throw_input_error("there are no samples to calibrate with");
   std::map<std::string, Quantization, std::less<>> grids;
+  onnx::TensorSource tensors(file, path.parent_path());
+  onnx::Smoothing smoothing;
+  for (const auto& tensor : smoothable)
+    smoothing[tensor.tensor] = smoothing_factors(calibrator.channels(tensor.tensor),
+                                                 largest_weights(model, tensors, tensor), options.smoothing);
   TensorScales scales;
   for (const auto& [name, range_of] : plan.activations) {
-    const ValueRange range = calibrator.observer(range_of).range(options.calibration);
+    const ValueRange range = smoothing.contains(name)
+                                 ? smoothed_range(calibrator.channels(name), smoothing.at(name))
+                                 : calibrator.observer(range_of).range(options.calibration);
     grids[name] = activation_grid(range, options.activations);
     scales[name] = activation_grid(range, DType::Int8).scale();
   }
-  onnx::TensorSource tensors(file, path.parent_path());
-  return {onnx::write_quantized_model(file->bytes(), model, tensors, plan, grids), plan.left,
+  return {onnx::write_quantized_model(file->bytes(), model, tensors, plan, grids, smoothing), plan.left,
           calibrator.samples(), scales};
 }
 

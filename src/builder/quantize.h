@@ -23,6 +23,9 @@ struct QuantizeOptions {
   // of the numbers.
   DType activations = DType::UInt8;
   onnx::QuantizationScope scope;
+  // Of smoothing the inputs of products (quant/smoothing.h), from 0 (all factors that of the weights) to 1; negative:
+  // none. The range of what is smoothed is all that was seen.
+  double smoothing = -1;
 };
 
 // Fills one tensor for each input, in their order; false: there are no more samples. All have the same extents.

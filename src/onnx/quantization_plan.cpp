@@ -306,6 +306,28 @@ QuantizationPlan plan_quantization(const ModelProto& model, const QuantizationSc
   return Planner(model, scope).run();
 }
 
+std::vector<SmoothableTensor> smoothable_tensors(const ModelProto& model, const QuantizationPlan& plan) {
+  std::map<size_t, const ConstantUse*> products;
+  for (const ConstantUse& use : plan.weights) {
+    const NodeProto& node = model.graph.nodes[use.node];
+    const AttributeProto* transposed = attribute(node, "transA");
+    if (node.op_type != "Conv" && !(transposed && transposed->i != 0)) products[use.node] = &use;
+  }
+  std::map<std::string, SmoothableTensor> found;
+  std::set<std::string> others;
+  for (const auto& [node, input] : plan.readers) {
+    const std::string name(model.graph.nodes[node].inputs[input]);
+    if (!products.contains(node) || plan.activations.at(name) != name)
+      others.insert(name);
+    else
+      found[name].weights.push_back(*products.at(node));
+  }
+  std::vector<SmoothableTensor> result;
+  for (auto& [name, tensor] : found)
+    if (!others.contains(name)) result.push_back({name, std::move(tensor.weights)});
+  return result;
+}
+
 QuantizationPlan plan_weight_only(const ModelProto& model, const QuantizationScope& scope) {
   static const OpTypes products = {"Gemm", "MatMul"};
   check_is_float(model);

@@ -68,6 +68,13 @@ struct QuantizationPlan {
   std::vector<Left> left;  // nodes of the types that stay as they are
 };
 
+// A quantised tensor that only products read: its channels may be divided by factors that their weights take.
+struct SmoothableTensor {
+  std::string tensor;
+  std::vector<ConstantUse> weights;
+};
+std::vector<SmoothableTensor> smoothable_tensors(const ModelProto& model, const QuantizationPlan& plan);
+
 // Throws Input when the model is quantised already, when it is too old for a scale per channel (opset 13), or when
 // nothing can be quantised.
 QuantizationPlan plan_quantization(const ModelProto& model, const QuantizationScope& scope = {});

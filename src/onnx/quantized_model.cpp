@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <tuple>
 
 #include "onnx/wire.h"
 
@@ -99,8 +100,9 @@ std::string node_bytes(std::string_view op_type, const std::string& name,
 class Writer {
  public:
   Writer(std::span<const std::byte> bytes, const ModelProto& model, TensorSource& tensors,
-         const QuantizationPlan& plan, const std::map<std::string, Quantization, std::less<>>& grids)
-      : bytes_(bytes), model_(model), tensors_(tensors), plan_(plan), grids_(grids) {
+         const QuantizationPlan& plan, const std::map<std::string, Quantization, std::less<>>& grids,
+         const Smoothing& smoothing)
+      : bytes_(bytes), model_(model), tensors_(tensors), plan_(plan), grids_(grids), smoothing_(smoothing) {
     note_names(model.graph);
     constants_ = constant_tensors(model.graph);
   }
@@ -181,10 +183,12 @@ class Writer {
   }
 
   void quantize_weights(const ConstantUse& use) {
-    const auto key = std::pair(use.name, use.axis);
+    const auto smooth = smoothing_.find(model_.graph.nodes[use.node].inputs[0]);
+    const auto key = std::tuple(use.name, use.axis, smooth == smoothing_.end() ? "" : smooth->first);
     auto found = weights_.find(key);
     if (found == weights_.end()) {
-      const Tensor weights = tensors_.load(*constants_.find(use.name)->second);
+      Tensor weights = tensors_.load(*constants_.find(use.name)->second);
+      if (smooth != smoothing_.end()) weights = multiplied(weights, use.axis, smooth->second);
       result_.weight_bytes_before += static_cast<int64_t>(weights.bytes().size());
       Quantization grid = weight_grid(weights, use);
       const Tensor scales = Tensor::from<float>({static_cast<int64_t>(grid.scales.size())}, grid.scales);
@@ -192,6 +196,15 @@ class Writer {
       found = weights_.emplace(key, Weights{std::move(name), std::move(grid)}).first;
     }
     renamed_[{use.node, use.input}] = found->second.name;
+  }
+
+  // Of a matrix whose columns lie along `axis`, each index of the other one by its factor.
+  static Tensor multiplied(const Tensor& weights, int64_t axis, const std::vector<float>& factors) {
+    const auto elements = weights.data<float>();
+    std::vector<float> result(elements.begin(), elements.end());
+    const size_t inner = axis == 0 ? 1 : static_cast<size_t>(weights.extents()[1]);
+    for (size_t i = 0; i < result.size(); ++i) result[i] *= factors[i / inner % factors.size()];
+    return Tensor::from<float>(weights.extents(), result);
   }
 
   static Quantization weight_grid(const Tensor& weights, const ConstantUse& use) {
@@ -291,10 +304,24 @@ class Writer {
     add_constant(zero,
                  Tensor::from_doubles(grid.dtype, {}, std::vector<double>{static_cast<double>(grid.zero())}));
     put_bytes(nodes, kGraphNode,
-              node_bytes("QuantizeLinear", unique(name + "_QuantizeLinear"), {name, scale, zero}, stored));
+              node_bytes("QuantizeLinear", unique(name + "_QuantizeLinear"),
+                         {add_smoothed(name, nodes), scale, zero}, stored));
     put_bytes(
         nodes, kGraphNode,
         node_bytes("DequantizeLinear", unique(name + "_DequantizeLinear"), {stored, scale, zero}, numbers));
+  }
+
+  // The tensor divided by its factors, where it has some.
+  std::string add_smoothed(const std::string& name, std::string& nodes) {
+    const auto found = smoothing_.find(name);
+    if (found == smoothing_.end()) return name;
+    std::vector<float> inverse;
+    for (const float factor : found->second) inverse.push_back(1 / factor);
+    const std::string constant = unique(name + "_smoothing"), smoothed = unique(name + "_smoothed");
+    add_constant(constant, Tensor::from<float>({static_cast<int64_t>(inverse.size())}, inverse));
+    put_bytes(nodes, kGraphNode,
+              node_bytes("Mul", unique(name + "_smoothing_Mul"), {name, constant}, smoothed));
+    return smoothed;
   }
 
   // --- the message
@@ -413,12 +440,13 @@ class Writer {
   TensorSource& tensors_;
   const QuantizationPlan& plan_;
   const std::map<std::string, Quantization, std::less<>>& grids_;
+  const Smoothing& smoothing_;
   ConstantTensors constants_;
   std::set<std::string, std::less<>> names_, read_;
-  std::map<std::pair<size_t, size_t>, std::string> renamed_;  // inputs of nodes
-  std::map<std::pair<std::string, int64_t>, Weights> weights_;
-  std::map<std::string, std::pair<std::string, std::string>> few_bits_;  // by the float weights
-  std::map<size_t, std::string> replaced_;                               // nodes
+  std::map<std::pair<size_t, size_t>, std::string> renamed_;                  // inputs of nodes
+  std::map<std::tuple<std::string, int64_t, std::string>, Weights> weights_;  // name, axis, smoothed input
+  std::map<std::string, std::pair<std::string, std::string>> few_bits_;       // by the float weights
+  std::map<size_t, std::string> replaced_;                                    // nodes
   std::string first_nodes_, initializers_;
   QuantizedModel result_;
 };
@@ -427,14 +455,15 @@ class Writer {
 
 QuantizedModel write_quantized_model(std::span<const std::byte> bytes, const ModelProto& model,
                                      TensorSource& tensors, const QuantizationPlan& plan,
-                                     const std::map<std::string, Quantization, std::less<>>& grids) {
-  return Writer(bytes, model, tensors, plan, grids).run();
+                                     const std::map<std::string, Quantization, std::less<>>& grids,
+                                     const Smoothing& smoothing) {
+  return Writer(bytes, model, tensors, plan, grids, smoothing).run();
 }
 
 QuantizedModel write_weight_only_model(std::span<const std::byte> bytes, const ModelProto& model,
                                        TensorSource& tensors, const QuantizationPlan& plan,
                                        const WeightRounding& rounding) {
-  return Writer(bytes, model, tensors, plan, {}).run_weight_only(rounding);
+  return Writer(bytes, model, tensors, plan, {}, {}).run_weight_only(rounding);
 }
 
 }  // namespace lathe::onnx

@@ -19,11 +19,16 @@ struct QuantizedModel {
   int64_t weight_bytes_before = 0, weight_bytes = 0;
 };
 
+// By the name of a tensor, what each index of its last dim is divided by before it is quantised, and the weights
+// that read it multiplied with.
+using Smoothing = std::map<std::string, std::vector<float>, std::less<>>;
+
 // `grids`: by the name of each tensor of plan.activations. `model` was parsed from `bytes`; `tensors` reads its
 // constants. Weights are quantised to int8 by the largest magnitude of each channel.
 QuantizedModel write_quantized_model(std::span<const std::byte> bytes, const ModelProto& model,
                                      TensorSource& tensors, const QuantizationPlan& plan,
-                                     const std::map<std::string, Quantization, std::less<>>& grids);
+                                     const std::map<std::string, Quantization, std::less<>>& grids,
+                                     const Smoothing& smoothing = {});
 
 // The products of plan.weight_only as com.microsoft's MatMulNBits.
 QuantizedModel write_weight_only_model(std::span<const std::byte> bytes, const ModelProto& model,

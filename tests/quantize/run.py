@@ -201,6 +201,35 @@ def weight_only(t):
                     f"{name}: a loaded engine has other results: {again.stdout[-500:]}{again.stderr[-500:]}")
 
 
+def smoothing(t):
+    """Channels that are 60 times larger than others: two products, one with transposed weights, read them."""
+    random = np.random.default_rng(11)
+    weights = [(random.standard_normal(s) / 8).astype(np.float32) for s in ((64, 48), (32, 64))]
+    nodes = [helper.make_node("MatMul", ["input", "a.w"], ["a"], "a"), helper.make_node("Gemm", ["input", "b.w", "b.b"], ["b"], "b", transB=1),
+             helper.make_node("MatMul", ["a", "c.w"], ["c"], "c"), helper.make_node("Concat", ["c", "b"], ["output"], "join", axis=1)]
+    constants = [numpy_helper.from_array(w, n) for w, n in zip([*weights, (random.standard_normal((48, 32)) / 8).astype(np.float32),
+                                                                random.standard_normal(32).astype(np.float32)], ("a.w", "b.w", "c.w", "b.b"))]
+    graph = helper.make_graph(nodes, "outliers", [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["rows", 64])],
+                              [helper.make_tensor_value_info("output", TensorProto.FLOAT, ["rows", 64])], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), t.folder / "outliers.onnx")
+    (t.folder / "outliers").mkdir()
+    channels = np.where(np.arange(64) % 16 == 3, 60, 1)
+    samples = [(random.standard_normal((8, 64)) * channels).astype(np.float32) for _ in range(6)]
+    for i, sample in enumerate(samples[1:]):
+        np.save(t.folder / "outliers" / f"{i}.npy", sample)
+    small = samples[0] * (channels == 1)  # what the outliers leave of the others
+    losses = {}
+    for name, flags in (("plain", []), ("smooth", ["--smooth=0.5"])):
+        done = t.lathe("quantize", "outliers.onnx", "--calib", "outliers", *flags, "-o", name + ".onnx")
+        t.check(done.returncode == 0, f"--smooth: {done.stderr}")
+        if done.returncode != 0:
+            return
+        onnx.checker.check_model(onnx.load(t.folder / (name + ".onnx")), full_check=True)
+        losses[name] = error(judge(t.folder / (name + ".onnx"), small), judge(t.folder / "outliers.onnx", small))
+    t.check(losses["smooth"] < losses["plain"] / 2, f"--smooth: {losses}")
+    same_as_judge(t, "smooth.onnx", samples[0], "compute in integers")
+
+
 def blocks_of_others(t):
     """INT4 weights as DequantizeLinear has them since opset 21: blocks along k, with zero points, and a block of zeros whose scale is 0."""
     random = np.random.default_rng(8)
@@ -278,6 +307,7 @@ def bad_input(t):
     refused("nothing of the model can be quantised", small, "--calib", "samples", "--exclude=*")
     refused("--samples must be at least 1", small, "--calib", "samples", "--samples=-3")
     refused("--weight-only is int4 or int8, not 'int3'", small, "--weight-only", "int3")
+    refused("--smooth is a strength from 0 to 1", small, "--calib", "samples", "--smooth=2")
     refused("--block is a power of two from 16 to 1024", small, "--weight-only", "int4", "--block=24")
     refused("--calib is for activations", small, "--weight-only", "int4", "--calib", "samples")
     refused("operators of type 'Conv' are not quantised", small, "--weight-only", "int4", "--op-types=Conv")
@@ -312,6 +342,7 @@ def main():
         their_quantiser(t, x)
         weight_only(t)
         blocks_of_others(t)
+        smoothing(t)
         bad_scales(t)
         calibration_caches(t, x)
         half(t.folder / "half.onnx")
