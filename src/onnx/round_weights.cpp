@@ -29,7 +29,7 @@ struct Fit {
 class BlockRounder {
  public:
   explicit BlockRounder(int64_t bits)
-      : low_(bits == 4 ? -8.0f : -128.0f), high_(bits == 4 ? 7.0f : 127.0f), tries_(bits == 4 ? 9 : 1) {}
+      : low_(bits == 4 ? -8.0f : -128.0f), high_(bits == 4 ? 7.0f : 127.0f), tries_(bits == 4 ? 16 : 1) {}
 
   float scale_of(std::span<const float> block) const {
     float extreme = 0;
@@ -39,7 +39,7 @@ class BlockRounder {
     if (!(std::abs(extreme) > 1e-30f)) return 1;
     Fit best = fit(block, extreme / low_);
     for (int i = 1; i < tries_; ++i)
-      if (const Fit other = fit(block, extreme / low_ * (1 - 0.04f * static_cast<float>(i)));
+      if (const Fit other = fit(block, extreme / low_ * (1 - 0.025f * static_cast<float>(i)));
           other.error < best.error)
         best = other;
     return best.scale;
