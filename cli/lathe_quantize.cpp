@@ -49,6 +49,7 @@ QuantizeOptions read_options(const CommandWords& arguments) {
     options.activations = DType::Int8;
   else if (!type.empty() && type != "uint8")
     throw_input_error("--activations is uint8 or int8, not '" + type + "'");
+  options.corrects_bias = arguments.has("--correct-bias");
   if (arguments.has("--smooth")) {
     options.smoothing = static_cast<double>(parse_float("--smooth", arguments.value("--smooth")));
     if (!(options.smoothing >= 0 && options.smoothing <= 1))
@@ -60,8 +61,8 @@ QuantizeOptions read_options(const CommandWords& arguments) {
 }
 
 onnx::WeightRounding read_rounding(const CommandWords& arguments) {
-  for (const char* flag :
-       {"--calib", "--method", "--percentile", "--activations", "--samples", "--save-cache", "--smooth"})
+  for (const char* flag : {"--calib", "--method", "--percentile", "--activations", "--samples",
+                           "--save-cache", "--smooth", "--correct-bias"})
     if (arguments.has(flag))
       throw_input_error(std::string(flag) +
                         " is for activations; --weight-only leaves them float, and needs no samples");
@@ -130,8 +131,8 @@ QuantizeResult calibrate(const CommandWords& arguments, const std::string& model
         "--calib names the samples: a folder of .npy or .npz files, or 'random' (--weight-only needs none)");
   if (arguments.has("--block")) throw_input_error("--block belongs to --weight-only");
   if (const std::string cache = read_cache(arguments.value("--calib")); !cache.empty()) {
-    for (const char* flag :
-         {"--method", "--percentile", "--activations", "--samples", "--save-cache", "--smooth"})
+    for (const char* flag : {"--method", "--percentile", "--activations", "--samples", "--save-cache",
+                             "--smooth", "--correct-bias"})
       if (arguments.has(flag))
         throw_input_error(std::string(flag) +
                           " is for samples; a calibration cache has scales of int8 already");

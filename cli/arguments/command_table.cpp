@@ -94,6 +94,8 @@ CommandSyntax quantize() {
            {"--smooth", "<strength>",
             "divide large channels before products, and multiply their weights (SmoothQuant): 0.5 suits most "
             "transformers (default: off)"},
+           {"--correct-bias", "",
+            "let biases take up what rounding the weights adds to the mean of a channel"},
            {"--save-cache", "<file>", "write the scales of int8 as a calibration cache of TensorRT, too"},
            {"--weight-only", "int4|int8",
             "weights of products alone, a scale for each block; no samples are needed"},

@@ -16,9 +16,11 @@ namespace {
 class Calibrator {
  public:
   Calibrator(Builder& builder, const Network& network, const onnx::QuantizationPlan& plan,
-             const std::vector<onnx::SmoothableTensor>& smoothable)
+             const std::vector<onnx::SmoothableTensor>& smoothable,
+             const std::vector<onnx::BiasUse>& corrected)
       : builder_(builder), network_(network) {
     for (const auto& tensor : smoothable) channels_[tensor.tensor];
+    for (const onnx::BiasUse& use : corrected) means_[use.x];
     auto graph = std::make_shared<Graph>(*network.graph);
     GraphEditor editor(*graph);
     for (const auto& [name, range_of] : plan.activations) {
@@ -40,20 +42,23 @@ class Calibrator {
     struct Seen {
       RangeObserver* ranges;
       ChannelRanges* channels;
+      ChannelMeans* means;
       const Tensor* tensor;
     };
     std::vector<Seen> seen;
     const auto note = [&](const std::vector<TensorInfo>& infos, const std::vector<Tensor>& tensors) {
       for (size_t i = 0; i < infos.size(); ++i)
         if (const auto found = observers_.find(infos[i].name); found != observers_.end())
-          seen.push_back({&found->second, channels_of(found->first), &tensors[i]});
+          seen.push_back(
+              {&found->second, find(channels_, found->first), find(means_, found->first), &tensors[i]});
     };
     note(context_->engine().inputs(), sample);
     note(context_->engine().outputs(), outputs);
     pool_.parallel_for(static_cast<int64_t>(seen.size()), 1, [&](int64_t begin, int64_t end) {
       for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-        const auto& [ranges, channels, tensor] = seen[i];
+        const auto& [ranges, channels, means, tensor] = seen[i];
         ranges->add(tensor->data<float>());
+        if (means) means->add(tensor->data<float>(), tensor->extents());
         if (channels) channels->add(tensor->data<float>(), static_cast<size_t>(tensor->extents().back()));
       }
     });
@@ -66,14 +71,16 @@ class Calibrator {
 
   int64_t samples() const { return samples_; }
   const RangeObserver& observer(const std::string& name) const { return observers_.at(name); }
+  std::vector<double> means(const std::string& name) const { return means_.at(name).means(); }
   const std::vector<ValueRange>& channels(const std::string& name) const {
     return channels_.at(name).ranges();
   }
 
  private:
-  ChannelRanges* channels_of(const std::string& name) {
-    const auto found = channels_.find(name);
-    return found == channels_.end() ? nullptr : &found->second;
+  template <class T>
+  static T* find(std::map<std::string, T, std::less<>>& all, const std::string& name) {
+    const auto found = all.find(name);
+    return found == all.end() ? nullptr : &found->second;
   }
 
   void build(const std::vector<Tensor>& sample) {
@@ -111,6 +118,7 @@ class Calibrator {
   Network network_;
   std::map<std::string, RangeObserver, std::less<>> observers_;
   std::map<std::string, ChannelRanges, std::less<>> channels_;
+  std::map<std::string, ChannelMeans, std::less<>> means_;
   std::unique_ptr<Context> context_;
   std::vector<Extents> extents_;
   ThreadPool pool_;
@@ -133,6 +141,45 @@ std::vector<float> largest_weights(const onnx::ModelProto& model, onnx::TensorSo
       largest[i / inner % k] = std::max(largest[i / inner % k], std::abs(elements[i]));
   }
   return largest;
+}
+
+// Biases of products whose input lies as it is in the model, with its channels in dim 1.
+std::vector<onnx::BiasUse> correctable(const onnx::ModelProto& model, const onnx::QuantizationPlan& plan,
+                                       const std::vector<onnx::SmoothableTensor>& smoothable) {
+  std::vector<onnx::BiasUse> uses;
+  for (const onnx::BiasUse& use : plan.biases) {
+    const auto& attributes = model.graph.nodes[use.bias.node].attributes;
+    const bool transposed = std::any_of(attributes.begin(), attributes.end(),
+                                        [](const auto& a) { return a.name == "transA" && a.i != 0; });
+    const bool smoothed = std::any_of(smoothable.begin(), smoothable.end(),
+                                      [&](const auto& tensor) { return tensor.tensor == use.x; });
+    if (!transposed && !smoothed && plan.activations.at(use.x) == use.x) uses.push_back(use);
+  }
+  return uses;
+}
+
+// Minus the mean, over the samples, of what the rounding of the weights adds to each channel of the result.
+std::vector<double> bias_shift(const onnx::ModelProto& model, onnx::TensorSource& tensors,
+                               const onnx::QuantizationPlan& plan, const onnx::BiasUse& use,
+                               const std::vector<double>& means) {
+  const onnx::ConstantTensors constants = onnx::constant_tensors(model.graph);
+  const auto weight = std::find_if(plan.weights.begin(), plan.weights.end(),
+                                   [&](const auto& other) { return other.node == use.bias.node; });
+  const Tensor weights = tensors.load(*constants.find(weight->name)->second);
+  const Quantization grid = onnx::weight_grid(weights, weight->name, weight->axis);
+  const Tensor rounded = dequantize(quantize(weights, grid), grid);
+  const auto before = weights.data<float>(), after = rounded.data<float>();
+  const Extents& e = weights.extents();
+  const bool by_k = weight->axis == 1;
+  const auto columns = static_cast<size_t>(e[by_k ? 1 : 0]), inputs = static_cast<size_t>(e[by_k ? 0 : 1]),
+             taps = before.size() / columns / inputs, groups = means.size() / inputs;
+  std::vector<double> shift(columns, 0);
+  for (size_t i = 0; i < before.size(); ++i) {
+    const size_t column = by_k ? i % columns : i / (inputs * taps),
+                 input = by_k ? i / columns : column / (columns / groups) * inputs + i / taps % inputs;
+    shift[column] -= static_cast<double>(after[i] - before[i]) * means[input];
+  }
+  return shift;
 }
 
 // Shape computations and tensors of other types are not quantised.
@@ -170,7 +217,9 @@ QuantizeResult quantize_model(const std::filesystem::path& path, Builder& builde
       onnx::plan_quantization(model, of_floats(*network.graph, options.scope));
   const auto smoothable =
       options.smoothing < 0 ? std::vector<onnx::SmoothableTensor>() : onnx::smoothable_tensors(model, plan);
-  Calibrator calibrator(builder, network, plan, smoothable);
+  const auto corrected =
+      options.corrects_bias ? correctable(model, plan, smoothable) : std::vector<onnx::BiasUse>();
+  Calibrator calibrator(builder, network, plan, smoothable, corrected);
   for (std::vector<Tensor> sample; source(sample);) {
     calibrator.add(sample);
     if (progress) progress(calibrator.samples());
@@ -182,6 +231,9 @@ QuantizeResult quantize_model(const std::filesystem::path& path, Builder& builde
   for (const auto& tensor : smoothable)
     smoothing[tensor.tensor] = smoothing_factors(calibrator.channels(tensor.tensor),
                                                  largest_weights(model, tensors, tensor), options.smoothing);
+  onnx::BiasShifts shifts;
+  for (const onnx::BiasUse& use : corrected)
+    shifts[use.bias.node] = bias_shift(model, tensors, plan, use, calibrator.means(use.x));
   TensorScales scales;
   for (const auto& [name, range_of] : plan.activations) {
     const ValueRange range = smoothing.contains(name)
@@ -190,8 +242,8 @@ QuantizeResult quantize_model(const std::filesystem::path& path, Builder& builde
     grids[name] = activation_grid(range, options.activations);
     scales[name] = activation_grid(range, DType::Int8).scale();
   }
-  return {onnx::write_quantized_model(file->bytes(), model, tensors, plan, grids, smoothing), plan.left,
-          calibrator.samples(), scales};
+  return {onnx::write_quantized_model(file->bytes(), model, tensors, plan, grids, smoothing, shifts),
+          plan.left, calibrator.samples(), scales};
 }
 
 QuantizeResult quantize_with_scales(const std::filesystem::path& path, const TensorScales& scales,

@@ -26,6 +26,8 @@ struct QuantizeOptions {
   // Of smoothing the inputs of products (quant/smoothing.h), from 0 (all factors that of the weights) to 1; negative:
   // none. The range of what is smoothed is all that was seen.
   double smoothing = -1;
+  // Biases take up what rounding the weights adds to the mean of a channel.
+  bool corrects_bias = false;
 };
 
 // Fills one tensor for each input, in their order; false: there are no more samples. All have the same extents.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <tuple>
 
@@ -101,8 +102,14 @@ class Writer {
  public:
   Writer(std::span<const std::byte> bytes, const ModelProto& model, TensorSource& tensors,
          const QuantizationPlan& plan, const std::map<std::string, Quantization, std::less<>>& grids,
-         const Smoothing& smoothing)
-      : bytes_(bytes), model_(model), tensors_(tensors), plan_(plan), grids_(grids), smoothing_(smoothing) {
+         const Smoothing& smoothing, const BiasShifts& shifts)
+      : bytes_(bytes),
+        model_(model),
+        tensors_(tensors),
+        plan_(plan),
+        grids_(grids),
+        smoothing_(smoothing),
+        shifts_(shifts) {
     note_names(model.graph);
     constants_ = constant_tensors(model.graph);
   }
@@ -190,7 +197,7 @@ class Writer {
       Tensor weights = tensors_.load(*constants_.find(use.name)->second);
       if (smooth != smoothing_.end()) weights = multiplied(weights, use.axis, smooth->second);
       result_.weight_bytes_before += static_cast<int64_t>(weights.bytes().size());
-      Quantization grid = weight_grid(weights, use);
+      Quantization grid = weight_grid(weights, use.name, use.axis);
       const Tensor scales = Tensor::from<float>({static_cast<int64_t>(grid.scales.size())}, grid.scales);
       std::string name = add_dequantized(use.name, quantize(weights, grid), scales, use.axis);
       found = weights_.emplace(key, Weights{std::move(name), std::move(grid)}).first;
@@ -207,28 +214,6 @@ class Writer {
     return Tensor::from<float>(weights.extents(), result);
   }
 
-  static Quantization weight_grid(const Tensor& weights, const ConstantUse& use) {
-    const Extents& e = weights.extents();
-    const auto axis = static_cast<size_t>(use.axis);
-    int64_t inner = 1;
-    for (size_t d = axis + 1; d < e.size(); ++d) inner *= e[d];
-    std::vector<float> most(static_cast<size_t>(e[axis]), 0);
-    const auto elements = weights.data<float>();
-    for (size_t i = 0; i < elements.size(); ++i) {
-      float& largest = most[i / static_cast<size_t>(inner) % most.size()];
-      if (!std::isfinite(elements[i]))
-        throw_input_error("the weights '" + use.name + "' have an element that is not a finite number");
-      largest = std::max(largest, std::abs(elements[i]));
-    }
-    Quantization grid{.dtype = DType::Int8, .scales = {}, .zeros = {}, .axis = use.axis};
-    for (const float largest : most) {
-      // A channel of zeros has any scale; the smallest normal numbers would have none.
-      grid.scales.push_back(largest > 1e-30f ? largest / 127 : 1);
-      grid.zeros.push_back(0);
-    }
-    return grid;
-  }
-
   void quantize_bias(const BiasUse& use) {
     const auto weights = std::find_if(weights_.begin(), weights_.end(), [&](const auto& entry) {
       return entry.second.name == renamed_.at({use.bias.node, 1});
@@ -237,7 +222,10 @@ class Writer {
     const Tensor bias = tensors_.load(*constants_.find(use.bias.name)->second);
     std::vector<double> integers;
     std::vector<float> scales;
-    for (const double value : bias.to_doubles()) {
+    std::vector<double> values = bias.to_doubles();
+    if (const auto shift = shifts_.find(use.bias.node); shift != shifts_.end())
+      std::transform(values.begin(), values.end(), shift->second.begin(), values.begin(), std::plus<>());
+    for (const double value : values) {
       const float scale = x * weights->second.grid.scale(integers.size());
       const double steps = std::nearbyint(value / static_cast<double>(scale));
       constexpr double kMost = std::numeric_limits<int32_t>::max();
@@ -441,6 +429,7 @@ class Writer {
   const QuantizationPlan& plan_;
   const std::map<std::string, Quantization, std::less<>>& grids_;
   const Smoothing& smoothing_;
+  const BiasShifts& shifts_;
   ConstantTensors constants_;
   std::set<std::string, std::less<>> names_, read_;
   std::map<std::pair<size_t, size_t>, std::string> renamed_;                  // inputs of nodes
@@ -453,17 +442,39 @@ class Writer {
 
 }  // namespace
 
+Quantization weight_grid(const Tensor& weights, const std::string& name, int64_t weight_axis) {
+  const Extents& e = weights.extents();
+  const auto axis = static_cast<size_t>(weight_axis);
+  int64_t inner = 1;
+  for (size_t d = axis + 1; d < e.size(); ++d) inner *= e[d];
+  std::vector<float> most(static_cast<size_t>(e[axis]), 0);
+  const auto elements = weights.data<float>();
+  for (size_t i = 0; i < elements.size(); ++i) {
+    float& largest = most[i / static_cast<size_t>(inner) % most.size()];
+    if (!std::isfinite(elements[i]))
+      throw_input_error("the weights '" + name + "' have an element that is not a finite number");
+    largest = std::max(largest, std::abs(elements[i]));
+  }
+  Quantization grid{.dtype = DType::Int8, .scales = {}, .zeros = {}, .axis = weight_axis};
+  for (const float largest : most) {
+    // A channel of zeros has any scale; the smallest normal numbers would have none.
+    grid.scales.push_back(largest > 1e-30f ? largest / 127 : 1);
+    grid.zeros.push_back(0);
+  }
+  return grid;
+}
+
 QuantizedModel write_quantized_model(std::span<const std::byte> bytes, const ModelProto& model,
                                      TensorSource& tensors, const QuantizationPlan& plan,
                                      const std::map<std::string, Quantization, std::less<>>& grids,
-                                     const Smoothing& smoothing) {
-  return Writer(bytes, model, tensors, plan, grids, smoothing).run();
+                                     const Smoothing& smoothing, const BiasShifts& shifts) {
+  return Writer(bytes, model, tensors, plan, grids, smoothing, shifts).run();
 }
 
 QuantizedModel write_weight_only_model(std::span<const std::byte> bytes, const ModelProto& model,
                                        TensorSource& tensors, const QuantizationPlan& plan,
                                        const WeightRounding& rounding) {
-  return Writer(bytes, model, tensors, plan, {}, {}).run_weight_only(rounding);
+  return Writer(bytes, model, tensors, plan, {}, {}, {}).run_weight_only(rounding);
 }
 
 }  // namespace lathe::onnx

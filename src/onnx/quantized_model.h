@@ -23,12 +23,18 @@ struct QuantizedModel {
 // that read it multiplied with.
 using Smoothing = std::map<std::string, std::vector<float>, std::less<>>;
 
+// By the number of a node with a bias, what is added to it: bias correction.
+using BiasShifts = std::map<size_t, std::vector<double>>;
+
+// The grid of weights: int8, the largest magnitude of each channel. Throws Input for elements that are not finite.
+Quantization weight_grid(const Tensor& weights, const std::string& name, int64_t axis);
+
 // `grids`: by the name of each tensor of plan.activations. `model` was parsed from `bytes`; `tensors` reads its
 // constants. Weights are quantised to int8 by the largest magnitude of each channel.
 QuantizedModel write_quantized_model(std::span<const std::byte> bytes, const ModelProto& model,
                                      TensorSource& tensors, const QuantizationPlan& plan,
                                      const std::map<std::string, Quantization, std::less<>>& grids,
-                                     const Smoothing& smoothing = {});
+                                     const Smoothing& smoothing = {}, const BiasShifts& shifts = {});
 
 // The products of plan.weight_only as com.microsoft's MatMulNBits.
 QuantizedModel write_weight_only_model(std::span<const std::byte> bytes, const ModelProto& model,

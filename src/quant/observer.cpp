@@ -49,10 +49,28 @@ void RangeObserver::add(std::span<const float> elements) {
   widen(std::max(std::abs(low), std::abs(high)));
   const double per_bin = 1 / width();
   for (const float x : elements) {
-    if (!std::isfinite(x)) continue;
-    const auto at = static_cast<int64_t>(std::floor(static_cast<double>(x) * per_bin)) + kHalf;
+    if (bad > 0 && !std::isfinite(x)) continue;
+    // Counted from the lowest bin on, so that cutting off the fraction rounds down, in one instruction.
+    const auto at = static_cast<int64_t>(static_cast<double>(x) * per_bin + kHalf);
     ++bins_[static_cast<size_t>(std::clamp<int64_t>(at, 0, 2 * kHalf - 1))];
   }
+}
+
+void ChannelMeans::add(std::span<const float> elements, const std::vector<int64_t>& extents) {
+  const auto channels = static_cast<size_t>(extents.at(1));
+  size_t inner = 1;
+  for (size_t d = 2; d < extents.size(); ++d) inner *= static_cast<size_t>(extents[d]);
+  sums_.resize(channels, 0);
+  for (size_t run = 0; run * inner < elements.size(); ++run)
+    for (size_t i = 0; i < inner; ++i)
+      sums_[run % channels] += static_cast<double>(elements[run * inner + i]);
+  count_ += static_cast<int64_t>(elements.size() / channels);
+}
+
+std::vector<double> ChannelMeans::means() const {
+  std::vector<double> means = sums_;
+  for (double& mean : means) mean /= static_cast<double>(std::max<int64_t>(1, count_));
+  return means;
 }
 
 void RangeObserver::widen(float magnitude) {

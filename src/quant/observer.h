@@ -58,4 +58,15 @@ class RangeObserver {
   float least_ = 0, most_ = 0;
 };
 
+// The mean of each index of dim 1 (the channels of an image, the elements of a row), over all samples.
+class ChannelMeans {
+ public:
+  void add(std::span<const float> elements, const std::vector<int64_t>& extents);
+  std::vector<double> means() const;
+
+ private:
+  std::vector<double> sums_;
+  int64_t count_ = 0;  // of each channel
+};
+
 }  // namespace lathe

@@ -87,5 +87,12 @@ TEST(RangeObserver, NamesOfMethods) {
   }
 }
 
+TEST(ChannelMeans, OfImages) {
+  ChannelMeans means;
+  means.add(std::vector<float>{1, 3, 10, 20, 5, 7, 0, 2}, {2, 2, 2});
+  means.add(std::vector<float>{4, 4, 8, 8}, {1, 2, 2});
+  EXPECT_EQ(means.means(), (std::vector<double>{4, 8}));
+}
+
 }  // namespace
 }  // namespace lathe

@@ -230,6 +230,23 @@ def smoothing(t):
     same_as_judge(t, "smooth.onnx", samples[0], "compute in integers")
 
 
+def bias_correction(t, x):
+    """The mean of each score over many images comes back to where it was."""
+    many = np.concatenate(images(64, 21))
+    (t.folder / "many").mkdir()
+    for i in range(0, 64, 8):
+        np.save(t.folder / "many" / f"{i}.npy", many[i:i + 8])
+    expected = judge(t.folder / "small.onnx", many).mean(axis=0)
+    shifts = {}
+    for name, flags in (("uncorrected", []), ("corrected", ["--correct-bias"])):
+        done = t.lathe("quantize", "small.onnx", "--calib", "many", *flags, "-o", name + ".onnx")
+        t.check(done.returncode == 0, f"--correct-bias: {done.stderr}")
+        if done.returncode != 0:
+            return
+        shifts[name] = float(np.linalg.norm(judge(t.folder / (name + ".onnx"), many).mean(axis=0) - expected))
+    t.check(shifts["corrected"] < 0.8 * shifts["uncorrected"], f"--correct-bias: shifts of the mean {shifts}")
+
+
 def blocks_of_others(t):
     """INT4 weights as DequantizeLinear has them since opset 21: blocks along k, with zero points, and a block of zeros whose scale is 0."""
     random = np.random.default_rng(8)
@@ -343,6 +360,7 @@ def main():
         weight_only(t)
         blocks_of_others(t)
         smoothing(t)
+        bias_correction(t, x)
         bad_scales(t)
         calibration_caches(t, x)
         half(t.folder / "half.onnx")
