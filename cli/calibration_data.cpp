@@ -44,6 +44,7 @@ CalibrationData::CalibrationData(const std::string& source, std::vector<TensorIn
                                  const NamedShapes& shapes, int most)
     : inputs_(std::move(inputs)), shapes_(shapes), random_(source == "random") {
   if (most == 0) throw_input_error("--samples must be at least 1");
+  check_shapes();
   if (random_) {
     count_ = most < 0 ? kRandomSamples : most;
     return;
@@ -51,6 +52,17 @@ CalibrationData::CalibrationData(const std::string& source, std::vector<TensorIn
   files_ = files_of(source);
   if (most > 0 && static_cast<size_t>(most) < files_.size()) files_.resize(static_cast<size_t>(most));
   count_ = static_cast<int64_t>(files_.size());
+}
+
+void CalibrationData::check_shapes() const {
+  if (!shapes_.empty() && !random_)
+    throw_input_error("--shapes is for --calib=random: files have their shapes");
+  for (const auto& [name, extents] : shapes_) {
+    if (std::none_of(inputs_.begin(), inputs_.end(), [&](const auto& input) { return input.name == name; }))
+      throw_input_error("--shapes: the model has no input '" + name + "'");
+    if (element_count(extents) == 0)
+      throw_input_error("--shapes: input '" + name + "' would have no elements");
+  }
 }
 
 bool CalibrationData::next(std::vector<Tensor>& sample) {

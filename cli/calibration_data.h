@@ -31,6 +31,7 @@ class CalibrationData {
  private:
   Tensor read(const std::string& file, const TensorInfo& input) const;
   Tensor make(const TensorInfo& input);
+  void check_shapes() const;
 
   std::vector<TensorInfo> inputs_;
   NamedShapes shapes_;

@@ -405,17 +405,21 @@ class Writer {
     if (read_.empty()) note_reads(model_.graph, true);
     return read_.contains(name);
   }
+  // From the last node to the first, so that what an Identity reads that nobody reads counts for nothing.
   void note_reads(const GraphProto& graph, bool is_main) {
     for (const ValueInfo& output : graph.outputs) read_.emplace(output.name);
     for (const ValueInfo& input : graph.inputs)
       if (is_main) read_.emplace(input.name);  // a constant with a name from outside
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      for (size_t k = 0; k < graph.nodes[i].inputs.size(); ++k)
-        if (!is_main || !renamed_.contains({i, k})) read_.emplace(graph.nodes[i].inputs[k]);
-      for (const AttributeProto& a : graph.nodes[i].attributes)
+    for (const auto& [name, range_of] : plan_.activations) read_.emplace(name);
+    for (size_t i = graph.nodes.size(); i-- > 0;) {
+      const NodeProto& node = graph.nodes[i];
+      if (is_main && node.op_type == "Identity" && !node.outputs.empty() && !read_.contains(node.outputs[0]))
+        continue;
+      for (size_t k = 0; k < node.inputs.size(); ++k)
+        if (!is_main || !renamed_.contains({i, k})) read_.emplace(node.inputs[k]);
+      for (const AttributeProto& a : node.attributes)
         if (a.g) note_reads(*a.g, false);
     }
-    for (const auto& [name, range_of] : plan_.activations) read_.emplace(name);
   }
 
   struct Weights {
