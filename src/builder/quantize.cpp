@@ -12,7 +12,8 @@
 namespace lathe {
 namespace {
 
-// The tensors whose elements are observed: inputs of the model, and values that become outputs beside its own.
+// The tensors whose elements are observed: inputs of the model, and values that become outputs beside its
+// own.
 class Calibrator {
  public:
   Calibrator(Builder& builder, const Network& network, const onnx::QuantizationPlan& plan,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // From a float model and samples of its inputs to the same model with QuantizeLinear and DequantizeLinear
-// nodes: the model runs on every sample, what flows between its nodes is observed, and the ranges become grids.
+// nodes: the model runs on every sample, what flows between its nodes is observed, and the ranges become
+// grids.
 #pragma once
 
 #include <filesystem>
@@ -19,18 +20,19 @@ namespace lathe {
 
 struct QuantizeOptions {
   CalibrationOptions calibration;
-  // UInt8: zero points fit the range. Int8: they are 0, as TensorRT wants them, and what has one sign uses half
-  // of the numbers.
+  // UInt8: zero points fit the range. Int8: they are 0, as TensorRT wants them, and what has one sign uses
+  // half of the numbers.
   DType activations = DType::UInt8;
   onnx::QuantizationScope scope;
-  // Of smoothing the inputs of products (quant/smoothing.h), from 0 (all factors that of the weights) to 1; negative:
-  // none. The range of what is smoothed is all that was seen.
+  // Of smoothing the inputs of products (quant/smoothing.h), from 0 (all factors that of the weights) to 1;
+  // negative: none. The range of what is smoothed is all that was seen.
   double smoothing = -1;
   // Biases take up what rounding the weights adds to the mean of a channel.
   bool corrects_bias = false;
 };
 
-// Fills one tensor for each input, in their order; false: there are no more samples. All have the same extents.
+// Fills one tensor for each input, in their order; false: there are no more samples. All have the same
+// extents.
 using SampleSource = std::function<bool(std::vector<Tensor>&)>;
 
 struct QuantizeResult {
@@ -40,8 +42,8 @@ struct QuantizeResult {
   TensorScales scales;  // of the tensors that were calibrated, symmetric and in int8
 };
 
-// Throws Input for a model that cannot be quantised, for no samples, and for samples that do not fit the model or
-// hold a number that is not finite. `progress` is told the number of samples so far.
+// Throws Input for a model that cannot be quantised, for no samples, and for samples that do not fit the
+// model or hold a number that is not finite. `progress` is told the number of samples so far.
 QuantizeResult quantize_model(const std::filesystem::path& path, Builder& builder, const SampleSource& source,
                               const QuantizeOptions& options,
                               const std::function<void(int64_t)>& progress = {});

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Grids of weights with a scale per block: some indices of the axis that follow one another share one, for each
-// index of the other axes. Such a Quantization has the scales (and zeros) of a tensor whose extent along the axis
-// is that many times smaller, in the order of its elements: of weights [64, 10] with the axis 0 and blocks of 32,
-// 20 scales. So a grid has blocks when it has another number of scales than its axis has indices. (Where both
-// numbers are equal, 32 columns and blocks of 32, the weights are on no grid.) Integers may be Int4 and UInt4.
+// Grids of weights with a scale per block: some indices of the axis that follow one another share one, for
+// each index of the other axes. Such a Quantization has the scales (and zeros) of a tensor whose extent along
+// the axis is that many times smaller, in the order of its elements: of weights [64, 10] with the axis 0 and
+// blocks of 32, 20 scales. So a grid has blocks when it has another number of scales than its axis has
+// indices. (Where both numbers are equal, 32 columns and blocks of 32, the weights are on no grid.) Integers
+// may be Int4 and UInt4.
 //
-// A kernel packs scales with the weights, so the grids of an engine file leave the numbers out: no scales, no zeros.
+// A kernel packs scales with the weights, so the grids of an engine file leave the numbers out: no scales, no
+// zeros.
 #pragma once
 
 #include <optional>

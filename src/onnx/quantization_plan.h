@@ -53,8 +53,8 @@ struct WeightOnlyUse {
 };
 
 struct QuantizationPlan {
-  // By the tensor that is quantised, the tensor whose range counts: its own, or that of what joins it (Concat)
-  // or that it is moved from.
+  // By the tensor that is quantised, the tensor whose range counts: its own, or that of what joins it
+  // (Concat) or that it is moved from.
   std::map<std::string, std::string, std::less<>> activations;
   // The nodes' inputs that read them.
   std::set<std::pair<size_t, size_t>> readers;
@@ -75,8 +75,8 @@ struct SmoothableTensor {
 };
 std::vector<SmoothableTensor> smoothable_tensors(const ModelProto& model, const QuantizationPlan& plan);
 
-// Throws Input when the model is quantised already, when it is too old for a scale per channel (opset 13), or when
-// nothing can be quantised.
+// Throws Input when the model is quantised already, when it is too old for a scale per channel (opset 13), or
+// when nothing can be quantised.
 QuantizationPlan plan_quantization(const ModelProto& model, const QuantizationScope& scope = {});
 // The products (MatMul, Gemm) whose weights alone become integers.
 QuantizationPlan plan_weight_only(const ModelProto& model, const QuantizationScope& scope = {});

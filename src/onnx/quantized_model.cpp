@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model's message is copied field by field. Of the graph, nodes get other names of inputs, new nodes stand
-// before them, and initializers that nobody reads any more are left out; those in files beside the model are
-// taken in, because the new file may lie elsewhere.
+// The model's message is copied field by field. Of the graph, nodes get other names of inputs, new nodes
+// stand before them, and initializers that nobody reads any more are left out; those in files beside the
+// model are taken in, because the new file may lie elsewhere.
 #include "onnx/quantized_model.h"
 
 #include <algorithm>

@@ -19,18 +19,19 @@ struct QuantizedModel {
   int64_t weight_bytes_before = 0, weight_bytes = 0;
 };
 
-// By the name of a tensor, what each index of its last dim is divided by before it is quantised, and the weights
-// that read it multiplied with.
+// By the name of a tensor, what each index of its last dim is divided by before it is quantised, and the
+// weights that read it multiplied with.
 using Smoothing = std::map<std::string, std::vector<float>, std::less<>>;
 
 // By the number of a node with a bias, what is added to it: bias correction.
 using BiasShifts = std::map<size_t, std::vector<double>>;
 
-// The grid of weights: int8, the largest magnitude of each channel. Throws Input for elements that are not finite.
+// The grid of weights: int8, the largest magnitude of each channel. Throws Input for elements that are not
+// finite.
 Quantization weight_grid(const Tensor& weights, const std::string& name, int64_t axis);
 
-// `grids`: by the name of each tensor of plan.activations. `model` was parsed from `bytes`; `tensors` reads its
-// constants. Weights are quantised to int8 by the largest magnitude of each channel.
+// `grids`: by the name of each tensor of plan.activations. `model` was parsed from `bytes`; `tensors` reads
+// its constants. Weights are quantised to int8 by the largest magnitude of each channel.
 QuantizedModel write_quantized_model(std::span<const std::byte> bytes, const ModelProto& model,
                                      TensorSource& tensors, const QuantizationPlan& plan,
                                      const std::map<std::string, Quantization, std::less<>>& grids,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The integers reach from -8 to 7 (-128 to 127). The largest magnitude of a block takes the side with one more: its
-// scale is that element / -8, which may be negative. Cutting it off a little makes all other steps finer, so some
-// smaller scales are tried, and each gets the scale that fits its integers best: sum(w * q) / sum(q * q).
+// The integers reach from -8 to 7 (-128 to 127). The largest magnitude of a block takes the side with one
+// more: its scale is that element / -8, which may be negative. Cutting it off a little makes all other steps
+// finer, so some smaller scales are tried, and each gets the scale that fits its integers best: sum(w * q) /
+// sum(q * q).
 #include "onnx/round_weights.h"
 
 #include <algorithm>
@@ -15,7 +16,8 @@
 namespace lathe::onnx {
 namespace {
 
-// The nearest integer, half to even, of less than 2^22; as one addition and one subtraction, which compilers vectorise.
+// The nearest integer, half to even, of less than 2^22; as one addition and one subtraction, which compilers
+// vectorise.
 float nearest(float x) {
   constexpr float kShift = 0x1.8p23f;
   return (x + kShift) - kShift;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Weights of a product as integers of four or eight bits, one scale for each block of k, packed as com.microsoft's
-// MatMulNBits reads them.
+// Weights of a product as integers of four or eight bits, one scale for each block of k, packed as
+// com.microsoft's MatMulNBits reads them.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,9 @@ struct RoundedWeights {
   Tensor scales;  // float32 [columns, blocks]
 };
 
-// The scale of a block is the one with the least squared error of some that are tried, rounded to FP16 where that has
-// it, so that engines may keep two bytes of it. Throws Input for elements that are not finite; `name` is the weights'.
+// The scale of a block is the one with the least squared error of some that are tried, rounded to FP16 where
+// that has it, so that engines may keep two bytes of it. Throws Input for elements that are not finite;
+// `name` is the weights'.
 RoundedWeights round_weights(const std::string& name, std::span<const float> weights,
                              const WeightMatrix& matrix, const WeightRounding& rounding);
 

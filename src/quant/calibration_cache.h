@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TensorRT's calibration caches: one line for each tensor with the bits of its scale, the largest magnitude / 127.
+// TensorRT's calibration caches: one line for each tensor with the bits of its scale, the largest magnitude /
+// 127.
 //
 //   TRT-8601-EntropyCalibration2
 //   input: 3c010a14

@@ -118,9 +118,9 @@ float RangeObserver::end_of(double share, bool from_above) const {
 
 // Magnitudes are cut at a bin; what lies beyond counts to the last one. What is kept of them are 128 levels:
 // the elements of a level, spread over its bins that are not empty. The cut with the least divergence between
-// the two distributions wins.
-// The zeros behind a Relu say nothing about the range, and would outweigh everything else: the first bin counts
-// as its neighbour. Of few elements a histogram is no distribution: then all are covered.
+// the two distributions wins. The zeros behind a Relu say nothing about the range, and would outweigh
+// everything else: the first bin counts as its neighbour. Of few elements a histogram is no distribution:
+// then all are covered.
 ValueRange RangeObserver::least_divergence() const {
   if (count_ < kFewest) return extremes();
   std::vector<double> magnitudes(kHalf, 0);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SmoothQuant: a channel of a product's input that is much larger than the others takes the whole grid for itself. Divided
-// by a factor, with the factor in its row of the weights, it does not, and the product is the same.
+// SmoothQuant: a channel of a product's input that is much larger than the others takes the whole grid for
+// itself. Divided by a factor, with the factor in its row of the weights, it does not, and the product is the
+// same.
 #pragma once
 
 #include <span>
@@ -22,7 +23,8 @@ class ChannelRanges {
   std::vector<ValueRange> ranges_;
 };
 
-// By channel: |x|^strength / |w|^(1 - strength) of the largest magnitudes of both, and 1 where either is zero.
+// By channel: |x|^strength / |w|^(1 - strength) of the largest magnitudes of both, and 1 where either is
+// zero.
 std::vector<float> smoothing_factors(std::span<const ValueRange> x, std::span<const float> largest_weights,
                                      double strength);
 // Of x divided by the factors.

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What quantisation costs where it counts: a small CNN and a small transformer, trained on scikit-learn's digits, quantised by every method
-and judged on images that neither training nor calibration has seen. INT8 may lose 0.3 % of them, weights of four bits 1 %: they are rounded one by one, without error compensation.
+and judged on images that neither training nor calibration has seen. INT8 may lose 0.3 % of them, weights of four bits 1 %:
+they are rounded one by one, without error compensation.
 
 By hand: pip install -r tests/quantize/requirements.txt. Training takes 10 s, the rest a minute.
 

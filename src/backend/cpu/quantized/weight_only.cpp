@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of float rows with constant weights of four or eight bits on a grid: one scale for the weights, for
-// each column, or for each block of k. What is read of memory are the packed bits; they become floats in
+// Products of float rows with constant weights of four or eight bits on a grid: one scale for the weights,
+// for each column, or for each block of k. What is read of memory are the packed bits; they become floats in
 // registers (tile/few_bits_table.h), so results are those of FP32 weights but for the order of additions.
 //
 // Bytes: the packed weights once for every 64 rows. The floor of a few rows is the way of these bytes from
@@ -307,7 +307,8 @@ Tactic tactic_with(const LayerQuery& query, const Machine& machine, const Packin
     name += "_zeros";
   }
   t = with_variant(std::move(t), name + "_" + table_of(machine).name, params);
-  // A sum of products of the integers, less what the zero point adds, instead of a sum of products of their difference.
+  // A sum of products of the integers, less what the zero point adds, instead of a sum of products of their
+  // difference.
   t.error_factor = 4;
   if (t.support.ok) t.expected_us = expected_us(query, t, machine);
   return t;

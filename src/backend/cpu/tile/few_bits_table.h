@@ -4,9 +4,10 @@
 // panel of columns.
 //
 // A word of 32 bits holds the weights of one column for 8 (or 4) indices of k that follow one another, the
-// first in its lowest bits. A weight q at bit s of its word is not shifted down: what a mask leaves is q * 2^s,
-// an exact FP32 number, and x comes multiplied by 2^-s. So a vector of weights costs three instructions: and,
-// convert, multiply-add. The highest weight of a word, whose sign bit a conversion would see, is shifted.
+// first in its lowest bits. A weight q at bit s of its word is not shifted down: what a mask leaves is q *
+// 2^s, an exact FP32 number, and x comes multiplied by 2^-s. So a vector of weights costs three instructions:
+// and, convert, multiply-add. The highest weight of a word, whose sign bit a conversion would see, is
+// shifted.
 //
 // With blocks of k that share a scale: y += scale * (sum(q * x) - zero * sum(x)) for each block.
 //
