@@ -107,9 +107,9 @@ void check_types(const Options& options, const Network& network) {
   }
 }
 
-void save_engine(const Engine& engine, const std::string& file) {
+void save_engine(const Engine& engine, const std::string& file, bool strip) {
   try {
-    engine.save(file);
+    strip ? engine.plan()->stripped()->write(file) : engine.save(file);
   } catch (const std::exception& error) {
     fail(error, {"Saving engine to file failed.", kNoSetUp});
   }
@@ -146,12 +146,31 @@ std::shared_ptr<const Engine> build_engine(const Options& options, std::shared_p
   memory.report_peak();
   memory.step("Build engine");
   report_built_engine(*engine, log);
-  if (!options.build.save_engine.empty()) save_engine(*engine, options.build.save_engine);
+  if (!options.build.save_engine.empty())
+    save_engine(*engine, options.build.save_engine, options.build.strip_weights);
   log.info(fmt::format("Engine built in {} sec.", format_number(watch.seconds())));
   constexpr double kMebibyte = 1048576;
   log.info(fmt::format("Created engine with size: {} MiB",
                        format_number(static_cast<double>(engine->plan()->serialized_bytes()) / kMebibyte)));
   return engine;
+}
+
+// The plan's layers with the weights of --refitFromOnnx.
+std::shared_ptr<const Engine> refit_engine(const Options& options, const Plan& plan,
+                                           std::shared_ptr<const Backend> backend, Log& log) {
+  const Stopwatch watch;
+  const std::string& model = options.build.refit_from;
+  try {
+    BuildLog observer(log);
+    Builder builder(std::move(backend), observer);
+    const Network network = builder.parse_onnx(model, fixed_shapes(options));
+    auto engine = builder.refit(plan, network.graph, {.disabled = options.build.disabled_passes});
+    log.info(fmt::format("Engine refitted with the weights of {} in {} sec.", model,
+                         format_number(watch.seconds())));
+    return engine;
+  } catch (const std::exception& error) {
+    fail(error, {"Engine refit failed", kNoEngine, kNoSetUp});
+  }
 }
 
 }  // namespace
@@ -245,19 +264,36 @@ std::shared_ptr<const Engine> load_engine(const std::string& file, std::shared_p
   }
 }
 
+namespace {
+
+// A stripped file is no engine before it has weights.
+std::shared_ptr<const Engine> load_or_refit(const Options& options,
+                                            const std::shared_ptr<const Backend>& backend, Log& log) {
+  const auto& flags = options.build;
+  if (flags.refit_from.empty()) return load_engine(flags.load_engine, backend, log);
+  try {
+    return refit_engine(options, *Plan::read(flags.load_engine), backend, log);
+  } catch (const Error& error) {
+    fail(error, {"Error opening engine file: " + flags.load_engine, kNoEngine, kNoSetUp});
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<const Engine> set_up_engine(const Options& options, std::shared_ptr<const Backend> backend,
                                             MemoryUse& memory, Log& log) {
   const auto& flags = options.build;
   if (!flags.load_engine.empty()) {
-    auto engine = load_engine(flags.load_engine, std::move(backend), log);
+    auto engine = load_or_refit(options, backend, log);
     memory.step("Load engine");
     if (!flags.save_engine.empty()) {  // with the section that was just made, if one was
-      save_engine(*engine, flags.save_engine);
+      save_engine(*engine, flags.save_engine, flags.strip_weights);
       log.info(fmt::format("Saved engine to {}", flags.save_engine));
     }
     return engine;
   }
-  return build_engine(options, std::move(backend), memory, log);
+  auto engine = build_engine(options, backend, memory, log);
+  return flags.refit_from.empty() ? engine : refit_engine(options, *engine->plan(), backend, log);
 }
 
 }  // namespace lathe::cli

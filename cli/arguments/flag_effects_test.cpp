@@ -38,10 +38,11 @@ const std::map<Effect, std::string>& effects() {
        "--int8 --iterations=1 --loadEngine=1 --loadInputs=1 --maxTactics=1 "
        "--memPoolSize=workspace:16 --monitorMemory --noBuilderCache --noCompilationCache "
        "--noDataTransfers --noTF32 --noWinograd --outputIOFormats=fp32:chw --percentile=1 "
-       "--profilingVerbosity=none --saveEngine=1 --separateProfileRun --shapes=1 "
-       "--skipInference --sleepTime=1 --stopAfter=1 --stronglyTyped --tacticSources=-CUDNN "
+       "--profilingVerbosity=none --refit --refitFromOnnx=1 --saveEngine=1 --separateProfileRun --shapes=1 "
+       "--skipInference --sleepTime=1 --stopAfter=1 --stripAllWeights --stripWeights --stronglyTyped "
+       "--tacticSources=-CUDNN "
        "--tempfileControls=in_memory:deny --threads --timeDeserialize --timingCacheFile=1 "
-       "--useCudaGraph --useProfile=1 --useSpinWait --verbose --verifyPasses --warmUp=1 "},
+       "--useCudaGraph --useProfile=1 --useSpinWait --verbose --verifyPasses --warmUp=1 --weightless "},
       {Effect::SetsAndSays,
        "--allocationStrategy=profile --allowWeightStreaming --buildOnly --cpuOnly --directIO "
        "--excludeLeanRuntime --heuristic "
@@ -62,16 +63,15 @@ const std::map<Effect, std::string>& effects() {
        "--layerOutputTypes=1 --layerPrecisions=1 --leanDLLPath=1 --loadCheckerBlob=1 "
        "--loadRefOutputs=1 --markDebug=1 --markUnfusedTensorsAsDebugTensors --maxBatch=1 "
        "--maxShapesCalib=1 --minShapesCalib=1 --model=1 --optShapesCalib=1 --output=1 "
-       "--plugins=1 --precisionConstraints=obey --refPair=1 --reference --refit "
-       "--refitFromOnnx=1 --remoteAutoTuningConfig=1 --remoteConfig=1 --reportCapabilityDLA "
+       "--plugins=1 --precisionConstraints=obey --refPair=1 --reference "
+       "--remoteAutoTuningConfig=1 --remoteConfig=1 --reportCapabilityDLA "
        "--restricted --rtol=1 --rtxCudaGraphStrategy=1 --runtimeCacheFile=1 "
        "--runtimePlatform=WindowsAMD64 --safe --safetyPlugins=1 --saveAllDebugTensors=1 "
        "--saveAllEngines --saveDebugTensors=1 --setBuildRoute=1 --setPluginsToSerialize=1 "
-       "--sparsity=force --specializeStrategyDS=1 --staticPlugins=1 --stripAllWeights "
-       "--stripWeights --timeRefit --tuneBuildRouteFile=1 --tuneBuildRoutes=1 "
+       "--sparsity=force --specializeStrategyDS=1 --staticPlugins=1 "
+       "--timeRefit --tuneBuildRouteFile=1 --tuneBuildRoutes=1 "
        "--tuningCacheFile=1 --tuningResultFile=1 --tuningSearch=1 --tuningTimeOut=1 --uff=1 "
-       "--uffInput=1 --uffNHWC --uint8AsymmetricQuantizationDLA --useDLACore=1 --useGpu "
-       "--weightless "},
+       "--uffInput=1 --uffNHWC --uint8AsymmetricQuantizationDLA --useDLACore=1 --useGpu "},
       {Effect::NeedsMore, "--profile=0 --useRuntime=lean --weightStreamingBudget=1 "},
       {Effect::Nothing, "--includeDataTransfers --nativeInstanceNorm --ni --noCudaGraph --noSpinWait "}};
   return kEffects;

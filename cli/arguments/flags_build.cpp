@@ -222,35 +222,17 @@ std::vector<Flag> engine_flags() {
       {Section::Build, "--ni", "", "", [](O&, S&) {}},
       {Section::Build, "--enablePluginOverride", "", "",
        [](O& o, S&) { no_effect(o, "--enablePluginOverride", "no plugin replaces a standard operator"); }},
-      {Section::Build, "--refit", "", "",
-       [](O& o, S&) {
-         o.build.refit = true;
-         refuse_when_building(
-             o, "--refit",
-             "needs refittable engines; build again with the new weights (a timing cache makes that fast)");
-       }},
-      {Section::Build, "--refitFromOnnx", "<file>", "",
-       [](O& o, S&) {
-         o.refuse("--refitFromOnnx",
-                  "needs refittable engines; build the new model with --timingCacheFile instead");
-       }},
-      {Section::Build, "--stripWeights", "", "",
-       [](O& o, S&) {
-         o.build.strip_weights = true;
-         refuse_when_building(o, "--stripWeights",
-                              "needs refittable engines; plans always hold their weights");
-       }},
-      {Section::Build, "--stripAllWeights", "", "",
-       [](O& o, S&) {
-         o.build.strip_weights = true;
-         refuse_when_building(o, "--stripAllWeights",
-                              "needs refittable engines; plans always hold their weights");
-       }},
-      {Section::Build, "--weightless", "", "",
-       [](O& o, S&) {
-         o.build.strip_weights = true;
-         refuse_when_building(o, "--weightless", "needs refittable engines; plans always hold their weights");
-       }},
+      {Section::Build, "--refit", "", "build an engine whose weights can be replaced: every engine is one",
+       [](O& o, S&) { o.build.refit = true; }},
+      {Section::Build, "--refitFromOnnx", "<model.onnx>",
+       "take the weights of this model for the engine that was built or loaded, without tuning",
+       [](O& o, S& v) { o.build.refit_from = v; }},
+      {Section::Build, "--stripWeights", "",
+       "--saveEngine leaves the weights out; --refitFromOnnx gives them back when it is loaded",
+       [](O& o, S&) { o.build.strip_weights = true; }},
+      {Section::Build, "--stripAllWeights", "", "the same as --stripWeights",
+       [](O& o, S&) { o.build.strip_weights = true; }},
+      {Section::Build, "--weightless", "", "", [](O& o, S&) { o.build.strip_weights = true; }},
       {Section::Build, "--markDebug", "<names>", "",
        [](O& o, S& v) {
          o.build.debug_tensors = v;

@@ -40,7 +40,7 @@ struct BuildFlags {
   bool refit = false, strip_weights = false, version_compatible = false, exclude_lean_runtime = false;
   bool plugin_instance_norm = false;
   std::string runtime = "full", lean_dll_path;
-  std::string save_engine, load_engine;
+  std::string save_engine, load_engine, refit_from;
   bool skip_inference = false, safe = false, dla_standalone = false, gpu_fallback = false, restricted = false;
   std::vector<std::pair<std::string, bool>> tactic_sources, preview_features;
   bool no_builder_cache = false;

@@ -166,10 +166,10 @@ TEST(Options, Profiles) {
 }
 
 TEST(Options, WhatChangesNumbersIsRefused) {
-  for (const char* flag : {"--useDLACore=0", "--fp8", "--int4", "--layerPrecisions=a:fp16",
-                           "--refit", "--stripWeights", "--sparsity=force", "--safe", "--plugins=x.so",
-                           "--batch=4", "--markDebug=x", "--precisionConstraints=obey", "--tuneBuildRoutes=x",
-                           "--loadRefOutputs=a:b", "--runtimePlatform=WindowsAMD64", "--model=a"}) {
+  for (const char* flag :
+       {"--useDLACore=0", "--fp8", "--int4", "--layerPrecisions=a:fp16", "--sparsity=force", "--safe",
+        "--plugins=x.so", "--batch=4", "--markDebug=x", "--precisionConstraints=obey", "--tuneBuildRoutes=x",
+        "--loadRefOutputs=a:b", "--runtimePlatform=WindowsAMD64", "--model=a"}) {
     const Options options = parse_options({"--onnx=a", flag});
     EXPECT_EQ(options.refusals.size(), 1u) << flag;
   }

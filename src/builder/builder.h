@@ -43,6 +43,10 @@ class Builder {
   std::shared_ptr<const Engine> retarget(const Plan& plan);
   // The same with tactics timed anew. Profiles come from the plan; `options.profiles` is ignored.
   std::shared_ptr<const Engine> retune(const Plan& plan, const BuildOptions& options);
+  // The plan's section for this device with other weights (builder/refit.h): its portable graph with new constants, or the
+  // same model from elsewhere. `passes` as when it was built. The new engine's plan has this section only.
+  std::shared_ptr<const Engine> refit(const Plan& plan, std::shared_ptr<const Graph> portable,
+                                      const PassOptions& passes = {});
 
  private:
   void report_memory(const BuiltVariant& built);

@@ -131,9 +131,6 @@ Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vec
   return graph;
 }
 
-namespace {
-
-// The graph with all optional rewrites, for the tuner to choose among; what comes of them is its to tell.
 Graph optional_rewrites(const Graph& graph, const BuildOptions& options, const Pipeline& pipeline) {
   Graph fused = graph;
   NullObserver quiet;
@@ -141,6 +138,8 @@ Graph optional_rewrites(const Graph& graph, const BuildOptions& options, const P
   run_passes(fused, optional_stages(), options_of(options.passes, true), context);
   return fused;
 }
+
+namespace {
 
 TuneOptions tune_options(const BuildOptions& options) {
   return {.level = options.optimization_level,

@@ -153,8 +153,9 @@ void check_split(const PlanVariant& v) {
 
 class MemoryChecker {
  public:
-  MemoryChecker(const PlanVariant& v, const SymbolRanges& ranges)
-      : graph_(*v.graph),
+  MemoryChecker(const PlanVariant& v, const SymbolRanges& ranges, WeightBytes weights)
+      : weights_(weights),
+        graph_(*v.graph),
         choices_(v.choices),
         memory_(v.memory),
         ranges_(ranges),
@@ -209,6 +210,8 @@ class MemoryChecker {
     }
   }
 
+  bool has_bytes(const Tensor& tensor) const { return weights_ == WeightBytes::Absent || tensor.has_bytes(); }
+
   // What is read at run time is there; what is small is there in any case.
   void check_constants() {
     for (size_t i = 0; i < graph_.order().size(); ++i) {
@@ -219,7 +222,7 @@ class MemoryChecker {
         const ValueId v = node.inputs[k];
         if (v == kNoValue || !graph_.value(v).is_constant()) continue;
         const Tensor& tensor = graph_.value(v).constant;
-        require(tensor.has_bytes() || dtype_bytes(tensor.dtype(), tensor.size()) > kKeptConstantBytes,
+        require(has_bytes(tensor) || dtype_bytes(tensor.dtype(), tensor.size()) > kKeptConstantBytes,
                 "the constant '" + name(v) + "' has no data");
         if (tactic.is_view || tactic.inputs[k].dtype != DType::Undefined)
           expected_[index(v)] = Placement::Kind::Constant;
@@ -229,7 +232,7 @@ class MemoryChecker {
       if (memory_.placements[v].kind == Placement::Kind::Constant ||
           expected_[v] == Placement::Kind::Constant)
         require(graph_.value(static_cast<ValueId>(v)).is_constant() &&
-                    graph_.value(static_cast<ValueId>(v)).constant.has_bytes(),
+                    has_bytes(graph_.value(static_cast<ValueId>(v)).constant),
                 "'" + name(static_cast<ValueId>(v)) + "' has no data");
   }
 
@@ -317,6 +320,7 @@ class MemoryChecker {
     }
   }
 
+  const WeightBytes weights_;
   const Graph& graph_;
   const std::vector<Choice>& choices_;
   const MemoryPlan& memory_;
@@ -328,7 +332,7 @@ class MemoryChecker {
 
 }  // namespace
 
-void check_variant(const PlanVariant& variant) {
+void check_variant(const PlanVariant& variant, WeightBytes weights) {
   check_ranges(variant);
   verify_graph(*variant.graph);
   if (variant.split != BatchSplit()) check_split(variant);
@@ -337,7 +341,7 @@ void check_variant(const PlanVariant& variant) {
   for (const NodeId id : variant.graph->order())
     check_found_dims(*variant.graph, variant.graph->node(id), ranges);
   check_choices(variant, ranges);
-  MemoryChecker(variant, ranges).run();
+  MemoryChecker(variant, ranges, weights).run();
 }
 
 }  // namespace lathe

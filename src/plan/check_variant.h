@@ -9,7 +9,9 @@
 
 namespace lathe {
 
+// Absent: of a plan that was stripped of its weights; what has its bytes is not asked then.
+enum class WeightBytes { Present, Absent };
 // Throws Input, or what a part throws; the caller says which file it was.
-void check_variant(const PlanVariant& variant);
+void check_variant(const PlanVariant& variant, WeightBytes weights = WeightBytes::Present);
 
 }  // namespace lathe

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/version.h"
+#include "ir/edit.h"
 #include "plan/container.h"
 #include "plan/plan_json.h"
 
@@ -15,6 +16,27 @@ namespace {
 constexpr std::string_view kManifest = "manifest", kGraph = "graph";
 std::string section_name(size_t index) {
   return "target/" + std::to_string(index);
+}
+
+// Integers stay: they say where to go, and are few. So does what the text form writes out.
+bool is_stripped_off(const Tensor& tensor) {
+  const DType type = tensor.dtype();
+  const bool is_index = type == DType::Int32 || type == DType::Int64 || type == DType::Bool;
+  constexpr int64_t kWrittenOut = 16;
+  return !is_index && tensor.size() > kWrittenOut;
+}
+
+Graph without_weights(const Graph& graph) {
+  Graph result = graph;
+  GraphEditor editor(result);
+  for (size_t v = 0; v < graph.value_count(); ++v) {
+    const auto id = static_cast<ValueId>(v);
+    const Tensor& tensor = graph.value(id).constant;
+    if (!graph.value(id).is_constant() || !is_stripped_off(tensor)) continue;
+    editor.set_constant(id, Tensor::without_bytes(tensor.dtype(), tensor.extents()));
+    editor.set_quantization(id, graph.value(id).quantization);
+  }
+  return result;
 }
 
 class VectorWriter final : public FileWriter {
@@ -47,15 +69,19 @@ class Plan::LazySection {
  public:
   explicit LazySection(std::shared_ptr<const PlanSection> section)
       : info({section->target, section->settings, section->timed}), section_(std::move(section)) {}
-  LazySection(SectionInfo info, size_t profiles, std::shared_ptr<const ContainerReader> file,
+  LazySection(SectionInfo info, const Plan& plan, std::shared_ptr<const ContainerReader> file,
               std::string name)
-      : info(std::move(info)), profiles_(profiles), file_(std::move(file)), name_(std::move(name)) {}
+      : info(std::move(info)),
+        profiles_(plan.profiles.size()),
+        stripped_(plan.is_stripped),
+        file_(std::move(file)),
+        name_(std::move(name)) {}
 
   std::shared_ptr<const PlanSection> get() {
     const std::lock_guard lock(mutex_);
     if (!section_)
-      section_ =
-          std::make_shared<PlanSection>(section_from_json(file_->section(name_), info, profiles_, *file_));
+      section_ = std::make_shared<PlanSection>(section_from_json(
+          file_->section(name_), info, {.profiles = profiles_, .stripped = stripped_}, *file_));
     return section_;
   }
 
@@ -65,6 +91,7 @@ class Plan::LazySection {
   std::mutex mutex_;
   std::shared_ptr<const PlanSection> section_;
   size_t profiles_ = 0;  // that the file has
+  bool stripped_ = false;
   std::shared_ptr<const ContainerReader> file_;
   std::string name_;
 };
@@ -93,8 +120,7 @@ std::shared_ptr<const Plan> Plan::open(std::shared_ptr<const ContainerReader> fi
   const auto sections = manifest_from_json(file->section(kManifest), file->source(), *plan);
   for (size_t i = 0; i < sections.size(); ++i) {
     if (!file->has_section(section_name(i))) file->fail("has no section '" + section_name(i) + "'");
-    plan->sections_.push_back(
-        std::make_shared<LazySection>(sections[i], plan->profiles.size(), file, section_name(i)));
+    plan->sections_.push_back(std::make_shared<LazySection>(sections[i], *plan, file, section_name(i)));
   }
   plan->file_bytes_ = file->file_bytes();
   plan->file_ = std::move(file);
@@ -219,6 +245,29 @@ std::shared_ptr<Plan> Plan::clone() const {
   copy->file_bytes_ = 0;
   copy->written_bytes_ = std::make_shared<std::atomic<size_t>>(0);
   copy->lathe_version = version();
+  return copy;
+}
+
+std::shared_ptr<Plan> Plan::clone_without_sections() const {
+  auto copy = clone();
+  copy->sections_.clear();
+  copy->is_stripped = false;
+  return copy;
+}
+
+std::shared_ptr<const Plan> Plan::stripped() const {
+  auto copy = clone_without_sections();
+  copy->is_stripped = true;
+  copy->set_portable_graph(std::make_shared<Graph>(without_weights(*portable_graph())));
+  for (size_t i = 0; i < sections_.size(); ++i) {
+    auto section = std::make_shared<PlanSection>(*this->section(i));
+    for (PlanVariant& variant : section->variants) {
+      variant.graph = std::make_shared<Graph>(without_weights(*variant.graph));
+      variant.blobs = std::make_shared<PackedBlocks>();
+      variant.tuning.clear();
+    }
+    copy->set_section(std::move(section));
+  }
   return copy;
 }
 

@@ -94,6 +94,11 @@ class Plan {
   void set_section(std::shared_ptr<const PlanSection> section);
   // A plan with the same content whose sections can be changed.
   std::shared_ptr<Plan> clone() const;
+  std::shared_ptr<Plan> clone_without_sections() const;
+  // The same without weights of more than 16 elements: what is left says which layers there are and how they run. Only a refit
+  // makes an engine of it.
+  std::shared_ptr<const Plan> stripped() const;
+  bool is_stripped = false;
 
   // Same content, same bytes. The old file stays when writing fails.
   void write(const std::filesystem::path& path) const;

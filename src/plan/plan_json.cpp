@@ -273,6 +273,7 @@ std::string manifest_to_json(const Plan& plan, const std::vector<SectionInfo>& s
   for (const OptimizationProfile& p : plan.profiles)
     profiles.push_back({{"shapes", to_json(p.shapes)}, {"values", to_json(p.values)}});
   json["profiles"] = std::move(profiles);
+  if (plan.is_stripped) json["stripped"] = true;
   json["profiling_verbosity"] = static_cast<int>(plan.verbosity);
   Json targets = Json::array();
   for (const SectionInfo& s : sections)
@@ -306,6 +307,7 @@ std::vector<SectionInfo> manifest_from_json(std::string_view text, const std::st
       symbol_ranges(plan.inputs, profile);  // checks names, ranks and order
       plan.profiles.push_back(std::move(profile));
     }
+    plan.is_stripped = json.value("stripped", false);
     require(!plan.profiles.empty(), "it has no optimization profile");
     plan.verbosity =
         static_cast<ProfilingVerbosity>(std::clamp(json.at("profiling_verbosity").get<int>(), 0, 2));
@@ -356,15 +358,15 @@ std::string section_to_json(const PlanSection& section, ContainerWriter& blocks)
   return dump_json({{"variants", std::move(variants)}}, -1);
 }
 
-PlanSection section_from_json(std::string_view text, const SectionInfo& info, size_t profiles,
+PlanSection section_from_json(std::string_view text, const SectionInfo& info, const SectionForm& form,
                               const ContainerReader& file) {
   return with_source(file.source(), [&] {
     PlanSection section{.target = info.target, .settings = info.settings, .timed = info.timed};
     const Json json = parse_json(text, "target section");
     const Json& variants = json.at("variants");
-    require(variants.size() == profiles, "its section for " + info.target.description + " has " +
-                                             std::to_string(variants.size()) + " variants for " +
-                                             std::to_string(profiles) + " optimization profiles");
+    require(variants.size() == form.profiles, "its section for " + info.target.description + " has " +
+                                                  std::to_string(variants.size()) + " variants for " +
+                                                  std::to_string(form.profiles) + " optimization profiles");
     for (const Json& j : variants) {
       PlanVariant v;
       auto graph = std::make_shared<Graph>(graph_from(j.at("graph"), file));
@@ -380,7 +382,7 @@ PlanSection section_from_json(std::string_view text, const SectionInfo& info, si
       if (const auto split = j.find("batch_split"); split != j.end())
         v.split = {split->at("symbol"), split->at("part")};
       v.memory = memory_from(j.at("memory"), *graph);
-      check_variant(v);
+      check_variant(v, form.stripped ? WeightBytes::Absent : WeightBytes::Present);
       v.blobs = std::make_shared<PackedBlocks>();
       for (const auto& [key, block] : j.at("packed").items())
         v.blobs->add(key, file.block(block.get<int64_t>()), file.owner());

@@ -26,8 +26,13 @@ std::string graph_to_json(const Graph& graph, ContainerWriter& blocks);
 std::shared_ptr<const Graph> graph_from_json(std::string_view text, const ContainerReader& file);
 
 std::string section_to_json(const PlanSection& section, ContainerWriter& blocks);
-// One variant for each of so many profiles, and each fits together (check_variant.h). Throws Input.
-PlanSection section_from_json(std::string_view text, const SectionInfo& info, size_t profiles,
+// What the manifest says of all sections.
+struct SectionForm {
+  size_t profiles = 0;
+  bool stripped = false;  // of its weights
+};
+// One variant for each profile, and each fits together (check_variant.h). Throws Input.
+PlanSection section_from_json(std::string_view text, const SectionInfo& info, const SectionForm& form,
                               const ContainerReader& file);
 
 }  // namespace lathe

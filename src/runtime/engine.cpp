@@ -16,6 +16,9 @@ std::shared_ptr<const Engine> Engine::load(std::shared_ptr<const Plan> plan,
 
 std::shared_ptr<const Engine> Engine::load_section(std::shared_ptr<const Plan> plan,
                                                    std::shared_ptr<const Backend> backend) {
+  if (plan->is_stripped)
+    throw_input_error("the engine '" + plan->source() +
+                      "' was stripped of its weights: give them back with --refitFromOnnx=model.onnx");
   const Plan::Fit fit = plan->find_section(backend->target());
   if (fit.section < 0) throw_input_error("no section of the engine fits this device: " + fit.reason);
   const auto index = static_cast<size_t>(fit.section);
