@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 [ -e build/liblathe.so.0 ] || { echo "build/ has no liblathe.so: run make build first" >&2; exit 1; }
 stamp=build/wheel/sources.stamp
 content() {
-  cat build/liblathe.so.0 $(ls build/bin/liblathe_cuda.so 2>/dev/null) include/lathe/*.h python/*.* python/src/* python/lathe/*.py explorer/core/*.{cpp,h} explorer/python/*.* \
+  cat build/liblathe.so.0 $(ls build/bin/liblathe_cuda.so 2>/dev/null) include/lathe/*.h python/*.* python/src/* python/lathe/*.py python/lathe/*/*.py explorer/core/*.{cpp,h} explorer/python/*.* \
     explorer/python/lathe_explorer/*.py explorer/python/lathe_explorer/*/*.py | sha256sum
 }
 [ -f "$stamp" ] && [ "$(content)" = "$(cat "$stamp")" ] && exit 0

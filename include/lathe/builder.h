@@ -143,4 +143,41 @@ class Builder {
   std::unique_ptr<Impl> impl_;
 };
 
+// Weights that a Refitter can set.
+struct WeightsInfo {
+  std::string name;  // the initializer's
+  DataType type = DataType::Float;
+  Dims dims;
+  bool missing = false;  // the engine file was stripped of them, and they were not set
+};
+
+// Gives an engine other weights: what was folded and packed is made anew, tactics stay, nothing is timed.
+//
+//   Refitter refitter(logger, "resnet50.engine");  // or one that was saved by save_stripped()
+//   refitter.set_from_onnx("finetuned.onnx");
+//   Engine engine = refitter.refit();
+class Refitter {
+ public:
+  // The logger must outlive the refitter. Throws when the device is not there, or the engine file is damaged.
+  Refitter(Logger& logger, const Engine& engine);
+  Refitter(Logger& logger, const std::string& path, const DeviceConfig& device = {});
+  Refitter(Logger& logger, std::vector<std::byte> engine, const DeviceConfig& device = {});
+  ~Refitter();
+  Refitter(const Refitter&) = delete;
+  Refitter& operator=(const Refitter&) = delete;
+
+  std::vector<WeightsInfo> weights() const;
+  // Copies. Throws for an unknown name, another type or other extents.
+  void set(std::string_view name, const HostTensor& values);
+  // All weights of a model with the same layers; what was set before is forgotten.
+  void set_from_onnx(const std::string& path);
+  void set_from_onnx(std::span<const std::byte> model, const std::string& directory = {});
+  // The old engine stays as it is. Throws when weights are missing, or lead to other layers (a factor that was exactly 1, say).
+  Engine refit() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
 }  // namespace lathe::v1

@@ -64,6 +64,9 @@ class Engine {
   // Writes the engine file; an old file stays as it was when that fails.
   void save(const std::string& path) const;
   std::vector<std::byte> serialize() const;
+  // The same without weights: a Refitter makes an engine of it again.
+  void save_stripped(const std::string& path) const;
+  std::vector<std::byte> serialize_stripped() const;
 
   struct Impl;
   explicit Engine(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}

@@ -7,9 +7,9 @@
 Sizes are in bytes, times in milliseconds unless a name says otherwise. Errors are lathe.Error and its kinds. The log goes to
 logging.getLogger("lathe").
 """
-from ._compile import check, compile, load
+from ._compile import check, compile, load, refit
 from ._core import (Activation, AutoPadding, Builder, BuilderConfig, Elementwise, Engine, ExecutionContext, Interpolation, Network,
-                    NetworkBuilder, NetworkTensor, OptimizationProfile, Padding, Pooling, Profiler, Reduction, Runtime, ScatterMode,
+                    NetworkBuilder, NetworkTensor, OptimizationProfile, Padding, Pooling, Profiler, Reduction, Refitter, Runtime, ScatterMode,
                     TensorInfo, TimingCache, Unary, version)
 from ._errors import Cancelled, DeviceError, Error, InputError, InternalError
 from ._profile import Profile
@@ -17,5 +17,5 @@ from ._profile import Profile
 __version__ = version()
 __all__ = ["Activation", "AutoPadding", "Builder", "BuilderConfig", "Cancelled", "DeviceError", "Elementwise", "Engine", "Error",
            "ExecutionContext", "InputError", "InternalError", "Interpolation", "Network", "NetworkBuilder", "NetworkTensor",
-           "OptimizationProfile", "Padding", "Pooling", "Profile", "Profiler", "Reduction", "Runtime", "ScatterMode", "TensorInfo",
-           "TimingCache", "Unary", "check", "compile", "load", "version"]
+           "OptimizationProfile", "Padding", "Pooling", "Profile", "Profiler", "Reduction", "Refitter", "Runtime", "ScatterMode",
+           "TensorInfo", "TimingCache", "Unary", "check", "compile", "load", "refit", "version"]

@@ -7,6 +7,8 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
+#include <optional>
 #include <span>
 
 #include "module.h"
@@ -137,6 +139,78 @@ void bind_config(nb::module_& m) {
       .def_rw("fail_on_fallback", &Config::fail_on_fallback, "Raise when a layer has no kernel.");
 }
 
+// Of the engine itself, or of its file's path or bytes.
+struct PyRefitter {
+  PyRefitter(nb::handle engine, const api::DeviceConfig& device, nb::object log)
+      : logger(make_logger(std::move(log))) {
+    if (nb::isinstance<PyEngine>(engine)) {
+      refitter.emplace(*logger, nb::cast<PyEngine&>(engine).engine());
+    } else if (nb::isinstance<nb::bytes>(engine)) {
+      const auto bytes = nb::cast<nb::bytes>(engine);
+      const auto* data = reinterpret_cast<const std::byte*>(bytes.c_str());
+      refitter.emplace(*logger, std::vector<std::byte>(data, data + bytes.size()), device);
+    } else {
+      refitter.emplace(*logger, nb::cast<std::string>(engine), device);
+    }
+  }
+  void set(const std::string& name, nb::handle values) {
+    api::TensorInfo info{.name = name};
+    for (const api::WeightsInfo& w : refitter->weights())
+      if (w.name == name) info.type = w.type, info.dims = w.dims;
+    const Array array = to_array(values, info);
+    api::HostTensor tensor(type_of(array.dtype(), name), dims_of(array));
+    std::memcpy(tensor.bytes.data(), array.data(), tensor.bytes.size());
+    refitter->set(name, tensor);
+  }
+  nb::list weights() const {
+    nb::list result;
+    for (const api::WeightsInfo& w : refitter->weights()) {
+      const std::string_view type = api::data_type_name(w.type);
+      nb::dict entry;
+      entry["name"] = w.name, entry["dtype"] = nb::str(type.data(), type.size());
+      entry["shape"] = nb::tuple(nb::cast(w.dims)), entry["missing"] = w.missing;
+      result.append(entry);
+    }
+    return result;
+  }
+  std::unique_ptr<api::Logger> logger;
+  std::optional<api::Refitter> refitter;
+};
+
+void bind_refitter(nb::module_& m) {
+  nb::class_<PyRefitter>(m, "Refitter",
+                         "Gives an engine other weights: what was folded and packed is made anew, tactics "
+                         "stay, nothing is timed.")
+      .def(
+          "__init__",
+          [](PyRefitter* self, nb::object engine, const std::string& device, int threads, nb::object log) {
+            new (self) PyRefitter(engine, device_config(device, threads, ""), std::move(log));
+          },
+          nb::arg("engine"), nb::arg("device") = "cpu", nb::arg("threads") = 0, nb::arg("log") = nb::none(),
+          "engine: an Engine, or the path or bytes of an engine file, a stripped one, too.")
+      .def("set", &PyRefitter::set, nb::arg("name"), nb::arg("values"),
+           "Copies. Raises InputError for an unknown name, another type or shape.")
+      .def(
+          "set_from_onnx", [](PyRefitter& r, const std::string& path) { r.refitter->set_from_onnx(path); },
+          nb::arg("path"), nb::call_guard<nb::gil_scoped_release>(),
+          "All weights of a model with the same layers.")
+      .def(
+          "set_from_onnx_bytes",
+          [](PyRefitter& r, const nb::bytes& model) {
+            r.refitter->set_from_onnx(std::as_bytes(std::span(model.c_str(), model.size())));
+          },
+          nb::arg("model"))
+      .def(
+          "refit", [](const PyRefitter& r) { return new PyEngine(r.refitter->refit()); },
+          nb::rv_policy::take_ownership, nb::call_guard<nb::gil_scoped_release>(),
+          "The engine with the new weights; the old one stays as it is. Raises InputError when weights are "
+          "missing or lead to other layers.")
+      .def_prop_ro(
+          "weights", &PyRefitter::weights,
+          "A dict for each: name, dtype, shape, and missing: whether the engine file was stripped of "
+          "them and they are not set.");
+}
+
 }  // namespace
 
 std::unique_ptr<api::Logger> make_logger(nb::object function) {
@@ -203,6 +277,7 @@ void bind_builder(nb::module_& m) {
           [](PyBuilder& b, const std::string& path) { return new PyEngine(b.builder.retarget(path)); },
           nb::arg("path"), nb::rv_policy::take_ownership, nb::call_guard<nb::gil_scoped_release>(),
           "The same in seconds, untimed.");
+  bind_refitter(m);
   nb::class_<PyRuntime>(m, "Runtime", "Loads engines. Raises when the device is not there.")
       .def(
           "__init__",

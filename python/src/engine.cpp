@@ -277,7 +277,18 @@ void bind_engine(nb::module_& m) {
             const auto bytes = e.engine().serialize();
             return nb::bytes(bytes.data(), bytes.size());
           },
-          "The engine file's bytes.");
+          "The engine file's bytes.")
+      .def(
+          "save_stripped", [](const PyEngine& e, const std::string& path) { e.engine().save_stripped(path); },
+          nb::arg("path"), nb::call_guard<nb::gil_scoped_release>(),
+          "The file without weights: refit() makes an engine of it again.")
+      .def(
+          "serialize_stripped",
+          [](const PyEngine& e) {
+            const auto bytes = e.engine().serialize_stripped();
+            return nb::bytes(bytes.data(), bytes.size());
+          },
+          "The bytes of the file without weights.");
 }
 
 }  // namespace lathe_python

@@ -231,20 +231,26 @@ std::vector<RefittableWeights> refittable_weights(const Graph& portable) {
   return result;
 }
 
-Graph with_weights(const Graph& portable, const NamedWeights& weights) {
-  Graph graph = portable;
-  GraphEditor editor(graph);
+void check_weights(const Graph& portable, const NamedWeights& weights) {
   for (const auto& [name, tensor] : weights) {
-    const auto id = graph.find_value(name);
-    if (!id || !graph.value(*id).is_constant())
+    const auto id = portable.find_value(name);
+    if (!id || !portable.value(*id).is_constant())
       throw_input_error("the engine's model has no weights '" + name + "'");
-    const Tensor& before = graph.value(*id).constant;
+    const Tensor& before = portable.value(*id).constant;
     if (before.dtype() != tensor.dtype() || before.extents() != tensor.extents())
       throw_input_error("the weights '" + name + "' are " + described(before) + ", " + described(tensor) +
                         " was given");
-    const auto grid = graph.value(*id).quantization;
-    editor.set_constant(*id, tensor);
-    editor.set_quantization(*id, grid);
+  }
+}
+
+Graph with_weights(const Graph& portable, const NamedWeights& weights) {
+  check_weights(portable, weights);
+  Graph graph = portable;
+  GraphEditor editor(graph);
+  for (const auto& [name, tensor] : weights) {
+    const ValueId id = *graph.find_value(name);
+    editor.set_constant(id, tensor);
+    editor.set_quantization(id, portable.value(id).quantization);
   }
   return graph;
 }

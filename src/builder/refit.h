@@ -27,7 +27,9 @@ struct RefittableWeights {
 std::vector<RefittableWeights> refittable_weights(const Graph& portable);
 
 using NamedWeights = std::map<std::string, Tensor, std::less<>>;
-// The graph with these weights. Throws for unknown names, and for other types or extents than before.
+// Throws for names that the graph has not, and for other types or extents than it has.
+void check_weights(const Graph& portable, const NamedWeights& weights);
+// The graph with these weights, which are checked.
 Graph with_weights(const Graph& portable, const NamedWeights& weights);
 
 // What the passes made of a portable graph: with the rewrites that are always made, and with the optional ones, too.

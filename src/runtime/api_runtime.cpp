@@ -87,6 +87,12 @@ void Engine::save(const std::string& path) const {
 std::vector<std::byte> Engine::serialize() const {
   return translate_errors([&] { return impl_->engine->plan()->to_bytes(); });
 }
+void Engine::save_stripped(const std::string& path) const {
+  translate_errors([&] { impl_->engine->plan()->stripped()->write(path); });
+}
+std::vector<std::byte> Engine::serialize_stripped() const {
+  return translate_errors([&] { return impl_->engine->plan()->stripped()->to_bytes(); });
+}
 
 // --- Runtime
 

@@ -13,6 +13,7 @@
 #include <functional>
 #include <future>
 #include <new>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <tuple>
@@ -171,6 +172,33 @@ TEST_F(Api, EngineDescribesItself) {
   EXPECT_GE(engine.activation_bytes(), 0);
   expect_part(message_of(ErrorKind::Input, [&] { engine.min_dims("z"); }), "'z'");
   expect_part(message_of(ErrorKind::Input, [&] { engine.layer_names(1); }), "profile");
+}
+
+TEST_F(Api, RefitterGivesOtherWeights) {
+  const Engine engine = build();
+  const HostTensor x(DataType::Float, {2, 4}, std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8});
+  const auto result = [&](const Engine& e) { return e.create_context().run({x})[0]; };
+  Refitter refitter(logger, engine);
+  ASSERT_FALSE(refitter.weights().empty());
+  const WeightsInfo w = refitter.weights()[0];
+  EXPECT_FALSE(w.missing);
+  refitter.set(w.name, HostTensor(w.type, w.dims));  // zeros
+  const Engine other = refitter.refit();
+  EXPECT_NE(result(other).bytes, result(engine).bytes);
+  expect_part(
+      message_of(ErrorKind::Input, [&] { refitter.set("nothing", HostTensor(DataType::Float, {1})); }),
+      "'nothing'");
+
+  const std::string model = api_test::tiny_onnx();
+  engine.save_stripped(path("stripped.engine"));
+  EXPECT_EQ(fs::file_size(path("stripped.engine")), engine.serialize_stripped().size());
+  for (const bool from_file : {true, false}) {
+    std::optional<Refitter> again;
+    from_file ? again.emplace(logger, path("stripped.engine"), DeviceConfig{.threads = 1})
+              : again.emplace(logger, other.serialize(), DeviceConfig{.threads = 1});
+    again->set_from_onnx(std::as_bytes(std::span(model)));
+    EXPECT_EQ(result(again->refit()).bytes, result(engine).bytes);
+  }
 }
 
 TEST_F(Api, ContextRunsAndCopies) {

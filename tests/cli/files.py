@@ -178,6 +178,26 @@ def long_runs(t):
     t.check(code == 0 and seconds < 4 and mebibytes < 100, f"an identity model, 2 s: {seconds:.1f} s, {mebibytes:.0f} MiB")
 
 
+def refits(t):
+    """An engine that was stripped of its weights gets them back and computes what it did; other models are refused by name."""
+    answers = {}
+    def outputs(name, *words):
+        t.expect(t.run(*words, "--shapes=input:1x3x64x64", "--loadInputs=input:ones.dat", *QUICK, f"--exportOutput={name}.json"), 0)
+        answers[name] = json.loads((t.folder / f"{name}.json").read_text())[0]["values"]
+    import struct
+    (t.folder / "ones.dat").write_bytes(struct.pack("<f", 1.0) * (3 * 64 * 64))
+    outputs("whole", "--loadEngine=tiny.engine")
+    t.expect(t.run("--onnx=tiny.onnx", "--optShapes=input:2x3x64x64", "--minShapes=input:1x3x64x64", "--maxShapes=input:4x3x64x64",
+                   "--builderOptimizationLevel=0", "--stripWeights", "--saveEngine=stripped.engine", "--skipInference"), 0)
+    r = t.run("--loadEngine=stripped.engine", *QUICK)
+    t.expect(r, 1, [], ["re:.*'stripped.engine' was stripped of its weights: give them back with --refitFromOnnx=model.onnx"])
+    outputs("again", "--loadEngine=stripped.engine", "--refitFromOnnx=tiny.onnx")
+    close = all(abs(a - b) <= 1e-4 * max(1, abs(b)) for a, b in zip(answers["again"], answers["whole"]))
+    t.check(close and len(answers["again"]) == 10, f"a refitted engine gives {answers['again']} instead of {answers['whole']}")
+    r = t.run("--loadEngine=stripped.engine", "--refitFromOnnx=identity.onnx", *QUICK)
+    t.expect(r, 1, [], ["re:.*the model of the new weights has other inputs than the engine's", "re:.*Engine refit failed"])
+
+
 def run_all(t):
-    for group in (open_handles, targets, zoo, retune, timing_caches, interrupts, interrupted_build, temporary_folders, closed_pipes, long_runs):
+    for group in (refits, open_handles, targets, zoo, retune, timing_caches, interrupts, interrupted_build, temporary_folders, closed_pipes, long_runs):
         group(t)

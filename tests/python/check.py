@@ -360,6 +360,40 @@ class Builds(unittest.TestCase):
             for engine in (builder.retarget(path), builder.retune(path, config)):
                 np.testing.assert_allclose(engine(X), expected(X), rtol=1e-5)
 
+    def test_other_weights(self):
+        def with_weights(x, w):
+            return np.maximum(x @ w, 0)
+
+        engine, other = compile_quickly(), WEIGHTS[::-1] * 3 + 1
+        self.assertEqual([(w["name"], w["dtype"], w["shape"], w["missing"]) for w in lathe.Refitter(engine).weights],
+                         [("w", "float32", (4, 3), False)])
+        np.testing.assert_allclose(lathe.refit(engine, {"w": other})(X), with_weights(X, other), rtol=1e-5)
+        np.testing.assert_allclose(engine(X), expected(X), rtol=1e-5)  # as it was
+        model = PRODUCT.replace(WEIGHTS.tobytes(), np.ascontiguousarray(other, np.float32).tobytes())
+        self.assertNotEqual(model, PRODUCT)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.engine")
+            engine.save(path)
+            np.testing.assert_allclose(lathe.refit(path, model, threads=1)(X), with_weights(X, other), rtol=1e-5)
+        for name, values, text in (("v", WEIGHTS, "has no weights 'v'"), ("w", WEIGHTS[:2], "are float32 4x3, float32 2x3 was given")):
+            with self.assertRaisesRegex(lathe.InputError, text):
+                lathe.refit(engine, {name: values})
+
+    def test_stripped_files(self):
+        big = (np.arange(4096, dtype=np.float32).reshape(64, 64) % 17 - 8) / 64
+        net = lathe.NetworkBuilder("big")
+        x = net.input("x", "float32", (2, 64))
+        net.output(net.matrix_multiply(x, net.constant(big, name="w")), "y")
+        engine = lathe.compile(net, level=0, threads=1, progress=False)
+        stripped = engine.serialize_stripped()
+        self.assertLess(len(stripped), len(engine.serialize()) - big.nbytes)
+        with self.assertRaisesRegex(lathe.InputError, "stripped of its weights"):
+            lathe.load(stripped, threads=1)
+        with self.assertRaisesRegex(lathe.InputError, "1 of them were not given: 'w'"):
+            lathe.refit(stripped, {}, threads=1)
+        values = np.ones((2, 64), np.float32)
+        np.testing.assert_allclose(lathe.refit(stripped, {"w": big}, threads=1)(values), values @ big, rtol=1e-4, atol=1e-5)
+
     def test_devices(self):
         runtime = lathe.Runtime(threads=1)
         self.assertTrue(runtime.device_description)

@@ -14,6 +14,7 @@ from ._flow import IIfConditional, ILoop
 from ._logger import IErrorRecorder, ILogger, Logger
 from ._network import ILayer, INetworkDefinition, ITensor, NotSupported
 from ._parser import OnnxParser, ParserError
+from ._refit import OnnxParserRefitter, Refitter
 from ._runtime import (EngineInspector, ICudaEngine, IExecutionContext, IOutputAllocator, IProfiler, ISerializationConfig, Profiler,
                        Runtime)
 from ._types import *  # noqa: F403
@@ -24,7 +25,7 @@ _ABSENT = {"IInt8Calibrator", "IInt8EntropyCalibrator", "IInt8EntropyCalibrator2
            "IAlgorithmSelector", "IPluginV2", "IPluginV2Ext", "IPluginV2DynamicExt", "IPluginV3", "IPluginV3OneCore", "IPluginV3OneBuild",
            "IPluginV3OneRuntime", "IPluginCreator", "IPluginCreatorV3One", "IPluginRegistry", "PluginField", "PluginFieldCollection",
            "PluginFieldType", "get_plugin_registry", "get_builder_plugin_registry", "IDebugListener", "IGpuAllocator", "IGpuAsyncAllocator",
-           "IStreamReader", "IStreamReaderV2", "IStreamWriter", "OnnxParserRefitter", "Refitter", "IExprBuilder", "DimsExprs"}
+           "IStreamReader", "IStreamReaderV2", "IStreamWriter", "IExprBuilder", "DimsExprs"}
 
 
 def __getattr__(name):

@@ -12,9 +12,10 @@ _PRECISION_FLAGS = {t.BuilderFlag.FP16: "fp16", t.BuilderFlag.BF16: "bf16"}
 _WITHOUT_EFFECT = {t.BuilderFlag.TF32, t.BuilderFlag.DEBUG, t.BuilderFlag.GPU_FALLBACK, t.BuilderFlag.DISABLE_COMPILATION_CACHE,
                    t.BuilderFlag.PREFER_PRECISION_CONSTRAINTS, t.BuilderFlag.DIRECT_IO, t.BuilderFlag.MONITOR_MEMORY,
                    t.BuilderFlag.VERSION_COMPATIBLE, t.BuilderFlag.EXCLUDE_LEAN_RUNTIME, t.BuilderFlag.INT8,
-                   t.BuilderFlag.EDITABLE_TIMING_CACHE, t.BuilderFlag.SPARSE_WEIGHTS}
+                   t.BuilderFlag.EDITABLE_TIMING_CACHE, t.BuilderFlag.SPARSE_WEIGHTS, t.BuilderFlag.REFIT,
+                   t.BuilderFlag.REFIT_IDENTICAL, t.BuilderFlag.REFIT_INDIVIDUAL}
 _WITH_EFFECT = {*_PRECISION_FLAGS, t.BuilderFlag.STRICT_NANS, t.BuilderFlag.ERROR_ON_TIMING_CACHE_MISS,
-                t.BuilderFlag.DISABLE_TIMING_CACHE}
+                t.BuilderFlag.DISABLE_TIMING_CACHE, t.BuilderFlag.STRIP_PLAN}
 
 
 class IOptimizationProfile:
@@ -250,4 +251,5 @@ class Builder:
         engine = builder.build(finished, config._for(finished, typed), progress)
         if progress is not None:
             progress.finish()
-        return ICudaEngine(engine, self.logger, network.name, config.profiling_verbosity)
+        return ICudaEngine(engine, self.logger, network.name, config.profiling_verbosity,
+                           strip=config.get_flag(t.BuilderFlag.STRIP_PLAN))

@@ -55,8 +55,6 @@ class ISerializationConfig:
         self.flags = 0
 
     def set_flag(self, flag):
-        if flag == t.SerializationFlag.EXCLUDE_WEIGHTS:
-            raise NotSupported(str(flag))
         self.flags |= 1 << flag
         return True
 
@@ -69,13 +67,21 @@ class ISerializationConfig:
 
 
 class ICudaEngine:
-    def __init__(self, engine, logger, name="", verbosity=t.ProfilingVerbosity.LAYER_NAMES_ONLY):
-        self._engine, self._logger, self.name, self.profiling_verbosity = engine, logger, name, verbosity
-        self.error_recorder = None
+    """`plan`: the bytes of a file that was stripped of its weights, instead of an engine; a Refitter makes it one."""
+
+    def __init__(self, engine, logger, name="", verbosity=t.ProfilingVerbosity.LAYER_NAMES_ONLY, plan=None, strip=False):
+        self._logger, self.name, self.profiling_verbosity, self._strip = logger, name, verbosity, strip
+        self.error_recorder, self._engine, self._plan, self._tensors = None, None, plan, {}
+        if engine is not None:
+            self._set_engine(engine)
+
+    def _set_engine(self, engine):
+        self._engine, self._plan = engine, None
         self._tensors = {x.name: (x, t.TensorIOMode.INPUT) for x in engine.inputs}
         self._tensors.update((x.name, (x, t.TensorIOMode.OUTPUT)) for x in engine.outputs)
 
-    has_implicit_batch_dimension = refittable = property(lambda self: False)
+    has_implicit_batch_dimension = property(lambda self: False)
+    refittable = property(lambda self: True)
     engine_capability = property(lambda self: t.EngineCapability.STANDARD)
     hardware_compatibility_level = property(lambda self: t.HardwareCompatibilityLevel.NONE)
     tactic_sources = property(lambda self: (1 << len(t.TacticSource)) - 1)
@@ -153,6 +159,9 @@ class ICudaEngine:
 
     # --- what is made of it
     def create_execution_context(self, strategy=t.ExecutionContextAllocationStrategy.STATIC):
+        if self._engine is None:
+            return told(self._logger, self.error_recorder, "the engine was stripped of its weights: a Refitter gives them back",
+                        t.ErrorCodeTRT.INVALID_STATE)
         if strategy == t.ExecutionContextAllocationStrategy.USER_MANAGED:
             raise NotSupported(str(strategy))
         return IExecutionContext(self)
@@ -167,10 +176,12 @@ class ICudaEngine:
         return ISerializationConfig()
 
     def serialize(self):
-        return t.IHostMemory(self._engine.serialize())
+        return t.IHostMemory(self._engine.serialize_stripped() if self._strip else self._engine.serialize())
 
     def serialize_with_config(self, config):
-        return self.serialize()
+        if config.get_flag(t.SerializationFlag.EXCLUDE_WEIGHTS):
+            return t.IHostMemory(self._engine.serialize_stripped())
+        return t.IHostMemory(self._engine.serialize())
 
     @property
     def weight_streaming_budget_v2(self):
@@ -371,6 +382,7 @@ class Runtime:
     def __init__(self, logger, threads=0):
         self.logger, self.error_recorder, self.gpu_allocator, self.max_threads = logger, None, None, threads or 1
         self.engine_host_code_allowed, self.temporary_directory, self.tempfile_control_flags = False, None, 0
+        self._threads = threads
         self._runtime = lathe.Runtime(threads=threads, log=line_of(logger))
 
     def deserialize_cuda_engine(self, serialized_engine):
@@ -378,7 +390,10 @@ class Runtime:
         if hasattr(serialized_engine, "read"):
             serialized_engine = _read_all(serialized_engine)
         try:
-            return ICudaEngine(self._runtime.load_bytes(bytes(serialized_engine)), self.logger)
+            plan = bytes(serialized_engine)
+            if any(w["missing"] for w in lathe.Refitter(plan, threads=self._threads, log=line_of(self.logger)).weights):
+                return ICudaEngine(None, self.logger, plan=plan)
+            return ICudaEngine(self._runtime.load_bytes(plan), self.logger)
         except lathe.Error as error:
             told(self.logger, self.error_recorder, error, t.ErrorCodeTRT.INVALID_ARGUMENT)
             return None

@@ -79,6 +79,60 @@ class Case(unittest.TestCase):
         return self.network.add_constant(values.shape, values).get_output(0)
 
 
+class Refit(Case):
+    def build(self):
+        values = (np.arange(64, dtype=np.float32).reshape(8, 8) % 7 - 3) / 8
+        product = self.network.add_matrix_multiply(self.input(2, 8), trt.MatrixOperation.NONE, self.constant(values),
+                                                   trt.MatrixOperation.NONE)
+        product.get_output(0).name = "y"
+        self.network.mark_output(product.get_output(0))
+        return values
+
+    def test_by_name(self):
+        self.config.set_flag(trt.BuilderFlag.REFIT)
+        values, x = self.build(), RNG.random((2, 8), np.float32)
+        engine = self.engine()
+        self.assertTrue(engine.refittable)
+        refitter = trt.Refitter(engine, self.logger)
+        name, = refitter.get_all_weights()
+        self.assertFalse(refitter.set_named_weights("nothing", trt.Weights(values)))
+        self.assertIn("has no weights 'nothing'", self.logger.errors()[-1])
+        self.assertTrue(refitter.set_named_weights(name, trt.Weights((values * 2 + 1).ravel())))
+        np.testing.assert_allclose(infer(engine, x=x)["y"], x @ values, rtol=1e-4, atol=1e-5)
+        self.assertTrue(refitter.refit_cuda_engine())
+        np.testing.assert_allclose(infer(engine, x=x)["y"], x @ (values * 2 + 1), rtol=1e-4, atol=1e-5)
+
+    def test_stripped_plan(self):
+        self.config.set_flag(trt.BuilderFlag.STRIP_PLAN)
+        values, x = self.build(), RNG.random((2, 8), np.float32)
+        engine = self.engine()
+        self.assertIsNone(engine.create_execution_context())
+        self.assertIn("stripped of its weights", self.logger.errors()[-1])
+        refitter = trt.Refitter(engine, self.logger)
+        name, = refitter.get_missing_weights()
+        self.assertFalse(refitter.refit_cuda_engine())
+        self.assertTrue(refitter.set_named_weights(name, values))
+        self.assertEqual(refitter.get_missing_weights(), [])
+        self.assertTrue(refitter.refit_cuda_engine(), self.logger.errors())
+        np.testing.assert_allclose(infer(engine, x=x)["y"], x @ values, rtol=1e-4, atol=1e-5)
+
+    def test_from_onnx(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "model.onnx"
+            tiny_model.write(path, size=16, batch=1)
+            parser = trt.OnnxParser(self.network, self.logger)
+            self.assertTrue(parser.parse_from_file(str(path)), self.logger.errors())
+            self.config.set_flag(trt.BuilderFlag.STRIP_PLAN)
+            engine = self.engine()
+            refitter = trt.Refitter(engine, self.logger)
+            again = trt.OnnxParserRefitter(refitter, self.logger)
+            self.assertFalse(again.refit_from_bytes(b"no model"))
+            self.assertEqual(again.num_errors, 1)
+            self.assertTrue(again.refit_from_file(str(path)))
+            self.assertTrue(refitter.refit_cuda_engine(), self.logger.errors())
+        self.assertEqual(infer(engine, input=RNG.random((1, 3, 16, 16), np.float32))["output"].shape, (1, 10))
+
+
 class OnnxModels(Case):
     """As the introductory samples: parse, build, save, load, run."""
 

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refitter and OnnxParserRefitter. Every engine can be refitted; contexts that were made before keep the old weights."""
+import os
+
+import lathe
+
+from . import _types as t
+from ._logger import line_of, told
+from ._network import NotSupported
+
+
+class Refitter:
+    def __init__(self, engine, logger):
+        self.engine, self.logger, self.error_recorder, self.max_threads, self.weights_validation = engine, logger, None, 1, True
+        self._refitter = lathe.Refitter(engine._plan or engine._engine, log=line_of(logger))
+
+    def _known(self, name):
+        return next((w for w in self._refitter.weights if w["name"] == name), None)
+
+    def set_named_weights(self, name, weights, location=t.TensorLocation.HOST):
+        array = weights.array if isinstance(weights, t.Weights) else t.Weights(weights).array
+        known = self._known(name)
+        if known is not None and tuple(known["shape"]) != array.shape and array.size == _volume(known["shape"]):
+            array = array.reshape(known["shape"])  # TensorRT's weights have no shape
+        return self._told(lambda: self._refitter.set(name, array))
+
+    def get_all_weights(self):
+        return [w["name"] for w in self._refitter.weights]
+
+    def get_missing_weights(self):
+        return [w["name"] for w in self._refitter.weights if w["missing"]]
+
+    def get_weights_prototype(self, weights_name):
+        known = self._known(weights_name)
+        return t.Weights() if known is None else t.Weights(t.from_lathe(known["dtype"]))
+
+    def get_weights_location(self, weights_name):
+        return t.TensorLocation.HOST
+
+    def refit_cuda_engine(self):
+        """False where weights are missing or lead to other layers, and the log says which."""
+        return self._told(lambda: self.engine._set_engine(self._refitter.refit()))
+
+    def refit_cuda_engine_async(self, stream_handle):
+        return self.refit_cuda_engine()
+
+    def set_weights(self, layer_name, role, weights):
+        raise NotSupported("Refitter.set_weights", "use set_named_weights with the name of the initializer")
+
+    def get_missing(self):
+        raise NotSupported("Refitter.get_missing", "use get_missing_weights")
+
+    def get_all(self):
+        raise NotSupported("Refitter.get_all", "use get_all_weights")
+
+    def _told(self, call):
+        try:
+            call()
+            return True
+        except lathe.Error as error:
+            told(self.logger, self.error_recorder, error, t.ErrorCodeTRT.INVALID_ARGUMENT)
+            return False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+
+class OnnxParserRefitter:
+    """Gives a Refitter all weights of a model."""
+
+    def __init__(self, refitter, logger):
+        self.refitter, self.logger, self._errors = refitter, logger, []
+
+    num_errors = property(lambda self: len(self._errors))
+
+    def get_error(self, index):
+        return self._errors[index]
+
+    def clear_errors(self):
+        self._errors = []
+
+    def refit_from_bytes(self, model, path=None):
+        return self._refit(lambda: self.refitter._refitter.set_from_onnx_bytes(bytes(model)))
+
+    def refit_from_file(self, model):
+        return self._refit(lambda: self.refitter._refitter.set_from_onnx(os.fspath(model)))
+
+    def _refit(self, read):
+        from ._parser import ParserError
+
+        try:
+            read()
+            return True
+        except lathe.Error as error:
+            self._errors.append(ParserError(error.what, error.node, error.op_type))
+            self.logger.log(self.logger.ERROR, str(error))
+            return False
+
+
+def _volume(shape):
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count

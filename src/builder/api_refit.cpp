@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+
+#include "builder/builder.h"
+#include "builder/refit.h"
+#include "lathe/builder.h"
+#include "runtime/api_bridge.h"
+
+namespace lathe::v1 {
+namespace {
+
+class MessageObserver final : public Observer {
+ public:
+  explicit MessageObserver(Logger& logger) : logger_(logger) {}
+  void on(const Event& event) override {
+    if (const auto* m = std::get_if<Message>(&event))
+      logger_.log(static_cast<Severity>(m->severity), m->text);
+  }
+
+ private:
+  Logger& logger_;
+};
+
+Tensor copy_of(const HostTensor& values) {
+  Tensor tensor = Tensor::allocate(to_dtype(values.type), values.dims);
+  if (tensor.bytes().size() != values.bytes.size())
+    throw_input_error(std::to_string(values.bytes.size()) + " bytes are no tensor of " +
+                      std::string(data_type_name(values.type)) + " " + to_string(values.dims));
+  std::memcpy(tensor.mutable_bytes().data(), values.bytes.data(), values.bytes.size());
+  return tensor;
+}
+
+}  // namespace
+
+struct Refitter::Impl {
+  Impl(Logger& logger, std::shared_ptr<const Plan> plan, std::shared_ptr<const Backend> backend)
+      : observer(logger),
+        builder(std::move(backend), observer),
+        plan(std::move(plan)),
+        portable(this->plan->portable_graph()) {}
+  MessageObserver observer;
+  lathe::Builder builder;
+  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const Graph> portable;
+  NamedWeights weights;  // instead of portable's
+};
+
+Refitter::Refitter(Logger& logger, const Engine& engine) {
+  translate_errors([&] {
+    const auto& from = engine.impl().engine;
+    impl_ = std::make_unique<Impl>(logger, from->plan(), from->backend());
+  });
+}
+Refitter::Refitter(Logger& logger, const std::string& path, const DeviceConfig& device) {
+  translate_errors([&] {
+    impl_ = std::make_unique<Impl>(logger, Plan::read(path), open_backend(to_device_options(device)));
+  });
+}
+Refitter::Refitter(Logger& logger, std::vector<std::byte> engine, const DeviceConfig& device) {
+  translate_errors([&] {
+    impl_ = std::make_unique<Impl>(logger, Plan::from_bytes(std::move(engine), "(memory)"),
+                                   open_backend(to_device_options(device)));
+  });
+}
+Refitter::~Refitter() = default;
+
+std::vector<WeightsInfo> Refitter::weights() const {
+  return translate_errors([&] {
+    std::vector<WeightsInfo> result;
+    for (const RefittableWeights& w : refittable_weights(*impl_->portable))
+      result.push_back(
+          {w.name, to_data_type(w.dtype), w.extents, w.missing && !impl_->weights.contains(w.name)});
+    return result;
+  });
+}
+
+void Refitter::set(std::string_view name, const HostTensor& values) {
+  translate_errors([&] {
+    NamedWeights one{{std::string(name), copy_of(values)}};
+    check_weights(*impl_->portable, one);
+    impl_->weights.insert_or_assign(std::string(name), one.begin()->second);
+  });
+}
+
+void Refitter::set_from_onnx(const std::string& path) {
+  translate_errors([&] { impl_->portable = impl_->builder.parse_onnx(path).graph, impl_->weights.clear(); });
+}
+void Refitter::set_from_onnx(std::span<const std::byte> model, const std::string& directory) {
+  translate_errors(
+      [&] { impl_->portable = impl_->builder.parse_onnx(model, directory).graph, impl_->weights.clear(); });
+}
+
+Engine Refitter::refit() const {
+  return translate_errors([&] {
+    auto portable = std::make_shared<Graph>(with_weights(*impl_->portable, impl_->weights));
+    return Engine(std::make_shared<Engine::Impl>(
+        Engine::Impl{impl_->builder.refit(*impl_->plan, std::move(portable))}));
+  });
+}
+
+}  // namespace lathe::v1
