@@ -46,7 +46,7 @@ void fill_inputs(const Options& options, InferenceStream& stream, int profile, b
     if (file != nullptr) {
       if (announce) log.info(fmt::format("Using values loaded from {} for input {}", *file, info.name));
       try {
-        values = load_input(*file, info.name, info.dtype, extents);
+        values = load_input(*file, info.name, info.dtype, extents, options.inference.preprocess);
       } catch (const Error& error) {
         fail(
             {std::string("Uncaught exception detected: ") + error.what()});  // the original does not catch it

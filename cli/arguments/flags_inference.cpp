@@ -41,10 +41,15 @@ std::vector<Flag> loop_flags() {
       {Section::Inference, "--useProfile", "<n>", "optimization profile to run (default 0)",
        [](O& o, S& v) { o.inference.profile = bounded_int("--useProfile", v, 0, 1 << 20); }},
       {Section::Inference, "--loadInputs", "<spec>",
-       "input values from files, as in --loadInputs=input:x.bin (raw), input:x.npy, input:all.npz; otherwise "
-       "random values",
+       "input values from files, as in --loadInputs=input:x.bin (raw), input:x.npy, input:all.npz, "
+       "input:cat.jpg; otherwise random values",
        [](O& o, S& v) {
          for (const auto& item : split_list(v)) o.inference.inputs.push_back(parse_named_value(item));
+       }},
+      {Section::Inference, "--imagePreprocess", "imagenet|unit|signed|pixels",
+       "what pictures of --loadInputs become: the normalised middle (default), 0..1, -1..1, 0..255",
+       [](O& o, S& v) {
+         o.inference.preprocess = one_of("imagePreprocess", v, {"imagenet", "unit", "signed", "pixels"});
        }},
       {Section::Inference, "--iterations", "<n>", "measure at least n queries (default 10)",
        [](O& o, S& v) { o.inference.iterations = bounded_int("--iterations", v, 0, 1 << 30); }},

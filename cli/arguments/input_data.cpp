@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/floats.h"
+#include "image/image.h"
 
 namespace lathe::cli {
 namespace {
@@ -199,8 +200,13 @@ Tensor random_tensor(DType dtype, const Extents& extents, const ValueRange& rang
   return tensor;
 }
 
-Tensor load_input(const std::string& file, std::string_view input, DType dtype, const Extents& extents) {
+Tensor load_input(const std::string& file, std::string_view input, DType dtype, const Extents& extents,
+                  std::string_view preprocess) {
   if (!std::filesystem::is_regular_file(file)) throw_input_error(fmt::format("Cannot open file {}!", file));
+  if (is_image_file(file)) {
+    const std::string_view usual = is_float(dtype) ? "imagenet" : "pixels";
+    return read_image(file, dtype, extents, preprocess_of(preprocess.empty() ? usual : preprocess));
+  }
   const auto extension = std::filesystem::path(file).extension();
   Tensor tensor;
   if (extension == ".npy") {

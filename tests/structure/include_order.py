@@ -17,7 +17,7 @@ LAYERS = [
     {"ir"},
     {"ops"},
     {"backend"},
-    {"reference", "plugin", "backend/cpu", "backend/cuda", "memory"},
+    {"reference", "plugin", "image", "backend/cpu", "backend/cuda", "memory"},
     {"onnx", "passes", "quant", "tune", "plan"},
     {"backend/all"},
     {"runtime"},
@@ -28,7 +28,7 @@ LAYERS = [
 # The runtime links no ONNX reader, no pass and no tuner, though they lie below it.
 FORBIDDEN = {"runtime": {"onnx", "passes", "quant", "tune"}}
 # The explorer reads JSON: it stands on base alone. A command line's words are read without the engine library's rest.
-ONLY = {"explorer/core": {"base"}, "explorer/web": {"base"}, "cli/arguments": {"base", "ir", "plan"}}
+ONLY = {"explorer/core": {"base"}, "explorer/web": {"base"}, "cli/arguments": {"base", "image", "ir", "plan"}}
 # The same inside of a backend: its folders, bottom to top. A family's folder includes no other family's.
 INSIDE = {
     "backend/cpu": [
