@@ -10,7 +10,7 @@ logging.getLogger("lathe").
 from ._compile import check, compile, load, refit
 from ._core import (Activation, AutoPadding, Builder, BuilderConfig, Elementwise, Engine, ExecutionContext, Interpolation, Network,
                     NetworkBuilder, NetworkTensor, OptimizationProfile, Padding, Pooling, Profiler, Reduction, Refitter, Runtime, ScatterMode,
-                    TensorInfo, TimingCache, Unary, version)
+                    TensorInfo, TimingCache, Unary, image, version)
 from ._errors import Cancelled, DeviceError, Error, InputError, InternalError
 from ._profile import Profile
 
@@ -18,4 +18,4 @@ __version__ = version()
 __all__ = ["Activation", "AutoPadding", "Builder", "BuilderConfig", "Cancelled", "DeviceError", "Elementwise", "Engine", "Error",
            "ExecutionContext", "InputError", "InternalError", "Interpolation", "Network", "NetworkBuilder", "NetworkTensor",
            "OptimizationProfile", "Padding", "Pooling", "Profile", "Profiler", "Reduction", "Refitter", "Runtime", "ScatterMode",
-           "TensorInfo", "TimingCache", "Unary", "check", "compile", "load", "refit", "version"]
+           "TensorInfo", "TimingCache", "Unary", "check", "compile", "image", "load", "refit", "version"]

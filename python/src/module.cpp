@@ -9,4 +9,5 @@ NB_MODULE(_core, m) {
   lathe_python::bind_context(m);
   lathe_python::bind_network(m);
   lathe_python::bind_builder(m);
+  lathe_python::bind_image(m);
 }

@@ -65,5 +65,6 @@ void bind_network(nb::module_& m);
 void bind_builder(nb::module_& m);
 void bind_engine(nb::module_& m);
 void bind_context(nb::module_& m);
+void bind_image(nb::module_& m);
 
 }  // namespace lathe_python

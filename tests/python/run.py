@@ -27,7 +27,7 @@ def main():
         subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", wheel], check=True)
         # Outside of the tree, so that nothing but what was installed is imported.
         failed = sum(subprocess.run([python, ROOT / "tests/python" / check], cwd=folder).returncode
-                     for check in ("check.py", "check_network.py", "tensorrt/check.py"))
+                     for check in ("check.py", "check_network.py", "check_programs.py", "tensorrt/check.py"))
         tiny_model.write(pathlib.Path(folder) / "model.onnx", size=32)
         page = pathlib.Path(folder) / "python_md.py"  # errors have the page's line numbers
         page.write_text(blocks(ROOT / "docs/python.md", "python"))
