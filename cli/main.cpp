@@ -32,7 +32,8 @@ Program program_of(std::string_view command) {
   constexpr std::pair<std::string_view, Program> kPrograms[] = {
       {"zoo", run_zoo},         {"inspect", run_inspect},       {"diff", run_diff},
       {"retune", run_retune},   {"quantize", run_quantize},     {"explore", run_explore},
-      {"process", run_process}, {"completion", run_completion}, {"man", run_man}};
+      {"process", run_process}, {"completion", run_completion}, {"man", run_man},
+      {"edit", run_edit}};
   for (const auto& [name, program] : kPrograms) {
     if (name == command) return program;
   }

@@ -232,6 +232,27 @@ CommandSyntax man() {
           .examples = "  lathe man trtexec | man -l -\n"};
 }
 
+CommandSyntax edit() {
+  return {.name = "edit",
+          .arguments = "<model.onnx> -o <file>",
+          .summary = "write a part of a model, or the model with other names and shapes",
+          .options = {{"-o", "<file>", "the model to write", {"--output"}},
+                      {"--inputs", "<names>", "tensors that become inputs: what computes them is left out"},
+                      {"--outputs", "<names>", "tensors that are the outputs, instead of the model's own"},
+                      {"--shapes", "<spec>", "extents of dynamic inputs, as in --shapes=input:1x3x224x224"},
+                      {"--rename", "<from:to,...>", "other names of inputs, outputs, tensors or nodes"},
+                      {"--fold", "", "compute what depends on constants alone"},
+                      {"--force", "", "overwrite a file that exists"},
+                      {"--json", "", "print JSON instead of text"}},
+          .notes =
+              "Names are the model's: lathe inspect model.onnx --graph. The model is written in a current "
+              "opset.\n",
+          .examples =
+              "  lathe edit resnet50.onnx --outputs=features -o backbone.onnx\n"
+              "  lathe edit model.onnx --inputs=hidden --outputs=logits -o head.onnx\n"
+              "  lathe edit model.onnx --shapes=input:1x3x224x224 --fold -o static.onnx\n"};
+}
+
 CommandSyntax trtexec() {
   return {.name = "trtexec",
           .arguments = "[flags]",
@@ -251,9 +272,9 @@ CommandSyntax help() {
 }  // namespace
 
 const std::vector<CommandSyntax>& command_table() {
-  static const std::vector<CommandSyntax> kTable = {zoo(),        inspect(), diff(),    retune(),
-                                                    quantize(),   explore(), process(), trtexec(),
-                                                    completion(), man(),     help()};
+  static const std::vector<CommandSyntax> kTable = {zoo(),      inspect(),    diff(),    retune(),
+                                                    quantize(), edit(),       explore(), process(),
+                                                    trtexec(),  completion(), man(),     help()};
   return kTable;
 }
 

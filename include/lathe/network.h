@@ -199,6 +199,12 @@ class NetworkBuilder {
   void output(const NetworkTensor& tensor, const std::string& name = {});
   // Dynamic dims of an input get extents; -1 leaves one dynamic.
   void set_input_shape(const std::string& input, const Dims& dims);
+  // The tensor of this name becomes an input; finish() leaves out what computed it.
+  void cut_input(const std::string& tensor);
+  // A tensor, or else a layer.
+  void rename(const std::string& from, const std::string& to);
+  // Computes what depends on constants alone; tensors that vanish by this must not be used any more.
+  void fold();
   // Outputs stop to be.
   void clear_outputs();
   // A tensor by its name. Throws when there is none.

@@ -573,6 +573,11 @@ void bind_network(nb::module_& m) {
       .def("output", &Builder::output, nb::arg("tensor"), nb::arg(kName) = "")
       .def("set_input_shape", &Builder::set_input_shape, nb::arg("input"), nb::arg("shape"),
            "Dynamic dims get extents; -1 leaves one dynamic.")
+      .def("cut_input", &Builder::cut_input, nb::arg("tensor"),
+           "The tensor of this name becomes an input; finish() leaves out what computed it.")
+      .def("rename", &Builder::rename, nb::arg("old"), nb::arg("new"), "A tensor, or else a layer.")
+      .def("fold", &Builder::fold,
+           "Computes what depends on constants alone; tensors that vanish by this must not be used any more.")
       .def("clear_outputs", &Builder::clear_outputs)
       .def("find", &Builder::find, nb::arg("name"))
       .def("replace", &Builder::replace, nb::arg("old"), nb::arg("new"), "All that reads `old` reads `new`.")

@@ -4,6 +4,7 @@
 // that a network that was made and one that was read mean the same.
 #include <algorithm>
 
+#include "builder/edit_network.h"
 #include "builder/network_state.h"
 #include "ir/substitute.h"
 #include "onnx/export.h"
@@ -185,24 +186,16 @@ void NetworkBuilder::output(const NetworkTensor& tensor, const std::string& name
       [&] { state_->builder().add_output(wanted, state_->resolve(tensor, "output '" + wanted + "'")); });
 }
 void NetworkBuilder::set_input_shape(const std::string& input, const Dims& dims) {
-  const auto id = state_->graph.find_value(input);
-  const auto& inputs = state_->graph.inputs();
-  if (!id || std::find(inputs.begin(), inputs.end(), *id) == inputs.end())
-    refuse("the network has no such input", "input '" + input + "'", "");
-  const Shape shape = state_->graph.value(*id).shape;
-  DimReplacements replacements;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const bool same = i < shape.size() && (dims[i] == -1 || shape[i].is_constant(dims[i]));
-    if (dims.size() == shape.size() && same) continue;
-    if (dims.size() != shape.size() || dims[i] < 0 || !shape[i].as_symbol())
-      refuse("it cannot become " + lathe::to_string(dims),
-             "input '" + input + "' of shape " + lathe::to_string(shape), "only dynamic dims can be set");
-    replacements.emplace(*shape[i].as_symbol(), dims[i]);
-  }
-  translate_errors([&] {
-    substitute_dims(state_->graph, replacements);
-    infer_shapes(state_->graph);
-  });
+  translate_errors([&] { lathe::set_input_shape(state_->graph, input, dims); });
+}
+void NetworkBuilder::cut_input(const std::string& tensor) {
+  translate_errors([&] { lathe::cut_input(state_->graph, tensor); });
+}
+void NetworkBuilder::rename(const std::string& from, const std::string& to) {
+  translate_errors([&] { lathe::rename(state_->graph, from, to); });
+}
+void NetworkBuilder::fold() {
+  translate_errors([&] { lathe::fold(state_->graph); });
 }
 void NetworkBuilder::clear_outputs() {
   GraphEditor(state_->graph).clear_outputs();

@@ -225,8 +225,11 @@ TEST_F(NetworkApi, ErrorsNameTheLayer) {
   EXPECT_EQ(error_of([&] { NetworkTensor().name(); }).what, "it is none");
   net.output(x, "y");
   EXPECT_EQ(error_of([&] { net.output(x, "y"); }).what, "there is one of this name");
-  EXPECT_EQ(error_of([&] { net.set_input_shape("x", {2, 4}); }).what, "it cannot become 2x4");
-  EXPECT_EQ(error_of([&] { net.set_input_shape("q", {2, 4}); }).what, "the network has no such input");
+  EXPECT_NE(error_of([&] {
+              net.set_input_shape("x", {2, 4});
+            }).what.find("cannot become 2x4"),
+            std::string::npos);
+  EXPECT_EQ(error_of([&] { net.set_input_shape("q", {2, 4}); }).what, "the network has no input 'q'");
   EXPECT_EQ(error_of([&] { net.replace(x, net.scalar(1)); }).what, "type and shape differ");
 }
 

@@ -198,6 +198,29 @@ def refits(t):
     t.expect(r, 1, [], ["re:.*the model of the new weights has other inputs than the engine's", "re:.*Engine refit failed"])
 
 
+def edits(t):
+    """The two halves of a model, one after the other, compute what the whole does."""
+    import struct
+    def lathe_edit(*words):
+        return t.run("edit", "static.onnx", *words, program="lathe")
+    def values(model, *words):
+        t.expect(t.run(f"--onnx={model}", "--builderOptimizationLevel=0", *QUICK, *words, "--exportOutput=o.json"), 0)
+        return json.loads((t.folder / "o.json").read_text())[0]["values"]
+    t.expect(lathe_edit("--outputs=r1", "-o", "body.onnx"), 0, ["re:wrote body.onnx .*: 5 of .* operators"])
+    t.expect(lathe_edit("--inputs=r1", "--rename=r1:features,output:logits", "-o", "head.onnx", "--fold"), 0)
+    (t.folder / "image.dat").write_bytes(struct.pack("<f", 0.5) * (3 * 64 * 64))
+    whole, features = values("static.onnx", "--loadInputs=input:image.dat"), values("body.onnx", "--loadInputs=input:image.dat")
+    (t.folder / "features.dat").write_bytes(struct.pack(f"<{len(features)}f", *features))
+    parts = values("head.onnx", "--loadInputs=features:features.dat")
+    t.check(len(parts) == 10 and all(abs(a - b) <= 1e-4 * max(1, abs(b)) for a, b in zip(parts, whole)), f"halves give {parts}, not {whole}")
+    t.check(json.loads((t.folder / "o.json").read_text())[0]["name"] == "logits", "the output has its old name")
+    t.expect(lathe_edit("--outputs=r1", "-o", "body.onnx"), 1, [], ["lathe: body.onnx exists: --force overwrites it"])
+    t.expect(lathe_edit("--outputs=nothing", "-o", "x.onnx"), 1, [], ["re:lathe: the network has no tensor 'nothing' .*"])
+    r = lathe_edit("--inputs=r1", "--json", "--force", "-o", "head.onnx")
+    result = json.loads("\n".join(r.out))
+    t.check((result["inputs"], result["outputs"]) == (["r1"], ["output"]) and result["operators"] < result["operators_before"], f"edit --json: {result}")
+
+
 def run_all(t):
-    for group in (refits, open_handles, targets, zoo, retune, timing_caches, interrupts, interrupted_build, temporary_folders, closed_pipes, long_runs):
+    for group in (edits, refits, open_handles, targets, zoo, retune, timing_caches, interrupts, interrupted_build, temporary_folders, closed_pipes, long_runs):
         group(t)
