@@ -204,6 +204,22 @@ TEST_F(NetworkApi, GoesOnWithANetwork) {
   EXPECT_EQ(layer.outputs, std::vector<std::string>{"y"});
 }
 
+TEST_F(NetworkApi, TakesAPartOfANetwork) {
+  const auto x = net.input("x", DataType::Float, {2});
+  const auto y = net.elementwise(Elementwise::Product, net.unary(Unary::Neg, x, "negative"),
+                                 net.elementwise(Elementwise::Sum, net.scalar(1), net.scalar(2)));
+  net.output(net.unary(Unary::Exp, y), "y");
+  NetworkBuilder part(net.finish());
+  part.cut_input("negative_output");
+  part.rename("negative_output", "z");
+  part.fold();
+  const Network network = part.finish();
+  EXPECT_EQ(network.layer_count(), 2);
+  EXPECT_EQ(network.inputs().back().name, "z");
+  EXPECT_EQ(error_of([&] { part.cut_input("nothing"); }).what.substr(0, 36),
+            "the network has no tensor 'nothing' ");
+}
+
 TEST_F(NetworkApi, ErrorsNameTheLayer) {
   const auto x = net.input("x", DataType::Float, {2, 3});
   const ErrorFields product = error_of([&] { net.matrix_multiply(x, x, false, false, "product"); });

@@ -95,6 +95,22 @@ class Layers(unittest.TestCase):
         del weights
         self.check(y, X + 3, X)
 
+    def test_parts_of_a_network(self):
+        net = lathe.NetworkBuilder()
+        x = net.input("x", "float32", [2])
+        y = net.unary(lathe.Unary.NEG, x, name="negative")
+        net.output(net.unary(lathe.Unary.EXP, y), "y")
+        part = lathe.NetworkBuilder(net.finish())
+        part.cut_input("negative_output")
+        part.rename("negative_output", "z")
+        part.rename("y", "result")
+        part.fold()
+        network = part.finish()
+        self.assertEqual([t.name for t in network.inputs][-1], "z")
+        self.assertEqual([t.name for t in network.outputs], ["result"])
+        with self.assertRaisesRegex(lathe.InputError, "has no tensor 'nothing'"):
+            part.cut_input("nothing")
+
     def test_importing_names_the_node(self):
         bad = lathe.NetworkBuilder()
         x = bad.input("x", "float32", (2,))

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package as a user gets it: the wheel in a fresh virtual environment. usage: run.py --build build [--all]"""
 import argparse
+import os
 import pathlib
 import subprocess
 import sys
@@ -18,7 +19,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build")
     parser.add_argument("--all", action="store_true")
-    parser.parse_args()
+    arguments = parser.parse_args()
     subprocess.run([ROOT / "tools/build-wheel.sh"], check=True)
     wheel, = (ROOT / "build/wheel").glob("lathe-*.whl")
     with tempfile.TemporaryDirectory() as folder:
@@ -28,6 +29,10 @@ def main():
         # Outside of the tree, so that nothing but what was installed is imported.
         failed = sum(subprocess.run([python, ROOT / "tests/python" / check], cwd=folder).returncode
                      for check in ("check.py", "check_network.py", "check_programs.py", "tensorrt/check.py"))
+        if arguments.all:
+            packages, = (ROOT / ".venv/lib").glob("python3*/site-packages")  # onnx
+            failed += subprocess.run([python, ROOT / "tests/python/refit_models.py", ROOT / arguments.build / "bin/lathe"], cwd=folder,
+                                     env={**os.environ, "PYTHONPATH": str(packages)}).returncode
         tiny_model.write(pathlib.Path(folder) / "model.onnx", size=32)
         page = pathlib.Path(folder) / "python_md.py"  # errors have the page's line numbers
         page.write_text(blocks(ROOT / "docs/python.md", "python"))
