@@ -19,9 +19,9 @@ std::optional<Pool> as_pool(const LayerQuery& query) {
   const Node& node = query.layer();
   if (const auto* pool = std::get_if<Pool>(&node.op)) return *pool;
   const auto* reduce = std::get_if<Reduce>(&node.op);
+  if (!reduce || reduce->kind != ReduceKind::Mean || !reduce->keepdims || !reduce->axes) return std::nullopt;
   const size_t rank = query.graph.value(node.inputs[0]).shape.size();
-  if (!reduce || reduce->kind != ReduceKind::Mean || !reduce->keepdims || rank < 3 || !reduce->axes)
-    return std::nullopt;
+  if (rank < 3) return std::nullopt;
   Ints spatial;
   for (size_t d = 2; d < rank; ++d) spatial.push_back(static_cast<int64_t>(d));
   if (*reduce->axes != spatial) return std::nullopt;
