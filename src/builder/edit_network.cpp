@@ -15,11 +15,6 @@
 namespace lathe {
 namespace {
 
-bool is_input(const Graph& graph, ValueId id) {
-  const auto& inputs = graph.inputs();
-  return std::find(inputs.begin(), inputs.end(), id) != inputs.end();
-}
-
 ValueId find_tensor(const Graph& graph, const std::string& name) {
   const auto id = graph.find_value(name);
   if (!id)
@@ -41,7 +36,7 @@ GraphEditor::NewValue copy_of(const Value& value) {
 
 void set_input_shape(Graph& graph, const std::string& input, const Extents& extents) {
   const auto id = graph.find_value(input);
-  if (!id || !is_input(graph, *id)) throw_input_error("the network has no input '" + input + "'");
+  if (!id || !graph.is_input(*id)) throw_input_error("the network has no input '" + input + "'");
   const Shape shape = graph.value(*id).shape;
   DimReplacements replacements;
   for (size_t i = 0; i < std::max(extents.size(), shape.size()); ++i) {
@@ -58,7 +53,7 @@ void set_input_shape(Graph& graph, const std::string& input, const Extents& exte
 
 void cut_input(Graph& graph, const std::string& tensor) {
   const ValueId id = find_tensor(graph, tensor);
-  if (is_input(graph, id)) return;
+  if (graph.is_input(id)) return;
   const Value value = graph.value(id);
   if (value.is_constant()) throw_input_error("'" + tensor + "' is a constant and cannot become an input");
   for (const Dim& dim : value.shape)

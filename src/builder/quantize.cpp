@@ -29,9 +29,7 @@ class Calibrator {
       observers_[range_of];
       const std::optional<ValueId> value = graph->find_value(range_of);
       check(value.has_value(), "a tensor of the plan is no value");
-      const auto& inputs = graph->inputs();
-      if (std::find(inputs.begin(), inputs.end(), *value) == inputs.end() && !graph->is_output(*value))
-        editor.mark_output(*value);
+      if (!graph->is_input(*value) && !graph->is_output(*value)) editor.mark_output(*value);
     }
     network_.graph = std::move(graph);
   }

@@ -31,6 +31,10 @@ std::vector<NodeId> Graph::users(ValueId id) const {
   return users;
 }
 
+bool Graph::is_input(ValueId id) const {
+  return std::find(inputs_.begin(), inputs_.end(), id) != inputs_.end();
+}
+
 bool Graph::is_output(ValueId id) const {
   return std::find(outputs_.begin(), outputs_.end(), id) != outputs_.end();
 }

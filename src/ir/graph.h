@@ -100,6 +100,7 @@ class Graph {
   }
   // Nodes that read the value (each once), in execution order.
   std::vector<NodeId> users(ValueId id) const;
+  bool is_input(ValueId id) const;
   bool is_output(ValueId id) const;
   std::optional<ValueId> find_value(std::string_view name) const;
   // Symbols of the input shapes, sorted.

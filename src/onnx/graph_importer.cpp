@@ -94,10 +94,12 @@ void GraphImporter::add_initializers(const GraphProto& graph, Scope& scope) {
 
 Shape GraphImporter::input_shape(const ValueInfo& input) {
   const auto given = options_.input_shapes.find(input.name);
-  if (given != options_.input_shapes.end() && (!input.type.shape || options_.fix_shapes)) return to_shape(given->second);
+  if (given != options_.input_shapes.end() && (!input.type.shape || options_.fix_shapes))
+    return to_shape(given->second);
   if (!input.type.shape) {
     throw_unsupported("input '" + std::string(input.name) +
-                      "' has no shape, not even a rank; give it one with --shapes (in the model, dims may have names instead of numbers)");
+                      "' has no shape, not even a rank; give it one with --shapes (in the model, dims may "
+                      "have names instead of numbers)");
   }
   Shape shape;
   for (size_t i = 0; i < input.type.shape->size(); ++i) {
@@ -139,14 +141,6 @@ void GraphImporter::add_inputs(Scope& scope) {
   }
 }
 
-namespace {
-
-bool is_input(const Graph& graph, ValueId id) {
-  return std::find(graph.inputs().begin(), graph.inputs().end(), id) != graph.inputs().end();
-}
-
-}  // namespace
-
 void GraphImporter::add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope) {
   std::map<std::string, int> seen;
   GraphBuilder& builder = *scope.builder;
@@ -160,7 +154,7 @@ void GraphImporter::add_outputs(const std::vector<ValueInfo>& outputs, Scope& sc
     const Graph& graph = builder.graph();
     const auto other = graph.find_value(name);
     const bool copied = graph.value(id).producer == kNoNode || graph.is_output(id);
-    if (copied && other && is_input(graph, *other)) {  // whose name callers need
+    if (copied && other && graph.is_input(*other)) {  // whose name callers need
       log_.output_is_input(name, name + "_output");
       builder.add_output(name + "_output", id);
     } else {

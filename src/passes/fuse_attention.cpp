@@ -257,14 +257,6 @@ std::optional<Match> match_attention(const Graph& graph, NodeId last) {
   return match;
 }
 
-// A node before `like` that implements no ONNX node: it only brings an operand into the layout that Attention wants.
-ValueId insert_layout(Graph& graph, NodeId like, std::string_view suffix, Op op,
-                      std::vector<ValueId> inputs) {
-  GraphEditor editor(graph);
-  const std::string name = graph.node(like).name + std::string(suffix);
-  return append_node(editor, name, std::move(op), std::move(inputs), {}, {}, 1, like)[0];
-}
-
 // (BH, S, D) as (B, H, S, D), masks of rank 3 likewise.
 ValueId with_heads(Graph& graph, NodeId like, ValueId value, const Shape& heads) {
   Shape shape = graph.value(value).shape;

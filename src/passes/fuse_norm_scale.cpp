@@ -38,7 +38,7 @@ bool fuse(Graph& graph, PassContext& context, NodeId norm) {
   const ValueId constant = other_operand(graph, *user, result);
   if (constant == kNoValue || graph.value(constant).dtype != graph.value(result).dtype) return false;
   const Shape& shape = graph.value(result).shape;
-  const int64_t axis = op->axis < 0 ? op->axis + static_cast<int64_t>(shape.size()) : op->axis;
+  const int64_t axis = positive_axis(graph, result, op->axis);
   auto tensor = normalised_dims(graph, constant, shape, axis);
   if (!tensor || graph.value(result_of(graph, *user)).shape != shape || !context.may_change()) return false;
   context.report_fusion(graph, norm, *user);

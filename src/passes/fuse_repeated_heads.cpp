@@ -55,13 +55,16 @@ bool fuse(Graph& graph, PassContext& context, NodeId id) {
   if (!k || !v || k->times != v->times || k->shape[head_axis] != v->shape[head_axis] || !context.may_change())
     return false;
   context.report_fusion(graph, k->nodes.front(), id);
+  const auto shared = [&](const Repeated& r, std::string_view suffix) {
+    return insert_layout(graph, id, suffix, ReshapeOp{.shape = r.shape}, {r.source});
+  };
+  const std::vector<ValueId> heads = {shared(*k, "_k_heads"), shared(*v, "_v_heads")};
   GraphEditor editor(graph);
   size_t input = 1;
   for (const Repeated* r : {&*k, &*v}) {
-    const ValueId heads = append_node(editor, node.name + (input == 1 ? "_k_heads" : "_v_heads"),
-                                      ReshapeOp{.shape = r->shape}, {r->source}, {}, {}, 1, id)[0];
     for (const NodeId gone : r->nodes) editor.absorb(id, gone);
-    editor.replace_input(id, input++, heads);
+    editor.replace_input(id, input, heads[input - 1]);
+    ++input;
     remove_if_unread(graph, r->nodes.back());
   }
   editor.rename_node(id, node.name);

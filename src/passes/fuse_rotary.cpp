@@ -43,7 +43,7 @@ std::optional<Part> sliced_part(const Graph& graph, NodeId node) {
   const auto* op = plain_op<Slice>(graph, node);
   if (!op || !op->starts || !op->ends || op->axes.size() != 1) return std::nullopt;
   const ValueId whole = graph.node(node).inputs[0];
-  const int64_t axis = op->axes[0] < 0 ? op->axes[0] + last_axis(graph, whole) + 1 : op->axes[0];
+  const int64_t axis = positive_axis(graph, whole, op->axes[0]);
   const auto count = last_extent(graph, result_of(graph, node));
   if (axis != last_axis(graph, whole) || !(*op->starts)[0].is_constant() || !count) return std::nullopt;
   return Part{whole, (*op->starts)[0].value(), op->steps.empty() ? 1 : op->steps[0], *count};
@@ -53,8 +53,7 @@ std::optional<Part> split_part(const Graph& graph, NodeId node, ValueId value) {
   const auto* op = plain_op<Split>(graph, node);
   if (!op) return std::nullopt;
   const ValueId whole = graph.node(node).inputs[0];
-  if ((op->axis < 0 ? op->axis + last_axis(graph, whole) + 1 : op->axis) != last_axis(graph, whole))
-    return std::nullopt;
+  if (positive_axis(graph, whole, op->axis) != last_axis(graph, whole)) return std::nullopt;
   int64_t start = 0;
   for (size_t i = 0; i < op->sizes.size(); ++i) {
     if (!op->sizes[i].is_constant()) return std::nullopt;
@@ -71,7 +70,7 @@ std::optional<Part> column_part(const Graph& graph, NodeId node) {
   if (pairs == kNoValue) return std::nullopt;
   if (const auto* gather = plain_op<Gather>(graph, node)) {
     const auto index = scalar_constant(graph, graph.node(node).inputs[1]);
-    const int64_t axis = gather->axis < 0 ? gather->axis + last_axis(graph, pairs) + 1 : gather->axis;
+    const int64_t axis = positive_axis(graph, pairs, gather->axis);
     if (index && axis == last_axis(graph, pairs)) column = static_cast<int64_t>(*index) & 1;
   } else if (const auto part = sliced_part(graph, node); part && part->count == 1) {
     column = part->start;
@@ -140,7 +139,7 @@ std::optional<Joined> joined_of(const Graph& graph, ValueId value) {
   const auto* concat = producer_op<Concat>(graph, joined);
   if (!concat) return std::nullopt;
   const auto& inputs = graph.node(graph.value(joined).producer).inputs;
-  const int64_t axis = concat->axis < 0 ? concat->axis + last_axis(graph, joined) + 1 : concat->axis;
+  const int64_t axis = positive_axis(graph, joined, concat->axis);
   if (inputs.size() != 2 || axis != last_axis(graph, joined)) return std::nullopt;
   if (!reshaped) return Joined{inputs[0], inputs[1], false};
   const Joined columns{without_column(graph, inputs[0]), without_column(graph, inputs[1]), true};
@@ -248,10 +247,8 @@ std::vector<NodeId> nodes_between(const Graph& graph, const std::vector<ValueId>
       if (node == kNoNode || std::count(operands.begin(), operands.end(), input) > 0) continue;
       if (std::count(found.begin(), found.end(), node) == 0) found.push_back(node);
     }
-  std::vector<NodeId> ordered;
-  for (const NodeId id : graph.order())
-    if (std::count(found.begin(), found.end(), id) > 0) ordered.push_back(id);
-  return ordered;
+  std::sort(found.begin(), found.end(), [&](NodeId a, NodeId b) { return graph.is_before(a, b); });
+  return found;
 }
 
 bool fuse(Graph& graph, PassContext& context, NodeId last) {

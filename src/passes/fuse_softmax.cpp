@@ -16,8 +16,7 @@ namespace {
 int64_t reduced_axis(const Graph& graph, NodeId id, ReduceKind kind) {
   const auto* op = plain_op<Reduce>(graph, id);
   if (!op || op->kind != kind || !op->keepdims || !op->axes || op->axes->size() != 1) return -1;
-  const int64_t axis = (*op->axes)[0];
-  return axis < 0 ? axis + static_cast<int64_t>(graph.value(graph.node(id).inputs[0]).shape.size()) : axis;
+  return positive_axis(graph, graph.node(id).inputs[0], (*op->axes)[0]);
 }
 
 bool fuse(Graph& graph, PassContext& context, NodeId div) {

@@ -21,6 +21,10 @@ NodeId pointwise_producer(const Graph& graph, ValueId value, PointwiseCode code)
   return node != kNoNode && is_pointwise(graph, node, code) ? node : kNoNode;
 }
 
+int64_t positive_axis(const Graph& graph, ValueId value, int64_t axis) {
+  return axis < 0 ? axis + static_cast<int64_t>(graph.value(value).shape.size()) : axis;
+}
+
 std::optional<double> scalar_constant(const Graph& graph, ValueId value) {
   if (value == kNoValue) return std::nullopt;
   const Tensor& tensor = graph.value(value).constant;

@@ -29,6 +29,9 @@ bool is_pointwise(const Graph& graph, NodeId node, PointwiseCode code);
 // The node that computes `value`, when it is this pointwise operation; else kNoNode.
 NodeId pointwise_producer(const Graph& graph, ValueId value, PointwiseCode code);
 
+// An axis of the value that may be counted from behind, counted from the front.
+int64_t positive_axis(const Graph& graph, ValueId value, int64_t axis);
+
 // The number in a constant of one element.
 std::optional<double> scalar_constant(const Graph& graph, ValueId value);
 

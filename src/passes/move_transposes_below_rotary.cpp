@@ -20,21 +20,14 @@ Ints inverse(const Ints& perm) {
   return result;
 }
 
-// A node that implements no ONNX node.
-ValueId insert(Graph& graph, NodeId before, std::string_view suffix, Op op, ValueId input) {
-  GraphEditor editor(graph);
-  const std::string name = graph.node(before).name + std::string(suffix);
-  return append_node(editor, name, std::move(op), {input}, {}, {}, 1, before)[0];
-}
-
 // With as many dims as x, in the order of the dims before the Transpose.
 ValueId angles_before(Graph& graph, NodeId rotary, ValueId angles, const Ints& perm) {
   Shape shape = graph.value(angles).shape;
   if (shape.size() < perm.size()) {
     shape.insert(shape.begin(), perm.size() - shape.size(), Dim(1));
-    angles = insert(graph, rotary, "_dims", ReshapeOp{.shape = shape}, angles);
+    angles = insert_layout(graph, rotary, "_dims", ReshapeOp{.shape = shape}, {angles});
   }
-  return insert(graph, rotary, "_angles", Transpose{inverse(perm)}, angles);
+  return insert_layout(graph, rotary, "_angles", Transpose{inverse(perm)}, {angles});
 }
 
 bool move(Graph& graph, PassContext& context, NodeId id) {

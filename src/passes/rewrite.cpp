@@ -36,11 +36,23 @@ NodeId replace_nodes(Graph& graph, PassContext& context, const std::vector<NodeI
   return fused;
 }
 
-ValueId insert_like(Graph& graph, NodeId like, std::string_view suffix, Op op, std::vector<ValueId> inputs) {
+namespace {
+
+ValueId insert_before(Graph& graph, NodeId like, std::string_view suffix, Op op, std::vector<ValueId> inputs,
+                      std::vector<Origin> origins) {
   GraphEditor editor(graph);
-  const Node& node = graph.node(like);
-  const std::string name = node.name + std::string(suffix);
-  return append_node(editor, name, std::move(op), std::move(inputs), node.origins, {}, 1, like)[0];
+  const std::string name = graph.node(like).name + std::string(suffix);
+  return append_node(editor, name, std::move(op), std::move(inputs), std::move(origins), {}, 1, like)[0];
+}
+
+}  // namespace
+
+ValueId insert_like(Graph& graph, NodeId like, std::string_view suffix, Op op, std::vector<ValueId> inputs) {
+  return insert_before(graph, like, suffix, std::move(op), std::move(inputs), graph.node(like).origins);
+}
+ValueId insert_layout(Graph& graph, NodeId like, std::string_view suffix, Op op,
+                      std::vector<ValueId> inputs) {
+  return insert_before(graph, like, suffix, std::move(op), std::move(inputs), {});
 }
 
 void remove_if_unread(Graph& graph, NodeId id) {

@@ -17,6 +17,8 @@ NodeId replace_nodes(Graph& graph, PassContext& context, const std::vector<NodeI
 
 // A node with one output and the origins of `like`, placed before `like`; returns its output.
 ValueId insert_like(Graph& graph, NodeId like, std::string_view suffix, Op op, std::vector<ValueId> inputs);
+// The same for a node that implements no ONNX node: it only brings a value into the layout that another one wants.
+ValueId insert_layout(Graph& graph, NodeId like, std::string_view suffix, Op op, std::vector<ValueId> inputs);
 
 // Removes `node` when nobody reads it, then its producers likewise.
 void remove_if_unread(Graph& graph, NodeId node);

@@ -16,10 +16,6 @@
 namespace lathe {
 namespace {
 
-int64_t positive_axis(const Graph& graph, ValueId value, int64_t axis) {
-  return axis < 0 ? axis + static_cast<int64_t>(graph.value(value).shape.size()) : axis;
-}
-
 bool split_of_concat(Graph& graph, PassContext& context, NodeId id) {
   const Node node = graph.node(id);
   const auto* split = plain_op<Split>(graph, id);

@@ -53,9 +53,7 @@ class NumericsObserver {
       if (input == kNoValue) continue;
       const bool finite = is_finite(input);
       operands_are_finite_ = operands_are_finite_ && finite;
-      const bool of_network =
-          std::find(graph_.inputs().begin(), graph_.inputs().end(), input) != graph_.inputs().end();
-      if (!finite && of_network) note(report.inputs, graph_.value(input).name);
+      if (!finite && graph_.is_input(input)) note(report.inputs, graph_.value(input).name);
     }
   }
 

@@ -51,17 +51,18 @@ inline Vec load_bytes(const uint8_t* p) {
 inline IntVec iset32(int32_t value) {
   return _mm256_set1_epi32(value);
 }
-// The nearest integers, half to even, plus `add`; as bytes, saturated.
-inline void store_nearest(uint8_t* p, Vec x, IntVec add) {
-  const __m256i i = _mm256_add_epi32(_mm256_cvtps_epi32(x), add);
+// As bytes, saturated.
+inline void store_saturated(uint8_t* p, __m256i i) {
   const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
 }
+// The nearest integers, half to even, plus `add`; as bytes, saturated.
+inline void store_nearest(uint8_t* p, Vec x, IntVec add) {
+  store_saturated(p, _mm256_add_epi32(_mm256_cvtps_epi32(x), add));
+}
 // The nearest bytes; NaN gives 0.
 inline void store_bytes(uint8_t* p, Vec x) {
-  const __m256i i = _mm256_cvtps_epi32(vmin(vmax(x, vzero()), vset(255)));
-  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1));
-  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
+  store_saturated(p, _mm256_cvtps_epi32(vmin(vmax(x, vzero()), vset(255))));
 }
 
 inline IntVec iand(IntVec a, IntVec b) {
