@@ -36,8 +36,7 @@ std::map<std::string, Extents, std::less<>> fixed_shapes(const Options& options)
 // The float model with Q and DQ nodes of the cache's scales.
 Network parse_calibrated(Builder& builder, const Options& options, Log& log) {
   if (!options.build.int8) throw_input_error("--calib is read with --int8; add it, or leave --calib out");
-  const auto cache = MappedFile::open(options.build.calibration);
-  const std::string_view text(reinterpret_cast<const char*>(cache->bytes().data()), cache->bytes().size());
+  const std::string text = read_file(options.build.calibration);
   const std::filesystem::path file = options.model.onnx;
   const QuantizeResult result =
       quantize_with_scales(file, parse_calibration_cache(text, options.build.calibration));

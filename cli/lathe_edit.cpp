@@ -15,6 +15,7 @@
 #include "onnx/export.h"
 #include "onnx/import.h"
 #include "ops/build.h"
+#include "output_file.h"
 #include "report/table.h"
 #include "say.h"
 
@@ -55,10 +56,7 @@ int run_edit(const Words& words) {
   if (arguments.positional().size() != 1)
     throw_input_error("edit takes one model: lathe edit model.onnx --outputs=features -o part.onnx");
   const std::string model = arguments.positional()[0], file = arguments.value("-o");
-  if (file.empty()) throw_input_error("-o names the file to write: -o part.onnx");
-  std::error_code ignored;
-  if (std::filesystem::exists(file, ignored) && !arguments.has("--force"))
-    throw_input_error(file + " exists: --force overwrites it");
+  require_new_file(file, "part.onnx", arguments.has("--force"));
   NullObserver observer;
   const Graph before = import_onnx(std::filesystem::path(model), observer).graph;
   const Graph graph = edited(before, arguments);

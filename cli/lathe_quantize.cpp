@@ -19,6 +19,7 @@
 #include "calibration_data.h"
 #include "commands.h"
 #include "engine_setup.h"
+#include "output_file.h"
 #include "report/table.h"
 #include "say.h"
 
@@ -144,7 +145,8 @@ QuantizeResult calibrate(const CommandWords& arguments, const std::string& model
   const QuantizeOptions options = read_options(arguments);
   NullObserver observer;
   Builder builder(open_device(system_flags_of(arguments)), observer);
-  CalibrationData data(arguments.value("--calib"), builder.parse_onnx(model).inputs(),
+  const Network network = builder.parse_onnx(model);
+  CalibrationData data(arguments.value("--calib"), network.inputs(),
                        parse_shapes("--shapes", arguments.value("--shapes")), samples);
   if (data.is_random())
     say_to(
@@ -152,18 +154,8 @@ QuantizeResult calibrate(const CommandWords& arguments, const std::string& model
         "warning: the samples are random numbers: ranges, and so the accuracy, are those of noise. The speed "
         "is that of a model calibrated with real samples.\n");
   return quantize_model(
-      model, builder, [&](std::vector<Tensor>& sample) { return data.next(sample); }, options,
+      model, network, builder, [&](std::vector<Tensor>& sample) { return data.next(sample); }, options,
       progress_line(data.count()));
-}
-
-void check_output(const CommandWords& arguments, const std::string& file) {
-  if (file.empty()) throw_input_error("-o names the file to write: -o quantized.onnx");
-  std::error_code ignored;
-  if (std::filesystem::exists(file, ignored) && !arguments.has("--force"))
-    throw_input_error(file + " exists: --force overwrites it");
-  const auto folder = std::filesystem::path(file).parent_path();
-  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
-    throw_input_error(file + ": there is no folder " + folder.string());
 }
 
 }  // namespace
@@ -174,7 +166,7 @@ int run_quantize(const Words& words) {
     throw_input_error(
         "quantize takes one model: lathe quantize model.onnx --calib samples/ -o quantized.onnx");
   const std::string model = arguments.positional()[0], file = arguments.value("-o");
-  check_output(arguments, file);
+  require_new_file(file, "quantized.onnx", arguments.has("--force"));
   const QuantizeResult result = arguments.has("--weight-only")
                                     ? quantize_weights(model, read_rounding(arguments), read_scope(arguments))
                                     : calibrate(arguments, model);

@@ -38,4 +38,11 @@ void require_writable(const std::string& file, WriteMode mode) {
   if (const std::string reason = why_unwritable(file, mode); !reason.empty()) throw_input_error(reason);
 }
 
+void require_new_file(const std::string& file, const std::string& example, bool may_replace) {
+  if (file.empty()) throw_input_error("-o names the file to write: -o " + example);
+  std::error_code ignored;
+  if (!may_replace && fs::exists(file, ignored)) throw_input_error(file + " exists: --force overwrites it");
+  require_writable(file);
+}
+
 }  // namespace lathe::cli

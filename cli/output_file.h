@@ -19,6 +19,10 @@ std::string why_unwritable(const std::string& file, WriteMode mode);
 // Throws Input with that reason. "-" is standard output.
 void require_writable(const std::string& file, WriteMode mode = WriteMode::Replace);
 
+// For -o of commands that write a model. Throws Input: no file is named (`example` is one), it exists and may not be replaced, or its
+// folder does not exist.
+void require_new_file(const std::string& file, const std::string& example, bool may_replace);
+
 // A report of trtexec. One that cannot be written is an error here; trtexec ignores it silently. Nothing is formatted for a file
 // that was not asked for.
 template <class Write>

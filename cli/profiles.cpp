@@ -98,6 +98,7 @@ OptimizationProfile make_profile(const std::vector<NamedRange>& ranges, const st
 
 std::vector<OptimizationProfile> shape_input_values(const Options& options, const Network& network) {
   std::vector<OptimizationProfile> profiles;
+  if (options.build.profiles.empty()) return profiles;
   const auto candidates = find_shape_inputs(*network.graph);
   for (const auto& requested : options.build.profiles) {
     OptimizationProfile& profile = profiles.emplace_back();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "arguments/input_data.h"
 #include "builder/shape_inputs.h"
@@ -34,9 +35,10 @@ Tensor shape_tensor_values(const Options& options, const Engine& engine, int pro
 void fill_inputs(const Options& options, InferenceStream& stream, int profile, bool announce, Log& log) {
   const Engine& engine = stream.context().engine();
   const Graph& graph = engine.graph(profile);
-  const std::vector<std::string> deciding = find_shape_inputs(graph);
+  std::optional<std::vector<std::string>> deciding;  // found when an input without a file asks
   const auto decides_shapes = [&](const std::string& name) {
-    return std::find(deciding.begin(), deciding.end(), name) != deciding.end();
+    if (!deciding) deciding = find_shape_inputs(graph);
+    return std::find(deciding->begin(), deciding->end(), name) != deciding->end();
   };
   for (size_t i = 0; i < engine.inputs().size(); ++i) {
     const auto& info = engine.inputs()[i];

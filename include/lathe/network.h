@@ -205,7 +205,7 @@ class NetworkBuilder {
   void rename(const std::string& from, const std::string& to);
   // Computes what depends on constants alone; tensors that vanish by this must not be used any more.
   void fold();
-  // Outputs stop to be.
+  // The network has no outputs any more.
   void clear_outputs();
   // A tensor by its name. Throws when there is none.
   NetworkTensor find(const std::string& name) const;

@@ -125,9 +125,8 @@ class Calibrator {
 };
 
 // Of each index of k, over all weights that read the tensor.
-std::vector<float> largest_weights(const onnx::ModelProto& model, onnx::TensorSource& tensors,
+std::vector<float> largest_weights(const onnx::ConstantTensors& constants, onnx::TensorSource& tensors,
                                    const onnx::SmoothableTensor& tensor) {
-  const onnx::ConstantTensors constants = onnx::constant_tensors(model.graph);
   std::vector<float> largest;
   for (const onnx::ConstantUse& use : tensor.weights) {
     const Tensor weights = tensors.load(*constants.find(use.name)->second);
@@ -147,9 +146,7 @@ std::vector<onnx::BiasUse> correctable(const onnx::ModelProto& model, const onnx
                                        const std::vector<onnx::SmoothableTensor>& smoothable) {
   std::vector<onnx::BiasUse> uses;
   for (const onnx::BiasUse& use : plan.biases) {
-    const auto& attributes = model.graph.nodes[use.bias.node].attributes;
-    const bool transposed = std::any_of(attributes.begin(), attributes.end(),
-                                        [](const auto& a) { return a.name == "transA" && a.i != 0; });
+    const bool transposed = onnx::has_flag(model.graph.nodes[use.bias.node], "transA");
     const bool smoothed = std::any_of(smoothable.begin(), smoothable.end(),
                                       [&](const auto& tensor) { return tensor.tensor == use.x; });
     if (!transposed && !smoothed && plan.activations.at(use.x) == use.x) uses.push_back(use);
@@ -158,10 +155,9 @@ std::vector<onnx::BiasUse> correctable(const onnx::ModelProto& model, const onnx
 }
 
 // Minus the mean, over the samples, of what the rounding of the weights adds to each channel of the result.
-std::vector<double> bias_shift(const onnx::ModelProto& model, onnx::TensorSource& tensors,
+std::vector<double> bias_shift(const onnx::ConstantTensors& constants, onnx::TensorSource& tensors,
                                const onnx::QuantizationPlan& plan, const onnx::BiasUse& use,
                                const std::vector<double>& means) {
-  const onnx::ConstantTensors constants = onnx::constant_tensors(model.graph);
   const auto weight = std::find_if(plan.weights.begin(), plan.weights.end(),
                                    [&](const auto& other) { return other.node == use.bias.node; });
   const Tensor weights = tensors.load(*constants.find(weight->name)->second);
@@ -207,11 +203,11 @@ Quantization activation_grid(const ValueRange& range, DType dtype) {
   return {.dtype = dtype, .scales = {scale}, .zeros = {static_cast<int32_t>(std::clamp(zero, 0.0, 255.0))}};
 }
 
-QuantizeResult quantize_model(const std::filesystem::path& path, Builder& builder, const SampleSource& source,
-                              const QuantizeOptions& options, const std::function<void(int64_t)>& progress) {
+QuantizeResult quantize_model(const std::filesystem::path& path, const Network& network, Builder& builder,
+                              const SampleSource& source, const QuantizeOptions& options,
+                              const std::function<void(int64_t)>& progress) {
   const auto file = MappedFile::open(path);
   const onnx::ModelProto model = onnx::parse_model(file->bytes());
-  const Network network = builder.parse_onnx(path);
   const onnx::QuantizationPlan plan =
       onnx::plan_quantization(model, of_floats(*network.graph, options.scope));
   const auto smoothable =
@@ -226,13 +222,14 @@ QuantizeResult quantize_model(const std::filesystem::path& path, Builder& builde
   if (calibrator.samples() == 0) throw_input_error("there are no samples to calibrate with");
   std::map<std::string, Quantization, std::less<>> grids;
   onnx::TensorSource tensors(file, path.parent_path());
+  const onnx::ConstantTensors constants = onnx::constant_tensors(model.graph);
   onnx::Smoothing smoothing;
   for (const auto& tensor : smoothable)
-    smoothing[tensor.tensor] = smoothing_factors(calibrator.channels(tensor.tensor),
-                                                 largest_weights(model, tensors, tensor), options.smoothing);
+    smoothing[tensor.tensor] = smoothing_factors(
+        calibrator.channels(tensor.tensor), largest_weights(constants, tensors, tensor), options.smoothing);
   onnx::BiasShifts shifts;
   for (const onnx::BiasUse& use : corrected)
-    shifts[use.bias.node] = bias_shift(model, tensors, plan, use, calibrator.means(use.x));
+    shifts[use.bias.node] = bias_shift(constants, tensors, plan, use, calibrator.means(use.x));
   TensorScales scales;
   for (const auto& [name, range_of] : plan.activations) {
     const ValueRange range = smoothing.contains(name)

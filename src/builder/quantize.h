@@ -44,8 +44,9 @@ struct QuantizeResult {
 
 // Throws Input for a model that cannot be quantised, for no samples, and for samples that do not fit the
 // model or hold a number that is not finite. `progress` is told the number of samples so far.
-QuantizeResult quantize_model(const std::filesystem::path& path, Builder& builder, const SampleSource& source,
-                              const QuantizeOptions& options,
+// `network`: the model of `path`, as the builder read it.
+QuantizeResult quantize_model(const std::filesystem::path& path, const Network& network, Builder& builder,
+                              const SampleSource& source, const QuantizeOptions& options,
                               const std::function<void(int64_t)>& progress = {});
 
 // With int8 activations of these scales. What the cache does not have stays float.

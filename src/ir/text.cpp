@@ -15,8 +15,6 @@
 namespace lathe {
 namespace {
 
-constexpr int64_t kMaxInlineElements = 16;
-
 template <class T>
 std::string number_text(T value) {
   char buffer[32];

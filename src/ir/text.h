@@ -27,6 +27,9 @@
 
 namespace lathe {
 
+// Constants of up to so many elements are written out.
+inline constexpr int64_t kMaxInlineElements = 16;
+
 struct GraphTextOptions {
   // Index under which a big constant is kept elsewhere (plan file); null: big constants print as `ref hash(...)`.
   // A constant of a body is asked for with kNoValue.

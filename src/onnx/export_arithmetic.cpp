@@ -4,6 +4,7 @@
 #include "onnx/export_node.h"
 
 #include <map>
+#include <set>
 
 namespace lathe::onnx {
 
@@ -11,71 +12,66 @@ namespace {
 
 using C = PointwiseCode;
 
-// Operations that ONNX has as they are, and since when.
-struct Direct {
-  std::string_view op_type;
-  int64_t since = 1;
-};
-
-const Direct* find_direct(C code) {
-  static const std::map<C, Direct> table = {
-      {C::Identity, {"Identity"}},
-      {C::Abs, {"Abs"}},
-      {C::Neg, {"Neg"}},
-      {C::Sign, {"Sign"}},
-      {C::Reciprocal, {"Reciprocal"}},
-      {C::Sqrt, {"Sqrt"}},
-      {C::Exp, {"Exp"}},
-      {C::Log, {"Log"}},
-      {C::Sin, {"Sin"}},
-      {C::Cos, {"Cos"}},
-      {C::Tan, {"Tan"}},
-      {C::Asin, {"Asin"}},
-      {C::Acos, {"Acos"}},
-      {C::Atan, {"Atan"}},
-      {C::Sinh, {"Sinh"}},
-      {C::Cosh, {"Cosh"}},
-      {C::Tanh, {"Tanh"}},
-      {C::Asinh, {"Asinh"}},
-      {C::Acosh, {"Acosh"}},
-      {C::Atanh, {"Atanh"}},
-      {C::Erf, {"Erf"}},
-      {C::Ceil, {"Ceil"}},
-      {C::Floor, {"Floor"}},
-      {C::Round, {"Round"}},
-      {C::Not, {"Not"}},
-      {C::BitwiseNot, {"BitwiseNot"}},
-      {C::IsNaN, {"IsNaN"}},
-      {C::Relu, {"Relu"}},
-      {C::Sigmoid, {"Sigmoid"}},
-      {C::Softplus, {"Softplus"}},
-      {C::Softsign, {"Softsign"}},
-      {C::HardSwish, {"HardSwish"}},
-      {C::Mish, {"Mish"}},
-      {C::GeluErf, {"Gelu"}},
-      {C::Add, {"Add"}},
-      {C::Sub, {"Sub"}},
-      {C::Mul, {"Mul"}},
-      {C::Div, {"Div"}},
-      {C::Pow, {"Pow"}},
-      {C::Min, {"Min"}},
-      {C::Max, {"Max"}},
-      {C::PRelu, {"PRelu"}},
-      {C::And, {"And"}},
-      {C::Or, {"Or"}},
-      {C::Xor, {"Xor"}},
-      {C::BitwiseAnd, {"BitwiseAnd"}},
-      {C::BitwiseOr, {"BitwiseOr"}},
-      {C::BitwiseXor, {"BitwiseXor"}},
-      {C::Equal, {"Equal"}},
-      {C::Less, {"Less"}},
-      {C::LessOrEqual, {"LessOrEqual"}},
-      {C::Greater, {"Greater"}},
-      {C::GreaterOrEqual, {"GreaterOrEqual"}},
-      {C::Where, {"Where"}},
-  };
-  const auto found = table.find(code);
-  return found == table.end() ? nullptr : &found->second;
+// Operations that ONNX has as they are, and nearly all under the same name.
+bool is_direct(C code) {
+  static const std::set<C> codes = {C::Identity,
+                                    C::Abs,
+                                    C::Neg,
+                                    C::Sign,
+                                    C::Reciprocal,
+                                    C::Sqrt,
+                                    C::Exp,
+                                    C::Log,
+                                    C::Sin,
+                                    C::Cos,
+                                    C::Tan,
+                                    C::Asin,
+                                    C::Acos,
+                                    C::Atan,
+                                    C::Sinh,
+                                    C::Cosh,
+                                    C::Tanh,
+                                    C::Asinh,
+                                    C::Acosh,
+                                    C::Atanh,
+                                    C::Erf,
+                                    C::Ceil,
+                                    C::Floor,
+                                    C::Round,
+                                    C::Not,
+                                    C::BitwiseNot,
+                                    C::IsNaN,
+                                    C::Relu,
+                                    C::Sigmoid,
+                                    C::Softplus,
+                                    C::Softsign,
+                                    C::HardSwish,
+                                    C::Mish,
+                                    C::GeluErf,
+                                    C::Add,
+                                    C::Sub,
+                                    C::Mul,
+                                    C::Div,
+                                    C::Pow,
+                                    C::Min,
+                                    C::Max,
+                                    C::PRelu,
+                                    C::And,
+                                    C::Or,
+                                    C::Xor,
+                                    C::BitwiseAnd,
+                                    C::BitwiseOr,
+                                    C::BitwiseXor,
+                                    C::Equal,
+                                    C::Less,
+                                    C::LessOrEqual,
+                                    C::Greater,
+                                    C::GreaterOrEqual,
+                                    C::Where};
+  return codes.contains(code);
+}
+std::string_view direct_name(C code) {
+  return code == C::GeluErf ? "Gelu" : pointwise_info(code).name;
 }
 
 // Operations with attributes: alpha and beta under ONNX's names.
@@ -104,8 +100,7 @@ Attributes attributes_of(const WithAttributes& op, const PointwiseStep& step) {
 
 std::string NodeExport::pointwise(const PointwiseStep& step, const Names& inputs, DType dtype,
                                   std::string name) {
-  if (const Direct* direct = find_direct(step.code))
-    return node(direct->op_type, inputs, {}, direct->since, name);
+  if (is_direct(step.code)) return node(direct_name(step.code), inputs, {}, 1, name);
   if (const WithAttributes* op = find_with_attributes(step.code))
     return node(op->op_type, inputs, attributes_of(*op, step), 1, name);
   return pointwise_parts(step, inputs, dtype, name);

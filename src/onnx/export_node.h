@@ -127,11 +127,11 @@ class NodeExport {
   void recurrent(std::string_view op_type, Names activations, const std::vector<float>& alpha,
                  const std::vector<float>& beta, float clip, bool reverse, Attributes more);
   void random(std::string_view op_type, const Shape& shape, DType dtype, Attributes attributes, int64_t seed);
-  // The tensor of `dims`, or input `i` where they are not set.
   // The first elements of x's last axis, turned as Rotary says.
   std::string turned(const std::string& x, int64_t rank, int64_t count, bool interleaved);
   // Throws Input: the operator has no form in ONNX's own domain.
   [[noreturn]] void no_form(std::string_view op_type) const;
+  // The tensor of `dims`, or input `i` where they are not set.
   std::string dims_or_input(const std::optional<Shape>& dims, size_t i);
 
   void write_epilogue();

@@ -25,20 +25,11 @@ void NodeExport::operator()(const Pool& op) {
 }
 
 void NodeExport::operator()(const Reduce& op) {
-  const std::string_view op_type = op.kind == ReduceKind::LogSum      ? "ReduceLogSum"
-                                   : op.kind == ReduceKind::LogSumExp ? "ReduceLogSumExp"
-                                   : op.kind == ReduceKind::SumSquare ? "ReduceSumSquare"
-                                   : op.kind == ReduceKind::L1        ? "ReduceL1"
-                                   : op.kind == ReduceKind::L2        ? "ReduceL2"
-                                   : op.kind == ReduceKind::Sum       ? "ReduceSum"
-                                   : op.kind == ReduceKind::Mean      ? "ReduceMean"
-                                   : op.kind == ReduceKind::Max       ? "ReduceMax"
-                                   : op.kind == ReduceKind::Min       ? "ReduceMin"
-                                                                      : "ReduceProd";
   const bool none = op.axes && op.axes->empty();
   const Attributes attributes = {{"keepdims", int64_t{op.keepdims}},
                                  {"noop_with_empty_axes", int64_t{none || op.noop_with_empty_axes}}};
-  result(op_type, {in(0), op.axes ? graph_.ints(*op.axes) : in(1)}, attributes);
+  result("Reduce" + std::string(enum_name(op.kind)), {in(0), op.axes ? graph_.ints(*op.axes) : in(1)},
+         attributes);
 }
 
 void NodeExport::operator()(const SqueezeExcite& op) {

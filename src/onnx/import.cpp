@@ -23,7 +23,7 @@ ModelParsed model_info(const ModelProto& model, const std::string& file) {
                    .opset_version = 0,
                    .model_version = model.model_version};
   for (const OpsetId& opset : model.opsets) {
-    if (opset.domain.empty() || opset.domain == "ai.onnx") info.opset_version = opset.version;
+    if (is_onnx_domain(opset.domain)) info.opset_version = opset.version;
   }
   return info;
 }

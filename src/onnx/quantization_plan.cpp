@@ -59,7 +59,7 @@ class Planner {
 
   bool wants(size_t i) const {
     const NodeProto& n = node(i);
-    return (n.domain.empty() || n.domain == "ai.onnx") && types_.contains(n.op_type) &&
+    return is_onnx_domain(n.domain) && types_.contains(n.op_type) &&
            std::none_of(scope_.exclude.begin(), scope_.exclude.end(),
                         [&](const std::string& pattern) { return matches(pattern, names_[i]); });
   }
@@ -134,10 +134,7 @@ class Planner {
     return nullptr;
   }
 
-  bool flag(size_t i, std::string_view name) const {
-    const AttributeProto* a = attribute(node(i), name);
-    return a && a->i != 0;
-  }
+  bool flag(size_t i, std::string_view name) const { return has_flag(node(i), name); }
   bool is_one(size_t i, std::string_view name) const {
     const AttributeProto* a = attribute(node(i), name);
     return !a || a->f == 1;
@@ -241,7 +238,7 @@ class Planner {
 
 int64_t opset_of(const ModelProto& model) {
   for (const OpsetId& opset : model.opsets)
-    if (opset.domain.empty() || opset.domain == "ai.onnx") return opset.version;
+    if (is_onnx_domain(opset.domain)) return opset.version;
   return 1;
 }
 
@@ -299,6 +296,11 @@ void check_types(const OpTypes& wanted, const OpTypes& possible) {
 
 }  // namespace
 
+bool has_flag(const NodeProto& node, std::string_view name) {
+  const AttributeProto* a = attribute(node, name);
+  return a && a->i != 0;
+}
+
 QuantizationPlan plan_quantization(const ModelProto& model, const QuantizationScope& scope) {
   check_is_float(model);
   check_opset(model);
@@ -310,8 +312,7 @@ std::vector<SmoothableTensor> smoothable_tensors(const ModelProto& model, const 
   std::map<size_t, const ConstantUse*> products;
   for (const ConstantUse& use : plan.weights) {
     const NodeProto& node = model.graph.nodes[use.node];
-    const AttributeProto* transposed = attribute(node, "transA");
-    if (node.op_type != "Conv" && !(transposed && transposed->i != 0)) products[use.node] = &use;
+    if (node.op_type != "Conv" && !has_flag(node, "transA")) products[use.node] = &use;
   }
   std::map<std::string, SmoothableTensor> found;
   std::set<std::string> others;

@@ -32,6 +32,9 @@ const std::set<std::string, std::less<>>& quantizable_op_types();
 using ConstantTensors = std::map<std::string_view, const TensorProto*, std::less<>>;
 ConstantTensors constant_tensors(const GraphProto& graph);
 
+// Whether the node has this attribute, and it is not 0.
+bool has_flag(const NodeProto& node, std::string_view name);
+
 // A constant operand of a node.
 struct ConstantUse {
   size_t node = 0, input = 0;  // numbers in the graph

@@ -12,6 +12,7 @@
 #include <limits>
 #include <tuple>
 
+#include "onnx/import_node.h"
 #include "onnx/wire.h"
 
 namespace lathe::onnx {
@@ -26,7 +27,6 @@ constexpr uint32_t kNodeInput = 1, kNodeOutput = 2, kNodeName = 3, kNodeOpType =
                    kNodeDomain = 7;
 constexpr uint32_t kAttributeName = 1, kAttributeInt = 3, kAttributeType = 20;
 constexpr uint32_t kTensorDims = 1, kTensorType = 2, kTensorName = 8, kTensorRaw = 9;
-constexpr std::string_view kMicrosoft = "com.microsoft";
 constexpr int64_t kFirstIr = 4;                   // initializers need not be inputs
 constexpr int64_t kMostBytes = int64_t{2} << 30;  // of a protobuf message, for most readers
 
@@ -55,23 +55,10 @@ void copy_field(WireReader& reader, std::string& out) {
   }
 }
 
-int64_t onnx_type(DType dtype) {
-  switch (dtype) {
-    case DType::Float32:
-      return 1;
-    case DType::UInt8:
-      return 2;
-    case DType::Int8:
-      return 3;
-    default:
-      return 6;  // int32
-  }
-}
-
-std::string tensor_bytes(const std::string& name, const Tensor& tensor, int64_t type) {
+std::string tensor_bytes(const std::string& name, const Tensor& tensor) {
   std::string out;
   for (const int64_t extent : tensor.extents()) put_int(out, kTensorDims, extent);
-  put_int(out, kTensorType, type);
+  put_int(out, kTensorType, static_cast<int64_t>(tensor.dtype()));
   put_bytes(out, kTensorName, name);
   put_bytes(out, kTensorRaw, text_of(tensor.bytes()));
   return out;
@@ -115,9 +102,12 @@ class Writer {
   }
 
   QuantizedModel run() {
-    for (const auto& [node, input] : plan_.readers)
-      renamed_[{node, input}] = unique(std::string(model_.graph.nodes[node].inputs[input]) + "_dequantized");
-    share_names();
+    for (const auto& [node, input] : plan_.readers) {
+      const std::string name(model_.graph.nodes[node].inputs[input]);
+      const auto [numbers, is_new] = numbers_.try_emplace(name);
+      if (is_new) numbers->second = unique(name + "_dequantized");
+      renamed_[{node, input}] = numbers->second;
+    }
     for (const auto& use : plan_.weights) quantize_weights(use);
     for (const auto& use : plan_.biases) quantize_bias(use);
     write_model();
@@ -155,17 +145,10 @@ class Writer {
     return name;
   }
 
-  // All readers of a tensor read the same numbers.
-  void share_names() {
-    std::map<std::string_view, std::string> first;
-    for (auto& [place, name] : renamed_)
-      name = first.try_emplace(model_.graph.nodes[place.first].inputs[place.second], name).first->second;
-  }
-
   // --- constants
 
   void add_constant(const std::string& name, const Tensor& tensor) {
-    put_bytes(initializers_, kGraphInitializer, tensor_bytes(name, tensor, onnx_type(tensor.dtype())));
+    put_bytes(initializers_, kGraphInitializer, tensor_bytes(name, tensor));
   }
 
   // Integers and their scales as constants, and a node in front of the graph that makes numbers of them.
@@ -251,11 +234,11 @@ class Writer {
     const std::string product = adds ? unique(output + "_product") : output;
     const auto [block, bits] = std::pair(rounding.block, rounding.bits);
     std::string& nodes = replaced_[use.node];
-    put_bytes(
-        nodes, kGraphNode,
-        node_bytes("MatMulNBits", name,
-                   {std::string(node.inputs[0]), found->second.first, found->second.second}, product,
-                   {{"K", use.k}, {"N", use.columns}, {"bits", bits}, {"block_size", block}}, kMicrosoft));
+    put_bytes(nodes, kGraphNode,
+              node_bytes("MatMulNBits", name,
+                         {std::string(node.inputs[0]), found->second.first, found->second.second}, product,
+                         {{"K", use.k}, {"N", use.columns}, {"bits", bits}, {"block_size", block}},
+                         kMicrosoftDomain));
     if (adds)
       put_bytes(nodes, kGraphNode,
                 node_bytes("Add", unique(name + "_Add"), {product, std::string(node.inputs[2])}, output));
@@ -280,11 +263,8 @@ class Writer {
 
   // The two nodes behind `name`.
   void add_rounding(const std::string& name, std::string& nodes) {
-    std::string numbers;
-    for (const auto& [place, renamed] : renamed_)
-      if (plan_.readers.contains(place) && model_.graph.nodes[place.first].inputs[place.second] == name)
-        numbers = renamed;
-    if (numbers.empty()) return;
+    const auto numbers = numbers_.find(name);
+    if (numbers == numbers_.end()) return;
     const Quantization& grid = grids_.at(name);
     const std::string scale = unique(name + "_scale"), zero = unique(name + "_zero_point"),
                       stored = unique(name + "_quantized");
@@ -294,9 +274,9 @@ class Writer {
     put_bytes(nodes, kGraphNode,
               node_bytes("QuantizeLinear", unique(name + "_QuantizeLinear"),
                          {add_smoothed(name, nodes), scale, zero}, stored));
-    put_bytes(
-        nodes, kGraphNode,
-        node_bytes("DequantizeLinear", unique(name + "_DequantizeLinear"), {stored, scale, zero}, numbers));
+    put_bytes(nodes, kGraphNode,
+              node_bytes("DequantizeLinear", unique(name + "_DequantizeLinear"), {stored, scale, zero},
+                         numbers->second));
   }
 
   // The tensor divided by its factors, where it has some.
@@ -333,9 +313,9 @@ class Writer {
         copy_field(reader, out);
       }
     }
-    if (!replaced_.empty() && !has_opset(kMicrosoft)) {
+    if (!replaced_.empty() && !has_opset(kMicrosoftDomain)) {
       std::string opset;
-      put_bytes(opset, kOpsetDomain, kMicrosoft);
+      put_bytes(opset, kOpsetDomain, kMicrosoftDomain);
       put_int(opset, kOpsetVersion, 1);
       put_bytes(out, kModelOpset, opset);
     }
@@ -397,7 +377,7 @@ class Writer {
     if (!is_read(tensor.name)) return;
     if (!tensor.external) return put_bytes(out, kGraphInitializer, message);
     const Tensor loaded = tensors_.load(tensor);
-    put_bytes(out, kGraphInitializer, tensor_bytes(std::string(tensor.name), loaded, tensor.data_type));
+    put_bytes(out, kGraphInitializer, tensor_bytes(std::string(tensor.name), loaded));
   }
 
   // By the name that nodes of the new model use, in bodies, too.
@@ -436,7 +416,8 @@ class Writer {
   const BiasShifts& shifts_;
   ConstantTensors constants_;
   std::set<std::string, std::less<>> names_, read_;
-  std::map<std::pair<size_t, size_t>, std::string> renamed_;                  // inputs of nodes
+  std::map<std::string, std::string, std::less<>> numbers_;   // of a quantised tensor: what its readers read
+  std::map<std::pair<size_t, size_t>, std::string> renamed_;  // inputs of nodes
   std::map<std::tuple<std::string, int64_t, std::string>, Weights> weights_;  // name, axis, smoothed input
   std::map<std::string, std::pair<std::string, std::string>> few_bits_;       // by the float weights
   std::map<size_t, std::string> replaced_;                                    // nodes

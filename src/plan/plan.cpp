@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/version.h"
 #include "ir/edit.h"
+#include "ir/text.h"
 #include "plan/container.h"
 #include "plan/plan_json.h"
 
@@ -22,8 +23,7 @@ std::string section_name(size_t index) {
 bool is_stripped_off(const Tensor& tensor) {
   const DType type = tensor.dtype();
   const bool is_index = type == DType::Int32 || type == DType::Int64 || type == DType::Bool;
-  constexpr int64_t kWrittenOut = 16;
-  return !is_index && tensor.size() > kWrittenOut;
+  return !is_index && tensor.size() > kMaxInlineElements;
 }
 
 Graph without_weights(const Graph& graph) {

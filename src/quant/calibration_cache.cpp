@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kStart = "TRT-";
 
-// The line's end without the carriage return of other systems.
+// Takes the first line, without its end and the carriage return of other systems.
 std::string_view take_line(std::string_view& text) {
   const size_t end = std::min(text.find('\n'), text.size());
   std::string_view line = text.substr(0, end);

@@ -218,7 +218,7 @@ Json model_graph_json(const std::filesystem::path& file) {
     const onnx::ModelProto model = onnx::parse_model(mapped->bytes());
     int64_t opset = 0;
     for (const auto& one : model.opsets) {
-      if (one.domain.empty() || one.domain == "ai.onnx") opset = one.version;
+      if (onnx::is_onnx_domain(one.domain)) opset = one.version;
     }
     Tensors tensors;
     Json initializers = initializers_json(model.graph, tensors);

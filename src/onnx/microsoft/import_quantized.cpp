@@ -2,9 +2,9 @@
 //
 // com.microsoft: operators on quantised tensors, as ONNX Runtime's quantiser writes them, written out as
 // DequantizeLinear, the float operator and QuantizeLinear, so that passes see one form of quantisation.
-#include <numeric>
 
 #include "onnx/importers.h"
+#include "onnx/microsoft/layout.h"
 #include "onnx/quantized.h"
 
 namespace lathe::onnx {
@@ -57,27 +57,14 @@ Values import_reduce_mean(NodeImport& node) {
   return unary(node, [&](ValueId x) { return import_as(node, "ReduceMean", 13, {x})[0]; });
 }
 
-Ints moved(int64_t rank, bool channels_last) {
-  Ints perm(static_cast<size_t>(rank));
-  std::iota(perm.begin() + 1, perm.end(), channels_last ? 1 : 0);
-  perm[0] = 0;
-  if (channels_last) {
-    for (int64_t i = 1; i + 1 < rank; ++i) perm[static_cast<size_t>(i)] = i + 1;
-    perm.back() = 1;
-  } else {
-    perm[1] = rank - 1;
-  }
-  return perm;
-}
-
 // Of an operator that means its channels at the end, where `channels_last` says so.
 template <class F>
 ValueId with_channels_first(NodeImport& node, ValueId x, const F& function) {
   const auto rank = static_cast<int64_t>(node.shape_of(x).size());
   if (node.integer("channels_last", 0) == 0) return function(x);
   if (rank < 3) node.fail("its input needs at least three dimensions");
-  const ValueId first = node.transpose(x, moved(rank, false), "channels_first");
-  return node.transpose(function(first), moved(rank, true), "channels_last");
+  const ValueId first = node.transpose(x, channels_first(rank), "channels_first");
+  return node.transpose(function(first), channels_last(rank), "channels_last");
 }
 
 Values import_average_pool(NodeImport& node) {
@@ -156,8 +143,9 @@ Values import_channels_last_conv(NodeImport& node) {
   const int64_t rank = node.rank(0);
   if (rank < 3) node.fail("its input needs at least three dimensions");
   Values inputs = node.inputs();
-  inputs[0] = node.transpose(node.in(0), moved(rank, false), "channels_first");
-  return {node.transpose(import_as(node, "QLinearConv", 10, inputs)[0], moved(rank, true), "channels_last")};
+  inputs[0] = node.transpose(node.in(0), channels_first(rank), "channels_first");
+  return {
+      node.transpose(import_as(node, "QLinearConv", 10, inputs)[0], channels_last(rank), "channels_last")};
 }
 
 Values import_quantize(NodeImport& node) {
