@@ -36,8 +36,6 @@ def _parser():
         command.add_argument("--level", type=int, help="of tuning, 0 to 5 (run: 0, bench: 3)")
     one.add_argument("--threads", type=int, default=0, metavar="N")
     many.add_argument("--threads", default="0", metavar="1,2", help="0: all that this process may use")
-    for command, level in ((one, 0), (many, 3)):
-        command.set_defaults(level=level)
     return parser
 
 

@@ -16,13 +16,14 @@ BURST_SECONDS, PAUSE_SECONDS = 0.25, 0.02
 
 def bench(arguments):
     names = ["lathe", *filter(None, arguments.against.split(","))]
-    infos = Builder(threads=1).parse_onnx(arguments.model).inputs
+    network = Builder(threads=1).parse_onnx(arguments.model)
+    infos = network.inputs
     base = shapes_of(infos, parse_shapes(arguments.shapes))
     rows = []
     for threads in _numbers(arguments.threads, "--threads", 0):
         for batch in _numbers(arguments.batches, "--batches", 1):
             inputs = make_inputs(infos, {n: _with_batch(infos, n, s, batch) for n, s in base.items()}, [])
-            calls = {name: _engine(name, arguments, inputs, threads) for name in names}
+            calls = {name: _engine(name, network, arguments, inputs, threads) for name in names}
             times = _take_turns(calls, arguments.duration * len(calls))
             rows += [{"engine": n, "batch": batch, "threads": threads, "ms": statistics.median(t), "calls": len(t)} for n, t in times.items()]
             _print_rows(rows[-len(calls):], header=len(rows) == len(calls))
@@ -49,11 +50,11 @@ def _with_batch(infos, name, shape, batch):
     return shape
 
 
-def _engine(name, arguments, inputs, threads):
+def _engine(name, network, arguments, inputs, threads):
     if name != "lathe":
         peer = make_peer(name, arguments.model, threads)
         return lambda: peer(inputs)
-    engine = compile(arguments.model, {n: a.shape for n, a in inputs.items()}, arguments.precision, level=arguments.level, threads=threads)
+    engine = compile(network, {n: a.shape for n, a in inputs.items()}, arguments.precision, level=arguments.level, threads=threads)
     values = tuple(inputs.values())
     return lambda: engine(*values)
 

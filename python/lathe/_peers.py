@@ -4,10 +4,11 @@ from ._errors import InputError
 
 
 def make_peer(name, model, threads):
+    makers = {"onnxruntime": _onnxruntime, "openvino": _openvino}
+    if name not in makers:
+        raise InputError(f"there is no engine '{name}' to compare with", hint="take onnxruntime or openvino")
     try:
-        return {"onnxruntime": _onnxruntime, "openvino": _openvino}[name](model, threads)
-    except KeyError:
-        raise InputError(f"there is no engine '{name}' to compare with", hint="take onnxruntime or openvino") from None
+        return makers[name](model, threads)
     except ImportError as error:
         raise InputError(f"{name} is not installed", why=str(error), hint=f"pip install {name}") from None
 

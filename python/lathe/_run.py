@@ -16,10 +16,11 @@ def run(arguments):
     if is_engine and arguments.compare:
         raise InputError(f"{arguments.compare} reads models, no engine files", where="--compare", hint="run the ONNX model")
     engine = load(arguments.model, threads=arguments.threads) if is_engine else None
-    infos = engine.inputs if is_engine else Builder(threads=1).parse_onnx(arguments.model).inputs
+    network = None if is_engine else Builder(threads=1).parse_onnx(arguments.model)
+    infos = engine.inputs if is_engine else network.inputs
     inputs = make_inputs(infos, shapes_of(infos, parse_shapes(arguments.shapes)), arguments.input, arguments.preprocess)
     if engine is None:
-        engine = compile(arguments.model, {n: a.shape for n, a in inputs.items()}, arguments.precision, level=arguments.level,
+        engine = compile(network, {n: a.shape for n, a in inputs.items()}, arguments.precision, level=arguments.level,
                          threads=arguments.threads)
     results = engine(*inputs.values())
     names = [t.name for t in engine.outputs]

@@ -6,7 +6,7 @@ usage: run.py --build build [--count N] [--seed N] [--all]
 --seed: one graph; it is reduced to the first node that differs, and written to random-SEED.onnx. --all: 20,000 graphs.
 A graph that ONNX Runtime refuses is counted and left out.
 """
-import argparse, json, pathlib, shutil, subprocess, sys, tempfile
+import argparse, json, pathlib, subprocess, sys, tempfile
 
 import onnx
 import onnxruntime as ort

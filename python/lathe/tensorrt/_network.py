@@ -15,8 +15,8 @@ class NotSupported(NotImplementedError):
 
 
 class ITensor:
-    def __init__(self, network, name, layer=None, index=0, dtype=None, shape=None):
-        self._network, self._name, self._layer, self._index = network, name, layer, index
+    def __init__(self, network, name, layer=None, dtype=None, shape=None):
+        self._network, self._name, self._layer = network, name, layer
         self._dtype, self._shape, self._dim_names = dtype, shape, {}
 
     @property
@@ -111,7 +111,7 @@ class ILayer:
         self.__dict__.update(self.FIELDS)
         self.__dict__.update(fields)
         self.__dict__["_name"] = f"(Unnamed Layer* {number}) [{self.TYPE.name.title()}]"
-        self.__dict__["_results"] = [ITensor(network, f"{self._name}_output" + (f"_{i}" if i else ""), self, i)
+        self.__dict__["_results"] = [ITensor(network, f"{self._name}_output" + (f"_{i}" if i else ""), self)
                                      for i in range(self.OUTPUTS)]
 
     def __setattr__(self, name, value):
@@ -258,8 +258,8 @@ class INetworkDefinition:
     def __init__(self, logger, flags=0, builder=None):
         self.logger, self.flags, self.builder = logger, flags, builder
         self.name, self.error_recorder = "Unnamed Network", None
-        self._model, self._parsed_tensors = None, {}
-        self._inputs, self._outputs, self._layers, self._hidden = [], [], [], []
+        self._model, self._nodes, self._parsed_tensors = None, [], {}
+        self._inputs, self._outputs, self._layers = [], [], []
         self._changed()
 
     has_implicit_batch_dimension = property(lambda self: False)
@@ -276,16 +276,13 @@ class INetworkDefinition:
         return self._outputs[index] if index < len(self._outputs) else None
 
     # --- layers
-    def _nodes(self):
-        return self._model.layers if self._model is not None else []
-
     @property
     def num_layers(self):
-        return len(self._nodes()) + len(self._layers)
+        return len(self._nodes) + len(self._layers)
 
     def get_layer(self, index):
-        nodes = self._nodes()
-        return ParsedLayer(self, nodes[index]) if index < len(nodes) else self._layers[index - len(nodes)]
+        parsed = len(self._nodes)
+        return ParsedLayer(self, self._nodes[index]) if index < parsed else self._layers[index - parsed]
 
     def __len__(self):
         return self.num_layers
@@ -355,7 +352,7 @@ class INetworkDefinition:
 
     # --- a parsed model
     def _set_model(self, model):
-        self._model = model
+        self._model, self._nodes = model, model.layers
         self._inputs += [self._parsed_tensor(i.name) for i in model.inputs]
         self._outputs += [self._parsed_tensor(o.name) for o in model.outputs]
         self._changed()

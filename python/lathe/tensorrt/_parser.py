@@ -100,7 +100,7 @@ class OnnxParser:
         return self.supports_model_v2(model, path), []
 
     def get_layer_output_tensor(self, name, i=0):
-        for node in self.network._nodes():
+        for node in self.network._nodes:
             if node["name"] == name and i < len(node["outputs"]):
                 return self.network._parsed_tensor(node["outputs"][i])
         return None

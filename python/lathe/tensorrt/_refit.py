@@ -7,20 +7,19 @@ import lathe
 from . import _types as t
 from ._logger import line_of, told
 from ._network import NotSupported
+from ._parser import ParserError
 
 
 class Refitter:
     def __init__(self, engine, logger):
         self.engine, self.logger, self.error_recorder, self.max_threads, self.weights_validation = engine, logger, None, 1, True
         self._refitter = lathe.Refitter(engine._plan or engine._engine, log=line_of(logger))
-
-    def _known(self, name):
-        return next((w for w in self._refitter.weights if w["name"] == name), None)
+        self._known = {w["name"]: w for w in self._refitter.weights}  # only what is missing changes
 
     def set_named_weights(self, name, weights, location=t.TensorLocation.HOST):
         array = weights.array if isinstance(weights, t.Weights) else t.Weights(weights).array
-        known = self._known(name)
-        if known is not None and tuple(known["shape"]) != array.shape and array.size == _volume(known["shape"]):
+        known = self._known.get(name)
+        if known is not None and tuple(known["shape"]) != array.shape and array.size == t.volume(known["shape"]):
             array = array.reshape(known["shape"])  # TensorRT's weights have no shape
         return self._told(lambda: self._refitter.set(name, array))
 
@@ -31,7 +30,7 @@ class Refitter:
         return [w["name"] for w in self._refitter.weights if w["missing"]]
 
     def get_weights_prototype(self, weights_name):
-        known = self._known(weights_name)
+        known = self._known.get(weights_name)
         return t.Weights() if known is None else t.Weights(t.from_lathe(known["dtype"]))
 
     def get_weights_location(self, weights_name):
@@ -89,8 +88,6 @@ class OnnxParserRefitter:
         return self._refit(lambda: self.refitter._refitter.set_from_onnx(os.fspath(model)))
 
     def _refit(self, read):
-        from ._parser import ParserError
-
         try:
             read()
             return True
@@ -98,10 +95,3 @@ class OnnxParserRefitter:
             self._errors.append(ParserError(error.what, error.node, error.op_type))
             self.logger.log(self.logger.ERROR, str(error))
             return False
-
-
-def _volume(shape):
-    count = 1
-    for extent in shape:
-        count *= extent
-    return count

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runtime, engines and contexts. Addresses are those of host memory, and a run is done when the call returns, whatever stream it was
 given."""
-import ctypes
 
 import lathe
 
@@ -391,12 +390,18 @@ class Runtime:
             serialized_engine = _read_all(serialized_engine)
         try:
             plan = bytes(serialized_engine)
-            if any(w["missing"] for w in lathe.Refitter(plan, threads=self._threads, log=line_of(self.logger)).weights):
-                return ICudaEngine(None, self.logger, plan=plan)
             return ICudaEngine(self._runtime.load_bytes(plan), self.logger)
         except lathe.Error as error:
+            if self._is_stripped(plan):
+                return ICudaEngine(None, self.logger, plan=plan)
             told(self.logger, self.error_recorder, error, t.ErrorCodeTRT.INVALID_ARGUMENT)
             return None
+
+    def _is_stripped(self, plan):
+        try:
+            return any(w["missing"] for w in lathe.Refitter(plan, threads=self._threads, log=lambda *_: None).weights)
+        except lathe.Error:
+            return False
 
     def load_runtime(self, path):
         raise NotSupported("Runtime.load_runtime")
@@ -416,8 +421,3 @@ def _read_all(reader):
     while part := reader.read(1 << 24):
         parts.append(bytes(part))
     return b"".join(parts)
-
-
-def array_at(address, nbytes):
-    """The bytes at an address, as ctypes has them."""
-    return (ctypes.c_char * nbytes).from_address(address)
