@@ -59,9 +59,7 @@ class Planner {
 
   bool wants(size_t i) const {
     const NodeProto& n = node(i);
-    return is_onnx_domain(n.domain) && types_.contains(n.op_type) &&
-           std::none_of(scope_.exclude.begin(), scope_.exclude.end(),
-                        [&](const std::string& pattern) { return matches(pattern, names_[i]); });
+    return is_onnx_domain(n.domain) && types_.contains(n.op_type) && !matches_any(scope_.exclude, names_[i]);
   }
 
   void leave(size_t i, std::string reason, std::string tensor = {}) {
@@ -236,6 +234,13 @@ class Planner {
   QuantizationPlan plan_;
 };
 
+}  // namespace
+
+bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return matches(pattern, name); });
+}
+
 int64_t opset_of(const ModelProto& model) {
   for (const OpsetId& opset : model.opsets)
     if (is_onnx_domain(opset.domain)) return opset.version;
@@ -248,8 +253,10 @@ void check_is_float(const ModelProto& model) {
         node.op_type.find("QLinear") != std::string_view::npos || node.op_type == "DequantizeLinear" ||
         node.op_type == "MatMulNBits" || node.op_type == "MatMulInteger" || node.op_type == "ConvInteger")
       throw_input_error("the model is quantised already: it has a " + std::string(node.op_type) +
-                        " node; quantise the float model");
+                        " node; take the float model");
 }
+
+namespace {
 
 void check_opset(const ModelProto& model) {
   const int64_t opset = opset_of(model);

@@ -35,6 +35,15 @@ ConstantTensors constant_tensors(const GraphProto& graph);
 // Whether the node has this attribute, and it is not 0.
 bool has_flag(const NodeProto& node, std::string_view name);
 
+// Whether one of the patterns fits the name; * stands for any characters.
+bool matches_any(const std::vector<std::string>& patterns, std::string_view name);
+
+// Of ONNX's own operators.
+int64_t opset_of(const ModelProto& model);
+
+// Throws Input for a model with nodes that quantise.
+void check_is_float(const ModelProto& model);
+
 // A constant operand of a node.
 struct ConstantUse {
   size_t node = 0, input = 0;  // numbers in the graph

@@ -7,83 +7,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <tuple>
 
 #include "onnx/import_node.h"
-#include "onnx/wire.h"
+#include "onnx/message_copy.h"
 
 namespace lathe::onnx {
 namespace {
-
-// Numbers of fields in onnx.proto.
-constexpr uint32_t kModelIrVersion = 1, kModelProducer = 2, kModelProducerVersion = 3, kModelGraph = 7,
-                   kModelOpset = 8;
-constexpr uint32_t kOpsetDomain = 1, kOpsetVersion = 2;
-constexpr uint32_t kGraphNode = 1, kGraphInitializer = 5;
-constexpr uint32_t kNodeInput = 1, kNodeOutput = 2, kNodeName = 3, kNodeOpType = 4, kNodeAttribute = 5,
-                   kNodeDomain = 7;
-constexpr uint32_t kAttributeName = 1, kAttributeInt = 3, kAttributeType = 20;
-constexpr uint32_t kTensorDims = 1, kTensorType = 2, kTensorName = 8, kTensorRaw = 9;
-constexpr int64_t kFirstIr = 4;                   // initializers need not be inputs
-constexpr int64_t kMostBytes = int64_t{2} << 30;  // of a protobuf message, for most readers
-
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-// The field that the reader stands at, as it is.
-void copy_field(WireReader& reader, std::string& out) {
-  switch (reader.type()) {
-    case WireType::Varint:
-      put_key(out, reader.field(), WireType::Varint);
-      put_varint(out, reader.varint());
-      return;
-    case WireType::Bytes:
-      put_bytes(out, reader.field(), text_of(reader.bytes()));
-      return;
-    case WireType::Fixed32: {
-      const float value = reader.float32();
-      put_key(out, reader.field(), WireType::Fixed32);
-      out.append(reinterpret_cast<const char*>(&value), sizeof value);
-      return;
-    }
-    default:
-      reader.fail("a field of this kind is not known");
-  }
-}
-
-std::string tensor_bytes(const std::string& name, const Tensor& tensor) {
-  std::string out;
-  for (const int64_t extent : tensor.extents()) put_int(out, kTensorDims, extent);
-  put_int(out, kTensorType, static_cast<int64_t>(tensor.dtype()));
-  put_bytes(out, kTensorName, name);
-  put_bytes(out, kTensorRaw, text_of(tensor.bytes()));
-  return out;
-}
-
-using Attributes = std::vector<std::pair<std::string_view, int64_t>>;
-
-std::string node_bytes(std::string_view op_type, const std::string& name,
-                       const std::vector<std::string>& inputs, const std::string& output,
-                       const Attributes& attributes = {}, std::string_view domain = {}) {
-  std::string out;
-  for (const std::string& input : inputs) put_bytes(out, kNodeInput, input);
-  put_bytes(out, kNodeOutput, output);
-  put_bytes(out, kNodeName, name);
-  put_bytes(out, kNodeOpType, op_type);
-  if (!domain.empty()) put_bytes(out, kNodeDomain, domain);
-  for (const auto& [key, value] : attributes) {
-    std::string attribute;
-    put_bytes(attribute, kAttributeName, key);
-    put_int(attribute, kAttributeInt, value);
-    put_int(attribute, kAttributeType, 2);
-    put_bytes(out, kNodeAttribute, attribute);
-  }
-  return out;
-}
 
 class Writer {
  public:
@@ -96,8 +28,8 @@ class Writer {
         plan_(plan),
         grids_(grids),
         smoothing_(smoothing),
-        shifts_(shifts) {
-    note_names(model.graph);
+        shifts_(shifts),
+        names_(model.graph) {
     constants_ = constant_tensors(model.graph);
   }
 
@@ -129,21 +61,7 @@ class Writer {
     return std::move(result_);
   }
 
-  void note_names(const GraphProto& graph) {
-    for (const NodeProto& node : graph.nodes) {
-      names_.emplace(node.name);
-      for (const std::string_view output : node.outputs) names_.emplace(output);
-      for (const AttributeProto& a : node.attributes)
-        if (a.g) note_names(*a.g);
-    }
-    for (const ValueInfo& input : graph.inputs) names_.emplace(input.name);
-    for (const TensorProto& tensor : graph.initializers) names_.emplace(tensor.name);
-  }
-  std::string unique(const std::string& wanted) {
-    std::string name = wanted;
-    for (int i = 1; !names_.insert(name).second; ++i) name = wanted + "_" + std::to_string(i);
-    return name;
-  }
+  std::string unique(const std::string& wanted) { return names_.unique(wanted); }
 
   // --- constants
 
@@ -167,7 +85,7 @@ class Writer {
     }
     put_bytes(first_nodes_, kGraphNode,
               node_bytes("DequantizeLinear", unique(of + "_DequantizeLinear"), inputs, name,
-                         axis < 0 ? Attributes() : Attributes{{"axis", axis}}));
+                         axis < 0 ? IntAttributes() : IntAttributes{{"axis", axis}}));
     result_.weight_bytes += static_cast<int64_t>(integers.bytes().size() + scales.bytes().size());
     return name;
   }
@@ -313,12 +231,8 @@ class Writer {
         copy_field(reader, out);
       }
     }
-    if (!replaced_.empty() && !has_opset(kMicrosoftDomain)) {
-      std::string opset;
-      put_bytes(opset, kOpsetDomain, kMicrosoftDomain);
-      put_int(opset, kOpsetVersion, 1);
-      put_bytes(out, kModelOpset, opset);
-    }
+    if (!replaced_.empty() && !has_opset(kMicrosoftDomain))
+      put_bytes(out, kModelOpset, opset_bytes(kMicrosoftDomain, 1));
   }
 
   bool has_opset(std::string_view domain) const {
@@ -415,7 +329,8 @@ class Writer {
   const Smoothing& smoothing_;
   const BiasShifts& shifts_;
   ConstantTensors constants_;
-  std::set<std::string, std::less<>> names_, read_;
+  TakenNames names_;
+  std::set<std::string, std::less<>> read_;
   std::map<std::string, std::string, std::less<>> numbers_;   // of a quantised tensor: what its readers read
   std::map<std::pair<size_t, size_t>, std::string> renamed_;  // inputs of nodes
   std::map<std::tuple<std::string, int64_t, std::string>, Weights> weights_;  // name, axis, smoothed input
