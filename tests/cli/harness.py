@@ -19,6 +19,10 @@ class Result:
         """Lines without their time stamps."""
         return [STAMP.sub("", line) for line in getattr(self, stream)]
 
+    def log(self):
+        """All that it wrote, first to standard output."""
+        return "\n".join(self.out + self.err)
+
     def text(self):
         return "\n".join([f"$ {self.command}", *self.out[-25:], *self.err[-25:], f"exit {self.code}"])
 

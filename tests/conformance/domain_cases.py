@@ -15,6 +15,9 @@ import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
+from judge import run as reference  # noqa: E402
+
 HERE = pathlib.Path(__file__).resolve().parent
 OPSETS = {"": 20, "com.microsoft": 1, "ai.onnx.ml": 3}
 
@@ -31,14 +34,6 @@ def make_model(nodes, inputs, outputs, constants=(), output_type=None, opsets=No
         [helper.make_tensor_value_info(n, output_type, None) if output_type else helper.make_empty_tensor_value_info(n) for n in outputs],
         [numpy_helper.from_array(a, n) for n, a in dict(constants).items()])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid(d, v) for d, v in (OPSETS | (opsets or {})).items()], ir_version=10)
-
-
-def reference(model, inputs):
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return session.run(None, inputs)
 
 
 class Writer:

@@ -7,6 +7,8 @@ The first run makes BUILD/exporters-venv with the packages of requirements.txt a
 """
 import argparse, json, os, pathlib, subprocess, sys, tempfile, warnings
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
+
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -37,11 +39,8 @@ class Checker:
     def difference(self, path, feeds, limit, reference):
         import numpy as np
         import onnx
-        import onnxruntime as ort
-        options = ort.SessionOptions()
-        options.log_severity_level, options.graph_optimization_level = 3, ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        session = ort.InferenceSession(str(reference or path), options, providers=["CPUExecutionProvider"])
-        expected = session.run(None, feeds)
+        import judge
+        expected = judge.run(reference or path, feeds)
         model = onnx.load(path, load_external_data=False)
         with tempfile.TemporaryDirectory() as folder:
             loads, shapes = [], []
@@ -60,10 +59,10 @@ class Checker:
                 return next((line for line in done.stdout.splitlines() + done.stderr.splitlines() if "[E]" in line), "failed")[:400]
             values = {o["name"]: o["values"] for o in json.loads(result.read_text())}
         for output, wanted in zip(model.graph.output, expected):
-            got, wanted = np.array([float(v) for v in values[output.name]]), np.asarray(wanted).astype(np.float64).ravel()
+            got, wanted = np.array([float(v) for v in values[output.name]]), np.asarray(wanted)
             if got.size != wanted.size:
                 return f"{output.name} has {got.size} elements instead of {wanted.size}"
-            error = np.linalg.norm(got - wanted) / (np.linalg.norm(wanted) + 1e-30)
+            error = judge.relative_l2(got, wanted)
             if not error <= limit:
                 return f"{output.name} is {error:.1e} from ONNX Runtime's"
         return None

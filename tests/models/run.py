@@ -19,6 +19,9 @@ import time
 
 import numpy as np
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
+from judge import relative_l2  # noqa: E402
+
 FP32_LIMIT = 1e-5
 BF16_LIMIT = {"efficientnet_b0": 6e-2}
 BF16_DEFAULT = 2e-2
@@ -62,11 +65,6 @@ def by_box(outputs):
         return outputs
     order = np.lexsort(outputs["selected"].T[::-1])
     return {name: rows[order] for name, rows in outputs.items()}
-
-
-def relative_l2(got, want):
-    got, want = got.astype(np.float64), want.astype(np.float64)
-    return float(np.linalg.norm(got - want) / max(np.linalg.norm(want), 1e-30))
 
 
 def shell(command, **kwargs):

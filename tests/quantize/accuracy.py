@@ -12,10 +12,12 @@ import argparse, pathlib, subprocess, sys, tempfile
 
 import autograd.numpy as np
 import onnx
-import onnxruntime as ort
 from autograd import grad
 from onnx import TensorProto, helper, numpy_helper
 from sklearn.datasets import load_digits
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
+import judge  # noqa: E402
 
 EDGE, CLASSES, WIDTH = 8, 10, 32
 
@@ -151,9 +153,7 @@ def write_transformer(p, path):
 
 
 def top1(path, x, y):
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # Q, DQ and floats as ONNX has them
-    scores = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"]).run(None, {"input": x})[0]
+    scores = judge.run(path, {"input": x})[0]
     return float(np.mean(np.argmax(scores, axis=1) == y))
 
 
