@@ -2,13 +2,16 @@
 #include "calibration_data.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 
+#include "arguments/arguments.h"
 #include "arguments/numpy_file.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "say.h"
 
 namespace lathe::cli {
 namespace {
@@ -116,6 +119,25 @@ Tensor CalibrationData::make(const TensorInfo& input) {
   for (double& value : values)
     value = is_float(input.dtype) ? normal(generator_) : static_cast<double>(generator_() % 2);
   return Tensor::from_doubles(input.dtype, extents, values);
+}
+
+CalibrationData open_calibration_data(const CommandWords& arguments, std::vector<TensorInfo> inputs) {
+  const int samples = arguments.has("--samples") ? parse_int("--samples", arguments.value("--samples")) : -1;
+  if (arguments.has("--samples") && samples < 1) throw_input_error("--samples must be at least 1");
+  const std::string source = arguments.has("--calib") ? arguments.value("--calib") : "random";
+  CalibrationData data(source, std::move(inputs), parse_shapes("--shapes", arguments.value("--shapes")),
+                       samples);
+  if (data.is_random())
+    say_to(stderr,
+           "warning: the samples are random numbers: ranges, and so the accuracy, are those of noise. The "
+           "speed is "
+           "that of a model calibrated with real samples.\n");
+  return data;
+}
+
+std::function<void(int64_t)> progress_line(int64_t all) {
+  if (isatty(STDERR_FILENO) == 0) return {};
+  return [all](int64_t done) { say_to(stderr, "\rsample {} of {}{}", done, all, done == all ? "\n" : ""); };
 }
 
 }  // namespace lathe::cli

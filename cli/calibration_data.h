@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "arguments/values.h"
+#include "arguments/words.h"
 #include "ir/tensor.h"
 #include "plan/optimization_profile.h"
 
@@ -40,5 +42,11 @@ class CalibrationData {
   int64_t count_ = 0, done_ = 0;
   std::mt19937 generator_{2026};
 };
+
+// From --calib, --samples and --shapes. Random samples get a warning.
+CalibrationData open_calibration_data(const CommandWords& arguments, std::vector<TensorInfo> inputs);
+
+// A line that is written over, for a person at a terminal.
+std::function<void(int64_t)> progress_line(int64_t all);
 
 }  // namespace lathe::cli

@@ -2,7 +2,6 @@
 //
 // `lathe quantize`: a float model and samples of its inputs in, the same model with Q and DQ nodes out.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -100,12 +99,6 @@ Json result_json(const QuantizeResult& result, const std::string& file) {
           {"left", left}};
 }
 
-// A line that is written over, for a person at a terminal.
-std::function<void(int64_t)> progress_line(int64_t all) {
-  if (isatty(STDERR_FILENO) == 0) return {};
-  return [all](int64_t done) { say_to(stderr, "\rsample {} of {}{}", done, all, done == all ? "\n" : ""); };
-}
-
 void print_result(const CommandWords& arguments, const QuantizeResult& result, const std::string& file) {
   if (arguments.has("--json")) return fmt::print("{}\n", dump_json(result_json(result, file)));
   const onnx::QuantizedModel& model = result.model;
@@ -140,19 +133,11 @@ QuantizeResult calibrate(const CommandWords& arguments, const std::string& model
     return quantize_with_scales(model, parse_calibration_cache(cache, arguments.value("--calib")),
                                 read_scope(arguments));
   }
-  const int samples = arguments.has("--samples") ? parse_int("--samples", arguments.value("--samples")) : -1;
-  if (arguments.has("--samples") && samples < 1) throw_input_error("--samples must be at least 1");
   const QuantizeOptions options = read_options(arguments);
   NullObserver observer;
   Builder builder(open_device(system_flags_of(arguments)), observer);
   const Network network = builder.parse_onnx(model);
-  CalibrationData data(arguments.value("--calib"), network.inputs(),
-                       parse_shapes("--shapes", arguments.value("--shapes")), samples);
-  if (data.is_random())
-    say_to(
-        stderr,
-        "warning: the samples are random numbers: ranges, and so the accuracy, are those of noise. The speed "
-        "is that of a model calibrated with real samples.\n");
+  CalibrationData data = open_calibration_data(arguments, network.inputs());
   return quantize_model(
       model, network, builder, [&](std::vector<Tensor>& sample) { return data.next(sample); }, options,
       progress_line(data.count()));

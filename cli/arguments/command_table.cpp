@@ -120,6 +120,39 @@ CommandSyntax quantize() {
           "  lathe quantize bert.onnx --calib random --shapes=input_ids:1x128 -o bert.int8.onnx\n"};
 }
 
+CommandSyntax autocast() {
+  return {.name = "autocast",
+          .arguments = "<model.onnx> --to <type> -o <mixed.onnx>",
+          .summary = "write a model in mixed precision: float16 or bfloat16 where values allow it",
+          .options =
+              {{"--to", "fp16|bf16", "the narrow type"},
+               {"-o", "<file>", "the model to write", {"--output"}},
+               {"--calib", "<folder|file|random>", "samples of the inputs, as of quantize (default: random)"},
+               {"--samples", "<n>", "samples to take (default: all; random: 8)"},
+               {"--exclude", "<patterns>", "nodes that stay float32, by name; * stands for any characters"},
+               {"--exclude-types", "<list>", "operators that stay float32"},
+               {"--max-magnitude", "<x>",
+                "nodes at larger values stay float32 (default: a quarter of what the type holds)"},
+               {"--max-reduction", "<n>", "nodes that sum more elements stay float32 (default: any number)"},
+               {"--convert-io", "", "inputs and outputs get the narrow type, too"},
+               {"--force", "", "overwrite a file that exists"},
+               {"--json", "", "print the result as JSON, with the reason of every node"}},
+          .flags = Listed,
+          .listed_flags = {"--shapes", "--cpuThreads"},
+          .notes =
+              "Every sample runs in the reference interpreter, in float32. A node stays float32 when its "
+              "values leave "
+              "the range\nof the type, or when rounding what it reads changes its result far more than "
+              "rounding it would. "
+              "The written model\nis compared with the old one on the last sample.\n",
+          .examples =
+              "  lathe autocast resnet50.onnx --to fp16 --calib samples/ -o resnet50.fp16.onnx\n"
+              "  lathe autocast bert.onnx --to bf16 --shapes=input_ids:1x128,attention_mask:1x128 -o "
+              "bert.bf16.onnx\n"
+              "  lathe autocast model.onnx --to fp16 --exclude='*/norm/*' --exclude-types=Softmax -o "
+              "model.fp16.onnx\n"};
+}
+
 CommandSyntax explore() {
   std::vector<std::string_view> flags = {"--shapes",       "--loadInputs",      "--iterations",
                                          "--duration",     "--warmUp",          "--useProfile",
@@ -272,9 +305,9 @@ CommandSyntax help() {
 }  // namespace
 
 const std::vector<CommandSyntax>& command_table() {
-  static const std::vector<CommandSyntax> kTable = {zoo(),      inspect(),    diff(),    retune(),
-                                                    quantize(), edit(),       explore(), process(),
-                                                    trtexec(),  completion(), man(),     help()};
+  static const std::vector<CommandSyntax> kTable = {zoo(),        inspect(), diff(),    retune(),  quantize(),
+                                                    autocast(),   edit(),    explore(), process(), trtexec(),
+                                                    completion(), man(),     help()};
   return kTable;
 }
 

@@ -8,15 +8,19 @@ where a sum lies between two steps of a grid; one step then goes on through late
 
 usage: run.py --build build
 """
-import argparse, json, pathlib, subprocess, sys, tempfile
+import argparse, json, pathlib, sys, tempfile
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
-ort.set_default_logger_severity(4)
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("cli", "common")]
+import autocast  # noqa: E402
+import judge as reference  # noqa: E402
+from harness import Tests  # noqa: E402
+from judge import relative_l2 as error  # noqa: E402
+
 QUICK = ["--iterations=1", "--warmUp=0", "--duration=0"]
 
 
@@ -75,37 +79,23 @@ def products(path):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
-class Tests:
-    def __init__(self, build, folder):
-        self.bin, self.folder, self.failures, self.count = pathlib.Path(build).resolve() / "bin", pathlib.Path(folder), [], 0
-
-    def check(self, condition, what):
-        self.count += 1
-        if not condition:
-            self.failures.append(what)
-
+class ModelTests(Tests):
     def lathe(self, *words):
-        return subprocess.run([self.bin / "lathe", *words], cwd=self.folder, capture_output=True, text=True)
+        return self.run(*map(str, words), program="lathe")
 
     def engine(self, model, x, *flags):
         """Our result, and the log."""
         x.tofile(self.folder / "x.bin")
-        done = subprocess.run([self.bin / "trtexec", f"--onnx={model}", "--loadInputs=input:x.bin", "--exportOutput=y.json", "--verbose",
-                               f"--shapes=input:{'x'.join(map(str, x.shape))}", "--builderOptimizationLevel=1", *QUICK, *flags],
-                              cwd=self.folder, capture_output=True, text=True)
-        if done.returncode != 0:
-            return None, done.stdout[-2000:] + done.stderr[-2000:]
-        return np.array(json.loads((self.folder / "y.json").read_text())[0]["values"]).reshape(x.shape[0], -1), done.stdout
+        done = self.run(f"--onnx={model}", "--loadInputs=input:x.bin", "--exportOutput=y.json", "--verbose",
+                        f"--shapes=input:{'x'.join(map(str, x.shape))}", "--builderOptimizationLevel=1", *QUICK, *flags)
+        log = "\n".join(done.out + done.err)
+        if done.code != 0:
+            return None, log[-4000:]
+        return np.array(json.loads((self.folder / "y.json").read_text())[0]["values"]).reshape(x.shape[0], -1), log
 
 
 def judge(path, x):
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"]).run(None, {"input": x})[0]
-
-
-def error(a, b):
-    return np.linalg.norm(a - b) / np.linalg.norm(b)
+    return reference.run(path, {"input": x})[0]
 
 
 def half(path):
@@ -135,8 +125,8 @@ def our_quantiser(t, x):
         for kind in ("uint8", "int8"):
             name = f"{method}_{kind}.onnx"
             done = t.lathe("quantize", "small.onnx", "--calib", "samples", f"--method={method}", f"--activations={kind}", "-o", name)
-            t.check(done.returncode == 0, f"quantize {name}: {done.stdout}{done.stderr}")
-            if done.returncode != 0:
+            t.check(done.code == 0, f"quantize {name}: {done.text()}")
+            if done.code != 0:
                 continue
             model = onnx.load(t.folder / name)
             onnx.checker.check_model(model, full_check=True)
@@ -150,9 +140,9 @@ def our_quantiser(t, x):
             if method == "max":
                 same_as_judge(t, name, x, "of 8 convolutions and products with quantised inputs compute in integers")
     done = t.lathe("quantize", "small.onnx", "--calib", "random", "--exclude=left,f*", "--op-types=Conv,Gemm", "-o", "some.onnx", "--json")
-    t.check("the samples are random numbers" in done.stderr, f"no warning of random samples: {done.stderr}")
-    result = json.loads(done.stdout or "{}")
-    t.check(result.get("quantized_weights") == 6, f"--exclude: {done.stdout}{done.stderr}")
+    t.check("the samples are random numbers" in done.log(), f"no warning of random samples: {done.text()}")
+    result = json.loads("\n".join(done.out) or "{}")
+    t.check(result.get("quantized_weights") == 6, f"--exclude: {done.text()}")
     model = onnx.load(t.folder / "some.onnx")
     t.check(any(i.name == "left.w" for i in model.graph.initializer), "--exclude: the weights of an excluded node are gone")
 
@@ -183,8 +173,8 @@ def weight_only(t):
         for kind, block, most in (("int4", 16, 0.4), ("int4", 32, 0.4), ("int8", 32, 0.02)):
             name = f"products.{kind}.{block}.onnx"
             done = t.lathe("quantize", "products.onnx", "--weight-only", kind, f"--block={block}", "--force", "-o", name)
-            t.check(done.returncode == 0 and "stays float: 1 MatMul: its weights are computed" in done.stdout, f"{name}: {done.stdout}{done.stderr}")
-            if done.returncode != 0:
+            t.check(done.code == 0 and "stays float: 1 MatMul: its weights are computed" in done.log(), f"{name}: {done.text()}")
+            if done.code != 0:
                 continue
             model = onnx.load(t.folder / name)
             onnx.checker.check_model(model)
@@ -196,10 +186,9 @@ def weight_only(t):
             t.check(ours is not None and error(ours, theirs) < 1e-5, f"{name}, {rows} rows: our results are others: {log[-1500:] if ours is None else error(ours, theirs)}")
             if rows == 1:
                 t.check(f"weight_only_{kind}_blocks{block}_half_scales_avx" in log, f"{name}: no product reads packed weights:\n{log[-3000:]}")
-            again = subprocess.run([t.bin / "trtexec", "--loadEngine=weights.engine", "--loadInputs=input:x.bin", "--exportOutput=z.json",
-                                    f"--shapes=input:{rows}x96", *QUICK], cwd=t.folder, capture_output=True, text=True)
-            t.check(again.returncode == 0 and (t.folder / "z.json").read_text() == (t.folder / "y.json").read_text(),
-                    f"{name}: a loaded engine has other results: {again.stdout[-500:]}{again.stderr[-500:]}")
+            again = t.run("--loadEngine=weights.engine", "--loadInputs=input:x.bin", "--exportOutput=z.json", f"--shapes=input:{rows}x96", *QUICK)
+            t.check(again.code == 0 and (t.folder / "z.json").read_text() == (t.folder / "y.json").read_text(),
+                    f"{name}: a loaded engine has other results: {again.text()}")
 
 
 def smoothing(t):
@@ -222,8 +211,8 @@ def smoothing(t):
     losses = {}
     for name, flags in (("plain", []), ("smooth", ["--smooth=0.5"])):
         done = t.lathe("quantize", "outliers.onnx", "--calib", "outliers", *flags, "-o", name + ".onnx")
-        t.check(done.returncode == 0, f"--smooth: {done.stderr}")
-        if done.returncode != 0:
+        t.check(done.code == 0, f"--smooth: {done.text()}")
+        if done.code != 0:
             return
         onnx.checker.check_model(onnx.load(t.folder / (name + ".onnx")), full_check=True)
         losses[name] = error(judge(t.folder / (name + ".onnx"), small), judge(t.folder / "outliers.onnx", small))
@@ -241,8 +230,8 @@ def bias_correction(t, x):
     shifts = {}
     for name, flags in (("uncorrected", []), ("corrected", ["--correct-bias"])):
         done = t.lathe("quantize", "small.onnx", "--calib", "many", *flags, "-o", name + ".onnx")
-        t.check(done.returncode == 0, f"--correct-bias: {done.stderr}")
-        if done.returncode != 0:
+        t.check(done.code == 0, f"--correct-bias: {done.text()}")
+        if done.code != 0:
             return
         shifts[name] = float(np.linalg.norm(judge(t.folder / (name + ".onnx"), many).mean(axis=0) - expected))
     t.check(shifts["corrected"] < 0.8 * shifts["uncorrected"], f"--correct-bias: shifts of the mean {shifts}")
@@ -264,13 +253,12 @@ def blocks_of_others(t):
     x = random.standard_normal((1, 64)).astype(np.float32)
     expected = x @ ((q - np.repeat(zero, 32, 0)) * np.repeat(scale, 32, 0)).astype(np.float32)
     x.tofile(t.folder / "x.bin")
-    done = subprocess.run([t.bin / "trtexec", "--onnx=blocks.onnx", "--loadInputs=input:x.bin", "--exportOutput=y.json", "--verbose", *QUICK], cwd=t.folder,
-                          capture_output=True, text=True)
-    t.check(done.returncode == 0, f"blocks of four bits: {done.stdout[-1000:]}{done.stderr}")
-    if done.returncode == 0:
+    done = t.run("--onnx=blocks.onnx", "--loadInputs=input:x.bin", "--exportOutput=y.json", "--verbose", *QUICK)
+    t.check(done.code == 0, f"blocks of four bits: {done.text()}")
+    if done.code == 0:
         ours = np.array(json.loads((t.folder / "y.json").read_text())[0]["values"]).reshape(1, -1)
         t.check(error(ours, expected) < 1e-5, f"blocks of four bits: relative error {error(ours, expected):.2e}")
-        t.check("weight_only_int4_blocks32_zeros_avx" in done.stdout, "blocks of four bits: no product reads packed weights")
+        t.check("weight_only_int4_blocks32_zeros_avx" in done.log(), "blocks of four bits: no product reads packed weights")
 
 
 def bad_scales(t):
@@ -281,19 +269,19 @@ def bad_scales(t):
         info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in ("input", "output")]
         onnx.save(helper.make_model(helper.make_graph(nodes, "bad", info[:1], info[1:], constants), opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
                   t.folder / "bad_scale.onnx")
-        done = subprocess.run([t.bin / "trtexec", "--onnx=bad_scale.onnx", *QUICK], cwd=t.folder, capture_output=True, text=True)
-        log = done.stdout + done.stderr
-        t.check(done.returncode == 1 and text in log and "round" in log, f"a scale of {value}: exit {done.returncode}, {log[-1500:]}")
+        done = t.run("--onnx=bad_scale.onnx", *QUICK)
+        log = done.log()
+        t.check(done.code == 1 and text in log and "round" in log, f"a scale of {value}: exit {done.code}, {log[-1500:]}")
 
 
 def calibration_caches(t, x):
     """What `lathe quantize` writes, it reads, and trtexec builds the same engine from it."""
     done = t.lathe("quantize", "small.onnx", "--calib", "samples", "--activations=int8", "--save-cache=small.cache", "-o", "samples.onnx")
-    lines = (t.folder / "small.cache").read_text().splitlines() if done.returncode == 0 else []
-    t.check(len(lines) > 10 and lines[0] == "TRT-8601-MinMaxCalibration" and any(l.startswith("input: ") for l in lines), f"cache: {lines}{done.stderr}")
+    lines = (t.folder / "small.cache").read_text().splitlines() if done.code == 0 else []
+    t.check(len(lines) > 10 and lines[0] == "TRT-8601-MinMaxCalibration" and any(l.startswith("input: ") for l in lines), f"cache: {lines}{done.text()}")
     done = t.lathe("quantize", "small.onnx", "--calib", "small.cache", "-o", "cache.onnx")
-    t.check(done.returncode == 0, f"from a cache: {done.stderr}")
-    if done.returncode == 0:
+    t.check(done.code == 0, f"from a cache: {done.text()}")
+    if done.code == 0:
         t.check((t.folder / "cache.onnx").read_bytes() == (t.folder / "samples.onnx").read_bytes(), "a model from a cache is another one than from the samples")
     ours, log = t.engine("small.onnx", x, "--int8", "--calib=small.cache")
     t.check(ours is not None and error(ours, judge(t.folder / "samples.onnx", x)) < 2e-2, f"--int8 --calib: {log[-2000:] if ours is None else 'other results'}")
@@ -310,7 +298,7 @@ def calibration_caches(t, x):
 def bad_input(t):
     def refused(text, *words):
         done = t.lathe("quantize", *words, "-o", "bad.onnx")
-        t.check(done.returncode == 1 and text in done.stderr, f"{' '.join(words)}: exit {done.returncode}, {done.stderr}")
+        t.check(done.code == 1 and text in done.log(), f"{' '.join(words)}: exit {done.code}, {done.text()}")
         t.check(not (t.folder / "bad.onnx").exists(), f"{' '.join(words)}: a file was left behind")
 
     small = "small.onnx"
@@ -335,7 +323,7 @@ def bad_input(t):
     refused("the model is quantised already", "products.int4.32.onnx", "--weight-only", "int4")
     refused("pool (MaxPool): an input is no float32 value", "half.onnx", "--calib", "random", "--op-types=MaxPool")
     done = t.lathe("quantize", small, "--calib", "random", "-o", "no/such/folder.onnx")
-    t.check(done.returncode == 1 and "there is no folder no/such" in done.stderr, done.stderr)
+    t.check(done.code == 1 and "there is no folder no/such" in done.log(), done.text())
     for name, array, text in (("shape", np.zeros((1, 3, 16, 16), np.float32), "input 'input' is [batch, 3, 32, 32], the array 1x3x16x16"),
                               ("type", np.zeros((1, 3, 32, 32), np.float64), "input 'input' is float32, the array float64"),
                               ("nan", np.full((1, 3, 32, 32), np.nan, np.float32), "has an element that is not a finite number")):
@@ -345,7 +333,7 @@ def bad_input(t):
         refused(text, small, "--calib", name)
     (t.folder / "there.onnx").write_text("mine")
     done = t.lathe("quantize", small, "--calib", "random", "-o", "there.onnx")
-    t.check(done.returncode == 1 and "--force overwrites it" in done.stderr and (t.folder / "there.onnx").read_text() == "mine", done.stderr)
+    t.check(done.code == 1 and "--force overwrites it" in done.log() and (t.folder / "there.onnx").read_text() == "mine", done.text())
 
 
 def main():
@@ -353,7 +341,7 @@ def main():
     parser.add_argument("--build", default="build")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        t = Tests(arguments.build, folder)
+        t = ModelTests(arguments.build, folder)
         network(t.folder / "small.onnx")
         (t.folder / "samples").mkdir()
         for i, image in enumerate(images(4, 1)):
@@ -369,10 +357,8 @@ def main():
         calibration_caches(t, x)
         half(t.folder / "half.onnx")
         bad_input(t)
-    for failure in t.failures:
-        print("FAILED", failure)
-    print(f"quantised models: {t.count} checks, {len(t.failures)} failed")
-    return 1 if t.failures else 0
+        autocast.run(t)
+    return t.finish("quantised models")
 
 
 if __name__ == "__main__":
