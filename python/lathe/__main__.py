@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m lathe run model.onnx --input cat.jpg --compare onnxruntime
-python -m lathe bench model.onnx --batches 1,8 --threads 1,2 --against onnxruntime"""
+python -m lathe bench model.onnx --batches 1,8 --threads 1,2 --against onnxruntime
+python -m lathe serve models/ --max-batch 8 --max-delay-ms 2"""
 import argparse
 import sys
 
 from . import Error, version
 from ._bench import bench
 from ._run import run
+from ._serve import add_arguments as add_serve_arguments
 
 
 def _parser():
@@ -36,6 +38,7 @@ def _parser():
         command.add_argument("--level", type=int, help="of tuning, 0 to 5 (run: 0, bench: 3)")
     one.add_argument("--threads", type=int, default=0, metavar="N")
     many.add_argument("--threads", default="0", metavar="1,2", help="0: all that this process may use")
+    add_serve_arguments(commands.add_parser("serve", help="answer requests of the Open Inference Protocol over HTTP and gRPC"))
     return parser
 
 

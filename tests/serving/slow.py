@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The server as clients see it: `lathe serve` and lathe.serve.ray_app() against tritonclient, and the code blocks of docs/serving.md.
+
+usage: slow.py --build build [--only TEXT]
+The first run makes BUILD/serving-venv with the packages of requirements.txt (0.8 GB). The wheel is made and installed into it.
+"""
+import argparse
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+CHECKS = ("check_server.py", "check_ray.py", "check_docs.py")
+
+
+def environment(build):
+    """The Python of a virtual environment with the requirements and this wheel."""
+    home, pins = build / "serving-venv", (HERE / "requirements.txt").read_text()
+    python, stamp = home / "bin/python", home / "requirements.stamp"
+    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    if not stamp.exists() or stamp.read_text() != pins:
+        subprocess.run([ROOT / ".venv-wheel/bin/python", "-m", "venv", home], check=True)
+        subprocess.run([*install, "-r", HERE / "requirements.txt"], check=True)
+        stamp.write_text(pins)
+    wheel, = (ROOT / "build/wheel").glob("lathe-*.whl")
+    subprocess.run([*install, "--no-deps", "--force-reinstall", wheel], check=True)
+    return python
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    subprocess.run([ROOT / "tools/build-wheel.sh"], check=True)
+    python = environment(arguments.build.resolve())
+    failed = [check for check in CHECKS if arguments.only in check and subprocess.run([python, HERE / check]).returncode]
+    print(f"failed: {', '.join(failed)}" if failed else "all passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
