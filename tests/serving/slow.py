@@ -13,6 +13,8 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 CHECKS = ("check_server.py", "check_ray.py", "check_docs.py")
+# A network of its own with nothing but loopback: Ray's processes would talk over the machine's address.
+LOOPBACK_ALONE = ("unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 
 
 def environment(build):
@@ -36,7 +38,7 @@ def main():
     arguments = parser.parse_args()
     subprocess.run([ROOT / "tools/build-wheel.sh"], check=True)
     python = environment(arguments.build.resolve())
-    failed = [check for check in CHECKS if arguments.only in check and subprocess.run([python, HERE / check]).returncode]
+    failed = [check for check in CHECKS if arguments.only in check and subprocess.run([*LOOPBACK_ALONE, python, HERE / check]).returncode]
     print(f"failed: {', '.join(failed)}" if failed else "all passed")
     return 1 if failed else 0
 
