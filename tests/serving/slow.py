@@ -11,24 +11,12 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent / "python"))
+from wheel_environment import wheel_environment  # noqa: E402
+
 CHECKS = ("check_server.py", "check_ray.py", "check_docs.py")
 # A network of its own with nothing but loopback: Ray's processes would talk over the machine's address.
 LOOPBACK_ALONE = ("unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
-
-
-def environment(build):
-    """The Python of a virtual environment with the requirements and this wheel."""
-    home, pins = build / "serving-venv", (HERE / "requirements.txt").read_text()
-    python, stamp = home / "bin/python", home / "requirements.stamp"
-    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    if not stamp.exists() or stamp.read_text() != pins:
-        subprocess.run([ROOT / ".venv-wheel/bin/python", "-m", "venv", home], check=True)
-        subprocess.run([*install, "-r", HERE / "requirements.txt"], check=True)
-        stamp.write_text(pins)
-    wheel, = (ROOT / "build/wheel").glob("lathe-*.whl")
-    subprocess.run([*install, "--no-deps", "--force-reinstall", wheel], check=True)
-    return python
 
 
 def main():
@@ -36,8 +24,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
-    subprocess.run([ROOT / "tools/build-wheel.sh"], check=True)
-    python = environment(arguments.build.resolve())
+    python = wheel_environment(arguments.build.resolve() / "serving-venv", HERE / "requirements.txt")
     failed = [check for check in CHECKS if arguments.only in check and subprocess.run([*LOOPBACK_ALONE, python, HERE / check]).returncode]
     print(f"failed: {', '.join(failed)}" if failed else "all passed")
     return 1 if failed else 0
