@@ -23,6 +23,7 @@ int run_diff(const Words& words);
 int run_retune(const Words& words);
 int run_quantize(const Words& words);
 int run_autocast(const Words& words);
+int run_why(const Words& words);
 int run_edit(const Words& words);
 int run_explore(const Words& words);
 int run_process(const Words& words);

@@ -33,7 +33,7 @@ Program program_of(std::string_view command) {
       {"zoo", run_zoo},         {"inspect", run_inspect},       {"diff", run_diff},
       {"retune", run_retune},   {"quantize", run_quantize},     {"explore", run_explore},
       {"process", run_process}, {"completion", run_completion}, {"man", run_man},
-      {"edit", run_edit},       {"autocast", run_autocast}};
+      {"edit", run_edit},       {"autocast", run_autocast},     {"why", run_why}};
   for (const auto& [name, program] : kPrograms) {
     if (name == command) return program;
   }

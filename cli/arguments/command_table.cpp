@@ -153,6 +153,22 @@ CommandSyntax autocast() {
               "model.fp16.onnx\n"};
 }
 
+CommandSyntax why() {
+  return {.name = "why",
+          .arguments = "<model.onnx> | [<model.onnx>] <engine>",
+          .summary = "which layers stayed in a higher precision or on a slow path, what each costs, and why",
+          .options = {{"--json", "", "print JSON instead of text"}},
+          .flags = All,
+          .notes =
+              "Layers are timed with random inputs. Reasons are what the tuner recorded when it chose. A "
+              "model alone is "
+              "built\nfirst, with trtexec's options, or with --best where they name no type.\n",
+          .examples =
+              "  lathe why resnet50.int8.engine\n"
+              "  lathe why resnet50.onnx resnet50.engine --json | jq '.found[0]'\n"
+              "  lathe why resnet50.int8.onnx --builderOptimizationLevel=2\n"};
+}
+
 CommandSyntax explore() {
   std::vector<std::string_view> flags = {"--shapes",       "--loadInputs",      "--iterations",
                                          "--duration",     "--warmUp",          "--useProfile",
@@ -305,9 +321,9 @@ CommandSyntax help() {
 }  // namespace
 
 const std::vector<CommandSyntax>& command_table() {
-  static const std::vector<CommandSyntax> kTable = {zoo(),        inspect(), diff(),    retune(),  quantize(),
-                                                    autocast(),   edit(),    explore(), process(), trtexec(),
-                                                    completion(), man(),     help()};
+  static const std::vector<CommandSyntax> kTable = {zoo(),      inspect(),    diff(), retune(),  quantize(),
+                                                    autocast(), why(),        edit(), explore(), process(),
+                                                    trtexec(),  completion(), man(),  help()};
   return kTable;
 }
 

@@ -38,6 +38,7 @@ std::vector<Finding> find_gemm_alignment(const EngineData& engine);
 
 // --- rules_fallback.cpp
 std::vector<Finding> find_reference_layers(const EngineData& engine);
+std::vector<Finding> find_higher_precision(const EngineData& engine);
 
 // --- rules_fusion.cpp: structure
 std::vector<Finding> find_unfused_pointwise(const EngineData& engine);

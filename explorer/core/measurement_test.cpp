@@ -168,6 +168,20 @@ TEST(Analysis, ReferenceLayersAreAFindingWithTheReason) {
   EXPECT_EQ(find(engine, "fc").fallback, "");
 }
 
+TEST(Analysis, HigherPrecisionIsAFindingWithTheReason) {
+  const std::string slow = layer(
+      "slow", "Conv", tensor("x", "1,8"), tensor("y", "1,8"),
+      R"(, "TacticName": "conv", "PrecisionReason": "its scale is computed", "PrecisionHint": "a constant one")");
+  const auto engine =
+      analyse({layers_file({slow, kFc}, "\"x\",\"z\""), profile_file({{"slow", 9}, {"fc", 1}})});
+  const Finding* found = finding_of(engine, "higher-precision");
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->title, "In a higher precision than is allowed: 1 layer, 90 % of the time");
+  EXPECT_EQ(found->evidence,
+            std::vector<std::string>{"slow: its scale is computed; would help: a constant one"});
+  EXPECT_EQ(finding_of(analyse({layers_file({kConv, kFc}, "\"x\",\"y\"")}), "higher-precision"), nullptr);
+}
+
 TEST(Analysis, AboveTheRoofSaysWhichRoof) {
   AnalysisOptions options;
   options.peaks.source = "measured";

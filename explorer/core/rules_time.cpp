@@ -13,17 +13,29 @@
 namespace lathe::explorer {
 
 std::vector<FindingRule> finding_rules() {
-  return {find_reference_layers,  find_dominant_layers,
-          find_layers_below_roof, find_small_layers,
-          find_unexplained_gap,   find_noisy_timing,
-          find_reformats,         find_reformat_ping_pong,
-          find_converting_slices, find_dangling_quantisation,
-          find_float_after_int8,  find_slow_types,
-          find_no_matrix_unit,    find_channel_alignment,
-          find_gemm_alignment,    find_unfused_pointwise,
-          find_split_projections, find_shape_work,
-          find_opaque_blocks,     find_inaccurate_layers,
-          find_slower_than_tuned, find_held_memory};
+  return {find_reference_layers,
+          find_higher_precision,
+          find_dominant_layers,
+          find_layers_below_roof,
+          find_small_layers,
+          find_unexplained_gap,
+          find_noisy_timing,
+          find_reformats,
+          find_reformat_ping_pong,
+          find_converting_slices,
+          find_dangling_quantisation,
+          find_float_after_int8,
+          find_slow_types,
+          find_no_matrix_unit,
+          find_channel_alignment,
+          find_gemm_alignment,
+          find_unfused_pointwise,
+          find_split_projections,
+          find_shape_work,
+          find_opaque_blocks,
+          find_inaccurate_layers,
+          find_slower_than_tuned,
+          find_held_memory};
 }
 
 // One layer with a tenth of the time: no gain is claimed, it is where to look first.

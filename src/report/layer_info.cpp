@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/layer_info.h"
 
+#include "report/precision_notes.h"
+
 #include <algorithm>
 #include <array>
 
@@ -150,6 +152,7 @@ LayerReport describe_layers(const Plan& plan, const PlanVariant& variant,
   const TuningRecord tried = tuning_record_from_text(variant.tuning);
   for (LayerInfo& layer : report.layers)
     if (const auto found = tried.find(layer.name); found != tried.end()) layer.tuning = found->second;
+  add_precision_notes(report, variant);
   for (const auto& input : plan.inputs)
     report.bindings.push_back(describe_binding(input, true, plan.profiles, symbols));
   for (const auto& output : plan.outputs)

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "plan/plan.h"
+#include "tune/quantized_layers.h"
 #include "tune/tuning_record.h"
 
 namespace lathe {
@@ -60,8 +61,9 @@ struct LayerInfo {
   std::vector<std::pair<std::string, LayerField>> fields;
   std::string tactic;
   uint64_t tactic_id = 0;
-  double tactic_ms = 0;  // the time that decided, 0 when untimed
-  std::string fallback;  // why the reference runs the layer; empty: a kernel does
+  double tactic_ms = 0;           // the time that decided, 0 when untimed
+  std::string fallback;           // why the reference runs the layer; empty: a kernel does
+  std::optional<LayerNote> note;  // why it is slower than it might be: precision_notes.h
   std::vector<Origin> origins;
   std::optional<LayerCosts> costs;  // add_layer_costs()
   std::optional<LayerTuning> tuning;

@@ -69,6 +69,10 @@ std::vector<std::pair<std::string, LayerField>> tail_fields(const LayerInfo& lay
     if (layer.tactic_ms > 0) fields.emplace_back("TacticTimeMs", layer.tactic_ms);
   }
   if (!layer.fallback.empty()) fields.emplace_back("Fallback", layer.fallback);
+  if (layer.note) {
+    fields.emplace_back("PrecisionReason", layer.note->reason);
+    if (!layer.note->hint.empty()) fields.emplace_back("PrecisionHint", layer.note->hint);
+  }
   fields.emplace_back("StreamId", int64_t{0});
   fields.emplace_back("Metadata", metadata_text(layer.origins));
   return fields;

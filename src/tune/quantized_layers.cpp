@@ -11,15 +11,9 @@
 namespace lathe {
 namespace {
 
-bool is_on_grid(const Graph& graph, ValueId id) {
-  return id != kNoValue && graph.value(id).quantization.has_value();
-}
-
 // A product or convolution of values on grids.
 bool is_quantized_product(const LayerQuery& query) {
-  const Node& node = query.layer();
-  return (std::holds_alternative<Conv>(node.op) || std::holds_alternative<MatMul>(node.op)) &&
-         is_on_grid(query.graph, node.inputs[0]);
+  return is_product(query.layer()) && is_on_grid(query.graph, query.layer().inputs[0]);
 }
 
 bool reads_integers(const LayerQuery& query, const Tactic& tactic) {
@@ -59,7 +53,37 @@ std::string name_of_first_reader(const Graph& graph, ValueId value) {
   return readers.empty() ? std::string() : graph.node(readers[0]).name;
 }
 
+// A rounding in floats, which no layer in front of it took in.
+bool is_rounding(const Node& node) {
+  const bool is_pointwise =
+      std::holds_alternative<Pointwise>(node.op) || std::holds_alternative<PointwiseChain>(node.op);
+  return is_pointwise && !node.origins.empty() &&
+         std::all_of(node.origins.begin(), node.origins.end(), [](const Origin& origin) {
+           return origin.op_type == "QuantizeLinear" || origin.op_type == "DequantizeLinear";
+         });
+}
+
+LayerNote why_rounding_stays(const Graph& graph, const Node& node) {
+  const Value& input = graph.value(node.inputs[0]);
+  if (input.producer == kNoNode)
+    return {"it rounds '" + input.name + "', an input of the network, and there is no layer in front of it",
+            "give the engine integers: an input of the model that is quantised already"};
+  const std::string producer = graph.node(input.producer).name;
+  if (graph.users(node.inputs[0]).size() > 1 || graph.is_output(node.inputs[0]))
+    return {"others read what '" + producer + "' gives as it is",
+            "quantise all that read '" + input.name + "'"};
+  return {"'" + producer + "' takes no rounding in", ""};
+}
+
 }  // namespace
+
+bool is_on_grid(const Graph& graph, ValueId id) {
+  return id != kNoValue && graph.value(id).quantization.has_value();
+}
+
+bool is_product(const Node& node) {
+  return std::holds_alternative<Conv>(node.op) || std::holds_alternative<MatMul>(node.op);
+}
 
 bool stores_integers(const LayerQuery& query, const Tactic& tactic) {
   const Node& node = query.layer();
@@ -73,24 +97,31 @@ bool stores_integers(const LayerQuery& query, const Tactic& tactic) {
   return any(node.inputs, tactic.inputs) || any(node.outputs, tactic.outputs);
 }
 
-std::string reason_to_stay(const Graph& graph, const Node& node) {
+std::optional<LayerNote> reason_to_stay(const Graph& graph, const Node& node) {
+  if (is_rounding(node)) return why_rounding_stays(graph, node);
   const auto* q = std::get_if<QuantizeLinear>(&node.op);
   const auto* dq = std::get_if<DequantizeLinear>(&node.op);
-  if (!q && !dq) return {};
+  if (!q && !dq) return std::nullopt;
   if (!is_constant(graph, node, 1) || !is_constant(graph, node, 2))
-    return "its scale or zero point is computed";
-  if ((q ? q->block_size : dq->block_size) != 0) return "it has a scale for each block";
+    return LayerNote{"its scale or zero point is computed",
+                     "constant scales: `lathe quantize` finds them from samples"};
+  if ((q ? q->block_size : dq->block_size) != 0)
+    return LayerNote{"it has a scale for each block", "one scale for the tensor, or one for each channel"};
   const DType integer = q ? q->to : graph.value(node.inputs[0]).dtype;
   if (integer != DType::Int8 && integer != DType::UInt8)
-    return "no kernel computes in " + std::string(dtype_name(integer));
+    return LayerNote{"no kernel computes in " + std::string(dtype_name(integer)), "int8 or uint8"};
+  if (q && graph.is_output(node.outputs[0]))
+    return LayerNote{"its integers are an output of the network", "an output behind its DequantizeLinear"};
   if (q)
-    return graph.is_output(node.outputs[0])
-               ? "its integers are an output of the network"
-               : "'" + name_of_first_reader(graph, node.outputs[0]) + "' reads its integers as such";
+    return LayerNote{"'" + name_of_first_reader(graph, node.outputs[0]) + "' reads its integers as such",
+                     "a DequantizeLinear between both"};
   const NodeId producer = graph.value(node.inputs[0]).producer;
-  if (producer == kNoNode) return "its integers are an input of the network";
-  return "'" + graph.node(producer).name +
-         "' gives integers that are no QuantizeLinear's with the same scale";
+  if (producer == kNoNode)
+    return LayerNote{"its integers are an input of the network",
+                     "a float input with a QuantizeLinear behind it"};
+  return LayerNote{
+      "'" + graph.node(producer).name + "' gives integers that are no QuantizeLinear's with the same scale",
+      "the same scale and zero point on both sides"};
 }
 
 void report_quantized_layers(const Graph& graph, std::span<const TunedLayer> layers, bool timed,
@@ -109,9 +140,9 @@ void report_quantized_layers(const Graph& graph, std::span<const TunedLayer> lay
                                 layer.query.layer().name, why_floats(layer, timed)));
   }
   for (const NodeId id : graph.order())
-    if (const std::string reason = reason_to_stay(graph, graph.node(id)); !reason.empty())
+    if (const auto note = reason_to_stay(graph, graph.node(id)))
       lines.push_back(fmt::format("'{}' ({}) stays a layer: {}", graph.node(id).name,
-                                  op_display_name(graph.node(id).op), reason));
+                                  op_display_name(graph.node(id).op), note->reason));
   if (products == 0 && bytes == 0 && lines.empty()) return;
   observer.log(
       Severity::Info,

@@ -4,6 +4,7 @@
 // not to, and which QuantizeLinear and DequantizeLinear nodes are still there.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,8 +28,17 @@ struct TunedLayer {
 // The tactic reads or writes integers of a grid.
 bool stores_integers(const LayerQuery& query, const Tactic& tactic);
 
-// Why a QuantizeLinear or DequantizeLinear is still a layer; empty for other nodes.
-std::string reason_to_stay(const Graph& graph, const Node& node);
+// Why a layer is there, or slower than it might be, and the change that would help ("": none does).
+struct LayerNote {
+  std::string reason, hint;
+};
+
+// Why a QuantizeLinear or DequantizeLinear is still a layer; nothing for other nodes.
+std::optional<LayerNote> reason_to_stay(const Graph& graph, const Node& node);
+
+// A product or convolution: the kinds of layers that compute in integers when their input is quantised.
+bool is_product(const Node& node);
+bool is_on_grid(const Graph& graph, ValueId id);
 
 // Nothing for graphs without quantised values.
 void report_quantized_layers(const Graph& graph, std::span<const TunedLayer> layers, bool timed,

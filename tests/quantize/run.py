@@ -17,6 +17,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("cli", "common")]
 import autocast  # noqa: E402
+import why  # noqa: E402
 import judge as reference  # noqa: E402
 from harness import Tests  # noqa: E402
 from judge import relative_l2 as error  # noqa: E402
@@ -358,6 +359,7 @@ def main():
         half(t.folder / "half.onnx")
         bad_input(t)
         autocast.run(t)
+        why.run(t)
     return t.finish("quantised models")
 
 
