@@ -10,6 +10,7 @@ import collections
 import json
 import pathlib
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,7 +23,7 @@ from ray import serve
 from ray.cluster_utils import Cluster
 
 import lathe
-from lathe.serve import Options, Policy, ray_app
+from lathe.serve import RAY_GRPC_SERVICER, Options, Policy, ray_app
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 import tiny_model  # noqa: E402
@@ -82,18 +83,50 @@ def kill_a_replica():
     replicas[0].send_signal(signal.SIGKILL)
 
 
+# In a process of its own: Triton's client declares the messages that KServe declares, too.
+GRPC_CLIENT = """
+import sys
+import numpy as np
+import tritonclient.grpc as triton
+
+client, to = triton.InferenceServerClient(sys.argv[1]), {"application": "default"}
+assert client.is_model_ready("tiny", headers=to)
+assert client.get_model_metadata("tiny", headers=to).inputs[0].datatype == "FP32"
+picture = np.load("picture.npy")
+def ask(array):
+    tensor = triton.InferInput("input", list(array.shape), "FP32")
+    tensor.set_data_from_numpy(array)
+    return client.infer("tiny", [tensor], headers=to).as_numpy("output")
+np.save("answer.npy", ask(picture))
+try:
+    ask(picture[:, :2].copy())
+    sys.exit("a wrong shape was answered")
+except triton.InferenceServerException as error:
+    assert error.status() == "StatusCode.INVALID_ARGUMENT" and "the model takes 1..8 x 3 x 32 x 32" in str(error), error
+"""
+
+
+def check_grpc(folder, port, picture, expected):
+    np.save(folder / "picture.npy", picture)
+    subprocess.run([sys.executable, "-c", GRPC_CLIENT, f"127.0.0.1:{port}"], cwd=folder, check=True, timeout=SECONDS)
+    np.testing.assert_allclose(np.load(folder / "answer.npy").ravel(), expected, rtol=1e-5, atol=1e-6)
+    print("gRPC: the engine's answer, and INVALID_ARGUMENT for a wrong shape", flush=True)
+
+
 def check(folder, requests, rate):
     tiny_model.write(folder / "tiny.onnx", size=32)
     shapes = {"input": ((1, 3, 32, 32), (8, 3, 32, 32), (8, 3, 32, 32))}
-    engine = lathe.compile(str(folder / "tiny.onnx"), shapes, level=0, progress=False, threads=1, save=str(folder / "tiny.engine"))
-    (folder / "tiny.onnx").unlink()
+    (folder / "models").mkdir()
+    engine = lathe.compile(str(folder / "tiny.onnx"), shapes, level=0, progress=False, threads=1, save=str(folder / "models/tiny.engine"))
     pictures = [np.random.default_rng(i).standard_normal((1, 3, 32, 32), np.float32) for i in range(KINDS)]
     expected = [engine(p).ravel() for p in pictures]
 
-    app = ray_app(folder, Options(policy=Policy(max_batch=8, max_delay=0.002, max_queue=2000)), num_replicas=2, health_check_period_s=1,
+    models = folder / "models"
+    app = ray_app(models, Options(policy=Policy(max_batch=8, max_delay=0.002, max_queue=2000)), num_replicas=2, health_check_period_s=1,
                   ray_actor_options={"num_cpus": 1, "resources": {"replica": 1}})
-    serve.start(http_options={"host": "127.0.0.1", "port": 18734})
+    serve.start(http_options={"host": "127.0.0.1", "port": 18734}, grpc_options={"port": 18735, "grpc_servicer_functions": [RAY_GRPC_SERVICER]})
     serve.run(app, route_prefix="/")
+    check_grpc(folder, 18735, pictures[0], expected[0])
     url = "http://127.0.0.1:18734/v2/models/tiny/infer"
     answers, seen, seconds = asyncio.run(open_loop(url, pictures, requests, rate, kill_a_replica))
 
@@ -109,8 +142,8 @@ def check(folder, requests, rate):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--requests", type=int, default=2000)
-    parser.add_argument("--rate", type=float, default=100)
+    parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--rate", type=float, default=20)
     arguments = parser.parse_args()
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "resources": {"replica": 1}, "include_dashboard": False})
     cluster.add_node(num_cpus=1, resources={"replica": 1})

@@ -120,7 +120,8 @@ class Batcher:
             if not batch:
                 self._timer = asyncio.get_running_loop().call_later(seconds, self._dispatch)
                 break
-            self._waiting = [r for r in self._waiting if r not in batch]
+            taken = set(map(id, batch))
+            self._waiting = [r for r in self._waiting if id(r) not in taken]
             self._start(batch)
         self._observer.queued(len(self._waiting))
         if not self._waiting and self._free == self.policy.streams:

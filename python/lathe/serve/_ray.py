@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server's HTTP side as a Ray Serve application: Ray has the listeners, the routing, the replicas and their number."""
+"""The server as a Ray Serve application: Ray has the listeners, the routing, the replicas and their number."""
 import dataclasses
 
 import ray
@@ -7,10 +7,15 @@ from ray import serve
 
 from .._errors import InputError
 from ._models import Options, find, open_model
+from . import _ray_servicer  # noqa: F401  (a replica reads its messages)
+from ._server import ServedModel, grpc_status, make_app, make_plane, make_servicer
+
+_CALLS = ("ServerLive", "ServerReady", "ServerMetadata", "ModelReady", "ModelMetadata", "ModelInfer")
 
 
 def ray_app(path, options=Options(), *, max_request_bytes=64 << 20, **deployment):
-    """An application for ray.serve.run(): replicas that answer the Open Inference Protocol under /v2, each with its own batchers.
+    """An application for ray.serve.run(): replicas that answer the Open Inference Protocol under /v2, each with its own batchers; over gRPC,
+    too, where RAY_GRPC_SERVICER is one of serve.start()'s grpc_servicer_functions.
 
     path: a model, an engine file or a folder of them, which each replica opens: it is the same on all nodes. Engine files start in
         milliseconds; a model is built by each replica.
@@ -27,11 +32,38 @@ def ray_app(path, options=Options(), *, max_request_bytes=64 << 20, **deployment
         raise InputError(f"a replica with {deployment['max_ongoing_requests']} requests in flight has no batches of {policy.max_batch}",
                          where="max_ongoing_requests")
 
-    def build():
-        from ._server import ServedModel, make_app, make_plane
+    return serve.deployment(**deployment)(serve.ingress()(_Replica)).bind(path, options, max_request_bytes)
 
+
+class _Replica:
+    """Ray calls the ASGI application for HTTP, and the method of a call's name for gRPC."""
+
+    def __init__(self, path, options, max_request_bytes):
         threads = options.threads or max(1, int(ray.get_runtime_context().get_assigned_resources().get("CPU", 1)))
         own = dataclasses.replace(options, threads=threads)
-        return make_app(make_plane([ServedModel(open_model(name, file, own)) for name, file in find(path).items()]), max_request_bytes)
+        self._plane = make_plane([ServedModel(open_model(name, file, own)) for name, file in find(path).items()])
+        self._servicer, self._most = make_servicer(self._plane), max_request_bytes
 
-    return serve.deployment(**deployment)(serve.ingress(build)()).bind()
+    def __serve_build_asgi_app__(self):
+        return make_app(self._plane, self._most)
+
+
+class _NoMetadata:
+    def invocation_metadata(self):
+        return []
+
+
+def _grpc_call(name):
+    async def call(self, request, grpc_context):
+        try:
+            return await getattr(self._servicer, name)(request, _NoMetadata())
+        except Exception as error:
+            code, details = grpc_status(error)
+            grpc_context.set_code(code)
+            grpc_context.set_details(details)
+            raise
+    return call
+
+
+for _name in _CALLS:
+    setattr(_Replica, _name, _grpc_call(_name))

@@ -112,6 +112,22 @@ async def _metrics():
     return fastapi.Response(prometheus_client.generate_latest(), media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
 
+def make_servicer(plane):
+    """The gRPC side."""
+    return InferenceServicer(plane, _extension(plane))
+
+
+def grpc_status(error):
+    """The status and the text of what a servicer raised, as KServe's interceptor has it."""
+    if isinstance(error, exceptions.GrpcException):
+        return error.status_code, error.details
+    for kinds, code in ((kserve_errors.InvalidInput, grpc.StatusCode.INVALID_ARGUMENT), (kserve_errors.ModelNotFound, grpc.StatusCode.NOT_FOUND),
+                        (kserve_errors.ModelNotReady, grpc.StatusCode.UNAVAILABLE)):
+        if isinstance(error, kinds):
+            return code, str(error)
+    return grpc.StatusCode.INTERNAL, "Internal server error"
+
+
 def _extension(plane):
     return ModelRepositoryExtension(model_registry=plane.model_registry)
 
@@ -190,8 +206,7 @@ class Server:
     def _make_grpc(self):
         sizes = [(f"grpc.max_{way}_message_length", self._most) for way in ("send", "receive")]
         server = grpc.aio.server(interceptors=[ExceptionToStatusInterceptor()], options=[*sizes, ("grpc.so_reuseport", 0)])
-        servicer = InferenceServicer(self._plane, _extension(self._plane))
-        grpc_predict_v2_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servicer, server)
+        grpc_predict_v2_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(make_servicer(self._plane), server)
         host = f"[{self._host}]" if ":" in self._host else self._host
         try:
             return server, server.add_insecure_port(f"{host}:{self._ports[1]}")
