@@ -396,6 +396,10 @@ std::string command_help(const CommandSyntax& command) {
 }
 
 void throw_no_command(std::string_view name) {
+  constexpr std::string_view kOfThePythonPackage[] = {"run", "bench", "serve"};
+  if (std::ranges::find(kOfThePythonPackage, name) != std::end(kOfThePythonPackage))
+    throw_input_error(fmt::format(
+        "no command {0}: the Python package has it, `python -m lathe {0}` (`make wheel` makes it)", name));
   std::vector<std::string_view> names;
   for (const auto& command : command_table()) names.push_back(command.name);
   const std::string hint = suggestion(name, names);

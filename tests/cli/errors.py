@@ -180,7 +180,7 @@ def commands(t):
     def lathe(*words):
         return t.run(*words, program="lathe")
 
-    for words, text in ((["nonsense"], "no command nonsense: see `lathe help`"), (["inspct"], "no command inspct: did you mean inspect?"),
+    for words, text in ((["nonsense"], "no command nonsense: see `lathe help`"), (["serve", "m.onnx"], "no command serve: the Python package has it"), (["inspct"], "no command inspct: did you mean inspect?"),
                         (["help", "exlore"], "no command exlore: did you mean explore?"),
                         (["zoo", "nonsense", "-o", "x.onnx"], "nonsense"), (["inspect", "broken.engine"], "broken.engine"),
                         (["inspect"], "inspect takes one file"), (["inspect", "tiny.onnx", "--jsn"], "unknown option --jsn: did you mean --json?"),
