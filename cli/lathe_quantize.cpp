@@ -3,6 +3,8 @@
 // `lathe quantize`: a float model and samples of its inputs in, the same model with Q and DQ nodes out.
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -14,7 +16,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/observer.h"
-#include "builder/quantize.h"
+#include "builder/quantize_budget.h"
 #include "calibration_data.h"
 #include "commands.h"
 #include "engine_setup.h"
@@ -62,7 +64,7 @@ QuantizeOptions read_options(const CommandWords& arguments) {
 
 onnx::WeightRounding read_rounding(const CommandWords& arguments) {
   for (const char* flag : {"--calib", "--method", "--percentile", "--activations", "--samples",
-                           "--save-cache", "--smooth", "--correct-bias"})
+                           "--save-cache", "--smooth", "--correct-bias", "--budget"})
     if (arguments.has(flag))
       throw_input_error(std::string(flag) +
                         " is for activations; --weight-only leaves them float, and needs no samples");
@@ -99,8 +101,13 @@ Json result_json(const QuantizeResult& result, const std::string& file) {
           {"left", left}};
 }
 
-void print_result(const CommandWords& arguments, const QuantizeResult& result, const std::string& file) {
-  if (arguments.has("--json")) return fmt::print("{}\n", dump_json(result_json(result, file)));
+void print_result(const CommandWords& arguments, const QuantizeResult& result, const std::string& file,
+                  const Json& front) {
+  if (arguments.has("--json")) {
+    Json json = result_json(result, file);
+    if (!front.is_null()) json["search"] = front;
+    return fmt::print("{}\n", dump_json(json));
+  }
   const onnx::QuantizedModel& model = result.model;
   say("wrote {} ({}): {} weights quantised ({} of weights were {})", file,
       bytes_text(static_cast<int64_t>(model.bytes.size())), model.weights, bytes_text(model.weight_bytes),
@@ -119,14 +126,94 @@ std::string read_cache(const std::string& source) {
   return is_calibration_cache(text) ? std::string(text) : std::string();
 }
 
-QuantizeResult calibrate(const CommandWords& arguments, const std::string& model) {
+// The share of samples that a budget is judged on, and no more than memory has room for.
+constexpr int64_t kHeldBackShare = 4, kMostHeldBack = 64;
+
+void print_front(const BudgetResult& result, const AccuracyBudget& budget) {
+  Table table({{"products in float32", Table::Align::Right},
+               {"accuracy", Table::Align::Right},
+               {"ms", Table::Align::Right},
+               {""},
+               {""}});
+  for (const BudgetPoint& point : result.points)
+    table.add({fmt::format("{} of {}", point.float_products, result.products), budget.value_text(point.value),
+               fmt::format("{:.3g}", point.ms), point.is_on_front ? "front" : "",
+               point.is_kept ? "kept"
+               : point.fits  ? "fits"
+                             : "does not fit"});
+  say("Accuracy against the float32 model, on samples that calibration has not seen; times of "
+      "engines:\n\n{}\n",
+      table.text());
+}
+
+Json front_json(const BudgetResult& result, const AccuracyBudget& budget) {
+  Json points = Json::array(), sensitivities = Json::array();
+  for (const BudgetPoint& point : result.points)
+    points.push_back({{"float_products", point.float_products},
+                      {"value", point.value},
+                      {"ms", point.ms},
+                      {"fits", point.fits},
+                      {"front", point.is_on_front},
+                      {"kept", point.is_kept}});
+  for (const auto& group : result.sensitivities)
+    sensitivities.push_back({{"nodes", group.nodes}, {"l2", group.error}});
+  return {{"budget", budget.text},
+          {"products", result.products},
+          {"points", points},
+          {"sensitivities", sensitivities}};
+}
+
+void warn_of_floats(const BudgetResult& result) {
+  const auto kept =
+      std::find_if(result.points.begin(), result.points.end(), [](const auto& p) { return p.is_kept; });
+  const BudgetPoint& floats = result.points.back();
+  if (floats.ms < kept->ms)
+    say_to(stderr, "warning: the float32 model is faster here: {:.3g} ms, the quantised one {:.3g} ms.\n",
+           floats.ms, kept->ms);
+}
+
+// Holds the last samples back, calibrates with the others and searches.
+QuantizeResult calibrate_within(const CommandWords& arguments, const std::string& model,
+                                const Network& network, Builder& builder, CalibrationData& data,
+                                const QuantizeOptions& options, Json& json) {
+  BudgetOptions search{.budget = AccuracyBudget::parse(arguments.value("--budget"))};
+  if (arguments.has("--builderOptimizationLevel"))
+    search.optimization_level =
+        parse_int("--builderOptimizationLevel", arguments.value("--builderOptimizationLevel"));
+  if (search.optimization_level < 1 || search.optimization_level > 5)
+    throw_input_error("--builderOptimizationLevel is 1 to 5 with --budget: level 0 times nothing");
+  if (data.count() < 2)
+    throw_input_error("--budget wants two samples at least: some are held back to judge it");
+  if (isatty(STDERR_FILENO) != 0)
+    search.progress = [](const std::string& text) { say_to(stderr, "{}\n", text); };
+  const int64_t held = std::min(std::max<int64_t>(1, data.count() / kHeldBackShare), kMostHeldBack);
+  std::vector<Tensor> seen;
+  int64_t taken = 0;
+  CalibratedModel calibrated(
+      model, network, builder,
+      [&](std::vector<Tensor>& sample) {
+        if (taken == data.count() - held || !data.next(sample)) return false;
+        if (taken++ == 0) seen = sample;
+        return true;
+      },
+      options, progress_line(data.count() - held));
+  std::vector<std::vector<Tensor>> held_back(static_cast<size_t>(held));
+  for (auto& sample : held_back) data.next(sample);
+  BudgetResult result = quantize_within(calibrated, network, builder, seen, held_back, search);
+  json = front_json(result, search.budget);
+  if (!arguments.has("--json")) print_front(result, search.budget);
+  warn_of_floats(result);
+  return std::move(result.model);
+}
+
+QuantizeResult calibrate(const CommandWords& arguments, const std::string& model, Json& front) {
   if (!arguments.has("--calib"))
     throw_input_error(
         "--calib names the samples: a folder of .npy or .npz files, or 'random' (--weight-only needs none)");
   if (arguments.has("--block")) throw_input_error("--block belongs to --weight-only");
   if (const std::string cache = read_cache(arguments.value("--calib")); !cache.empty()) {
     for (const char* flag : {"--method", "--percentile", "--activations", "--samples", "--save-cache",
-                             "--smooth", "--correct-bias"})
+                             "--smooth", "--correct-bias", "--budget"})
       if (arguments.has(flag))
         throw_input_error(std::string(flag) +
                           " is for samples; a calibration cache has scales of int8 already");
@@ -138,6 +225,8 @@ QuantizeResult calibrate(const CommandWords& arguments, const std::string& model
   Builder builder(open_device(system_flags_of(arguments)), observer);
   const Network network = builder.parse_onnx(model);
   CalibrationData data = open_calibration_data(arguments, network.inputs());
+  if (arguments.has("--budget"))
+    return calibrate_within(arguments, model, network, builder, data, options, front);
   return quantize_model(
       model, network, builder, [&](std::vector<Tensor>& sample) { return data.next(sample); }, options,
       progress_line(data.count()));
@@ -152,14 +241,15 @@ int run_quantize(const Words& words) {
         "quantize takes one model: lathe quantize model.onnx --calib samples/ -o quantized.onnx");
   const std::string model = arguments.positional()[0], file = arguments.value("-o");
   require_new_file(file, "quantized.onnx", arguments.has("--force"));
+  Json front;
   const QuantizeResult result = arguments.has("--weight-only")
                                     ? quantize_weights(model, read_rounding(arguments), read_scope(arguments))
-                                    : calibrate(arguments, model);
+                                    : calibrate(arguments, model, front);
   write_file_atomically(file, result.model.bytes);
   if (arguments.has("--save-cache"))
     write_file_atomically(arguments.value("--save-cache"),
                           calibration_cache_text(result.scales, read_options(arguments).calibration.method));
-  print_result(arguments, result, file);
+  print_result(arguments, result, file, front);
   return 0;
 }
 

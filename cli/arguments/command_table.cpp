@@ -75,7 +75,7 @@ CommandSyntax retune() {
 }
 
 CommandSyntax quantize() {
-  std::vector<std::string_view> flags = {"--shapes"};
+  std::vector<std::string_view> flags = {"--shapes", "--builderOptimizationLevel"};
   flags.insert(flags.end(), kDeviceFlags.begin(), kDeviceFlags.end());
   return {
       .name = "quantize",
@@ -96,6 +96,10 @@ CommandSyntax quantize() {
             "transformers (default: off)"},
            {"--correct-bias", "",
             "let biases take up what rounding the weights adds to the mean of a channel"},
+           {"--budget", "<limit>",
+            "leave products float until the model fits 'top1<0.5%', 'l2<1e-2' or 'cosine>0.999' on held-back "
+            "samples, "
+            "and keep the fastest that does"},
            {"--save-cache", "<file>", "write the scales of int8 as a calibration cache of TensorRT, too"},
            {"--weight-only", "int4|int8",
             "weights of products alone, a scale for each block; no samples are needed"},

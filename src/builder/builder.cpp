@@ -16,6 +16,7 @@
 #include "builder/precision.h"
 #include "builder/shape_inputs.h"
 #include "onnx/import.h"
+#include "tune/quantized_layers.h"
 
 namespace lathe {
 namespace {
@@ -179,6 +180,40 @@ BuiltVariant build_fastest(const Graph& portable, const SymbolRanges& ranges, co
   return best;
 }
 
+// The runners of products and convolutions that read integers.
+std::set<std::string> integer_runners(const PlanVariant& variant) {
+  std::set<std::string> runners;
+  const Graph& graph = *variant.graph;
+  for (size_t i = 0; i < variant.choices.size(); ++i) {
+    const Node& node = graph.node(graph.order()[i]);
+    const Tactic& tactic = variant.choices[i].tactic;
+    if (is_product(node) && is_on_grid(graph, node.inputs[0]) &&
+        tactic.inputs[0].dtype == graph.value(node.inputs[0]).quantization->dtype)
+      runners.insert(tactic.runner);
+  }
+  return runners;
+}
+
+// Times of layers say where integers win; the engine that computes its products in floats is timed as a whole, too, so that a
+// model with quantised tensors is never slower than it would be without.
+BuiltVariant build_no_slower_than_floats(const Graph& portable, const SymbolRanges& ranges,
+                                         const std::vector<DType>& types, const BuildOptions& options,
+                                         const Pipeline& pipeline) {
+  BuiltVariant built = build_fastest(portable, ranges, types, options, pipeline);
+  const std::set<std::string> runners = integer_runners(built.variant);
+  if (!built.timed || runners.empty()) return built;
+  BuildOptions in_floats = options;
+  in_floats.disabled_runners.insert(runners.begin(), runners.end());
+  NullObserver quiet;
+  const Pipeline quietly{pipeline.backend, pipeline.pool,         pipeline.cache, quiet,
+                         pipeline.stop,    pipeline.widened_types};
+  const std::vector<DType> kept = uses_type(built.variant, types) ? types : std::vector<DType>{};
+  std::vector<RivalEngine> rivals;
+  rivals.push_back({"products in integers", std::move(built)});
+  rivals.push_back({"products in floats", build_variant(portable, ranges, kept, in_floats, quietly)});
+  return fastest_engine(std::move(rivals), pipeline, "integers or floats");
+}
+
 // One item at a time keeps the least between two layers; a part for each thread reads weights once per thread.
 std::vector<BatchSplit> possible_splits(const Graph& portable, const SymbolRanges& ranges,
                                         const BuildOptions& options, const Pipeline& pipeline) {
@@ -213,7 +248,7 @@ BuiltVariant build_profile(const Graph& portable, const SymbolRanges& ranges, co
     if (parts.timed) time_engines({&parts}, pipeline);
     return parts;
   }
-  BuiltVariant whole = build_fastest(portable, ranges, types, options, pipeline);
+  BuiltVariant whole = build_no_slower_than_floats(portable, ranges, types, options, pipeline);
   if (splits.empty() || !whole.timed) return whole;
   const std::vector<DType> kept = uses_type(whole.variant, types) ? types : std::vector<DType>{};
   std::vector<RivalEngine> rivals;

@@ -70,6 +70,7 @@ class Calibrator {
 
   int64_t samples() const { return samples_; }
   const RangeObserver& observer(const std::string& name) const { return observers_.at(name); }
+  bool has_channels(const std::string& name) const { return channels_.contains(name); }
   std::vector<double> means(const std::string& name) const { return means_.at(name).means(); }
   const std::vector<ValueRange>& channels(const std::string& name) const {
     return channels_.at(name).ranges();
@@ -177,6 +178,11 @@ std::vector<double> bias_shift(const onnx::ConstantTensors& constants, onnx::Ten
   return shift;
 }
 
+bool is_quantized(const onnx::QuantizationPlan& plan, const onnx::BiasUse& use) {
+  return std::any_of(plan.biases.begin(), plan.biases.end(),
+                     [&](const onnx::BiasUse& other) { return other.bias.node == use.bias.node; });
+}
+
 // Shape computations and tensors of other types are not quantised.
 onnx::QuantizationScope of_floats(const Graph& graph, onnx::QuantizationScope scope) {
   auto& tensors = scope.tensors.emplace();
@@ -203,43 +209,86 @@ Quantization activation_grid(const ValueRange& range, DType dtype) {
   return {.dtype = dtype, .scales = {scale}, .zeros = {static_cast<int32_t>(std::clamp(zero, 0.0, 255.0))}};
 }
 
+struct CalibratedModel::State {
+  std::shared_ptr<const MappedFile> file;
+  onnx::ModelProto model;
+  QuantizeOptions options;
+  onnx::QuantizationScope scope;
+  onnx::QuantizationPlan plan;  // of all nodes
+  std::vector<onnx::SmoothableTensor> smoothable;
+  std::vector<onnx::BiasUse> corrected;
+  onnx::TensorSource tensors;
+  std::unique_ptr<Calibrator> calibrator = nullptr;
+};
+
+CalibratedModel::CalibratedModel(CalibratedModel&&) noexcept = default;
+CalibratedModel::~CalibratedModel() = default;
+
+CalibratedModel::CalibratedModel(const std::filesystem::path& path, const Network& network, Builder& builder,
+                                 const SampleSource& source, const QuantizeOptions& options,
+                                 const std::function<void(int64_t)>& progress) {
+  const auto file = MappedFile::open(path);
+  state_ = std::make_unique<State>(State{.file = file,
+                                         .model = onnx::parse_model(file->bytes()),
+                                         .options = options,
+                                         .scope = of_floats(*network.graph, options.scope),
+                                         .tensors = onnx::TensorSource(file, path.parent_path())});
+  State& s = *state_;
+  s.plan = onnx::plan_quantization(s.model, s.scope);
+  if (options.smoothing >= 0) s.smoothable = onnx::smoothable_tensors(s.model, s.plan);
+  if (options.corrects_bias) s.corrected = correctable(s.model, s.plan, s.smoothable);
+  s.calibrator = std::make_unique<Calibrator>(builder, network, s.plan, s.smoothable, s.corrected);
+  for (std::vector<Tensor> sample; source(sample);) {
+    s.calibrator->add(sample);
+    if (progress) progress(s.calibrator->samples());
+  }
+  if (s.calibrator->samples() == 0) throw_input_error("there are no samples to calibrate with");
+}
+
+std::vector<std::string> CalibratedModel::products() const {
+  std::map<std::string, int, std::less<>> unnamed;
+  std::vector<std::string> names, products;
+  for (const onnx::NodeProto& node : state_->model.graph.nodes)
+    names.push_back(onnx::node_name(node, unnamed));
+  for (const onnx::ConstantUse& use : state_->plan.weights) products.push_back(names[use.node]);
+  return products;
+}
+
+QuantizeResult CalibratedModel::write(const std::vector<std::string>& exclude) {
+  State& s = *state_;
+  onnx::QuantizationScope scope = s.scope;
+  scope.exclude.insert(scope.exclude.end(), exclude.begin(), exclude.end());
+  const onnx::QuantizationPlan plan = exclude.empty() ? s.plan : onnx::plan_quantization(s.model, scope);
+  const onnx::ConstantTensors constants = onnx::constant_tensors(s.model.graph);
+  onnx::Smoothing smoothing;
+  if (s.options.smoothing >= 0)
+    for (const auto& tensor : onnx::smoothable_tensors(s.model, plan))
+      if (s.calibrator->has_channels(tensor.tensor))
+        smoothing[tensor.tensor] =
+            smoothing_factors(s.calibrator->channels(tensor.tensor),
+                              largest_weights(constants, s.tensors, tensor), s.options.smoothing);
+  onnx::BiasShifts shifts;
+  for (const onnx::BiasUse& use : s.corrected)
+    if (is_quantized(plan, use))
+      shifts[use.bias.node] = bias_shift(constants, s.tensors, plan, use, s.calibrator->means(use.x));
+  std::map<std::string, Quantization, std::less<>> grids;
+  TensorScales scales;
+  for (const auto& [name, range_of] : plan.activations) {
+    const ValueRange range =
+        smoothing.contains(name)
+            ? smoothed_range(s.calibrator->channels(name), smoothing.at(name))
+            : s.calibrator->observer(s.plan.activations.at(name)).range(s.options.calibration);
+    grids[name] = activation_grid(range, s.options.activations);
+    scales[name] = activation_grid(range, DType::Int8).scale();
+  }
+  return {onnx::write_quantized_model(s.file->bytes(), s.model, s.tensors, plan, grids, smoothing, shifts),
+          plan.left, s.calibrator->samples(), scales};
+}
+
 QuantizeResult quantize_model(const std::filesystem::path& path, const Network& network, Builder& builder,
                               const SampleSource& source, const QuantizeOptions& options,
                               const std::function<void(int64_t)>& progress) {
-  const auto file = MappedFile::open(path);
-  const onnx::ModelProto model = onnx::parse_model(file->bytes());
-  const onnx::QuantizationPlan plan =
-      onnx::plan_quantization(model, of_floats(*network.graph, options.scope));
-  const auto smoothable =
-      options.smoothing < 0 ? std::vector<onnx::SmoothableTensor>() : onnx::smoothable_tensors(model, plan);
-  const auto corrected =
-      options.corrects_bias ? correctable(model, plan, smoothable) : std::vector<onnx::BiasUse>();
-  Calibrator calibrator(builder, network, plan, smoothable, corrected);
-  for (std::vector<Tensor> sample; source(sample);) {
-    calibrator.add(sample);
-    if (progress) progress(calibrator.samples());
-  }
-  if (calibrator.samples() == 0) throw_input_error("there are no samples to calibrate with");
-  std::map<std::string, Quantization, std::less<>> grids;
-  onnx::TensorSource tensors(file, path.parent_path());
-  const onnx::ConstantTensors constants = onnx::constant_tensors(model.graph);
-  onnx::Smoothing smoothing;
-  for (const auto& tensor : smoothable)
-    smoothing[tensor.tensor] = smoothing_factors(
-        calibrator.channels(tensor.tensor), largest_weights(constants, tensors, tensor), options.smoothing);
-  onnx::BiasShifts shifts;
-  for (const onnx::BiasUse& use : corrected)
-    shifts[use.bias.node] = bias_shift(constants, tensors, plan, use, calibrator.means(use.x));
-  TensorScales scales;
-  for (const auto& [name, range_of] : plan.activations) {
-    const ValueRange range = smoothing.contains(name)
-                                 ? smoothed_range(calibrator.channels(name), smoothing.at(name))
-                                 : calibrator.observer(range_of).range(options.calibration);
-    grids[name] = activation_grid(range, options.activations);
-    scales[name] = activation_grid(range, DType::Int8).scale();
-  }
-  return {onnx::write_quantized_model(file->bytes(), model, tensors, plan, grids, smoothing, shifts),
-          plan.left, calibrator.samples(), scales};
+  return CalibratedModel(path, network, builder, source, options, progress).write({});
 }
 
 QuantizeResult quantize_with_scales(const std::filesystem::path& path, const TensorScales& scales,

@@ -42,6 +42,26 @@ struct QuantizeResult {
   TensorScales scales;  // of the tensors that were calibrated, symmetric and in int8
 };
 
+// A model whose ranges are known: it can be written more than once, with some of its nodes left float.
+class CalibratedModel {
+ public:
+  // As quantize_model.
+  CalibratedModel(const std::filesystem::path& path, const Network& network, Builder& builder,
+                  const SampleSource& source, const QuantizeOptions& options,
+                  const std::function<void(int64_t)>& progress = {});
+  CalibratedModel(CalibratedModel&&) noexcept;
+  ~CalibratedModel();
+
+  // Names of the nodes whose weights become integers, in the order of the model.
+  std::vector<std::string> products() const;
+  // Throws Input when nothing is left to quantise.
+  QuantizeResult write(const std::vector<std::string>& exclude);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 // Throws Input for a model that cannot be quantised, for no samples, and for samples that do not fit the
 // model or hold a number that is not finite. `progress` is told the number of samples so far.
 // `network`: the model of `path`, as the builder read it.

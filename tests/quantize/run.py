@@ -8,7 +8,7 @@ where a sum lies between two steps of a grid; one step then goes on through late
 
 usage: run.py --build build
 """
-import argparse, json, pathlib, sys, tempfile
+import argparse, json, pathlib, re, sys, tempfile
 
 import numpy as np
 import onnx
@@ -17,6 +17,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("cli", "common")]
 import autocast  # noqa: E402
+import budget  # noqa: E402
 import why  # noqa: E402
 import judge as reference  # noqa: E402
 from harness import Tests  # noqa: E402
@@ -117,6 +118,8 @@ def same_as_judge(t, name, x, wanted_in_log):
     if ours is None:
         return t.check(False, f"{name}: no engine:\n{log}")
     t.check(error(ours, judge(t.folder / name, x)) < 2e-2, f"{name}: relative error {error(ours, judge(t.folder / name, x)):.2e} against ONNX Runtime")
+    integers = re.search(r"Quantization: (\d+) of", log)
+    t.check(not integers or integers[1] == "0" or "Whole engines: products in integers" in log, f"{name}: the engine with products in floats is not timed")
     t.check(wanted_in_log in log, f"{name}: the log has no '{wanted_in_log}':\n" + "\n".join(l for l in log.splitlines() if "uantiz" in l)[-3000:])
 
 
@@ -360,6 +363,7 @@ def main():
         bad_input(t)
         autocast.run(t)
         why.run(t)
+        budget.run(t, images(8, 31))
     return t.finish("quantised models")
 
 
