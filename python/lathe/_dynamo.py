@@ -32,7 +32,7 @@ def lathe_backend(graph, example_inputs, *, options=None):
     for name in options or {}:
         if name not in _OPTIONS:
             raise InputError("there is no such option", where=f"options['{name}']", hint="take some of " + ", ".join(_OPTIONS))
-    return torch.compiler.disable(_Graph(graph, example_inputs, {**_OPTIONS, **(options or {})}))
+    return _Graph(graph, example_inputs, {**_OPTIONS, **(options or {})})
 
 
 class _Graph:
@@ -42,6 +42,7 @@ class _Graph:
         self._graph, self._options, self._engines = graph, options, {}
         # Parameters and buffers come as inputs, always the same ones.
         self._weights = [i for i, (node, value) in enumerate(zip(_placeholders(graph), example_inputs)) if _is_weight(node, value)]
+        self._others = [i for i in range(len(example_inputs)) if i not in set(self._weights)]
         self._versions = None
         self._reason = None
 
@@ -57,11 +58,12 @@ class _Graph:
         return self._graph(*inputs)
 
     def _run(self, inputs):
-        _check(inputs)
+        if torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in inputs):
+            raise NoEngine("gradients are wanted: engines have none; call the model under torch.no_grad()")
         versions = [_version(inputs[i]) for i in self._weights]
         if versions != self._versions:
             self._engines, self._versions = {}, versions
-        key = tuple((v.dtype, tuple(v.shape)) if isinstance(v, torch.Tensor) else v for v in inputs)
+        key = tuple(v.shape if isinstance(v, torch.Tensor) else v for v in map(inputs.__getitem__, self._others))  # torch guards the rest
         engine = self._engines.get(key)
         if engine is None:
             if len(self._engines) == ENGINES_OF_A_GRAPH:
@@ -74,6 +76,9 @@ class _Exported:
     """The engine of a graph for some shapes."""
 
     def __init__(self, graph, inputs, weights, options):
+        for value in inputs:
+            if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+                raise NoEngine(f"a tensor is on {value.device}: the bindings take host memory")
         self._given = [i for i, v in enumerate(inputs) if isinstance(v, torch.Tensor) and i not in weights]
         closed = _Closed(graph, inputs, self._given)
         model, tensors = _export(closed, tuple(inputs[i] for i in self._given))
@@ -125,15 +130,6 @@ def _is_weight(node, value):
 
 def _version(tensor):
     return (tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version)
-
-
-def _check(inputs):
-    tensors = [v for v in inputs if isinstance(v, torch.Tensor)]
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        raise NoEngine("gradients are wanted: engines have none; call the model under torch.no_grad()")
-    for tensor in tensors:
-        if tensor.device.type != "cpu":
-            raise NoEngine(f"a tensor is on {tensor.device}: the bindings take host memory")
 
 
 def _check_alike(one, other):

@@ -7,7 +7,8 @@ from .._errors import InputError
 from ._batcher import Batcher, Busy, Closed, Observer, Policy
 from ._models import Model, Options, find, open_model
 
-__all__ = ["Batcher", "Busy", "Closed", "Model", "Observer", "Options", "Policy", "RAY_GRPC_SERVICER", "Server", "find", "open_model", "ray_app", "serve"]
+__all__ = ["Batcher", "Busy", "Closed", "Model", "Observer", "Options", "Policy", "RAY_GRPC_SERVICER", "Server",
+           "find", "open_model", "ray_app", "serve"]
 
 RAY_GRPC_SERVICER = "lathe.serve._ray_servicer.add_servicer"  # what Ray's gRPCOptions.grpc_servicer_functions takes
 
