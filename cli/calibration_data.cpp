@@ -11,6 +11,7 @@
 #include "arguments/numpy_file.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "image/image.h"
 #include "say.h"
 
 namespace lathe::cli {
@@ -19,24 +20,26 @@ namespace {
 constexpr int kRandomSamples = 8;
 constexpr size_t kMostBytes = size_t{8} << 30;  // of one array
 
-bool is_array_file(const std::filesystem::path& path) {
-  return path.extension() == ".npy" || path.extension() == ".npz";
+bool is_sample_file(const std::filesystem::path& path) {
+  return path.extension() == ".npy" || path.extension() == ".npz" || is_image_file(path);
 }
 
 std::vector<std::string> files_of(const std::string& source) {
   std::error_code error;
   if (std::filesystem::is_regular_file(source, error)) {
-    if (!is_array_file(source))
-      throw_input_error(source + ": samples are .npy or .npz files, or a folder of them");
+    if (!is_sample_file(source))
+      throw_input_error(source + ": samples are .npy or .npz files or pictures, or a folder of them");
     return {source};
   }
   if (!std::filesystem::is_directory(source, error))
-    throw_input_error(source +
-                      ": no such folder or file; --calib takes a folder of .npy or .npz files, or 'random'");
+    throw_input_error(
+        source +
+        ": no such folder or file; --calib takes a folder of .npy or .npz files or pictures, or 'random'");
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(source))
-    if (entry.is_regular_file() && is_array_file(entry.path())) files.push_back(entry.path().string());
-  if (files.empty()) throw_input_error(source + ": no .npy or .npz file in this folder");
+    if (entry.is_regular_file() && is_sample_file(entry.path())) files.push_back(entry.path().string());
+  if (files.empty())
+    throw_input_error(source + ": no .npy or .npz file and no picture (.png, .jpg, .bmp) in this folder");
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -44,22 +47,29 @@ std::vector<std::string> files_of(const std::string& source) {
 }  // namespace
 
 CalibrationData::CalibrationData(const std::string& source, std::vector<TensorInfo> inputs,
-                                 const NamedShapes& shapes, int most)
-    : inputs_(std::move(inputs)), shapes_(shapes), random_(source == "random") {
+                                 const NamedShapes& shapes, int most, std::string preprocess)
+    : inputs_(std::move(inputs)),
+      shapes_(shapes),
+      preprocess_(std::move(preprocess)),
+      random_(source == "random") {
   if (most == 0) throw_input_error("--samples must be at least 1");
+  if (!random_) files_ = files_of(source);
   check_shapes();
   if (random_) {
     count_ = most < 0 ? kRandomSamples : most;
     return;
   }
-  files_ = files_of(source);
   if (most > 0 && static_cast<size_t>(most) < files_.size()) files_.resize(static_cast<size_t>(most));
   count_ = static_cast<int64_t>(files_.size());
 }
 
 void CalibrationData::check_shapes() const {
-  if (!shapes_.empty() && !random_)
-    throw_input_error("--shapes is for --calib=random: files have their shapes");
+  const bool has_pictures =
+      std::any_of(files_.begin(), files_.end(), [](const auto& f) { return is_image_file(f); });
+  if (!shapes_.empty() && !random_ && !has_pictures)
+    throw_input_error("--shapes is for --calib=random and pictures: arrays have their shapes");
+  if (!preprocess_.empty() && !has_pictures)
+    throw_input_error("--preprocess is for pictures, and there is none among the samples");
   for (const auto& [name, extents] : shapes_) {
     if (std::none_of(inputs_.begin(), inputs_.end(), [&](const auto& input) { return input.name == name; }))
       throw_input_error("--shapes: the model has no input '" + name + "'");
@@ -77,8 +87,19 @@ bool CalibrationData::next(std::vector<Tensor>& sample) {
   return true;
 }
 
+Tensor CalibrationData::read_picture(const std::string& file, const TensorInfo& input) const {
+  if (inputs_.size() != 1)
+    throw_input_error(
+        fmt::format("{}: the model has {} inputs, so that a sample is a .npz file with an array for each",
+                    file, inputs_.size()));
+  const std::string usual = is_float(input.dtype) ? "imagenet" : "pixels";
+  return read_image(file, input.dtype, extents_of(input),
+                    preprocess_of(preprocess_.empty() ? usual : preprocess_));
+}
+
 // A batch of one may be left out.
 Tensor CalibrationData::read(const std::string& file, const TensorInfo& input) const {
+  if (is_image_file(file)) return read_picture(file, input);
   Tensor array;
   if (file.ends_with(".npz")) {
     array = read_npz(file, input.name, kMostBytes);
@@ -107,13 +128,18 @@ Tensor CalibrationData::read(const std::string& file, const TensorInfo& input) c
   return array;
 }
 
-Tensor CalibrationData::make(const TensorInfo& input) {
+// Those that were given; else open dims are 1.
+Extents CalibrationData::extents_of(const TensorInfo& input) const {
   Extents extents;
   const auto given = std::find_if(shapes_.begin(), shapes_.end(),
                                   [&](const auto& entry) { return entry.first == input.name; });
   for (size_t d = 0; d < input.shape.size(); ++d)
     extents.push_back(input.shape[d].is_constant() ? input.shape[d].value() : 1);
-  if (given != shapes_.end()) extents = given->second;
+  return given != shapes_.end() ? given->second : extents;
+}
+
+Tensor CalibrationData::make(const TensorInfo& input) {
+  const Extents extents = extents_of(input);
   std::vector<double> values(static_cast<size_t>(element_count(extents)));
   std::normal_distribution<double> normal;
   for (double& value : values)
@@ -126,7 +152,7 @@ CalibrationData open_calibration_data(const CommandWords& arguments, std::vector
   if (arguments.has("--samples") && samples < 1) throw_input_error("--samples must be at least 1");
   const std::string source = arguments.has("--calib") ? arguments.value("--calib") : "random";
   CalibrationData data(source, std::move(inputs), parse_shapes("--shapes", arguments.value("--shapes")),
-                       samples);
+                       samples, arguments.value("--preprocess"));
   if (data.is_random())
     say_to(stderr,
            "warning: the samples are random numbers: ranges, and so the accuracy, are those of noise. The "

@@ -19,11 +19,12 @@ namespace lathe::cli {
 
 class CalibrationData {
  public:
-  // `source`: a folder with one .npy (models with one input) or .npz file (an array for each input) per sample,
-  // taken in the order of their names; one such file; or "random". `shapes` of inputs whose dims are not
-  // constant, for random samples. `most`: samples to take; negative: all (random: 8). Throws Input.
+  // `source`: a folder with one .npy file or picture (models with one input) or .npz file (an array for each input) per
+  // sample, taken in the order of their names; one such file; or "random". `shapes` of inputs whose dims are not
+  // constant, for random samples and pictures. `most`: samples to take; negative: all (random: 8). `preprocess`: of
+  // pictures, as image/image.h says; empty: "imagenet" for floats, "pixels" for integers. Throws Input.
   CalibrationData(const std::string& source, std::vector<TensorInfo> inputs, const NamedShapes& shapes,
-                  int most);
+                  int most, std::string preprocess = {});
 
   bool is_random() const { return random_; }
   int64_t count() const { return count_; }
@@ -32,18 +33,21 @@ class CalibrationData {
 
  private:
   Tensor read(const std::string& file, const TensorInfo& input) const;
+  Tensor read_picture(const std::string& file, const TensorInfo& input) const;
+  Extents extents_of(const TensorInfo& input) const;
   Tensor make(const TensorInfo& input);
   void check_shapes() const;
 
   std::vector<TensorInfo> inputs_;
   NamedShapes shapes_;
   std::vector<std::string> files_;
+  std::string preprocess_;
   bool random_ = false;
   int64_t count_ = 0, done_ = 0;
   std::mt19937 generator_{2026};
 };
 
-// From --calib, --samples and --shapes. Random samples get a warning.
+// From --calib, --samples, --shapes and --preprocess. Random samples get a warning.
 CalibrationData open_calibration_data(const CommandWords& arguments, std::vector<TensorInfo> inputs);
 
 // A line that is written over, for a person at a terminal.

@@ -64,7 +64,7 @@ QuantizeOptions read_options(const CommandWords& arguments) {
 
 onnx::WeightRounding read_rounding(const CommandWords& arguments) {
   for (const char* flag : {"--calib", "--method", "--percentile", "--activations", "--samples",
-                           "--save-cache", "--smooth", "--correct-bias", "--budget"})
+                           "--save-cache", "--smooth", "--correct-bias", "--budget", "--preprocess"})
     if (arguments.has(flag))
       throw_input_error(std::string(flag) +
                         " is for activations; --weight-only leaves them float, and needs no samples");
@@ -213,7 +213,7 @@ QuantizeResult calibrate(const CommandWords& arguments, const std::string& model
   if (arguments.has("--block")) throw_input_error("--block belongs to --weight-only");
   if (const std::string cache = read_cache(arguments.value("--calib")); !cache.empty()) {
     for (const char* flag : {"--method", "--percentile", "--activations", "--samples", "--save-cache",
-                             "--smooth", "--correct-bias", "--budget"})
+                             "--smooth", "--correct-bias", "--budget", "--preprocess"})
       if (arguments.has(flag))
         throw_input_error(std::string(flag) +
                           " is for samples; a calibration cache has scales of int8 already");

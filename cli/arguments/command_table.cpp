@@ -83,7 +83,8 @@ CommandSyntax quantize() {
       .summary = "write a model with 8-bit weights and activations, or with weights of 4 or 8 bits alone",
       .options =
           {{"--calib", "<folder|file|random>",
-            "samples of the inputs: a folder of .npy (one input) or .npz files (an array for each "
+            "samples of the inputs: a folder of pictures or .npy (one input) or .npz files (an array for "
+            "each "
             "input), one "
             "sample a file; a calibration cache of TensorRT; or 'random', which is good for speed alone"},
            {"-o", "<file>", "the model to write", {"--output"}},
@@ -108,6 +109,10 @@ CommandSyntax quantize() {
             "operators that read quantised tensors (default: Add, AveragePool, Concat, Conv, Gemm, "
             "GlobalAveragePool, MatMul, MaxPool; of --weight-only: Gemm, MatMul)"},
            {"--exclude", "<patterns>", "nodes that stay float, by name; * stands for any characters"},
+           {"--preprocess", "<recipe|steps>",
+            "of pictures: imagenet (default), unit, signed, pixels, or steps: resize=<pixels>|stretch, "
+            "scale=<x>, "
+            "mean=<r/g/b>, std=<r/g/b>, order=rgb|bgr"},
            {"--samples", "<n>", "samples to take (default: all; random: 8)"},
            {"--force", "", "overwrite a file that exists"},
            {"--json", "", "print the result as JSON"}},
@@ -132,6 +137,10 @@ CommandSyntax autocast() {
               {{"--to", "fp16|bf16", "the narrow type"},
                {"-o", "<file>", "the model to write", {"--output"}},
                {"--calib", "<folder|file|random>", "samples of the inputs, as of quantize (default: random)"},
+               {"--preprocess", "<recipe|steps>",
+                "of pictures: imagenet (default), unit, signed, pixels, or steps: resize=<pixels>|stretch, "
+                "scale=<x>, "
+                "mean=<r/g/b>, std=<r/g/b>, order=rgb|bgr"},
                {"--samples", "<n>", "samples to take (default: all; random: 8)"},
                {"--exclude", "<patterns>", "nodes that stay float32, by name; * stands for any characters"},
                {"--exclude-types", "<list>", "operators that stay float32"},

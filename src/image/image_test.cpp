@@ -39,7 +39,7 @@ class Image : public testing::Test {
     }
     std::ofstream(file, std::ios::binary) << bytes;
   }
-  std::string error_of(DType dtype, const Extents& extents, Preprocess preprocess) const {
+  std::string error_of(DType dtype, const Extents& extents, const Preprocess& preprocess) const {
     try {
       read_image(file, dtype, extents, preprocess);
     } catch (const Error& error) {
@@ -115,6 +115,46 @@ TEST_F(Image, ErrorsTeach) {
   EXPECT_THROW(preprocess_of("caffe"), Error);
   EXPECT_TRUE(is_image_file("a/CAT.JPEG"));
   EXPECT_FALSE(is_image_file("cat.npy"));
+}
+
+TEST_F(Image, StepsAreARecipesNumbers) {
+  write(4, 4, [](int, int) { return std::array{255, 51, 0}; });
+  const Extents extents = {3, 4, 4};
+  const auto first = [&](std::string_view steps, int64_t channel) {
+    return read_image(file, DType::Float32, extents, preprocess_of(steps))
+        .data<float>()[static_cast<size_t>(channel * 16)];
+  };
+  EXPECT_FLOAT_EQ(first("mean=0.5/0.1/0,std=0.5/0.25/1", 0), 1);
+  EXPECT_FLOAT_EQ(first("mean=0.5/0.1/0,std=0.5/0.25/1", 1), 0.4f);
+  EXPECT_FLOAT_EQ(first("scale=1,order=bgr", 0), 0);
+  EXPECT_FLOAT_EQ(first("scale=1,order=bgr", 2), 255);
+  EXPECT_FLOAT_EQ(first("imagenet,resize=stretch,mean=0,std=1", 1), 0.2f);
+  EXPECT_FLOAT_EQ(first("imagenet,resize=9", 0), first("imagenet", 0));
+  EXPECT_FLOAT_EQ(first("signed", 0), 1);
+}
+
+TEST_F(Image, ResizeSaysHowMuchOfThePictureIsSeen) {
+  write(64, 64, [](int x, int y) {
+    return std::array{x >= 16 && x < 48 && y >= 16 && y < 48 ? 255 : 0, 0, 0};
+  });
+  const auto corner = [&](std::string_view steps) {
+    return read_image(file, DType::Float32, {3, 16, 16}, preprocess_of(steps)).data<float>()[0];
+  };
+  EXPECT_LT(corner("resize=16"), 0.1f);  // all of it
+  EXPECT_GT(corner("resize=64"), 0.9f);  // a quarter of either side
+}
+
+TEST(ImageSteps, BadOnesAreNamed) {
+  for (const char* step : {"resize=0", "resize=x", "mean=1/2", "mean=1/2/3/4", "std=0", "std=1/0/1",
+                           "scale=", "order=gbr", "imagenet,unit", "scale=nan"}) {
+    try {
+      preprocess_of(step);
+      ADD_FAILURE() << step;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("is no step that prepares pictures"), std::string::npos)
+          << step << ": " << error.what();
+    }
+  }
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ where a sum lies between two steps of a grid; one step then goes on through late
 
 usage: run.py --build build
 """
-import argparse, json, pathlib, re, sys, tempfile
+import argparse, json, pathlib, re, struct, sys, tempfile
 
 import numpy as np
 import onnx
@@ -278,6 +278,35 @@ def bad_scales(t):
         t.check(done.code == 1 and text in log and "round" in log, f"a scale of {value}: exit {done.code}, {log[-1500:]}")
 
 
+def pictures(t):
+    """A folder of pictures has the ranges of the arrays that its preprocessing makes of them."""
+    random = np.random.default_rng(41)
+    for folder in ("pictures", "pictures_arrays"):
+        (t.folder / folder).mkdir()
+    for i in range(3):
+        pixels = random.integers(0, 256, (32, 32, 3), np.uint8)
+        write_bmp(t.folder / "pictures" / f"{i}.bmp", pixels)
+        array = ((pixels / np.float32(255) - np.float32([0.5, 0.4, 0.3])) / np.float32([0.2, 0.3, 0.4])).astype(np.float32)[..., ::-1]
+        np.save(t.folder / "pictures_arrays" / f"{i}.npy", array.transpose(2, 0, 1))
+    caches = []
+    for name, flags in (("pictures", ["--preprocess=resize=stretch,mean=0.3/0.4/0.5,std=0.4/0.3/0.2,order=bgr"]), ("pictures_arrays", [])):
+        done = t.lathe("quantize", "small.onnx", "--calib", name, *flags, "--activations=int8", f"--save-cache={name}.cache", "-o", f"{name}.onnx")
+        if t.check(done.code == 0, name, done):
+            lines = (t.folder / f"{name}.cache").read_text().splitlines()[1:]
+            caches.append({key: struct.unpack("!f", bytes.fromhex(value))[0] for key, value in (line.split(": ") for line in lines)})
+    t.check(len(caches) == 2 and all(abs(caches[0][k] / caches[1][k] - 1) < 1e-4 for k in caches[1]), f"ranges of pictures: {caches}")
+    done = t.lathe("autocast", "small.onnx", "--to=fp16", "--calib", "pictures", "--preprocess=imagenet", "--json", "-o", "pictures16.onnx")
+    t.check(done.code == 0 and '"samples": 2' in done.log(), "pictures in autocast", done)
+    (t.folder / "pictures" / "broken.png").write_bytes(b"\x89PNG\r\n")
+
+
+def write_bmp(path, pixels):
+    """24 bits a pixel, from the bottom up, blue first; rows of 32 pixels need no padding."""
+    height, width, _ = pixels.shape
+    head = struct.pack("<2sIIIIiiHHIIiiII", b"BM", 54 + pixels.size, 0, 54, 40, width, height, 1, 24, 0, 0, 0, 0, 0, 0)
+    path.write_bytes(head + pixels[::-1, :, ::-1].tobytes())
+
+
 def calibration_caches(t, x):
     """What `lathe quantize` writes, it reads, and trtexec builds the same engine from it."""
     done = t.lathe("quantize", "small.onnx", "--calib", "samples", "--activations=int8", "--save-cache=small.cache", "-o", "samples.onnx")
@@ -308,7 +337,7 @@ def bad_input(t):
     small = "small.onnx"
     empty = t.folder / "empty"
     empty.mkdir()
-    refused("no .npy or .npz file in this folder", small, "--calib", "empty")
+    refused("no .npy or .npz file and no picture (.png, .jpg, .bmp) in this folder", small, "--calib", "empty")
     refused("no such folder or file", small, "--calib", "nowhere")
     refused("the model is quantised already", "max_uint8.onnx", "--calib", "samples")
     refused("--calib names the samples", small)
@@ -319,7 +348,10 @@ def bad_input(t):
     refused("--weight-only is int4 or int8, not 'int3'", small, "--weight-only", "int3")
     refused("--shapes: the model has no input 'wrong'", small, "--calib", "random", "--shapes=wrong:1x3x32x32")
     refused("--shapes: input 'input' would have no elements", small, "--calib", "random", "--shapes=input:0x3x32x32")
-    refused("--shapes is for --calib=random", small, "--calib", "samples", "--shapes=input:1x3x32x32")
+    refused("--preprocess is for pictures, and there is none", small, "--calib", "samples", "--preprocess=unit")
+    refused("is no step that prepares pictures", small, "--calib", "pictures", "--preprocess=imagenet,sharpen=2")
+    refused("'pictures/broken.png' is no picture that can be read", small, "--calib", "pictures/broken.png")
+    refused("--shapes is for --calib=random and pictures", small, "--calib", "samples", "--shapes=input:1x3x32x32")
     refused("--smooth is a strength from 0 to 1", small, "--calib", "samples", "--smooth=2")
     refused("--block is a power of two from 16 to 1024", small, "--weight-only", "int4", "--block=24")
     refused("--calib is for activations", small, "--weight-only", "int4", "--calib", "samples")
@@ -359,6 +391,7 @@ def main():
         bias_correction(t, x)
         bad_scales(t)
         calibration_caches(t, x)
+        pictures(t)
         half(t.folder / "half.onnx")
         bad_input(t)
         autocast.run(t)
