@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <set>
 
 #include "arguments/arguments.h"
 #include "arguments/input_data.h"
@@ -12,9 +14,14 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/thread_pool.h"
+#include "builder/builder.h"
+#include "builder/isolate_nodes.h"
 #include "commands.h"
 #include "engine_setup.h"
+#include "onnx/export.h"
 #include "onnx/import.h"
+#include "ops/interpreter.h"
+#include "output_file.h"
 #include "profiles.h"
 #include "report/engine_diff.h"
 #include "report/table.h"
@@ -130,6 +137,98 @@ double default_threshold(const Graph& model, const Graph& engine) {
   return has_narrow_floats(engine) || has_narrow_floats(model) ? kNarrow : kFloat32;
 }
 
+// The layer at which errors leave the budget: the first whose own work is at fault, else the first whose result has gathered
+// more than the outputs may have.
+const EngineLayerDifference* first_beyond(const EngineDifference& difference, double threshold) {
+  if (const auto* bad = difference.first_bad()) return bad;
+  for (const auto& layer : difference.layers)
+    if (layer.accumulated && !layer.accumulated->within(threshold) && !layer.origins.empty()) return &layer;
+  return nullptr;
+}
+
+// The worst output of an engine of these nodes alone, against the reference.
+Comparison compare_alone(const IsolatedNodes& part, const Engine& engine, bool narrow, ThreadPool& pool) {
+  NullObserver observer;
+  Builder builder(engine.backend(), observer);
+  BuildOptions options;
+  options.best = narrow;
+  const auto built = builder.build({.graph = std::make_shared<Graph>(part.graph)}, options);
+  const std::vector<Tensor> actual = built->create_context(0)->run(part.inputs),
+                            expected = interpret(part.graph, part.inputs, {.pool = &pool});
+  Comparison worst;
+  for (size_t i = 0; i < actual.size(); ++i)
+    if (const Comparison one = compare(actual[i], expected[i]); one.relative_l2 >= worst.relative_l2)
+      worst = one;
+  return worst;
+}
+
+// The model, and what its inputs were as raw files beside it; the command that runs both.
+std::string write_part(const IsolatedNodes& part, const std::string& file) {
+  export_onnx(part.graph, std::filesystem::path(file));
+  std::string inputs;
+  for (size_t i = 0; i < part.inputs.size(); ++i) {
+    const std::string data = fmt::format("{}.input{}.bin", file, i);
+    const auto bytes = part.inputs[i].bytes();
+    write_file_atomically(data, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    inputs +=
+        fmt::format("{}'{}':{}", i == 0 ? "" : ",", part.graph.value(part.graph.inputs()[i]).name, data);
+  }
+  return fmt::format("trtexec --onnx={} --loadInputs={} --exportOutput=out.json", file, inputs);
+}
+
+struct Bisection {
+  std::string layer, tactic, command;
+  bool is_own_fault = false;                          // the layer's own work, not what it was given
+  std::vector<std::string> nodes;                     // that are in the file
+  Comparison in_engine;                               // of the layer
+  std::vector<std::pair<std::string, double>> alone;  // each ONNX node of the layer as an engine of its own
+};
+
+std::optional<Bisection> bisect(const EngineDifference& difference, const Graph& model, const Engine& engine,
+                                std::span<const Tensor> inputs, double threshold, const std::string& file,
+                                ThreadPool& pool) {
+  const EngineLayerDifference* layer = first_beyond(difference, threshold);
+  if (layer == nullptr) return std::nullopt;
+  Bisection result{.layer = layer->layer, .tactic = layer->tactic, .is_own_fault = layer->bad()};
+  result.in_engine = layer->bad() ? *layer->local : *layer->accumulated;
+  std::set<std::string> all;
+  for (const Origin& origin : layer->origins) all.insert(origin.name);
+  std::set<std::string> kept = all;
+  for (const Origin& origin : layer->origins) {
+    if (all.size() == 1) break;
+    const IsolatedNodes one = isolate_nodes(model, {origin.name}, inputs, &pool);
+    const Comparison error = compare_alone(one, engine, has_narrow_floats(engine.graph(0)), pool);
+    result.alone.emplace_back(origin.name, error.relative_l2);
+    if (kept.size() > 1 && !error.within(threshold)) kept = {origin.name};
+  }
+  result.nodes.assign(kept.begin(), kept.end());
+  result.command = write_part(isolate_nodes(model, kept, inputs, &pool), file);
+  return result;
+}
+
+Json bisection_json(const std::optional<Bisection>& bisection) {
+  if (!bisection) return nullptr;
+  Json alone = Json::object();
+  for (const auto& [node, error] : bisection->alone) alone[node] = error;
+  return {{"layer", bisection->layer},
+          {"tactic", bisection->tactic},
+          {"own_fault", bisection->is_own_fault},
+          {"error", bisection->in_engine.relative_l2},
+          {"nodes", bisection->nodes},
+          {"alone", alone},
+          {"command", bisection->command}};
+}
+
+void print_bisection(const std::optional<Bisection>& bisection, const std::string& file) {
+  if (!bisection) return say("\nEvery layer is within the budget: there is nothing to bisect.\n");
+  say("\nThe first to leave the budget: {} ({}), {}: {}\n", bisection->layer, bisection->tactic,
+      bisection->is_own_fault ? "by its own work" : "by what it was given and its own work",
+      bisection->in_engine.to_string());
+  for (const auto& [node, error] : bisection->alone) say("  {} alone: {:.2e}\n", node, error);
+  say("wrote {} with {} and what they read:\n  {}\n", file, fmt::join(bisection->nodes, ", "),
+      bisection->command);
+}
+
 }  // namespace
 
 int run_diff(const Words& words) {
@@ -147,6 +246,8 @@ int run_diff(const Words& words) {
   std::optional<double> given_threshold;
   if (arguments.has("--threshold"))
     given_threshold = static_cast<double>(parse_float("--threshold", arguments.value("--threshold")));
+
+  require_writable(arguments.value("--bisect"));
 
   Log log(stderr, stderr);  // stdout is for the result
   NullObserver observer;
@@ -170,10 +271,14 @@ int run_diff(const Words& words) {
       std::all_of(difference.outputs.begin(), difference.outputs.end(),
                   [&](const auto& output) { return output.comparison.within(threshold); });
   const auto* bad = difference.first_bad();
+  const std::string part = arguments.value("--bisect");
+  std::optional<Bisection> bisection;
+  if (!part.empty()) bisection = bisect(difference, model.graph, *engine, inputs, threshold, part, pool);
   if (arguments.has("--json")) {
     Json json = difference_json(difference);
     json["threshold"] = threshold;
     json["passed"] = outputs_fit && bad == nullptr;
+    if (!part.empty()) json["bisection"] = bisection_json(bisection);
     say("{}\n", dump_json(json));
   } else {
     print_difference(difference);
@@ -183,6 +288,7 @@ int run_diff(const Words& words) {
     }
     say("\n{}: outputs {} {:g}, {} layers compared\n", outputs_fit && bad == nullptr ? "PASSED" : "FAILED",
         outputs_fit ? "within" : "not within", threshold, difference.layers.size());
+    if (!part.empty()) print_bisection(bisection, part);
   }
   return outputs_fit && bad == nullptr ? 0 : 1;
 }

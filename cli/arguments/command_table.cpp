@@ -45,16 +45,21 @@ CommandSyntax diff() {
   return {.name = "diff",
           .arguments = "<model.onnx> <engine>",
           .summary = "compare every layer of an engine with the reference interpreter",
-          .options = {{"--threshold", "<x>",
-                       "relative error that outputs may have (default: 1e-5, and 2e-2 when a layer is "
-                       "narrower than FP32)"},
-                      {"--json", "", "print JSON instead of tables"}},
+          .options =
+              {{"--threshold", "<x>",
+                "relative error that outputs may have (default: 1e-5, and 2e-2 when a layer is "
+                "narrower than FP32)"},
+               {"--bisect", "<file>",
+                "write the first ONNX node whose error leaves the budget as a model of its own, with what it "
+                "reads beside it"},
+               {"--json", "", "print JSON instead of tables"}},
           .flags = Listed,
           .listed_flags = flags,
           .notes = "The exit code is 1 when an output or a layer is out of tolerance.\n",
           .examples =
               "  lathe diff resnet50.onnx resnet50.engine\n"
-              "  lathe diff bert.onnx bert.engine --shapes=input_ids:1x128\n"};
+              "  lathe diff bert.onnx bert.engine --shapes=input_ids:1x128\n"
+              "  lathe diff resnet50.onnx resnet50.engine --threshold=1e-3 --bisect=one.onnx\n"};
 }
 
 CommandSyntax retune() {

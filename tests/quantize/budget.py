@@ -45,5 +45,5 @@ def run(t, samples):
     for budget in ("top1>3", "l2", "l2<", "l2<x", "rmse<1", "cosine<0.9", "l2<-1", "l2<nan"):
         done = search(budget)
         t.check(done.code == 1 and f"not '{budget}'" in done.log(), f"--budget={budget}", done)
-    done = t.lathe("quantize", "small.onnx", "--calib", "random", "--samples=1", "--budget=l2<1", "-o", "one.onnx")
+    done = t.lathe("quantize", "small.onnx", "--calib", "random", "--samples=1", "--budget=l2<1", "-o", "single.onnx")
     t.check(done.code == 1 and "--budget wants two samples at least" in done.log(), "one sample", done)

@@ -17,6 +17,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("cli", "common")]
 import autocast  # noqa: E402
+import bisect_nodes  # noqa: E402
 import budget  # noqa: E402
 import why  # noqa: E402
 import judge as reference  # noqa: E402
@@ -395,6 +396,7 @@ def main():
         half(t.folder / "half.onnx")
         bad_input(t)
         autocast.run(t)
+        bisect_nodes.run(t)
         why.run(t)
         budget.run(t, images(8, 31))
     return t.finish("quantised models")
