@@ -17,7 +17,7 @@ explorer=(python3-dev graphviz)  # the Python package is a C++ module; dot draws
 # two thirds of GCC's time, and a second compiler sees the code. (Clang before 16 has no std::source_location.)
 test=(libgtest-dev chromium fonts-liberation clang-16 libclang-rt-16-dev llvm-16 "${explorer[@]}")
 dev=(clang-format-14 clang-tidy-16 ccache)
-slow=(qemu-user)  # an AVX2-only CPU under emulation
+slow=(qemu-user iproute2)  # an AVX2-only CPU under emulation; a network with loopback alone
 
 case "${1:-build}" in
   build) wanted=("${build[@]}") ;;
