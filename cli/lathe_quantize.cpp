@@ -20,6 +20,7 @@
 #include "calibration_data.h"
 #include "commands.h"
 #include "engine_setup.h"
+#include "onnx/import.h"
 #include "output_file.h"
 #include "report/table.h"
 #include "say.h"
@@ -63,11 +64,13 @@ QuantizeOptions read_options(const CommandWords& arguments) {
 }
 
 onnx::WeightRounding read_rounding(const CommandWords& arguments) {
-  for (const char* flag : {"--calib", "--method", "--percentile", "--activations", "--samples",
-                           "--save-cache", "--smooth", "--correct-bias", "--budget", "--preprocess"})
+  for (const char* flag : {"--method", "--percentile", "--activations", "--save-cache", "--smooth",
+                           "--correct-bias", "--budget"})
     if (arguments.has(flag))
-      throw_input_error(std::string(flag) +
-                        " is for activations; --weight-only leaves them float, and needs no samples");
+      throw_input_error(std::string(flag) + " is for activations; --weight-only leaves them float");
+  for (const char* flag : {"--samples", "--preprocess", "--shapes"})
+    if (arguments.has(flag) && !arguments.has("--calib"))
+      throw_input_error(std::string(flag) + " is for samples, and there is no --calib");
   onnx::WeightRounding rounding;
   const std::string type = arguments.value("--weight-only");
   if (type != "int4" && type != "int8")
@@ -112,7 +115,8 @@ void print_result(const CommandWords& arguments, const QuantizeResult& result, c
   say("wrote {} ({}): {} weights quantised ({} of weights were {})", file,
       bytes_text(static_cast<int64_t>(model.bytes.size())), model.weights, bytes_text(model.weight_bytes),
       bytes_text(model.weight_bytes_before));
-  if (result.samples > 0) say(", and {} tensors, by {} samples", model.activations, result.samples);
+  if (model.activations > 0) say(", and {} tensors", model.activations);
+  if (result.samples > 0) say(", by {} samples", result.samples);
   say("\n");
   print_left(result.left);
 }
@@ -206,6 +210,22 @@ QuantizeResult calibrate_within(const CommandWords& arguments, const std::string
   return std::move(result.model);
 }
 
+// With samples, weights take up each other's errors.
+QuantizeResult round_weights_alone(const CommandWords& arguments, const std::string& model) {
+  const onnx::WeightRounding rounding = read_rounding(arguments);
+  const onnx::QuantizationScope scope = read_scope(arguments);
+  if (!arguments.has("--calib")) return quantize_weights(model, rounding, scope);
+  NullObserver observer;
+  const ImportedModel imported = import_onnx(std::filesystem::path(model), observer);
+  CalibrationData data = open_calibration_data(arguments, input_infos(imported.graph));
+  const auto inputs = measure_inputs(
+      model, imported.graph, scope, [&](std::vector<Tensor>& sample) { return data.next(sample); },
+      progress_line(data.count()));
+  QuantizeResult result = quantize_weights(model, rounding, scope, inputs);
+  result.samples = data.count();
+  return result;
+}
+
 QuantizeResult calibrate(const CommandWords& arguments, const std::string& model, Json& front) {
   if (!arguments.has("--calib"))
     throw_input_error(
@@ -242,9 +262,8 @@ int run_quantize(const Words& words) {
   const std::string model = arguments.positional()[0], file = arguments.value("-o");
   require_new_file(file, "quantized.onnx", arguments.has("--force"));
   Json front;
-  const QuantizeResult result = arguments.has("--weight-only")
-                                    ? quantize_weights(model, read_rounding(arguments), read_scope(arguments))
-                                    : calibrate(arguments, model, front);
+  const QuantizeResult result = arguments.has("--weight-only") ? round_weights_alone(arguments, model)
+                                                               : calibrate(arguments, model, front);
   write_file_atomically(file, result.model.bytes);
   if (arguments.has("--save-cache"))
     write_file_atomically(arguments.value("--save-cache"),

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/thread_pool.h"
 #include "ir/edit.h"
+#include "ops/interpreter.h"
 #include "quant/smoothing.h"
 
 namespace lathe {
@@ -309,12 +310,45 @@ QuantizeResult quantize_with_scales(const std::filesystem::path& path, const Ten
 }
 
 QuantizeResult quantize_weights(const std::filesystem::path& path, const onnx::WeightRounding& rounding,
-                                const onnx::QuantizationScope& scope) {
+                                const onnx::QuantizationScope& scope, const onnx::InputSumsByTensor& inputs) {
   const auto file = MappedFile::open(path);
   const onnx::ModelProto model = onnx::parse_model(file->bytes());
   const onnx::QuantizationPlan plan = onnx::plan_weight_only(model, scope);
   onnx::TensorSource tensors(file, path.parent_path());
-  return {onnx::write_weight_only_model(file->bytes(), model, tensors, plan, rounding), plan.left};
+  return {onnx::write_weight_only_model(file->bytes(), model, tensors, plan, rounding, inputs), plan.left};
+}
+
+onnx::InputSumsByTensor measure_inputs(const std::filesystem::path& path, const Graph& graph,
+                                       const onnx::QuantizationScope& scope, const SampleSource& source,
+                                       const std::function<void(int64_t)>& progress) {
+  const auto file = MappedFile::open(path);
+  const onnx::ModelProto model = onnx::parse_model(file->bytes());
+  onnx::InputSumsByTensor sums;
+  for (const onnx::WeightOnlyUse& use : onnx::plan_weight_only(model, scope).weight_only)
+    sums[std::string(model.graph.nodes[use.node].inputs[0])].k = use.k;
+  ThreadPool pool;
+  int64_t samples = 0;
+  const auto note = [&](ValueId id, const Tensor& value) {
+    const auto found = sums.find(graph.value(id).name);
+    if (found == sums.end() || value.dtype() != DType::Float32 || value.rank() == 0 ||
+        value.extents().back() != found->second.k)
+      return;
+    const auto elements = value.data<float>();
+    if (!std::all_of(elements.begin(), elements.end(), [](float x) { return std::isfinite(x); }))
+      throw_input_error("the tensor '" + found->first +
+                        "' has an element that is not a finite number in sample " +
+                        std::to_string(samples + 1));
+    found->second.add(elements, pool);
+  };
+  for (std::vector<Tensor> sample; source(sample);) {
+    for (size_t i = 0; i < sample.size(); ++i) note(graph.inputs()[i], sample[i]);
+    interpret(graph, sample, {.pool = &pool, .on_value = note});
+    ++samples;
+    if (progress) progress(samples);
+  }
+  if (samples == 0) throw_input_error("there are no samples to calibrate with");
+  std::erase_if(sums, [](const auto& entry) { return entry.second.sums.empty(); });
+  return sums;
 }
 
 }  // namespace lathe

@@ -47,7 +47,8 @@ class Writer {
   }
 
   // Instead of quantised activations: weights of a few bits in the products themselves.
-  QuantizedModel run_weight_only(const WeightRounding& rounding) {
+  QuantizedModel run_weight_only(const WeightRounding& rounding, const InputSumsByTensor& inputs) {
+    inputs_ = &inputs;
     for (const auto& use : plan_.weight_only) replace_product(use, rounding);
     write_model();
     result_.weights = static_cast<int64_t>(plan_.weight_only.size());
@@ -163,11 +164,25 @@ class Writer {
     renamed_[{use.node, 1}] = found->second.first;  // nobody reads the float weights there
   }
 
+  // Null where the input was not measured. Products that read the same tensor share it.
+  const ErrorSpread* spread_of(std::string_view input, int64_t k) {
+    const auto sums = inputs_->find(input);
+    if (sums == inputs_->end() || sums->second.k != k) return nullptr;
+    auto found = spreads_.find(input);
+    if (found == spreads_.end()) {
+      ThreadPool pool;
+      spreads_.clear();  // they are large, and the products of one input stand together
+      found = spreads_.emplace(std::string(input), ErrorSpread(sums->second, pool)).first;
+    }
+    return &found->second;
+  }
+
   // Names of the integers and of their scales.
   std::pair<std::string, std::string> add_few_bits(const WeightOnlyUse& use, const WeightRounding& rounding) {
     const Tensor weights = tensors_.load(*constants_.find(use.weights)->second);
     const RoundedWeights rounded =
-        round_weights(use.weights, weights.data<float>(), {use.k, use.columns, use.transposed}, rounding);
+        round_weights(use.weights, weights.data<float>(), {use.k, use.columns, use.transposed}, rounding,
+                      spread_of(model_.graph.nodes[use.node].inputs[0], use.k));
     const std::pair names(unique(use.weights + "_quantized"), unique(use.weights + "_scale"));
     add_constant(names.first, rounded.integers);
     add_constant(names.second, rounded.scales);
@@ -335,7 +350,9 @@ class Writer {
   std::map<std::pair<size_t, size_t>, std::string> renamed_;  // inputs of nodes
   std::map<std::tuple<std::string, int64_t, std::string>, Weights> weights_;  // name, axis, smoothed input
   std::map<std::string, std::pair<std::string, std::string>> few_bits_;       // by the float weights
-  std::map<size_t, std::string> replaced_;                                    // nodes
+  const InputSumsByTensor* inputs_ = nullptr;
+  std::map<std::string, ErrorSpread, std::less<>> spreads_;
+  std::map<size_t, std::string> replaced_;  // nodes
   std::string first_nodes_, initializers_;
   QuantizedModel result_;
 };
@@ -373,8 +390,8 @@ QuantizedModel write_quantized_model(std::span<const std::byte> bytes, const Mod
 
 QuantizedModel write_weight_only_model(std::span<const std::byte> bytes, const ModelProto& model,
                                        TensorSource& tensors, const QuantizationPlan& plan,
-                                       const WeightRounding& rounding) {
-  return Writer(bytes, model, tensors, plan, {}, {}, {}).run_weight_only(rounding);
+                                       const WeightRounding& rounding, const InputSumsByTensor& inputs) {
+  return Writer(bytes, model, tensors, plan, {}, {}, {}).run_weight_only(rounding, inputs);
 }
 
 }  // namespace lathe::onnx

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/floats.h"
+#include "base/thread_pool.h"
 
 namespace lathe::onnx {
 namespace {
@@ -79,10 +80,27 @@ class BlockRounder {
   int tries_;
 };
 
+// Zeros behind the last weight, up to a whole block.
+void read_column(std::span<const float> weights, const WeightMatrix& matrix, int64_t column,
+                 std::vector<float>& out) {
+  std::fill(out.begin(), out.end(), 0.0f);
+  for (int64_t k = 0; k < matrix.k; ++k)
+    out[static_cast<size_t>(k)] =
+        weights[static_cast<size_t>(matrix.transposed ? column * matrix.k + k : k * matrix.columns + column)];
+}
+
+void pass_error_on(std::vector<float>& column, int64_t from, int64_t k, float error,
+                   const ErrorSpread& spread) {
+  const auto row = spread.row(from);
+  const float share = error / row[static_cast<size_t>(from)];
+  for (auto j = static_cast<size_t>(from) + 1; j < static_cast<size_t>(k); ++j) column[j] -= share * row[j];
+}
+
 }  // namespace
 
 RoundedWeights round_weights(const std::string& name, std::span<const float> weights,
-                             const WeightMatrix& matrix, const WeightRounding& rounding) {
+                             const WeightMatrix& matrix, const WeightRounding& rounding,
+                             const ErrorSpread* spread) {
   if (!std::all_of(weights.begin(), weights.end(), [](float w) { return std::isfinite(w); }))
     throw_input_error("the weights '" + name + "' have an element that is not a finite number");
   const BlockRounder rounder(rounding.bits);
@@ -93,23 +111,26 @@ RoundedWeights round_weights(const std::string& name, std::span<const float> wei
   const auto bytes = result.integers.mutable_data<uint8_t>();
   const auto scales = result.scales.mutable_data<float>();
   std::fill(bytes.begin(), bytes.end(), uint8_t{0});
-  std::vector<float> block(static_cast<size_t>(rounding.block));
-  for (int64_t column = 0; column < matrix.columns; ++column)
-    for (int64_t b = 0; b < blocks; ++b) {
-      for (int64_t i = 0; i < rounding.block; ++i) {
-        const int64_t k = b * rounding.block + i;
-        const int64_t at = matrix.transposed ? column * matrix.k + k : k * matrix.columns + column;
-        block[static_cast<size_t>(i)] = k < matrix.k ? weights[static_cast<size_t>(at)] : 0;
-      }
-      const int64_t at = column * blocks + b;
-      const float scale = scales[static_cast<size_t>(at)] = rounder.scale_of(block);
-      for (int64_t i = 0; i < rounding.block; ++i) {
-        const int q =
-            static_cast<int>(rounder.quantum(block[static_cast<size_t>(i)], scale)) + rounder.zero();
-        bytes[static_cast<size_t>(at * block_bytes + i / per_byte)] |=
-            static_cast<uint8_t>(q << (i % per_byte * rounding.bits));
+  ThreadPool pool;
+  pool.parallel_for(matrix.columns, 1, [&](int64_t begin, int64_t end) {
+    std::vector<float> column(static_cast<size_t>(blocks * rounding.block));
+    for (int64_t c = begin; c < end; ++c) {
+      read_column(weights, matrix, c, column);
+      for (int64_t b = 0; b < blocks; ++b) {
+        const int64_t at = c * blocks + b, first = b * rounding.block;
+        const float scale = scales[static_cast<size_t>(at)] = rounder.scale_of(
+            std::span(column).subspan(static_cast<size_t>(first), static_cast<size_t>(rounding.block)));
+        for (int64_t i = 0; i < rounding.block; ++i) {
+          const auto k = static_cast<size_t>(first + i);
+          const float quantum = rounder.quantum(column[k], scale);
+          if (spread && first + i < matrix.k)
+            pass_error_on(column, first + i, matrix.k, column[k] - quantum * scale, *spread);
+          bytes[static_cast<size_t>(at * block_bytes + i / per_byte)] |= static_cast<uint8_t>(
+              (static_cast<int>(quantum) + rounder.zero()) << (i % per_byte * rounding.bits));
+        }
       }
     }
+  });
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ir/tensor.h"
+#include "onnx/error_compensation.h"
 
 namespace lathe::onnx {
 
@@ -28,10 +29,12 @@ struct RoundedWeights {
   Tensor scales;  // float32 [columns, blocks]
 };
 
+// `spread`: what the rounding of each weight leaves for those behind it; null: each is rounded alone.
 // The scale of a block is the one with the least squared error of some that are tried, rounded to FP16 where
 // that has it, so that engines may keep two bytes of it. Throws Input for elements that are not finite;
 // `name` is the weights'.
 RoundedWeights round_weights(const std::string& name, std::span<const float> weights,
-                             const WeightMatrix& matrix, const WeightRounding& rounding);
+                             const WeightMatrix& matrix, const WeightRounding& rounding,
+                             const ErrorSpread* spread = nullptr);
 
 }  // namespace lathe::onnx

@@ -164,7 +164,7 @@ def main():
     train_x, train_y, test_x, test_y = data()
     failures = 0
     variants = [(f"{m} {a}", [f"--method={m}", f"--activations={a}"], 0.003) for m in ("max", "percentile", "entropy", "mse") for a in ("uint8", "int8")]
-    variants += [("smooth", ["--smooth=0.5"], 0.003), ("correct bias", ["--correct-bias"], 0.003), ("int8 weights", ["--weight-only=int8"], 0.003), ("int4 weights", ["--weight-only=int4"], 0.01)]
+    variants += [("smooth", ["--smooth=0.5"], 0.003), ("correct bias", ["--correct-bias"], 0.003), ("int8 weights", ["--weight-only=int8"], 0.003), ("int4 weights", ["--weight-only=int4"], 0.01), ("int4 by samples", ["--weight-only=int4"], 0.005)]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for kind, forward, shapes, write, epochs in (("cnn", cnn, CNN, write_cnn, 12), ("transformer", transformer, TRANSFORMER, write_transformer, 25)):

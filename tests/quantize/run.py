@@ -196,6 +196,32 @@ def weight_only(t):
                     f"{name}: a loaded engine has other results: {again.text()}")
 
 
+def compensation(t):
+    """Inputs that go together: weights whose errors later ones take up."""
+    random = np.random.default_rng(19)
+    mixing = random.standard_normal((12, 96)).astype(np.float32)
+    weights = {"a.w": (random.standard_normal((96, 64)) / 10).astype(np.float32), "b.w": (random.standard_normal((48, 96)) / 10).astype(np.float32)}
+    nodes = [helper.make_node("MatMul", ["input", "a.w"], ["a"], "a"), helper.make_node("Gemm", ["input", "b.w"], ["b"], "b", transB=1),
+             helper.make_node("Concat", ["a", "b"], ["output"], "join", axis=1)]
+    graph = helper.make_graph(nodes, "mixed", [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["rows", 96])],
+                              [helper.make_tensor_value_info("output", TensorProto.FLOAT, ["rows", 112])], [numpy_helper.from_array(w, n) for n, w in weights.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), t.folder / "mixed_inputs.onnx")
+    (t.folder / "mixed").mkdir()
+    rows = lambda: (random.standard_normal((64, 12)) @ mixing + random.standard_normal((64, 96)) / 10).astype(np.float32)
+    for i in range(4):
+        np.save(t.folder / "mixed" / f"{i}.npy", rows())
+    unseen = rows()
+    expected = judge(t.folder / "mixed_inputs.onnx", unseen)
+    losses = {}
+    for name, flags in (("alone", []), ("together", ["--calib", "mixed"])):
+        done = t.lathe("quantize", "mixed_inputs.onnx", "--weight-only=int4", *flags, "-o", name + ".onnx")
+        if not t.check(done.code == 0, f"--weight-only {flags}", done):
+            return
+        losses[name] = error(judge(t.folder / (name + ".onnx"), unseen), expected)
+    t.check(losses["together"] < 0.5 * losses["alone"], f"error compensation: {losses}")
+    t.check("by 4 samples" in done.log(), "the number of samples", done)
+
+
 def smoothing(t):
     """Channels that are 60 times larger than others: two products, one with transposed weights, read them."""
     random = np.random.default_rng(11)
@@ -355,7 +381,8 @@ def bad_input(t):
     refused("--shapes is for --calib=random and pictures", small, "--calib", "samples", "--shapes=input:1x3x32x32")
     refused("--smooth is a strength from 0 to 1", small, "--calib", "samples", "--smooth=2")
     refused("--block is a power of two from 16 to 1024", small, "--weight-only", "int4", "--block=24")
-    refused("--calib is for activations", small, "--weight-only", "int4", "--calib", "samples")
+    refused("--method is for activations", small, "--weight-only", "int4", "--calib", "samples", "--method=mse")
+    refused("--samples is for samples, and there is no --calib", small, "--weight-only", "int4", "--samples=2")
     refused("operators of type 'Conv' are not quantised", small, "--weight-only", "int4", "--op-types=Conv")
     refused("the model is quantised already", "products.int4.32.onnx", "--weight-only", "int4")
     refused("pool (MaxPool): an input is no float32 value", "half.onnx", "--calib", "random", "--op-types=MaxPool")
@@ -368,6 +395,7 @@ def bad_input(t):
         folder.mkdir()
         np.save(folder / "a.npy", array)
         refused(text, small, "--calib", name)
+    refused("has an element that is not a finite number", small, "--weight-only", "int4", "--calib", "nan")
     (t.folder / "there.onnx").write_text("mine")
     done = t.lathe("quantize", small, "--calib", "random", "-o", "there.onnx")
     t.check(done.code == 1 and "--force overwrites it" in done.log() and (t.folder / "there.onnx").read_text() == "mine", done.text())
@@ -388,6 +416,7 @@ def main():
         their_quantiser(t, x)
         weight_only(t)
         blocks_of_others(t)
+        compensation(t)
         smoothing(t)
         bias_correction(t, x)
         bad_scales(t)

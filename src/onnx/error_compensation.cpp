@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// H = sums + a little of their mean on the diagonal, so that it has an inverse. With R upper and H = R * transpose(R), from the
+// last row to the first, U is inverse(R).
+#include "onnx/error_compensation.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace lathe::onnx {
+namespace {
+
+constexpr double kDamping = 0.01;
+constexpr int64_t kColumns = 64;  // that a thread takes at a time
+
+double dot(const double* a, const double* b, int64_t count) {
+  double sums[4] = {};
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4)
+    for (int64_t lane = 0; lane < 4; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  for (; i < count; ++i) sums[0] += a[i] * b[i];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// In place: of the upper triangle of H.
+void factorize(std::vector<double>& h, int64_t k, ThreadPool& pool) {
+  for (int64_t j = k - 1; j >= 0; --j) {
+    double* row = h.data() + j * k;
+    const int64_t behind = k - 1 - j;
+    row[j] = std::sqrt(std::max(row[j] - dot(row + j + 1, row + j + 1, behind), 1e-30));
+    pool.parallel_for(j, kColumns, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        double* other = h.data() + i * k;
+        other[j] = (other[j] - dot(other + j + 1, row + j + 1, behind)) / row[j];
+      }
+    });
+  }
+}
+
+// Of the upper triangle R; columns do not need each other.
+std::vector<double> inverse(const std::vector<double>& r, int64_t k, ThreadPool& pool) {
+  std::vector<double> u(r.size(), 0);
+  pool.parallel_for(k, kColumns, [&](int64_t begin, int64_t end) {
+    for (int64_t i = end - 1; i >= 0; --i) {
+      double* row = u.data() + i * k;
+      const double* from = r.data() + i * k;
+      if (i >= begin) row[i] = 1;
+      for (int64_t m = i + 1; m < end; ++m) {
+        const double* other = u.data() + m * k;
+        for (int64_t j = std::max(begin, m); j < end; ++j) row[j] -= from[m] * other[j];
+      }
+      for (int64_t j = std::max(begin, i); j < end; ++j) row[j] /= from[i];
+    }
+  });
+  return u;
+}
+
+}  // namespace
+
+void InputSums::add(std::span<const float> rows, ThreadPool& pool) {
+  sums.resize(static_cast<size_t>(k * k), 0);
+  check(k > 0 && static_cast<int64_t>(rows.size()) % k == 0, "rows of another length");
+  pool.parallel_for(k, kColumns / 4, [&](int64_t begin, int64_t end) {
+    for (const float* x = rows.data(); x != rows.data() + rows.size(); x += k)
+      for (int64_t i = begin; i < end; ++i) {
+        if (x[i] == 0) continue;
+        float* out = sums.data() + i * k;
+        for (int64_t j = 0; j < k; ++j) out[j] += x[i] * x[j];
+      }
+  });
+}
+
+ErrorSpread::ErrorSpread(const InputSums& inputs, ThreadPool& pool) : k_(inputs.k) {
+  std::vector<double> h(inputs.sums.begin(), inputs.sums.end());
+  double mean = 0;
+  for (int64_t i = 0; i < k_; ++i) mean += h[static_cast<size_t>(i * k_ + i)] / static_cast<double>(k_);
+  const double damping = mean > 0 ? kDamping * mean : 1;
+  for (int64_t i = 0; i < k_; ++i) h[static_cast<size_t>(i * k_ + i)] += damping;
+  factorize(h, k_, pool);
+  const std::vector<double> u = inverse(h, k_, pool);
+  rows_.assign(u.begin(), u.end());
+}
+
+}  // namespace lathe::onnx

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "onnx/error_compensation.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace lathe::onnx {
+namespace {
+
+// Sums of rows whose elements go together.
+InputSums correlated(int64_t k, ThreadPool& pool) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  InputSums inputs{.k = k};
+  std::vector<float> rows(static_cast<size_t>(k * 3 * k));
+  for (size_t row = 0; row < rows.size(); row += static_cast<size_t>(k)) {
+    const float shared = normal(random);
+    for (size_t i = 0; i < static_cast<size_t>(k); ++i) rows[row + i] = shared + normal(random) / 2;
+  }
+  inputs.add(rows, pool);
+  return inputs;
+}
+
+TEST(ErrorCompensation, RowsAreAFactorOfTheInverse) {
+  constexpr int64_t k = 70;  // more than one piece of columns
+  ThreadPool pool;
+  const InputSums inputs = correlated(k, pool);
+  const ErrorSpread spread(inputs, pool);
+  double mean = 0;
+  for (int64_t i = 0; i < k; ++i)
+    mean += static_cast<double>(inputs.sums[static_cast<size_t>(i * k + i)]) / k;
+  // transpose(U) * U * H = 1
+  for (int64_t i = 0; i < k; i += 7)
+    for (int64_t j = 0; j < k; j += 3) {
+      double sum = 0;
+      for (int64_t m = 0; m < k; ++m) {
+        double inverse = 0;
+        for (int64_t r = 0; r <= std::min(i, m); ++r)
+          inverse += static_cast<double>(spread.row(r)[static_cast<size_t>(i)]) *
+                     static_cast<double>(spread.row(r)[static_cast<size_t>(m)]);
+        sum += inverse *
+               (static_cast<double>(inputs.sums[static_cast<size_t>(m * k + j)]) + (m == j ? mean / 100 : 0));
+      }
+      EXPECT_NEAR(sum, i == j ? 1 : 0, 1e-3) << i << ", " << j;
+    }
+}
+
+TEST(ErrorCompensation, InputsThatAreEqualTakeTheWholeError) {
+  ThreadPool pool;
+  InputSums inputs{.k = 2};
+  inputs.add(std::vector<float>{1, 1, -2, -2}, pool);
+  const ErrorSpread spread(inputs, pool);
+  // An error of 0.4 in the first weight makes the second 0.4 larger, but for the damping.
+  EXPECT_NEAR(-0.4f / spread.row(0)[0] * spread.row(0)[1], 0.4f, 0.01f);
+}
+
+TEST(ErrorCompensation, InputsThatAreZeroChangeNothing) {
+  ThreadPool pool;
+  InputSums inputs{.k = 3};
+  inputs.add(std::vector<float>(6, 0), pool);
+  const ErrorSpread spread(inputs, pool);
+  EXPECT_EQ(spread.row(0)[1], 0);
+  EXPECT_TRUE(std::isfinite(spread.row(2)[2]) && spread.row(2)[2] > 0);
+}
+
+}  // namespace
+}  // namespace lathe::onnx
