@@ -131,13 +131,18 @@ void print_build(Log& log, const BuildFlags& build) {
   log.info("Input calibration shapes: model");
 }
 
-void print_system(Log& log, const SystemFlags& system) {
+void print_libraries(Log& log, std::string line, const std::vector<std::string>& libraries) {
+  for (const std::string& library : libraries) line += " " + library;
+  log.info(line);
+}
+
+void print_system(Log& log, const SystemFlags& system, const BuildFlags& build) {
   log.info("=== System Options ===");
   log.info("Device: " + (system.device.empty() ? "auto" : system.device));
   log.info("DLACore: " + (system.dla_core < 0 ? "" : std::to_string(system.dla_core)));
-  log.info("Plugins:");
-  log.info("setPluginsToSerialize:");
-  log.info("dynamicPlugins:");
+  print_libraries(log, "Plugins:", system.static_plugins);
+  print_libraries(log, "setPluginsToSerialize:", build.plugins_to_serialize);
+  print_libraries(log, "dynamicPlugins:", system.dynamic_plugins);
   log.info(fmt::format("ignoreParsedPluginLibs: {}", system.ignore_parsed_plugin_libs ? 1 : 0));
   log.info("");
 }
@@ -202,7 +207,7 @@ void print_option_banner(Log& log, const Options& options) {
   } else {
     log.info("");
   }
-  print_system(log, options.system);
+  print_system(log, options.system, options.build);
   print_inference(log, options.inference, options.build.profiling_verbosity);
   print_reporting(log, options.reporting);
 }

@@ -3,12 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "arguments/flag.h"
 #include "arguments/tactic_sources.h"
 #include "base/file.h"
 #include "base/interrupted.h"
 #include "base/stopwatch.h"
 #include "builder/builder.h"
+#include "builder/io_formats.h"
 #include "builder/quantize.h"
 #include "builder/shape_inputs.h"
 #include "engine_report.h"
@@ -84,7 +87,7 @@ class WarningsOnly final : public Observer {
   Log& log_;
 };
 
-void check_types(const Options& options, const Network& network) {
+void prepare_types(const Options& options, Network& network) {
   const auto& flags = options.build;
   bool has_quantization = false;
   for (const NodeId id : network.graph->order()) {
@@ -99,8 +102,9 @@ void check_types(const Options& options, const Network& network) {
          "Network And Config setup failed", "Building engine failed", kNoEngine, kNoSetUp});
   }
   try {
-    check_io_formats("--inputIOFormats", flags.input_formats, network.inputs());
-    check_io_formats("--outputIOFormats", flags.output_formats, network.outputs());
+    auto types = io_types("--inputIOFormats", flags.input_formats, network.inputs());
+    types.merge(io_types("--outputIOFormats", flags.output_formats, network.outputs()));
+    set_io_types(network, types);
   } catch (const Error& error) {
     fail({error.what(), "Network And Config setup failed", "Building engine failed", kNoEngine, kNoSetUp});
   }
@@ -115,13 +119,15 @@ void save_engine(const Engine& engine, const std::string& file, bool strip) {
 }
 
 std::shared_ptr<const Engine> build_engine(const Options& options, std::shared_ptr<const Backend> backend,
-                                           MemoryUse& memory, Log& log) {
+                                           std::shared_ptr<const PluginSource> plugins, MemoryUse& memory,
+                                           Log& log) {
   const Stopwatch watch;
   BuildLog observer(log);
   Builder builder(std::move(backend), observer);
+  builder.use_plugins(std::move(plugins), options.build.plugin_override);
   Network network = parse_model(builder, options, log);
   memory.step("Import network");
-  check_types(options, network);
+  prepare_types(options, network);
   std::vector<OptimizationProfile> profiles;
   if (!network.has_fixed_shapes) {
     mark_shape_inputs(network, shape_input_values(options, network));
@@ -156,12 +162,14 @@ std::shared_ptr<const Engine> build_engine(const Options& options, std::shared_p
 
 // The plan's layers with the weights of --refitFromOnnx.
 std::shared_ptr<const Engine> refit_engine(const Options& options, const Plan& plan,
-                                           std::shared_ptr<const Backend> backend, Log& log) {
+                                           std::shared_ptr<const Backend> backend,
+                                           std::shared_ptr<const PluginSource> plugins, Log& log) {
   const Stopwatch watch;
   const std::string& model = options.build.refit_from;
   try {
     BuildLog observer(log);
     Builder builder(std::move(backend), observer);
+    builder.use_plugins(std::move(plugins), options.build.plugin_override);
     const Network network = builder.parse_onnx(model, fixed_shapes(options));
     auto engine = builder.refit(plan, network.graph, {.disabled = options.build.disabled_passes});
     log.info(fmt::format("Engine refitted with the weights of {} in {} sec.", model,
@@ -196,6 +204,7 @@ BuildOptions make_build_options(const Options& options, std::vector<Optimization
   build.error_on_timing_cache_miss = flags.error_on_timing_cache_miss;
   build.keep_nan = flags.check_numerics;
   build.fail_on_fallback = flags.fail_on_fallback;
+  build.plugin_libraries.assign(flags.plugins_to_serialize.begin(), flags.plugins_to_serialize.end());
   if (const auto pool = flags.memory_pools.find("workspace"); pool != flags.memory_pools.end()) {
     build.workspace_limit_bytes = static_cast<int64_t>(pool->second);
   }
@@ -212,13 +221,27 @@ BuildOptions make_build_options(const Options& options, std::vector<Optimization
 
 SystemFlags system_flags_of(const CommandWords& arguments) {
   Options options;
+  constexpr std::string_view kNames[] = {"--device",        "--cpuThreads",     "--cpuIsa",
+                                         "--staticPlugins", "--dynamicPlugins", "--trustEngine"};
   for (const auto& flag : all_flags()) {
-    const bool names_device =
-        flag.name == "--device" || flag.name == "--cpuThreads" || flag.name == "--cpuIsa";
     const std::string name(flag.name);
-    if (names_device && arguments.has(name)) flag.apply(options, arguments.value(name));
+    if (std::ranges::find(kNames, flag.name) == std::end(kNames) || !arguments.has(name)) continue;
+    flag.apply(options, arguments.value(name));
   }
   return options.system;
+}
+
+std::shared_ptr<plugin::Registry> open_plugins(const SystemFlags& system, Log* log,
+                                               const std::vector<std::string>& to_serialize) {
+  auto registry = std::make_shared<plugin::Registry>();
+  for (const auto* libraries : {&system.static_plugins, &system.dynamic_plugins, &to_serialize}) {
+    for (const std::string& library : *libraries) {
+      if (log) log->info("Loading supplied plugin library: " + library);
+      registry->load(library);
+    }
+  }
+  if (system.trust_engine) registry->trust_engines();
+  return registry;
 }
 
 std::shared_ptr<const Backend> open_device(const SystemFlags& system, bool tf32) {
@@ -233,7 +256,7 @@ std::shared_ptr<const Backend> open_device(const SystemFlags& system, bool tf32)
 }
 
 std::shared_ptr<const Engine> load_engine(const std::string& file, std::shared_ptr<const Backend> backend,
-                                          Log& log) {
+                                          std::shared_ptr<plugin::Registry> plugins, Log& log) {
   try {
     MappedFile::open(file);
   } catch (const Error& error) {
@@ -241,7 +264,7 @@ std::shared_ptr<const Engine> load_engine(const std::string& file, std::shared_p
   }
   const Stopwatch watch;
   try {
-    const auto plan = Plan::read(file);
+    const auto plan = Plan::read(file, std::move(plugins));
     log.library(Severity::Info, fmt::format("Loaded engine size: {} MiB", plan->file_bytes() >> 20));
     const auto fit = plan->find_section(backend->target());
     std::shared_ptr<const Engine> engine;
@@ -267,11 +290,12 @@ namespace {
 
 // A stripped file is no engine before it has weights.
 std::shared_ptr<const Engine> load_or_refit(const Options& options,
-                                            const std::shared_ptr<const Backend>& backend, Log& log) {
+                                            const std::shared_ptr<const Backend>& backend,
+                                            const std::shared_ptr<plugin::Registry>& plugins, Log& log) {
   const auto& flags = options.build;
-  if (flags.refit_from.empty()) return load_engine(flags.load_engine, backend, log);
+  if (flags.refit_from.empty()) return load_engine(flags.load_engine, backend, plugins, log);
   try {
-    return refit_engine(options, *Plan::read(flags.load_engine), backend, log);
+    return refit_engine(options, *Plan::read(flags.load_engine, plugins), backend, plugins, log);
   } catch (const Error& error) {
     fail(error, {"Error opening engine file: " + flags.load_engine, kNoEngine, kNoSetUp});
   }
@@ -280,10 +304,11 @@ std::shared_ptr<const Engine> load_or_refit(const Options& options,
 }  // namespace
 
 std::shared_ptr<const Engine> set_up_engine(const Options& options, std::shared_ptr<const Backend> backend,
-                                            MemoryUse& memory, Log& log) {
+                                            std::shared_ptr<plugin::Registry> plugins, MemoryUse& memory,
+                                            Log& log) {
   const auto& flags = options.build;
   if (!flags.load_engine.empty()) {
-    auto engine = load_or_refit(options, backend, log);
+    auto engine = load_or_refit(options, backend, plugins, log);
     memory.step("Load engine");
     if (!flags.save_engine.empty()) {  // with the section that was just made, if one was
       save_engine(*engine, flags.save_engine, flags.strip_weights);
@@ -291,8 +316,8 @@ std::shared_ptr<const Engine> set_up_engine(const Options& options, std::shared_
     }
     return engine;
   }
-  auto engine = build_engine(options, backend, memory, log);
-  return flags.refit_from.empty() ? engine : refit_engine(options, *engine->plan(), backend, log);
+  auto engine = build_engine(options, backend, plugins, memory, log);
+  return flags.refit_from.empty() ? engine : refit_engine(options, *engine->plan(), backend, plugins, log);
 }
 
 }  // namespace lathe::cli

@@ -207,12 +207,12 @@ void run_inference(const Options& options, std::shared_ptr<const Engine> engine,
   if (stopped() && options.inference.duration_s >= 0) throw Interrupted();  // an endless run ends so
 }
 
-void time_deserialization(const Options& options, std::shared_ptr<const Backend> backend, MemoryUse& memory,
-                          Log& log) {
+void time_deserialization(const Options& options, std::shared_ptr<const Backend> backend,
+                          std::shared_ptr<plugin::Registry> plugins, MemoryUse& memory, Log& log) {
   constexpr int kWarmUps = 2, kRuns = 20;
   std::string file = options.build.load_engine;
   if (file.empty()) {
-    set_up_engine(options, backend, memory, log);
+    set_up_engine(options, backend, plugins, memory, log);
     file = options.build.save_engine;
     if (file.empty())
       fail({"--timeDeserialize needs an engine file: add --loadEngine=<file> or --saveEngine=<file>"});
@@ -221,7 +221,7 @@ void time_deserialization(const Options& options, std::shared_ptr<const Backend>
   const auto load_ms = [&] {
     const double start = host_now_ms();
     try {
-      Engine::load(file, backend);
+      Engine::load(Plan::read(file, plugins), backend);
     } catch (const Error& error) {
       fail(error, {"Engine deserialization failed", "Got invalid engine!"});
     }

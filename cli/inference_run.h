@@ -8,6 +8,7 @@
 
 #include "arguments/options.h"
 #include "memory_use.h"
+#include "plugin/registry.h"
 #include "report/log.h"
 #include "runtime/engine.h"
 
@@ -16,7 +17,7 @@ namespace lathe::cli {
 void run_inference(const Options& options, std::shared_ptr<const Engine> engine, MemoryUse& memory, Log& log);
 
 // --timeDeserialize.
-void time_deserialization(const Options& options, std::shared_ptr<const Backend> backend, MemoryUse& memory,
-                          Log& log);
+void time_deserialization(const Options& options, std::shared_ptr<const Backend> backend,
+                          std::shared_ptr<plugin::Registry> plugins, MemoryUse& memory, Log& log);
 
 }  // namespace lathe::cli

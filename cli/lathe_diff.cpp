@@ -252,8 +252,9 @@ int run_diff(const Words& words) {
   Log log(stderr, stderr);  // stdout is for the result
   NullObserver observer;
   for (const auto& file : arguments.positional()) MappedFile::open(file);  // both, before any work
-  const ImportedModel model = import_onnx(arguments.positional()[0], observer);
-  const auto engine = load_engine(arguments.positional()[1], open_device(system), log);
+  const auto plugins = open_plugins(system, nullptr);
+  const ImportedModel model = import_onnx(arguments.positional()[0], observer, {.plugins = plugins.get()});
+  const auto engine = load_engine(arguments.positional()[1], open_device(system), plugins, log);
   const auto context = engine->create_context(profile);
   check_input_names(names_of(flags.shapes), engine->inputs(), "--shapes");
   check_input_names(names_of(flags.inputs), engine->inputs(), "--loadInputs");

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "commands.h"
+#include "engine_setup.h"
 #include "explorer/core/text.h"
 #include "onnx/import.h"
 #include "report/layer_info.h"
@@ -69,9 +70,9 @@ Json operators_json(const Graph& graph) {
   return list;
 }
 
-Json inspect_model(const std::string& file) {
+Json inspect_model(const std::string& file, const PluginSource& plugins) {
   NullObserver observer;
-  const ImportedModel model = import_onnx(file, observer);
+  const ImportedModel model = import_onnx(file, observer, {.plugins = &plugins});
   Json json;
   json["file"] = file;
   json["kind"] = "model";
@@ -125,8 +126,8 @@ Json profiles_json(const Plan& plan) {
   return list;
 }
 
-Json inspect_engine(const std::string& file) {
-  const auto plan = Plan::read(file);
+Json inspect_engine(const std::string& file, std::shared_ptr<PluginSource> plugins) {
+  const auto plan = Plan::read(file, std::move(plugins));
   Json json;
   json["file"] = file;
   json["kind"] = "engine";
@@ -270,7 +271,8 @@ int run_inspect(const Words& words) {
     say("{}\n", dump_json(model_graph_json(file)));
     return 0;
   }
-  const Json json = is_model ? inspect_model(file) : inspect_engine(file);
+  const auto plugins = open_plugins(system_flags_of(arguments), nullptr);
+  const Json json = is_model ? inspect_model(file, *plugins) : inspect_engine(file, plugins);
   if (arguments.has("--json")) {
     say("{}\n", dump_json(json));
   } else {

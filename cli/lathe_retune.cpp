@@ -103,7 +103,8 @@ int run_retune(const Words& words) {
   BuildLog observer(log);
   const auto backend = open_device(options.system, options.build.tf32);
   Builder builder(backend, observer);
-  const std::shared_ptr<const Plan> plan = Plan::read(input);
+  const std::shared_ptr<const Plan> plan =
+      Plan::read(input, open_plugins(options.system, &log, options.build.plugins_to_serialize));
   const Stoppable stoppable;
   BuildOptions build = make_build_options(options, {}, log);
   build.stop = stoppable.token();

@@ -222,7 +222,9 @@ std::shared_ptr<const Engine> build(const std::string& model, const CommandWords
   const Options options = parse_options(flags);
   if (!options.refusals.empty()) throw_input_error(options.refusals.front());
   MemoryUse memory(log);
-  return set_up_engine(options, open_device(options.system, options.build.tf32), memory, log);
+  return set_up_engine(options, open_device(options.system, options.build.tf32),
+                       open_plugins(options.system, nullptr, options.build.plugins_to_serialize), memory,
+                       log);
 }
 
 bool is_model(const std::string& file) {
@@ -243,7 +245,8 @@ int run_why(const Words& words) {
   Log log(stderr, stderr);  // stdout is for the result
   const bool builds = files.size() == 1 && has_model;
   const auto engine = builds ? build(files[0], arguments, log)
-                             : load_engine(files.back(), open_device(system_flags_of(arguments)), log);
+                             : load_engine(files.back(), open_device(system_flags_of(arguments)),
+                                           open_plugins(system_flags_of(arguments), nullptr), log);
   Answer answer = explain(engine, log);
   if (has_model) add_model_notes(answer, files[0]);
   if (arguments.has("--json"))

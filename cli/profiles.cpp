@@ -206,9 +206,32 @@ void set_run_shapes(Context& context, const InferenceFlags& flags, Log& log) {
   }
 }
 
-void check_io_formats(std::string_view flag, const std::vector<IoFormat>& formats,
-                      const std::vector<TensorInfo>& tensors) {
-  if (formats.empty()) return;
+namespace {
+
+// The first of the formats that engines have; the reason of the last where there is none.
+Format first_format(const std::vector<std::string>& names, const Shape& shape) {
+  for (size_t i = 0;; ++i) {
+    try {
+      return io_format(names[i], shape);
+    } catch (const Error&) {
+      if (i + 1 == names.size()) throw;
+    }
+  }
+}
+
+DType dtype_of_token(std::string_view token) {
+  for (const DTypeInfo& info : all_dtypes())
+    if (info.trt_arg == token) return info.dtype;
+  throw_input_error(fmt::format("no tensor of an engine has type {}", token));
+}
+
+}  // namespace
+
+std::map<std::string, IoType, std::less<>> io_types(std::string_view flag,
+                                                    const std::vector<IoFormat>& formats,
+                                                    const std::vector<TensorInfo>& tensors) {
+  std::map<std::string, IoType, std::less<>> types;
+  if (formats.empty()) return types;
   const std::string_view side = flag == "--inputIOFormats" ? "input" : "output";
   if (formats.size() != 1 && formats.size() != tensors.size()) {
     throw_input_error(fmt::format(
@@ -216,17 +239,19 @@ void check_io_formats(std::string_view flag, const std::vector<IoFormat>& format
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& format = formats[formats.size() == 1 ? 0 : i];
-    const auto model_type = dtype_info(tensors[i].dtype).trt_arg;
-    if (!format.type.empty() && format.type != model_type) {
-      throw_input_error(
-          fmt::format("{}: {} {} is {} in the model; a binding of type {} needs a Cast in the model", flag,
-                      side, tensors[i].name, model_type, format.type));
-    }
-    if (std::find(format.formats.begin(), format.formats.end(), "chw") == format.formats.end()) {
-      throw_input_error(fmt::format("{}: {} {} asks for {}; bindings of this device are linear (chw)", flag,
-                                    side, tensors[i].name, format.formats.front()));
+    try {
+      IoType& type = types[tensors[i].name];
+      if (!format.type.empty()) type.dtype = dtype_of_token(format.type);
+      // One item for all: what has no channels stays linear.
+      type.format = formats.size() == 1 && tensors.size() > 1 && tensors[i].shape.size() < 3
+                        ? kLinear
+                        : first_format(format.formats, tensors[i].shape);
+    } catch (Error& error) {
+      error.add_context(fmt::format("{}: {} {}", flag, side, tensors[i].name));
+      throw;
     }
   }
+  return types;
 }
 
 std::function<void(std::string_view, const Graph&)> dump_graph(Log& log) {

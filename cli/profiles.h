@@ -5,10 +5,13 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "arguments/options.h"
+#include "builder/io_formats.h"
 #include "builder/network.h"
 #include "failure.h"
 #include "plan/optimization_profile.h"
@@ -32,9 +35,10 @@ void set_run_shapes(Context& context, const InferenceFlags& flags, Log& log);
 void check_input_names(const std::vector<std::string>& names, const std::vector<TensorInfo>& inputs,
                        const std::string& flag);
 
-// The model's own types in linear format pass; anything else is an Input error.
-void check_io_formats(std::string_view flag, const std::vector<IoFormat>& formats,
-                      const std::vector<TensorInfo>& tensors);
+// Types and formats of --inputIOFormats or --outputIOFormats, one item each or one for all. Throws Input.
+std::map<std::string, IoType, std::less<>> io_types(std::string_view flag,
+                                                    const std::vector<IoFormat>& formats,
+                                                    const std::vector<TensorInfo>& tensors);
 
 // Prints a graph for --dumpAfter.
 std::function<void(std::string_view, const Graph&)> dump_graph(Log& log);

@@ -76,14 +76,15 @@ void check_output_files(const Options& options) {
     check_file(file, WriteMode::InPlace);
 }
 
-void run(Options& options, std::shared_ptr<const Backend> backend, MemoryUse& memory, Log& log) {
+void run(Options& options, std::shared_ptr<const Backend> backend, std::shared_ptr<plugin::Registry> plugins,
+         MemoryUse& memory, Log& log) {
   if (options.build.plan_version_only && !options.build.load_engine.empty()) {
     return print_plan_version(log, options.build.load_engine);
   }
   check_output_files(options);
   if (options.inference.time_deserialize)
-    return time_deserialization(options, std::move(backend), memory, log);
-  const auto engine = set_up_engine(options, std::move(backend), memory, log);
+    return time_deserialization(options, std::move(backend), std::move(plugins), memory, log);
+  const auto engine = set_up_engine(options, std::move(backend), std::move(plugins), memory, log);
   if (options.build.skip_inference) {
     report_engine(options, *engine, nullptr, log);
     log.info("Skipped inference phase since --skipInference is added.");
@@ -153,9 +154,10 @@ int run_logged(const std::string& program, const Words& words, Log& log) {
     const auto backend = open_or_complain(options.system, options.build.tf32, log);
     if (backend == nullptr) return 1;
     print_device(log, *backend);
+    const auto plugins = open_plugins(options.system, &log, options.build.plugins_to_serialize);
     memory.watch(backend.get());
     memory.step(backend->is_host() ? "Init CPU" : "Init CUDA");
-    run(options, backend, memory, log);
+    run(options, backend, plugins, memory, log);
   } catch (const Interrupted&) {
     log.set_status("");
     log.warning("Interrupted.");

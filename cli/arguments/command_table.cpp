@@ -16,6 +16,7 @@ namespace {
 using enum TrtexecFlags;
 
 const std::vector<std::string_view> kDeviceFlags = {"--device", "--cpuThreads", "--cpuIsa"};
+const std::vector<std::string_view> kPluginFlags = {"--staticPlugins", "--dynamicPlugins", "--trustEngine"};
 
 CommandSyntax zoo() {
   return {.name = "zoo",
@@ -33,6 +34,8 @@ CommandSyntax inspect() {
           .summary = "show what a model or an engine file holds",
           .options = {{"--json", "", "print JSON instead of tables"},
                       {"--graph", "", "every node and tensor of a model, as JSON"}},
+          .flags = Listed,
+          .listed_flags = kPluginFlags,
           .examples =
               "  lathe inspect resnet50.onnx\n  lathe inspect resnet50.engine\n"
               "  lathe inspect resnet50.engine --json | jq .memory\n"
@@ -42,6 +45,7 @@ CommandSyntax inspect() {
 CommandSyntax diff() {
   std::vector<std::string_view> flags = {"--shapes", "--loadInputs", "--useProfile"};
   flags.insert(flags.end(), kDeviceFlags.begin(), kDeviceFlags.end());
+  flags.insert(flags.end(), kPluginFlags.begin(), kPluginFlags.end());
   return {.name = "diff",
           .arguments = "<model.onnx> <engine>",
           .summary = "compare every layer of an engine with the reference interpreter",

@@ -38,7 +38,7 @@ std::vector<Flag> inference_flags();
 std::vector<Flag> reporting_flags();
 std::vector<Flag> system_flags();
 std::vector<Flag> lathe_flags();
-std::vector<Flag> refused_flags();  // safety, DLA, plugins, tuning by build routes
+std::vector<Flag> refused_flags();  // safety, DLA, tuning by build routes
 std::vector<Flag> all_flags();
 
 std::string help_text();

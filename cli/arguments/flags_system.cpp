@@ -18,13 +18,16 @@ constexpr std::string_view kTuning =
     "needs the build routes of TensorRT 11; --builderOptimizationLevel=5 times all tactics, `lathe retune` "
     "times an engine anew";
 constexpr std::string_view kRtx = "is a flag of TensorRT for RTX; it has no counterpart here";
-constexpr std::string_view kPlugins =
-    "needs plugin libraries, which this build cannot load; all core operators are built in";
 
 std::set<std::string, std::less<>> names(const std::string& list) {
   std::set<std::string, std::less<>> set;
   for (auto& item : split_list(list)) set.insert(std::move(item));
   return set;
+}
+
+// "a.so,b.so"
+void add_libraries(std::vector<std::string>& libraries, const std::string& list) {
+  for (std::string& library : split_list(list)) libraries.push_back(std::move(library));
 }
 
 }  // namespace
@@ -50,18 +53,28 @@ std::vector<Flag> system_flags() {
        }},
       {Section::System, "--ignoreParsedPluginLibs", "", "",
        [](O& o, S&) { o.system.ignore_parsed_plugin_libs = true; }},
-      {Section::System, "--plugins", "<lib>", "", [](O& o, S&) { o.refuse("--plugins", kPlugins); }, true},
-      {Section::System, "--staticPlugins", "<lib>", "",
-       [](O& o, S&) { o.refuse("--staticPlugins", kPlugins); }, true},
-      {Section::System, "--dynamicPlugins", "<lib>", "",
-       [](O& o, S&) { o.refuse("--dynamicPlugins", kPlugins); }, true},
-      {Section::System, "--setPluginsToSerialize", "<lib>", "",
-       [](O& o, S&) { o.refuse("--setPluginsToSerialize", kPlugins); }, true},
+      {Section::System, "--plugins", "<lib>", "",
+       [](O& o, S& v) {
+         add_libraries(o.system.static_plugins, v);
+         o.tell("--plugins flag has been deprecated, use --staticPlugins flag instead.");
+       },
+       true},
+      {Section::System, "--staticPlugins", "<lib>",
+       "a library of custom operators to load (docs/plugins.md); may be given several times",
+       [](O& o, S& v) { add_libraries(o.system.static_plugins, v); }, true},
+      {Section::System, "--dynamicPlugins", "<lib>", "the same",
+       [](O& o, S& v) { add_libraries(o.system.dynamic_plugins, v); }, true},
+      {Section::System, "--setPluginsToSerialize", "<lib>",
+       "a library that is loaded, and that the engine file carries",
+       [](O& o, S& v) { add_libraries(o.build.plugins_to_serialize, v); }, true},
   };
 }
 
 std::vector<Flag> lathe_flags() {
   return {
+      {Section::Lathe, "--trustEngine", "",
+       "run the plugin libraries that an engine file carries: only for files that you trust like programs",
+       [](O& o, S&) { o.system.trust_engine = true; }},
       {Section::Lathe, "--cpuThreads", "<n>",
        "threads of the CPU backend (default: the cores this process may use)",
        [](O& o, S& v) { o.system.cpu_threads = bounded_int("--cpuThreads", v, 1, 1024); }},

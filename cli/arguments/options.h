@@ -38,7 +38,8 @@ struct BuildFlags {
   int avg_timing = 8;
   int profiling_verbosity = 0;  // 0 layer names, 1 none, 2 detailed
   bool refit = false, strip_weights = false, version_compatible = false, exclude_lean_runtime = false;
-  bool plugin_instance_norm = false;
+  bool plugin_instance_norm = false, plugin_override = false;
+  std::vector<std::string> plugins_to_serialize;
   std::string runtime = "full", lean_dll_path;
   std::string save_engine, load_engine, refit_from;
   bool skip_inference = false, safe = false, dla_standalone = false, gpu_fallback = false, restricted = false;
@@ -70,6 +71,8 @@ struct SystemFlags {
   std::string device;  // empty: not given
   int dla_core = -1;
   bool ignore_parsed_plugin_libs = false;
+  std::vector<std::string> static_plugins, dynamic_plugins;  // libraries, in the order given
+  bool trust_engine = false;                                 // libraries inside of an engine file are run
 
   // Our own.
   int cpu_threads = 0;

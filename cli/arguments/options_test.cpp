@@ -59,7 +59,8 @@ TEST(Options, ValuesFollowAnEqualsSign) {
 TEST(Options, FlagsGivenTwiceAreNamed) {
   EXPECT_EQ(error_of({"--onnx=a", "--fp16", "--fp16"}), "--fp16 is given twice");
   EXPECT_EQ(error_of({"--onnx=a", "--onnx=b"}), "--onnx is given twice: --onnx=a and --onnx=b");
-  EXPECT_EQ(parse_options({"--onnx=a", "--plugins=p", "--plugins=q"}).refusals.size(), 2u);
+  const Options options = parse_options({"--onnx=a", "--dynamicPlugins=p", "--dynamicPlugins=q"});
+  EXPECT_EQ(options.system.dynamic_plugins, (std::vector<std::string>{"p", "q"}));
 }
 
 TEST(Options, SwitchesTakeNoValue) {
@@ -168,7 +169,7 @@ TEST(Options, Profiles) {
 TEST(Options, WhatChangesNumbersIsRefused) {
   for (const char* flag :
        {"--useDLACore=0", "--fp8", "--int4", "--layerPrecisions=a:fp16", "--sparsity=force", "--safe",
-        "--plugins=x.so", "--batch=4", "--markDebug=x", "--precisionConstraints=obey", "--tuneBuildRoutes=x",
+        "--batch=4", "--markDebug=x", "--precisionConstraints=obey", "--tuneBuildRoutes=x",
         "--loadRefOutputs=a:b", "--runtimePlatform=WindowsAMD64", "--model=a"}) {
     const Options options = parse_options({"--onnx=a", flag});
     EXPECT_EQ(options.refusals.size(), 1u) << flag;

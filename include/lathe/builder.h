@@ -11,7 +11,9 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -77,6 +79,13 @@ class ProgressMonitor {
   virtual bool on_progress(const Progress& progress) = 0;
 };
 
+// What callers give as an input, or take as an output, where that differs from the model.
+struct IoType {
+  std::optional<DataType> type;  // a Cast converts numbers; nullopt: the model's
+  std::string format =
+      "chw";  // "chw", "hwc", "dhwc"; "hwc8", "hwc16", "dhwc8" and "chw16" where channels need no padding
+};
+
 struct BuilderConfig {
   std::vector<OptimizationProfile> profiles;  // empty: one; its unknown dims are 1
 
@@ -101,6 +110,10 @@ struct BuilderConfig {
   bool error_on_timing_cache_miss = false;
   bool detailed_layer_information = false;
   bool fail_on_fallback = false;  // throw when a layer has no kernel and would run on the slow reference
+
+  std::map<std::string, IoType> io_types;  // by the name of the input or output
+  std::vector<std::string>
+      plugin_libraries;  // paths; the engine file carries them (PluginRegistry::trust_engines)
 
   ProgressMonitor* progress = nullptr;  // must outlive the build
   std::stop_token stop;                 // cancels from any thread: build() throws Error (Cancelled)

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lathe/plugin_registry.h"
+
 namespace lathe::v1 {
 
 // Numbers are ONNX's TensorProto.DataType.
@@ -47,6 +49,13 @@ int64_t volume(const Dims& dims);
 // Bytes of that many elements.
 size_t data_bytes(DataType type, int64_t elements);
 
+// How the memory of an input or output lies. Shapes are logical (N, C, height, width) in all of them.
+enum class MemoryFormat : uint8_t {
+  Linear,             // row-major: chw
+  ChannelsLast,       // N, spatial dims, C: hwc, dhwc
+  ChannelsBlocked16,  // N, C / 16, spatial dims, 16: chw16
+};
+
 // An input or output of a network or engine.
 struct TensorInfo {
   std::string name;
@@ -54,6 +63,7 @@ struct TensorInfo {
   Dims dims;                           // -1: dynamic
   std::vector<std::string> dim_names;  // "batch" for a dynamic dim, "3" for a static one
   bool is_shape_tensor = false;        // its elements decide shapes; the profile gives their range
+  MemoryFormat format = MemoryFormat::Linear;
 };
 
 // A tensor in host memory: row-major, contiguous.
@@ -127,12 +137,13 @@ class Logger {
   virtual void log(Severity severity, std::string_view text) = 0;
 };
 
-// Which device to use.
+// Which device to use, and which code besides the library's own.
 struct DeviceConfig {
   std::string device = "cpu";  // "cpu", the number of a GPU, or "auto": GPU 0 when there is one, else the CPU
   int threads = 0;             // of the CPU; 0: all that this process may use
   std::string
       cpu_isa;  // highest instruction set: "avx2", "avx512", "avx512_bf16", "amx"; empty: what there is
+  PluginRegistry plugins;  // the custom operators that models and engines may use
 };
 
 // "0.2.0"

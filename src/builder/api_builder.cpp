@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "builder/builder.h"
+#include "builder/io_formats.h"
 #include "builder/network_state.h"
 #include "lathe/builder.h"
 #include "onnx/import.h"
@@ -72,9 +73,25 @@ BuildOptions to_options(const BuilderConfig& config) {
   options.error_on_timing_cache_miss = config.error_on_timing_cache_miss;
   options.keep_nan = config.keep_nan;
   options.fail_on_fallback = config.fail_on_fallback;
+  for (const std::string& library : config.plugin_libraries) options.plugin_libraries.emplace_back(library);
   options.verbosity =
       config.detailed_layer_information ? ProfilingVerbosity::Detailed : ProfilingVerbosity::LayerNamesOnly;
   return options;
+}
+
+lathe::Network with_io_types(const lathe::Network& network, const std::map<std::string, IoType>& types) {
+  lathe::Network result = network;
+  std::map<std::string, lathe::IoType, std::less<>> wanted;
+  const auto infos = network.inputs(), outputs = network.outputs();
+  for (const auto& [name, type] : types) {
+    lathe::IoType& to = wanted[name];
+    if (type.type) to.dtype = to_dtype(*type.type);
+    for (const auto* tensors : {&infos, &outputs})
+      for (const lathe::TensorInfo& t : *tensors)
+        if (t.name == name) to.format = io_format(type.format, t.shape);
+  }
+  set_io_types(result, wanted);
+  return result;
 }
 
 Engine to_public(std::shared_ptr<const lathe::Engine> engine) {
@@ -85,7 +102,11 @@ Engine to_public(std::shared_ptr<const lathe::Engine> engine) {
 
 struct Builder::Impl {
   explicit Impl(Logger& logger, const DeviceConfig& device)
-      : observer(logger), builder(open_backend(to_device_options(device)), observer) {}
+      : observer(logger),
+        builder(open_backend(to_device_options(device)), observer),
+        plugins(device.plugins.impl()->registry) {
+    builder.use_plugins(plugins);
+  }
   // One build, which the caller may follow and stop.
   Engine build(const BuilderConfig& config,
                const std::function<std::shared_ptr<const lathe::Engine>(const BuildOptions&)>& build) {
@@ -101,6 +122,7 @@ struct Builder::Impl {
   }
   LogObserver observer;
   lathe::Builder builder;
+  std::shared_ptr<plugin::Registry> plugins;
 };
 
 // --- OptimizationProfile
@@ -169,7 +191,7 @@ ModelSupport Builder::check_onnx(const std::string& path) {
     std::vector<UnsupportedNode> unsupported;
     ModelSupport support;
     try {
-      import_onnx(path, impl_->observer, {.unsupported = &unsupported});
+      import_onnx(path, impl_->observer, {.unsupported = &unsupported, .plugins = impl_->plugins.get()});
       support.supported = true;
     } catch (const lathe::Error& error) {
       if (error.kind() != lathe::ErrorKind::Input) throw;
@@ -183,17 +205,18 @@ ModelSupport Builder::check_onnx(const std::string& path) {
 Engine Builder::build(const Network& network, const BuilderConfig& config) {
   return translate_errors([&] {
     return impl_->build(config, [&](const BuildOptions& options) {
-      return impl_->builder.build(network.impl().network, options);
+      return impl_->builder.build(with_io_types(network.impl().network, config.io_types), options);
     });
   });
 }
 Engine Builder::retarget(const std::string& path) {
-  return translate_errors([&] { return to_public(impl_->builder.retarget(*Plan::read(path))); });
+  return translate_errors(
+      [&] { return to_public(impl_->builder.retarget(*Plan::read(path, impl_->plugins))); });
 }
 Engine Builder::retune(const std::string& path, const BuilderConfig& config) {
   return translate_errors([&] {
     return impl_->build(config, [&](const BuildOptions& options) {
-      return impl_->builder.retune(*Plan::read(path), options);
+      return impl_->builder.retune(*Plan::read(path, impl_->plugins), options);
     });
   });
 }

@@ -33,11 +33,14 @@ Tensor copy_of(const HostTensor& values) {
 }  // namespace
 
 struct Refitter::Impl {
-  Impl(Logger& logger, std::shared_ptr<const Plan> plan, std::shared_ptr<const Backend> backend)
+  Impl(Logger& logger, std::shared_ptr<const Plan> plan, std::shared_ptr<const Backend> backend,
+       std::shared_ptr<const PluginSource> plugins = nullptr)
       : observer(logger),
         builder(std::move(backend), observer),
         plan(std::move(plan)),
-        portable(this->plan->portable_graph()) {}
+        portable(this->plan->portable_graph()) {
+    builder.use_plugins(std::move(plugins));
+  }
   MessageObserver observer;
   lathe::Builder builder;
   std::shared_ptr<const Plan> plan;
@@ -53,13 +56,16 @@ Refitter::Refitter(Logger& logger, const Engine& engine) {
 }
 Refitter::Refitter(Logger& logger, const std::string& path, const DeviceConfig& device) {
   translate_errors([&] {
-    impl_ = std::make_unique<Impl>(logger, Plan::read(path), open_backend(to_device_options(device)));
+    const auto& plugins = device.plugins.impl()->registry;
+    impl_ = std::make_unique<Impl>(logger, Plan::read(path, plugins), open_backend(to_device_options(device)),
+                                   plugins);
   });
 }
 Refitter::Refitter(Logger& logger, std::vector<std::byte> engine, const DeviceConfig& device) {
   translate_errors([&] {
-    impl_ = std::make_unique<Impl>(logger, Plan::from_bytes(std::move(engine), "(memory)"),
-                                   open_backend(to_device_options(device)));
+    const auto& plugins = device.plugins.impl()->registry;
+    impl_ = std::make_unique<Impl>(logger, Plan::from_bytes(std::move(engine), "(memory)", plugins),
+                                   open_backend(to_device_options(device)), plugins);
   });
 }
 Refitter::~Refitter() = default;

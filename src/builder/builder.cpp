@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/file.h"
 #include "base/interrupted.h"
 #include "base/out_of_memory.h"
 #include "base/stopwatch.h"
@@ -268,6 +269,24 @@ int64_t weight_bytes(const Graph& graph) {
   return bytes;
 }
 
+void set_formats(std::vector<TensorInfo>& infos, const std::map<std::string, Format, std::less<>>& formats) {
+  for (TensorInfo& info : infos)
+    if (const auto it = formats.find(info.name); it != formats.end()) info.format = it->second;
+}
+
+std::map<std::string, Format, std::less<>> formats_of(const Plan& plan) {
+  std::map<std::string, Format, std::less<>> formats;
+  for (const auto* infos : {&plan.inputs, &plan.outputs})
+    for (const TensorInfo& info : *infos)
+      if (!info.format.is_linear()) formats[info.name] = info.format;
+  return formats;
+}
+
+std::vector<std::byte> read_bytes(const std::filesystem::path& path) {
+  const auto file = MappedFile::open(path);
+  return {file->bytes().begin(), file->bytes().end()};
+}
+
 std::string size_text(const std::filesystem::path& path) {
   std::error_code unknown;
   const auto bytes = std::filesystem::file_size(path, unknown);
@@ -289,7 +308,8 @@ Network Builder::parse_onnx(const std::filesystem::path& path,
   return with_memory_for([&] { return "reading the model '" + path.string() + "' " + size_text(path); },
                          [&] {
                            bool fixed = false;
-                           ImportedModel model = import_for_shapes(path, observer_, shapes, fixed);
+                           ImportedModel model =
+                               import_for_shapes(path, observer_, shapes, fixed, import_options());
                            Network network = network_of(std::move(model), watch);
                            network.has_fixed_shapes = fixed;
                            return network;
@@ -298,7 +318,11 @@ Network Builder::parse_onnx(const std::filesystem::path& path,
 
 Network Builder::parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& directory) {
   const Stopwatch watch;
-  return network_of(import_onnx(bytes, directory, observer_), watch);
+  return network_of(import_onnx(bytes, directory, observer_, nullptr, import_options()), watch);
+}
+
+ImportOptions Builder::import_options() const {
+  return {.plugins = plugins_.get(), .plugins_first = plugins_first_};
 }
 
 // Of the engine that was kept, not of its rivals.
@@ -331,7 +355,8 @@ std::shared_ptr<const Engine> Builder::build_section(std::shared_ptr<Plan> plan,
   std::vector<DType> types = allowed_types(portable, options, *backend_, observer_);
   const std::vector<DType> widened = widened_types(portable, *backend_, observer_, types);
   CacheOfBuild cache(options, observer_);
-  const Pipeline pipeline{*backend_, *pool_, cache.cache(), observer_, options.stop, widened};
+  const Pipeline pipeline{*backend_,    *pool_,  cache.cache(),    observer_,
+                          options.stop, widened, formats_of(*plan)};
 
   auto section = std::make_shared<PlanSection>();
   section->target = backend_->target();
@@ -368,7 +393,11 @@ std::shared_ptr<const Engine> Builder::build(const Network& given, const BuildOp
   plan->model = network.model;
   plan->inputs = network.inputs();
   plan->outputs = network.outputs();
+  set_formats(plan->inputs, network.formats);
+  set_formats(plan->outputs, network.formats);
   plan->verbosity = options.verbosity;
+  for (const std::filesystem::path& library : options.plugin_libraries)
+    plan->plugin_libraries[library.filename().string()] = read_bytes(library);
   plan->set_portable_graph(network.graph);
   std::vector<OptimizationProfile> profiles = options.profiles;
   if (profiles.empty()) profiles.emplace_back();

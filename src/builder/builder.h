@@ -17,6 +17,7 @@
 namespace lathe {
 
 struct BuiltVariant;
+struct ImportOptions;
 
 class Builder {
  public:
@@ -27,6 +28,11 @@ class Builder {
   ~Builder();
 
   const std::shared_ptr<const Backend>& backend() const { return backend_; }
+  // Custom operators that models may have. `first`: they come before operators of the same name that are known here.
+  void use_plugins(std::shared_ptr<const PluginSource> plugins, bool first = false) {
+    plugins_ = std::move(plugins);
+    plugins_first_ = first;
+  }
 
   // Emits ModelParsed. Throws Input; all unsupported operators are listed at once.
   // `shapes` of inputs, when each will have only one: an input without a rank gets it, and a model that is only supported
@@ -49,6 +55,7 @@ class Builder {
                                       const PassOptions& passes = {});
 
  private:
+  ImportOptions import_options() const;
   void report_memory(const BuiltVariant& built);
   std::shared_ptr<const Engine> build_section(std::shared_ptr<Plan> plan, const BuildOptions& options);
   std::shared_ptr<const Engine> build_section(std::shared_ptr<Plan> plan, const Graph& portable,
@@ -57,6 +64,8 @@ class Builder {
   std::shared_ptr<const Backend> backend_;
   Observer& observer_;
   std::shared_ptr<ThreadPool> pool_;
+  std::shared_ptr<const PluginSource> plugins_;
+  bool plugins_first_ = false;
 };
 
 }  // namespace lathe

@@ -8,6 +8,7 @@
 #include "backend/open_size.h"
 #include "base/error.h"
 #include "base/stopwatch.h"
+#include "builder/io_formats.h"
 #include "ir/dim_clamps.h"
 #include "ir/substitute.h"
 #include "ir/symbol_extents.h"
@@ -228,8 +229,10 @@ void explain_fallbacks(TunedGraph& tuned, const SymbolRanges& ranges, const Back
 BuiltVariant build_variant(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
                            const BuildOptions& options, const Pipeline& pipeline, const BatchSplit& split) {
   Observer& observer = pipeline.observer;
-  const Graph graph = optimize(portable, ranges, types, options, pipeline, split);
-  const Graph fused = optional_rewrites(graph, options, pipeline);
+  Graph graph = optimize(portable, ranges, types, options, pipeline, split);
+  Graph fused = optional_rewrites(graph, options, pipeline);
+  apply_io_formats(graph, pipeline.io_formats);
+  apply_io_formats(fused, pipeline.io_formats);
   const SymbolRanges tuned_ranges = part_ranges(ranges, split);
   const auto one_thread = split.on() ? pipeline.backend.one_thread() : nullptr;
   const Backend& backend = one_thread ? *one_thread : pipeline.backend;

@@ -3,6 +3,7 @@
 // The order of everything between the portable graph and a program.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct Pipeline {
   Observer& observer;
   std::stop_token stop = {};
   std::vector<DType> widened_types = {};  // of the model, for which layers compute in FP32
+  std::map<std::string, Format, std::less<>> io_formats = {};  // of inputs and outputs that are not linear
 };
 
 // Portable graph -> passes. The symbol of a split stays one, even where its range is a single number.

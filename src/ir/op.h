@@ -3,7 +3,7 @@
 // The core operators: small attribute structs in a variant. The importer expands everything else into these.
 //
 // Each struct names its fields once, in visit(); text form, plan file, hashing and printing follow from that. Fields may
-// be bool, int64_t, float, double, DType, an enum with enum_name/enum_from_name, vectors of int64_t/float, Dims,
+// be bool, int64_t, float, double, std::string, DType, an enum with enum_name/enum_from_name, vectors of int64_t/float, Dims,
 // PointwiseProgram and Body. What an operator means stands in ops/ under the same name.
 //
 // Inputs and outputs are listed at each struct; [x] is optional (an absent input is kNoValue).
@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 #include "ir/body.h"
 #include "ir/dtype.h"
 #include "ir/format.h"
+#include "ir/plugin.h"
 #include "ir/pointwise.h"
 #include "ir/shape.h"
 
@@ -661,6 +663,34 @@ struct TfIdfVectorizer {
   bool operator==(const TfIdfVectorizer&) const = default;
 };
 
+// inputs: boxes (B, N, 4) or (B, N, 1 or C, 4) as corners x1, y1, x2, y2, scores (B, N, C); outputs: counts (B, 1) int32, boxes
+// (B, keep, 4), scores (B, keep), classes (B, keep) int32. Candidates are the pairs of box and class whose score is above the threshold;
+// the best come first, one that overlaps a chosen one of its class goes. What is not filled is 0, a class `pad_class`.
+struct DetectionNms {
+  static constexpr std::string_view kName = "DetectionNms";
+  int64_t keep = 100;       // detections per item
+  int64_t top_k = -1;       // candidates per class; -1: all
+  int64_t background = -1;  // a class that is left out
+  int64_t pad_class = 0;
+  float score_threshold = 0, iou_threshold = 0.5F;
+  bool any_class = false;   // boxes of one class hide those of another
+  bool pixels = false;      // corners are pixels that belong to the box: its width is x2 - x1 + 1
+  bool clip = false;        // the boxes that are returned to 0 .. 1
+  LATHE_FIELDS(v("keep", s.keep); v("top_k", s.top_k); v("background", s.background); v("pad_class", s.pad_class);
+               v("score_threshold", s.score_threshold); v("iou_threshold", s.iou_threshold);
+               v("any_class", s.any_class); v("pixels", s.pixels); v("clip", s.clip);)
+  bool operator==(const DetectionNms&) const = default;
+};
+// A custom operator: inputs and outputs are what its plugin says. `fields` are its attributes (plugin_fields_text).
+struct Plugin {
+  static constexpr std::string_view kName = "Plugin";
+  std::string plugin, version, name_space, fields;
+  std::shared_ptr<const PluginCode> code;  // null until it is bound; no part of what the operator says
+  PluginIdentity identity() const { return {plugin, version, name_space}; }
+  LATHE_FIELDS(v("plugin", s.plugin); v("version", s.version); v("name_space", s.name_space); v("fields", s.fields);)
+  bool operator==(const Plugin& other) const { return identity() == other.identity() && fields == other.fields; }
+};
+
 // --- control flow ------------------------------------------------------------------------------------------------
 // inputs: condition (bool, one element), captured values; outputs: those of the branch that the condition selects. Both branches take
 // the captured values and give as many outputs of the same types.
@@ -703,7 +733,7 @@ using OpFields = std::variant<Pointwise, PointwiseChain, Cast, Reformat, Conv, C
                               NonMaxSuppression, QuantizeLinear, DequantizeLinear, RNN, GRU, LSTM, LinearAttention,
                               GridSample, RoiAlign, MaxRoiPool, DeformConv, Col2Im, DFT, STFT, MelWeightMatrix,
                               RandomUniform, RandomNormal, CumProd, Det, Inverse, TreeEnsemble, BitCast, Unique, TfIdfVectorizer,
-                              If, Loop, Scan>;
+                              DetectionNms, Plugin, If, Loop, Scan>;
 
 // Which of the variant's alternatives T is; their number when it is none.
 template <class T, class... Fields>

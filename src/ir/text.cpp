@@ -70,6 +70,9 @@ std::string field_text(float v) {
 std::string field_text(double v) {
   return number_text(v);
 }
+std::string field_text(const std::string& v) {
+  return in_quotes(v);
+}
 std::string field_text(DType v) {
   return std::string(dtype_name(v));
 }

@@ -185,6 +185,9 @@ void read_field(Cursor& in, float& v) {
 void read_field(Cursor& in, double& v) {
   v = in.number<double>();
 }
+void read_field(Cursor& in, std::string& v) {
+  v = in.quoted();
+}
 void read_field(Cursor& in, DType& v) {
   const std::string_view word = in.word();
   const auto dtype = dtype_from_name(word);

@@ -89,6 +89,8 @@ class NodeExport {
   void operator()(const BitCast& op);
   void operator()(const Unique& op);
   void operator()(const TfIdfVectorizer& op);
+  void operator()(const DetectionNms& op);
+  void operator()(const Plugin& op);
   void operator()(const If& op);
   void operator()(const Loop& op);
   void operator()(const Scan& op);

@@ -104,6 +104,36 @@ void NodeExport::operator()(const TreeEnsemble&) {
   no_form("TreeEnsemble");
 }
 
+void NodeExport::operator()(const DetectionNms&) {
+  no_form("DetectionNms");
+}
+
+namespace {
+
+AttributeValue attribute_of(const PluginField& field) {
+  const Tensor& value = field.value;
+  if (field.is_text)
+    return std::string(reinterpret_cast<const char*>(value.bytes().data()), value.bytes().size());
+  const bool is_int = value.dtype() == DType::Int64, is_real = value.dtype() == DType::Float32;
+  if (value.rank() == 0 && is_int) return value.data<int64_t>()[0];
+  if (value.rank() == 0 && is_real) return value.data<float>()[0];
+  if (value.rank() == 1 && is_int) return value.to_int64s();
+  if (value.rank() == 1 && is_real)
+    return std::vector<float>(value.data<float>().begin(), value.data<float>().end());
+  return value;
+}
+
+}  // namespace
+
+// As TensorRT's exporters write plugins: the operator type is the name, attributes say version and namespace.
+void NodeExport::operator()(const Plugin& op) {
+  Attributes attributes = {{"plugin_version", op.version}};
+  if (!op.name_space.empty()) attributes.emplace_back("plugin_namespace", op.name_space);
+  for (const PluginField& field : plugin_fields_from(op.fields))
+    attributes.emplace_back(field.name, attribute_of(field));
+  result(op.plugin, all_inputs(), attributes);
+}
+
 void NodeExport::operator()(const TfIdfVectorizer& op) {
   Attributes attributes = {{"mode", std::string(enum_name(op.mode))},
                            {"min_gram_length", op.min_gram},

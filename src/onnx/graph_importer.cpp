@@ -6,8 +6,10 @@
 
 #include <algorithm>
 
+#include "onnx/import_plugin.h"
 #include "onnx/importers.h"
 #include "onnx/node_order.h"
+#include "onnx/tensorrt/importers.h"
 #include "onnx/unknown_operator.h"
 
 namespace lathe::onnx {
@@ -194,12 +196,26 @@ int64_t GraphImporter::opset_of(const NodeProto& node, const Scope& scope) const
   return is_onnx_domain(node.domain) ? 0 : 1;  // vendors' tools forget theirs
 }
 
+namespace {
+
+// In the node's own domain, else among TensorRT's plugins, which have none.
+const Importer* importer_of(const NodeProto& node, int64_t opset, bool* known = nullptr) {
+  bool in_domain = false;
+  const Importer* importer = find_importer(is_onnx_domain(node.domain) ? std::string_view() : node.domain,
+                                           node.op_type, opset, &in_domain);
+  if (known) *known = in_domain;
+  return in_domain ? importer : find_importer(kTensorRtDomain, node.op_type, kLatestOpset);
+}
+
+}  // namespace
+
 std::string GraphImporter::why_unknown(const NodeProto& node, const Scope& scope) const {
   const std::string_view domain = is_onnx_domain(node.domain) ? std::string_view() : node.domain;
   if (domain.empty() && (is_structure(node.op_type) || Sequences::knows(node.op_type))) return {};
   const int64_t opset = opset_of(node, scope);
+  if (options_.plugins && has_plugin(node, *options_.plugins)) return {};
   bool known = false;
-  if (find_importer(domain, node.op_type, opset, &known)) return {};
+  if (importer_of(node, opset, &known)) return {};
   return known ? "not at opset " + std::to_string(opset) + "; convert the model with onnx.version_converter"
                : why_operator_is_unknown(domain, node.op_type);
 }
@@ -305,9 +321,13 @@ Values GraphImporter::import_by_operator(const NodeProto& node, Scope& scope, co
   NodeImport import(
       {node, name, opset, std::move(inputs), scope.attributes, tensors_, *scope.builder, &log_});
   if (const std::string reason = why_unknown(node, scope); !reason.empty()) throw_unsupported(reason);
-  if (!is_onnx_domain(node.domain)) return find_importer(node.domain, node.op_type, opset)->import(import);
-  if (auto results = import_by_structure(import, scope)) return *results;
-  return find_importer({}, node.op_type, opset)->import(import);
+  const bool is_onnx = is_onnx_domain(node.domain);
+  if (options_.plugins && options_.plugins_first && has_plugin(node, *options_.plugins))
+    return import_plugin(import, node, *options_.plugins);
+  if (is_onnx)
+    if (auto results = import_by_structure(import, scope)) return *results;
+  if (const Importer* importer = importer_of(node, opset)) return importer->import(import);
+  return import_plugin(import, node, *options_.plugins);
 }
 
 bool GraphImporter::is_structure(std::string_view op_type) {

@@ -90,8 +90,10 @@ ImportedModel import_onnx(const std::filesystem::path& path, Observer& observer,
 }
 
 ImportedModel import_for_shapes(const std::filesystem::path& path, Observer& observer,
-                                const std::map<std::string, Extents, std::less<>>& shapes, bool& fixed) {
-  ImportOptions options{.input_shapes = shapes};
+                                const std::map<std::string, Extents, std::less<>>& shapes, bool& fixed,
+                                const ImportOptions& others) {
+  ImportOptions options = others;
+  options.input_shapes = shapes;
   fixed = false;
   try {
     return import_onnx(path, observer, options);

@@ -43,6 +43,10 @@ struct ImportOptions {
   // `fix_shapes` for all of these.
   std::map<std::string, Extents, std::less<>> input_shapes;
   bool fix_shapes = false;
+  // Custom operators: what nothing here knows is looked for among these. Null: none.
+  const PluginSource* plugins = nullptr;
+  // They come before operators of the same name that are known here.
+  bool plugins_first = false;
 };
 
 // Emits ModelParsed, and one line that counts Q/DQ nodes when there are any. Throws Input for damaged or
@@ -52,7 +56,9 @@ ImportedModel import_onnx(const std::filesystem::path& path, Observer& observer,
 // The same where every input's shape is known beforehand, perhaps. A model that is not supported with open
 // dims is read for these shapes alone, with a warning; `fixed` says so.
 ImportedModel import_for_shapes(const std::filesystem::path& path, Observer& observer,
-                                const std::map<std::string, Extents, std::less<>>& shapes, bool& fixed);
+                                const std::map<std::string, Extents, std::less<>>& shapes, bool& fixed,
+                                const ImportOptions& others = {});
+// (`others`: options besides the shapes.)
 // A model in memory. `owner` keeps `bytes` alive as long as weights point into them (null: weights are
 // copied); external data is looked for in `folder` (empty: there may be none).
 ImportedModel import_onnx(std::span<const std::byte> bytes, const std::filesystem::path& folder,

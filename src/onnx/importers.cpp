@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "onnx/tensorrt/importers.h"
+
 namespace lathe::onnx {
 
 namespace {
@@ -66,6 +68,8 @@ const std::vector<Importer>& all_importers() {
       ml_feature_importers(),
       ml_linear_importers(),
       ml_tree_importers(),
+      tensorrt_detection_importers(),
+      tensorrt_plugin_importers(),
   });
   return importers;
 }

@@ -48,6 +48,8 @@ const std::vector<OpDef>& all_op_defs() {
       topk_ops(),
       nonzero_ops(),
       non_max_suppression_ops(),
+      detection_nms_ops(),
+      plugin_ops(),
       control_flow_ops(),
       reverse_sequence_ops(),
       recurrent_ops(),

@@ -38,7 +38,8 @@ bool has_symbolic_field(const Op& op) {
 }
 
 bool is_foldable(const Graph& graph, const Node& node) {
-  if (std::holds_alternative<Reformat>(node.op) || !bodies_of(node.op).empty() || has_symbolic_field(node.op))
+  if (std::holds_alternative<Reformat>(node.op) || std::holds_alternative<Plugin>(node.op) ||
+      !bodies_of(node.op).empty() || has_symbolic_field(node.op))
     return false;
   int64_t in = 0, out = 0;
   for (ValueId input : node.inputs) {

@@ -87,6 +87,7 @@ struct MayBeLow {
   bool operator()(const Expand&) const { return true; }
   bool operator()(const Pad&) const { return true; }
   bool operator()(const Resize&) const { return true; }
+  bool operator()(const Plugin&) const { return true; }  // it says which types it takes
   bool operator()(const Gather&) const { return true; }
   bool operator()(const DepthToSpace&) const { return true; }
   template <class Other>

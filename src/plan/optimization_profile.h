@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/format.h"
 #include "ir/graph.h"
 
 namespace lathe {
@@ -36,6 +37,7 @@ struct TensorInfo {
   DType dtype = DType::Undefined;
   Shape shape;                    // symbolic dims by name
   std::optional<Shape> contents;  // set for shape tensors: the dims that its elements are
+  Format format = {};             // how its memory lies; shapes are logical in all formats
 };
 std::vector<TensorInfo> input_infos(const Graph& graph);
 std::vector<TensorInfo> output_infos(const Graph& graph);

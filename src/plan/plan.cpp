@@ -72,16 +72,16 @@ class Plan::LazySection {
   LazySection(SectionInfo info, const Plan& plan, std::shared_ptr<const ContainerReader> file,
               std::string name)
       : info(std::move(info)),
-        profiles_(plan.profiles.size()),
-        stripped_(plan.is_stripped),
+        form_{.profiles = plan.profiles.size(),
+              .stripped = plan.is_stripped,
+              .plugins = plan.code_of_plugins()},
         file_(std::move(file)),
         name_(std::move(name)) {}
 
   std::shared_ptr<const PlanSection> get() {
     const std::lock_guard lock(mutex_);
     if (!section_)
-      section_ = std::make_shared<PlanSection>(section_from_json(
-          file_->section(name_), info, {.profiles = profiles_, .stripped = stripped_}, *file_));
+      section_ = std::make_shared<PlanSection>(section_from_json(file_->section(name_), info, form_, *file_));
     return section_;
   }
 
@@ -90,8 +90,7 @@ class Plan::LazySection {
  private:
   std::mutex mutex_;
   std::shared_ptr<const PlanSection> section_;
-  size_t profiles_ = 0;  // that the file has
-  bool stripped_ = false;
+  SectionForm form_;
   std::shared_ptr<const ContainerReader> file_;
   std::string name_;
 };
@@ -104,20 +103,25 @@ struct Plan::LazyGraph {
 Plan::Plan() : lathe_version(version()), portable_(std::make_shared<LazyGraph>()) {}
 Plan::~Plan() = default;
 
-std::shared_ptr<const Plan> Plan::read(const std::filesystem::path& path) {
+std::shared_ptr<const Plan> Plan::read(const std::filesystem::path& path,
+                                       std::shared_ptr<PluginSource> plugins) {
   auto file = MappedFile::open(path);
   const auto bytes = file->bytes();
-  return open(std::make_shared<ContainerReader>(bytes, path.string(), std::move(file)));
+  return open(std::make_shared<ContainerReader>(bytes, path.string(), std::move(file)), std::move(plugins));
 }
 
-std::shared_ptr<const Plan> Plan::from_bytes(std::vector<std::byte> bytes, std::string source) {
+std::shared_ptr<const Plan> Plan::from_bytes(std::vector<std::byte> bytes, std::string source,
+                                             std::shared_ptr<PluginSource> plugins) {
   const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-  return open(std::make_shared<ContainerReader>(*owner, std::move(source), owner));
+  return open(std::make_shared<ContainerReader>(*owner, std::move(source), owner), std::move(plugins));
 }
 
-std::shared_ptr<const Plan> Plan::open(std::shared_ptr<const ContainerReader> file) {
+std::shared_ptr<const Plan> Plan::open(std::shared_ptr<const ContainerReader> file,
+                                       std::shared_ptr<PluginSource> plugins) {
   auto plan = std::make_shared<Plan>();
-  const auto sections = manifest_from_json(file->section(kManifest), file->source(), *plan);
+  plan->plugins_ = std::move(plugins);
+  const auto sections = manifest_from_json(file->section(kManifest), *file, *plan);
+  plan->offer_libraries();
   for (size_t i = 0; i < sections.size(); ++i) {
     if (!file->has_section(section_name(i))) file->fail("has no section '" + section_name(i) + "'");
     plan->sections_.push_back(std::make_shared<LazySection>(sections[i], *plan, file, section_name(i)));
@@ -125,6 +129,21 @@ std::shared_ptr<const Plan> Plan::open(std::shared_ptr<const ContainerReader> fi
   plan->file_bytes_ = file->file_bytes();
   plan->file_ = std::move(file);
   return plan;
+}
+
+void Plan::offer_libraries() {
+  if (!plugins_) return;
+  for (const auto& [name, bytes] : plugin_libraries) plugins_->load_carried(name, bytes);
+}
+
+PluginCodeSource Plan::code_of_plugins() const {
+  std::string hint;
+  for (const auto& [name, bytes] : plugin_libraries) hint += (hint.empty() ? "'" : ", '") + name + "'";
+  if (!hint.empty())
+    hint = "the file carries " + hint +
+           ", which runs only when you say that you trust the file: --trustEngine on the command line, "
+           "PluginRegistry::trust_engines in the API; or load the library yourself";
+  return {plugins_, std::move(hint)};
 }
 
 const Target& Plan::target(size_t section) const {
@@ -159,7 +178,8 @@ bool same_in_profile(const Dim& a, const Dim& b, const SymbolRanges& ranges) {
 }  // namespace
 
 // Inputs must be the same dims: callers' memory has the extents that the manifest says. Room for outputs is asked of the section.
-void Plan::check_tensors(const Graph& graph, const SymbolRanges& ranges, const std::string& who) const {
+void Plan::check_tensors(const Graph& graph, const SymbolRanges& ranges, const std::string& who,
+                         bool is_section) const {
   std::map<std::string, Dim, std::less<>> fixed;
   for (const auto& [symbol, range] : ranges)
     if (range.min == range.max) fixed.emplace(symbol, Dim(range.min));
@@ -182,6 +202,9 @@ void Plan::check_tensors(const Graph& graph, const SymbolRanges& ranges, const s
                     infos[i].name + "'");
       if (value.dtype != infos[i].dtype || !same_shape(value.shape, infos[i].shape))
         file_->fail("is damaged: " + who + " has another type or shape for '" + infos[i].name + "'");
+      // Formats are set for the section; the portable graph has none.
+      if (is_section && value.format != infos[i].format)
+        file_->fail("is damaged: " + who + " has another format for '" + infos[i].name + "'");
     }
   };
   check_all(graph.inputs(), inputs, "inputs");
@@ -195,7 +218,7 @@ void Plan::check_fits(const PlanSection& section) const {
     const SymbolRanges ranges = symbol_ranges(inputs, profiles[i]);
     if (section.variants[i].ranges != ranges)
       file_->fail("is damaged: " + who + " has other ranges than optimization profile " + std::to_string(i));
-    check_tensors(*section.variants[i].graph, ranges, who);
+    check_tensors(*section.variants[i].graph, ranges, who, true);
   }
 }
 
@@ -207,8 +230,8 @@ std::shared_ptr<const Graph> Plan::portable_graph() const {
   const std::lock_guard lock(portable_->mutex);
   if (!portable_->graph) {
     check(file_ != nullptr, "a plan without a portable graph");
-    auto graph = graph_from_json(file_->section(kGraph), *file_);
-    check_tensors(*graph, {}, "its graph");
+    auto graph = graph_from_json(file_->section(kGraph), *file_, code_of_plugins());
+    check_tensors(*graph, {}, "its graph", false);
     portable_->graph = std::move(graph);
   }
   return portable_->graph;
@@ -283,7 +306,7 @@ void Plan::write_to(FileWriter& file) const {
     sections.push_back(section(i));
     texts.push_back(section_to_json(*sections.back(), container));
   }
-  container.add_section(std::string(kManifest), manifest_to_json(*this, infos));
+  container.add_section(std::string(kManifest), manifest_to_json(*this, infos, container));
   container.add_section(std::string(kGraph), std::move(graph_text));
   for (size_t i = 0; i < texts.size(); ++i) container.add_section(section_name(i), std::move(texts[i]));
   container.write(file);

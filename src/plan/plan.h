@@ -56,20 +56,31 @@ struct PlanSection {
 class ContainerReader;
 class FileWriter;
 
+// Where a plan's custom operators get their code from, and what to say when it is not there.
+struct PluginCodeSource {
+  std::shared_ptr<PluginSource> source;
+  std::string hint;
+};
+
 enum class ProfilingVerbosity { None, LayerNamesOnly, Detailed };
 
 class Plan {
  public:
   // The file is mapped and its structure checked; block hashes are checked when a section or the portable
-  // graph is used. One Input error names the file and what is wrong with it.
-  static std::shared_ptr<const Plan> read(const std::filesystem::path& path);
-  static std::shared_ptr<const Plan> from_bytes(std::vector<std::byte> bytes, std::string source);
+  // graph is used. One Input error names the file and what is wrong with it. Custom operators get their code from `plugins`
+  // when a graph is used; libraries that the file carries are offered to it.
+  static std::shared_ptr<const Plan> read(const std::filesystem::path& path,
+                                          std::shared_ptr<PluginSource> plugins = nullptr);
+  static std::shared_ptr<const Plan> from_bytes(std::vector<std::byte> bytes, std::string source,
+                                                std::shared_ptr<PluginSource> plugins = nullptr);
 
   ModelMetadata model;
   std::vector<TensorInfo> inputs, outputs;
   std::vector<OptimizationProfile> profiles;  // complete
   ProfilingVerbosity verbosity = ProfilingVerbosity::LayerNamesOnly;
   std::string lathe_version;
+  // Plugin libraries inside the file, by their file name. An engine is data: they are run only for who trusts it.
+  std::map<std::string, std::vector<std::byte>, std::less<>> plugin_libraries;
 
   size_t section_count() const { return sections_.size(); }
   const Target& target(size_t section) const;
@@ -112,9 +123,13 @@ class Plan {
 
  private:
   class LazySection;
-  static std::shared_ptr<const Plan> open(std::shared_ptr<const ContainerReader> file);
-  void check_tensors(const Graph& graph, const SymbolRanges& ranges, const std::string& who) const;
+  static std::shared_ptr<const Plan> open(std::shared_ptr<const ContainerReader> file,
+                                          std::shared_ptr<PluginSource> plugins);
+  void check_tensors(const Graph& graph, const SymbolRanges& ranges, const std::string& who,
+                     bool is_section) const;
   void check_fits(const PlanSection& section) const;
+  void offer_libraries();
+  PluginCodeSource code_of_plugins() const;
   void write_to(FileWriter& file) const;
 
   std::vector<std::shared_ptr<LazySection>> sections_;
@@ -123,6 +138,7 @@ class Plan {
   struct LazyGraph;
   std::shared_ptr<LazyGraph> portable_;
   size_t file_bytes_ = 0;
+  std::shared_ptr<PluginSource> plugins_;
   // What serialized_bytes() found; 0: not asked yet.
   std::shared_ptr<std::atomic<size_t>> written_bytes_ = std::make_shared<std::atomic<size_t>>(0);
 };

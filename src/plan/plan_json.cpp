@@ -59,10 +59,25 @@ std::vector<TensorType> types_from(const Json& json) {
   return types;
 }
 
+// "float32"; with its format where that is not linear, so that a reader who knows linear memory only does not take it for such.
+std::string io_type_text(const TensorInfo& info) {
+  const std::string type(dtype_name(info.dtype));
+  return info.format.is_linear() ? type : type + ":" + to_string(info.format);
+}
+void read_io_type(const Json& json, TensorInfo& info) {
+  const auto text = json.get<std::string>();
+  const size_t colon = text.find(':');
+  info.dtype = dtype_from(text.substr(0, colon));
+  if (colon == text.npos) return;
+  info.format = format_from_string(text.substr(colon + 1));
+  if (!info.format.is_linear() && info.shape.size() < 3)
+    throw_input_error("'" + info.name + "' has format " + to_string(info.format) + " but no channels");
+}
+
 Json to_json(const std::vector<TensorInfo>& infos) {
   Json json = Json::array();
   for (const TensorInfo& t : infos) {
-    Json entry = {{"name", t.name}, {"dtype", dtype_name(t.dtype)}, {"shape", to_json(t.shape)}};
+    Json entry = {{"name", t.name}, {"dtype", io_type_text(t)}, {"shape", to_json(t.shape)}};
     if (t.contents) entry["contents"] = to_json(*t.contents);
     json.push_back(std::move(entry));
   }
@@ -71,7 +86,8 @@ Json to_json(const std::vector<TensorInfo>& infos) {
 std::vector<TensorInfo> infos_from(const Json& json) {
   std::vector<TensorInfo> infos;
   for (const Json& j : json) {
-    TensorInfo t{j.at("name"), dtype_from(j.at("dtype")), shape_from(j.at("shape")), std::nullopt};
+    TensorInfo t{.name = j.at("name"), .shape = shape_from(j.at("shape"))};
+    read_io_type(j.at("dtype"), t);
     if (j.contains("contents")) t.contents = shape_from(j.at("contents"));
     infos.push_back(std::move(t));
   }
@@ -253,9 +269,19 @@ auto with_source(const std::string& source, F&& body) {
   }
 }
 
+// A file whose plugins are not there is not damaged.
+void bind_code(Graph& graph, const PluginCodeSource& plugins, const std::string& source) {
+  try {
+    bind_plugins(graph, plugins.source.get(), plugins.hint);
+  } catch (Error& error) {
+    throw_input_error("engine file '" + source + "' cannot be used: " + error.what());
+  }
+}
+
 }  // namespace
 
-std::string manifest_to_json(const Plan& plan, const std::vector<SectionInfo>& sections) {
+std::string manifest_to_json(const Plan& plan, const std::vector<SectionInfo>& sections,
+                             ContainerWriter& blocks) {
   const ModelMetadata& m = plan.model;
   Json json = {{"lathe", plan.lathe_version},
                {"model",
@@ -284,11 +310,13 @@ std::string manifest_to_json(const Plan& plan, const std::vector<SectionInfo>& s
                        {"settings", s.settings},
                        {"timed", s.timed}});
   json["targets"] = std::move(targets);
+  for (const auto& [name, bytes] : plan.plugin_libraries)
+    json["plugin_libraries"][name] = blocks.add_block(bytes);
   return dump_json(json, 1);
 }
 
-std::vector<SectionInfo> manifest_from_json(std::string_view text, const std::string& source, Plan& plan) {
-  return with_source(source, [&] {
+std::vector<SectionInfo> manifest_from_json(std::string_view text, const ContainerReader& file, Plan& plan) {
+  return with_source(file.source(), [&] {
     const Json json = parse_json(text, "manifest");
     const Json& m = json.at("model");
     plan.lathe_version = json.at("lathe");
@@ -311,6 +339,12 @@ std::vector<SectionInfo> manifest_from_json(std::string_view text, const std::st
     require(!plan.profiles.empty(), "it has no optimization profile");
     plan.verbosity =
         static_cast<ProfilingVerbosity>(std::clamp(json.at("profiling_verbosity").get<int>(), 0, 2));
+    if (const auto libraries = json.find("plugin_libraries"); libraries != json.end()) {
+      for (const auto& [name, block] : libraries->items()) {
+        const auto bytes = file.block(block.get<int64_t>());
+        plan.plugin_libraries[name].assign(bytes.begin(), bytes.end());
+      }
+    }
     std::vector<SectionInfo> sections;
     for (const Json& t : json.at("targets"))
       sections.push_back({.target = {.backend = t.at("backend"),
@@ -327,9 +361,11 @@ std::string graph_to_json(const Graph& graph, ContainerWriter& blocks) {
   return dump_json(graph_json(graph, blocks, [](ValueId) { return true; }), -1);
 }
 
-std::shared_ptr<const Graph> graph_from_json(std::string_view text, const ContainerReader& file) {
+std::shared_ptr<const Graph> graph_from_json(std::string_view text, const ContainerReader& file,
+                                             const PluginCodeSource& plugins) {
   return with_source(file.source(), [&]() -> std::shared_ptr<const Graph> {
     auto graph = std::make_shared<Graph>(graph_from(parse_json(text, "graph"), file));
+    bind_code(*graph, plugins, file.source());
     verify_graph(*graph);
     return graph;
   });
@@ -370,6 +406,7 @@ PlanSection section_from_json(std::string_view text, const SectionInfo& info, co
     for (const Json& j : variants) {
       PlanVariant v;
       auto graph = std::make_shared<Graph>(graph_from(j.at("graph"), file));
+      bind_code(*graph, form.plugins, file.source());
       v.graph = graph;
       for (const Json& c : j.at("choices")) v.choices.push_back(choice_from(c));
       for (const auto& [symbol, r] : j.at("ranges").items())

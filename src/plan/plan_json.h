@@ -19,17 +19,20 @@ struct SectionInfo {
   bool timed = false;
 };
 
-std::string manifest_to_json(const Plan& plan, const std::vector<SectionInfo>& sections);
-std::vector<SectionInfo> manifest_from_json(std::string_view text, const std::string& source, Plan& plan);
+std::string manifest_to_json(const Plan& plan, const std::vector<SectionInfo>& sections,
+                             ContainerWriter& blocks);
+std::vector<SectionInfo> manifest_from_json(std::string_view text, const ContainerReader& file, Plan& plan);
 
 std::string graph_to_json(const Graph& graph, ContainerWriter& blocks);
-std::shared_ptr<const Graph> graph_from_json(std::string_view text, const ContainerReader& file);
+std::shared_ptr<const Graph> graph_from_json(std::string_view text, const ContainerReader& file,
+                                             const PluginCodeSource& plugins);
 
 std::string section_to_json(const PlanSection& section, ContainerWriter& blocks);
 // What the manifest says of all sections.
 struct SectionForm {
   size_t profiles = 0;
   bool stripped = false;  // of its weights
+  PluginCodeSource plugins;
 };
 // One variant for each profile, and each fits together (check_variant.h). Throws Input.
 PlanSection section_from_json(std::string_view text, const SectionInfo& info, const SectionForm& form,

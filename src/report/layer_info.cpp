@@ -54,6 +54,7 @@ LayerTensor describe_tensor(const PlanVariant& variant, ValueId id,
 std::string layer_type(const LayerInfo& layer, const Tactic& tactic) {
   if (layer.parameter_type == "PointWise") return "PointWiseV2";
   if (layer.parameter_type == "Reformat") return "Reformat";
+  if (layer.parameter_type == "Plugin") return "PluginV3";
   return tactic.runner.empty() ? layer.parameter_type : tactic.runner;
 }
 

@@ -12,6 +12,7 @@
 #include "ir/tensor.h"
 #include "lathe/runtime.h"
 #include "plan/optimization_profile.h"
+#include "plugin/registry.h"
 #include "runtime/engine.h"
 
 namespace lathe {
@@ -51,6 +52,10 @@ Tensor borrow(const v1::HostTensor& tensor, const std::string& name);
 
 struct lathe::v1::Engine::Impl {
   std::shared_ptr<const lathe::Engine> engine;
+};
+
+struct lathe::v1::PluginRegistry::Impl {
+  std::shared_ptr<lathe::plugin::Registry> registry = std::make_shared<lathe::plugin::Registry>();
 };
 
 struct lathe::v1::Profiler::Impl {

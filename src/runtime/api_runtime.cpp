@@ -8,6 +8,7 @@ namespace lathe::v1 {
 struct Runtime::Impl {
   Logger& logger;
   std::shared_ptr<const Backend> backend;
+  std::shared_ptr<PluginSource> plugins;
   Engine load(std::shared_ptr<const Plan> plan) {
     return Engine(
         std::make_shared<Engine::Impl>(Engine::Impl{lathe::Engine::load(std::move(plan), backend)}));
@@ -98,16 +99,18 @@ std::vector<std::byte> Engine::serialize_stripped() const {
 
 Runtime::Runtime(Logger& logger, const DeviceConfig& device) {
   translate_errors([&] {
-    impl_ = std::unique_ptr<Impl>(new Impl{logger, open_backend(to_device_options(device))});
+    impl_ = std::unique_ptr<Impl>(
+        new Impl{logger, open_backend(to_device_options(device)), device.plugins.impl()->registry});
   });
 }
 Runtime::~Runtime() = default;
 
 Engine Runtime::load(const std::string& path) {
-  return translate_errors([&] { return impl_->load(Plan::read(path)); });
+  return translate_errors([&] { return impl_->load(Plan::read(path, impl_->plugins)); });
 }
 Engine Runtime::load(std::vector<std::byte> bytes) {
-  return translate_errors([&] { return impl_->load(Plan::from_bytes(std::move(bytes), "(memory)")); });
+  return translate_errors(
+      [&] { return impl_->load(Plan::from_bytes(std::move(bytes), "(memory)", impl_->plugins)); });
 }
 std::string Runtime::device_description() const {
   return impl_->backend->target().description;

@@ -9,8 +9,12 @@ namespace lathe {
 std::vector<v1::TensorInfo> to_public(const std::vector<TensorInfo>& infos) {
   std::vector<v1::TensorInfo> result;
   for (const TensorInfo& t : infos) {
-    v1::TensorInfo info{
-        .name = t.name, .type = to_data_type(t.dtype), .is_shape_tensor = t.contents.has_value()};
+    v1::TensorInfo info{.name = t.name,
+                        .type = to_data_type(t.dtype),
+                        .is_shape_tensor = t.contents.has_value(),
+                        .format = t.format.is_linear()        ? v1::MemoryFormat::Linear
+                                  : t.format == kChannelsLast ? v1::MemoryFormat::ChannelsLast
+                                                              : v1::MemoryFormat::ChannelsBlocked16};
     for (const Dim& d : t.shape) {
       info.dims.push_back(d.is_constant() ? d.value() : -1);
       info.dim_names.push_back(d.to_string());

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ir/dim_clamps.h"
 #include "runtime/engine.h"
+#include "runtime/io_memory.h"
 
 namespace lathe {
 
@@ -193,9 +194,12 @@ void Context::check_bindings(std::span<void* const> bindings) {
       throw_input_error("binding " + std::to_string(i) + " is null");
 }
 
-std::vector<Tensor> Context::run(std::span<const Tensor> inputs) {
-  set_inputs(inputs);
+std::vector<Tensor> Context::run(std::span<const Tensor> linear_inputs) {
+  set_inputs(linear_inputs);
   resolve_shapes();
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < linear_inputs.size(); ++i)
+    inputs.push_back(reordered(linear_inputs[i], kLinear, engine_->inputs()[i].format));
   const Backend& backend = *engine_->backend();
   std::vector<Tensor> outputs;
   for (size_t k = 0; k < engine_->outputs().size(); ++k) {
@@ -221,7 +225,10 @@ std::vector<Tensor> Context::run(std::span<const Tensor> inputs) {
       copy_output(k, outputs[k], bindings[inputs.size() + k], *stream_);
   }
   stream_->synchronize();
-  for (size_t k = 0; k < outputs.size(); ++k) shrink(outputs[k], output_extents(k));
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    shrink(outputs[k], output_extents(k));
+    outputs[k] = reordered(outputs[k], engine_->outputs()[k].format, kLinear);
+  }
   return outputs;
 }
 

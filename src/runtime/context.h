@@ -60,7 +60,7 @@ class Context {
   // Runs with host tensors, inputs in the engine's order, and sets input shapes from them. Throws Input when
   // a type, rank or extent does not fit.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
-  // Runs with addresses of all inputs, then all outputs, in backend memory, linear format.
+  // Runs with addresses of all inputs, then all outputs, in backend memory, in the formats of TensorInfo.
   void enqueue(std::span<void* const> bindings, Stream& stream);
   // The same, and adds each layer's time to `profiler`.
   void enqueue_profiled(std::span<void* const> bindings, Stream& stream, LayerProfiler& profiler);

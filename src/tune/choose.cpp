@@ -72,9 +72,10 @@ class Problem {
     return false;
   }
   const Node& node(size_t i) const { return graph_.node(graph_.order()[i]); }
-  TensorType given_type(ValueId id) const { return {graph_.value(id).dtype, kLinear}; }
+  // What callers give and take: linear memory, unless they asked for another format.
+  TensorType given_type(ValueId id) const { return {graph_.value(id).dtype, graph_.value(id).format}; }
 
-  // A state's time, and reformats at the borders: graph inputs are linear in their own type, and so are outputs.
+  // A state's time, and reformats at the borders: graph inputs and outputs are in their own type and format.
   std::vector<double> own_costs(size_t i) {
     std::vector<double> costs;
     for (const LayerState& state : states_[i]) {

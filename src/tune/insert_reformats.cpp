@@ -106,11 +106,11 @@ class Inserter {
     }
   }
 
-  // A graph output is linear in its own type. The new node gives the value with the output's name.
+  // A graph output has its own type and format. The new node gives the value with the output's name.
   void reformat_outputs() {
     for (size_t k = 0; k < graph().outputs().size(); ++k) {
       const ValueId v = graph().outputs()[k];
-      const TensorType wanted{original_.value(v).dtype, kLinear};
+      const TensorType wanted{original_.value(v).dtype, original_.value(v).format};
       if (!is_data(graph(), v) || graph().value(v).producer == kNoNode || type_of(v) == wanted) continue;
       const NodeId writer = graph().value(v).producer;
       const auto& outputs = graph().node(writer).outputs;

@@ -21,7 +21,7 @@ def arguments(t):
     t.expect(t.run("--onnx=m.onnx", "--iterations=x"), 1, [FAILED], ["re:\\[E\\] stoi.*--iterations=x.*"])
     t.expect(t.run("--onnx=m.onnx", "--percentile=101"), 1, [FAILED], ["[E] Percentile 101.000000is not in [0,100]"])
     for flag, needs in (("--useDLACore=0", "DLA"), ("--fp8", "FP8"),
-                        ("--batch=4", "--shapes"), ("--plugins=p.so", "plugin")):
+                        ("--batch=4", "--shapes")):
         t.expect(t.run("--onnx=m.onnx", flag), 1, [FAILED], [f"re:\\[E\\] {flag.split('=')[0]}.* .*{needs}.*"])
 
 
@@ -92,7 +92,9 @@ def models(t):
              ["re:\\[E\\] \\[TRT\\] .*input.*", "[E] Required optimization profile is invalid", *NO_NETWORK])
     t.expect(t.run("--onnx=tiny.onnx", "--shapes=input:1x3"), 1, [FAILED], ["re:\\[E\\] \\[TRT\\] .*input.*"])
     t.expect(t.run("--onnx=tiny.onnx", "--int8"), 1, [FAILED], ["re:\\[E\\] --int8 needs .*QuantizeLinear.*", *NO_NETWORK])
-    t.expect(t.run("--onnx=tiny.onnx", "--inputIOFormats=fp16:chw"), 1, [FAILED], ["re:\\[E\\] --inputIOFormats: input input is fp32.*"])
+    for formats, text in (("fp32:chw32", "no engine has memory in format chw32"), ("fp32:hwc8", "pads channels to a multiple of 8"),
+                          ("int4:chw", "types of less than a byte are not cast"), ("fp16:chw,fp16:chw", "The number of inputIOFormats must match")):
+        t.expect(t.run("--onnx=tiny.onnx", f"--inputIOFormats={formats}"), 1, [FAILED], [f"re:\\[E\\] .*{text}.*"])
     r = t.run("--onnx=tiny.onnx", "--device=0")
     t.expect(r, 1, [], ["re:Cannot find any available devices \\(GPUs\\)!.*"])
     t.check(not any("FAILED" in line for line in r.out), "a missing device prints FAILED", r)

@@ -34,6 +34,10 @@ def tensor(name, dims, floats):
 def attribute(name, value):
     if isinstance(value, list):
         return field(1, name) + b"".join(field(8, v) for v in value) + field(20, 7)
+    if isinstance(value, str):
+        return field(1, name) + field(4, value) + field(20, 3)
+    if isinstance(value, float):
+        return field(1, name) + varint(2 << 3 | 5) + struct.pack("<f", value) + field(20, 1)
     return field(1, name) + field(3, value) + field(20, 2)
 
 
@@ -108,6 +112,15 @@ def write_tile(path):
     graph = field(1, node("Tile", "Tile_0", ["x", "repeats"], ["y"])) + field(2, "tile")
     graph += field(11, value_info("x", [2, 3])) + field(11, value_info("repeats", [2], element=7))
     graph += field(12, value_info("y", ["rows", "columns"]))
+    path.write_bytes(field(1, 8) + field(7, graph) + field(8, field(2, 17)))
+
+
+def write_custom(path):
+    """The operators of examples/plugin: y = Swish(x) with beta 0.5, z = the elements of y above 0."""
+    space = dict(plugin_version="1", plugin_namespace="example")
+    graph = field(1, node("Swish", "Swish_0", ["x"], ["y"], beta=0.5, **space)) + field(1, node("Positive", "Positive_1", ["y"], ["z"], **space))
+    graph += field(2, "custom") + field(11, value_info("x", ["batch", 3, 4])) + field(12, value_info("y", ["batch", 3, 4]))
+    graph += field(12, value_info("z", ["count"]))
     path.write_bytes(field(1, 8) + field(7, graph) + field(8, field(2, 17)))
 
 

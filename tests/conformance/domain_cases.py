@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 from judge import run as reference  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-OPSETS = {"": 20, "com.microsoft": 1, "ai.onnx.ml": 3}
+OPSETS = {"": 20, "com.microsoft": 1, "ai.onnx.ml": 3, "trt.plugins": 1}
 
 
 def onnx_type(array):
@@ -37,7 +37,7 @@ def make_model(nodes, inputs, outputs, constants=(), output_type=None, opsets=No
 
 
 class Writer:
-    make_model = staticmethod(make_model)
+    make_model, reference, helper = staticmethod(make_model), staticmethod(reference), helper
 
     def __init__(self, target, domain, family):
         self.target, self.domain, self.family, self.count, self.random = target, domain, family, 0, np.random.default_rng(1)

@@ -11,7 +11,8 @@ import argparse, collections, json, pathlib, re, subprocess, sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 RELEASES = ("1.23", "1.19")
-DOMAINS = ("com.microsoft", "ai.onnx.ml")
+TENSORRT = "trt.plugins"  # not a domain of theirs: models have plugins in any
+DOMAINS = ("com.microsoft", "ai.onnx.ml", TENSORRT)
 SUITES = ("suites",)  # ONNX's other suites; the page counts node tests only
 SEQUENCES = {"ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SplitToSequence"}
 LEVELS = ("avx2", "avx512", "avx512_bf16", "amx")
@@ -136,7 +137,7 @@ def domain_section(domain, results):
             for operator in case["operators"]:
                 counts[operator][backend][case["result"]] += 1
     reasons, problems, rows = read_reasons(domain), [], []
-    operators = operators_of(domain)
+    operators = sorted({*counts, *reasons}) if domain == TENSORRT else operators_of(domain)
     for operator in operators:
         has_cases = operator in counts
         if has_cases == (operator in reasons):
@@ -145,7 +146,8 @@ def domain_section(domain, results):
         rows.append(f"| {operator} | {cells[0]} | {cells[1]} | {'' if has_cases else reasons.get(operator, '')} |")
     problems += [f"not_supported.txt: {domain} has no operator {name}" for name in reasons if name not in operators]
     supported = sum(1 for o in operators if o in counts)
-    return [f"## {domain}", "", f"{supported} of {len(operators)} operators, written out with those above where they are imported. The cases are ours "
+    title = "Plugins of TensorRT, by name" if domain == TENSORRT else domain
+    return [f"## {title}", "", f"{supported} of {len(operators)} operators, written out with those above where they are imported. The cases are ours "
             "(`tests/conformance/domains`),", "the expected results ONNX Runtime's, or NumPy's where it has no kernel for the CPU.", "",
             "| operator | oracle | cpu | why not |", "|---|---|---|---|", *rows, ""], problems
 

@@ -6,7 +6,10 @@
 """
 import argparse
 import gzip
+import json
+import math
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
@@ -65,6 +68,43 @@ def use_library(t, prefix, folder):
     t.check((project / "model.engine").stat().st_size > 0, "docs/cpp.md saves no engine")
 
 
+def use_plugin(t, prefix, folder):
+    """examples/plugin as a project outside of this tree, and a model that needs it."""
+    build = folder / "plugin"
+    t.run("cmake", "-S", ROOT / "examples/plugin", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror")
+    t.run("cmake", "--build", build)
+    tiny_model.write_custom(folder / "custom.onnx")
+    (folder / "x.raw").write_bytes(struct.pack("<24f", *[i - 12 for i in range(24)]))
+    quick = ["--builderOptimizationLevel=0", "--iterations=1", "--warmUp=0", "--duration=0", "--cpuThreads=2", "--loadInputs=x:x.raw", "--shapes=x:2x3x4"]
+    library, trtexec = build / "libswish.so", prefix / "bin/trtexec"
+
+    def results(*flags):
+        t.run(trtexec, *flags, *quick, "--exportOutput=out.json", cwd=folder)
+        return {o["name"]: o["values"] for o in json.loads((folder / "out.json").read_text())}
+    swish = [x / (1 + math.exp(-0.5 * x)) for x in range(-12, 12)]
+    plain = results("--onnx=custom.onnx", f"--staticPlugins={library}", "--saveEngine=plain.engine", "--exportLayerInfo=layers.json",
+                    "--profilingVerbosity=detailed")
+    t.check(all(abs(a - b) < 1e-4 for a, b in zip(plain["y"], swish)), f"Swish gives {plain['y']}")
+    t.check(all(abs(a - b) < 1e-4 for a, b in zip(plain["z"], [v for v in swish if v > 0])) and len(plain["z"]) == 11, f"Positive gives {plain['z']}")
+    layers = (folder / "layers.json").read_text()
+    t.check(layers.count('"PluginV3"') == 2, f"layers of a plugin are called otherwise: {layers[:400]}")
+    t.check(results("--loadEngine=plain.engine", f"--dynamicPlugins={library}") == plain, "the loaded engine gives other results")
+
+    def refused(text, *flags):
+        done = subprocess.run([trtexec, *flags, *quick], cwd=folder, capture_output=True, text=True)
+        t.check(done.returncode == 1 and text in done.stderr + done.stdout, f"{flags}: exit {done.returncode}, no {text!r} in {done.stderr[-600:]}")
+    refused("is not supported", "--onnx=custom.onnx")
+    refused("it needs the plugins 'Swish' version 1 of namespace 'example', 'Positive'", "--loadEngine=plain.engine")
+    refused("Unable to open library: nowhere.so", "--onnx=custom.onnx", "--staticPlugins=nowhere.so")
+    refused("it exports no function lathe_plugin_library", "--onnx=custom.onnx", f"--staticPlugins={prefix / 'lib/liblathe.so'}")
+    t.run(trtexec, "--onnx=custom.onnx", f"--setPluginsToSerialize={library}", "--saveEngine=carries.engine", "--skipInference", *quick, cwd=folder)
+    refused("the file carries 'libswish.so', which runs only when you say that you trust the file", "--loadEngine=carries.engine")
+    t.check(results("--loadEngine=carries.engine", "--trustEngine") == plain, "an engine that carries its library gives other results")
+    out = t.run(prefix / "bin/lathe", "inspect", "plain.engine", f"--dynamicPlugins={library}", cwd=folder)
+    t.check("Swish_0" in out, f"lathe inspect shows {out[-400:]}")
+    t.run(prefix / "bin/lathe", "diff", "custom.onnx", "plain.engine", f"--dynamicPlugins={library}", "--shapes=x:2x3x4", cwd=folder)
+
+
 def packages(t, build, folder, version):
     t.run("cpack", "-G", "DEB", "-B", folder / "packages", cwd=build)
     for name, files in (("lathe", FILES), ("liblathe-dev", LIBRARY)):
@@ -90,6 +130,7 @@ def main():
             t.check((folder / "prefix" / file).exists(), f"{file} is not there")
         use(t, folder / "prefix", folder, version)
         use_library(t, folder / "prefix", folder)
+        use_plugin(t, folder / "prefix", folder)
         if arguments.all:
             packages(t, build, folder, version)
     for failure in t.failures:

@@ -23,10 +23,12 @@ const std::set<std::string_view> kOnlyReference = {"Lrn",        "Range",    "Li
                                                    "STFT",       "Det",      "Inverse",
                                                    "MelWeightMatrix",
                                                    "BitCast",    "Unique",   "TfIdfVectorizer",
-                                                   "If",         "Loop",     "Scan"};
+                                                   "If",         "Loop",     "Scan",
+                                                   "DetectionNms"};
 // Fused layers and format changes: their families' tests make them.
 const std::set<std::string_view> kMadeByPasses = {"Reformat", "DepthwiseBlock", "FeedForward",
-                                                  "SqueezeExcite", "BatchNorm"};
+                                                  "SqueezeExcite", "BatchNorm",
+                                                  "Plugin"};  // whose library has the kernel
 
 CheckedInput floats(Extents extents) {
   return {.extents = std::move(extents)};

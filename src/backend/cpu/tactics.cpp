@@ -39,6 +39,7 @@ TacticFamily lines_tactics();
 TacticFamily nonzero_tactics();
 TacticFamily non_max_suppression_tactics();
 TacticFamily tree_tactics();
+TacticFamily plugin_tactics();
 TacticFamily shape_values_tactics();
 TacticFamily depthwise_tactics();
 TacticFamily integer_product_tactics();
@@ -108,6 +109,7 @@ std::vector<TacticFamily> tactic_families() {
       nonzero_tactics(),
       non_max_suppression_tactics(),
       tree_tactics(),
+      plugin_tactics(),
       shape_values_tactics(),
       reference_tactics(),
   };

@@ -13,6 +13,7 @@ TacticFamily view_tactics();
 TacticFamily cudnn_conv_tactics();
 TacticFamily cublaslt_tactics();
 TacticFamily wgmma_tactics();
+TacticFamily plugin_tactics();
 TacticFamily reference_tactics();
 // Kernels of ours, generated:
 GeneratedFamily attention_family();
@@ -60,6 +61,7 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<trilu_family>(),
       generated_tactics<attention_family>(),
       generated_tactics<rotary_family>(),
+      plugin_tactics(),
       reference_tactics(),
   };
 }

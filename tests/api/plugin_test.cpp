@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Custom operators of a program, through builds, files and runs; and inputs and outputs of other types and formats.
+#include <atomic>
+
+#include "fixture.h"
+#include "lathe/inspector.h"
+#include "lathe/plugin.h"
+
+namespace lathe::v1 {
+namespace {
+
+constexpr int kFloat = 1;
+
+// y = factor * x, and how often it ran.
+class Scale : public Plugin {
+ public:
+  static constexpr const char *kName = "Scale", *kVersion = "2", *kNamespace = "test";
+  static inline std::atomic<int> runs = 0;
+  explicit Scale(const PluginFields& fields) : factor_(fields.real("factor", 1)) {}
+  void infer(Inference& node) override {
+    if (node.input(0).type != kFloat) throw std::invalid_argument("Scale takes floats");
+    node.set_output(0, node.input(0));
+  }
+  int64_t workspace_bytes(int, const Layout&) const override { return 100; }
+  void run_cpu(const Run& run) const override {
+    ++runs;
+    std::memset(run.workspace, 1, 100);
+    for (int64_t i = 0; i < Run::elements(run.inputs[0]); ++i)
+      run.output<float>(0)[i] = factor_ * run.input<float>(0)[i];
+  }
+
+ private:
+  float factor_;
+};
+
+// The elements of x above 0, followed by nothing.
+class Above : public Plugin {
+ public:
+  static constexpr const char *kName = "Above", *kVersion = "1", *kNamespace = "";
+  static inline int64_t claims = -1;  // what it says it found; -1: the truth
+  explicit Above(const PluginFields&) {}
+  void infer(Inference& node) override {
+    const PluginShape x = node.input(0);
+    node.set_output(0, {kFloat, {node.data_dependent(x.dims[0] * x.dims[1])}});
+  }
+  void run_cpu(const Run& run) const override {
+    int64_t found = 0;
+    for (int64_t i = 0; i < Run::elements(run.inputs[0]); ++i)
+      if (run.input<float>(0)[i] > 0) run.output<float>(0)[found++] = run.input<float>(0)[i];
+    run.outputs[0].dims[0] = claims >= 0 ? claims : found;
+  }
+};
+
+// Breaks one promise at a time.
+class Liar : public Plugin {
+ public:
+  static constexpr const char *kName = "Liar", *kVersion = "1", *kNamespace = "";
+  static inline std::string lie;
+  explicit Liar(const PluginFields&) {
+    if (lie == "create") throw std::runtime_error("no instance today");
+  }
+  void infer(Inference& node) override {
+    if (lie == "nothing") return;
+    PluginShape shape = node.input(0);
+    if (lie == "type") shape.type = 999;
+    if (lie == "negative") shape.dims[1] = node.constant(-3);
+    node.set_output(0, shape);
+  }
+  int64_t workspace_bytes(int, const Layout&) const override { return lie == "workspace" ? -7 : 0; }
+  void run_cpu(const Run& run) const override {
+    if (lie == "run") throw std::runtime_error("it rains");
+    if (lie == "dims") run.outputs[0].dims[0] = 1;
+  }
+};
+
+std::string attribute(const std::string& name, float value) {
+  std::string bits(4, '\0');
+  std::memcpy(bits.data(), &value, 4);
+  return api_test::field(1, name) + api_test::varint(2 << 3 | 5) + bits + api_test::field(20, uint64_t{1});
+}
+std::string attribute(const std::string& name, const std::string& text) {
+  return api_test::field(1, name) + api_test::field(4, text) + api_test::field(20, uint64_t{3});
+}
+
+std::string model(const std::string& op, const std::vector<std::string>& attributes, bool bounded = true) {
+  std::string node = api_test::node(op, {"x"}, "y");
+  for (const std::string& a : attributes) node += api_test::field(5, a);
+  const std::string graph =
+      api_test::field(1, node) + api_test::field(2, "custom") +
+      api_test::field(11, api_test::value("x", "batch", 4)) +
+      api_test::field(12, bounded ? api_test::value("y", "batch", 4) : api_test::field(1, "y"));
+  return api_test::field(1, 8) + api_test::field(7, graph) + api_test::field(8, api_test::field(2, 17));
+}
+const std::string kScale = model("Scale", {attribute("factor", 2.5F), attribute("plugin_version", "2"),
+                                           attribute("plugin_namespace", "test")});
+
+class PluginApi : public Api {
+ protected:
+  void SetUp() override {
+    Api::SetUp();
+    plugins.add(plugin_operator<Scale>());
+    plugins.add(plugin_operator<Above>());
+    plugins.add(plugin_operator<Liar>());
+  }
+  Engine build_with(const std::string& onnx) {
+    Builder with(logger, {.threads = 2, .plugins = plugins});
+    return with.build(with.parse_onnx(std::as_bytes(std::span(onnx))), config());
+  }
+  std::string refused(const std::string& lie) {
+    Liar::lie = lie;
+    const std::string message = message_of(ErrorKind::Input, [&] {
+      Engine engine = build_with(model("Liar", {}));
+      engine.create_context().run({HostTensor(DataType::Float, {2, 4}, kTwoRows)});
+    });
+    Liar::lie.clear();
+    return message;
+  }
+  PluginRegistry plugins;
+};
+
+TEST_F(PluginApi, RunsAndIsSavedByName) {
+  const Engine engine = build_with(kScale);
+  Scale::runs = 0;
+  const HostTensor x(DataType::Float, {2, 4}, kTwoRows);
+  EXPECT_EQ(floats(engine.create_context().run({x})[0]),
+            (std::vector<float>{2.5, 5, 7.5, 10, 0, 0, 1250, 2.5}));
+  EXPECT_EQ(Scale::runs, 1);
+  expect_part(EngineInspector(engine).json(), "PluginV3");
+
+  engine.save(path("scale.engine"));
+  const Engine again = Runtime(logger, {.plugins = plugins}).load(path("scale.engine"));
+  EXPECT_EQ(floats(again.create_context().run({x})[0])[2], 7.5F);
+  const std::string missing =
+      message_of(ErrorKind::Input, [&] { Runtime(logger).load(path("scale.engine")); });
+  expect_part(missing, "needs the plugin 'Scale' version 2 of namespace 'test', which no loaded library has");
+  expect_part(missing, "PluginRegistry::load");
+}
+
+TEST_F(PluginApi, IsMatchedByNameVersionAndNamespace) {
+  expect_part(message_of(ErrorKind::Input,
+                         [&] {
+                           build_with(model("Scale", {attribute("plugin_version", "1"),
+                                                      attribute("plugin_namespace", "test")}));
+                         }),
+              "not supported");
+  expect_part(message_of(ErrorKind::Input,
+                         [&] { build_with(model("Scale", {attribute("plugin_namespace", "other")})); }),
+              "not supported");
+  EXPECT_NO_THROW(build_with(model("Scale", {attribute("plugin_namespace", "test")})));  // any version
+  expect_part(message_of(ErrorKind::Input, [&] { plugins.add(plugin_operator<Scale>()); }), "already");
+  EXPECT_EQ(plugins.plugins().size(), 3u);
+}
+
+TEST_F(PluginApi, FindsSizesInARun) {
+  const Engine engine = build_with(model("Above", {}, false));
+  ExecutionContext context = engine.create_context();
+  const HostTensor x(DataType::Float, {2, 4}, std::vector<float>{1, -2, 3, -4, -1, -1, 5, -1});
+  const std::vector<HostTensor> y = context.run({x});
+  EXPECT_EQ(y[0].dims, (Dims{3}));
+  EXPECT_EQ(floats(y[0]), (std::vector<float>{1, 3, 5}));
+  Above::claims = 9;
+  expect_part(message_of(ErrorKind::Input, [&] { context.run({x}); }),
+              "came out with 9 in dim 0, for which there is room for 8");
+  Above::claims = -1;
+}
+
+TEST_F(PluginApi, WhatAPluginReturnsIsChecked) {
+  expect_part(refused("create"), "no instance today");
+  expect_part(refused("nothing"), "the type 0, which is none");
+  expect_part(refused("type"), "the type 999, which is none");
+  expect_part(refused("negative"), "dim 1 of output 0 is -3");
+  expect_part(refused("workspace"), "-7 bytes of workspace");
+  expect_part(refused("run"), "it rains");
+  expect_part(refused("dims"), "changed dim 0 of 'y' to 1");
+}
+
+TEST_F(PluginApi, LibrariesThatAreNoneAreRefused) {
+  expect_part(message_of(ErrorKind::Input, [&] { plugins.load(path("nowhere.so")); }),
+              "Unable to open library");
+  std::ofstream(path("text.so")) << "no library";
+  expect_part(message_of(ErrorKind::Input, [&] { plugins.load(path("text.so")); }), "Unable to open library");
+}
+
+// --- types and formats of inputs and outputs
+
+// y = Relu(x) of x (batch, 2, 2, 2).
+std::string image_onnx() {
+  const auto image = [](const std::string& name) {
+    std::string shape = api_test::field(1, api_test::field(2, "batch"));
+    for (int i = 0; i < 3; ++i) shape += api_test::field(1, api_test::field(1, uint64_t{2}));
+    return api_test::field(1, name) + api_test::field(2, api_test::field(1, api_test::field(1, uint64_t{1}) +
+                                                                                api_test::field(2, shape)));
+  };
+  const std::string graph = api_test::field(1, api_test::node("Relu", {"x"}, "y")) +
+                            api_test::field(2, "image") + api_test::field(11, image("x")) +
+                            api_test::field(12, image("y"));
+  return api_test::field(1, 8) + api_test::field(7, graph) + api_test::field(8, api_test::field(2, 17));
+}
+
+class IoTypes : public Api {
+ protected:
+  Engine build_with(const std::map<std::string, IoType>& types) {
+    const std::string onnx = image_onnx();
+    BuilderConfig config;
+    config.optimization_level = 0;
+    config.profiles.emplace_back().set_dims("x", {1, 2, 2, 2}, {1, 2, 2, 2}, {2, 2, 2, 2});
+    config.io_types = types;
+    return builder.build(builder.parse_onnx(std::as_bytes(std::span(onnx))), config);
+  }
+};
+
+TEST_F(IoTypes, AnotherTypeIsACast) {
+  const Engine engine = build_with({{"x", {DataType::UInt8}}, {"y", {DataType::Int32}}});
+  EXPECT_EQ(engine.inputs()[0].type, DataType::UInt8);
+  EXPECT_EQ(engine.outputs()[0].type, DataType::Int32);
+  const HostTensor x(DataType::UInt8, {1, 2, 2, 2}, std::vector<uint8_t>{1, 2, 3, 4, 250, 6, 7, 8});
+  const HostTensor y = engine.create_context().run({x})[0];
+  EXPECT_EQ(y.data<int32_t>()[4], 250);
+}
+
+TEST_F(IoTypes, ChannelsLastIsHowMemoryLies) {
+  for (const bool save : {false, true}) {
+    Engine engine = build_with({{"x", {std::nullopt, "hwc"}}, {"y", {DataType::Half, "hwc"}}});
+    if (save) engine = Runtime(logger).load(engine.serialize());
+    EXPECT_EQ(engine.inputs()[0].format, MemoryFormat::ChannelsLast);
+    EXPECT_EQ(engine.inputs()[0].dims, (Dims{-1, 2, 2, 2}));
+    ExecutionContext context = engine.create_context();
+    // Channel 0 is 1, 2, 3, 4, channel 1 is -5, 6, -7, 8.
+    const std::vector<float> x = {1, -5, 2, 6, 3, -7, 4, 8};
+    std::vector<uint16_t> y(8);
+    context.bind_input("x", DataType::Float, {1, 2, 2, 2}, x.data());
+    context.bind_output("y", DataType::Half, y.data(), 16);
+    context.execute();
+    EXPECT_EQ(y, (std::vector<uint16_t>{0x3c00, 0, 0x4000, 0x4600, 0x4200, 0, 0x4400, 0x4800}));
+    // run() copies host tensors, which are linear.
+    const HostTensor linear(DataType::Float, {1, 2, 2, 2}, std::vector<float>{1, 2, 3, 4, -5, 6, -7, 8});
+    const HostTensor result = context.run({linear})[0];
+    EXPECT_EQ(result.data<uint16_t>()[1], 0x4000);
+  }
+}
+
+TEST_F(IoTypes, WhatCannotBeIsSaid) {
+  const auto refused = [&](const std::string& name, const IoType& type) {
+    return message_of(ErrorKind::Input, [&] { build_with({{name, type}}); });
+  };
+  expect_part(refused("z", {DataType::Half}), "no input or output 'z'");
+  expect_part(refused("x", {std::nullopt, "chw32"}), "no engine has memory in format chw32");
+  expect_part(refused("x", {std::nullopt, "hwc8"}), "pads channels to a multiple of 8");
+  expect_part(refused("x", {std::nullopt, "dhwc"}), "is for tensors of rank 5");
+  expect_part(refused("x", {DataType::Int4}), "less than a byte");
+}
+
+}  // namespace
+}  // namespace lathe::v1
