@@ -9,13 +9,15 @@ logging.getLogger("lathe").
 """
 from ._compile import check, compile, load, refit
 from ._core import (Activation, AutoPadding, Builder, BuilderConfig, Elementwise, Engine, ExecutionContext, Interpolation, Network,
-                    NetworkBuilder, NetworkTensor, OptimizationProfile, Padding, Pooling, Profiler, Reduction, Refitter, Runtime, ScatterMode,
+                    NetworkBuilder, NetworkTensor, OptimizationProfile, Padding, PluginDim, PluginRegistry, Pooling, Profiler, Reduction, Refitter, Runtime,
+                    ScatterMode,
                     TensorInfo, TimingCache, Unary, image, version)
 from ._errors import Cancelled, DeviceError, Error, InputError, InternalError
+from ._plugin import Plugin
 from ._profile import Profile
 
 __version__ = version()
 __all__ = ["Activation", "AutoPadding", "Builder", "BuilderConfig", "Cancelled", "DeviceError", "Elementwise", "Engine", "Error",
            "ExecutionContext", "InputError", "InternalError", "Interpolation", "Network", "NetworkBuilder", "NetworkTensor",
-           "OptimizationProfile", "Padding", "Pooling", "Profile", "Profiler", "Reduction", "Refitter", "Runtime", "ScatterMode",
+           "OptimizationProfile", "Padding", "Plugin", "PluginDim", "PluginRegistry", "Pooling", "Profile", "Profiler", "Reduction", "Refitter", "Runtime", "ScatterMode",
            "TensorInfo", "TimingCache", "Unary", "check", "compile", "image", "load", "refit", "version"]

@@ -10,7 +10,7 @@ _PRECISIONS = ("model", "fp16", "bf16", "best")
 
 
 def compile(model, shapes=None, precision="model", *, level=3, device="cpu", threads=0, timing_cache=None, time_budget_seconds=-1,
-            progress=None, save=None):
+            progress=None, save=None, plugins=None, io=None):
     """Builds an engine for this machine.
 
     model: the path of an ONNX file, or its bytes, a Network or a NetworkBuilder.
@@ -26,18 +26,23 @@ def compile(model, shapes=None, precision="model", *, level=3, device="cpu", thr
     progress: None: a bar on a terminal; False: nothing; a function (stage, done, total, remaining_seconds), which ends the build
         with False or an exception.
     save: where the engine file is written, for lathe.load().
+    plugins: a PluginRegistry with the custom operators of the model.
+    io: for inputs and outputs that differ from the model's a type, a format, or both: {"image": ("uint8", "hwc")}. Another type is a
+        cast; "hwc" is memory with channels last (the shape stays logical, N, C, height, width).
 
     Raises InputError for a model, shape or option that cannot be, DeviceError for files and devices, Cancelled.
     """
     if precision not in _PRECISIONS:
         raise InputError(f"there is no precision '{precision}'", where="precision", hint="take one of " + ", ".join(_PRECISIONS))
-    builder = Builder(device, threads)
+    builder = Builder(device, threads, plugins=plugins)
     network = _network(builder, model)
     config = BuilderConfig()
     config.optimization_level = level
     config.time_budget_seconds = time_budget_seconds
     if precision != "model":
         setattr(config, precision, True)
+    for name, given in (io or {}).items():
+        config.set_io(name, *_io_type(name, given))
     if shapes:
         config.add_profile(_profile(network, shapes))
     if timing_cache is not None:
@@ -51,13 +56,14 @@ def compile(model, shapes=None, precision="model", *, level=3, device="cpu", thr
     return engine
 
 
-def load(engine, *, device="cpu", threads=0):
-    """The engine of a file, or of its bytes. Raises InputError when it is damaged or was made for another device only."""
-    runtime = Runtime(device, threads)
+def load(engine, *, device="cpu", threads=0, plugins=None):
+    """The engine of a file, or of its bytes. Raises InputError when it is damaged, needs plugins that are not in `plugins`, or was made for
+    another device only."""
+    runtime = Runtime(device, threads, plugins=plugins)
     return runtime.load_bytes(engine) if isinstance(engine, bytes) else runtime.load(os.fspath(engine))
 
 
-def refit(engine, weights, *, device="cpu", threads=0):
+def refit(engine, weights, *, device="cpu", threads=0, plugins=None):
     """The engine with other weights, in a fraction of a build's time: tactics stay, nothing is timed.
 
     engine: an Engine, or the path or bytes of an engine file, one that save_stripped() wrote, too.
@@ -66,7 +72,8 @@ def refit(engine, weights, *, device="cpu", threads=0):
 
     Raises InputError for weights that are unknown, missing, of another shape, or that lead to other layers.
     """
-    refitter = Refitter(engine if isinstance(engine, (bytes, Engine)) else os.fspath(engine), device, threads)
+    refitter = Refitter(engine if isinstance(engine, (bytes, Engine)) else os.fspath(engine), device, threads,
+                        plugins=plugins)
     if isinstance(weights, bytes):
         refitter.set_from_onnx_bytes(weights)
     elif isinstance(weights, dict):
@@ -80,6 +87,19 @@ def refit(engine, weights, *, device="cpu", threads=0):
 def check(model):
     """Whether a model can be imported: a dict of supported, reason and unsupported_nodes (name, op_type and reason of each)."""
     return Builder().check_onnx(os.fspath(model))
+
+
+_FORMATS = ("chw", "hwc", "dhwc", "hwc8", "hwc16", "dhwc8", "chw16")
+
+
+def _io_type(name, given):
+    """(type or None, format) of "uint8", "hwc" or ("uint8", "hwc")."""
+    words = [given] if isinstance(given, str) else list(given)
+    formats = [w for w in words if w in _FORMATS]
+    types = [w for w in words if w not in _FORMATS]
+    if len(formats) > 1 or len(types) > 1:
+        raise InputError("it is no type and format", where=f"io['{name}']", why=f"it is {given}", hint='for example ("uint8", "hwc")')
+    return (types[0] if types else None), (formats[0] if formats else "chw")
 
 
 def _network(builder, model):

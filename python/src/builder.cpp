@@ -91,8 +91,11 @@ PyEngine* build(const api::BuilderConfig& config, const nb::object& progress, co
   }
 }
 
-api::DeviceConfig device_config(const std::string& device, int threads, const std::string& cpu_isa) {
-  return {.device = device, .threads = threads, .cpu_isa = cpu_isa};
+api::DeviceConfig device_config(const std::string& device, int threads, const std::string& cpu_isa,
+                                const api::PluginRegistry* plugins) {
+  api::DeviceConfig config{.device = device, .threads = threads, .cpu_isa = cpu_isa};
+  if (plugins) config.plugins = *plugins;
+  return config;
 }
 
 void bind_config(nb::module_& m) {
@@ -116,6 +119,20 @@ void bind_config(nb::module_& m) {
   using Config = api::BuilderConfig;
   nb::class_<Config>(m, "BuilderConfig", "Everything a build depends on besides the model.")
       .def(nb::init<>())
+      .def(
+          "set_io",
+          [](Config& c, const std::string& tensor, std::optional<std::string> dtype,
+             const std::string& format) {
+            api::IoType& type = c.io_types[tensor];
+            type.format = format;
+            if (dtype) type.type = type_from_name(*dtype, tensor);
+          },
+          nb::arg("tensor"), nb::arg("dtype") = nb::none(), nb::arg("format") = "chw",
+          "What callers give as this input, or take as this output: another element type, and how its memory "
+          "lies (\"chw\", "
+          "\"hwc\", \"dhwc\").")
+      .def_rw("plugin_libraries", &Config::plugin_libraries,
+              "Paths of plugin libraries that the engine file carries; who loads it must trust it.")
       .def(
           "add_profile", [](Config& c, const api::OptimizationProfile& p) { c.profiles.push_back(p); },
           nb::arg("profile"))
@@ -183,10 +200,12 @@ void bind_refitter(nb::module_& m) {
                          "stay, nothing is timed.")
       .def(
           "__init__",
-          [](PyRefitter* self, nb::object engine, const std::string& device, int threads, nb::object log) {
-            new (self) PyRefitter(engine, device_config(device, threads, ""), std::move(log));
+          [](PyRefitter* self, nb::object engine, const std::string& device, int threads, nb::object log,
+             const api::PluginRegistry* plugins) {
+            new (self) PyRefitter(engine, device_config(device, threads, "", plugins), std::move(log));
           },
           nb::arg("engine"), nb::arg("device") = "cpu", nb::arg("threads") = 0, nb::arg("log") = nb::none(),
+          nb::arg("plugins") = nb::none(),
           "engine: an Engine, or the path or bytes of an engine file, a stripped one, too.")
       .def("set", &PyRefitter::set, nb::arg("name"), nb::arg("values"),
            "Copies. Raises InputError for an unknown name, another type or shape.")
@@ -196,10 +215,10 @@ void bind_refitter(nb::module_& m) {
           "All weights of a model with the same layers.")
       .def(
           "set_from_onnx_bytes",
-          [](PyRefitter& r, const nb::bytes& model) {
-            r.refitter->set_from_onnx(std::as_bytes(std::span(model.c_str(), model.size())));
+          [](PyRefitter& r, const nb::bytes& model, const std::string& directory) {
+            r.refitter->set_from_onnx(std::as_bytes(std::span(model.c_str(), model.size())), directory);
           },
-          nb::arg("model"))
+          nb::arg("model"), nb::arg("directory") = "", "`directory`: where external weights lie.")
       .def(
           "refit", [](const PyRefitter& r) { return new PyEngine(r.refitter->refit()); },
           nb::rv_policy::take_ownership, nb::call_guard<nb::gil_scoped_release>(),
@@ -222,10 +241,12 @@ void bind_builder(nb::module_& m) {
   nb::class_<PyBuilder>(m, "Builder", "Builds engines from ONNX models. Raises when the device is not there.")
       .def(
           "__init__",
-          [](PyBuilder* self, const std::string& device, int threads, const std::string& isa,
-             nb::object log) { new (self) PyBuilder(device_config(device, threads, isa), std::move(log)); },
+          [](PyBuilder* self, const std::string& device, int threads, const std::string& isa, nb::object log,
+             const api::PluginRegistry* plugins) {
+            new (self) PyBuilder(device_config(device, threads, isa, plugins), std::move(log));
+          },
           nb::arg("device") = "cpu", nb::arg("threads") = 0, nb::arg("cpu_isa") = "",
-          nb::arg("log") = nb::none(),
+          nb::arg("log") = nb::none(), nb::arg("plugins") = nb::none(),
           "log(severity, text): gets the log instead of logging; severity 0 internal error, 1 error, 2 "
           "warning, 3 info, 4 verbose.")
       .def(
@@ -281,10 +302,12 @@ void bind_builder(nb::module_& m) {
   nb::class_<PyRuntime>(m, "Runtime", "Loads engines. Raises when the device is not there.")
       .def(
           "__init__",
-          [](PyRuntime* self, const std::string& device, int threads, const std::string& isa,
-             nb::object log) { new (self) PyRuntime(device_config(device, threads, isa), std::move(log)); },
+          [](PyRuntime* self, const std::string& device, int threads, const std::string& isa, nb::object log,
+             const api::PluginRegistry* plugins) {
+            new (self) PyRuntime(device_config(device, threads, isa, plugins), std::move(log));
+          },
           nb::arg("device") = "cpu", nb::arg("threads") = 0, nb::arg("cpu_isa") = "",
-          nb::arg("log") = nb::none(),
+          nb::arg("log") = nb::none(), nb::arg("plugins") = nb::none(),
           "log(severity, text): gets the log instead of logging; severity 0 internal error, 1 error, 2 "
           "warning, 3 info, 4 verbose.")
       .def(

@@ -26,6 +26,8 @@ using MutableArray = nb::ndarray<nb::c_contig>;
 
 // The element type of an array; throws Error for one that no tensor has.
 api::DataType type_of(const nb::dlpack::dtype& dtype, const std::string& tensor);
+// "uint8" of numpy; throws Error for another word.
+api::DataType type_from_name(const std::string& name, const std::string& tensor);
 nb::dlpack::dtype dlpack_type(api::DataType type, const std::string& tensor);
 
 template <class AnyArray>
@@ -66,5 +68,6 @@ void bind_builder(nb::module_& m);
 void bind_engine(nb::module_& m);
 void bind_context(nb::module_& m);
 void bind_image(nb::module_& m);
+void bind_plugin(nb::module_& m);
 
 }  // namespace lathe_python

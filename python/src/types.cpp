@@ -42,6 +42,12 @@ api::DataType type_of(const nb::dlpack::dtype& dtype, const std::string& tensor)
   refuse_type("arrays of this type are not in the bindings yet", tensor);
 }
 
+api::DataType type_from_name(const std::string& name, const std::string& tensor) {
+  for (const TypePair& t : kTypes)
+    if (api::data_type_name(t.type) == name) return t.type;
+  refuse_type("no tensor has type '" + name + "'", tensor);
+}
+
 nb::dlpack::dtype dlpack_type(api::DataType type, const std::string& tensor) {
   for (const TypePair& t : kTypes)
     if (t.type == type && type != api::DataType::BFloat16) return {static_cast<uint8_t>(t.code), t.bits, 1};
@@ -80,6 +86,14 @@ void bind_types(nb::module_& m) {
       .def_ro("dim_names", &api::TensorInfo::dim_names,
               "\"batch\" for a dynamic dim, \"3\" for a static one.")
       .def_ro("is_shape_tensor", &api::TensorInfo::is_shape_tensor, "Its elements decide shapes.")
+      .def_prop_ro(
+          "format",
+          [](const api::TensorInfo& t) {
+            constexpr const char* names[] = {"chw", "hwc", "chw16"};
+            return names[static_cast<int>(t.format)];
+          },
+          "How its memory lies: \"chw\" (row-major), \"hwc\" (channels last) or \"chw16\". The shape is "
+          "logical in all.")
       .def("__repr__", [](const api::TensorInfo& t) {
         std::string dims;
         for (const std::string& d : t.dim_names) dims += (dims.empty() ? "" : ", ") + d;

@@ -15,6 +15,8 @@ from ._flow import IIfConditional, ILoop
 from ._logger import IErrorRecorder, ILogger, Logger
 from ._network import ILayer, INetworkDefinition, ITensor, NotSupported
 from ._parser import OnnxParser, ParserError
+from ._plugins import IPluginRegistry
+from ._plugins import registry as get_plugin_registry
 from ._refit import OnnxParserRefitter, Refitter
 from ._runtime import (EngineInspector, ICudaEngine, IExecutionContext, IOutputAllocator, IProfiler, ISerializationConfig, Profiler,
                        Runtime)
@@ -24,8 +26,8 @@ from ._types import Dims as Dims
 __version__ = "10.14.1"
 _ABSENT = {"IInt8Calibrator", "IInt8EntropyCalibrator", "IInt8EntropyCalibrator2", "IInt8MinMaxCalibrator", "IInt8LegacyCalibrator",
            "IAlgorithmSelector", "IPluginV2", "IPluginV2Ext", "IPluginV2DynamicExt", "IPluginV3", "IPluginV3OneCore", "IPluginV3OneBuild",
-           "IPluginV3OneRuntime", "IPluginCreator", "IPluginCreatorV3One", "IPluginRegistry", "PluginField", "PluginFieldCollection",
-           "PluginFieldType", "get_plugin_registry", "get_builder_plugin_registry", "IDebugListener", "IGpuAllocator", "IGpuAsyncAllocator",
+           "IPluginV3OneRuntime", "IPluginCreator", "IPluginCreatorV3One", "PluginField", "PluginFieldCollection",
+           "PluginFieldType", "get_builder_plugin_registry", "IDebugListener", "IGpuAllocator", "IGpuAsyncAllocator",
            "IStreamReader", "IStreamReaderV2", "IStreamWriter", "IExprBuilder", "DimsExprs"}
 
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builder and what a build depends on."""
+import os
+
 import lathe
 
 from . import _types as t
 from ._logger import line_of, told
 from ._network import INetworkDefinition, NotSupported
+from ._plugins import registry
 from ._runtime import ICudaEngine
 
 # Flags that have an effect, and those that change nothing because it is so anyway. All others raise.
@@ -87,6 +90,7 @@ class _Monitored:
     def finish(self):
         if self.stage is not None:
             self.monitor.phase_finish(self.stage)
+            self.stage = None
 
 
 class IBuilderConfig:
@@ -215,7 +219,7 @@ class Builder:
         self.error_recorder = None
 
     def get_plugin_registry(self):
-        raise NotSupported("Builder.get_plugin_registry")
+        return registry()
 
     def is_network_supported(self, network, config):
         try:
@@ -245,11 +249,19 @@ class Builder:
 
     def _build(self, network, config):
         finished = network._finish()
-        builder = lathe.Builder(threads=self._threads, log=line_of(self.logger))
+        builder = lathe.Builder(threads=self._threads, log=line_of(self.logger), plugins=registry()._plugins)
         progress = _Monitored(config.progress_monitor) if config.progress_monitor is not None else None
         typed = network.get_flag(t.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
-        engine = builder.build(finished, config._for(finished, typed), progress)
-        if progress is not None:
-            progress.finish()
+        settings = config._for(finished, typed)
+        for tensor in network._inputs + network._outputs:
+            dtype, form = tensor._io_dtype, tensor._format()
+            if dtype is not None or form != "chw":
+                settings.set_io(tensor.name, None if dtype is None else t.lathe_name(dtype), form)
+        settings.plugin_libraries = [os.fspath(library) for library in config.plugins_to_serialize]
+        try:
+            engine = builder.build(finished, settings, progress)
+        finally:  # a cancelled build ends its phase, too
+            if progress is not None:
+                progress.finish()
         return ICudaEngine(engine, self.logger, network.name, config.profiling_verbosity,
                            strip=config.get_flag(t.BuilderFlag.STRIP_PLAN))

@@ -188,8 +188,9 @@ class IFillLayer(_Layer):
 
     def _linspace(self, nb, inputs, dtype):
         shape = inputs[0] if inputs and inputs[0] is not None else None
-        start = inputs[1] if len(inputs) > 1 else nb.constant(np.array(self.alpha), dtype)
-        delta = inputs[2] if len(inputs) > 2 else nb.constant(np.array(self.beta), dtype)
+        given = dict(enumerate(inputs))
+        start = given.get(1) if given.get(1) is not None else nb.constant(np.array(self.alpha), dtype)
+        delta = given.get(2) if given.get(2) is not None else nb.constant(np.array(self.beta), dtype)
         if shape is None and len(self.shape) != 1 or delta.shape not in ((), (1,)):
             raise NotSupported("IFillLayer LINSPACE of several dims")
         count = nb.reshape(nb.cast(shape, "int64"), []) if shape is not None else int(self.shape[0])

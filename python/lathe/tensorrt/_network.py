@@ -14,10 +14,15 @@ class NotSupported(NotImplementedError):
         super().__init__(f"{name} is not supported by lathe.tensorrt{': ' + why if why else ''}")
 
 
+_FORMATS = {t.TensorFormat.LINEAR: "chw", t.TensorFormat.HWC: "hwc", t.TensorFormat.DHWC: "dhwc", t.TensorFormat.HWC8: "hwc8",
+            t.TensorFormat.HWC16: "hwc16", t.TensorFormat.DHWC8: "dhwc8", t.TensorFormat.CHW16: "chw16"}
+
+
 class ITensor:
     def __init__(self, network, name, layer=None, dtype=None, shape=None):
         self._network, self._name, self._layer = network, name, layer
         self._dtype, self._shape, self._dim_names = dtype, shape, {}
+        self._io_dtype, self._formats = None, 1 << t.TensorFormat.LINEAR
 
     @property
     def name(self):
@@ -45,12 +50,15 @@ class ITensor:
 
     @property
     def dtype(self):
+        if self._io_dtype is not None:
+            return self._io_dtype
         return self._dtype if self._dtype is not None else t.from_lathe(self._network._value(self).dtype)
 
     @dtype.setter
     def dtype(self, dtype):
-        if self._network._is_parsed(self) and self.is_network_input and dtype != self.dtype:
-            raise NotSupported("ITensor.dtype of a parsed input", "change the type in the ONNX model")
+        if self._network._is_parsed(self) and (self.is_network_input or self.is_network_output):
+            self._io_dtype = dtype  # a cast at the network's edge, when the engine is built
+            return
         self._dtype = dtype
         self._network._changed()
 
@@ -76,12 +84,18 @@ class ITensor:
 
     @property
     def allowed_formats(self):
-        return 1 << t.TensorFormat.LINEAR
+        return self._formats
 
     @allowed_formats.setter
     def allowed_formats(self, formats):
-        if not formats & (1 << t.TensorFormat.LINEAR):
-            raise NotSupported("ITensor.allowed_formats", "inputs and outputs are linear")
+        if not any(formats & (1 << f) for f in _FORMATS):
+            raise NotSupported("ITensor.allowed_formats", "none of these; engines have LINEAR, HWC and DHWC, and HWC8, HWC16, DHWC8 and CHW16 "
+                               "where no channel is padded")
+        self._formats = formats
+
+    def _format(self):
+        """The first of the allowed formats that engines have, as lathe calls it."""
+        return next(name for f, name in _FORMATS.items() if self._formats & (1 << f))
 
     def set_dimension_name(self, index, name):
         self._dim_names[index] = name
@@ -118,7 +132,7 @@ class ILayer:
         if not name.startswith("_") and name not in self.__dict__ and not hasattr(type(self), name):
             raise AttributeError(f"{type(self).__name__} has no attribute {name}")
         super().__setattr__(name, value)
-        self._network._changed()
+        self._network._layer_changed(self)
 
     @property
     def name(self):
@@ -147,14 +161,14 @@ class ILayer:
     def set_input(self, index, tensor):
         self._inputs.extend([None] * (index + 1 - len(self._inputs)))
         self._inputs[index] = tensor
-        self._network._changed()
+        self._network._layer_changed(self)
 
     def get_output(self, index):
         return self._results[index] if index < len(self._results) else None
 
     def set_output_type(self, index, dtype):
         self._types[index] = dtype
-        self._network._changed()
+        self._network._layer_changed(self)
 
     def get_output_type(self, index):
         return self._types.get(index, self.get_output(index).dtype)
@@ -233,6 +247,7 @@ class Scope:
         layer = tensor._layer
         if layer is None or not _depends(layer, self.sources):
             return self.parent.value(tensor) if self.parent is not None else self.network._outside_of_bodies(tensor)
+        self.network._layers_made.add(layer)
         inputs = [None if i is None else self.value(i) for i in layer._made_of()]
         around, self.network._scope = self.network._scope, self
         try:
@@ -365,7 +380,12 @@ class INetworkDefinition:
 
     # --- what it becomes
     def _changed(self):
-        self._nb, self._values, self._emitted, self._scope = None, {}, 0, None
+        self._nb, self._values, self._emitted, self._scope, self._layers_made = None, {}, 0, None, set()
+
+    def _layer_changed(self, layer):
+        """What was made of the layers stays, unless the layer is part of it."""
+        if layer in self._layers_made:
+            self._changed()
 
     def _begin(self):
         nb = lathe.NetworkBuilder(self._model) if self._model is not None else lathe.NetworkBuilder(self.name)
@@ -405,6 +425,7 @@ class INetworkDefinition:
     def _make(self, layer):
         if any(r in self._values for r in layer._results):
             return
+        self._layers_made.add(layer)
         inputs = [None if i is None else self._value(i) for i in layer._made_of()]
         for result, value in zip(layer._results, layer._emit_all(self._nb, inputs)):
             self._values[result] = value

@@ -7,6 +7,7 @@ import lathe
 from . import _types as t
 from ._logger import line_of
 from ._network import NotSupported
+from ._plugins import registry
 
 
 class ParserError:
@@ -72,7 +73,7 @@ class OnnxParser:
 
     def _parse(self, read):
         try:
-            self.network._set_model(read(lathe.Builder(log=line_of(self.logger))))
+            self.network._set_model(read(lathe.Builder(log=line_of(self.logger), plugins=registry()._plugins)))
             return True
         except lathe.Error as error:
             self._errors.append(ParserError(error.what, error.node, error.op_type))
@@ -88,7 +89,7 @@ class OnnxParser:
         return True
 
     def supports_model_v2(self, model, path=None):
-        builder = lathe.Builder(log=line_of(self.logger))
+        builder = lathe.Builder(log=line_of(self.logger), plugins=registry()._plugins)
         try:
             builder.parse_onnx_bytes(bytes(model), os.path.dirname(os.path.abspath(path)) if path else "")
             return True

@@ -8,12 +8,13 @@ from . import _types as t
 from ._logger import line_of, told
 from ._network import NotSupported
 from ._parser import ParserError
+from ._plugins import registry
 
 
 class Refitter:
     def __init__(self, engine, logger):
         self.engine, self.logger, self.error_recorder, self.max_threads, self.weights_validation = engine, logger, None, 1, True
-        self._refitter = lathe.Refitter(engine._plan or engine._engine, log=line_of(logger))
+        self._refitter = lathe.Refitter(engine._plan or engine._engine, log=line_of(logger), plugins=registry()._plugins)
         self._known = {w["name"]: w for w in self._refitter.weights}  # only what is missing changes
 
     def set_named_weights(self, name, weights, location=t.TensorLocation.HOST):
@@ -82,7 +83,8 @@ class OnnxParserRefitter:
         self._errors = []
 
     def refit_from_bytes(self, model, path=None):
-        return self._refit(lambda: self.refitter._refitter.set_from_onnx_bytes(bytes(model)))
+        folder = os.path.dirname(os.path.abspath(path)) if path else ""  # where external weights lie
+        return self._refit(lambda: self.refitter._refitter.set_from_onnx_bytes(bytes(model), folder))
 
     def refit_from_file(self, model):
         return self._refit(lambda: self.refitter._refitter.set_from_onnx(os.fspath(model)))

@@ -7,6 +7,7 @@ import lathe
 from . import _types as t
 from ._logger import line_of, told
 from ._network import NotSupported
+from ._plugins import registry
 
 
 class IProfiler:
@@ -131,10 +132,15 @@ class ICudaEngine:
         raise NotSupported("ICudaEngine.get_tensor_profile_values")
 
     def get_tensor_format(self, name, profile_index=0):
-        return t.TensorFormat.LINEAR
+        form = self._tensor(name).format
+        channels_last = t.TensorFormat.DHWC if len(self._tensor(name).shape) == 5 else t.TensorFormat.HWC
+        return {"chw": t.TensorFormat.LINEAR, "hwc": channels_last, "chw16": t.TensorFormat.CHW16}[form]
 
     def get_tensor_format_desc(self, name, profile_index=0):
-        return f"Row major linear {self.get_tensor_dtype(name).name} format (kLINEAR)"
+        form, dtype = self.get_tensor_format(name), self.get_tensor_dtype(name).name
+        if form == t.TensorFormat.LINEAR:
+            return f"Row major linear {dtype} format (kLINEAR)"
+        return f"Channel major {dtype} format (k{form.name})"
 
     def get_tensor_vectorized_dim(self, name, profile_index=0):
         return -1
@@ -382,7 +388,7 @@ class Runtime:
         self.logger, self.error_recorder, self.gpu_allocator, self.max_threads = logger, None, None, threads or 1
         self.engine_host_code_allowed, self.temporary_directory, self.tempfile_control_flags = False, None, 0
         self._threads = threads
-        self._runtime = lathe.Runtime(threads=threads, log=line_of(logger))
+        self._runtime = lathe.Runtime(threads=threads, log=line_of(logger), plugins=registry()._plugins)
 
     def deserialize_cuda_engine(self, serialized_engine):
         """From bytes, or a reader with read(count). None where it is damaged or of another device, and the log says why."""
@@ -407,7 +413,7 @@ class Runtime:
         raise NotSupported("Runtime.load_runtime")
 
     def get_plugin_registry(self):
-        raise NotSupported("Runtime.get_plugin_registry")
+        return registry()
 
     def __enter__(self):
         return self
