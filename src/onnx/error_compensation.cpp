@@ -24,6 +24,16 @@ double dot(const double* a, const double* b, int64_t count) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
+// to -= factor * from. Pieces of a known length are what compilers vectorise.
+template <class T>
+void subtract(T* to, T factor, const T* from, int64_t count) {
+  constexpr int64_t kLanes = 16;
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (int64_t lane = 0; lane < kLanes; ++lane) to[i + lane] -= factor * from[i + lane];
+  for (; i < count; ++i) to[i] -= factor * from[i];
+}
+
 // In place: of the upper triangle of H.
 void factorize(std::vector<double>& h, int64_t k, ThreadPool& pool) {
   for (int64_t j = k - 1; j >= 0; --j) {
@@ -48,8 +58,8 @@ std::vector<double> inverse(const std::vector<double>& r, int64_t k, ThreadPool&
       const double* from = r.data() + i * k;
       if (i >= begin) row[i] = 1;
       for (int64_t m = i + 1; m < end; ++m) {
-        const double* other = u.data() + m * k;
-        for (int64_t j = std::max(begin, m); j < end; ++j) row[j] -= from[m] * other[j];
+        const int64_t first = std::max(begin, m);
+        subtract(row + first, from[m], u.data() + m * k + first, end - first);
       }
       for (int64_t j = std::max(begin, i); j < end; ++j) row[j] /= from[i];
     }
@@ -60,27 +70,39 @@ std::vector<double> inverse(const std::vector<double>& r, int64_t k, ThreadPool&
 }  // namespace
 
 void InputSums::add(std::span<const float> rows, ThreadPool& pool) {
-  sums.resize(static_cast<size_t>(k * k), 0);
+  sums.resize(static_cast<size_t>(k * width()), 0);
   check(k > 0 && static_cast<int64_t>(rows.size()) % k == 0, "rows of another length");
   pool.parallel_for(k, kColumns / 4, [&](int64_t begin, int64_t end) {
     for (const float* x = rows.data(); x != rows.data() + rows.size(); x += k)
-      for (int64_t i = begin; i < end; ++i) {
-        if (x[i] == 0) continue;
-        float* out = sums.data() + i * k;
-        for (int64_t j = 0; j < k; ++j) out[j] += x[i] * x[j];
-      }
+      for (int64_t i = begin; i < end; ++i)
+        if (x[i] != 0)
+          subtract(sums.data() + i * width(), -x[i], x + piece_of(i), std::min(kPiece, k - piece_of(i)));
   });
 }
 
-ErrorSpread::ErrorSpread(const InputSums& inputs, ThreadPool& pool) : k_(inputs.k) {
-  std::vector<double> h(inputs.sums.begin(), inputs.sums.end());
+void pass_error_on(std::span<float> weights, float error, std::span<const float> row) {
+  subtract(weights.data() + 1, error / row[0], row.data() + 1, static_cast<int64_t>(row.size()) - 1);
+}
+
+ErrorSpread::ErrorSpread(const InputSums& inputs, ThreadPool& pool)
+    : k_(inputs.k), width_(inputs.width()), rows_(static_cast<size_t>(k_ * width_), 0) {
   double mean = 0;
-  for (int64_t i = 0; i < k_; ++i) mean += h[static_cast<size_t>(i * k_ + i)] / static_cast<double>(k_);
+  for (int64_t i = 0; i < k_; ++i) mean += static_cast<double>(inputs.sum(i, i)) / static_cast<double>(k_);
   const double damping = mean > 0 ? kDamping * mean : 1;
-  for (int64_t i = 0; i < k_; ++i) h[static_cast<size_t>(i * k_ + i)] += damping;
-  factorize(h, k_, pool);
-  const std::vector<double> u = inverse(h, k_, pool);
-  rows_.assign(u.begin(), u.end());
+  for (int64_t first = 0; first < k_; first += kPiece) {
+    const int64_t size = std::min(kPiece, k_ - first);
+    std::vector<double> h(static_cast<size_t>(size * size));
+    for (int64_t i = 0; i < size; ++i)
+      for (int64_t j = 0; j < size; ++j)
+        h[static_cast<size_t>(i * size + j)] =
+            static_cast<double>(inputs.sum(first + i, first + j)) + (i == j ? damping : 0);
+    factorize(h, size, pool);
+    const std::vector<double> u = inverse(h, size, pool);
+    for (int64_t i = 0; i < size; ++i)
+      for (int64_t j = i; j < size; ++j)
+        rows_[static_cast<size_t>((first + i) * width_ + j)] =
+            static_cast<float>(u[static_cast<size_t>(i * size + j)]);
+  }
 }
 
 }  // namespace lathe::onnx

@@ -8,6 +8,7 @@
 // lost. In turn: 0, whose error of 0.4 goes to the second, which becomes 0.8 and is rounded to 1.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -18,24 +19,38 @@
 
 namespace lathe::onnx {
 
-// Of the rows that a product read: sums[i * k + j] is the sum of x[i] * x[j].
+// Weights that take up each other's errors: all of them up to this number, else those of one piece of so many. The work of a
+// column grows with its square.
+inline constexpr int64_t kPiece = 1024;
+
+// Of the rows that a product read: the sum of x[i] * x[j] for i and j of one piece.
 struct InputSums {
   int64_t k = 0;
-  std::vector<float> sums;
+  std::vector<float> sums;  // k rows of width() elements
+  int64_t width() const { return std::min(k, kPiece); }
+  int64_t piece_of(int64_t i) const { return i / kPiece * kPiece; }  // its first index
+  float sum(int64_t i, int64_t j) const { return sums[static_cast<size_t>(i * width() + j - piece_of(i))]; }
   void add(std::span<const float> rows, ThreadPool& pool);
 };
 using InputSumsByTensor = std::map<std::string, InputSums, std::less<>>;
 
-// What an error of weight i does best to the later ones: w[j] -= error * row(i)[j] for j > i, where the error of w[i] was divided
-// by row(i)[i]. An upper triangle U with inverse(sums) = transpose(U) * U.
+// What an error of weight i does best to the later ones: w[i + n] -= error * row(i)[n] for n > 0, where the error of w[i] was
+// divided by row(i)[0]. In each piece an upper triangle U with inverse(sums) = transpose(U) * U.
 class ErrorSpread {
  public:
   ErrorSpread(const InputSums& inputs, ThreadPool& pool);
-  std::span<const float> row(int64_t i) const { return {rows_.data() + i * k_, static_cast<size_t>(k_)}; }
+  // Up to the end of its piece.
+  std::span<const float> row(int64_t i) const {
+    const int64_t first = i / kPiece * kPiece, last = std::min(k_, first + kPiece);
+    return {rows_.data() + i * width_ + (i - first), static_cast<size_t>(last - i)};
+  }
 
  private:
-  int64_t k_;
+  int64_t k_, width_;
   std::vector<float> rows_;
 };
+
+// `weights`: from the one that was rounded, which lost `error`, to those behind it; `row`: its row of the spread.
+void pass_error_on(std::span<float> weights, float error, std::span<const float> row);
 
 }  // namespace lathe::onnx

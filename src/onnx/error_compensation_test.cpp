@@ -29,8 +29,7 @@ TEST(ErrorCompensation, RowsAreAFactorOfTheInverse) {
   const InputSums inputs = correlated(k, pool);
   const ErrorSpread spread(inputs, pool);
   double mean = 0;
-  for (int64_t i = 0; i < k; ++i)
-    mean += static_cast<double>(inputs.sums[static_cast<size_t>(i * k + i)]) / k;
+  for (int64_t i = 0; i < k; ++i) mean += static_cast<double>(inputs.sum(i, i)) / k;
   // transpose(U) * U * H = 1
   for (int64_t i = 0; i < k; i += 7)
     for (int64_t j = 0; j < k; j += 3) {
@@ -38,10 +37,9 @@ TEST(ErrorCompensation, RowsAreAFactorOfTheInverse) {
       for (int64_t m = 0; m < k; ++m) {
         double inverse = 0;
         for (int64_t r = 0; r <= std::min(i, m); ++r)
-          inverse += static_cast<double>(spread.row(r)[static_cast<size_t>(i)]) *
-                     static_cast<double>(spread.row(r)[static_cast<size_t>(m)]);
-        sum += inverse *
-               (static_cast<double>(inputs.sums[static_cast<size_t>(m * k + j)]) + (m == j ? mean / 100 : 0));
+          inverse += static_cast<double>(spread.row(r)[static_cast<size_t>(i - r)]) *
+                     static_cast<double>(spread.row(r)[static_cast<size_t>(m - r)]);
+        sum += inverse * (static_cast<double>(inputs.sum(m, j)) + (m == j ? mean / 100 : 0));
       }
       EXPECT_NEAR(sum, i == j ? 1 : 0, 1e-3) << i << ", " << j;
     }
@@ -56,13 +54,25 @@ TEST(ErrorCompensation, InputsThatAreEqualTakeTheWholeError) {
   EXPECT_NEAR(-0.4f / spread.row(0)[0] * spread.row(0)[1], 0.4f, 0.01f);
 }
 
+TEST(ErrorCompensation, ErrorsStayInTheirPiece) {
+  constexpr int64_t k = kPiece + 40;
+  ThreadPool pool;
+  InputSums inputs{.k = k};
+  inputs.add(std::vector<float>(k, 1), pool);
+  EXPECT_EQ(inputs.sum(kPiece + 3, kPiece + 39), 1);
+  const ErrorSpread spread(inputs, pool);
+  EXPECT_EQ(spread.row(kPiece - 1).size(), 1u);
+  EXPECT_EQ(spread.row(kPiece).size(), 40u);
+  EXPECT_LT(spread.row(kPiece)[39], 0);  // a weight that lost something makes the others larger
+}
+
 TEST(ErrorCompensation, InputsThatAreZeroChangeNothing) {
   ThreadPool pool;
   InputSums inputs{.k = 3};
   inputs.add(std::vector<float>(6, 0), pool);
   const ErrorSpread spread(inputs, pool);
   EXPECT_EQ(spread.row(0)[1], 0);
-  EXPECT_TRUE(std::isfinite(spread.row(2)[2]) && spread.row(2)[2] > 0);
+  EXPECT_TRUE(std::isfinite(spread.row(2)[0]) && spread.row(2)[0] > 0);
 }
 
 }  // namespace

@@ -89,13 +89,6 @@ void read_column(std::span<const float> weights, const WeightMatrix& matrix, int
         weights[static_cast<size_t>(matrix.transposed ? column * matrix.k + k : k * matrix.columns + column)];
 }
 
-void pass_error_on(std::vector<float>& column, int64_t from, int64_t k, float error,
-                   const ErrorSpread& spread) {
-  const auto row = spread.row(from);
-  const float share = error / row[static_cast<size_t>(from)];
-  for (auto j = static_cast<size_t>(from) + 1; j < static_cast<size_t>(k); ++j) column[j] -= share * row[j];
-}
-
 }  // namespace
 
 RoundedWeights round_weights(const std::string& name, std::span<const float> weights,
@@ -124,7 +117,7 @@ RoundedWeights round_weights(const std::string& name, std::span<const float> wei
           const auto k = static_cast<size_t>(first + i);
           const float quantum = rounder.quantum(column[k], scale);
           if (spread && first + i < matrix.k)
-            pass_error_on(column, first + i, matrix.k, column[k] - quantum * scale, *spread);
+            pass_error_on(std::span(column).subspan(k), column[k] - quantum * scale, spread->row(first + i));
           bytes[static_cast<size_t>(at * block_bytes + i / per_byte)] |= static_cast<uint8_t>(
               (static_cast<int>(quantum) + rounder.zero()) << (i % per_byte * rounding.bits));
         }
