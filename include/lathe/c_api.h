@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lathe/plugin_abi.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -58,6 +60,11 @@ typedef struct {
   int fp16, bf16, best;   /* layers may compute in these types, too */
   const lathe_shape_range* shapes;
   size_t shape_count;
+  const char* const* plugin_libraries; /* paths of libraries of custom operators (plugin_abi.h) */
+  size_t plugin_library_count;
+  const lathe_plugin_operator* const* plugins; /* operators of this program; they outlive the engines */
+  size_t plugin_count;
+  int trust_engine; /* run the libraries that an engine file carries */
 } lathe_options;
 void lathe_options_init(lathe_options* options);
 

@@ -76,9 +76,15 @@ lathe_options known(const lathe_options* options) {
 }
 
 v1::DeviceConfig device_of(const lathe_options& options) {
-  return {.device = options.device != nullptr ? options.device : "cpu",
-          .threads = options.threads,
-          .cpu_isa = {}};
+  v1::DeviceConfig config{.device = options.device != nullptr ? options.device : "cpu",
+                          .threads = options.threads};
+  for (size_t i = 0; i < options.plugin_library_count; ++i)
+    config.plugins.load(text((&given(options.plugin_libraries, "options->plugin_libraries"))[i],
+                             "options->plugin_libraries[]"));
+  for (size_t i = 0; i < options.plugin_count; ++i)
+    config.plugins.add(given((&given(options.plugins, "options->plugins"))[i], "options->plugins[]"));
+  if (options.trust_engine) config.plugins.trust_engines();
+  return config;
 }
 
 v1::Dims dims_of(const int64_t* dims, size_t rank, const char* where) {

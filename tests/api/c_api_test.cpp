@@ -18,6 +18,26 @@ ErrorFields parts_of(lathe_error* error) {
   return fields;
 }
 
+TEST_F(Api, CustomOperatorsFromC) {
+  std::ofstream(path("tiny.onnx"), std::ios::binary) << api_test::tiny_onnx();
+  lathe_options options;
+  lathe_options_init(&options);
+  const char* library = "nowhere.so";
+  options.plugin_libraries = &library, options.plugin_library_count = 1;
+  lathe_engine* engine = nullptr;
+  expect_part(parts_of(lathe_build(path("tiny.onnx").c_str(), &options, &engine)).what,
+              "Unable to open library");
+  options.plugin_libraries = nullptr;
+  EXPECT_EQ(parts_of(lathe_build(path("tiny.onnx").c_str(), &options, &engine)).where,
+            "argument 'options->plugin_libraries'");
+  options.plugin_library_count = 0;
+  lathe_plugin_operator empty{};
+  const lathe_plugin_operator* operators[] = {&empty};
+  options.plugins = operators, options.plugin_count = 1;
+  expect_part(parts_of(lathe_build(path("tiny.onnx").c_str(), &options, &engine)).what,
+              "it was compiled with the header of another version");
+}
+
 TEST_F(Api, IsCalledFromC) {
   std::ofstream(path("tiny.onnx"), std::ios::binary) << api_test::tiny_onnx();
   EXPECT_EQ(lathe_version(), version());
