@@ -25,6 +25,15 @@ void expect_shape(const InferContext& context, size_t input, std::string_view na
   }
 }
 
+void expect_elements(const InferContext& context, size_t input, std::string_view name, int64_t count) {
+  const Shape& shape = context.input(input).shape;
+  Dim elements = Dim(1);
+  for (const Dim& d : shape) elements = elements * d;
+  if (!elements.is_constant() || elements == Dim(count)) return;
+  throw_input_error(std::string(name) + " must have " + std::to_string(count) + " element" +
+                    (count == 1 ? "" : "s") + "; the shape is " + to_string(shape));
+}
+
 void expect_dtype(const InferContext& context, size_t input, std::string_view name, DType dtype) {
   const DType have = context.input(input).dtype;
   if (have == dtype) return;

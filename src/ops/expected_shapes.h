@@ -15,6 +15,8 @@ namespace lathe {
 void expect_rank(const InferContext& context, size_t input, std::string_view name, int64_t rank);
 // Dims count where both are constants.
 void expect_shape(const InferContext& context, size_t input, std::string_view name, const Shape& expected);
+// As many elements, whatever the dims.
+void expect_elements(const InferContext& context, size_t input, std::string_view name, int64_t count);
 void expect_dtype(const InferContext& context, size_t input, std::string_view name, DType dtype);
 // float16, bfloat16, float32 or float64.
 void expect_real(const InferContext& context, size_t input, std::string_view name);

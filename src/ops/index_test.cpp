@@ -223,6 +223,11 @@ TEST(TriluOp, KeepsASide) {
               }),
               "k must have one element");
   expect_says(input_error([] { infer_values(Trilu{}, {typed(DType::Float32, {3})}); }), "at least two dims");
+  const auto infer_k = [](DType dtype, const Shape& shape) {
+    return input_error([&] { infer_values(Trilu{}, {typed(DType::Float32, {3, 3}), typed(dtype, shape)}); });
+  };
+  expect_says(infer_k(DType::Int64, {Dim(0)}), "k must have 1 element");
+  expect_says(infer_k(DType::Int32, {}), "the type of k is int32");
 }
 
 TEST(OneHotOp, AxesAndOutOfRange) {
@@ -240,6 +245,14 @@ TEST(OneHotOp, AxesAndOutOfRange) {
                 run_op(OneHot{}, {i64s({1}), i64s({1, 2}), values});
               }),
               "depth must have one");
+  const auto infer_with = [](const Shape& depth_shape, const Shape& values_shape) {
+    return input_error([&] {
+      infer_values(OneHot{-1}, {typed(DType::Int64, {kBatch}), typed(DType::Int64, depth_shape),
+                                typed(DType::Float32, values_shape)});
+    });
+  };
+  expect_says(infer_with({}, {1}), "must have 2 elements; the shape is [1]");
+  expect_says(infer_with({Dim(0)}, {2}), "depth must have 1 element; the shape is [0]");
   const auto unknown =
       infer_values(OneHot{-1}, {typed(DType::Int64, {kBatch}), typed(DType::Int64, {}), known(values)});
   EXPECT_FALSE(unknown[0].shape[1].data_dependent_names().empty());

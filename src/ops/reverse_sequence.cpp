@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/expected_shapes.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 
@@ -71,7 +72,7 @@ std::vector<ResultInfo> infer_reverse_sequence(const ReverseSequence& op, const 
     throw_input_error("the input must have at least two dims, it has " + to_string(x.shape));
   if (lengths.dtype != DType::Int64)
     throw_input_error("the lengths must be int64, they are " + std::string(dtype_name(lengths.dtype)));
-  axes_of(op, context.rank(0));
+  expect_shape(context, 1, "the lengths", {x.shape[axes_of(op, context.rank(0)).batch]});
   return {{x.dtype, x.shape}};
 }
 

@@ -32,6 +32,10 @@ TEST(ReverseSequenceOp, SymbolicShapesAndErrors) {
   expect_says(input_error([&] { infer({.batch_axis = 1, .time_axis = -1}, {seq, batch}); }), "are both 1");
   expect_says(input_error([&] { infer({.batch_axis = 2}, {seq, batch}); }), "batch_axis");
   expect_says(input_error([&] { infer({}, {seq, batch}, DType::Int32); }), "must be int64");
+  expect_says(input_error([] {
+                infer_values(ReverseSequence{}, {typed(DType::Float32, {3, 2}), typed(DType::Int64, {5})});
+              }),
+              "the shape of the lengths is [5], expected [2]");
   expect_says(input_error([] { reversed({}, {3, 2}, {1}); }), "one for each of the 2 items");
   expect_says(input_error([] { reversed({}, {3, 2}, {4, 0}); }), "a length of 4");
   expect_says(input_error([] { reversed({}, {3, 2}, {-1, 0}); }), "a length of -1");

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/expected_shapes.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 #include "ops/shape_rules.h"
@@ -54,6 +55,10 @@ std::vector<ResultInfo> infer_trilu(const Trilu&, const InferContext& context) {
   const Value& x = context.input(0);
   if (x.shape.size() < 2)
     throw_input_error("the input must have at least two dims, it has " + to_string(x.shape));
+  if (context.has(1)) {
+    expect_dtype(context, 1, "k", DType::Int64);
+    expect_elements(context, 1, "k", 1);
+  }
   return {{x.dtype, x.shape}};
 }
 
@@ -92,6 +97,8 @@ std::vector<ResultInfo> infer_one_hot(const OneHot& op, const InferContext& cont
   const Value& indices = context.input(0);
   const auto axis = static_cast<ptrdiff_t>(one_hot_axis(op, context.rank(0)));
   if (dtype_info(context.input(2).dtype).bits < 8) throw_input_error("values of four bits are not supported");
+  expect_elements(context, 1, "depth", 1);
+  expect_elements(context, 2, "values (off and on)", 2);
   std::optional<Shape> depth = context.contents(1);
   if (!depth && context.input(1).is_constant() && context.input(1).constant.size() == 1) {
     depth = to_shape(context.input(1).constant.to_int64s());  // a float depth
