@@ -83,6 +83,36 @@ def conformance_models(folder, of_each=3):
     return models
 
 
+def operand_lines(folder, of_each=2):
+    """ONNX's own node tests with one operand in another shape or type than its operator takes. A model is written when its line is asked for."""
+    import onnx
+    from onnx.backend.test.case.node import collect_testcases
+    types = [onnx.TensorProto.INT32, onnx.TensorProto.INT64, onnx.TensorProto.FLOAT, onnx.TensorProto.UINT8, onnx.TensorProto.DOUBLE]
+    taken = collections.Counter()
+    for case in sorted(collect_testcases(), key=lambda c: c.name):
+        graph = case.model.graph
+        if case.name.endswith("_expanded") or any(not i.type.HasField("tensor_type") for i in graph.input):
+            continue
+        taken[graph.node[0].op_type] += 1
+        if taken[graph.node[0].op_type] > of_each:
+            continue
+        for index, operand in enumerate(graph.input):
+            own = operand.type.tensor_type
+            dims = [d.dim_value for d in own.shape.dim]
+            shapes = [[], [0], [1], [2], [3], dims + [2], dims[1:], [d + 1 for d in dims], [max(0, d - 1) for d in dims]]
+            variants = [(own.elem_type, shape) for shape in shapes if shape != dims] + [(t, dims) for t in types if t != own.elem_type]
+            for elem_type, shape in variants:
+                copy = onnx.ModelProto()
+                copy.CopyFrom(case.model)
+                copy.graph.input[index].type.CopyFrom(onnx.helper.make_tensor_type_proto(elem_type, shape))
+                for o in copy.graph.output:
+                    o.type.tensor_type.ClearField("shape")
+                path = folder / f"{case.name}-{operand.name}-{onnx.TensorProto.DataType.Name(elem_type)}-{'x'.join(map(str, shape)) or 'scalar'}.onnx"
+                onnx.save(copy, path)
+                yield [f"--onnx={path}", *QUICK, "--builderOptimizationLevel=0"]
+                path.unlink()
+
+
 def profile_words(model, sizes, rng):
     """Inside of a wider profile: min and max around what runs and what is usual."""
     low = {s: min(v, model.usual.get(s, 4), rng.choice([0, 1, 1, 2])) for s, v in sizes.items()}

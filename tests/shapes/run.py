@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes that do not fit, tensors without elements, huge ones: a right answer or one line of error, never anything else.
 
-usage: run.py --build build [--all] [--only contradictions|empty|property|random] [--step N] [--count N] [--seed N]
---all takes ONNX's node tests of every operator and every recipe through all sizes, and 20,000 random command lines; in a sanitizer's
-build, which takes ten times as long, every eleventh size and 4,000.
+usage: run.py --build build [--all] [--only contradictions|empty|operands|property|random] [--step N] [--count N] [--seed N]
+--all takes ONNX's node tests of every operator and every recipe through all sizes and with operands of all shapes and types, and 20,000
+random command lines; in a sanitizer's build, which takes ten times as long, every eleventh of each and 4,000.
 """
 import argparse
 import itertools
@@ -49,8 +49,9 @@ def main():
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--only")
     parser.add_argument("--count", type=int)
-    parser.add_argument("--step", type=int, help="every so many-th of the property's lines")
+    parser.add_argument("--step", type=int, help="every so many-th line of property and operands")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=int, help="of processor time for a command line, after which it computes for too long")
     parser.add_argument("--kept", help="a file that gets every command line that ended wrongly")
     arguments = parser.parse_args()
     quiet_environment()
@@ -58,12 +59,15 @@ def main():
     wanted = lambda name: arguments.only in (None, name)
     with tempfile.TemporaryDirectory() as folder:
         t = Tests(arguments.build, folder)
-        server = hostile.Server(arguments.build, seconds=240 if sanitized else 60, mebibytes=0 if sanitized else MEMORY_MIB,
+        server = hostile.Server(arguments.build, seconds=arguments.seconds or (240 if sanitized else 60), mebibytes=0 if sanitized else MEMORY_MIB,
                                 environment=os.environ | {"TMPDIR": folder})
         if wanted("contradictions"):
             contradictions.run_all(t, server, arguments.all)
         if arguments.only == "empty" or arguments.all and wanted("empty"):
             empty.run_all(t, server)
+        if arguments.only == "operands" or arguments.all and wanted("operands"):
+            lines = itertools.islice(hostile.operand_lines(t.folder), 0, None, arguments.step or (11 if sanitized else 1))
+            print("operands:", dict(hostile.run_lines(t, server, lines, arguments.kept)), flush=True)
         if wanted("property") or wanted("random"):
             models = small_models(t, arguments.all)
         if wanted("property"):
