@@ -4,13 +4,14 @@
 // channels-last, and matrices. Sums are exact; scale, bias and epilogue follow in registers, or through the
 // evaluator where the epilogue is longer.
 //
-// A block of rows is collected for all panels of weights (quantized/integer_rows.h), so that each weight is
-// read once per block from L3, and the rows come from L2.
+// A block of rows (quantized/integer_rows.h) meets all panels of weights, so that each weight is read once per
+// block from L3, and the rows come from L2.
 //
 // Operations: 2 K C R S per result. Bytes: input and result once, weights once per block. The floor is the
 // rate of dot products (tile/integer_table.h), and below some 20 rows the way of the weights from L3 or memory.
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "backend/cpu/device/expected.h"
 #include "backend/cpu/quantized/integer_rows.h"
@@ -26,21 +27,22 @@ namespace {
 constexpr std::string_view kRunner = "IntegerProduct";
 
 // `groups` products beside one another (those of a grouped convolution), each of `columns` columns and `depth`
-// products a sum.
+// products a sum, which lie in pieces of so many in each row.
 struct Shape3 {
   int64_t groups = 1, columns = 1, depth = 1;
+  std::vector<int64_t> segments = {1};
 };
 
-// The weights of one group: panels, each [group of k][column][integers]; the last one is as narrow as it can be.
+// The weights of one group: panels, each [segment][group of k][column][integers]; the last one is as narrow as
+// it can be.
 class PackedShape {
  public:
   PackedShape(const IntegerTable& table, const Shape3& shape)
       : table_(table),
         shape_(shape),
-        k_(round_up(shape.depth, table.per_group * table.group_multiple) / table.per_group),
+        k_(padded_groups(table, shape.segments[0]) * static_cast<int64_t>(shape.segments.size())),
         columns_(round_up(shape.columns, table.lanes)) {}
 
-  int64_t k_groups() const { return k_; }
   int64_t columns() const { return columns_; }  // padded
   int64_t panels() const { return (columns_ + table_.panel - 1) / table_.panel; }
   int64_t bytes() const { return shape_.groups * group_bytes(); }
@@ -53,17 +55,19 @@ class PackedShape {
   template <class F>
   void pack(const F& weight, std::byte* to) const {
     std::memset(to, 0, static_cast<size_t>(bytes()));
+    const int64_t length = shape_.segments[0], groups = padded_groups(table_, length);
     for (int64_t g = 0; g < shape_.groups; ++g)
       for (int64_t c = 0; c < shape_.columns; ++c) {
         const int64_t p = c / table_.panel, in_panel = c % table_.panel;
         std::byte* const column = to + at(g, p) + in_panel * 4;
         for (int64_t k = 0; k < shape_.depth; ++k) {
-          std::byte* const group = column + k / table_.per_group * width(p) * 4;
+          const int64_t at = k % length;  // of the segment
+          std::byte* const group = column + (k / length * groups + at / table_.per_group) * width(p) * 4;
           const int16_t w = weight(g, c, k);
           if (table_.per_group == 2)
-            std::memcpy(group + k % 2 * 2, &w, 2);
+            std::memcpy(group + at % 2 * 2, &w, 2);
           else
-            group[k % 4] = static_cast<std::byte>(w);
+            group[at % 4] = static_cast<std::byte>(w);
         }
       }
   }
@@ -96,34 +100,28 @@ class PreparedInteger final : public PreparedLayer {
         plan_(std::move(plan)),
         epilogue_(std::move(epilogue)),
         threads_(machine.threads) {
-    const int64_t tiles = std::max<int64_t>(1, machine.l2_bytes / 4 / (rows_.bytes() * table.tile_rows));
-    block_ =
-        std::min(round_up(std::max<int64_t>(rows_.count(), 1), table.tile_rows), tiles * table.tile_rows);
-    rows_bytes_ = rows_.in_place() ? 0 : round_up(block_ * rows_.bytes() + 64, 64);
-    member_bytes_ = rows_bytes_ + (plan_ ? 0 : block_ * table.panel * 4);
+    block_ = std::clamp<int64_t>(machine.l2_bytes / 4 / std::max<int64_t>(1, rows_.input_bytes(1)), 1,
+                                 std::max<int64_t>(1, rows_.units()));
+    copy_bytes_ = round_up(rows_.copied_bytes(block_), 64);
+    run_bytes_ = round_up(rows_.runs(block_) * static_cast<int64_t>(sizeof(RowRun)), 64);
+    member_bytes_ = copy_bytes_ + run_bytes_ + (plan_ ? 0 : rows_.rows(block_) * table.panel * 4);
   }
 
   size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes_ * threads_); }
   int members(int available) const override { return members_for(operations() / rate(), available); }
 
   void run(const LayerArgs& args, const Worker& worker) const override {
-    Worker::Range tiles{0, all_tiles()}, panels{0, shape_.groups * packed_.panels()};
+    Worker::Range units{0, rows_.units()}, panels{0, shape_.groups * packed_.panels()};
     if (by_rows(worker.count))
-      tiles = worker.slice(tiles.end, 1, block_ / table_.tile_rows);
+      units = worker.slice(units.end, 1, block_);
     else
       panels = worker.slice(panels.end, 1, Worker::kUncut);  // collects all rows
     std::byte* const own = args.scratch + worker.index * member_bytes_;
-    const int64_t step = block_ / table_.tile_rows;
-    for (int64_t t = tiles.begin; t < tiles.end; t += step) {
-      const int64_t first = t * table_.tile_rows,
-                    last = std::min(
-                        {(t + step) * table_.tile_rows, tiles.end * table_.tile_rows, rows_.count()});
-      run_block(args, first, last - first, panels, own);
-    }
+    for (int64_t first = units.begin; first < units.end; first += block_)
+      run_block(args, first, std::min(block_, units.end - first), panels, own);
   }
 
  private:
-  int64_t all_tiles() const { return (rows_.count() + table_.tile_rows - 1) / table_.tile_rows; }
   double operations() const {
     return 2.0 * static_cast<double>(rows_.count() * shape_.groups * shape_.columns) *
            static_cast<double>(shape_.depth);
@@ -131,57 +129,62 @@ class PreparedInteger final : public PreparedLayer {
   double rate() const { return 60.0 * table_.rate; }  // operations a nanosecond
   // Rows: everybody reads all weights. Panels: everybody collects all rows (L3, some 15 GB/s).
   bool by_rows(int members) const {
-    const ProductShares shares{
-        .arithmetic = operations() / rate(),
-        .weights = static_cast<double>(packed_.bytes()) / 15,
-        .rows = 2.0 * static_cast<double>(rows_.count() * shape_.groups * rows_.bytes()) / 15,
-        .row_units = all_tiles(),
-        .column_units = shape_.groups * packed_.panels()};
+    const ProductShares shares{.arithmetic = operations() / rate(),
+                               .weights = static_cast<double>(packed_.bytes()) / 15,
+                               .rows = 2.0 * static_cast<double>(rows_.input_bytes(rows_.units())) / 15,
+                               .row_units = rows_.units(),
+                               .column_units = shape_.groups * packed_.panels()};
     return shares.by_rows(members);
   }
 
-  void run_block(const LayerArgs& args, int64_t first, int64_t count, const Worker::Range& panels,
+  void run_block(const LayerArgs& args, int64_t first, int64_t units, const Worker::Range& panels,
                  std::byte* own) const {
-    const auto* x = static_cast<const uint8_t*>(args.inputs[0]);
-    int64_t collected = -1;
+    auto* const runs = reinterpret_cast<RowRun*>(own + copy_bytes_);
+    const int64_t run_count =
+        rows_.collect(static_cast<const uint8_t*>(args.inputs[0]), first, units, own, runs);
+    const Block block{.row = rows_.first_row(first),
+                      .rows = rows_.first_row(first + units) - rows_.first_row(first),
+                      .runs = {runs, static_cast<size_t>(run_count)},
+                      .values = reinterpret_cast<float*>(own + copy_bytes_ + run_bytes_)};
+    int64_t at = 0;  // the group that the runs are of
     for (int64_t i = panels.begin; i < panels.end; ++i) {
-      const int64_t group = i / packed_.panels(), panel = i % packed_.panels();
-      if (!rows_.in_place() && group != collected) rows_.collect(x, first, count, group, own);
-      collected = group;
-      const std::byte* a =
-          rows_.in_place() ? static_cast<const std::byte*>(args.inputs[0]) + first * rows_.bytes() : own;
-      run_panel(args, a, first, count, group, panel, own);
+      const int64_t group = i / packed_.panels();
+      for (RowRun& run : block.runs) run.a += rows_.group_offset(group) - rows_.group_offset(at);
+      at = group;
+      run_panel(args, block, group, i % packed_.panels());
     }
   }
 
-  void run_panel(const LayerArgs& args, const std::byte* a, int64_t first, int64_t count, int64_t group,
-                 int64_t panel, std::byte* own) const {
+  struct Block {
+    int64_t row = 0, rows = 0;
+    std::span<RowRun> runs;
+    float* values = nullptr;  // where there is no plan: [row][panel]
+  };
+
+  void run_panel(const LayerArgs& args, const Block& block, int64_t group, int64_t panel) const {
     const int64_t column = panel * table_.panel, all = shape_.groups * shape_.columns,
                   padded = group * packed_.columns() + column;
-    auto* const values = reinterpret_cast<float*>(own + rows_bytes_);
-    IntegerTile t{.a_stride = rows_.bytes(),
-                  .groups = packed_.k_groups(),
-                  .b = constants_.weights + packed_.at(group, panel),
-                  .start = constants_.start ? constants_.start + padded : nullptr};
-    IntegerOutput& o = t.output;
+    IntegerPanel p{.runs = block.runs.data(),
+                   .run_count = static_cast<int64_t>(block.runs.size()),
+                   .stride = rows_.stride(),
+                   .segments = rows_.segments().data(),
+                   .segment_count = static_cast<int64_t>(rows_.segments().size()),
+                   .b = constants_.weights + packed_.at(group, panel),
+                   .start = constants_.start ? constants_.start + padded : nullptr};
+    IntegerOutput& o = p.output;
     o = {.scale = constants_.scale + padded, .bias = constants_.bias + padded};
     set_tail(plan_, o);
     o.columns = std::min(table_.panel, shape_.columns - column);
     o.out_stride = plan_ ? all : table_.panel;
     o.operand_stride = all;
-    const int64_t place = group * shape_.columns + column;
-    for (int64_t r = 0; r < count; r += table_.tile_rows) {
-      const int64_t at = (first + r) * all + place;
-      o.rows = std::min(table_.tile_rows, count - r);
-      t.a = a + r * rows_.bytes();
-      o.out = plan_ ? static_cast<void*>(static_cast<std::byte*>(args.outputs[0]) + at * o.out_bytes)
-                    : values + r * table_.panel;
-      if (plan_ && plan_->operand >= 0)
-        o.operand = static_cast<const std::byte*>(args.inputs[static_cast<size_t>(plan_->operand)]) +
-                    at * o.operand_bytes;
-      table_.multiply(t);
-    }
-    if (!plan_) epilogue_->apply(args, values, table_.panel, first * all + place, count, all, o.columns);
+    const int64_t at = block.row * all + group * shape_.columns + column;
+    o.out = plan_ ? static_cast<void*>(static_cast<std::byte*>(args.outputs[0]) + at * o.out_bytes)
+                  : block.values;
+    if (plan_ && plan_->operand >= 0)
+      o.operand = static_cast<const std::byte*>(args.inputs[static_cast<size_t>(plan_->operand)]) +
+                  at * o.operand_bytes;
+    table_.multiply(p);
+    if (!plan_) epilogue_->apply(args, block.values, table_.panel, at, block.rows, all, o.columns);
   }
 
   const IntegerTable& table_;
@@ -192,7 +195,7 @@ class PreparedInteger final : public PreparedLayer {
   const std::optional<IntegerTailPlan> plan_;
   const std::shared_ptr<const PreparedEpilogue> epilogue_;  // where there is no plan
   const int threads_;
-  int64_t block_ = 1, rows_bytes_ = 0, member_bytes_ = 0;
+  int64_t block_ = 1, copy_bytes_ = 0, run_bytes_ = 0, member_bytes_ = 0;  // block_: units
 };
 
 // --- the layer
@@ -217,7 +220,14 @@ Shape3 shape_of(const LayerQuery& query) {
   const int64_t columns = w[weight_axis(node)].value();
   const auto* conv = std::get_if<Conv>(&node.op);
   const int64_t groups = conv ? conv->groups : 1;
-  return {.groups = groups, .columns = columns / groups, .depth = all / columns};
+  Shape3 shape{.groups = groups, .columns = columns / groups, .depth = all / columns};
+  shape.segments = {shape.depth};
+  if (conv && shape.depth > 0) {
+    int64_t taps = 1;
+    for (const int64_t k : conv->kernel) taps *= k;
+    shape.segments = segment_lengths(conv->kernel, conv->dilations, shape.depth / taps, groups);
+  }
+  return shape;
 }
 
 const IntegerTable& table_of(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
@@ -264,7 +274,13 @@ class IntegerKernel final : public LayerKernel {
     if (!conv) return {table_, element_count(x) / std::max<int64_t>(1, x.back()), shape_.depth, zero_};
     const WindowSpec spec{conv->kernel,     conv->strides,  conv->dilations,
                           conv->pads_begin, conv->pads_end, conv->auto_pad};
-    return {table_, x[0], resolve_window(spec, Extents(x.begin() + 2, x.end())), x[1], shape_.groups, zero_};
+    const std::vector<WindowAxis> axes = resolve_window(spec, Extents(x.begin() + 2, x.end()));
+    const auto is_point = [](const WindowAxis& a) {
+      return a.kernel == 1 && a.stride == 1 && a.pad_begin == 0 && a.pad_end == 0;
+    };
+    if (shape_.groups == 1 && std::all_of(axes.begin(), axes.end(), is_point))
+      return {table_, element_count(x) / std::max<int64_t>(1, x[1]), shape_.depth, zero_};
+    return {table_, x[0], axes, x[1], shape_.groups, zero_};
   }
 
   // k counts taps first, then the channels of each.

@@ -9,7 +9,7 @@
 //   tiles   tdpbusd (AMX): the same, 16 rows and 16 columns at a time.
 //
 // All read the same weights but for the width of a group, the integers of k that one lane multiplies:
-// [panel of columns][group of k][column][integers of the group].
+// [panel of columns][segment][group of k][column][integers of the group].
 #pragma once
 
 #include <cstddef>
@@ -64,12 +64,26 @@ struct IntegerOutput {
   int64_t rows = 1, columns = 1;
 };
 
-struct IntegerTile {
-  const std::byte* a = nullptr;  // rows of groups, a_stride bytes apart
-  int64_t a_stride = 0, groups = 0;
-  const std::byte* b = nullptr;    // [group][columns rounded up to `lanes`][4 bytes]
+// Groups of k that lie in one piece, `offset` bytes from where a row begins.
+struct IntegerSegment {
+  int64_t offset = 0, groups = 0;
+};
+
+// Rows at even distances, whose results are consecutive.
+struct RowRun {
+  const std::byte* a = nullptr;  // where the first one begins
+  int64_t rows = 0, first = 0;   // run_rows at most; the number of the first result
+};
+
+// Rows with one panel of columns.
+struct IntegerPanel {
+  const RowRun* runs = nullptr;
+  int64_t run_count = 0, stride = 0;  // bytes between the rows of a run
+  const IntegerSegment* segments = nullptr;
+  int64_t segment_count = 0;
+  const std::byte* b = nullptr;    // [segment][group][columns rounded up to `lanes`][4 bytes]
   const int32_t* start = nullptr;  // per column, what is in each sum from the beginning; null: nothing
-  IntegerOutput output;
+  IntegerOutput output;            // of result 0; `rows` says nothing
 };
 
 // One row of pixels of a depthwise convolution, for all channels that are there.
@@ -87,10 +101,11 @@ struct IntegerTable {
   int64_t per_group;       // 2: 16-bit integers, less the zero point; 4: bytes as they are
   int64_t lanes;           // columns that are multiplied at once
   int64_t panel;           // columns of one call at most, a multiple of `lanes`
-  int64_t tile_rows;       // rows of one call at most
+  int64_t run_rows;        // rows of a run at most
+  int64_t tile_rows;       // rows that are multiplied at once
   double rate;             // of products, against that of FP32 in vectors
-  int64_t group_multiple;  // rows and weights are padded with zeros to a multiple of so many groups
-  void (*multiply)(const IntegerTile& tile);
+  int64_t group_multiple;  // segments have a multiple of so many groups; weights are padded with zeros to it
+  void (*multiply)(const IntegerPanel& panel);
   // count bytes as 16-bit integers, less `zero`. Writes no further.
   void (*widen)(const uint8_t* from, int64_t count, int zero, int16_t* to);
   void (*depthwise)(const DepthwiseRow& row);
