@@ -86,8 +86,9 @@ class AttentionImport {
   }
 
   bool mask_is_short() const {
-    return node_.has(3) && !(node_.shape(3).back() == node_.shape_of(k_)[2]) &&
-           !node_.shape(3).back().is_constant(1);
+    if (!node_.has(3) || node_.rank(3) == 0) return false;
+    const Dim keys = node_.shape(3).back();
+    return !(keys == node_.shape_of(k_)[2]) && !keys.is_constant(1);
   }
 
   bool simple() const {

@@ -153,6 +153,7 @@ void CpuExecution::run_layer(size_t layer) {
 Tensor CpuExecution::read(ValueId id) {
   const Value& value = program_->graph().value(id);
   if (value.is_constant()) return value.constant;
+  if (element_count(extents(id)) == 0) return Tensor::allocate(value.number_type(), extents(id));  // lies nowhere
   const ValueAddress address = value_address(program_->spec(), id, symbols_);
   const std::byte* data = nullptr;
   if (address.space == ValueAddress::Space::Arena) data = arena_.begin() + address.offset;
