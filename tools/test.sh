@@ -81,7 +81,7 @@ case "${1:-}" in
     for only in errors hostile fuzz; do
       check "asan/cli $only" $python tests/cli/run.py --build build-asan --only $only --all
     done
-    for only in contradictions property random; do
+    for only in contradictions operands property random; do
       check "asan/shapes $only" $python tests/shapes/run.py --build build-asan --only $only --all
     done
     check asan/fuzz build-asan/bin/fuzz all --seconds=120

@@ -83,12 +83,18 @@ def conformance_models(folder, of_each=3):
     return models
 
 
-def operand_lines(folder, of_each=2):
-    """ONNX's own node tests with one operand in another shape or type than its operator takes. A model is written when its line is asked for."""
+# Operands that were wrong once: a mask without dims, nothing to take the different ones of, lengths for other items.
+ONCE_WRONG = ("fullymasked_row_nan_robustness-attn_mask-BOOL-scalar", "unique_bfloat16_sorted_without_axis-X-BFLOAT16-0",
+              "reversesequence_batch-sequence_lens-INT64-3")
+
+
+def operand_lines(folder, of_each=2, step=1):
+    """ONNX's own node tests with one operand in another shape or type than its operator takes: every `step`-th, and those that were
+    wrong once. A model is written when its line is asked for."""
     import onnx
     from onnx.backend.test.case.node import collect_testcases
     types = [onnx.TensorProto.INT32, onnx.TensorProto.INT64, onnx.TensorProto.FLOAT, onnx.TensorProto.UINT8, onnx.TensorProto.DOUBLE]
-    taken = collections.Counter()
+    taken, number = collections.Counter(), 0
     for case in sorted(collect_testcases(), key=lambda c: c.name):
         graph = case.model.graph
         if case.name.endswith("_expanded") or any(not i.type.HasField("tensor_type") for i in graph.input):
@@ -102,12 +108,16 @@ def operand_lines(folder, of_each=2):
             shapes = [[], [0], [1], [2], [3], dims + [2], dims[1:], [d + 1 for d in dims], [max(0, d - 1) for d in dims]]
             variants = [(own.elem_type, shape) for shape in shapes if shape != dims] + [(t, dims) for t in types if t != own.elem_type]
             for elem_type, shape in variants:
+                name = f"{case.name}-{operand.name}-{onnx.TensorProto.DataType.Name(elem_type)}-{'x'.join(map(str, shape)) or 'scalar'}"
+                number += 1
+                if number % step and not name.endswith(ONCE_WRONG):
+                    continue
                 copy = onnx.ModelProto()
                 copy.CopyFrom(case.model)
                 copy.graph.input[index].type.CopyFrom(onnx.helper.make_tensor_type_proto(elem_type, shape))
                 for o in copy.graph.output:
                     o.type.tensor_type.ClearField("shape")
-                path = folder / f"{case.name}-{operand.name}-{onnx.TensorProto.DataType.Name(elem_type)}-{'x'.join(map(str, shape)) or 'scalar'}.onnx"
+                path = folder / f"{name}.onnx"
                 onnx.save(copy, path)
                 yield [f"--onnx={path}", *QUICK, "--builderOptimizationLevel=0"]
                 path.unlink()

@@ -65,8 +65,8 @@ def main():
             contradictions.run_all(t, server, arguments.all)
         if arguments.only == "empty" or arguments.all and wanted("empty"):
             empty.run_all(t, server)
-        if arguments.only == "operands" or arguments.all and wanted("operands"):
-            lines = itertools.islice(hostile.operand_lines(t.folder), 0, None, arguments.step or (11 if sanitized else 1))
+        if wanted("operands"):
+            lines = hostile.operand_lines(t.folder, step=arguments.step or (101 if not arguments.all else 11 if sanitized else 1))
             print("operands:", dict(hostile.run_lines(t, server, lines, arguments.kept)), flush=True)
         if wanted("property") or wanted("random"):
             models = small_models(t, arguments.all)
