@@ -48,6 +48,9 @@ inline IntVec pair_bytes(const uint8_t* first, const uint8_t* second) {
 inline Vec load_bytes(const uint8_t* p) {
   return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }
+inline IntVec imax_bytes(IntVec a, IntVec b) {
+  return _mm256_max_epu8(a, b);
+}
 inline IntVec iset32(int32_t value) {
   return _mm256_set1_epi32(value);
 }
@@ -59,6 +62,14 @@ inline void store_saturated(uint8_t* p, __m256i i) {
 // The nearest integers, half to even, plus `add`; as bytes, saturated.
 inline void store_nearest(uint8_t* p, Vec x, IntVec add) {
   store_saturated(p, _mm256_add_epi32(_mm256_cvtps_epi32(x), add));
+}
+// Two vectors side by side, the sums saturated as 16 bits on the way.
+inline void store_nearest_two(uint8_t* p, Vec x, Vec y, int zero) {
+  const __m256i words = _mm256_adds_epi16(_mm256_packs_epi32(_mm256_cvtps_epi32(x), _mm256_cvtps_epi32(y)),
+                                          _mm256_set1_epi16(static_cast<int16_t>(zero)));
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5);
+  const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(words, words), order);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(bytes));
 }
 // The nearest bytes; NaN gives 0.
 inline void store_bytes(uint8_t* p, Vec x) {

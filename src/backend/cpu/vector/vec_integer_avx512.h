@@ -44,12 +44,22 @@ inline IntVec pair_bytes(const uint8_t* first, const uint8_t* second) {
 inline Vec load_bytes(const uint8_t* p) {
   return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
+inline IntVec imax_bytes(IntVec a, IntVec b) {
+  return _mm512_max_epu8(a, b);
+}
 inline IntVec iset32(int32_t value) {
   return _mm512_set1_epi32(value);
 }
 inline void store_nearest(uint8_t* p, Vec x, IntVec add) {
   const __m512i i = _mm512_max_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(x), add), _mm512_setzero_si512());
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(i));
+}
+inline void store_nearest_two(uint8_t* p, Vec x, Vec y, int zero) {
+  const __m512i words = _mm512_adds_epi16(_mm512_packs_epi32(_mm512_cvtps_epi32(x), _mm512_cvtps_epi32(y)),
+                                          _mm512_set1_epi16(static_cast<int16_t>(zero)));
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 4, 8, 12, 1, 5, 9, 13);
+  const __m512i bytes = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(words, words));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_castsi512_si256(bytes));
 }
 inline void store_bytes(uint8_t* p, Vec x) {
   const __m512i i = _mm512_cvtps_epi32(vmin(vmax(x, vzero()), vset(255)));
