@@ -88,10 +88,10 @@ struct IntegerPanel {
 
 // One row of pixels of a depthwise convolution, for all channels that are there.
 struct DepthwiseRow {
-  // The address of each tap for each pixel, [pixel][taps]. Two taps make a pair; `taps` is even.
+  // The address of each tap for each pixel, [pixel][taps]. `taps` is a multiple of depthwise_taps.
   const uint8_t* const* tap_addresses = nullptr;
   int64_t taps = 0;
-  const int16_t* weights = nullptr;        // [channel vector][taps / 2][lanes][2]
+  const std::byte* weights = nullptr;      // [channel vector][taps / depthwise_taps][lanes][4 bytes]
   const int32_t* zero_products = nullptr;  // [channel]: what the zero point adds to a sum
   IntegerOutput output;                    // rows: pixels
 };
@@ -110,6 +110,7 @@ struct IntegerTable {
   void (*widen)(const uint8_t* from, int64_t count, int zero, int16_t* to);
   void (*depthwise)(const DepthwiseRow& row);
   int64_t depthwise_lanes;  // of a vector of channels
+  int64_t depthwise_taps;   // that a lane multiplies at once: 2 with weights of 16 bits, 4 with bytes
   // Of windows: the largest byte of each channel; and (sum of the taps + start) * scale.
   void (*largest)(const uint8_t* const* taps, int64_t count, int64_t channels, uint8_t* out);
   void (*average)(const uint8_t* const* taps, int64_t count, int64_t channels, int32_t start, float scale,
