@@ -42,7 +42,8 @@ Dim resolve(const Dim& bound, const Dim& dim, int64_t low, int64_t high) {
   if (dim.is_constant()) {
     const int64_t d = dim.value();
     const int64_t from_front = b < 0 ? (b < -d - 1 ? low : b + d) : b;
-    return std::clamp(from_front, low, std::max(low, d + high));
+    // Backwards through an empty dim: from -1 to -1, so that nothing is left.
+    return std::min(std::max(from_front, low), std::max(d + high, int64_t{-1}));
   }
   if (b >= kFar) return dim + high;
   if (b <= -kFar) return low;

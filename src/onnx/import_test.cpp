@@ -356,6 +356,9 @@ TEST(ImportSlice, ResolvesBounds) {
   EXPECT_EQ(sliced({"seq"}, 0, 1, 1), "[1]");
   EXPECT_EQ(sliced({"seq"}, 0, -1, 1), "[max(seq - 1, 0)]");
   EXPECT_EQ(sliced({"seq"}, -1, INT64_MIN, -1), "[seq]");
+  for (const int64_t start : {-2, -1, 0, 1})
+    for (const int64_t end : {-2, -1, 0, 1})
+      for (const int64_t step : {-2, -1, 1, 2}) EXPECT_EQ(sliced({"0"}, start, end, step), "[0]");
 }
 
 // table[a:b] of `rows` rows, where a and b are sizes of other tensors, negated or not.

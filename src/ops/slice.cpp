@@ -108,10 +108,8 @@ std::optional<Ints> known_ints(const InferContext& context, size_t input, Ints o
 void check_inside(const Dim& start, const Dim& end, int64_t step, const Dim& dim, int64_t axis) {
   if (!start.is_constant() || !end.is_constant() || !dim.is_constant()) return;
   const int64_t extent = dim.value(), low = step > 0 ? 0 : -1;
-  const int64_t last_start = step > 0 ? extent : std::max<int64_t>(extent - 1, 0);
-  const int64_t last_end = step > 0 ? extent : extent - 1;
-  if (start.value() >= low && start.value() <= last_start && end.value() >= low && end.value() <= last_end)
-    return;
+  const int64_t high = step > 0 ? extent : extent - 1;
+  if (start.value() >= low && start.value() <= high && end.value() >= low && end.value() <= high) return;
   throw_input_error("the bounds " + start.to_string() + " and " + end.to_string() + " lie outside of axis " +
                     std::to_string(axis) + ", which has " + dim.to_string() + " elements");
 }

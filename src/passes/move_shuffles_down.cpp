@@ -192,6 +192,7 @@ bool move_below_pointwise(Graph& graph, NodeId id, PassContext& context) {
   if (!found || graph.is_output(node.outputs[0])) return false;
   if (graph.value(operand).shape != graph.value(node.outputs[0]).shape) return false;
   const auto& [chain, source, map] = *found;
+  if (map.result().empty()) return false;
   bool scalars = true;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (static_cast<int>(i) == moved) continue;
@@ -201,7 +202,7 @@ bool move_below_pointwise(Graph& graph, NodeId id, PassContext& context) {
   }
   const bool last_kept = !map.source().empty() && map.source_atoms().back() == map.result_atoms().back() &&
                          map.source().back() == map.result().back();
-  if (map.result().empty() || (!scalars && !last_kept)) return false;
+  if (!scalars && !last_kept) return false;
   // Scalars of higher rank than the source would raise the result's rank.
   for (size_t i = 0; i < node.inputs.size(); ++i)
     if (static_cast<int>(i) != moved && graph.value(node.inputs[i]).shape.size() > map.source().size())
