@@ -17,7 +17,7 @@ namespace lathe::cpu {
 namespace {
 
 // What nobody has written a kernel for yet. A new kernel takes its operator off this list.
-const std::set<std::string_view> kOnlyReference = {"Lrn",        "Range",    "LinearAttention",
+const std::set<std::string_view> kOnlyReference = {"Lrn",        "LinearAttention",
                                                    "GridSample", "RoiAlign", "MaxRoiPool",
                                                    "DeformConv", "Col2Im",   "DFT",
                                                    "STFT",       "Det",      "Inverse",
@@ -108,6 +108,7 @@ std::vector<LayerCase> cases() {
       {.op = ShapeTensor{.dims = to_shape(Extents{3, 4})}},
       {.op = ShapeOf{}, .inputs = {matrix}},
       {.op = Fill{.shape = to_shape(Extents{3})}},
+      {.op = Range{}, .inputs = {number(2), number(9), number(3)}},
       {.op = RandomUniform{.shape = to_shape(Extents{3})}},
       {.op = RandomNormal{.shape = to_shape(Extents{3})}},
       {.op = TopK{}, .inputs = {matrix, number(2)}, .outputs = 2},

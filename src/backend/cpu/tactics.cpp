@@ -41,6 +41,7 @@ TacticFamily non_max_suppression_tactics();
 TacticFamily tree_tactics();
 TacticFamily plugin_tactics();
 TacticFamily shape_values_tactics();
+TacticFamily range_tactics();
 TacticFamily depthwise_tactics();
 TacticFamily integer_product_tactics();
 TacticFamily integer_depthwise_tactics();
@@ -111,6 +112,7 @@ std::vector<TacticFamily> tactic_families() {
       tree_tactics(),
       plugin_tactics(),
       shape_values_tactics(),
+      range_tactics(),
       reference_tactics(),
   };
 }
