@@ -77,13 +77,13 @@ Values import_feature_vectorizer(NodeImport& node) {
   return {node.add(Concat{.axis = 1}, columns)};
 }
 
-// Columns by number; a vector is one row.
+// Columns by number; a vector is one row. However the numbers lie, they are one list: ONNX's text says nothing of their shape, and
+// ONNX Runtime takes [n, 1], what ArgMax of n rows gives to skl2onnx's classifiers, as n columns.
 Values import_array_feature_extractor(NodeImport& node) {
   ValueId x = node.in(0);
   if (node.rank(0) == 1) x = node.reshape(x, {1, node.shape(0)[0]}, "row");
   ValueId columns = node.in(1);
-  if (node.rank(1) != 1)
-    columns = node.reshape(columns, {node.rank(1) == 0 ? Dim(1) : node.shape(1).back()}, "columns");
+  if (node.rank(1) != 1) columns = node.reshape(columns, {element_count(node.shape(1))}, "columns");
   const auto axis = static_cast<int64_t>(node.shape_of(x).size()) - 1;
   return {node.add(Gather{.axis = axis}, {x, columns})};
 }

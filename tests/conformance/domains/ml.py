@@ -75,6 +75,7 @@ def features(add):
     add("whole", "Imputer", [np.array([[1, 2], [-1, 4]], np.int64)], replaced_value_int64=-1, imputed_value_int64s=[7, 8])
     add("two", "FeatureVectorizer", [x, add.floats(4, 2)], inputdimensions=[3, 2])
     add("columns", "ArrayFeatureExtractor", [x, np.array([2, 0], np.int64)])
+    add("column", "ArrayFeatureExtractor", [np.array([10, 20, 30], np.int64), np.array([[2], [0], [1], [1]], np.int64)])
     add("vector", "ArrayFeatureExtractor", [x[0], np.array([1], np.int64)])
     add("labels", "ArrayFeatureExtractor", [np.array([10, 20, 30], np.int64), np.array([2, 0, 1, 1], np.int64)])
     add("whole", "OneHotEncoder", [np.array([[1, 5], [9, 4]], np.int64)], cats_int64s=[4, 5, 1], zeros=1)
