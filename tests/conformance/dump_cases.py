@@ -86,10 +86,11 @@ def dump_light(target):
             (place.parent / "model.onnx").write_bytes(model)
             graph = onnx.load_from_string(model).graph
             known = {t.name for t in graph.initializer}
-            inputs = [i for i in graph.input if i.name not in known]
-            for i, value in enumerate(inputs):
+            for i, value in enumerate(graph.input):  # weights among them, which have their values
+                if value.name in known:
+                    continue
                 shape = [d.dim_value for d in value.type.tensor_type.shape.dim]
-                array = (np.arange(np.prod(shape)).astype(np.float32) / np.prod(shape)).reshape(shape)
+                array = np.linspace(0, 1, np.prod(shape), endpoint=False, dtype=np.float32).reshape(shape)
                 (place / f"input_{i}.pb").write_bytes(numpy_helper.from_array(array, value.name).SerializeToString())
             (place / "output_0.pb").write_bytes(archive.read(name.replace(".onnx", "_output_0.pb")))
         print(f"onnx {OLD}, light: {len(names)} cases")

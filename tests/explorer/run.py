@@ -500,7 +500,9 @@ def hand_counts(t):
 
 def bf16_waterfalls(t):
     """The same models, every node in BF16, against FP32: other types, other fusions, and the sums still exact. A model in BF16 rather
-    than --bf16: that leaves a layer in FP32 where no kernel of this machine is faster."""
+    than --bf16: that leaves a layer in FP32 where no kernel of this machine is faster. Without products in BF16 tiles an untimed build
+    expects FP32 to be faster, so there are layers in BF16 to count only with them."""
+    has_tiles = "amx_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
     for model, (flags, _) in HAND.items():
         t.run("zoo", model, "-o", "h.onnx", "--force")
         write_bf16(t.folder / "h.onnx", t.folder / "b.onnx")
@@ -512,7 +514,7 @@ def bf16_waterfalls(t):
         pair, engine = analysis["comparison"]["pairs"][0], analysis["engines"][1]
         check_waterfall(t, pair, f"{model}, FP32 against BF16")
         narrow = [layer for layer in engine["layers"] if layer["precision"] == "BF16" and layer["flops"]]
-        t.check(min(len(pair["precision_changes"]), len(narrow)) > 40, f"{model}: {len(pair['precision_changes'])} rows changed, {len(narrow)} layers in BF16")
+        t.check(not has_tiles or min(len(pair["precision_changes"]), len(narrow)) > 40, f"{model}: {len(pair['precision_changes'])} rows changed, {len(narrow)} layers in BF16")
 
 
 def example(t):

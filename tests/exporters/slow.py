@@ -85,7 +85,7 @@ def scikit(checker, folder, only):
         "svc_poly": svm.SVC(kernel="poly"), "tree": tree.DecisionTreeClassifier(max_depth=5), "forest": ensemble.RandomForestClassifier(20, max_depth=6),
         "extra_trees": ensemble.ExtraTreesClassifier(20, max_depth=6), "gradient_boosting": ensemble.GradientBoostingClassifier(n_estimators=20),
         "hist_gradient_boosting": ensemble.HistGradientBoostingClassifier(max_iter=20), "ada_boost": ensemble.AdaBoostClassifier(n_estimators=5),
-        "gaussian_nb": naive_bayes.GaussianNB(), "bernoulli_nb": naive_bayes.BernoulliNB(), "mlp": neural_network.MLPClassifier((8,), max_iter=300),
+        "gaussian_nb": naive_bayes.GaussianNB(), "bernoulli_nb": naive_bayes.BernoulliNB(), "mlp": neural_network.MLPClassifier(hidden_layer_sizes=(8,), max_iter=300),
         "lda": discriminant_analysis.LinearDiscriminantAnalysis(), "qda": discriminant_analysis.QuadraticDiscriminantAnalysis(),
         "bagging": ensemble.BaggingClassifier(n_estimators=5),
     }
@@ -94,7 +94,7 @@ def scikit(checker, folder, only):
         "bayesian_ridge": linear_model.BayesianRidge(), "huber": linear_model.HuberRegressor(), "svr": svm.SVR(), "nu_svr": svm.NuSVR(), "linear_svr": svm.LinearSVR(),
         "tree": tree.DecisionTreeRegressor(max_depth=5), "forest": ensemble.RandomForestRegressor(20, max_depth=6), "extra_trees": ensemble.ExtraTreesRegressor(20, max_depth=6),
         "gradient_boosting": ensemble.GradientBoostingRegressor(n_estimators=20), "hist_gradient_boosting": ensemble.HistGradientBoostingRegressor(max_iter=20),
-        "mlp": neural_network.MLPRegressor((8,), max_iter=300), "poisson": linear_model.PoissonRegressor(),
+        "mlp": neural_network.MLPRegressor(hidden_layer_sizes=(8,), max_iter=300), "poisson": linear_model.PoissonRegressor(),
     }
     transformers = {
         "standard": preprocessing.StandardScaler(), "min_max": preprocessing.MinMaxScaler(), "max_abs": preprocessing.MaxAbsScaler(), "robust": preprocessing.RobustScaler(),
