@@ -28,12 +28,13 @@ bool has_empty_operand(const LayerQuery& query) {
 
 bool may_list(std::string_view runner, const LayerQuery& query) {
   return runner == kViewRunner || runner == kReferenceRunner ||
-         std::holds_alternative<Reformat>(query.layer().op) || !has_empty_operand(query);
+         std::holds_alternative<Reformat>(query.layer().op) || !bodies_of(query.layer().op).empty() ||
+         !has_empty_operand(query);
 }
 
 bool makes_elements_of_none(const Node& node, std::span<const Extents> inputs,
                             std::span<const Extents> outputs) {
-  if (std::holds_alternative<Concat>(node.op)) return false;
+  if (std::holds_alternative<Concat>(node.op) || !bodies_of(node.op).empty()) return false;
   bool reads_none = false, writes = false;
   for (size_t i = 0; i < inputs.size(); ++i) reads_none |= node.inputs[i] != kNoValue && is_empty(inputs[i]);
   for (size_t i = 0; i < outputs.size(); ++i) writes |= node.outputs[i] != kNoValue && !is_empty(outputs[i]);

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "ops/interpreter.h"
-#include "ops/op_def.h"
 
 namespace lathe {
 
@@ -38,8 +37,9 @@ Tensor ReferenceLayer::constant(size_t index) const {
   return value.is_constant() && value.constant.has_bytes() ? value.constant : Tensor();
 }
 
-std::vector<Tensor> ReferenceLayer::evaluate(const std::vector<Tensor>& inputs) const {
-  std::vector<Tensor> results = interpret_node(graph_, node_, inputs, symbols_);
+std::vector<Tensor> ReferenceLayer::evaluate(const std::vector<Tensor>& inputs,
+                                             const RunBody* run_body) const {
+  std::vector<Tensor> results = interpret_node(graph_, node_, inputs, symbols_, nullptr, run_body);
   results.resize(node_.outputs.size());
   for (size_t i = 0; i < results.size(); ++i)
     if (node_.outputs[i] != kNoValue) check_result(results[i], i);

@@ -118,6 +118,27 @@ PassOptions options_of(PassOptions options, bool optional) {
 
 }  // namespace
 
+namespace {
+
+// Bodies go through the same passes; their layers compute in the types that they have. The log speaks of the graph around them.
+void optimize_bodies(Graph& graph, const PassOptions& options, const PassContext& around) {
+  GraphEditor editor(graph);
+  for (const NodeId id : std::vector<NodeId>(graph.order())) {
+    if (bodies_of(graph.node(id).op).empty()) continue;
+    editor.set_op(id, map_bodies(graph.node(id).op, [&](const Graph& body) {
+                    Graph inner = body;
+                    NullObserver quiet;
+                    PassContext context(quiet, around.pool);
+                    context.backend_operators = around.backend_operators;
+                    run_passes(inner, default_stages(), options, context);
+                    optimize_bodies(inner, options, around);
+                    return inner;
+                  }));
+  }
+}
+
+}  // namespace
+
 Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
                const BuildOptions& options, const Pipeline& pipeline, const BatchSplit& split) {
   Graph graph = portable;
@@ -127,7 +148,10 @@ Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vec
   context.allowed_types = types;
   context.widened_types = pipeline.widened_types;
   context.backend_operators = pipeline.backend.own_operators();
-  run_passes(graph, default_stages(), options_of(options.passes, false), context);
+  PassOptions pass_options = options_of(options.passes, false);
+  run_passes(graph, default_stages(), pass_options, context);
+  pass_options.dump_after.clear();
+  optimize_bodies(graph, pass_options, context);
   verify_graph(graph);
   return graph;
 }

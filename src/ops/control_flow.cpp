@@ -301,8 +301,9 @@ Tensor evaluate_op(const Op& op, const std::vector<Tensor>& inputs, const Evalua
 
 std::vector<Tensor> run_body(const Graph& body, const std::vector<Tensor>& inputs,
                              const EvaluateContext& context) {
-  return interpret(body, inputs,
-                   {.pool = context.pool, .symbols = context.symbols ? *context.symbols : SymbolValues{}});
+  const SymbolValues symbols = context.symbols ? *context.symbols : SymbolValues{};
+  if (context.run_body != nullptr) return (*context.run_body)(body, inputs, symbols);
+  return interpret(body, inputs, {.pool = context.pool, .symbols = symbols});
 }
 
 std::vector<Tensor> evaluate_if(const If& op, const EvaluateContext& context) {

@@ -100,8 +100,10 @@ TEST(SliceOp, Errors) {
               }),
               "sliced twice");
   // An empty dim has no element to begin with, backwards too.
-  const Slice backwards{.starts = to_shape(Extents{0}), .ends = to_shape(Extents{-1}), .axes = {0}, .steps = {-1}};
-  expect_says(input_error([&] { infer_values(backwards, {typed(DType::Float32, {Dim(0)})}); }), "lie outside of axis 0");
+  const Slice backwards{
+      .starts = to_shape(Extents{0}), .ends = to_shape(Extents{-1}), .axes = {0}, .steps = {-1}};
+  expect_says(input_error([&] { infer_values(backwards, {typed(DType::Float32, {Dim(0)})}); }),
+              "lie outside of axis 0");
 }
 
 TEST(GatherOp, AxesNegativesAndContents) {

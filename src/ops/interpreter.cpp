@@ -84,7 +84,9 @@ class Interpreter {
     const Node& node = graph_.node(id);
     std::vector<Tensor> inputs;
     for (ValueId input : node.inputs) inputs.push_back(tensor(input));
-    std::vector<Tensor> results = interpret_node(graph_, graph_.node(id), inputs, symbols_, options_.pool);
+    std::vector<Tensor> results = options_.evaluate
+                                      ? options_.evaluate(id, inputs, symbols_)
+                                      : interpret_node(graph_, node, inputs, symbols_, options_.pool);
     inputs.clear();
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const ValueId output = node.outputs[i];
@@ -166,10 +168,13 @@ std::vector<Tensor> numbers_of(const Graph& graph, const Node& node, std::span<c
 }  // namespace
 
 std::vector<Tensor> interpret_node(const Graph& graph, const Node& node, std::span<const Tensor> inputs,
-                                   const SymbolValues& symbols, ThreadPool* pool) {
+                                   const SymbolValues& symbols, ThreadPool* pool, const RunBody* run_body) {
   const std::vector<Tensor> numbers = numbers_of(graph, node, inputs);
-  const EvaluateContext context{
-      .inputs = numbers, .output_count = node.outputs.size(), .symbols = &symbols, .pool = pool};
+  const EvaluateContext context{.inputs = numbers,
+                                .output_count = node.outputs.size(),
+                                .symbols = &symbols,
+                                .pool = pool,
+                                .run_body = run_body};
   const DType dtype = node.outputs.empty() || node.outputs[0] == kNoValue
                           ? DType::Undefined
                           : graph.value(node.outputs[0]).number_type();

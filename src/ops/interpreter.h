@@ -11,6 +11,7 @@
 
 #include "base/thread_pool.h"
 #include "ir/graph.h"
+#include "ops/op_def.h"
 
 namespace lathe {
 
@@ -23,6 +24,8 @@ struct InterpretOptions {
   std::function<void(NodeId)> on_node = nullptr;
   // Of a body: the values of the symbols of the graph around it.
   SymbolValues symbols = {};
+  // Evaluates a node in place of the reference: its operands, and the symbols that have a value by then.
+  std::function<std::vector<Tensor>(NodeId, std::span<const Tensor>, const SymbolValues&)> evaluate = nullptr;
 };
 
 // Values of the symbols from the extents of the inputs, those of `known` among them. Throws Input when an input is missing, has another type or rank,
@@ -36,6 +39,7 @@ std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs
 // One node on given operands (absent: default Tensor), for folding, for comparing a single layer, and where no
 // kernel runs it. What is stored as integers of a grid comes and goes as these integers.
 std::vector<Tensor> interpret_node(const Graph& graph, const Node& node, std::span<const Tensor> inputs,
-                                   const SymbolValues& symbols, ThreadPool* pool = nullptr);
+                                   const SymbolValues& symbols, ThreadPool* pool = nullptr,
+                                   const RunBody* run_body = nullptr);
 
 }  // namespace lathe

@@ -37,11 +37,17 @@ struct InferContext {
   std::string dim_name(std::string_view suffix) const;
 };
 
+// Runs a body of If, Loop or Scan where the node is evaluated: its results, in the order of its outputs. `symbols` are those of the
+// graph around it.
+using RunBody = std::function<std::vector<Tensor>(const Graph& body, std::span<const Tensor> inputs,
+                                                  const SymbolValues& symbols)>;
+
 struct EvaluateContext {
   std::span<const Tensor> inputs;  // a default Tensor: absent
   size_t output_count = 1;
   const SymbolValues* symbols = nullptr;  // values of the dims in attributes
   ThreadPool* pool = nullptr;             // null: one thread
+  const RunBody* run_body = nullptr;      // null: node by node, on the reference
 
   bool has(size_t i) const { return i < inputs.size() && static_cast<bool>(inputs[i]); }
   const Tensor& input(size_t i) const { return inputs[i]; }

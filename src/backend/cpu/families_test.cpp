@@ -23,12 +23,12 @@ const std::set<std::string_view> kOnlyReference = {"Lrn",        "LinearAttentio
                                                    "STFT",       "Det",      "Inverse",
                                                    "MelWeightMatrix",
                                                    "BitCast",    "Unique",   "TfIdfVectorizer",
-                                                   "If",         "Loop",     "Scan",
                                                    "DetectionNms"};
 // Fused layers and format changes: their families' tests make them.
 const std::set<std::string_view> kMadeByPasses = {"Reformat", "DepthwiseBlock", "FeedForward",
                                                   "SqueezeExcite", "BatchNorm",
-                                                  "Plugin"};  // whose library has the kernel
+                                                  "Plugin",  // whose library has the kernel
+                                                  "If", "Loop", "Scan"};  // control_flow_test.cpp
 
 CheckedInput floats(Extents extents) {
   return {.extents = std::move(extents)};

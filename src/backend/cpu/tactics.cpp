@@ -42,6 +42,7 @@ TacticFamily tree_tactics();
 TacticFamily plugin_tactics();
 TacticFamily shape_values_tactics();
 TacticFamily range_tactics();
+TacticFamily control_flow_tactics();
 TacticFamily depthwise_tactics();
 TacticFamily integer_product_tactics();
 TacticFamily integer_depthwise_tactics();
@@ -113,6 +114,7 @@ std::vector<TacticFamily> tactic_families() {
       plugin_tactics(),
       shape_values_tactics(),
       range_tactics(),
+      control_flow_tactics(),
       reference_tactics(),
   };
 }

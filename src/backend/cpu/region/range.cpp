@@ -28,7 +28,8 @@ class PreparedRange final : public PreparedLayer {
         for (int64_t i = part.begin; i < part.end; ++i)
           Codec::put(to, i, static_cast<Wide>(first + static_cast<double>(i) * step));
       } else {
-        const auto first = static_cast<uint64_t>(Codec::get(start, 0)), step = static_cast<uint64_t>(Codec::get(delta, 0));
+        const auto first = static_cast<uint64_t>(Codec::get(start, 0)),
+                   step = static_cast<uint64_t>(Codec::get(delta, 0));
         for (int64_t i = part.begin; i < part.end; ++i)
           Codec::put(to, i, static_cast<Wide>(first + static_cast<uint64_t>(i) * step));
       }
@@ -59,7 +60,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery&, const Tactic& tactic, const Machine&, const PackContext&) {
+std::unique_ptr<LayerKernel> make(const LayerQuery&, const Tactic& tactic, const Machine&,
+                                  const PackContext&) {
   return std::make_unique<RangeKernel>(tactic.outputs[0].dtype);
 }
 

@@ -20,14 +20,10 @@
 
 namespace lathe::cpu {
 
-namespace {
-
 const std::vector<TacticFamily>& families() {
   static const std::vector<TacticFamily> all = tactic_families();
   return all;
 }
-
-}  // namespace
 
 // Some tactics are listed only where there is a second thread to share with; they run on one, too.
 void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRanges& ranges,

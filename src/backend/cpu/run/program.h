@@ -48,6 +48,9 @@ class CpuProgram final : public Program, public std::enable_shared_from_this<Cpu
   int64_t weight_bytes_ = 0;
 };
 
+// tactic_families(), made once.
+const std::vector<TacticFamily>& families();
+
 // Throws Input when no family offers the tactic for the layer of one of the graphs (offered.h): choices may come from a file.
 void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRanges& ranges,
                   const Tactic& tactic, Machine machine);

@@ -7,63 +7,46 @@
 #include <cstring>
 
 #include "backend/cpu/run/reformat.h"
-#include "backend/reference_layer.h"
 #include "base/error.h"
 
 namespace lathe::cpu {
+void PreparedReference::run(const LayerArgs& args, const RunBody* run_body) const {
+  const Node& node = layer_.node();
+  std::vector<Tensor> inputs(node.inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (node.inputs[i] == kNoValue) continue;
+    inputs[i] = layer_.constant(i);
+    if (!inputs[i]) inputs[i] = operand(i, args.inputs[i]);
+  }
+  const std::vector<Tensor> results = layer_.evaluate(inputs, run_body);
+  result_extents_.clear();
+  for (size_t i = 0; i < results.size(); ++i) {
+    result_extents_.push_back(results[i].extents());
+    if (node.outputs[i] == kNoValue || results[i].bytes().empty()) continue;
+    const TensorType type{results[i].dtype(), layer_.output_format(i)};
+    const auto bytes = static_cast<size_t>(storage_bytes(type.dtype, results[i].extents(), type.format));
+    void* place = args.results != nullptr ? args.results->take(i, bytes) : nullptr;
+    if (place == nullptr) place = args.outputs[i];
+    if (place == nullptr) continue;
+    if (type.format.is_linear())
+      std::memcpy(place, results[i].bytes().data(), bytes);
+    else
+      from_linear(results[i], type.format, place);
+  }
+}
+
+Tensor PreparedReference::operand(size_t index, const void* address) const {
+  const TensorType type = layer_.input_type(index);
+  const Extents& extents = layer_.input_extents(index);
+  if (type.dtype == DType::Undefined)
+    throw_input_error("an operand has no elements, and constant '" + layer_.input_name(index) +
+                      "' is packed for kernels that need some");
+  if (!type.format.is_linear()) return to_linear(type, extents, address);
+  return Tensor::wrap(type.dtype, extents,
+                      {static_cast<const std::byte*>(address), layer_.input_bytes(index)}, nullptr);
+}
+
 namespace {
-
-class PreparedReference final : public PreparedLayer {
- public:
-  explicit PreparedReference(ReferenceLayer layer) : layer_(std::move(layer)) {}
-
-  int members(int) const override { return 1; }
-  bool takes_memory() const override { return true; }
-
-  void run(const LayerArgs& args, const Worker&) const override {
-    const Node& node = layer_.node();
-    std::vector<Tensor> inputs(node.inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (node.inputs[i] == kNoValue) continue;
-      inputs[i] = layer_.constant(i);
-      if (!inputs[i]) inputs[i] = operand(i, args.inputs[i]);
-    }
-    const std::vector<Tensor> results = layer_.evaluate(inputs);
-    result_extents_.clear();
-    for (size_t i = 0; i < results.size(); ++i) {
-      result_extents_.push_back(results[i].extents());
-      if (node.outputs[i] == kNoValue || results[i].bytes().empty()) continue;
-      const TensorType type{results[i].dtype(), layer_.output_format(i)};
-      const auto bytes = static_cast<size_t>(storage_bytes(type.dtype, results[i].extents(), type.format));
-      void* place = args.results != nullptr ? args.results->take(i, bytes) : nullptr;
-      if (place == nullptr) place = args.outputs[i];
-      if (place == nullptr) continue;
-      if (type.format.is_linear())
-        std::memcpy(place, results[i].bytes().data(), bytes);
-      else
-        from_linear(results[i], type.format, place);
-    }
-  }
-
-  void resolve(const LayerArgs&, SymbolValues& values) const override {
-    layer_.resolve(result_extents_, values);
-  }
-
- private:
-  Tensor operand(size_t index, const void* address) const {
-    const TensorType type = layer_.input_type(index);
-    const Extents& extents = layer_.input_extents(index);
-    if (type.dtype == DType::Undefined)
-      throw_input_error("an operand has no elements, and constant '" + layer_.input_name(index) +
-                        "' is packed for kernels that need some");
-    if (!type.format.is_linear()) return to_linear(type, extents, address);
-    return Tensor::wrap(type.dtype, extents,
-                        {static_cast<const std::byte*>(address), layer_.input_bytes(index)}, nullptr);
-  }
-
-  const ReferenceLayer layer_;
-  mutable std::vector<Extents> result_extents_;  // written by run(), read by resolve(), both on member 0
-};
 
 class ReferenceKernel final : public LayerKernel {
  public:
@@ -84,8 +67,9 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
   return list_reference(query);
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                  const PackContext& pack) {
+  if (!bodies_of(query.layer().op).empty()) return make_control_flow(query, tactic, machine, pack);
   return make_reference(query, tactic);
 }
 

@@ -47,7 +47,10 @@ void SplitExecution::set_shapes(const SymbolValues& values) {
         is_split(id) ? dtype_bytes(value.dtype, element_count(upper_extents(value.shape, one))) : 0);
   };
   for (const ValueId id : program_->graph().inputs()) add(id);
+  const auto first_output = static_cast<std::ptrdiff_t>(item_bytes_.size());
   for (const ValueId id : program_->graph().outputs()) add(id);
+  has_results_ = std::any_of(item_bytes_.begin() + first_output, item_bytes_.end(),
+                             [](int64_t bytes) { return bytes > 0; });
   if (part_count() == 0) return;
   if (by_team() && team_ == nullptr)
     team_ = std::make_unique<CpuExecution>(program_, program_->machine().threads);

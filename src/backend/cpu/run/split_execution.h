@@ -31,7 +31,8 @@ class SplitExecution final : public Execution {
   int64_t batch() const { return symbols_.at(split().symbol); }
   // The split's part, or less, so that no thread gets more than the others: 5 items in parts of up to 4 are 3 and 2 for two threads.
   int64_t part_items() const;
-  int64_t part_count() const { return (batch() + part_items() - 1) / part_items(); }
+  // None where no result has elements: a batch of 2^31 - 1 items of nothing takes no time.
+  int64_t part_count() const { return has_results_ ? (batch() + part_items() - 1) / part_items() : 0; }
   SymbolValues symbols_of_part(int64_t part) const;
   bool by_team() const { return part_count() < program_->machine().threads; }
   bool is_split(ValueId value) const;
@@ -45,6 +46,7 @@ class SplitExecution final : public Execution {
   std::unique_ptr<CpuExecution> team_;                   // of all; made when it is needed
   std::vector<std::unique_ptr<CpuExecution>> observed_;  // one per part, during run_observed
   std::vector<int64_t> item_bytes_;                      // per binding; 0: all parts share it
+  bool has_results_ = true;
   SymbolValues symbols_;
 };
 

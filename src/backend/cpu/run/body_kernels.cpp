@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cpu/run/body_kernels.h"
+
+#include <algorithm>
+#include <climits>
+#include <set>
+
+#include "backend/cpu/device/onednn_call.h"
+#include "backend/cpu/run/program.h"
+#include "backend/cpu/run/reformat.h"
+#include "backend/no_elements.h"
+#include "base/error.h"
+#include "ir/symbol_extents.h"
+#include "ops/concrete_shapes.h"
+
+namespace lathe::cpu {
+namespace {
+
+// Shapes that a node is prepared for and that are kept: those of a loop that alternates, and not those of one that grows.
+constexpr size_t kKeptShapes = 4;
+// What is assumed of a dim that the body names itself, when tactics are listed.
+constexpr SymbolRange kOwnSymbol{1, 64, 1 << 16};
+
+// The names that shapes and attributes of a node have.
+std::vector<std::string> symbols_of(const Graph& graph, const Node& node) {
+  std::set<std::string> names;
+  const auto add = [&](const Shape& shape) {
+    for (const Dim& dim : shape) names.merge(dim.symbols());
+  };
+  for (const auto* operands : {&node.inputs, &node.outputs})
+    for (const ValueId id : *operands)
+      if (id != kNoValue) add(graph.value(id).shape);
+  const auto visit = [&]<class F>(std::string_view, const F& field) {
+    if constexpr (std::is_same_v<F, Shape>) add(field);
+    if constexpr (std::is_same_v<F, std::optional<Shape>>)
+      if (field) add(*field);
+    if constexpr (std::is_same_v<F, Dim>) add({field});
+    if constexpr (std::is_same_v<F, std::optional<Dim>>)
+      if (field) add({*field});
+  };
+  std::visit([&]<class T>(const T& fields) { T::visit(fields, visit); }, node.op);
+  return {names.begin(), names.end()};
+}
+
+// Whether running the node says what a dim of its result is.
+bool finds_sizes(const Graph& graph, const Node& node) {
+  std::set<std::string> known;
+  for (const ValueId id : node.inputs)
+    if (id != kNoValue)
+      for (const Dim& dim : graph.value(id).shape) known.merge(dim.symbols());
+  for (const ValueId id : node.outputs) {
+    if (id == kNoValue) continue;
+    for (const Dim& dim : graph.value(id).shape)
+      for (const std::string& name : dim.data_dependent_names())
+        if (!known.contains(name)) return true;
+  }
+  return false;
+}
+
+// Those of the graph around the body, and an assumption for the dims that the body names itself.
+SymbolRanges ranges_inside(const Graph& body, const SymbolRanges& ranges) {
+  SymbolRanges inside = ranges;
+  for (const std::string& name : body.symbols()) inside.emplace(name, kOwnSymbol);
+  return inside;
+}
+
+// Operands have the types of the body's values. `is_linear`: and lie as they do between its nodes.
+bool has_own_types(const Graph& graph, const std::vector<ValueId>& operands,
+                   const std::vector<TensorType>& types, bool& is_linear) {
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i] == kNoValue || types[i].dtype == DType::Undefined) continue;
+    if (types[i].dtype != graph.value(operands[i]).dtype) return false;
+    is_linear &= types[i].format.is_linear();
+  }
+  return true;
+}
+
+struct Chosen {
+  std::optional<Tactic> tactic;
+  std::string reasons;  // of those who refused
+};
+
+// What an untimed build takes: of the families' first choices one with linear operands, if there is one; own families before oneDNN,
+// which makes code for every new shape.
+Chosen choose(const LayerQuery& query, Machine machine) {
+  machine.threads = std::max(machine.threads, 2);  // the same choice for any number of threads
+  Chosen chosen;
+  int best = INT_MAX;
+  for (const TacticFamily& family : families()) {
+    if (!may_list(family.runner, query)) continue;
+    for (Tactic& tactic : family.list(query, machine)) {
+      if (!tactic.support.ok) chosen.reasons += (chosen.reasons.empty() ? "" : "; ") + tactic.support.reason;
+      bool is_linear = true;
+      if (!tactic.support.ok || tactic.last_resort || tactic.is_view ||
+          !has_own_types(query.graph, query.layer().inputs, tactic.inputs, is_linear) ||
+          !has_own_types(query.graph, query.layer().outputs, tactic.outputs, is_linear))
+        continue;
+      const int rank = (is_linear ? 0 : 2) + (tactic.runner.starts_with("Onednn") ? 1 : 0);
+      const bool sooner =
+          rank == best && tactic.expected_us > 0 && tactic.expected_us < chosen.tactic->expected_us;
+      if (rank >= best && !sooner) continue;
+      chosen.tactic = std::move(tactic);
+      best = rank;
+    }
+  }
+  return chosen;
+}
+
+bool only_changes_shape(const Op& op) {
+  return std::holds_alternative<ReshapeOp>(op);
+}
+
+}  // namespace
+
+std::string without_kernel(const Graph& body, const SymbolRanges& ranges, const Machine& machine) {
+  const SymbolRanges inside = ranges_inside(body, ranges);
+  for (const NodeId id : body.order()) {
+    const Node& node = body.node(id);
+    for (const Body& inner : bodies_of(node.op))
+      if (std::string reason = without_kernel(inner.graph(), inside, machine); !reason.empty()) return reason;
+    if (!bodies_of(node.op).empty() || only_changes_shape(node.op) || finds_sizes(body, node)) continue;
+    const Chosen chosen = choose({body, id, inside}, machine);
+    if (chosen.tactic) continue;
+    const std::string what =
+        "'" + node.name + "' (" + std::string(op_display_name(node.op)) + ") of its body has no kernel";
+    return chosen.reasons.empty() ? what : what + ": " + chosen.reasons;
+  }
+  return "";
+}
+
+BodyKernels::BodyKernels(Body body, const SymbolRanges& ranges, const Machine& machine,
+                         const PackContext& pack)
+    : body_(std::move(body)), layers_(graph().node_count()) {
+  const SymbolRanges inside = ranges_inside(graph(), ranges);
+  for (size_t i = 0; i < graph().order().size(); ++i) {
+    const NodeId id = graph().order()[i];
+    const Node& node = graph().node(id);
+    Layer& layer = layers_[static_cast<size_t>(id)];
+    const std::string key = pack.key + "/" + std::to_string(i) + "/" + node.name;
+    const std::vector<Body> inner = bodies_of(node.op);
+    for (size_t b = 0; b < inner.size(); ++b)
+      layer.bodies.push_back(std::make_unique<BodyKernels>(
+          inner[b], inside, machine, PackContext{pack.blobs, key + "/" + std::to_string(b)}));
+    if (!inner.empty() || only_changes_shape(node.op) || finds_sizes(graph(), node)) continue;
+    const LayerQuery query{graph(), id, inside};
+    Chosen chosen = choose(query, machine);
+    if (!chosen.tactic) continue;
+    layer.tactic = std::move(*chosen.tactic);
+    layer.kernel = make_kernel(query, layer.tactic, machine, {pack.blobs, key + "/" + layer.tactic.name});
+    layer.symbols = symbols_of(graph(), node);
+  }
+}
+
+// --- the team
+
+void LayerTeam::run_piece(const Job& job, const Worker& worker) {
+  const int members = std::clamp(job.layer->members(worker.count), 1, worker.count);
+  if (job.layer->meets(members)) return job.layer->run(*job.args, worker);
+  worker.share(members, [&](const Worker& part) {
+    const bool all = members >= worker.count;
+    if (!all && part.portion > 0) return;
+    job.layer->run(*job.args, all ? part : Worker{part.piece, members});
+  });
+}
+
+void LayerTeam::work(const Worker& worker, const std::function<void()>& lead) {
+  if (worker.index == 0) {
+    leader_ = &worker;
+    next_ = 0;
+    lead();
+    jobs_[next_ % 2] = {};
+    leader_ = nullptr;
+    worker.barrier();
+    return;
+  }
+  for (size_t at = 0;; ++at) {
+    worker.barrier();
+    const Job job = jobs_[at % 2];
+    if (job.layer == nullptr) return;
+    run_piece(job, worker);
+  }
+}
+
+void LayerTeam::run(const PreparedLayer& layer, const LayerArgs& args) {
+  if (size() == 1 || layer.members(size()) <= 1) return layer.run(args, Worker{0, 1});
+  const Job job{&layer, &args};
+  jobs_[next_++ % 2] = job;
+  leader_->barrier();
+  run_piece(job, *leader_);
+}
+
+// --- a run
+
+std::vector<Tensor> BodyRun::run(std::span<const Tensor> inputs, const SymbolValues& symbols) {
+  return interpret(kernels_.graph(), inputs,
+                   {.symbols = symbols,
+                    .evaluate = [this](NodeId id, std::span<const Tensor> operands,
+                                       const SymbolValues& known) { return evaluate(id, operands, known); }});
+}
+
+std::vector<Tensor> BodyRun::run_nested(NodeId id, std::span<const Tensor> inputs,
+                                        const SymbolValues& symbols) {
+  const Graph& graph = kernels_.graph();
+  const auto& bodies = kernels_.layer(id).bodies;
+  nested_.resize(graph.node_count());
+  auto& runs = nested_[static_cast<size_t>(id)];
+  for (size_t b = runs.size(); b < bodies.size(); ++b)
+    runs.push_back(std::make_unique<BodyRun>(*bodies[b], team_));
+  const RunBody run_body = [&](const Graph& body, std::span<const Tensor> operands,
+                               const SymbolValues& known) {
+    for (const auto& run : runs)
+      if (&run->kernels_.graph() == &body) return run->run(operands, known);
+    throw Error(ErrorKind::Internal, "a body without kernels");
+  };
+  return interpret_node(graph, graph.node(id), inputs, symbols, nullptr, &run_body);
+}
+
+BodyRun::Prepared& BodyRun::prepared_for(NodeId id, const SymbolValues& symbols) {
+  const BodyKernels::Layer& layer = kernels_.layer(id);
+  std::vector<int64_t> key;
+  for (const std::string& name : layer.symbols) {
+    const auto found = symbols.find(name);
+    key.push_back(found == symbols.end() ? -1 : found->second);
+  }
+  auto& kept = prepared_[static_cast<size_t>(id)];
+  const auto found = std::find_if(kept.begin(), kept.end(), [&](const Prepared& p) { return p.key == key; });
+  if (found != kept.end()) {
+    std::rotate(kept.begin(), found, found + 1);
+    return kept.front();
+  }
+  const Graph& graph = kernels_.graph();
+  const Node& node = graph.node(id);
+  Prepared prepared{.key = std::move(key)};
+  // A size that nobody knows yet: the reference finds out. Otherwise the extents of operands are what their dims say.
+  if (std::find(prepared.key.begin(), prepared.key.end(), -1) == prepared.key.end()) {
+    check_concrete_shapes(graph, std::span(&id, 1), symbols);
+    const ShapeContext context{.symbols = symbols,
+                               .inputs = upper_extents(graph, node.inputs, symbols),
+                               .outputs = upper_extents(graph, node.outputs, symbols),
+                               .threads = team_.size()};
+    const bool has_elements = std::any_of(context.outputs.begin(), context.outputs.end(),
+                                          [](const Extents& e) { return element_count(e) > 0; });
+    if (has_elements && !makes_elements_of_none(node, context.inputs, context.outputs))
+      with_onednn_errors([&] { prepared.layer = layer.kernel->prepare(context); });
+    prepared.outputs = context.outputs;
+  }
+  kept.insert(kept.begin(), std::move(prepared));
+  if (kept.size() > kKeptShapes) kept.pop_back();
+  return kept.front();
+}
+
+std::vector<Tensor> BodyRun::evaluate(NodeId id, std::span<const Tensor> inputs,
+                                      const SymbolValues& symbols) {
+  const Graph& graph = kernels_.graph();
+  const Node& node = graph.node(id);
+  const BodyKernels::Layer& layer = kernels_.layer(id);
+  if (!layer.bodies.empty()) return run_nested(id, inputs, symbols);
+  if (layer.kernel == nullptr) return interpret_node(graph, node, inputs, symbols);
+  const Prepared& prepared = prepared_for(id, symbols);
+  if (prepared.layer == nullptr) return interpret_node(graph, node, inputs, symbols);
+  // What lies in another format: operands as the kernel wants them, and results as it leaves them.
+  std::vector<Tensor> formatted, results(node.outputs.size()), stored(results.size());
+  const auto allocate = [](const TensorType& type, const Extents& extents) {
+    return Tensor::allocate(DType::UInt8, {storage_bytes(type.dtype, extents, type.format)});
+  };
+  std::vector<const void*> from;
+  std::vector<void*> to;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const TensorType& type = layer.tactic.inputs[i];
+    if (inputs[i] && type.dtype != DType::Undefined && !type.format.is_linear()) {
+      formatted.push_back(allocate(type, inputs[i].extents()));
+      from_linear(inputs[i], type.format, formatted.back().mutable_bytes().data());
+      from.push_back(formatted.back().bytes().data());
+    } else {
+      from.push_back(inputs[i] && inputs[i].has_bytes() ? inputs[i].bytes().data() : nullptr);
+    }
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (node.outputs[i] == kNoValue) {
+      to.push_back(nullptr);
+      continue;
+    }
+    const TensorType& type = layer.tactic.outputs[i];
+    if (type.format.is_linear())
+      results[i] = Tensor::allocate(type.dtype, prepared.outputs[i]);
+    else
+      stored[i] = allocate(type, prepared.outputs[i]);
+    to.push_back((results[i] ? results[i] : stored[i]).mutable_bytes().data());
+  }
+  const auto scratch_bytes = static_cast<int64_t>(prepared.layer->scratch_bytes());
+  if (scratch_bytes > 0 && (!scratch_ || scratch_.size() < scratch_bytes))
+    scratch_ = Tensor::allocate(DType::UInt8, {scratch_bytes});
+  team_.run(*prepared.layer, {.inputs = from,
+                              .outputs = to,
+                              .scratch = scratch_bytes > 0 ? scratch_.mutable_bytes().data() : nullptr});
+  for (size_t i = 0; i < results.size(); ++i)
+    if (stored[i])
+      results[i] = to_linear(layer.tactic.outputs[i], prepared.outputs[i], stored[i].bytes().data());
+  return results;
+}
+
+}  // namespace lathe::cpu
