@@ -130,7 +130,7 @@ std::string without_kernel(const Graph& body, const SymbolRanges& ranges, const 
 
 BodyKernels::BodyKernels(Body body, const SymbolRanges& ranges, const Machine& machine,
                          const PackContext& pack)
-    : body_(std::move(body)), layers_(graph().node_count()) {
+    : body_(std::move(body)), machine_(machine), layers_(graph().node_count()) {
   const SymbolRanges inside = ranges_inside(graph(), ranges);
   for (size_t i = 0; i < graph().order().size(); ++i) {
     const NodeId id = graph().order()[i];
@@ -215,6 +215,26 @@ std::vector<Tensor> BodyRun::run_nested(NodeId id, std::span<const Tensor> input
   return interpret_node(graph, graph.node(id), inputs, symbols, nullptr, &run_body);
 }
 
+void BodyRun::prepare(const BodyKernels::Layer& layer, const ShapeContext& context,
+                      Prepared& prepared) const {
+  prepared.layer = layer.kernel->prepare(context);
+  const auto between = [&](const TensorType& from, const TensorType& to, const Extents& extents) {
+    return prepare_reformat(from, to, extents, kernels_.machine(), context.threads);
+  };
+  prepared.arrange.resize(context.inputs.size());
+  prepared.restore.resize(context.outputs.size());
+  for (size_t i = 0; i < context.inputs.size(); ++i) {
+    const TensorType& type = layer.tactic.inputs[i];
+    if (type.dtype != DType::Undefined && !type.format.is_linear() && element_count(context.inputs[i]) > 0)
+      prepared.arrange[i] = between({type.dtype, kLinear}, type, context.inputs[i]);
+  }
+  for (size_t i = 0; i < context.outputs.size(); ++i) {
+    const TensorType& type = layer.tactic.outputs[i];
+    if (type.dtype != DType::Undefined && !type.format.is_linear() && element_count(context.outputs[i]) > 0)
+      prepared.restore[i] = between(type, {type.dtype, kLinear}, context.outputs[i]);
+  }
+}
+
 BodyRun::Prepared& BodyRun::prepared_for(NodeId id, const SymbolValues& symbols) {
   const BodyKernels::Layer& layer = kernels_.layer(id);
   std::vector<int64_t> key;
@@ -241,7 +261,7 @@ BodyRun::Prepared& BodyRun::prepared_for(NodeId id, const SymbolValues& symbols)
     const bool has_elements = std::any_of(context.outputs.begin(), context.outputs.end(),
                                           [](const Extents& e) { return element_count(e) > 0; });
     if (has_elements && !makes_elements_of_none(node, context.inputs, context.outputs))
-      with_onednn_errors([&] { prepared.layer = layer.kernel->prepare(context); });
+      with_onednn_errors([&] { prepare(layer, context, prepared); });
     prepared.outputs = context.outputs;
   }
   kept.insert(kept.begin(), std::move(prepared));
@@ -259,44 +279,45 @@ std::vector<Tensor> BodyRun::evaluate(NodeId id, std::span<const Tensor> inputs,
   const Prepared& prepared = prepared_for(id, symbols);
   if (prepared.layer == nullptr) return interpret_node(graph, node, inputs, symbols);
   // What lies in another format: operands as the kernel wants them, and results as it leaves them.
-  std::vector<Tensor> formatted, results(node.outputs.size()), stored(results.size());
+  std::vector<Tensor> arranged, results(node.outputs.size()), left(results.size());
   const auto allocate = [](const TensorType& type, const Extents& extents) {
     return Tensor::allocate(DType::UInt8, {storage_bytes(type.dtype, extents, type.format)});
   };
   std::vector<const void*> from;
   std::vector<void*> to;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const TensorType& type = layer.tactic.inputs[i];
-    if (inputs[i] && type.dtype != DType::Undefined && !type.format.is_linear()) {
-      formatted.push_back(allocate(type, inputs[i].extents()));
-      from_linear(inputs[i], type.format, formatted.back().mutable_bytes().data());
-      from.push_back(formatted.back().bytes().data());
-    } else {
-      from.push_back(inputs[i] && inputs[i].has_bytes() ? inputs[i].bytes().data() : nullptr);
-    }
+    from.push_back(inputs[i] && inputs[i].has_bytes() ? inputs[i].bytes().data() : nullptr);
+    if (prepared.arrange[i] == nullptr) continue;
+    arranged.push_back(allocate(layer.tactic.inputs[i], inputs[i].extents()));
+    void* place = arranged.back().mutable_bytes().data();
+    run_layer(*prepared.arrange[i], std::span(&from.back(), 1), std::span(&place, 1));
+    from.back() = place;
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    if (node.outputs[i] == kNoValue) {
-      to.push_back(nullptr);
-      continue;
-    }
+    to.push_back(nullptr);
+    if (node.outputs[i] == kNoValue) continue;
     const TensorType& type = layer.tactic.outputs[i];
-    if (type.format.is_linear())
-      results[i] = Tensor::allocate(type.dtype, prepared.outputs[i]);
-    else
-      stored[i] = allocate(type, prepared.outputs[i]);
-    to.push_back((results[i] ? results[i] : stored[i]).mutable_bytes().data());
+    results[i] = Tensor::allocate(type.dtype, prepared.outputs[i]);
+    if (prepared.restore[i] != nullptr) left[i] = allocate(type, prepared.outputs[i]);
+    to.back() = (left[i] ? left[i] : results[i]).mutable_bytes().data();
   }
-  const auto scratch_bytes = static_cast<int64_t>(prepared.layer->scratch_bytes());
-  if (scratch_bytes > 0 && (!scratch_ || scratch_.size() < scratch_bytes))
-    scratch_ = Tensor::allocate(DType::UInt8, {scratch_bytes});
-  team_.run(*prepared.layer, {.inputs = from,
-                              .outputs = to,
-                              .scratch = scratch_bytes > 0 ? scratch_.mutable_bytes().data() : nullptr});
-  for (size_t i = 0; i < results.size(); ++i)
-    if (stored[i])
-      results[i] = to_linear(layer.tactic.outputs[i], prepared.outputs[i], stored[i].bytes().data());
+  run_layer(*prepared.layer, from, to);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (prepared.restore[i] == nullptr) continue;
+    const void* source = left[i].bytes().data();
+    void* place = results[i].mutable_bytes().data();
+    run_layer(*prepared.restore[i], std::span(&source, 1), std::span(&place, 1));
+  }
   return results;
+}
+
+void BodyRun::run_layer(const PreparedLayer& layer, std::span<const void* const> from,
+                        std::span<void* const> to) {
+  const auto bytes = static_cast<int64_t>(layer.scratch_bytes());
+  if (bytes > 0 && (!scratch_ || scratch_.size() < bytes)) scratch_ = Tensor::allocate(DType::UInt8, {bytes});
+  team_.run(
+      layer,
+      {.inputs = from, .outputs = to, .scratch = bytes > 0 ? scratch_.mutable_bytes().data() : nullptr});
 }
 
 }  // namespace lathe::cpu

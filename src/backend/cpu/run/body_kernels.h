@@ -31,10 +31,12 @@ class BodyKernels {
     std::vector<std::unique_ptr<BodyKernels>> bodies;
   };
   const Graph& graph() const { return body_.graph(); }
+  const Machine& machine() const { return machine_; }
   const Layer& layer(NodeId id) const { return layers_[static_cast<size_t>(id)]; }
 
  private:
   Body body_;
+  Machine machine_;
   std::vector<Layer> layers_;  // by NodeId
 };
 
@@ -76,8 +78,12 @@ class BodyRun {
     std::vector<int64_t> key;
     std::vector<Extents> outputs;
     std::unique_ptr<PreparedLayer> layer;  // null: the reference
+    // Of each operand and each result that the kernel has in another format than linear.
+    std::vector<std::unique_ptr<PreparedLayer>> arrange, restore;
   };
   std::vector<Tensor> evaluate(NodeId id, std::span<const Tensor> inputs, const SymbolValues& symbols);
+  void prepare(const BodyKernels::Layer& layer, const ShapeContext& context, Prepared& prepared) const;
+  void run_layer(const PreparedLayer& layer, std::span<const void* const> from, std::span<void* const> to);
   Prepared& prepared_for(NodeId id, const SymbolValues& symbols);
   std::vector<Tensor> run_nested(NodeId id, std::span<const Tensor> inputs, const SymbolValues& symbols);
 

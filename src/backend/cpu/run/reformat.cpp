@@ -307,6 +307,13 @@ void from_linear(const Tensor& tensor, const Format& format, void* stored) {
                    tensor.extents()[0]);
 }
 
+std::unique_ptr<PreparedLayer> prepare_reformat(const TensorType& from, const TensorType& to,
+                                                const Extents& extents, const Machine& machine, int threads) {
+  const SymbolValues none;
+  return ReformatKernel({from, {}}, {to, {}}, machine.isa())
+      .prepare({.symbols = none, .inputs = {extents}, .outputs = {extents}, .threads = threads});
+}
+
 TacticFamily reformat_tactics() {
   return {kRunner, list_reformats, make_reformat};
 }
