@@ -189,8 +189,9 @@ Choice choice_from(const Json& json) {
 
 // --- memory
 
+// A list and not an object: an object of 100,000 names takes seconds to write and to read, because it keeps their order.
 Json to_json(const Graph& graph, const MemoryPlan& memory) {
-  Json placements = Json::object();
+  Json placements = Json::array();
   for (size_t v = 0; v < memory.placements.size(); ++v) {
     const Placement& p = memory.placements[v];
     const std::string& name = graph.value(static_cast<ValueId>(v)).name;
@@ -198,19 +199,19 @@ Json to_json(const Graph& graph, const MemoryPlan& memory) {
       case Placement::Kind::None:
         break;
       case Placement::Kind::Arena:
-        placements[name] = {"arena", p.offset};
+        placements.push_back({name, "arena", p.offset});
         break;
       case Placement::Kind::Binding:
-        placements[name] = {"binding", p.binding};
+        placements.push_back({name, "binding", p.binding});
         break;
       case Placement::Kind::Constant:
-        placements[name] = {"constant"};
+        placements.push_back(Json::array({name, "constant"}));
         break;
       case Placement::Kind::View:
-        placements[name] = {"view", graph.value(p.base).name, p.view_offset.to_string()};
+        placements.push_back({name, "view", graph.value(p.base).name, p.view_offset.to_string()});
         break;
       case Placement::Kind::Grown:
-        placements[name] = {"grown", p.slot};
+        placements.push_back({name, "grown", p.slot});
         break;
     }
   }
@@ -231,24 +232,29 @@ MemoryPlan memory_from(const Json& json, const Graph& graph) {
     if (!id) throw_input_error("the memory plan names an unknown value '" + name + "'");
     return *id;
   };
-  for (const auto& [name, j] : json.at("placements").items()) {
-    const auto kind = j.at(0).get<std::string>();
+  const auto read = [&](const std::string& name, const Json& j, size_t at) {
+    const auto kind = j.at(at).get<std::string>();
     Placement& p = memory.placements[static_cast<size_t>(find(name))];
     if (kind == "arena")
-      p = {.kind = Placement::Kind::Arena, .offset = j.at(1)};
+      p = {.kind = Placement::Kind::Arena, .offset = j.at(at + 1)};
     else if (kind == "binding")
-      p = {.kind = Placement::Kind::Binding, .binding = j.at(1)};
+      p = {.kind = Placement::Kind::Binding, .binding = j.at(at + 1)};
     else if (kind == "constant")
       p = {.kind = Placement::Kind::Constant};
     else if (kind == "view")
       p = {.kind = Placement::Kind::View,
-           .base = find(j.at(1)),
-           .view_offset = Dim::parse(j.at(2).get<std::string>())};
+           .base = find(j.at(at + 1)),
+           .view_offset = Dim::parse(j.at(at + 2).get<std::string>())};
     else if (kind == "grown")
-      p = {.kind = Placement::Kind::Grown, .slot = j.at(1)};
+      p = {.kind = Placement::Kind::Grown, .slot = j.at(at + 1)};
     else
       throw_input_error("unknown placement '" + kind + "'");
-  }
+  };
+  const Json& placements = json.at("placements");
+  if (placements.is_object())  // of an older file
+    for (const auto& [name, j] : placements.items()) read(name, j, 0);
+  else
+    for (const Json& j : placements) read(j.at(0).get<std::string>(), j, 1);
   return memory;
 }
 

@@ -40,7 +40,17 @@ def replace_text(content, old, new):
 
 
 def place(value, where):
-    return lambda content: variant(content)["memory"]["placements"].update({value: where})
+    def edit(content):
+        memory = variant(content)["memory"]
+        memory["placements"] = [p for p in memory["placements"] if p[0] != value] + [[value, *where]]
+
+    return edit
+
+
+def as_object(content):
+    """How older files have it."""
+    memory = variant(content)["memory"]
+    memory["placements"] = {name: where for name, *where in memory["placements"]}
 
 
 def smaller_manifest(content):
@@ -55,14 +65,16 @@ def constant_without_bytes(content):
 
 
 def overlapping(content):
-    placements = variant(content)["memory"]["placements"]
-    arena = [name for name, place in placements.items() if place[0] == "arena"]
-    for name in arena:
-        placements[name] = placements[arena[0]]
+    arena = [p for p in variant(content)["memory"]["placements"] if p[1] == "arena"]
+    for p in arena:
+        p[1:] = arena[0][1:]
 
 
 def run_all(t):
     t.run("--onnx=tiny.onnx", "--saveEngine=tiny.engine", "--optShapes=input:2x3x64x64", "--skipInference", "--builderOptimizationLevel=0")
+    write(t, "tiny.engine", as_object)
+    older = t.run("--loadEngine=hostile.engine", *QUICK)
+    t.check(older.code == 0, "placements as older files have them", older)
     refuse(t, "an intermediate in the output's memory", place("r0", ["view", "output", "0"]), "'r0' has no place in the arena")
     refuse(t, "a result in the caller's input", place("r0", ["binding", 0]), "'r0' has no place in the arena")
     refuse(t, "a result over a constant", place("r1", ["view", "w0", "0"]), "'r1' has no place in the arena")
