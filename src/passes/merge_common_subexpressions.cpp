@@ -7,6 +7,7 @@
 // name would no longer hold. Nor when the second result is a graph output (it keeps its own name and buffer).
 #include <map>
 #include <string>
+#include <unordered_map>
 
 #include "ir/edit.h"
 #include "passes/passes.h"
@@ -65,11 +66,26 @@ bool same_work(const Graph& graph, const Node& a, const Node& b) {
 
 }  // namespace
 
+// Nodes come in the order of the graph, so each reads what is kept once it is looked at itself: a node of many operands is changed
+// once, not once for each of them.
 bool merge_common_subexpressions(Graph& graph, PassContext& context) {
   bool changed = merge_constants(graph);
   GraphEditor editor(graph);
   std::multimap<std::string, NodeId> seen;
+  std::unordered_map<ValueId, ValueId> kept;
+  std::vector<NodeId> gone;
+  const auto read_kept = [&](NodeId id) {
+    std::vector<ValueId> inputs = graph.node(id).inputs;
+    bool differs = false;
+    for (ValueId& input : inputs)
+      if (const auto found = kept.find(input); found != kept.end()) {
+        input = found->second;
+        differs = true;
+      }
+    if (differs) editor.set_inputs(id, std::move(inputs));
+  };
   for (NodeId id : std::vector<NodeId>(graph.order())) {
+    if (!kept.empty()) read_kept(id);
     const Node& node = graph.node(id);
     if (has_data_dependent_result(graph, node)) continue;
     std::string key(op_name(node.op));
@@ -77,17 +93,17 @@ bool merge_common_subexpressions(Graph& graph, PassContext& context) {
     bool merged = false;
     const auto [begin, end] = seen.equal_range(key);
     for (auto it = begin; it != end && !merged; ++it) {
-      if (!same_work(graph, graph.node(it->second), node) || !context.may_change()) continue;
+      const Node& earlier = graph.node(it->second);
+      if (!same_work(graph, earlier, node) || !context.may_change()) continue;
       context.report_removal(graph, id);
-      const std::vector<ValueId> kept = graph.node(it->second).outputs, gone = node.outputs;
-      for (size_t i = 0; i < gone.size(); ++i) {
-        if (gone[i] != kNoValue) editor.replace_uses(gone[i], kept[i]);
-      }
-      editor.remove_node(id);
+      for (size_t i = 0; i < node.outputs.size(); ++i)
+        if (node.outputs[i] != kNoValue) kept[node.outputs[i]] = earlier.outputs[i];
+      gone.push_back(id);
       merged = changed = true;
     }
     if (!merged) seen.emplace(std::move(key), id);
   }
+  for (const NodeId id : gone) editor.remove_node(id);
   return changed;
 }
 

@@ -384,10 +384,10 @@ std::string section_to_json(const PlanSection& section, ContainerWriter& blocks)
       return v.memory.placements[static_cast<size_t>(id)].kind == Placement::Kind::Constant ||
              static_cast<int64_t>(v.graph->value(id).constant.bytes().size()) <= kKeptConstantBytes;
     };
-    Json choices = Json::array(), ranges = Json::object(), blobs = Json::object();
+    Json choices = Json::array(), ranges = Json::object(), blobs = Json::array();
     for (const Choice& c : v.choices) choices.push_back(to_json(c));
     for (const auto& [symbol, r] : v.ranges) ranges[symbol] = {r.min, r.opt, r.max};
-    for (const auto& [key, bytes] : v.blobs->entries()) blobs[key] = blocks.add_block(bytes);
+    for (const auto& [key, bytes] : v.blobs->entries()) blobs.push_back({key, blocks.add_block(bytes)});
     variants.push_back({{"graph", graph_json(*v.graph, blocks, keep)},
                         {"choices", std::move(choices)},
                         {"memory", to_json(*v.graph, v.memory)},
@@ -427,8 +427,14 @@ PlanSection section_from_json(std::string_view text, const SectionInfo& info, co
       v.memory = memory_from(j.at("memory"), *graph);
       check_variant(v, form.stripped ? WeightBytes::Absent : WeightBytes::Present);
       v.blobs = std::make_shared<PackedBlocks>();
-      for (const auto& [key, block] : j.at("packed").items())
+      const auto add = [&](const std::string& key, const Json& block) {
         v.blobs->add(key, file.block(block.get<int64_t>()), file.owner());
+      };
+      const Json& packed = j.at("packed");
+      if (packed.is_object())  // of an older file
+        for (const auto& [key, block] : packed.items()) add(key, block);
+      else
+        for (const Json& entry : packed) add(entry.at(0).get<std::string>(), entry.at(1));
       section.variants.push_back(std::move(v));
     }
     return section;
