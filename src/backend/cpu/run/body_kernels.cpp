@@ -80,8 +80,8 @@ struct Chosen {
   std::string reasons;  // of those who refused
 };
 
-// What an untimed build takes: of the families' first choices one with linear operands, if there is one; own families before oneDNN,
-// which makes code for every new shape.
+// What an untimed build takes, exact sums that keep NaN before others; of these one with linear operands, if there is one; and own
+// families before oneDNN, which makes code for every new shape.
 Chosen choose(const LayerQuery& query, Machine machine) {
   machine.threads = std::max(machine.threads, 2);  // the same choice for any number of threads
   Chosen chosen;
@@ -95,7 +95,9 @@ Chosen choose(const LayerQuery& query, Machine machine) {
           !has_own_types(query.graph, query.layer().inputs, tactic.inputs, is_linear) ||
           !has_own_types(query.graph, query.layer().outputs, tactic.outputs, is_linear))
         continue;
-      const int rank = (is_linear ? 0 : 2) + (tactic.runner.starts_with("Onednn") ? 1 : 0);
+      const bool is_exact = tactic.error_factor <= 1 && tactic.keeps_nan;
+      const int rank =
+          (is_exact ? 0 : 4) + (is_linear ? 0 : 2) + (tactic.runner.starts_with("Onednn") ? 1 : 0);
       const bool sooner =
           rank == best && tactic.expected_us > 0 && tactic.expected_us < chosen.tactic->expected_us;
       if (rank >= best && !sooner) continue;
