@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "ir/substitute.h"
 #include "ir/symbol_extents.h"
 #include "ops/op_def.h"
 
@@ -43,7 +44,10 @@ bool find_sizes_from_values(const Graph& graph, const Node& node, std::span<cons
     operands[i] = known_operand(graph.value(node.inputs[i]), node.inputs[i], read, symbols);
     inputs[i] = &operands[i];
   }
-  const auto results = infer(node.op, node.epilogue, InferContext{node.name, inputs, node.outputs.size()});
+  DimReplacements values;  // bodies and attributes may name dims, too
+  for (const auto& [name, value] : symbols) values.emplace(name, Dim(value));
+  const auto results = infer(substitute_dims(node.op, values), node.epilogue,
+                             InferContext{node.name, inputs, node.outputs.size()});
   const std::set<std::string> names(wanted.begin(), wanted.end());
   SymbolValues found;
   for (size_t i = 0; i < results.size(); ++i) {

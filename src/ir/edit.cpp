@@ -5,9 +5,12 @@
 #include "ir/edit.h"
 
 #include <algorithm>
+#include <map>
 #include <queue>
+#include <set>
 
 #include "base/error.h"
+#include "ir/substitute.h"
 
 namespace lathe {
 namespace {
@@ -143,7 +146,8 @@ void GraphEditor::number_places() {
 void GraphEditor::insert_in_order(NodeId id, size_t index) {
   auto& order = graph_.order_;
   const auto place = [&](size_t i) { return graph_.places_[static_cast<size_t>(order[i])]; };
-  const int64_t low = index == 0 ? 0 : place(index - 1), high = index == order.size() ? low + 2 * kGap : place(index);
+  const int64_t low = index == 0 ? 0 : place(index - 1),
+                high = index == order.size() ? low + 2 * kGap : place(index);
   order.insert(order.begin() + static_cast<std::ptrdiff_t>(index), id);
   graph_.places_[static_cast<size_t>(id)] = low + (high - low) / 2;
   if (high - low < 2) number_places();
@@ -323,32 +327,79 @@ int GraphEditor::remove_dead_nodes() {
   return removed;
 }
 
+namespace {
+
+// Who needs to come after whom without reading it: a node whose dims have a name that only a run finds, and no operand that has it,
+// after the node that finds it. `Fill {shape=[NonZero.count]}` reads nothing.
+// By the one that finds.
+std::multimap<NodeId, NodeId> waits_for_sizes(const Graph& graph) {
+  std::multimap<NodeId, NodeId> pairs;
+  std::map<std::string, NodeId, std::less<>> finders;
+  std::vector<std::pair<std::string, NodeId>> waiting;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    std::set<std::string> given, read;
+    for (const ValueId output : node.outputs)
+      if (output != kNoValue)
+        for (const Dim& dim : graph.value(output).shape)
+          if (!dim.is_constant()) given.merge(dim.data_dependent_names());
+    if (given.empty()) continue;
+    for (const ValueId input : node.inputs)
+      if (input != kNoValue)
+        for (const Dim& dim : graph.value(input).shape) read.merge(dim.symbols());
+    const std::set<std::string> own = symbols_of(node.op);
+    for (const std::string& name : given) {
+      if (read.contains(name)) continue;
+      if (own.contains(name))
+        waiting.emplace_back(name, id);
+      else
+        finders.emplace(name, id);
+    }
+  }
+  for (const auto& [name, id] : waiting)
+    if (const auto found = finders.find(name); found != finders.end() && found->second != id)
+      pairs.emplace(found->second, id);
+  return pairs;
+}
+
+}  // namespace
+
+// Kahn's algorithm; among the ready nodes the earliest in the old order goes first, so a sorted graph stays as it is. What waits for
+// a size in a circle with what it reads is the model's fault, and is found when it runs.
 void GraphEditor::sort() {
-  // Kahn's algorithm; among the ready nodes the earliest in the old order goes first, so a sorted graph stays
-  // as it is.
   const size_t count = graph_.nodes_.size();
   std::vector<size_t> position(count, 0);
   for (size_t i = 0; i < graph_.order_.size(); ++i) position[static_cast<size_t>(graph_.order_[i])] = i;
-  std::vector<int> waiting(count, 0);
-  std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
-  for (NodeId id : graph_.order_) {
-    for (ValueId input : graph_.node(id).inputs) {
-      if (input != kNoValue && graph_.value(input).producer != kNoNode) ++waiting[static_cast<size_t>(id)];
-    }
-    if (waiting[static_cast<size_t>(id)] == 0) ready.push(position[static_cast<size_t>(id)]);
-  }
-  std::vector<NodeId> sorted;
-  while (!ready.empty()) {
-    const NodeId id = graph_.order_[ready.top()];
-    ready.pop();
-    sorted.push_back(id);
-    for (ValueId output : graph_.node(id).outputs) {
-      if (output == kNoValue) continue;
-      for (NodeId reader : graph_.readers_[static_cast<size_t>(output)]) {
-        if (--waiting[static_cast<size_t>(reader)] == 0) ready.push(position[static_cast<size_t>(reader)]);
+  const auto sorted_with = [&](const std::multimap<NodeId, NodeId>& sizes) {
+    std::vector<int> waiting(count, 0);
+    std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
+    for (const auto& [finder, id] : sizes) ++waiting[static_cast<size_t>(id)];
+    for (NodeId id : graph_.order_) {
+      for (ValueId input : graph_.node(id).inputs) {
+        if (input != kNoValue && graph_.value(input).producer != kNoNode) ++waiting[static_cast<size_t>(id)];
       }
+      if (waiting[static_cast<size_t>(id)] == 0) ready.push(position[static_cast<size_t>(id)]);
     }
-  }
+    std::vector<NodeId> sorted;
+    const auto done = [&](NodeId reader) {
+      if (--waiting[static_cast<size_t>(reader)] == 0) ready.push(position[static_cast<size_t>(reader)]);
+    };
+    while (!ready.empty()) {
+      const NodeId id = graph_.order_[ready.top()];
+      ready.pop();
+      sorted.push_back(id);
+      for (ValueId output : graph_.node(id).outputs) {
+        if (output == kNoValue) continue;
+        for (NodeId reader : graph_.readers_[static_cast<size_t>(output)]) done(reader);
+      }
+      const auto [begin, end] = sizes.equal_range(id);
+      for (auto it = begin; it != end; ++it) done(it->second);
+    }
+    return sorted;
+  };
+  const std::multimap<NodeId, NodeId> sizes = waits_for_sizes(graph_);
+  std::vector<NodeId> sorted = sorted_with(sizes);
+  if (sorted.size() < graph_.order_.size() && !sizes.empty()) sorted = sorted_with({});
   check(sorted.size() == graph_.order_.size(), "GraphEditor::sort: the graph has a cycle");
   graph_.order_ = std::move(sorted);
   number_places();

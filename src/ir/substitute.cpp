@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/substitute.h"
 
+#include <algorithm>
+
 #include <optional>
 
 #include "ir/edit.h"
@@ -42,6 +44,19 @@ DimMap substitution(const DimReplacements& replacements) {
 }
 
 }  // namespace
+
+std::set<std::string> symbols_of(const Op& op) {
+  std::set<std::string> names;
+  const auto add = [&](const Dim& dim) { names.merge(dim.symbols()); };
+  const auto visit = [&]<class F>(std::string_view, const F& field) {
+    if constexpr (std::is_same_v<F, Dim>) add(field);
+    if constexpr (std::is_same_v<F, Shape>) std::for_each(field.begin(), field.end(), add);
+    if constexpr (std::is_same_v<F, std::optional<Shape>>)
+      if (field) std::for_each(field->begin(), field->end(), add);
+  };
+  std::visit([&]<class T>(const T& fields) { T::visit(fields, visit); }, op);
+  return names;
+}
 
 Shape substitute_dims(const Shape& shape, const DimReplacements& replacements) {
   return map_dims(shape, substitution(replacements));

@@ -6,6 +6,8 @@
 
 #include <functional>
 #include <map>
+#include <set>
+#include <string>
 #include <string>
 
 #include "ir/graph.h"
@@ -16,6 +18,8 @@ using DimReplacements = std::map<std::string, Dim, std::less<>>;
 
 Op substitute_dims(Op op, const DimReplacements& replacements);
 Shape substitute_dims(const Shape& shape, const DimReplacements& replacements);
+// The names in the operator's own dims; those of its bodies are not among them.
+std::set<std::string> symbols_of(const Op& op);
 void substitute_dims(Graph& graph, const DimReplacements& replacements);
 
 // The same for any function of a dim.

@@ -10,6 +10,7 @@
 #include "backend/cpu/run/reformat.h"
 #include "backend/no_elements.h"
 #include "base/error.h"
+#include "ir/substitute.h"
 #include "ir/symbol_extents.h"
 #include "ops/concrete_shapes.h"
 
@@ -30,15 +31,7 @@ std::vector<std::string> symbols_of(const Graph& graph, const Node& node) {
   for (const auto* operands : {&node.inputs, &node.outputs})
     for (const ValueId id : *operands)
       if (id != kNoValue) add(graph.value(id).shape);
-  const auto visit = [&]<class F>(std::string_view, const F& field) {
-    if constexpr (std::is_same_v<F, Shape>) add(field);
-    if constexpr (std::is_same_v<F, std::optional<Shape>>)
-      if (field) add(*field);
-    if constexpr (std::is_same_v<F, Dim>) add({field});
-    if constexpr (std::is_same_v<F, std::optional<Dim>>)
-      if (field) add({*field});
-  };
-  std::visit([&]<class T>(const T& fields) { T::visit(fields, visit); }, node.op);
+  names.merge(lathe::symbols_of(node.op));
   return {names.begin(), names.end()};
 }
 
@@ -108,8 +101,10 @@ Chosen choose(const LayerQuery& query, Machine machine) {
   return chosen;
 }
 
+// A copy shares the bytes.
 bool only_changes_shape(const Op& op) {
-  return std::holds_alternative<ReshapeOp>(op);
+  const auto* pointwise = std::get_if<Pointwise>(&op);
+  return std::holds_alternative<ReshapeOp>(op) || (pointwise && pointwise->code == PointwiseCode::Identity);
 }
 
 }  // namespace
