@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ir/text.h"
 #include "ir/verify.h"
@@ -106,6 +108,29 @@ TEST(Edit, TakingOverWhatOthersReadIsABug) {
   Chain c;
   c.add("other", {c.out(c.a)}, "o");
   EXPECT_THROW(c.editor.take_over_outputs(c.a, c.b), Error);
+}
+
+TEST(Edit, SortPutsWhatNeedsASizeBehindWhatFindsIt) {
+  Graph graph = parse_graph(R"(graph "g" {
+  input %x: float32[n]
+  %late: float32[n] = Pointwise "late" (%x) {code=Relu}
+  %found: int64[1, count<=n] = NonZero "find" (%late)
+  %ones: float32[count<=n] = Fill "fill" () {shape=[count<=n]}
+  %numbers: float32[1, count<=n] = Cast "cast" (%found) {to=float32}
+  %y: float32[1, count<=n] = Pointwise "add" (%numbers, %ones) {code=Add}
+  output %y
+})");
+  GraphEditor editor(graph);
+  // "find" now waits for a node that stands at the end.
+  const NodeId relu =
+      editor.add_node("relu", Pointwise{PointwiseCode::Relu}, {graph.inputs()[0]},
+                      {{.name = "r", .dtype = DType::Float32, .shape = {Dim::symbol("n")}}}, {});
+  const auto producer = [&](const char* name) { return graph.value(*graph.find_value(name)).producer; };
+  editor.set_inputs(producer("found"), {graph.node(relu).outputs[0]});
+  editor.sort();
+  const auto position = [&](NodeId id) { return std::find(graph.order().begin(), graph.order().end(), id); };
+  EXPECT_LT(position(producer("found")), position(producer("ones")));
+  EXPECT_LT(position(relu), position(producer("found")));
 }
 
 TEST(Edit, SortIsStableAndFindsCycles) {

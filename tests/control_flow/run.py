@@ -123,6 +123,19 @@ def yes_no(flag):
     return np.array(flag)
 
 
+def found_sizes():
+    """As detectors have it: what is found is captured by a branch, and the size of its result makes a tensor that reads nothing else."""
+    yes = body([helper.make_node("Slice", ["found", "zero", "two", "zero"], ["yes"])], [], [value("yes", INT64, ["k", 2])],
+               [numpy_helper.from_array(np.array([0]), "zero"), numpy_helper.from_array(np.array([2]), "two")])
+    no = body([helper.make_node("Neg", ["found"], ["no"])], [], [value("no", INT64, ["m", 2])])
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("NonZero", ["r"], ["places"]),
+             helper.make_node("Transpose", ["places"], ["found"], perm=[1, 0]),
+             helper.make_node("If", ["c"], ["picked"], then_branch=yes, else_branch=no), helper.make_node("Shape", ["picked"], ["size"]),
+             helper.make_node("ConstantOfShape", ["size"], ["ones"], value=helper.make_tensor("v", INT64, [1], [1])),
+             helper.make_node("Add", ["picked", "ones"], ["y"])]
+    return model(nodes, [value("c", BOOL, []), value("x", FLOAT, ["n", 4])], [value("y", INT64, ["l", 2])])
+
+
 CASES = {
     "choice": (choice(), [{"c": yes_no(c), "x": rows(n, 4)} for c in (True, False) for n in (1, 3, 7)]),
     "choice_fp16": (choice(FLOAT16), [{"c": yes_no(c), "x": rows(3, 4, kind=np.float16)} for c in (True, False)]),
@@ -134,6 +147,7 @@ CASES = {
     "loop_scanning": (loop_scanning(100), [{"x": rows(n, 4)} for n in (1, 3)]),
     "loop_scanning_unrolled": (loop_scanning(4), [{"x": rows(n, 4)} for n in (1, 3)]),
     "loop_growing": (loop_growing(180), [{"x": rows(n, 4)} for n in (1, 3)]),
+    "found_sizes": (found_sizes(), [{"c": yes_no(c), "x": rows(n, 4)} for c in (True, False) for n in (3, 9)]),
     "scan": (scan(), [{"h0": rows(n, 4), "x": rows(n, t, 4)} for n, t in ((1, 1), (2, 7), (3, 30))]),
 }
 
