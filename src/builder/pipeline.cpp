@@ -49,9 +49,9 @@ void at_shapes(const SymbolRanges& ranges, const ProfileShapes& shapes, const st
   }
 }
 
-// Symbols that the profile fixes become constants, so that what depends on them folds, and clamps that the profile's shapes never
-// reach go, so that a table's min(seq, 512) rows are the seq rows that the table is added to. A split batch stays a symbol: the
-// program knows by it what to split.
+// Symbols that the profile fixes become constants, so that what depends on them folds, and clamps that the
+// profile's shapes never reach go, so that a table's min(seq, 512) rows are the seq rows that the table is
+// added to. A split batch stays a symbol: the program knows by it what to split.
 void apply_profile(Graph& graph, SymbolRanges ranges, const BatchSplit& split) {
   DimReplacements fixed;
   for (const auto& [symbol, range] : ranges)
@@ -91,7 +91,8 @@ void check_upper_bounds(const Graph& graph, const SymbolRanges& ranges) {
     }
 }
 
-// Shapes that contradict each other are an error before anything is tuned for them, and named as the model names its nodes.
+// Shapes that contradict each other are an error before anything is tuned for them, and named as the model
+// names its nodes.
 void check_profile(const Graph& graph, const SymbolRanges& ranges) {
   for (const ProfileShapes& shapes : {kOptShapes, kMaxShapes})
     at_shapes(ranges, shapes,
@@ -106,8 +107,8 @@ bool is_optional(std::string_view pass) {
   return false;
 }
 
-// The part of the options that speaks of optional passes, or of the others. A limit of rewrites is for finding a wrong one among
-// those that are made in any case.
+// The part of the options that speaks of optional passes, or of the others. A limit of rewrites is for
+// finding a wrong one among those that are made in any case.
 PassOptions options_of(PassOptions options, bool optional) {
   for (auto* names : {&options.disabled, &options.dump_after})
     std::erase_if(*names,
@@ -120,7 +121,8 @@ PassOptions options_of(PassOptions options, bool optional) {
 
 namespace {
 
-// Bodies go through the same passes; their layers compute in the types that they have. The log speaks of the graph around them.
+// Bodies go through the same passes; their layers compute in the types that they have. The log speaks of the
+// graph around them.
 void optimize_bodies(Graph& graph, const PassOptions& options, const PassContext& around) {
   GraphEditor editor(graph);
   for (const NodeId id : std::vector<NodeId>(graph.order())) {
@@ -218,7 +220,8 @@ void describe_memory(BuiltVariant& built, bool on_host) {
   built.layer_memory = layer_memory(*variant.graph, *execution, on_host);
 }
 
-// Slices and concatenations that became views of their neighbours' memory: the layers that are left without them.
+// Slices and concatenations that became views of their neighbours' memory: the layers that are left without
+// them.
 void report_views(const Graph& graph, const std::vector<Choice>& choices, Observer& observer) {
   auto left = static_cast<int>(choices.size());
   const auto remove = [&](auto is_kind) {

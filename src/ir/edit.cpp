@@ -329,9 +329,9 @@ int GraphEditor::remove_dead_nodes() {
 
 namespace {
 
-// Who needs to come after whom without reading it: a node whose dims have a name that only a run finds, and no operand that has it,
-// after the node that finds it. `Fill {shape=[NonZero.count]}` reads nothing.
-// By the one that finds.
+// Who needs to come after whom without reading it: a node whose dims have a name that only a run finds, and
+// no operand that has it, after the node that finds it. `Fill {shape=[NonZero.count]}` reads nothing. By the
+// one that finds.
 std::multimap<NodeId, NodeId> waits_for_sizes(const Graph& graph) {
   std::multimap<NodeId, NodeId> pairs;
   std::map<std::string, NodeId, std::less<>> finders;
@@ -364,8 +364,9 @@ std::multimap<NodeId, NodeId> waits_for_sizes(const Graph& graph) {
 
 }  // namespace
 
-// Kahn's algorithm; among the ready nodes the earliest in the old order goes first, so a sorted graph stays as it is. What waits for
-// a size in a circle with what it reads is the model's fault, and is found when it runs.
+// Kahn's algorithm; among the ready nodes the earliest in the old order goes first, so a sorted graph stays
+// as it is. What waits for a size in a circle with what it reads is the model's fault, and is found when it
+// runs.
 void GraphEditor::sort() {
   const size_t count = graph_.nodes_.size();
   std::vector<size_t> position(count, 0);

@@ -37,8 +37,8 @@ struct InferContext {
   std::string dim_name(std::string_view suffix) const;
 };
 
-// Runs a body of If, Loop or Scan where the node is evaluated: its results, in the order of its outputs. `symbols` are those of the
-// graph around it.
+// Runs a body of If, Loop or Scan where the node is evaluated: its results, in the order of its outputs.
+// `symbols` are those of the graph around it.
 using RunBody = std::function<std::vector<Tensor>(const Graph& body, std::span<const Tensor> inputs,
                                                   const SymbolValues& symbols)>;
 

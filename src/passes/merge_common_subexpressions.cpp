@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two nodes with the same operator, inputs and epilogue compute the same: the later one's readers read the earlier one.
-// Small equal constants are merged first, so that "x * 0.5" with two constants 0.5 counts as the same.
+// Two nodes with the same operator, inputs and epilogue compute the same: the later one's readers read the
+// earlier one. Small equal constants are merged first, so that "x * 0.5" with two constants 0.5 counts as the
+// same.
 //
-// Must not fire for results with data-dependent dims: their names differ, and shapes that were derived from the second
-// name would no longer hold. Nor when the second result is a graph output (it keeps its own name and buffer).
+// Must not fire for results with data-dependent dims: their names differ, and shapes that were derived from
+// the second name would no longer hold. Nor when the second result is a graph output (it keeps its own name
+// and buffer).
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -66,8 +68,8 @@ bool same_work(const Graph& graph, const Node& a, const Node& b) {
 
 }  // namespace
 
-// Nodes come in the order of the graph, so each reads what is kept once it is looked at itself: a node of many operands is changed
-// once, not once for each of them.
+// Nodes come in the order of the graph, so each reads what is kept once it is looked at itself: a node of
+// many operands is changed once, not once for each of them.
 bool merge_common_subexpressions(Graph& graph, PassContext& context) {
   bool changed = merge_constants(graph);
   GraphEditor editor(graph);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hashes catch damage before this code sees a byte; that the parts of a section fit together is check_variant.h's.
+// Hashes catch damage before this code sees a byte; that the parts of a section fit together is
+// check_variant.h's.
 #include "plan/plan_json.h"
 
 #include <algorithm>
@@ -59,7 +60,8 @@ std::vector<TensorType> types_from(const Json& json) {
   return types;
 }
 
-// "float32"; with its format where that is not linear, so that a reader who knows linear memory only does not take it for such.
+// "float32"; with its format where that is not linear, so that a reader who knows linear memory only does not
+// take it for such.
 std::string io_type_text(const TensorInfo& info) {
   const std::string type(dtype_name(info.dtype));
   return info.format.is_linear() ? type : type + ":" + to_string(info.format);
@@ -189,7 +191,8 @@ Choice choice_from(const Json& json) {
 
 // --- memory
 
-// A list and not an object: an object of 100,000 names takes seconds to write and to read, because it keeps their order.
+// A list and not an object: an object of 100,000 names takes seconds to write and to read, because it keeps
+// their order.
 Json to_json(const Graph& graph, const MemoryPlan& memory) {
   Json placements = Json::array();
   for (size_t v = 0; v < memory.placements.size(); ++v) {

@@ -77,8 +77,9 @@ Values import_feature_vectorizer(NodeImport& node) {
   return {node.add(Concat{.axis = 1}, columns)};
 }
 
-// Columns by number; a vector is one row. However the numbers lie, they are one list: ONNX's text says nothing of their shape, and
-// ONNX Runtime takes [n, 1], what ArgMax of n rows gives to skl2onnx's classifiers, as n columns.
+// Columns by number; a vector is one row. However the numbers lie, they are one list: ONNX's text says
+// nothing of their shape, and ONNX Runtime takes [n, 1], what ArgMax of n rows gives to skl2onnx's
+// classifiers, as n columns.
 Values import_array_feature_extractor(NodeImport& node) {
   ValueId x = node.in(0);
   if (node.rank(0) == 1) x = node.reshape(x, {1, node.shape(0)[0]}, "row");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Range: start + i * delta. Both may be results of the same run; the length is known when the layer is prepared, from shapes or from
-// the three numbers (backend/sizes_from_values.h).
+// Range: start + i * delta. Both may be results of the same run; the length is known when the layer is
+// prepared, from shapes or from the three numbers (backend/sizes_from_values.h).
 #include "backend/cpu/vector/own_tactic.h"
 #include "ir/elements.h"
 

@@ -17,7 +17,8 @@
 namespace lathe::cpu {
 namespace {
 
-// Shapes that a node is prepared for and that are kept: those of a loop that alternates, and not those of one that grows.
+// Shapes that a node is prepared for and that are kept: those of a loop that alternates, and not those of one
+// that grows.
 constexpr size_t kKeptShapes = 4;
 // What is assumed of a dim that the body names itself, when tactics are listed.
 constexpr SymbolRange kOwnSymbol{1, 64, 1 << 16};
@@ -73,8 +74,8 @@ struct Chosen {
   std::string reasons;  // of those who refused
 };
 
-// What an untimed build takes, exact sums that keep NaN before others; of these one with linear operands, if there is one; and own
-// families before oneDNN, which makes code for every new shape.
+// What an untimed build takes, exact sums that keep NaN before others; of these one with linear operands, if
+// there is one; and own families before oneDNN, which makes code for every new shape.
 Chosen choose(const LayerQuery& query, Machine machine) {
   machine.threads = std::max(machine.threads, 2);  // the same choice for any number of threads
   Chosen chosen;
@@ -248,7 +249,8 @@ BodyRun::Prepared& BodyRun::prepared_for(NodeId id, const SymbolValues& symbols)
   const Graph& graph = kernels_.graph();
   const Node& node = graph.node(id);
   Prepared prepared{.key = std::move(key)};
-  // A size that nobody knows yet: the reference finds out. Otherwise the extents of operands are what their dims say.
+  // A size that nobody knows yet: the reference finds out. Otherwise the extents of operands are what their
+  // dims say.
   if (std::find(prepared.key.begin(), prepared.key.end(), -1) == prepared.key.end()) {
     check_concrete_shapes(graph, std::span(&id, 1), symbols);
     const ShapeContext context{.symbols = symbols,

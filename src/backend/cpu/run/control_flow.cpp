@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// If, Loop and Scan: member 0 evaluates the operator, and the whole team runs the layers of its bodies (body_kernels.h). Where a node of
-// a body has no kernel the layer counts as one that runs on the reference, though the body's other nodes do not.
+// If, Loop and Scan: member 0 evaluates the operator, and the whole team runs the layers of its bodies
+// (body_kernels.h). Where a node of a body has no kernel the layer counts as one that runs on the reference,
+// though the body's other nodes do not.
 #include <algorithm>
 
 #include "backend/cpu/run/body_kernels.h"
