@@ -11,12 +11,14 @@
 namespace lathe {
 
 // An operand has no elements at the shapes that the layer is tuned for. Then only views and the reference are offered: tactics
-// divide by extents when they choose their blocking, and there is nothing to be fast at. A loop may begin with nothing and grow.
+// divide by extents when they choose their blocking, and there is nothing to be fast at. A
+// loop may begin with nothing and grow.
 bool has_empty_operand(const LayerQuery& query);
 // Whether a family may be asked for its tactics of the layer.
 bool may_list(std::string_view runner, const LayerQuery& query);
 
-// The layer has elements to write, and an operand without any to read. Concat's kernels are made for that, and bodies look themselves.
+// The layer has elements to write, and an operand without any to read. Concat's kernels are
+// made for that, and bodies look themselves.
 bool makes_elements_of_none(const Node& node, std::span<const Extents> inputs,
                             std::span<const Extents> outputs);
 

@@ -2,7 +2,6 @@
 #include "ir/substitute.h"
 
 #include <algorithm>
-
 #include <optional>
 
 #include "ir/edit.h"

@@ -108,6 +108,11 @@ bool only_changes_shape(const Op& op) {
   return std::holds_alternative<ReshapeOp>(op) || (pointwise && pointwise->code == PointwiseCode::Identity);
 }
 
+// Other nodes are evaluated: their bodies have kernels, or they need none.
+bool wants_kernel(const Graph& graph, const Node& node) {
+  return bodies_of(node.op).empty() && !only_changes_shape(node.op) && !finds_sizes(graph, node);
+}
+
 }  // namespace
 
 std::string without_kernel(const Graph& body, const SymbolRanges& ranges, const Machine& machine) {
@@ -116,7 +121,7 @@ std::string without_kernel(const Graph& body, const SymbolRanges& ranges, const 
     const Node& node = body.node(id);
     for (const Body& inner : bodies_of(node.op))
       if (std::string reason = without_kernel(inner.graph(), inside, machine); !reason.empty()) return reason;
-    if (!bodies_of(node.op).empty() || only_changes_shape(node.op) || finds_sizes(body, node)) continue;
+    if (!wants_kernel(body, node)) continue;
     const Chosen chosen = choose({body, id, inside}, machine);
     if (chosen.tactic) continue;
     const std::string what =
@@ -135,11 +140,8 @@ BodyKernels::BodyKernels(Body body, const SymbolRanges& ranges, const Machine& m
     const Node& node = graph().node(id);
     Layer& layer = layers_[static_cast<size_t>(id)];
     const std::string key = pack.key + "/" + std::to_string(i) + "/" + node.name;
-    const std::vector<Body> inner = bodies_of(node.op);
-    for (size_t b = 0; b < inner.size(); ++b)
-      layer.bodies.push_back(std::make_unique<BodyKernels>(
-          inner[b], inside, machine, PackContext{pack.blobs, key + "/" + std::to_string(b)}));
-    if (!inner.empty() || only_changes_shape(node.op) || finds_sizes(graph(), node)) continue;
+    layer.bodies = make_body_kernels(node.op, inside, machine, {pack.blobs, key});
+    if (!wants_kernel(graph(), node)) continue;
     const LayerQuery query{graph(), id, inside};
     Chosen chosen = choose(query, machine);
     if (!chosen.tactic) continue;
@@ -147,6 +149,15 @@ BodyKernels::BodyKernels(Body body, const SymbolRanges& ranges, const Machine& m
     layer.kernel = make_kernel(query, layer.tactic, machine, {pack.blobs, key + "/" + layer.tactic.name});
     layer.symbols = symbols_of(graph(), node);
   }
+}
+
+std::vector<BodyKernels> make_body_kernels(const Op& op, const SymbolRanges& ranges, const Machine& machine,
+                                           const PackContext& pack) {
+  std::vector<BodyKernels> kernels;
+  for (const Body& body : bodies_of(op))
+    kernels.emplace_back(body, ranges, machine,
+                         PackContext{pack.blobs, pack.key + "/" + std::to_string(kernels.size())});
+  return kernels;
 }
 
 // --- the team
@@ -189,6 +200,20 @@ void LayerTeam::run(const PreparedLayer& layer, const LayerArgs& args) {
 
 // --- a run
 
+BodyRuns::BodyRuns(const std::vector<BodyKernels>& kernels, LayerTeam& team) {
+  for (const BodyKernels& body : kernels) runs_.push_back(std::make_unique<BodyRun>(body, team));
+}
+BodyRuns::BodyRuns(BodyRuns&&) noexcept = default;
+BodyRuns::~BodyRuns() = default;
+
+std::vector<Tensor> BodyRuns::run(const Graph& body, std::span<const Tensor> inputs,
+                                  const SymbolValues& symbols) const {
+  const auto is_asked = [&](const auto& run) { return &run->graph() == &body; };
+  const auto found = std::find_if(runs_.begin(), runs_.end(), is_asked);
+  check(found != runs_.end(), "a body without kernels");
+  return (*found)->run(inputs, symbols);
+}
+
 std::vector<Tensor> BodyRun::run(std::span<const Tensor> inputs, const SymbolValues& symbols) {
   return interpret(kernels_.graph(), inputs,
                    {.symbols = symbols,
@@ -198,19 +223,9 @@ std::vector<Tensor> BodyRun::run(std::span<const Tensor> inputs, const SymbolVal
 
 std::vector<Tensor> BodyRun::run_nested(NodeId id, std::span<const Tensor> inputs,
                                         const SymbolValues& symbols) {
-  const Graph& graph = kernels_.graph();
-  const auto& bodies = kernels_.layer(id).bodies;
-  nested_.resize(graph.node_count());
-  auto& runs = nested_[static_cast<size_t>(id)];
-  for (size_t b = runs.size(); b < bodies.size(); ++b)
-    runs.push_back(std::make_unique<BodyRun>(*bodies[b], team_));
-  const RunBody run_body = [&](const Graph& body, std::span<const Tensor> operands,
-                               const SymbolValues& known) {
-    for (const auto& run : runs)
-      if (&run->kernels_.graph() == &body) return run->run(operands, known);
-    throw Error(ErrorKind::Internal, "a body without kernels");
-  };
-  return interpret_node(graph, graph.node(id), inputs, symbols, nullptr, &run_body);
+  const BodyRuns& runs = nested_.try_emplace(id, kernels_.layer(id).bodies, team_).first->second;
+  const RunBody run_body = [&runs](const auto&... asked) { return runs.run(asked...); };
+  return interpret_node(graph(), graph().node(id), inputs, symbols, nullptr, &run_body);
 }
 
 void BodyRun::prepare(const BodyKernels::Layer& layer, const ShapeContext& context,

@@ -7,9 +7,11 @@
 // between nodes are linear, so a convolution in another format reorders what it reads and gives.
 //
 // Results are allocated for each iteration, and freed behind their last reader: a loop of 16 small nodes takes
-// 0.7 us a node on Zen 5, kernels included. What it saves is a plan of memory for shapes that nobody knows before.
+// 0.7 us a node on Zen 5, kernels included. What it saves is a plan of memory for shapes that nobody knows
+// before.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,7 +31,7 @@ class BodyKernels {
     std::unique_ptr<LayerKernel> kernel;
     Tactic tactic;
     std::vector<std::string> symbols;  // what its shapes and attributes depend on
-    std::vector<std::unique_ptr<BodyKernels>> bodies;
+    std::vector<BodyKernels> bodies;
   };
   const Graph& graph() const { return body_.graph(); }
   const Machine& machine() const { return machine_; }
@@ -40,6 +42,10 @@ class BodyKernels {
   Machine machine_;
   std::vector<Layer> layers_;  // by NodeId
 };
+
+// Those of each body of an operator.
+std::vector<BodyKernels> make_body_kernels(const Op& op, const SymbolRanges& ranges, const Machine& machine,
+                                           const PackContext& pack);
 
 // The first node of the body, or of one inside of it, that only the reference runs, with the reason; empty
 // when all have kernels. Changes of shape, and what finds the size of its result, are the reference's in a
@@ -67,12 +73,29 @@ class LayerTeam {
   const Worker* leader_ = nullptr;
 };
 
+class BodyRun;
+
+// The runs of an operator's bodies.
+class BodyRuns {
+ public:
+  BodyRuns(const std::vector<BodyKernels>& kernels, LayerTeam& team);
+  BodyRuns(BodyRuns&&) noexcept;
+  ~BodyRuns();
+  // One of the bodies, as RunBody asks for it.
+  std::vector<Tensor> run(const Graph& body, std::span<const Tensor> inputs,
+                          const SymbolValues& symbols) const;
+
+ private:
+  std::vector<std::unique_ptr<BodyRun>> runs_;
+};
+
 // What one execution knows of a body: layers prepared for the shapes that they met, and scratch memory.
 class BodyRun {
  public:
   BodyRun(const BodyKernels& kernels, LayerTeam& team)
       : kernels_(kernels), team_(team), prepared_(kernels.graph().node_count()) {}
 
+  const Graph& graph() const { return kernels_.graph(); }
   std::vector<Tensor> run(std::span<const Tensor> inputs, const SymbolValues& symbols);
 
  private:
@@ -92,7 +115,7 @@ class BodyRun {
   const BodyKernels& kernels_;
   LayerTeam& team_;
   std::vector<std::vector<Prepared>> prepared_;  // by NodeId, the last one used in front
-  std::vector<std::vector<std::unique_ptr<BodyRun>>> nested_;
+  std::map<NodeId, BodyRuns> nested_;
   Tensor scratch_;
 };
 

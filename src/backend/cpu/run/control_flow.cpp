@@ -3,8 +3,6 @@
 // If, Loop and Scan: member 0 evaluates the operator, and the whole team runs the layers of its bodies
 // (body_kernels.h). Where a node of a body has no kernel the layer counts as one that runs on the reference,
 // though the body's other nodes do not.
-#include <algorithm>
-
 #include "backend/cpu/run/body_kernels.h"
 #include "backend/cpu/run/reference.h"
 #include "base/error.h"
@@ -14,25 +12,14 @@ namespace {
 
 constexpr std::string_view kRunner = "ControlFlow";
 
-using Kernels = std::vector<std::unique_ptr<BodyKernels>>;
-
 class PreparedControlFlow final : public PreparedLayer {
  public:
-  PreparedControlFlow(const Kernels& kernels, ReferenceLayer layer) : operator_(std::move(layer)) {
-    for (const auto& body : kernels) {
-      graphs_.push_back(&body->graph());
-      runs_.push_back(std::make_unique<BodyRun>(*body, team_));
-    }
-  }
+  PreparedControlFlow(const std::vector<BodyKernels>& kernels, ReferenceLayer layer)
+      : operator_(std::move(layer)), bodies_(kernels, team_) {}
   bool meets(int count) const override { return count > 1; }
   bool takes_memory() const override { return true; }
   void run(const LayerArgs& args, const Worker& worker) const override {
-    const RunBody run_body = [&](const Graph& body, std::span<const Tensor> inputs,
-                                 const SymbolValues& symbols) {
-      const auto at = std::find(graphs_.begin(), graphs_.end(), &body);
-      check(at != graphs_.end(), "a body without kernels");
-      return runs_[static_cast<size_t>(at - graphs_.begin())]->run(inputs, symbols);
-    };
+    const RunBody run_body = [this](const auto&... asked) { return bodies_.run(asked...); };
     team_.work(worker, [&] { operator_.run(args, &run_body); });
   }
   void resolve(const LayerArgs& args, SymbolValues& values) const override {
@@ -42,20 +29,17 @@ class PreparedControlFlow final : public PreparedLayer {
  private:
   const PreparedReference operator_;
   mutable LayerTeam team_;
-  std::vector<const Graph*> graphs_;
-  std::vector<std::unique_ptr<BodyRun>> runs_;
+  const BodyRuns bodies_;
 };
 
 class ControlFlowKernel final : public LayerKernel {
  public:
   ControlFlowKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                     const PackContext& pack)
-      : graph_(query.graph), node_(query.layer()), tactic_(tactic) {
-    const std::vector<Body> bodies = bodies_of(node_.op);
-    for (size_t i = 0; i < bodies.size(); ++i)
-      kernels_.push_back(std::make_unique<BodyKernels>(
-          bodies[i], query.ranges, machine, PackContext{pack.blobs, pack.key + "/" + std::to_string(i)}));
-  }
+      : graph_(query.graph),
+        node_(query.layer()),
+        tactic_(tactic),
+        kernels_(make_body_kernels(node_.op, query.ranges, machine, pack)) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     return std::make_unique<PreparedControlFlow>(
         kernels_, ReferenceLayer(graph_, node_, tactic_, context.symbols, context.inputs, context.outputs));
@@ -65,7 +49,7 @@ class ControlFlowKernel final : public LayerKernel {
   const Graph& graph_;
   const Node& node_;
   const Tactic tactic_;
-  Kernels kernels_;
+  const std::vector<BodyKernels> kernels_;
 };
 
 std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {

@@ -16,7 +16,8 @@ CheckedInput number(DType type, double value) {
   return {.dtype = type, .extents = {}, .constant = true, .low = value, .high = value};
 }
 
-// A layer of the team, one of a single member, and a change of shape. Damped, so that rounding does not grow with the iterations.
+// A layer of the team, one of a single member, and a change of shape. Damped, so that rounding does not grow
+// with the iterations.
 Body repeated() {
   return Body(parse_graph(R"(graph "body" {
   input %i: int64[]
