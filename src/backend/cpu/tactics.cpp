@@ -42,6 +42,8 @@ TacticFamily tree_tactics();
 TacticFamily plugin_tactics();
 TacticFamily shape_values_tactics();
 TacticFamily range_tactics();
+TacticFamily roi_align_tactics();
+TacticFamily max_roi_pool_tactics();
 TacticFamily control_flow_tactics();
 TacticFamily depthwise_tactics();
 TacticFamily integer_product_tactics();
@@ -114,6 +116,8 @@ std::vector<TacticFamily> tactic_families() {
       plugin_tactics(),
       shape_values_tactics(),
       range_tactics(),
+      roi_align_tactics(),
+      max_roi_pool_tactics(),
       control_flow_tactics(),
       reference_tactics(),
   };

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sums of pixels for AVX2.
+#include "backend/cpu/sample/sample_table.h"
+#include "backend/cpu/vector/vec_avx2.h"
+//
+#include "backend/cpu/sample/sample.inc"
+
+namespace lathe::cpu {
+const SampleTable& sample_table_avx2() {
+  return kTable;
+}
+}  // namespace lathe::cpu
