@@ -20,7 +20,6 @@ namespace {
 // its operator off this list.
 const std::set<std::string_view> kOnlyReference = {
     // Without a kernel yet.
-    "GridSample",
     "Lrn",
     "DetectionNms",
     "DeformConv",
@@ -129,6 +128,7 @@ std::vector<LayerCase> cases() {
       {.op = RoiAlign{}, .inputs = {image, floats({3, 4}), first_images}},
       {.op = RoiAlign{.max = true}, .inputs = {image, floats({3, 4}), first_images}},
       {.op = MaxRoiPool{}, .inputs = {image, {.extents = {3, 5}, .low = 0, .high = 0.9}}},
+      {.op = GridSample{}, .inputs = {image, floats({1, 3, 3, 2})}},
       {.op = NonMaxSuppression{}, .inputs = {floats({1, 9, 4}), floats({1, 2, 9}), number(3)}},
       {.op = QuantizeLinear{}, .inputs = {matrix, scale}},
       {.op = DequantizeLinear{}, .inputs = {bytes, scale}},

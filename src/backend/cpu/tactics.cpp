@@ -43,6 +43,7 @@ TacticFamily plugin_tactics();
 TacticFamily shape_values_tactics();
 TacticFamily range_tactics();
 TacticFamily roi_align_tactics();
+TacticFamily grid_sample_tactics();
 TacticFamily max_roi_pool_tactics();
 TacticFamily control_flow_tactics();
 TacticFamily depthwise_tactics();
@@ -117,6 +118,7 @@ std::vector<TacticFamily> tactic_families() {
       shape_values_tactics(),
       range_tactics(),
       roi_align_tactics(),
+      grid_sample_tactics(),
       max_roi_pool_tactics(),
       control_flow_tactics(),
       reference_tactics(),
