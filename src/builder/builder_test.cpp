@@ -317,20 +317,21 @@ TEST_F(BuilderTest, SizesThatAreDataTakeMemoryAsTheyAre) {
 }
 
 TEST_F(BuilderTest, LayersOnTheReferenceAreNamed) {
-  constexpr const char* kNorms = R"(graph "norms" {
+  constexpr const char* kMatrices = R"(graph "matrices" {
   input %x: float32[4, 8, 2, 2]
-  %a: float32[4, 8, 2, 2] = Lrn "first" (%x) from ["first" LRN]
-  %y: float32[4, 8, 2, 2] = Lrn "second" (%a) from ["second" LRN]
+  %a: float32[4, 8, 2, 2] = Inverse "first" (%x) from ["first" Inverse]
+  %y: float32[4, 8, 2, 2] = Inverse "second" (%a) from ["second" Inverse]
   output %y
 })";
-  const Network network{.graph = std::make_shared<Graph>(parse_graph(kNorms)), .model = {.name = "norms"}};
+  const Network network{.graph = std::make_shared<Graph>(parse_graph(kMatrices)),
+                        .model = {.name = "matrices"}};
   const auto engine = Builder(backend, log).build(network, {.optimization_level = 0});
   EXPECT_TRUE(
-      log.said("2 Lrn layers run on the reference, right but slow (one thread, no vectors): no "
-               "kernel for Lrn on this device"))
+      log.said("2 Inverse layers run on the reference, right but slow (one thread, no vectors): no "
+               "kernel for Inverse on this device"))
       << log.text;
-  EXPECT_TRUE(log.said("'second' (Lrn) runs on the reference: no kernel for Lrn on this device"));
-  EXPECT_EQ(engine->choices(0)[0].fallback, "no kernel for Lrn on this device");
+  EXPECT_TRUE(log.said("'second' (Inverse) runs on the reference: no kernel for Inverse on this device"));
+  EXPECT_EQ(engine->choices(0)[0].fallback, "no kernel for Inverse on this device");
   try {
     Builder(backend, log).build(network, {.optimization_level = 0, .fail_on_fallback = true});
     FAIL() << "no error";
@@ -340,7 +341,7 @@ TEST_F(BuilderTest, LayersOnTheReferenceAreNamed) {
     EXPECT_NE(
         text.find(
             "2 of 2 layers have no kernel but the reference, and --failOnFallback makes that an error:\n"
-            "  'first' (Lrn)"),
+            "  'first' (Inverse)"),
         std::string::npos)
         << text;
   }

@@ -11,9 +11,9 @@ PIXELS = 3 * 64 * 64
 
 def fallback(t):
     """A layer that only the reference can run is a warning, a field in the JSON, and an error when it is asked for."""
-    tiny_model.write_chain(t.folder / "lrn.onnx", ("Relu", {}), ("LRN", {"size": 3}))
+    tiny_model.write_chain(t.folder / "lrn.onnx", ("Relu", {}), ("LRN", {"size": 3, "beta": -1.0}))
     words = ["--onnx=lrn.onnx", "--skipInference"]
-    reason = "no kernel for Lrn on this device"
+    reason = "Lrn: a power of what may be negative, or no positive power"
     r = t.run(*words, "--verbose", "--profilingVerbosity=detailed", "--exportLayerInfo=lrn.json")
     t.expect(r, 0, [f"[V] [TRT] 'LRN_1' (Lrn) runs on the reference: {reason}"],
              ["re:\\[W\\] \\[TRT\\] 1 Lrn layer runs on the reference, right but slow \\(one thread, no vectors\\), [\\d.]+ % of the "

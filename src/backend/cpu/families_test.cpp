@@ -20,7 +20,6 @@ namespace {
 // its operator off this list.
 const std::set<std::string_view> kOnlyReference = {
     // Without a kernel yet.
-    "Lrn",
     "DetectionNms",
     "DeformConv",
     "Col2Im",
@@ -125,6 +124,7 @@ std::vector<LayerCase> cases() {
       {.op = TopK{}, .inputs = {matrix, number(2)}, .outputs = 2},
       {.op = NonZero{}, .inputs = {matrix}},
       tree_case({.rows = 4}),
+      {.op = Lrn{}, .inputs = {image}},
       {.op = RoiAlign{}, .inputs = {image, floats({3, 4}), first_images}},
       {.op = RoiAlign{.max = true}, .inputs = {image, floats({3, 4}), first_images}},
       {.op = MaxRoiPool{}, .inputs = {image, {.extents = {3, 5}, .low = 0, .high = 0.9}}},

@@ -44,6 +44,7 @@ TacticFamily shape_values_tactics();
 TacticFamily range_tactics();
 TacticFamily roi_align_tactics();
 TacticFamily grid_sample_tactics();
+TacticFamily lrn_tactics();
 TacticFamily max_roi_pool_tactics();
 TacticFamily control_flow_tactics();
 TacticFamily depthwise_tactics();
@@ -119,6 +120,7 @@ std::vector<TacticFamily> tactic_families() {
       range_tactics(),
       roi_align_tactics(),
       grid_sample_tactics(),
+      lrn_tactics(),
       max_roi_pool_tactics(),
       control_flow_tactics(),
       reference_tactics(),
