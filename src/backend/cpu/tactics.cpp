@@ -45,6 +45,7 @@ TacticFamily range_tactics();
 TacticFamily roi_align_tactics();
 TacticFamily grid_sample_tactics();
 TacticFamily lrn_tactics();
+TacticFamily detection_nms_tactics();
 TacticFamily max_roi_pool_tactics();
 TacticFamily control_flow_tactics();
 TacticFamily depthwise_tactics();
@@ -121,6 +122,7 @@ std::vector<TacticFamily> tactic_families() {
       roi_align_tactics(),
       grid_sample_tactics(),
       lrn_tactics(),
+      detection_nms_tactics(),
       max_roi_pool_tactics(),
       control_flow_tactics(),
       reference_tactics(),
