@@ -46,6 +46,7 @@ TacticFamily roi_align_tactics();
 TacticFamily grid_sample_tactics();
 TacticFamily lrn_tactics();
 TacticFamily detection_nms_tactics();
+TacticFamily deform_conv_tactics();
 TacticFamily max_roi_pool_tactics();
 TacticFamily control_flow_tactics();
 TacticFamily depthwise_tactics();
@@ -123,6 +124,7 @@ std::vector<TacticFamily> tactic_families() {
       grid_sample_tactics(),
       lrn_tactics(),
       detection_nms_tactics(),
+      deform_conv_tactics(),
       max_roi_pool_tactics(),
       control_flow_tactics(),
       reference_tactics(),
