@@ -20,7 +20,6 @@ namespace {
 // its operator off this list.
 const std::set<std::string_view> kOnlyReference = {
     // Without a kernel yet.
-    "Col2Im",
     "LinearAttention",
     "DFT",
     "STFT",
@@ -50,6 +49,10 @@ CheckedInput number(double value) {
   return {.dtype = DType::Int64, .extents = {1}, .constant = true, .low = value, .high = value + 0.5};
 }
 
+CheckedInput pair(double value) {
+  return {.dtype = DType::Int64, .extents = {2}, .constant = true, .low = value, .high = value + 0.5};
+}
+
 std::vector<LayerCase> cases() {
   const Ints ones = {1, 1}, zeros = {0, 0};
   const Conv conv{
@@ -64,6 +67,7 @@ std::vector<LayerCase> cases() {
       .kernel = {2, 2}, .strides = {2, 2}, .dilations = ones, .pads_begin = zeros, .pads_end = zeros};
   const DeformConv deform{
       .kernel = {1, 1}, .strides = ones, .dilations = ones, .pads_begin = zeros, .pads_end = zeros};
+  const Col2Im blocks{.strides = ones, .dilations = ones, .pads_begin = zeros, .pads_end = zeros};
   const CheckedInput image = floats({1, 8, 4, 4}), matrix = floats({4, 6}), heads = floats({1, 2, 8, 16});
   const CheckedInput scale{.extents = {}, .constant = true, .low = 0.5, .high = 1};
   const CheckedInput first_images{.dtype = DType::Int64, .extents = {3}, .low = 0, .high = 0.9};
@@ -131,6 +135,7 @@ std::vector<LayerCase> cases() {
       {.op = MaxRoiPool{}, .inputs = {image, {.extents = {3, 5}, .low = 0, .high = 0.9}}},
       {.op = GridSample{}, .inputs = {image, floats({1, 3, 3, 2})}},
       {.op = deform, .inputs = {image, weights({8, 8, 1, 1}), floats({1, 2, 4, 4})}},
+      {.op = blocks, .inputs = {floats({1, 8, 9}), pair(4), pair(2)}},
       {.op = NonMaxSuppression{}, .inputs = {floats({1, 9, 4}), floats({1, 2, 9}), number(3)}},
       {.op = QuantizeLinear{}, .inputs = {matrix, scale}},
       {.op = DequantizeLinear{}, .inputs = {bytes, scale}},

@@ -47,6 +47,7 @@ TacticFamily grid_sample_tactics();
 TacticFamily lrn_tactics();
 TacticFamily detection_nms_tactics();
 TacticFamily deform_conv_tactics();
+TacticFamily col2im_tactics();
 TacticFamily max_roi_pool_tactics();
 TacticFamily control_flow_tactics();
 TacticFamily depthwise_tactics();
@@ -125,6 +126,7 @@ std::vector<TacticFamily> tactic_families() {
       lrn_tactics(),
       detection_nms_tactics(),
       deform_conv_tactics(),
+      col2im_tactics(),
       max_roi_pool_tactics(),
       control_flow_tactics(),
       reference_tactics(),
