@@ -10,6 +10,7 @@
 #include "ops/families.h"
 #include "ops/gemm.h"
 #include "ops/movement.h"
+#include "ops/transposed_window.h"
 #include "ops/window.h"
 
 namespace lathe {
@@ -125,6 +126,8 @@ std::vector<ResultInfo> infer_conv_transpose(const ConvTranspose& op, const Infe
   return {{context.input(0).dtype, std::move(shape)}};
 }
 
+}  // namespace
+
 std::vector<WindowAxis> resolve_transposed(const ConvTranspose& op, const Ints& kernel,
                                            const Extents& input) {
   std::vector<WindowAxis> axes;
@@ -144,6 +147,8 @@ std::vector<WindowAxis> resolve_transposed(const ConvTranspose& op, const Ints& 
   }
   return axes;
 }
+
+namespace {
 
 // --- evaluation
 

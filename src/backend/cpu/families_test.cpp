@@ -136,6 +136,7 @@ std::vector<LayerCase> cases() {
       {.op = GridSample{}, .inputs = {image, floats({1, 3, 3, 2})}},
       {.op = deform, .inputs = {image, weights({8, 8, 1, 1}), floats({1, 2, 4, 4})}},
       {.op = blocks, .inputs = {floats({1, 8, 9}), pair(4), pair(2)}},
+      {.op = up, .inputs = {image, floats({8, 8, 2, 2})}},
       {.op = NonMaxSuppression{}, .inputs = {floats({1, 9, 4}), floats({1, 2, 9}), number(3)}},
       {.op = QuantizeLinear{}, .inputs = {matrix, scale}},
       {.op = DequantizeLinear{}, .inputs = {bytes, scale}},

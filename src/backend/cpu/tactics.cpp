@@ -49,6 +49,7 @@ TacticFamily detection_nms_tactics();
 TacticFamily deform_conv_tactics();
 TacticFamily col2im_tactics();
 TacticFamily max_roi_pool_tactics();
+TacticFamily conv_transpose_tactics();
 TacticFamily control_flow_tactics();
 TacticFamily depthwise_tactics();
 TacticFamily integer_product_tactics();
@@ -128,6 +129,7 @@ std::vector<TacticFamily> tactic_families() {
       deform_conv_tactics(),
       col2im_tactics(),
       max_roi_pool_tactics(),
+      conv_transpose_tactics(),
       control_flow_tactics(),
       reference_tactics(),
   };
