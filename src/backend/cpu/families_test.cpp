@@ -20,7 +20,6 @@ namespace {
 // its operator off this list.
 const std::set<std::string_view> kOnlyReference = {
     // Without a kernel yet.
-    "LinearAttention",
     "DFT",
     "STFT",
     "Unique",
@@ -137,6 +136,9 @@ std::vector<LayerCase> cases() {
       {.op = deform, .inputs = {image, weights({8, 8, 1, 1}), floats({1, 2, 4, 4})}},
       {.op = blocks, .inputs = {floats({1, 8, 9}), pair(4), pair(2)}},
       {.op = up, .inputs = {image, floats({8, 8, 2, 2})}},
+      {.op = LinearAttention{.rule = LinearAttentionRule::Linear, .q_heads = 2, .kv_heads = 2},
+       .inputs = {floats({1, 3, 8}), floats({1, 3, 8}), floats({1, 3, 8})},
+       .outputs = 2},
       {.op = NonMaxSuppression{}, .inputs = {floats({1, 9, 4}), floats({1, 2, 9}), number(3)}},
       {.op = QuantizeLinear{}, .inputs = {matrix, scale}},
       {.op = DequantizeLinear{}, .inputs = {bytes, scale}},

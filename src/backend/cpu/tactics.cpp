@@ -49,6 +49,7 @@ TacticFamily detection_nms_tactics();
 TacticFamily deform_conv_tactics();
 TacticFamily col2im_tactics();
 TacticFamily max_roi_pool_tactics();
+TacticFamily linear_attention_tactics();
 TacticFamily conv_transpose_tactics();
 TacticFamily control_flow_tactics();
 TacticFamily depthwise_tactics();
@@ -129,6 +130,7 @@ std::vector<TacticFamily> tactic_families() {
       deform_conv_tactics(),
       col2im_tactics(),
       max_roi_pool_tactics(),
+      linear_attention_tactics(),
       conv_transpose_tactics(),
       control_flow_tactics(),
       reference_tactics(),
