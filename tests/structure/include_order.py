@@ -35,7 +35,7 @@ INSIDE = {
         {"kernel", "vector"},
         {"tile"},
         {"device"},
-        {"product", "quantized", "conv", "attention", "region", "index", "recurrent", "exact", "select", "pool", "resize", "sample", "onednn", "plugin", "check"},
+        {"product", "quantized", "conv", "attention", "region", "index", "recurrent", "exact", "select", "pool", "resize", "sample", "signal", "onednn", "plugin", "check"},
         {"run"},
         {"tactics"},
     ],

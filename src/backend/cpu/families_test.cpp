@@ -20,8 +20,6 @@ namespace {
 // its operator off this list.
 const std::set<std::string_view> kOnlyReference = {
     // Without a kernel yet.
-    "DFT",
-    "STFT",
     "Unique",
     "BitCast",
     "MelWeightMatrix",  // a constant in nearly every model
@@ -139,6 +137,8 @@ std::vector<LayerCase> cases() {
       {.op = LinearAttention{.rule = LinearAttentionRule::Linear, .q_heads = 2, .kv_heads = 2},
        .inputs = {floats({1, 3, 8}), floats({1, 3, 8}), floats({1, 3, 8})},
        .outputs = 2},
+      {.op = DFT{}, .inputs = {floats({1, 8, 1})}},
+      {.op = STFT{}, .inputs = {floats({1, 30, 1}), number(2), weights({8})}},
       {.op = NonMaxSuppression{}, .inputs = {floats({1, 9, 4}), floats({1, 2, 9}), number(3)}},
       {.op = QuantizeLinear{}, .inputs = {matrix, scale}},
       {.op = DequantizeLinear{}, .inputs = {bytes, scale}},

@@ -51,6 +51,8 @@ TacticFamily col2im_tactics();
 TacticFamily max_roi_pool_tactics();
 TacticFamily linear_attention_tactics();
 TacticFamily conv_transpose_tactics();
+TacticFamily dft_tactics();
+TacticFamily stft_tactics();
 TacticFamily control_flow_tactics();
 TacticFamily depthwise_tactics();
 TacticFamily integer_product_tactics();
@@ -132,6 +134,8 @@ std::vector<TacticFamily> tactic_families() {
       max_roi_pool_tactics(),
       linear_attention_tactics(),
       conv_transpose_tactics(),
+      dft_tactics(),
+      stft_tactics(),
       control_flow_tactics(),
       reference_tactics(),
   };
