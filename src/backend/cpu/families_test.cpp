@@ -20,7 +20,6 @@ namespace {
 // its operator off this list.
 const std::set<std::string_view> kOnlyReference = {
     // Without a kernel yet.
-    "Unique",
     "BitCast",
     "MelWeightMatrix",  // a constant in nearly every model
     "Det",              // of small matrices
@@ -126,6 +125,7 @@ std::vector<LayerCase> cases() {
       {.op = NonZero{}, .inputs = {matrix}},
       tree_case({.rows = 4}),
       {.op = DetectionNms{}, .inputs = {floats({1, 9, 4}), floats({1, 9, 2})}, .outputs = 4},
+      {.op = Unique{}, .inputs = {matrix}, .outputs = 4},
       {.op = Lrn{}, .inputs = {image}},
       {.op = RoiAlign{}, .inputs = {image, floats({3, 4}), first_images}},
       {.op = RoiAlign{.max = true}, .inputs = {image, floats({3, 4}), first_images}},

@@ -53,6 +53,7 @@ TacticFamily linear_attention_tactics();
 TacticFamily conv_transpose_tactics();
 TacticFamily dft_tactics();
 TacticFamily stft_tactics();
+TacticFamily unique_tactics();
 TacticFamily control_flow_tactics();
 TacticFamily depthwise_tactics();
 TacticFamily integer_product_tactics();
@@ -136,6 +137,7 @@ std::vector<TacticFamily> tactic_families() {
       conv_transpose_tactics(),
       dft_tactics(),
       stft_tactics(),
+      unique_tactics(),
       control_flow_tactics(),
       reference_tactics(),
   };

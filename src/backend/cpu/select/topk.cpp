@@ -5,10 +5,10 @@
 // Each line is read once. What is not better than the k-th best so far costs one comparison; candidates are
 // kept in room for 2k and cut down to k when it is full. So n elements cost n comparisons and a few times k
 // log k more, where sorting costs n log n. Lines are shared out over the team.
-#include <bit>
 #include <cstring>
 
 #include "backend/cpu/select/new_symbols.h"
+#include "backend/cpu/select/order_key.h"
 #include "backend/cpu/vector/own_tactic.h"
 #include "base/error.h"
 #include "ir/elements.h"
@@ -17,20 +17,6 @@ namespace lathe::cpu {
 namespace {
 
 constexpr std::string_view kRunner = "TopK";
-
-// Greater for what ascends later; NaN is the greatest, and both zeros are one.
-template <class Wide>
-uint64_t key_of(Wide value) {
-  if constexpr (std::is_floating_point_v<Wide>) {
-    if (value != value) return UINT64_MAX;
-    const auto bits = std::bit_cast<uint64_t>(static_cast<double>(value) + 0.0);
-    return bits >> 63 != 0 ? ~bits : bits | uint64_t{1} << 63;
-  } else if constexpr (std::is_same_v<Wide, uint64_t>) {
-    return value;
-  } else {
-    return static_cast<uint64_t>(value) ^ uint64_t { 1 } << 63;
-  }
-}
 
 struct Candidate {
   uint64_t key;
