@@ -146,6 +146,12 @@ std::vector<Case> cases_of(const LayerQuery& query, const ViewRules& rules) {
     if (pointwise->code != PointwiseCode::Identity) return {};
     return reshape_cases(in, in, rules);
   }
+  if (const auto* cast = std::get_if<BitCast>(&node.op)) {
+    // In memory true is 1 and nothing else; integers of a grid are no bits of the model.
+    const bool is_free = cast->to != DType::Bool || graph.value(node.inputs[0]).dtype == DType::Bool;
+    if (!is_free || graph.value(node.inputs[0]).quantization || graph.value(first).quantization) return {};
+    return reshape_cases(in, in, rules);
+  }
   if (const auto* reshape = std::get_if<ReshapeOp>(&node.op)) {
     if (!reshape->shape) return {};  // dims come out of the input: somebody has to read them
     return reshape_cases(in, graph.value(first).shape, rules);
@@ -229,9 +235,12 @@ bool may_lie(const LayerQuery& query, DType type, const Format& format) {
 
 std::vector<Tactic> list_views(const LayerQuery& query, const ViewRules& rules) {
   const Node& node = query.layer();
+  const bool changes_type = std::holds_alternative<BitCast>(node.op);
+  std::vector<DType> types = rules.moves_bytes ? moved_types(query) : layer_types(query);
+  if (changes_type) types.resize(1);
   std::vector<Tactic> tactics;
   for (const Case& c : cases_of(query, rules))
-    for (const DType dtype : rules.moves_bytes ? moved_types(query) : layer_types(query)) {
+    for (const DType dtype : types) {
       if (!may_lie(query, dtype, c.input) || !may_lie(query, dtype, c.output)) continue;
       Tactic tactic{.runner = std::string(kViewRunner), .name = "view", .is_view = true};
       tactic.id = hash_text(tactic.name);
@@ -244,11 +253,11 @@ std::vector<Tactic> list_views(const LayerQuery& query, const ViewRules& rules) 
         if (input == kNoValue || !is_data)
           tactic.inputs.push_back({});
         else
-          tactic.inputs.push_back({dtype, c.input});
+          tactic.inputs.push_back({changes_type ? query.graph.value(input).dtype : dtype, c.input});
         // A constant lies among the weights, not inside the output, and is kept in linear format.
         if (input != kNoValue && is_data && query.graph.value(input).is_constant() &&
             (std::holds_alternative<Concat>(node.op) || !c.input.is_linear() ||
-             dtype != query.graph.value(input).dtype))
+             tactic.inputs[i].dtype != query.graph.value(input).dtype))
           tactic.support = Support::no("the input is a constant, which lies among the weights");
       }
       for (const ValueId output : node.outputs)

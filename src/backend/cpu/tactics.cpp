@@ -54,6 +54,7 @@ TacticFamily conv_transpose_tactics();
 TacticFamily dft_tactics();
 TacticFamily stft_tactics();
 TacticFamily unique_tactics();
+TacticFamily bit_cast_tactics();
 TacticFamily control_flow_tactics();
 TacticFamily depthwise_tactics();
 TacticFamily integer_product_tactics();
@@ -138,6 +139,7 @@ std::vector<TacticFamily> tactic_families() {
       dft_tactics(),
       stft_tactics(),
       unique_tactics(),
+      bit_cast_tactics(),
       control_flow_tactics(),
       reference_tactics(),
   };
