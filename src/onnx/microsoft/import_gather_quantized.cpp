@@ -15,8 +15,6 @@ namespace {
 
 using C = PointwiseCode;
 
-constexpr int64_t kLongestAxis = int64_t{1} << 26;
-
 bool is_sub_byte(DType type) {
   return dtype_info(type).bits < 8;
 }
@@ -30,9 +28,12 @@ class GatherQuantizedImport {
     check_shapes();
     read_indices();
     ValueId numbers = gathered_numbers(kData, logical_.back(), "data");
+    const Shape shape = node_.shape_of(numbers);
+    numbers = by_blocks(numbers);
     if (has_zero()) numbers = node_.pointwise(C::Sub, {numbers, zero_points()}, "centred");
     const ValueId scales = spread(gathered_by_block(kScales, "scales"), "scales");
     ValueId scaled = node_.pointwise(C::Mul, {numbers, scales}, "scaled");
+    if (has_whole_blocks()) scaled = node_.reshape(scaled, shape, "rows");
     if (in_range_ != kNoValue)
       scaled = node_.pointwise(C::Where, {in_range_, scaled, number(0)}, "inside_only");
     return {node_.cast(scaled, node_.dtype(kScales), "result")};
@@ -226,16 +227,39 @@ class GatherQuantizedImport {
                            "block");
   }
 
-  // One number per block to one per element. Where a table is gathered along its blocks it is that already.
+  // The quantised axis of what was gathered, when it is not the gathered axis itself.
+  size_t quantized_axis() const {
+    return static_cast<size_t>(quantized_ < axis_ ? quantized_ : quantized_ + node_.rank(kIndices) - 1);
+  }
+  bool has_whole_blocks() const {
+    return axis_ != quantized_ && logical_[static_cast<size_t>(quantized_)].value() % block_ == 0;
+  }
+
+  // Whole blocks get an axis of their own, so that their scale is broadcast.
+  ValueId by_blocks(ValueId numbers) {
+    if (!has_whole_blocks()) return numbers;
+    Shape shape = node_.shape_of(numbers);
+    const auto at = shape.begin() + static_cast<std::ptrdiff_t>(quantized_axis());
+    *at = at->value() / block_;
+    shape.insert(at + 1, Dim(block_));
+    return node_.reshape(numbers, shape, "blocks");
+  }
+
+  // One number per block, so that it meets the elements: with an axis of one behind, or else repeated. Where
+  // a table is gathered along its blocks there is one per element already.
   ValueId spread(ValueId blocks, const std::string& name) {
     if (axis_ == quantized_) return blocks;
-    const int64_t length = logical_[static_cast<size_t>(quantized_)].value();
-    if (length > kLongestAxis) node_.fail("its quantize_axis has " + std::to_string(length) + " elements");
-    std::vector<int64_t> block_of(static_cast<size_t>(length));
-    for (int64_t i = 0; i < length; ++i) block_of[static_cast<size_t>(i)] = i / block_;
-    const ValueId index = node_.constant(Tensor::from<int64_t>({length}, block_of), name + "_blocks");
-    const int64_t moved = quantized_ < axis_ ? quantized_ : quantized_ + node_.rank(kIndices) - 1;
-    return node_.add(Gather{.axis = moved}, {blocks, index}, name + "_of_elements");
+    const auto axis = static_cast<std::ptrdiff_t>(quantized_axis());
+    Shape shape = node_.shape_of(blocks);
+    shape.insert(shape.begin() + axis + 1, Dim(1));
+    const ValueId column = node_.reshape(blocks, shape, name + "_column");
+    if (has_whole_blocks()) return column;
+    shape[static_cast<size_t>(axis) + 1] = block_;
+    const ValueId repeated = node_.expand(column, shape, name + "_repeated");
+    Shape flat = node_.shape_of(blocks);
+    flat[static_cast<size_t>(axis)] = flat[static_cast<size_t>(axis)] * Dim(block_);
+    return node_.slice(node_.reshape(repeated, flat, name + "_row"), axis, 0,
+                       logical_[static_cast<size_t>(quantized_)], name + "_of_elements");
   }
 
   NodeImport& node_;
