@@ -87,6 +87,21 @@ TEST(ImportMicrosoft, WeightsOfProjectionsAreTakenApart) {
   expect_says(all, "MatMul MatMul MatMul");
 }
 
+TEST(ImportMicrosoft, QuantizedAttentionIsThreeQuantizedProducts) {
+  TestModel m;
+  constexpr int kUInt8 = 2, kInt8 = 3;
+  m.input("x", kUInt8, {"b", "s", "4"}).constant<int8_t>("w", kInt8, {4, 12}, std::vector<int8_t>(48, 1));
+  m.constant<float>("bias", kFloat, {12}, std::vector<float>(12, 1))
+      .constant<float>("xs", kFloat, {}, {0.5F});
+  m.constant<float>("ws", kFloat, {12}, std::vector<float>(12, 0.5F)).output("y");
+  m.node("QAttention", {"x", "w", "bias", "xs", "ws"}, {"y"}, {kHeads}, "com.microsoft");
+  const std::string all = operators(import_graph(m));
+  EXPECT_EQ(all.find("Slice"), std::string::npos) << all;
+  expect_says(all,
+              "DequantizeLinear DequantizeLinear MatMul Pointwise DequantizeLinear MatMul Pointwise "
+              "DequantizeLinear MatMul Pointwise");
+}
+
 TEST(ImportMicrosoft, ACacheGrowsByTheNewPositionsOrToTheTotal) {
   TestModel m;
   m.input("q", kFloat, {"b", "s", "8"})
