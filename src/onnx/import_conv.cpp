@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "onnx/conv.h"
 #include "onnx/importers.h"
-#include "onnx/window.h"
 
 namespace lathe::onnx {
 
@@ -42,23 +42,30 @@ Values import_conv(NodeImport& node) {
   return {node.add(op, {node.in(0), node.in(1), node.in_or_none(2)})};
 }
 
-Values import_conv_transpose(NodeImport& node) {
+}  // namespace
+
+ValueId conv_transpose(NodeImport& node, const Window& window, ValueId bias) {
   const size_t dims = spatial_dims(node);
-  const Window w = read_window(node, dims);
   Ints output_shape = node.ints("output_shape").value_or(Ints());
   if (output_shape.size() == dims + 2) output_shape.erase(output_shape.begin(), output_shape.begin() + 2);
   if (!output_shape.empty() && output_shape.size() != dims)
     node.fail("output_shape needs one entry per spatial dimension");
   const ConvTranspose op{.kernel = read_kernel(node, dims),
-                         .strides = w.strides,
-                         .dilations = w.dilations,
-                         .pads_begin = w.pads_begin,
-                         .pads_end = w.pads_end,
+                         .strides = window.strides,
+                         .dilations = window.dilations,
+                         .pads_begin = window.pads_begin,
+                         .pads_end = window.pads_end,
                          .output_padding = read_spatial(node, "output_padding", dims, 0),
                          .output_shape = output_shape,
                          .groups = read_groups(node),
-                         .auto_pad = w.auto_pad};
-  return {node.add(op, {node.in(0), node.in(1), node.in_or_none(2)})};
+                         .auto_pad = window.auto_pad};
+  return node.add(op, {node.in(0), node.in(1), bias});
+}
+
+namespace {
+
+Values import_conv_transpose(NodeImport& node) {
+  return {conv_transpose(node, read_window(node, spatial_dims(node)), node.in_or_none(2))};
 }
 
 }  // namespace

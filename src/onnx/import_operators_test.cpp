@@ -379,6 +379,20 @@ TEST(ImportRuntimeAxes, LargeTensorsAreRefused) {
   expect_says(import_error(with_axes("Squeeze", {"1"}, "2")), "there are more axes than dimensions");
 }
 
+TEST(ImportPad, RefusesPadsOfOtherTypes) {
+  const auto pad = [](std::string_view op, std::string_view domain, int pads, int axes) {
+    TestModel m(18);
+    m.input("x", kFloat, {"3", "4"}).input("pads", pads, {"2"}).input("axes", axes, {"1"}).output("y");
+    m.node(op, {"x", "pads", "", "axes"}, {"y"}, {}, domain);
+    return m;
+  };
+  expect_says(import_error(pad("Pad", "", 2, kInt64)), "its pads (input 1) are uint8, expected int64");
+  expect_says(import_error(pad("Pad", "com.microsoft", 6, kInt64)),
+              "its pads (input 1) are int32, expected int64");
+  expect_says(import_error(pad("Pad", "", kInt64, kFloat)),
+              "its axes (input 3) are float32, expected int32 or int64");
+}
+
 TEST(ImportRuntimeSizes, CropsAndPadsAroundTheMiddle) {
   TestModel m(18);
   m.input("x", kFloat, {"2", "3"})

@@ -37,7 +37,17 @@ Shape spread(const NodeImport& node, const Shape& pads, const Ints& axes) {
   return all;
 }
 
+// Other types would be read as other numbers: a pad of -1 in bytes is 255.
+void check_pad_types(const NodeImport& node) {
+  if (node.dtype(1) != DType::Int64)
+    node.fail("its pads (input 1) are " + std::string(dtype_name(node.dtype(1))) + ", expected int64");
+  if (node.has(3) && node.dtype(3) != DType::Int64 && node.dtype(3) != DType::Int32)
+    node.fail("its axes (input 3) are " + std::string(dtype_name(node.dtype(3))) +
+              ", expected int32 or int64");
+}
+
 Values import_pad(NodeImport& node) {
+  check_pad_types(node);
   const auto pads = node.contents(1);
   const auto axes = node.known_ints(3);
   const Pad op{.mode = read_mode(node)};

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "onnx/importers.h"
+#include "onnx/signal.h"
 
 namespace lathe::onnx {
 
@@ -93,6 +94,17 @@ Values import_dft(NodeImport& node) {
   const ValueId y = dft_by_matrix(node, op, x, known_number(node, 1));
   return {moves ? node.transpose(y, swap, "axis_back") : y};
 }
+
+}  // namespace
+
+ValueId fourier_transform(NodeImport& node, const DFT& op, ValueId x) {
+  const Shape s = node.shape_of(x);
+  const ValueId axis = node.constant(Tensor::scalar_i64(-2), "axis");
+  if (!is_moderate(s[s.size() - 2]) || !s.back().is_constant()) return node.add(op, {x, kNoValue, axis});
+  return dft_by_matrix(node, op, x, std::nullopt);
+}
+
+namespace {
 
 // Points of a frame; nothing when only a run knows them.
 std::optional<int64_t> frame_points(const NodeImport& node) {

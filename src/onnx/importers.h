@@ -45,13 +45,21 @@ std::vector<Importer> vision_importers();
 // com.microsoft, in microsoft/
 std::vector<Importer> microsoft_activation_importers();
 std::vector<Importer> microsoft_attention_importers();
+std::vector<Importer> microsoft_bnb4_importers();
+std::vector<Importer> microsoft_crop_importers();
+std::vector<Importer> microsoft_gather_quantized_importers();
 std::vector<Importer> microsoft_group_query_importers();
 std::vector<Importer> microsoft_mixture_importers();
 std::vector<Importer> microsoft_norm_importers();
+std::vector<Importer> microsoft_packing_importers();
+std::vector<Importer> microsoft_position_bias_importers();
 std::vector<Importer> microsoft_product_importers();
 std::vector<Importer> microsoft_quantized_importers();
+std::vector<Importer> microsoft_quantized_recurrent_importers();
 std::vector<Importer> microsoft_rotary_importers();
+std::vector<Importer> microsoft_signal_importers();
 std::vector<Importer> microsoft_standard_importers();
+std::vector<Importer> microsoft_word_embedding_importers();
 
 // ai.onnx.ml, in ml/
 std::vector<Importer> ml_feature_importers();

@@ -37,6 +37,9 @@ ValueId count_up(NodeImport& node, const Dim& n, Shape shape, const std::string&
 
 AttentionWriter::AttentionWriter(NodeImport& node, ValueId q, ValueId k, ValueId v, float scale)
     : node_(node), q_(q), k_(k), v_(v), scale_(scale) {
+  for (const ValueId heads : {q, k, v})
+    if (node.shape_of(heads).size() != 4)
+      node.fail("its heads need four dimensions (batch, heads, positions, width)");
   const Dim width = node.shape_of(q)[3];
   if (!width.is_constant()) throw_unsupported("the size of its heads is not constant");
   if (scale_ == 0) scale_ = 1 / std::sqrt(static_cast<float>(width.value()));

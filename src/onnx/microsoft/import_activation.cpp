@@ -55,6 +55,7 @@ Values import_bias_add(NodeImport& node) {
 Values import_bias_split_gelu(NodeImport& node) {
   const ValueId x = node.pointwise(C::Add, {node.in(0), node.in(1)}, "bias");
   const int64_t axis = node.rank(0) - 1;
+  if (axis < 0) node.fail("its input needs a dimension at least");
   const Dim width = node.shape(0).back();
   const auto half = width.exact_div(2);
   if (!half) node.fail("its last dimension, " + width.to_string() + ", has no halves");

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// com.microsoft: Attention (projections inside), MultiHeadAttention, and the forms of both for one new token
-// or for packed rows. Weights of projections are taken apart, so that the passes see three products.
+// com.microsoft: Attention (projections inside), its form with quantised projections, MultiHeadAttention, and
+// the forms of these for one new token. Weights of projections are taken apart, so that the passes see three
+// products.
 #include "onnx/importers.h"
-#include "onnx/microsoft/attention.h"
+#include "onnx/microsoft/projection.h"
+#include "onnx/quantized.h"
 
 namespace lathe::onnx {
 
@@ -11,113 +13,10 @@ namespace {
 
 using C = PointwiseCode;
 
-constexpr float kMaskFilter = -10000;  // what ONNX Runtime adds to scores of masked keys
-
-struct Rows {
-  ValueId q = kNoValue, k = kNoValue, v = kNoValue;  // (B, S, H * D)
-};
-// What an operator attends, whatever its form: heads (B, H, S, D).
-struct Parts {
-  ValueId q = kNoValue, k = kNoValue, v = kNoValue;
-  ValueId past_k = kNoValue, past_v = kNoValue;
-  ValueId mask = kNoValue, bias = kNoValue;
-  bool causal = false;
-};
-struct Attended {
-  ValueId y = kNoValue, k = kNoValue, v = kNoValue, scores = kNoValue;
-};
-
-Attended attend(NodeImport& node, const Parts& parts, bool wants_scores = false) {
-  const Dim past = parts.past_k == kNoValue ? Dim(0) : node.shape_of(parts.past_k)[2];
-  Attended result{.k = append_past(node, parts.past_k, parts.k, "present_key"),
-                  .v = append_past(node, parts.past_v, parts.v, "present_value")};
-  AttentionWriter writer(node, parts.q, result.k, result.v, node.real("scale", 0));
-  if (parts.bias != kNoValue) writer.add_bias(parts.bias);
-  if (parts.mask != kNoValue) writer.add_mask(parts.mask, node.real("mask_filter_value", kMaskFilter));
-  if (parts.causal) writer.be_causal(past);
-  result.y = wants_scores ? writer.write_scores() : writer.write();
-  result.scores = writer.scores;
-  return result;
-}
-
-// The widths of q, k and v, which together are `all`.
-Shape hidden_sizes(const NodeImport& node, const Dim& all) {
-  if (const auto given = node.ints("qkv_hidden_sizes"); given && !given->empty()) {
-    if (given->size() != 3) node.fail("qkv_hidden_sizes must be three numbers");
-    const Shape sizes = {(*given)[0], (*given)[1], (*given)[2]};
-    if (!(sizes[0] + sizes[1] + sizes[2] == all))
-      node.fail("qkv_hidden_sizes add up to " + (sizes[0] + sizes[1] + sizes[2]).to_string() +
-                " instead of the weight's " + all.to_string());
-    return sizes;
-  }
-  const auto third = all.exact_div(3);
-  if (!third) node.fail("the width of its weight, " + all.to_string() + ", does not divide into q, k and v");
-  return {*third, *third, *third};
-}
-
-// x (..., D) times weights (D, Q + K + V), plus a bias, as three products.
-Rows project(NodeImport& node, ValueId x, ValueId weights, ValueId bias) {
-  const Shape w = node.shape_of(weights);
-  if (w.size() != 2) node.fail("its weight needs two dimensions");
-  const Shape sizes = hidden_sizes(node, w[1]);
-  Dim from = 0;
-  const auto part = [&](const Dim& size, const std::string& name) {
-    const Dim to = from + size;
-    ValueId y = node.add(MatMul{}, {x, node.slice(weights, 1, from, to, name + "_weight")}, name);
-    if (bias != kNoValue)
-      y = node.pointwise(C::Add, {y, node.slice(bias, 0, from, to, name + "_bias")}, name + "_biased");
-    from = to;
-    return y;
-  };
-  Rows rows;
-  rows.q = part(sizes[0], "q");
-  rows.k = part(sizes[1], "k");
-  rows.v = part(sizes[2], "v");
-  return rows;
-}
-
-void split_heads(NodeImport& node, const Rows& rows, Parts& parts) {
-  const int64_t heads = node.required_integer("num_heads");
-  parts.q = to_heads(node, rows.q, heads, "q");
-  parts.k = to_heads(node, rows.k, heads, "k");
-  parts.v = to_heads(node, rows.v, heads, "v");
-}
-
-// past (2, B, H, P, D): keys, then values.
-void read_joined_past(NodeImport& node, size_t input, Parts& parts) {
-  if (!node.has(input)) return;
-  const Shape s = node.shape(input);
-  if (s.size() != 5) node.fail("past needs five dimensions");
-  const auto part = [&](int64_t i, const std::string& name) {
-    return node.reshape(node.slice(node.in(input), 0, i, i + 1, name + "_slice"), {s[1], s[2], s[3], s[4]},
-                        name);
-  };
-  parts.past_k = part(0, "past_key");
-  parts.past_v = part(1, "past_value");
-}
-
-ValueId joined_present(NodeImport& node, const Attended& a) {
-  Shape s = node.shape_of(a.k);
-  s.insert(s.begin(), Dim(1));
-  if (!(node.shape_of(a.k) == node.shape_of(a.v)))
-    node.fail("keys and values of other widths cannot be one present");
-  return node.add(Concat{.axis = 0}, {node.reshape(a.k, s, "key_axis"), node.reshape(a.v, s, "value_axis")},
-                  "present");
-}
-
-void refuse_shared_buffer(const NodeImport& node) {
-  if (node.integer("past_present_share_buffer", 0) != 0)
-    throw_unsupported(
-        "past and present in one buffer (past_present_share_buffer) are not supported: leave the attribute "
-        "out, so "
-        "that present is past and the new positions");
-}
-
 // inputs: x (B, S, D), weights, [bias], [mask], [past], [bias of the scores]
 Values import_attention(NodeImport& node) {
   refuse_shared_buffer(node);
-  if (node.integer("do_rotary", 0) != 0)
-    throw_unsupported("rotary embeddings inside of it (do_rotary) are not supported");
+  refuse_rotary(node);
   Parts parts{.mask = node.in_or_none(3),
               .bias = node.in_or_none(5),
               .causal = node.integer("unidirectional", 0) != 0};
@@ -127,6 +26,120 @@ Values import_attention(NodeImport& node) {
   return {a.y, node.wants_output(1) ? joined_present(node, a) : kNoValue};
 }
 
+// One new token, with a past. inputs: x (B, 1, D), weights, bias, [mask], past, [bias of the scores], past
+// length, [beam width], [beams]
+Values import_masked_self_attention(NodeImport& node) {
+  refuse_beams(node, 8);
+  return import_attention(node);
+}
+
+// A scale or zero point of all columns, or those of some columns where each has one.
+ValueId of_columns(NodeImport& node, size_t input, const Dim& from, const Dim& to, const std::string& name) {
+  if (!node.has(input)) return kNoValue;
+  const Shape s = node.shape(input);
+  if (s.empty() || s[0].is_constant(1)) return node.in(input);
+  return node.slice(node.in(input), 0, from, to, name);
+}
+
+// inputs: x (B, S, D), weights (D, 3 D'), bias, scales of both, [mask], [zero points of both], [past]. Each
+// product's weights, scales and zero points are taken apart in front of DequantizeLinear, so that the passes
+// see three quantised products.
+Values import_quantized_attention(NodeImport& node) {
+  enum Input : size_t { kX, kWeight, kBias, kXScale, kScale, kMask, kXZero, kZero, kPast };
+  refuse_shared_buffer(node);
+  refuse_rotary(node);
+  if (node.rank(kX) != 3 || node.rank(kWeight) != 2 || node.rank(kBias) != 1)
+    node.fail("it takes an input of three dimensions, weights of two and a bias of one");
+  const Dim width = node.shape(kWeight)[1];
+  node.in(kScale);  // it must be there
+  for (const size_t i : {kScale, kZero}) {
+    if (!node.has(i) || node.rank(i) == 0) continue;
+    const Dim count = node.shape(i)[0];
+    if (node.rank(i) != 1 || (!count.is_constant(1) && !(count == width)))
+      node.fail("scales and zero points of its weights are one, or one per column (" + width.to_string() +
+                ")");
+  }
+  const ValueId x = dequantized(node, node.in(kX), node.in(kXScale), node.in_or_none(kXZero), "x", 2);
+  const auto columns = [&](const Dim& from, const Dim& to, const std::string& name) {
+    const ValueId part = node.slice(node.in(kWeight), 1, from, to, name + "_columns");
+    return dequantized(node, part, of_columns(node, kScale, from, to, name + "_scales"),
+                       of_columns(node, kZero, from, to, name + "_zeros"), name, 1);
+  };
+  Parts parts{.mask = node.in_or_none(kMask), .causal = node.integer("unidirectional", 0) != 0};
+  split_heads(node, project(node, x, width, columns, node.cast(node.in(kBias), DType::Float32, "bias")),
+              parts);
+  read_joined_past(node, kPast, parts);
+  const Attended a = attend(node, parts);
+  const DType type = node.dtype(kXScale);
+  return {node.cast(a.y, type, "result"),
+          node.wants_output(1) ? node.cast(joined_present(node, a), type, "present_type") : kNoValue};
+}
+
+bool known_flag(const NodeImport& node, size_t input, std::string_view name) {
+  const Tensor flag = node.constant(input);
+  if (!flag)
+    throw_unsupported("its " + std::string(name) + " is computed while the model runs; it must be constant");
+  if (flag.size() != 1) node.fail(std::string(name) + " must be one value");
+  return flag.to_int64s()[0] != 0;
+}
+
+// Rows in front: inputs q (S, B, D), k (T, B, D), weights of q (D, D) and of k and v (D, 2 D), bias (3 D),
+// [mask of keys (B, T): true is padding], [caches of k and v (B, H, P, D / H)], then whether keys are those
+// of an encoder, whether the caches are used, whether there are any, whether there is a mask. Without an
+// encoder, k and v are made of q, behind the caches; with one, of k, or they are the caches alone.
+Values import_decoder_attention(NodeImport& node) {
+  enum Input : size_t {
+    kQuery,
+    kKey,
+    kQWeight,
+    kWeight,
+    kBias,
+    kMask,
+    kKeys,
+    kValues,
+    kEncoder,
+    kUsed,
+    kAny,
+    kMasked
+  };
+  const int64_t heads = node.required_integer("num_heads");
+  if (node.rank(kQuery) != 3 || node.rank(kKey) != 3 || node.rank(kQWeight) != 2 || node.rank(kWeight) != 2 ||
+      node.rank(kBias) != 1)
+    node.fail("it takes q and k of three dimensions, weights of two and a bias of one");
+  const bool encoder = known_flag(node, kEncoder, "static_kv"),
+             masked = known_flag(node, kMasked, "has_key_padding_mask");
+  const bool cached = known_flag(node, kAny, "has_layer_state") && known_flag(node, kUsed, "use_past");
+  const Dim width = node.shape(kQuery)[2];
+  const auto projected = [&](size_t x, size_t weight, const Dim& from, const Dim& bias,
+                             const std::string& name) {
+    const ValueId rows = node.transpose(node.in(x), {1, 0, 2}, name + "_rows");
+    const ValueId w = node.slice(node.in(weight), 1, from, from + width, name + "_weight");
+    const ValueId y = node.add(MatMul{}, {rows, w}, name + "_product");
+    const ValueId b = node.slice(node.in(kBias), 0, bias, bias + width, name + "_bias");
+    return to_heads(node, node.pointwise(C::Add, {y, b}, name + "_biased"), heads, name);
+  };
+  Parts parts{.q = projected(kQuery, kQWeight, 0, 0, "q")};
+  if (cached && encoder) {
+    parts.k = node.in(kKeys);
+    parts.v = node.in(kValues);
+  } else {
+    const size_t source = encoder ? kKey : kQuery;
+    parts.k = projected(source, kWeight, 0, width, "k");
+    parts.v = projected(source, kWeight, width, width * 2, "v");
+    if (cached) {
+      parts.past_k = node.in(kKeys);
+      parts.past_v = node.in(kValues);
+    }
+  }
+  if (masked) {
+    if (node.rank(kMask) != 2 || node.dtype(kMask) != DType::Bool)
+      node.fail("its key_padding_mask must be bool (batch, keys)");
+    parts.mask = node.pointwise(C::Not, {node.in(kMask)}, "is_key");
+  }
+  const Attended a = attend(node, parts);
+  return {node.transpose(a.y, {1, 0, 2}, "y_rows"), a.k, a.v};
+}
+
 // x (B, S, H, N, D) to N heads (B, H, S, D), the `i`-th of N.
 ValueId unpacked(NodeImport& node, ValueId x, int64_t i, const std::string& name) {
   const Shape s = node.shape_of(x);
@@ -134,36 +147,6 @@ ValueId unpacked(NodeImport& node, ValueId x, int64_t i, const std::string& name
       node.reshape(node.slice(x, 3, i, i + 1, name + "_slice"), {s[0], s[1], s[2], s[4]}, name + "_heads");
   return node.transpose(one, {0, 2, 1, 3}, name);
 }
-
-// The bias of q, k and v in a row; those that an operator does not add any more are left out.
-class Biases {
- public:
-  Biases(NodeImport& node, ValueId all) : node_(node), all_(all) {}
-
-  // Adds the next part to rows (B, S, H * D).
-  ValueId to_rows(ValueId rows, const std::string& name) {
-    if (all_ == kNoValue) return rows;
-    return node_.pointwise(C::Add, {rows, next(node_.shape_of(rows).back(), name)}, name + "_biased");
-  }
-  // The same for heads (B, H, S, D).
-  ValueId to_heads(ValueId heads, const std::string& name) {
-    if (all_ == kNoValue) return heads;
-    const Shape s = node_.shape_of(heads);
-    const ValueId part = node_.reshape(next(s[1] * s[3], name), {1, s[1], 1, s[3]}, name + "_bias_heads");
-    return node_.pointwise(C::Add, {heads, part}, name + "_biased");
-  }
-
- private:
-  ValueId next(const Dim& size, const std::string& name) {
-    const Dim from = from_;
-    from_ = from_ + size;
-    return node_.slice(all_, 0, from, from_, name + "_bias");
-  }
-
-  NodeImport& node_;
-  ValueId all_;
-  Dim from_ = 0;
-};
 
 // q, k and v as rows, or packed with five dimensions; k and v as heads already when they are those of an
 // encoder.
@@ -187,12 +170,6 @@ void read_heads(NodeImport& node, ValueId bias, Parts& parts) {
     parts.k = to_heads(node, biases.to_rows(node.in(1), "k"), heads, "k");
     parts.v = to_heads(node, biases.to_rows(node.in(2), "v"), heads, "v");
   }
-}
-
-void refuse_beams(const NodeImport& node, size_t cache_indirection) {
-  if (node.has(cache_indirection))
-    throw_unsupported(
-        "caches that several beams share (cache_indirection) are not supported: search outside of the model");
 }
 
 Values results_of(const Attended& a) {
@@ -229,6 +206,7 @@ Values import_masked_attention(NodeImport& node) {
   if (node.has(1)) {
     read_heads(node, node.in_or_none(10), parts);
   } else {
+    if (node.rank(0) != 3) node.fail("q, k and v beside each other need three dimensions");
     const Shape sizes = hidden_sizes(node, node.shape(0).back());
     Biases biases(node, node.in_or_none(10));
     const auto part = [&](const Dim& from, const Dim& to, const std::string& name) {
@@ -243,93 +221,15 @@ Values import_masked_attention(NodeImport& node) {
   return results_of(attend(node, parts, node.wants_output(3)));
 }
 
-// Rows without padding (tokens, D), and where each of them lies among all rows (B, S): offsets of tokens,
-// then of padding.
-class Packing {
- public:
-  Packing(NodeImport& node, size_t offsets, const Dim& tokens)
-      : node_(node), batch_(node.shape(offsets)[0]), length_(node.shape(offsets)[1]) {
-    const ValueId all =
-        node.reshape(node.cast(node.in(offsets), DType::Int64, "offsets"), {batch_ * length_}, "all_offsets");
-    offsets_ = node.slice(all, 0, 0, tokens, "token_offsets");
-  }
-
-  // (tokens, D) to (B, S, D), zero in the padding.
-  ValueId unpacked(ValueId rows, const std::string& name) {
-    const Shape s = node_.shape_of(rows);
-    const ValueId zeros =
-        node_.add(Fill{.shape = Shape{batch_ * length_, s[1]}, .dtype = node_.dtype_of(rows), .value = 0}, {},
-                  name + "_zeros");
-    const ValueId index = node_.reshape(offsets_, {s[0], 1}, name + "_index");
-    return node_.reshape(node_.add(ScatterND{}, {zeros, index, rows}, name + "_all"), {batch_, length_, s[1]},
-                         name);
-  }
-  ValueId packed(ValueId rows) {
-    const Dim width = node_.shape_of(rows)[2];
-    return node_.add(Gather{.axis = 0}, {node_.reshape(rows, {batch_ * length_, width}, "flat"), offsets_});
-  }
-  // How many tokens each item of the batch has, from the sums (B + 1) of them.
-  ValueId counts(size_t sums) {
-    const ValueId upper = node_.slice(node_.in(sums), 0, 1, batch_ + 1, "ends"),
-                  lower = node_.slice(node_.in(sums), 0, 0, batch_, "begins");
-    return node_.pointwise(C::Sub, {upper, lower}, "counts");
-  }
-
- private:
-  NodeImport& node_;
-  Dim batch_, length_;
-  ValueId offsets_ = kNoValue;
-};
-
-// inputs: x (tokens, D), weights, bias, offsets, sums, [bias of the scores]
-Values import_packed_attention(NodeImport& node) {
-  Packing packing(node, 3, node.shape(0)[0]);
-  const Rows rows = project(node, node.in(0), node.in(1), node.in_or_none(2));
-  Parts parts{.mask = packing.counts(4), .bias = node.in_or_none(5)};
-  split_heads(node,
-              {packing.unpacked(rows.q, "q"), packing.unpacked(rows.k, "k"), packing.unpacked(rows.v, "v")},
-              parts);
-  return {packing.packed(attend(node, parts).y)};
-}
-
-// inputs: q (tokens, D) or (tokens, H, 3, D), [k], [v], [bias], offsets, sums, [bias of the scores]
-Values import_packed_multi_head_attention(NodeImport& node) {
-  Packing packing(node, 4, node.shape(0)[0]);
-  Biases biases(node, node.in_or_none(3));
-  const Shape s = node.shape(0);
-  const auto rows = [&](size_t i, const std::string& name) {
-    ValueId x = kNoValue;
-    if (s.size() == 4) {
-      const auto at = static_cast<int64_t>(i);
-      x = node.reshape(node.slice(node.in(0), 2, at, at + 1, name + "_slice"), {s[0], s[1] * s[3]},
-                       name + "_rows");
-    } else {
-      x = node.in(i);
-    }
-    return packing.unpacked(biases.to_rows(x, name), name);
-  };
-  Parts parts{.mask = packing.counts(5), .bias = node.in_or_none(6)};
-  Rows all;
-  all.q = rows(0, "q");
-  all.k = rows(1, "k");
-  all.v = rows(2, "v");
-  split_heads(node, all, parts);
-  return {packing.packed(attend(node, parts).y)};
-}
-
-Values import_restore_padding(NodeImport& node) {
-  return {Packing(node, 1, node.shape(0)[0]).unpacked(node.in(0), "rows")};
-}
-
 }  // namespace
 
 std::vector<Importer> microsoft_attention_importers() {
   return {{"Attention", 1, kLatestOpset, import_attention, kMicrosoftDomain},
+          {"DecoderAttention", 1, kLatestOpset, import_decoder_attention, kMicrosoftDomain},
           {"DecoderMaskedMultiHeadAttention", 1, kLatestOpset, import_masked_attention, kMicrosoftDomain},
+          {"DecoderMaskedSelfAttention", 1, kLatestOpset, import_masked_self_attention, kMicrosoftDomain},
           {"MultiHeadAttention", 1, kLatestOpset, import_multi_head_attention, kMicrosoftDomain},
-          {"PackedAttention", 1, kLatestOpset, import_packed_attention, kMicrosoftDomain},
-          {"PackedMultiHeadAttention", 1, kLatestOpset, import_packed_multi_head_attention, kMicrosoftDomain},
-          {"RestorePadding", 1, kLatestOpset, import_restore_padding, kMicrosoftDomain}};
+          {"QAttention", 1, kLatestOpset, import_quantized_attention, kMicrosoftDomain}};
 }
 
 }  // namespace lathe::onnx

@@ -3,7 +3,10 @@
 // com.microsoft::GroupQueryAttention: what ONNX Runtime's tools write for decoders. Its cache has room for as
 // many positions as it is long; new keys and values are written behind those that each item of the batch has
 // already, and what lies behind them is out of sight. So the same graph serves a cache that grows with each
-// call and one of a fixed length.
+// call and one of a fixed length. SparseAttention is the same with a cache of a fixed length, where blocks of
+// keys are out of sight of blocks of queries.
+#include <limits>
+
 #include "onnx/importers.h"
 #include "onnx/microsoft/attention.h"
 #include "onnx/rotary.h"
@@ -14,9 +17,16 @@ namespace {
 
 using C = PointwiseCode;
 
+// Which blocks of so many keys blocks of as many queries see: (layouts, blocks, blocks). Head h has layout
+// h modulo their number.
+struct BlockMask {
+  Tensor seen;
+  int64_t size = 0;
+};
+
 class GroupQueryImport {
  public:
-  explicit GroupQueryImport(NodeImport& node) : node_(node) {}
+  explicit GroupQueryImport(NodeImport& node, const BlockMask& blocks = {}) : node_(node), blocks_(blocks) {}
 
   Values run() {
     refuse();
@@ -49,6 +59,12 @@ class GroupQueryImport {
   };
 
   void refuse() const {
+    for (const size_t cache : {kPastKey, kPastValue})
+      if (node_.has(cache) && node_.rank(cache) != 4)
+        node_.fail("its caches need four dimensions (batch, heads, positions, width)");
+    for (const size_t table : {kCos, kSin})
+      if (node_.has(table) && node_.rank(table) != 2)
+        node_.fail("its tables of cosines and sines need two dimensions");
     if (node_.has(kKeyScale) || node_.has(kValueScale))
       throw_unsupported(
           "its cache is quantized (k_scale, v_scale); export the model with a cache in the model's own type");
@@ -135,6 +151,7 @@ class GroupQueryImport {
   // The cache is as long as the past's, or as all positions when those are more.
   Dim capacity() const {
     const Dim past = node_.shape(kPastKey)[2];
+    if (blocks_.seen) return past;
     const auto total = node_.contents(kTotal);
     if (total && total->size() == 1) return max(past, total->front());
     return past + length_;
@@ -157,8 +174,40 @@ class GroupQueryImport {
     v_ = written(kPastValue, v_, "present_value");
   }
 
+  ValueId block_of(ValueId positions, const std::string& name) {
+    return node_.pointwise(C::Div, {positions, node_.scalar(static_cast<double>(blocks_.size), DType::Int64)},
+                           name);
+  }
+
+  // 0 where a block is seen, else minus infinity: (B, H, S, T).
+  ValueId block_bias() {
+    const Dim heads = node_.shape_of(q_)[1], keys = node_.shape_of(k_)[2];
+    const Dim layouts = blocks_.seen.extents()[0];
+    const auto repeats = heads.exact_div(layouts);
+    if (!repeats)
+      node_.fail(heads.to_string() + " heads are no multiple of " + layouts.to_string() +
+                 " layouts of blocks");
+    const ValueId step = count_up(node_, length_, {1, length_}, "block_steps");
+    const ValueId position =
+        node_.pointwise(C::Add, {node_.reshape(past_, {batch_, 1}, "block_past"), step}, "block_positions");
+    const ValueId mask = node_.constant(blocks_.seen, "block_mask");
+    const ValueId rows =
+        node_.add(Gather{.axis = 1}, {mask, block_of(position, "query_blocks")}, "block_rows");
+    const ValueId key_blocks = block_of(count_up(node_, keys, {keys}, "block_keys"), "key_blocks");
+    const ValueId seen = node_.add(Gather{.axis = 3}, {rows, key_blocks}, "block_columns");
+    const ValueId by_item = node_.reshape(node_.transpose(seen, {1, 0, 2, 3}, "seen_by_item"),
+                                          {batch_, 1, layouts, length_, keys}, "seen_layouts");
+    const ValueId of_heads =
+        node_.reshape(node_.expand(by_item, {batch_, *repeats, layouts, length_, keys}, "seen_repeats"),
+                      {batch_, heads, length_, keys}, "seen_heads");
+    const DType type = node_.dtype_of(q_);
+    const ValueId out = node_.scalar(-std::numeric_limits<double>::infinity(), type);
+    return node_.pointwise(C::Where, {of_heads, node_.scalar(0, type), out}, "block_bias");
+  }
+
   Values attend() {
     AttentionWriter writer(node_, q_, k_, v_, node_.real("scale", 0));
+    if (blocks_.seen) writer.add_bias(block_bias());
     if (node_.has(kBias)) writer.add_bias(node_.in(kBias));
     const bool causal = node_.integer("causal", 1) != 0;
     if (causal && has_past()) {
@@ -179,6 +228,7 @@ class GroupQueryImport {
   }
 
   NodeImport& node_;
+  const BlockMask blocks_;
   Dim batch_, length_;
   ValueId q_ = kNoValue, k_ = kNoValue, v_ = kNoValue, past_ = kNoValue;
 };
@@ -187,10 +237,63 @@ Values import_group_query(NodeImport& node) {
   return GroupQueryImport(node).run();
 }
 
+// Rows of blocks as a list of columns: ends of the rows (layouts, blocks + 1) and the columns (layouts, most
+// columns), in which -1 fills up.
+BlockMask read_blocks(const NodeImport& node, size_t ends, size_t columns) {
+  constexpr int64_t kMostBlocks = int64_t{1} << 28;
+  const int64_t size = node.required_integer("sparse_block_size");
+  if (size < 1 || size > kMostBlocks) node.fail("sparse_block_size is " + std::to_string(size));
+  const auto row_ends = node.known_ints(ends), all_columns = node.known_ints(columns);
+  if (!row_ends || !all_columns)
+    throw_unsupported("its block_row_indices and block_col_indices must be constant");
+  const Shape rows_shape = node.shape(ends), columns_shape = node.shape(columns);
+  if (rows_shape.size() != 2 || columns_shape.size() != 2 || !(rows_shape[0] == columns_shape[0]) ||
+      row_ends->empty() || all_columns->empty())
+    node.fail("its block_row_indices and block_col_indices need two dimensions, the first for layouts");
+  const int64_t layouts = rows_shape[0].value(), blocks = rows_shape[1].value() - 1,
+                width = columns_shape[1].value();
+  if (blocks < 1 || blocks > kMostBlocks / blocks / layouts)
+    node.fail("its block_row_indices are of " + std::to_string(blocks) + " blocks");
+  Tensor seen = Tensor::allocate(DType::Bool, {layouts, blocks, blocks});
+  const auto flags = seen.mutable_data<uint8_t>();
+  for (int64_t layout = 0; layout < layouts; ++layout)
+    for (int64_t row = 0; row < blocks; ++row) {
+      const size_t at = static_cast<size_t>(layout * (blocks + 1) + row);
+      const int64_t begin = (*row_ends)[at], end = (*row_ends)[at + 1];
+      if (begin < 0 || end < begin || end > width)
+        node.fail("row " + std::to_string(row) + " of its blocks has the columns " + std::to_string(begin) +
+                  " to " + std::to_string(end) + " of " + std::to_string(width));
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t column = (*all_columns)[static_cast<size_t>(layout * width + i)];
+        if (column < 0 || column >= blocks)
+          node.fail("block_col_indices has the entry " + std::to_string(column) + " for " +
+                    std::to_string(blocks) + " blocks");
+        flags[static_cast<size_t>((layout * blocks + row) * blocks + column)] = 1;
+      }
+    }
+  return {seen, size};
+}
+
+// inputs: q (B, S, H * D), [k], [v], caches of k and v, row ends and columns of blocks, largest number of
+// positions with the new ones, number per item, [cosines], [sines]
+Values import_sparse_attention(NodeImport& node) {
+  if (node.rank(3) != 4 || node.shape(3)[2].is_constant(0)) node.fail("its caches need room for positions");
+  const BlockMask blocks = read_blocks(node, 5, 6);
+  const ValueId one = node.scalar(1, DType::Int64);
+  const ValueId last = node.pointwise(
+      PointwiseCode::Sub, {node.cast(node.in(8), DType::Int64, "key_lengths"), one}, "last_positions");
+  NodeImport inner = node.with(1, {node.in(0), node.in_or_none(1), node.in_or_none(2), node.in(3), node.in(4),
+                                   last, node.in(7), node.in_or_none(9), node.in_or_none(10)});
+  Values results = GroupQueryImport(inner, blocks).run();
+  results.resize(3);
+  return results;
+}
+
 }  // namespace
 
 std::vector<Importer> microsoft_group_query_importers() {
-  return {{"GroupQueryAttention", 1, kLatestOpset, import_group_query, kMicrosoftDomain}};
+  return {{"GroupQueryAttention", 1, kLatestOpset, import_group_query, kMicrosoftDomain},
+          {"SparseAttention", 1, kLatestOpset, import_sparse_attention, kMicrosoftDomain}};
 }
 
 }  // namespace lathe::onnx

@@ -5,6 +5,7 @@
 #include "onnx/importers.h"
 #include "onnx/microsoft/activation.h"
 #include "onnx/microsoft/layout.h"
+#include "onnx/quantized.h"
 
 namespace lathe::onnx {
 
@@ -67,6 +68,36 @@ Values import_embed_layer_norm(NodeImport& node) {
   return results;
 }
 
+// The same on quantised tables, scale and shift. inputs: word ids (B, S), [segment ids], tables of words,
+// positions, [segments], scale, shift, [mask], then the scales and the zero points of the five tensors from
+// the word table on. Rows are looked up before they become numbers.
+Values import_quantized_embed_layer_norm(NodeImport& node) {
+  constexpr size_t kFirst = 2, kScales = 8, kZeros = 13;
+  if (node.rank(0) != 2) node.fail("the word ids need two dimensions");
+  for (const size_t i : {size_t{2}, size_t{3}, size_t{4}})
+    if (node.has(i) && node.rank(i) != 2) node.fail("its tables need two dimensions");
+  if (node.has(1) != node.has(4)) node.fail("segment ids and their table come together, or neither is there");
+  const auto numbers = [&](ValueId x, size_t table, const std::string& name) {
+    const size_t scale = kScales + table - kFirst, zero = kZeros + table - kFirst;
+    for (const size_t i : {scale, zero})
+      if (node.rank(i) > 1 || (node.rank(i) == 1 && !node.shape(i)[0].is_constant(1)))
+        node.fail("input " + std::to_string(i) +
+                  " must be one number, a scale or a zero point of a whole tensor");
+    return dequantized(node, x, node.in(scale), node.in(zero), name, 0);
+  };
+  ValueId sum = node.pointwise(
+      C::Add,
+      {numbers(embedding(node, 2, 0, "word_rows"), 2, "words"),
+       numbers(node.slice(node.in(3), 0, 0, node.shape(0)[1], "position_rows"), 3, "positions")},
+      "sum");
+  if (node.has(1))
+    sum = node.pointwise(C::Add, {sum, numbers(embedding(node, 4, 1, "segment_rows"), 4, "segments")},
+                         "segment_sum");
+  const LayerNorm op{.axis = -1, .epsilon = node.real("epsilon", 1e-12f)};
+  return {node.add(op, {sum, numbers(node.in(5), 5, "scale"), numbers(node.in(6), 6, "shift")}),
+          node.wants_output(1) ? word_counts(node) : kNoValue};
+}
+
 // The channels are at the end unless the attribute says otherwise. Statistics are FP32, as are scale and
 // bias.
 ValueId group_norm(NodeImport& node, ValueId x) {
@@ -93,9 +124,12 @@ Values import_group_norm(NodeImport& node) {
 Values import_skip_group_norm(NodeImport& node) {
   const bool last = node.integer("channels_last", 1) != 0;
   const Shape x = node.shape(0);
+  if (x.size() < 3) node.fail("its input needs at least three dimensions");
   const auto spread = [&](ValueId v, std::string_view name) {
     const Shape s = node.shape_of(v);
     if (s.size() == x.size()) return v;
+    if (s.empty() || s.size() > 2)
+      node.fail("residual and bias have one or two dimensions, or those of the input");
     Shape wide(x.size(), Dim(1));
     if (s.size() == 2) wide[0] = s[0];
     wide[last ? wide.size() - 1 : 1] = s.back();
@@ -109,6 +143,7 @@ Values import_skip_group_norm(NodeImport& node) {
 // An RMS norm of each group of as many elements as the scale has, times silu(gate) or sigmoid(gate), in FP32.
 Values import_gated_rms_norm(NodeImport& node) {
   const Shape s = node.shape(0);
+  if (node.rank(1) < 1) node.fail("its scale needs a dimension");
   const Dim width = node.shape(1).back();
   const auto groups = s.empty() ? std::nullopt : s.back().exact_div(width);
   if (!groups)
@@ -135,6 +170,7 @@ Values import_gated_rms_norm(NodeImport& node) {
 Values import_branchwise_rms_norm(NodeImport& node) {
   const Shape s = node.shape(0);
   Shape grouped = s;
+  if (s.empty()) node.fail("its input has no dimension of branches");
   if (const int64_t branches = node.integer("num_branches", 0); branches > 0) {
     const auto width = s.back().exact_div(branches);
     if (!width)
@@ -162,6 +198,7 @@ std::vector<Importer> microsoft_norm_importers() {
           {"EmbedLayerNormalization", 1, kLatestOpset, import_embed_layer_norm, kMicrosoftDomain},
           {"GatedRMSNorm", 1, kLatestOpset, import_gated_rms_norm, kMicrosoftDomain},
           {"GroupNorm", 1, kLatestOpset, import_group_norm, kMicrosoftDomain},
+          {"QEmbedLayerNormalization", 1, kLatestOpset, import_quantized_embed_layer_norm, kMicrosoftDomain},
           {"SkipGroupNorm", 1, kLatestOpset, import_skip_group_norm, kMicrosoftDomain},
           {"SkipLayerNormalization", 1, kLatestOpset, import_skip_layer_norm, kMicrosoftDomain},
           {"SkipSimplifiedLayerNormalization", 1, kLatestOpset, import_skip_rms_norm, kMicrosoftDomain}};

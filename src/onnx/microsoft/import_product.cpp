@@ -4,6 +4,7 @@
 // channels last.
 #include <numeric>
 
+#include "onnx/conv.h"
 #include "onnx/importers.h"
 #include "onnx/microsoft/activation.h"
 #include "onnx/microsoft/layout.h"
@@ -31,6 +32,36 @@ Values import_nhwc_conv(NodeImport& node) {
   };
   NodeImport inner = node.with(1, {first(0, "x"), node.in(1), node.in_or_none(2), first(3, "summand")});
   return {node.transpose(import_fused_conv(inner)[0], channels_last(rank), "channels_last")};
+}
+
+// inputs: x, w, [pads: at the beginning of each axis, then at its end], [bias]. Pads that only a run knows
+// are cut off from the whole result.
+Values import_conv_transpose_with_pads(NodeImport& node) {
+  const size_t dims = spatial_dims(node);
+  const ValueId bias = node.in_or_none(3);
+  Window window = read_window(node, dims);
+  if (!node.has(2) || window.auto_pad != AutoPad::NotSet) return {conv_transpose(node, window, bias)};
+  const auto count = static_cast<int64_t>(dims);
+  if (node.dtype(2) != DType::Int64 || node.rank(2) != 1 || !(node.shape(2)[0] == Dim(2 * count)))
+    node.fail("its pads need two entries of int64 per spatial dimension");
+  if (const auto pads = node.known_ints(2)) {
+    for (const int64_t pad : *pads)
+      if (pad < 0 || pad > (int64_t{1} << 31)) node.fail("pads has the entry " + std::to_string(pad));
+    window.pads_begin.assign(pads->begin(), pads->begin() + count);
+    window.pads_end.assign(pads->begin() + count, pads->end());
+    return {conv_transpose(node, window, bias)};
+  }
+  const ValueId whole = conv_transpose(node, window, bias);
+  const Shape s = node.shape_of(whole);
+  const Shape space(s.begin() + 2, s.end());
+  Ints axes(dims);
+  std::iota(axes.begin(), axes.end(), 2);
+  const ValueId start = node.slice(node.in(2), 0, 0, count, "pads_begin");
+  const ValueId end = node.pointwise(C::Sub,
+                                     {node.add(ShapeTensor{.dims = space}, {}, "space"),
+                                      node.slice(node.in(2), 0, count, 2 * count, "pads_end")},
+                                     "end");
+  return {node.add(Slice{}, {whole, start, end, node.ints_constant(axes)}, "cut")};
 }
 
 std::vector<float> activation_parameters(const NodeImport& node) {
@@ -102,14 +133,16 @@ Ints channels_last(int64_t rank) {
 }
 
 std::vector<Importer> microsoft_product_importers() {
-  return {{"FusedConv", 1, kLatestOpset, import_fused_conv, kMicrosoftDomain},
-          {"FusedGemm", 1, kLatestOpset, import_fused_gemm, kMicrosoftDomain},
-          {"FusedMatMul", 1, kLatestOpset, import_fused_matmul, kMicrosoftDomain},
-          {"FusedMatMulActivation", 1, kLatestOpset, import_fused_matmul_activation, kMicrosoftDomain},
-          {"GemmFastGelu", 1, kLatestOpset, import_gemm_fast_gelu, kMicrosoftDomain},
-          {"NhwcConv", 1, kLatestOpset, import_nhwc_conv, kMicrosoftDomain},
-          {"NhwcFusedConv", 1, kLatestOpset, import_nhwc_conv, kMicrosoftDomain},
-          {"TransposeMatMul", 1, kLatestOpset, import_fused_matmul, kMicrosoftDomain}};
+  return {
+      {"ConvTransposeWithDynamicPads", 1, kLatestOpset, import_conv_transpose_with_pads, kMicrosoftDomain},
+      {"FusedConv", 1, kLatestOpset, import_fused_conv, kMicrosoftDomain},
+      {"FusedGemm", 1, kLatestOpset, import_fused_gemm, kMicrosoftDomain},
+      {"FusedMatMul", 1, kLatestOpset, import_fused_matmul, kMicrosoftDomain},
+      {"FusedMatMulActivation", 1, kLatestOpset, import_fused_matmul_activation, kMicrosoftDomain},
+      {"GemmFastGelu", 1, kLatestOpset, import_gemm_fast_gelu, kMicrosoftDomain},
+      {"NhwcConv", 1, kLatestOpset, import_nhwc_conv, kMicrosoftDomain},
+      {"NhwcFusedConv", 1, kLatestOpset, import_nhwc_conv, kMicrosoftDomain},
+      {"TransposeMatMul", 1, kLatestOpset, import_fused_matmul, kMicrosoftDomain}};
 }
 
 }  // namespace lathe::onnx

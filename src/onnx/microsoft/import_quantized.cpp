@@ -4,6 +4,7 @@
 // DequantizeLinear, the float operator and QuantizeLinear, so that passes see one form of quantisation.
 
 #include "onnx/importers.h"
+#include "onnx/microsoft/bits.h"
 #include "onnx/microsoft/layout.h"
 #include "onnx/quantized.h"
 
@@ -138,6 +139,16 @@ Values import_dynamic_matmul(NodeImport& node) {
   return {product_of(node, dequantized(node, a[0], a[1], a[2], "a", 1), 1, 2, 3, 4)};
 }
 
+// Products of integers of 16 bits, summed up in 32 bits without a sign where neither operand has one.
+Values import_matmul_integer16(NodeImport& node) {
+  for (const size_t i : {size_t{0}, size_t{1}})
+    if (node.dtype(i) != DType::Int16 && node.dtype(i) != DType::UInt16)
+      node.fail("its operands are integers of 16 bits");
+  const bool positive = node.dtype(0) == DType::UInt16 && node.dtype(1) == DType::UInt16;
+  const DType type = positive ? DType::UInt32 : DType::Int32;
+  return {node.add(MatMul{}, {node.cast(node.in(0), type, "a"), node.cast(node.in(1), type, "b")})};
+}
+
 Values import_channels_last_conv(NodeImport& node) {
   if (node.integer("channels_last", 0) == 0) return import_as(node, "QLinearConv", 10, node.inputs());
   const int64_t rank = node.rank(0);
@@ -157,38 +168,16 @@ Values import_dequantize(NodeImport& node) {
 
 // --- products whose weights have a few bits
 
-// The first `count` of each row of values of `bits` bits, lowest bits first; rows begin at a byte.
-std::vector<int64_t> unpacked(const Tensor& packed, int64_t rows, int64_t count, int64_t bits) {
-  const auto bytes = packed.data<uint8_t>();
-  const int64_t row_bytes = static_cast<int64_t>(bytes.size()) / rows, per_byte = 8 / bits;
-  std::vector<int64_t> values;
-  values.reserve(static_cast<size_t>(rows * count));
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t i = 0; i < count; ++i) {
-      const int byte = bytes[static_cast<size_t>(r * row_bytes + i / per_byte)];
-      values.push_back((byte >> (i % per_byte * bits)) & ((1 << bits) - 1));
-    }
-  return values;
-}
-
-Tensor whole_numbers(DType dtype, Extents extents, const std::vector<int64_t>& values) {
-  return Tensor::from_doubles(dtype, std::move(extents), std::vector<double>(values.begin(), values.end()));
-}
-
-DType type_of_bits(NodeImport& node, int64_t bits) {
-  if (bits == 2) return DType::UInt2;
-  if (bits == 4) return DType::UInt4;
-  if (bits == 8) return DType::UInt8;
-  node.fail("attribute 'bits' is " + std::to_string(bits) + ", expected 2, 4 or 8");
-}
+constexpr int64_t kMostWeights = int64_t{1} << 40;
 
 // inputs: a, b (N, blocks, bytes of a block), scales (N, blocks), [zero points], [g_idx], [bias]. A block is
 // so many values of a row along k, all with one scale.
 Values import_matmul_bits(NodeImport& node) {
   const int64_t k = node.required_integer("K"), n = node.required_integer("N"),
                 block = node.required_integer("block_size"), bits = node.integer("bits", 4);
-  const DType type = type_of_bits(node, bits);
+  const DType type = type_of_bits(node, bits, "bits");
   if (k < 1 || n < 1 || block < 16) node.fail("K, N or block_size is too small");
+  if (k > kMostWeights / n || block > kMostWeights / n) node.fail("K, N or block_size is too large");
   if (node.has(4)) throw_unsupported("its weights are in another order (g_idx); export without act_order");
   const int64_t blocks = (k + block - 1) / block;
   const Tensor packed = node.constant(1);
@@ -196,12 +185,9 @@ Values import_matmul_bits(NodeImport& node) {
   if (packed.dtype() != DType::UInt8 || packed.size() != n * blocks * block * bits / 8)
     node.fail("its weights have " + std::to_string(packed.size()) + " bytes, expected " +
               std::to_string(n * blocks * block * bits / 8) + " for N, K, block_size and bits");
-  const ValueId w = node.constant(whole_numbers(type, {n, k}, unpacked(packed, n, k, bits)), "weights");
+  const ValueId w = node.constant(unpacked_bits(packed, type, n, k, {n, k}), "weights");
   const ValueId scale = node.reshape(node.in(2), {Dim(n), Dim(blocks)}, "scales");
-  ValueId zero =
-      node.constant(whole_numbers(type, {n, blocks},
-                                  std::vector<int64_t>(static_cast<size_t>(n * blocks), 1 << (bits - 1))),
-                    "middle");
+  ValueId zero = node.constant(middle_of_bits(type, {n, blocks}), "middle");
   if (node.has(3)) {
     const Tensor zeros = node.constant(3);
     if (!zeros || zeros.dtype() != DType::UInt8)
@@ -209,7 +195,7 @@ Values import_matmul_bits(NodeImport& node) {
     if (zeros.size() != n * ((blocks * bits + 7) / 8))
       node.fail("it has " + std::to_string(zeros.size()) + " bytes of zero points, expected " +
                 std::to_string(n * ((blocks * bits + 7) / 8)));
-    zero = node.constant(whole_numbers(type, {n, blocks}, unpacked(zeros, n, blocks, bits)), "zeros");
+    zero = node.constant(unpacked_bits(zeros, type, n, blocks, {n, blocks}), "zeros");
   }
   const ValueId numbers = node.add(DequantizeLinear{.axis = 1, .block_size = block, .to = node.dtype(0)},
                                    {w, node.cast(scale, node.dtype(0), "scales_cast"), zero}, "dequantize");
@@ -222,6 +208,7 @@ Values import_matmul_bits(NodeImport& node) {
 std::vector<Importer> microsoft_quantized_importers() {
   return {{"DequantizeLinear", 1, kLatestOpset, import_dequantize, kMicrosoftDomain},
           {"DynamicQuantizeMatMul", 1, kLatestOpset, import_dynamic_matmul, kMicrosoftDomain},
+          {"MatMulInteger16", 1, kLatestOpset, import_matmul_integer16, kMicrosoftDomain},
           {"MatMulIntegerToFloat", 1, kLatestOpset, import_matmul_to_float, kMicrosoftDomain},
           {"MatMulNBits", 1, kLatestOpset, import_matmul_bits, kMicrosoftDomain},
           {"QGemm", 1, kLatestOpset, import_gemm, kMicrosoftDomain},

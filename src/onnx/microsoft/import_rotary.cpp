@@ -24,6 +24,7 @@ struct Heads {
 Heads read_heads(NodeImport& node, size_t table) {
   const Shape s = node.shape(0);
   Heads heads{.x = node.in(0)};
+  if (node.rank(table) < 1) node.fail("its tables need two dimensions");
   const Dim half = node.shape(table).back();
   if (!half.is_constant()) throw_unsupported("the width of its tables is not constant");
   heads.rotation.width = node.integer("rotary_embedding_dim", 0);

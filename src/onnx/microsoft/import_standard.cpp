@@ -147,9 +147,36 @@ Values import_reduce_sum_integer(NodeImport& node) {
 }
 
 Values import_nhwc_max_pool(NodeImport& node) {
+  if (node.rank(0) < 3) node.fail("its input needs at least three dimensions");
   const ValueId x = node.transpose(node.in(0), channels_first(node.rank(0)), "channels_first");
   return {
       node.transpose(import_as(node, "MaxPool", 12, {x})[0], channels_last(node.rank(0)), "channels_last")};
+}
+
+// True when no element of any input is infinite or NaN, or one of both by the attributes. What is wrong is
+// counted, because a count of no elements is 0.
+Values import_is_all_finite(NodeImport& node) {
+  const bool only_nan = node.integer("isnan_only", 0) != 0,
+             only_infinite = node.integer("isinf_only", 0) != 0;
+  if (only_nan && only_infinite) node.fail("isnan_only and isinf_only exclude each other");
+  if (node.input_count() == 0) node.fail("it needs an input at least");
+  ValueId count = kNoValue;
+  for (size_t i = 0; i < node.input_count(); ++i) {
+    const std::string name = "x" + std::to_string(i);
+    const ValueId x = node.in(i);
+    if (!is_float(node.dtype(i))) node.fail("its inputs must be floats");
+    const ValueId nan = only_infinite ? kNoValue : node.pointwise(C::IsNaN, {x}, name + "_is_nan");
+    const ValueId infinite = only_nan ? kNoValue : node.pointwise(C::IsInf, {x}, 1, 1, name + "_is_infinite");
+    const ValueId wrong = only_infinite ? infinite
+                          : only_nan    ? nan
+                                        : node.pointwise(C::Or, {nan, infinite}, name + "_is_wrong");
+    Ints axes;
+    for (int64_t axis = 0; axis < node.rank(i); ++axis) axes.push_back(axis);
+    ValueId sum = node.cast(wrong, DType::Float32, name + "_wrong");
+    if (!axes.empty()) sum = node.reduce(ReduceKind::Sum, sum, axes, false, name + "_count");
+    count = count == kNoValue ? sum : node.pointwise(C::Add, {count, sum}, name + "_and_before");
+  }
+  return {node.pointwise(C::Equal, {count, node.scalar(0, DType::Float32)})};
 }
 
 Values import_inverse(NodeImport& node) {
@@ -165,6 +192,8 @@ Values import_sample(NodeImport& node) {
 Values import_hyper_connection(NodeImport& node) {
   Shape s = node.shape(0);
   const Shape original = s;
+  if (s.empty() || node.rank(1) < 1)
+    node.fail("streams and the output of the branch need a dimension at least");
   if (const int64_t branches = node.integer("num_branches", 0); branches > 0) {
     const auto width = s.back().exact_div(branches);
     if (!width)
@@ -201,6 +230,7 @@ std::vector<Importer> microsoft_standard_importers() {
           {"GridSample", 1, kLatestOpset, import_grid_sample, kMicrosoftDomain},
           {"HyperConnectionPostMix", 1, kLatestOpset, import_hyper_connection, kMicrosoftDomain},
           {"Inverse", 1, kLatestOpset, import_inverse, kMicrosoftDomain},
+          {"IsAllFinite", 1, kLatestOpset, import_is_all_finite, kMicrosoftDomain},
           {"LinearAttention", 1, kLatestOpset, import_linear_attention, kMicrosoftDomain},
           {"MulInteger", 1, kLatestOpset, import_mul_integer, kMicrosoftDomain},
           {"NhwcMaxPool", 1, kLatestOpset, import_nhwc_max_pool, kMicrosoftDomain},

@@ -87,6 +87,21 @@ TEST(ImportMicrosoft, WeightsOfProjectionsAreTakenApart) {
   expect_says(all, "MatMul MatMul MatMul");
 }
 
+TEST(ImportMicrosoft, QuantizedAttentionIsThreeQuantizedProducts) {
+  TestModel m;
+  constexpr int kUInt8 = 2, kInt8 = 3;
+  m.input("x", kUInt8, {"b", "s", "4"}).constant<int8_t>("w", kInt8, {4, 12}, std::vector<int8_t>(48, 1));
+  m.constant<float>("bias", kFloat, {12}, std::vector<float>(12, 1))
+      .constant<float>("xs", kFloat, {}, {0.5F});
+  m.constant<float>("ws", kFloat, {12}, std::vector<float>(12, 0.5F)).output("y");
+  m.node("QAttention", {"x", "w", "bias", "xs", "ws"}, {"y"}, {kHeads}, "com.microsoft");
+  const std::string all = operators(import_graph(m));
+  EXPECT_EQ(all.find("Slice"), std::string::npos) << all;
+  expect_says(all,
+              "DequantizeLinear DequantizeLinear MatMul Pointwise DequantizeLinear MatMul Pointwise "
+              "DequantizeLinear MatMul Pointwise");
+}
+
 TEST(ImportMicrosoft, ACacheGrowsByTheNewPositionsOrToTheTotal) {
   TestModel m;
   m.input("q", kFloat, {"b", "s", "8"})
@@ -127,6 +142,52 @@ TEST(ImportMicrosoft, RefusesWhatItCannotSay) {
               "qkv_hidden_sizes add up to 13 instead of the weight's 12");
   expect_says(import_error(one_node("Attention", projected, {TestModel::int_attribute("num_heads", 3)})),
               "a width of 4 is not made of 3 heads");
+}
+
+TEST(ImportMicrosoft, RefusesHeadsAndPastsOfOtherRanks) {
+  const std::vector<Input> no_mask = {{"", {}}, {"", {}}, {"", {}}};
+  const auto past = with(with(kRows, no_mask), {{"pk", {"b", "p"}}, {"pv", {"b", "p"}}});
+  expect_says(import_error(one_node("MultiHeadAttention", past, {kHeads})),
+              "its past needs four dimensions (batch, heads, positions, width)");
+  const std::vector<Input> flat = {
+      {"q", {"b", "s", "8"}}, {"k", {"b", "2", "p", "4"}}, {"v", {"b", "p", "8"}}};
+  expect_says(import_error(one_node("MultiHeadAttention", flat, {kHeads})), "its heads need four dimensions");
+  const auto caches = with(kRows, {{"pk", {"b", "p"}}, {"pv", {"b", "p"}}, {"i_l", {"b"}}, {"i_t", {}}});
+  expect_says(import_error(one_node("GroupQueryAttention", caches,
+                                    {kHeads, TestModel::int_attribute("kv_num_heads", 2)})),
+              "its caches need four dimensions (batch, heads, positions, width)");
+}
+
+TEST(ImportMicrosoft, FlagsOfDecoderAttentionAreKnown) {
+  TestModel m;
+  for (const char* name : {"q", "k"}) m.input(name, kFloat, {"s", "b", "8"});
+  m.input("wq", kFloat, {"8", "8"}).input("wkv", kFloat, {"8", "16"}).input("bias", kFloat, {"24"});
+  constexpr int kBool = 9;
+  for (const char* name : {"encoder", "any", "masked"}) m.constant<uint8_t>(name, kBool, {1}, {0});
+  m.input("used", kBool, {"1"}).output("y");
+  m.node("DecoderAttention", {"q", "k", "wq", "wkv", "bias", "", "", "", "encoder", "any", "used", "masked"},
+         {"y"}, {kHeads}, "com.microsoft");
+  expect_says(import_error(m), "its has_layer_state is computed while the model runs; it must be constant");
+}
+
+TEST(ImportMicrosoft, BlocksOfSparseAttentionAreChecked) {
+  const auto sparse = [](const std::vector<int32_t>& ends, const std::vector<int32_t>& columns) {
+    TestModel m;
+    m.input("q", kFloat, {"b", "s", "16"}).input("pk", kFloat, {"b", "1", "32", "4"});
+    m.input("pv", kFloat, {"b", "1", "32", "4"}).input("total", kInt32, {}).input("lengths", kInt32, {"b"});
+    m.constant<int32_t>("ends", kInt32, {1, static_cast<int64_t>(ends.size())}, ends);
+    m.constant<int32_t>("columns", kInt32, {1, static_cast<int64_t>(columns.size())}, columns).output("y");
+    m.node("SparseAttention", {"q", "", "", "pk", "pv", "ends", "columns", "total", "lengths"},
+           {"y", "k", "v"},
+           {TestModel::int_attribute("num_heads", 2), TestModel::int_attribute("kv_num_heads", 1),
+            TestModel::int_attribute("sparse_block_size", 16)},
+           "com.microsoft");
+    return m;
+  };
+  EXPECT_EQ(to_string(import_graph(sparse({0, 1, 3}, {0, 0, 1})).value(0).shape), "[b, s, 16]");
+  expect_says(import_error(sparse({0, 1, 4}, {0, 0, 1})), "row 1 of its blocks has the columns 1 to 4 of 3");
+  expect_says(import_error(sparse({0, 1, 3}, {0, 0, 2})), "block_col_indices has the entry 2 for 2 blocks");
+  expect_says(import_error(sparse({0}, {0})), "its block_row_indices are of 0 blocks");
 }
 
 TEST(ImportMicrosoft, RefusesCachesOfOtherKinds) {

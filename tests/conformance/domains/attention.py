@@ -70,6 +70,35 @@ def multi_head(add):
     same = add.results("MultiHeadAttention", new + [None, mask, None, past_k, past_v], 3, num_heads=H)
     add("masked", "DecoderMaskedMultiHeadAttention", new + [mask, None, past_k, past_v], outputs=3, num_heads=H, expected=same)
     add("cross", "DecoderMaskedMultiHeadAttention", [one, heads_k, heads_v], num_heads=H)
+    x, w, b, past = add.floats(B, 1, W), add.floats(W, 3 * W, scale=0.3), add.floats(3 * W), add.floats(2, B, H, 3, D)
+    for name, masks in (("plain", None), ("masked", mask)):  # the same form of Attention
+        same = add.results("Attention", [x, w, b, masks, past], 2, num_heads=H)
+        add(name, "DecoderMaskedSelfAttention", [x, w, b, masks, past, None, np.array([3], np.int32)], outputs=2, num_heads=H, expected=same)
+
+
+def decoder(add):
+    """Rows are (S, B, D); flags say what keys and values are made of. The same as MultiHeadAttention on projected rows."""
+    q, keys = add.floats(S, B, W), add.floats(7, B, W)
+    wq, wkv, b = add.floats(W, W, scale=0.3), add.floats(W, 2 * W, scale=0.3), add.floats(3 * W)
+    caches = [add.floats(B, H, 6, D) for _ in range(2)]
+
+    def heads(rows):
+        return np.ascontiguousarray(rows.reshape(B, -1, H, D).swapaxes(1, 2))
+
+    for name, encoder, used in (("own", False, False), ("encoder", True, False), ("own_cache", False, True), ("encoder_cache", True, True)):
+        x = (keys if encoder else q).swapaxes(0, 1)
+        k, v = (heads(x @ wkv[:, i * W:(i + 1) * W] + b[(i + 1) * W:(i + 2) * W]) for i in (0, 1))
+        if used:
+            k, v = caches if encoder else (np.concatenate(pair, axis=2) for pair in zip(caches, (k, v)))
+        mask = np.arange(k.shape[2]) >= np.array([4, k.shape[2]])[:, None]  # true: padding
+        for kind, masks in (("", None), ("_masked", mask)):
+            flags = [np.array(flag) for flag in (encoder, used, used, masks is not None)]
+            scores = heads(q.swapaxes(0, 1) @ wq + b[:W]) @ k.swapaxes(2, 3) / np.sqrt(D)
+            if masks is not None:
+                scores = np.where(mask[:, None, None], np.float32(-10000), scores)
+            y = (softmax(scores) @ v).transpose(2, 0, 1, 3).reshape(S, B, W)
+            add(name + kind, "DecoderAttention", [q, keys, wq, wkv, b, masks, *(caches if used else (None, None)), *flags], outputs=3,
+                frozen=(8, 9, 10, 11), num_heads=H, expected=[a.astype(np.float32) for a in (y, k, v)])
 
 
 def packed(add):
@@ -99,6 +128,69 @@ def packed(add):
     padded = np.zeros((B * S, W), np.float32)
     padded[offsets.ravel()[:8]] = tokens
     add("plain", "RestorePadding", [tokens, offsets], expected=[padded.reshape(B, S, W)])
+    for name, counts in (("plain", [3, 5]), ("full", [5, 5]), ("an_empty_item", [0, 2])):
+        x = add.floats(B, S, W)
+        keep = np.arange(S) < np.array(counts)[:, None]
+        places = np.concatenate([np.flatnonzero(keep), np.flatnonzero(~keep)]).reshape(B, S)
+        sums = np.concatenate([[0], np.cumsum(counts)])
+        add(name, "RemovePadding", [x, np.array(counts, np.int32)], outputs=4,
+            expected=[x[keep], places.astype(np.int32), sums.astype(np.int32), np.array([max(counts)], np.int32)])
+
+
+def without_padding(add):
+    """A layer between RemovePadding and RestorePadding; what it gives is the layer's result where there are tokens."""
+    from onnx import helper
+    nodes = [helper.make_node("RemovePadding", ["x", "counts"], ["tokens", "offsets", "sums", "longest"], domain=DOMAIN),
+             helper.make_node("PackedAttention", ["tokens", "w", "b", "offsets", "sums"], ["attended"], domain=DOMAIN, num_heads=H),
+             helper.make_node("RestorePadding", ["attended", "offsets"], ["y"], domain=DOMAIN)]
+    x, w, b, counts = add.floats(B, S, W), add.floats(W, 3 * W, scale=0.3), add.floats(3 * W), np.array([3, 5], np.int32)
+    attended = add.results("Attention", [x, w, b, counts], num_heads=H)[0]
+    y = np.where((np.arange(S) < counts[:, None])[..., None], attended, np.float32(0))
+    arrays = {"x": x, "counts": counts}
+    add.model("removepadding_and_back", add.make_model(nodes, arrays, ["y"], {"w": w, "b": b}, output_type=1), arrays, [y])
+
+
+def buckets(offset, count, farthest, both):
+    """Of T5: distances up to half of the buckets have one each, farther ones share buckets on a scale of logarithms."""
+    result = 0
+    if both:
+        count //= 2
+        result = count if offset > 0 else 0
+        distance = abs(offset)
+    else:
+        distance = max(-offset, 0)
+    exact = count // 2
+    if distance < exact:
+        return result + distance
+    span = np.log(np.float32(farthest) / np.float32(exact))
+    step = np.log(np.float32(distance) / np.float32(exact)) / span * np.float32(count - exact)
+    return result + min(exact + int(step), count - 1)
+
+
+def position_biases(add):
+    count, heads = 12, 3
+    table = add.floats(count, heads)
+    by_head = table.reshape(heads, count)  # how the operator reads the memory of its table
+    for name, both, farthest, length in (("causal", 0, 10, 17), ("both", 1, 16, 23), ("short", 1, 20, 4)):
+        index = [[buckets(k - q, count, farthest, both) for k in range(length)] for q in range(length)]
+        lengths = [np.array(length, np.int64)] * 2
+        for kind, frozen in (("", (1, 2)), ("_at_run_time", ())):
+            add(name + kind, "RelativePositionBias", [table, *lengths], frozen=frozen, max_distance=farthest, is_bidirectional=both,
+                expected=[by_head[:, index][None]])
+    q, bias, positions = add.floats(B, S, W), add.floats(W), add.floats(1, H, S, S)
+    w, b, factors = add.floats(D, 8), add.floats(8), add.floats(1, H, 1, 1)
+
+    def gated(rows):
+        by_query = rows.reshape(B, S, H, D).swapaxes(1, 2)
+        gates = 1 / (1 + np.exp(-(by_query @ w + b).reshape(B, H, S, 2, 4).sum(axis=-1)))
+        return ((gates[..., :1] * (gates[..., 1:] * factors - 1) + 2) * positions).astype(np.float32)
+
+    add("plain", "GatedRelativePositionBias", [q, bias, positions, w, b, factors], num_heads=H, expected=[gated(q + bias)])
+    offsets = np.array([[0, 1, 2, 5, 6], [7, 8, 9, 3, 4]], np.int32)
+    rows = np.zeros((B * S, W), np.float32)
+    rows[offsets.ravel()[:8]] = q.reshape(B * S, W)[:8] + bias
+    add("packed", "GatedRelativePositionBias", [q.reshape(B * S, W)[:8].copy(), bias, positions, w, b, factors, offsets], num_heads=H,
+        expected=[gated(rows)])
 
 
 def group_query(add):
@@ -161,6 +253,50 @@ def decoder_step(add, rows, past, attributes):
     add.model("groupqueryattention_from_mask", add.make_model(nodes, arrays, ["y", "present_k", "present_v"], constants), arrays)
 
 
+def shared_cache(model, arrays, outputs=("y0", "y1", "y2")):
+    """ONNX Runtime on a model whose caches (x3 and x4) are inputs and outputs in one place."""
+    import onnxruntime as ort
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    values = {name: ort.OrtValue.ortvalue_from_numpy(array.copy()) for name, array in arrays.items()}
+    for name, value in values.items():
+        binding.bind_ortvalue_input(name, value)
+    binding.bind_output(outputs[0])
+    for cache, present in (("x3", outputs[1]), ("x4", outputs[2])):
+        binding.bind_ortvalue_output(present, values[cache])
+    session.run_with_iobinding(binding)
+    return [binding.copy_outputs_to_cpu()[0], values["x3"].numpy().copy(), values["x4"].numpy().copy()]
+
+
+def in_blocks(add):
+    heads, groups, width, size, room = 4, 2, 16, 16, 64
+    attributes = dict(num_heads=heads, kv_num_heads=groups, sparse_block_size=size)
+    columns = np.array([[0, 0, 1, 1, 2, 1, 2, 3, -1], [0, 0, 1, 0, 1, 2, 0, 2, 3]], np.int32)
+    ends = np.array([[0, 1, 3, 5, 8], [0, 1, 3, 6, 9]], np.int32)
+    cos, sin = np.cos(add.floats(room, width // 2)), np.sin(add.floats(room, width // 2))
+    for name, batch, length, total, totals, layouts in (("prompt", 1, 40, 40, [40], 2), ("prompts", 2, 20, 20, [20, 20], 1),
+                                                        ("token", 2, 1, 50, [50, 41], 2)):
+        rows = [add.floats(batch, length, n * width) for n in (heads, groups, groups)]
+        caches = [add.floats(batch, groups, room, width) for _ in range(2)]
+        for cache in caches:
+            for b, count in enumerate(totals):
+                cache[b, :, count - length:] = 0
+        front = caches + [ends[:layouts], columns[:layouts], np.array(total, np.int32), np.array(totals, np.int32)]
+        joined = [np.concatenate(rows, axis=2), None, None]
+        for kind, inputs, more in (("", rows + front, {}), ("_rotary", rows + front + [cos, sin], dict(do_rotary=1)),
+                                   ("_joined", joined + front, dict(scale=0.2))):
+            alone = []  # ONNX Runtime 1.31 gives NaN where items of a batch differ in length
+            for b, count in enumerate(totals):
+                one = [x[b:b + 1] if x is not None and x.ndim > 2 else x for x in inputs]
+                one[7], one[8] = np.array(count, np.int32), np.array([count], np.int32)
+                model, arrays = add.one_node("SparseAttention", one, 3, frozen=(5, 6), **attributes, **more)
+                alone.append(shared_cache(model, arrays))
+            add(name + kind, "SparseAttention", inputs, outputs=3, frozen=(5, 6), expected=[np.concatenate(y) for y in zip(*alone)],
+                **attributes, **more)
+
+
 def cases(add):
-    for family in (attention, multi_head, packed, group_query):
+    for family in (attention, multi_head, decoder, packed, without_padding, position_biases, group_query, in_blocks):
         family(add)

@@ -2,6 +2,7 @@
 """Operators on quantised tensors, as ONNX Runtime's quantiser and optimizer write them. Its kernels of sums, products and averages work
 with fixed points that may be one step off, and those of unsigned by signed bytes saturate on CPUs without VNNI; there the expected
 results are those of DequantizeLinear, the float operator and QuantizeLinear."""
+import ml_dtypes
 import numpy as np
 from onnx import helper
 
@@ -128,6 +129,171 @@ def conversions(add):
     add("axis", "DequantizeLinear", [eight(add, 2, 6, 5), scales, zeros], axis=1)
 
 
+def packed(codes, bits):
+    """Codes along the last axis in bytes, lowest bits first."""
+    per_byte = 8 // bits
+    codes = np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, -codes.shape[-1] % per_byte)])
+    groups = codes.reshape(*codes.shape[:-1], -1, per_byte).astype(np.uint8)
+    return np.bitwise_or.reduce(groups << (np.arange(per_byte, dtype=np.uint8) * bits), axis=-1)
+
+
+def nibbles(add, dtype, *shape):
+    low, high = (0, 16) if dtype == ml_dtypes.uint4 else (-8, 8)
+    return add.random.integers(low, high, shape).astype(dtype)
+
+
+def gathers(add):
+    """Tables whose blocks have a scale each; the index 9 is outside, which gives zeros."""
+    inside, outside, rows = np.array([[1, 4], [0, -2]], np.int64), np.array([1, 9, -7, 5], np.int32), 6
+
+    def scales(*shape):
+        return (0.01 + 0.02 * add.random.random(shape)).astype(np.float32)
+
+    op = "GatherBlockQuantized"
+    for bits in (2, 4, 8):
+        for name, length, block in (("whole", 64, 32), ("rest", 56, 32), ("one", 32, 64)):
+            codes, blocks = add.random.integers(0, 1 << bits, (rows, length)), -(-length // block)
+            zeros = packed(add.random.integers(0, 1 << bits, (rows, blocks)), bits)
+            attributes = dict(bits=bits, block_size=block, quantize_axis=1)
+            add(f"{name}_{bits}", op, [packed(codes, bits), inside, scales(rows, blocks)], frozen=(0, 2), **attributes)
+            add(f"{name}_{bits}_zeros", op, [packed(codes, bits), outside, scales(rows, blocks), zeros], frozen=(0, 2, 3), **attributes)
+    add("no_constants", op, [eight(add, rows, 32), inside, scales(rows, 2)], bits=8, block_size=16)
+    add("known_indices", op, [eight(add, rows, 32), inside, scales(rows, 2)], bits=8, block_size=16, frozen=(0, 1, 2))
+    add("halves", op, [eight(add, rows, 32), inside, scales(rows, 2).astype(np.float16)], bits=8, block_size=16, frozen=(0, 2))
+    for dtype in (ml_dtypes.uint4, ml_dtypes.int4):
+        kind = np.dtype(dtype).name
+        for name, length in (("even", 40), ("odd", 33)):
+            table, zeros = nibbles(add, dtype, rows, length), nibbles(add, dtype, rows, -(-length // 16))
+            add(f"{kind}_{name}", op, [table, outside, scales(rows, -(-length // 16))], frozen=(0, 2), block_size=16)
+            add(f"{kind}_{name}_zeros", op, [table, inside, scales(rows, -(-length // 16)), zeros], frozen=(0, 2, 3), block_size=16)
+            along = np.array([0, 17, -1, 31], np.int64)
+            add(f"{kind}_{name}_along_blocks", op, [table, along, scales(rows, -(-length // 16)), zeros], frozen=(0, 2, 3), block_size=16,
+                gather_axis=1)
+        deep, zeros = nibbles(add, dtype, 3, 32, 5), nibbles(add, dtype, 3, 2, 5)
+        add(f"{kind}_middle", op, [deep, np.array([2, 0], np.int64), scales(3, 2, 5), zeros], frozen=(0, 2, 3), block_size=16)
+        add(f"{kind}_last", op, [deep, np.array([[4, 0, -2]], np.int64), scales(3, 2, 5), zeros], frozen=(0, 2, 3), block_size=16,
+            gather_axis=2)
+    for dtype in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float4_e2m1fn):
+        kind, table = np.dtype(dtype).name, add.floats(rows, 64).astype(dtype)
+        add(f"{kind}_blocks", op, [table, outside, scales(rows, 2)], frozen=(0, 2), block_size=32)
+        add(f"{kind}_rows", op, [table, inside, scales(rows, 1)], frozen=(0, 2), block_size=0)
+        add(f"{kind}_one_scale", op, [table, inside, scales(1, 1)], frozen=(0, 2), block_size=0)
+
+
+def attention(add):
+    heads, depth, x = 3, 4, eight(add, 2, 5, 12) // 2
+    width = heads * depth
+    for kind, dtype in (("signed", np.int8), ("unsigned", np.uint8)):
+        w = eight(add, width, 3 * width, dtype=dtype)
+        zero, zeros = dtype(3), eight(add, 3 * width, dtype=dtype) // 8
+        one, columns = np.float32(0.01), np.linspace(0.005, 0.01, 3 * width, dtype=np.float32)
+        front = [x, w, add.floats(3 * width), np.float32(0.02)]
+        add(f"{kind}_plain", "QAttention", [*front, one, None, np.uint8(60), zero], frozen=(1, 2), num_heads=heads)
+        add(f"{kind}_columns", "QAttention", [*front, columns, None, np.uint8(60), zeros], frozen=(1, 2, 4, 7), num_heads=heads)
+        add(f"{kind}_mask", "QAttention", [*front, one, np.array([3, 5], np.int32), np.uint8(60), zero], frozen=(1,), num_heads=heads)
+        past = add.floats(2, 2, heads, 3, depth)
+        add(f"{kind}_past", "QAttention", [*front, one, None, np.uint8(60), zero, past], outputs=2, num_heads=heads, unidirectional=1)
+        add(f"{kind}_causal", "QAttention", [*front, one, np.array([3, 5, 1, 0], np.int32), np.uint8(60), zero], num_heads=heads,
+            unidirectional=1)
+    add("no_zero_points", "QAttention", [*front, one], num_heads=heads, frozen=(1,))
+
+
+def embeddings(add):
+    ids = add.random.integers(0, 20, (2, 6)).astype(np.int32)
+    segments, mask = add.random.integers(0, 2, (2, 6)).astype(np.int32), np.array([[1, 1, 1, 1, 0, 0], [1] * 6], np.int32)
+    for dtype in (np.uint8, np.int8):
+        tables = [eight(add, *shape, dtype=dtype) for shape in ((20, 8), (10, 8), (2, 8), (8,), (8,))]
+        scales, zeros = [np.float32(0.01 * i) for i in range(1, 6)], [dtype(7 * i) for i in range(5)]
+        add(f"all_{np.dtype(dtype).name}", "QEmbedLayerNormalization", [ids, segments, *tables, mask, *scales, *zeros], outputs=2,
+            frozen=tuple(range(2, 7)))
+    for parts in (tables, scales, zeros):
+        parts[2] = None
+    add("no_segments", "QEmbedLayerNormalization", [ids, None, *tables, None, *scales, *zeros], outputs=2, epsilon=1e-5)
+
+
+def recurrent(add):
+    """ONNX Runtime quantises inputs and states in each step, too: the results are those of LSTM on the same weights, and near its own."""
+    steps, batch, width, hidden = 5, 2, 6, 4
+    for direction, count in (("forward", 1), ("bidirectional", 2)):
+        for kind, each, dtype in (("tensor", (count,), np.uint8), ("columns", (count, 4 * hidden), np.int8)):
+            x, bias = add.floats(steps, batch, width), add.floats(count, 8 * hidden, scale=0.2)
+            lengths, states = np.array([5, 3], np.int32), [add.floats(count, batch, hidden) for _ in range(2)]
+            matrices, parameters = [], []
+            for rows in (width, hidden):
+                low = 0 if dtype == np.int8 else 100
+                w, scale = eight(add, count, rows, 4 * hidden, dtype=dtype), (0.002 + 0.002 * add.random.random(each)).astype(np.float32)
+                zero = np.full(each, low, dtype)
+                matrices.append(w)
+                parameters += [scale, zero]
+            reals = []
+            for w, scale, zero in zip(matrices, parameters[::2], parameters[1::2]):
+                scale, zero = (p.reshape(count, 1, -1).astype(np.float32) for p in (scale, zero))
+                reals.append(np.ascontiguousarray(((w - zero) * scale).swapaxes(1, 2)))
+            attributes = dict(hidden_size=hidden, direction=direction)
+            names = ["x", "w", "r", "b", "lengths", "h", "c"]
+            inputs = dict(zip(names, [x, *reals, bias, lengths, *states]))
+            model = make_model([helper.make_node("LSTM", names, ["y", "yh", "yc"], **attributes)], inputs, ["y", "yh", "yc"])
+            expected = reference(model, inputs)
+            given = [x, *matrices, bias, lengths, *states, None, *parameters]
+            own = add.results("DynamicQuantizeLSTM", given, 3, **attributes, frozen=(1, 2, 8, 9, 10, 11))
+            for a, b in zip(own, expected):
+                assert np.abs(a - b).max() < 0.02, "the operator's own kernel is near"
+            add(f"{direction}_{kind}", "DynamicQuantizeLSTM", given, outputs=3, frozen=(1, 2, 8, 9, 10, 11), expected=expected, **attributes)
+
+
+def bits_and_bytes(add):
+    """Weights of 4 bits that name numbers of a table. With transB 0 ONNX Runtime 1.31 transposes all the same, and reads behind the
+    weights: there the results are those of the other form, which gives the weights when its operand is the identity."""
+    k, n = 35, 9
+    for name, kind in (("fp4", 0), ("nf4", 1)):
+        for block in (16, 64):
+            codes, factors = eight(add, (n * k + 1) // 2), np.abs(add.floats((n * k - 1) // block + 1))
+            sizes = dict(K=k, N=n, block_size=block, quant_type=kind)
+            add(f"{name}_{block}", "MatMulBnb4", [add.floats(2, 3, k), codes, factors], frozen=(1, 2), **sizes)
+            x, weights = add.floats(3, n), add.results("MatMulBnb4", [np.eye(k, dtype=np.float32), codes, factors], frozen=(1, 2), **sizes)[0].T
+            add(f"{name}_{block}_not_transposed", "MatMulBnb4", [x, codes, factors], frozen=(1, 2), transB=0, expected=[x @ weights], **sizes)
+
+
+def sixteen(add):
+    a, b = (add.random.integers(-30000, 30000, s).astype(np.int16) for s in ((2, 3, 8), (8, 5)))
+    add("plain", "MatMulInteger16", [a // 8, b // 8])
+    add("wraps", "MatMulInteger16", [a, b], expected=[(a.astype(np.int64) @ b).astype(np.int32)])
+    a, b = (add.random.integers(0, 60000, s).astype(np.uint16) for s in ((3, 8), (8, 5)))
+    add("unsigned", "MatMulInteger16", [a, b], expected=[(a.astype(np.uint64) @ b).astype(np.uint32)])
+
+
+def experts(add):
+    count, tokens, width, inner = 4, 6, 32, 48
+    x, router, mixing = add.floats(tokens, width), add.floats(tokens, count), np.abs(add.floats(tokens, count))
+
+    def product(rows, length, bits, block=0, zeros=False):
+        codes = add.random.integers(0, 1 << bits, (count, rows, length))
+        shape = (count, rows, length // block) if block else (count, rows)
+        scales = ((0.02 + 0.02 * add.random.random(shape)) * 2.0 ** (3 - bits)).astype(np.float32)
+        points = packed(add.random.integers(0, 1 << bits, shape), bits) if zeros else None
+        return [packed(codes, bits), scales, add.floats(count, rows)], points
+
+    constants = (2, 3, 4, 5, 6, 7)
+    for bits in (2, 4, 8):
+        first, second = product(inner, width, bits)[0], product(width, inner, bits)[0]
+        add(f"rows_{bits}", "QMoE", [x, router, *first, *second], frozen=constants, k=2, expert_weight_bits=bits, activation_type="silu")
+    first, z1 = product(inner, width, 4, zeros=True)
+    second, z2 = product(width, inner, 4, zeros=True)
+    add("rows_zeros", "QMoE", [x, router, *first, *second, None, None, None, z1, z2], frozen=(*constants, 11, 12), k=2)
+    first, z1 = product(inner, width, 4, 16, True)
+    second, z2 = product(width, inner, 4, 16, True)
+    blocks = dict(k=2, block_size=16, activation_type="gelu")
+    add("blocks", "QMoE", [x.reshape(2, 3, width), router, *first, *second], frozen=constants, **blocks)
+    add("blocks_zeros", "QMoE", [x, router, *first, *second, None, None, None, z1, z2], frozen=(*constants, 11, 12), **blocks)
+    for flag in (0, 1):
+        add(f"mixing_{flag}", "QMoE", [x, router, *first, *second, *[None] * 6, mixing], frozen=constants, normalize_routing_weights=flag,
+            **blocks)
+    wide = product(2 * inner, width, 4)[0]
+    second = product(width, inner, 4)[0]
+    add("swiglu", "QMoE", [x, router, *wide, *second], frozen=constants, k=1, activation_type="swiglu", swiglu_fusion=1,
+        activation_alpha=1.702, activation_beta=1.0, swiglu_limit=7.0)
+
+
 def cases(add):
     pointwise(add)
     windows(add)
@@ -135,3 +301,5 @@ def cases(add):
     products(add)
     few_bits(add)
     conversions(add)
+    for family in (gathers, attention, embeddings, recurrent, bits_and_bytes, sixteen, experts):
+        family(add)

@@ -62,6 +62,45 @@ def arithmetic(add):
     add("flat", "HyperConnectionPostMix", [streams.reshape(2, 3, 32), branch, add.floats(2, 3, 4)], num_branches=4)
 
 
+def signals(add):
+    for name, x in (("plain", add.floats(3, 8)), ("long", add.floats(2, 2, 30)), ("odd", add.floats(2, 7))):
+        y = np.fft.rfft(x)
+        add(name, "Rfft", [x], expected=[np.stack([y.real, y.imag], axis=-1).astype(np.float32)])
+    for name, bins in (("plain", 5), ("long", 16)):
+        y = add.floats(3, bins, 2)
+        y[:, [0, -1], 1] = 0  # a transform of reals has no imaginary part there
+        add(name, "Irfft", [y], signal_ndim=1, expected=[np.fft.irfft(y[..., 0] + 1j * y[..., 1]).astype(np.float32)])
+
+
+def finite(add):
+    good, nan, infinite = add.floats(3, 4), add.floats(3, 4), add.floats(5)
+    nan[1, 2], infinite[3] = np.nan, -np.inf
+    for name, inputs, attributes, y in (("finite", [good, infinite[:2].copy()], {}, True), ("nan", [good, nan], {}, False),
+                                        ("infinite", [infinite], {}, False), ("only_nan", [infinite], {"isnan_only": 1}, True),
+                                        ("only_infinite", [nan, good], {"isinf_only": 1}, True), ("scalar", [np.float32(1)], {}, True)):
+        add(name, "IsAllFinite", inputs, expected=[np.array(y)], **attributes)
+
+
+def images(add):
+    x, w, bias = add.floats(2, 4, 5, 6), add.floats(4, 3, 3, 3), add.floats(3)
+    pads = np.array([1, 0, 2, 1], np.int64)
+    for kind, frozen in (("", (2,)), ("_at_run_time", ())):
+        add("plain" + kind, "ConvTransposeWithDynamicPads", [x, w, pads, bias], frozen=frozen)
+        add("strides" + kind, "ConvTransposeWithDynamicPads", [x, w, pads], frozen=frozen, strides=[2, 2], output_padding=[1, 0])
+    same = add.results("ConvTransposeWithDynamicPads", [x, w, 0 * pads, bias], dilations=[2, 1])  # ONNX Runtime wants them to be there
+    add("no_pads", "ConvTransposeWithDynamicPads", [x, w, None, bias], dilations=[2, 1], expected=same)
+    boxes = np.float32([[0, 0, 1, 1], [0.1, 0.2, 0.7, 0.9], [-0.2, 0.3, 0.8, 1.3], [0.9, 0.8, 0.1, 0.1]])
+    at = np.array([1, 0, 1, 0], np.int32)
+    for mode in ("bilinear", "nearest"):
+        add(mode, "CropAndResize", [x, boxes, at, np.array([4, 3], np.int32)], frozen=(3,), mode=mode, extrapolation_value=-2.0)
+    add("one_row", "CropAndResize", [x, boxes, at, np.array([1, 5], np.int32)], frozen=(3,))
+    letters = np.array([[3, 1, 4, 0, 0], [2, 0, 0, 0, 0], [5, 5, 1, 2, 3], [1, 2, 0, 0, 0]], np.int32)
+    filters = add.floats(6, 1, 2, 4)
+    add("plain", "WordConvEmbedding", [letters, filters, add.floats(6), add.floats(7, 4)])
+    add("sizes", "WordConvEmbedding", [letters, filters, add.floats(6), add.floats(7, 4)], embedding_size=6, conv_window_size=2,
+        char_embedding_size=4)
+
+
 def gated_mixture(x, router, w1, b1, w2, b2, w3, b3):
     """Two experts of each row, silu(first) times third in front of the second product."""
     weights = np.exp(router - router.max(axis=1, keepdims=True))
@@ -91,5 +130,5 @@ def mixtures(add):
 
 
 def cases(add):
-    for family in (same_as_onnx, states, arithmetic, mixtures):
+    for family in (same_as_onnx, states, arithmetic, signals, finite, images, mixtures):
         family(add)
