@@ -231,7 +231,7 @@ std::vector<Tactic> list_views(const LayerQuery& query, const ViewRules& rules) 
   const Node& node = query.layer();
   std::vector<Tactic> tactics;
   for (const Case& c : cases_of(query, rules))
-    for (const DType dtype : rules.moves_bytes ? moved_types(query) : layer_types(query)) {
+    for (const DType dtype : moved_types(query)) {
       if (!may_lie(query, dtype, c.input) || !may_lie(query, dtype, c.output)) continue;
       Tactic tactic{.runner = std::string(kViewRunner), .name = "view", .is_view = true};
       tactic.id = hash_text(tactic.name);

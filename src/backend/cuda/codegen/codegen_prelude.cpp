@@ -157,6 +157,11 @@ template <class T, class C, int V> DEV void store(T* p, const C (&x)[V]) {
   }
 }
 
+// A number of a grid as its byte.
+DEV unsigned char to_quantum(float x, float inverse, float zero) {
+  return (unsigned char)(int)fminf(fmaxf(rintf(x * inverse) + zero, 0.f), 255.f);
+}
+
 DEV float infinity() { return __uint_as_float(0x7f800000u); }
 DEV float not_a_number() { return __uint_as_float(0x7fffffffu); }
 DEV float exp_(float x) { return kFastMath ? __expf(x) : expf(x); }
@@ -232,7 +237,12 @@ DEV long long pw_IsInf(float a, float alpha, float beta) {
   return fabsf(a) == infinity() && (a < 0 ? alpha != 0 : beta != 0);
 }
 DEV float pw_Linear(float a, float alpha, float beta) { return alpha * a + beta; }
-DEV float pw_RoundTo(float a, float alpha, float) { return rintf(a / alpha) * alpha; }
+// a / d, correctly rounded, from the reciprocal of d: an exact tie stays one.
+DEV float quotient(float a, float d) {
+  const float inverse = 1.f / d, q = a * inverse;
+  return fabsf(q) < infinity() ? fmaf(fmaf(-q, d, a), inverse, q) : q;
+}
+DEV float pw_RoundTo(float a, float alpha, float) { return rintf(quotient(a, alpha)) * alpha; }
 DEV float pw_Add(float a, float b) { return a + b; }
 DEV float pw_Sub(float a, float b) { return a - b; }
 DEV float pw_Mul(float a, float b) { return a * b; }

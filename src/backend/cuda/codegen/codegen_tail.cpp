@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Device code of pointwise programs; see codegen_tail.h.
-#include "backend/cuda/codegen/codegen_tail.h"
-
-#include <charconv>
-#include <cmath>
+#include "backend/cuda/codegen/own_tactic.h"
 
 #include "backend/operand_dtype.h"
 #include "backend/whole_program.h"
@@ -152,25 +149,23 @@ bool needs_wide_index(const LayerQuery& query) {
          std::any_of(node.outputs.begin(), node.outputs.end(), large);
 }
 
-std::string float_literal(double value) {
-  const auto x = static_cast<float>(value);
-  if (std::isnan(x)) return "not_a_number()";
-  if (std::isinf(x)) return x < 0 ? "-infinity()" : "infinity()";
-  char buffer[40];
-  std::string text(buffer, std::to_chars(buffer, buffer + sizeof buffer, x).ptr);
-  if (text.find_first_of(".e") == std::string::npos) text += ".";
-  text += "f";
-  return x < 0 ? "(" + text + ")" : text;
+DType number_beside(const LayerQuery& query, DType result) {
+  return byte_grid(query.graph.value(query.layer().outputs[0]), {result, {}})
+             ? allowed_types_first(query).front()
+             : result;
 }
 
-TensorType tail_operand_type(const Value& value, const Shape& result_shape, const TensorType& result) {
+TensorType tail_operand_type(const Value& value, const Shape& result_shape, const TensorType& result,
+                             DType number) {
   bool one_element = true;
   for (const Dim& d : value.shape) one_element = one_element && d.is_constant(1);
   if (value.is_constant()) {
     if (one_element) return {};
     return {value.dtype, kLinear};
   }
-  TensorType type{operand_dtype(value, result_shape, result.dtype), result.format};
+  TensorType type{operand_dtype(value, result_shape, number), result.format};
+  // Bytes go with bytes.
+  if (byte_grid(value, {result.dtype, {}})) type.dtype = result.dtype;
   if (one_element || value.shape.size() != result_shape.size()) type.format = kLinear;
   return type;
 }
@@ -192,7 +187,8 @@ Support Tail::list(const LayerQuery& query, const TensorType& output, std::vecto
   std::vector<DType> types = {output.dtype};
   for (size_t i = node.op_input_count(); i < node.inputs.size(); ++i) {
     const Value& value = query.graph.value(node.inputs[i]);
-    inputs.push_back(tail_operand_type(value, query.graph.value(node.outputs[0]).shape, output));
+    inputs.push_back(tail_operand_type(value, query.graph.value(node.outputs[0]).shape, output,
+                                       number_beside(query, output.dtype)));
     types.push_back(inputs.back().dtype == DType::Undefined ? value.dtype : inputs.back().dtype);
   }
   Support support = tail_supports(node.epilogue, types, output.dtype);
@@ -213,6 +209,7 @@ Tail::Operand input_operand(const LayerQuery& query, const Tactic& tactic, size_
   if (const auto* cast = std::get_if<Cast>(&op); cast && input == 0 && !query.layer().epilogue.empty())
     o.computed = cast->to;
   if (is_plain_quantization(query.layer()) && !is_float(value.dtype)) o.computed = DType::Float32;
+  if (byte_grid(value, o.type)) o.computed = DType::Float32;
   if (o.type.dtype != DType::Undefined) return o;
   o.kind = Tail::Operand::Kind::Literal;
   o.type.dtype = o.computed == DType::Float32 ? DType::Float32 : value.dtype;
@@ -225,9 +222,11 @@ Tail::Operand input_operand(const LayerQuery& query, const Tactic& tactic, size_
 Tail::Tail(const LayerQuery& query, const Tactic& tactic)
     : program_(query.layer().epilogue),
       result_(tactic.outputs[0]),
+      number_(result_.dtype),
       shape_(query.graph.value(query.layer().outputs[0]).shape) {
+  if (byte_grid(query.graph.value(query.layer().outputs[0]), result_)) number_ = DType::Float32;
   Operand value;
-  value.type = {is_float(result_.dtype) ? DType::Float32 : result_.dtype, result_.format};
+  value.type = {is_float(number_) ? DType::Float32 : number_, result_.format};
   operands_.push_back(value);
   const Node& node = query.layer();
   for (size_t i = node.op_input_count(); i < node.inputs.size(); ++i)
@@ -238,7 +237,9 @@ Tail::Tail(const LayerQuery& query, const Tactic& tactic)
 Tail::Tail(const LayerQuery& query, const Tactic& tactic, const PointwiseProgram& program)
     : program_(program),
       result_(tactic.outputs[0]),
+      number_(result_.dtype),
       shape_(query.graph.value(query.layer().outputs[0]).shape) {
+  if (byte_grid(query.graph.value(query.layer().outputs[0]), result_)) number_ = DType::Float32;
   for (size_t i = 0; i < static_cast<size_t>(program.input_count); ++i)
     operands_.push_back(input_operand(query, tactic, i));
   plan();
@@ -358,13 +359,13 @@ std::string Tail::emit_steps(const std::vector<std::string>& operand_names) cons
             step_text(program_.steps[i], names, types, type) + ";\n";
   }
   const DType last = program_.empty() ? types[0] : types.back();
-  const bool to_real = is_float(result_.dtype) && !is_float(last);
+  const bool to_real = is_float(number_) && !is_float(last);
   return text + "result[j] = " + (to_real ? "to_float(" + names.back() + ")" : names.back()) + ";\n";
 }
 
 void Tail::emit(KernelBuilder& b, int v) const {
   const std::string vs = std::to_string(v), out = b.output(0, result_.dtype);
-  const std::string in_type(compute_name(operands_.empty() ? result_.dtype : operands_[0].type.dtype));
+  const std::string in_type(compute_name(operands_.empty() ? number_ : operands_[0].type.dtype));
   const bool value = !operands_.empty() && operands_[0].kind == Operand::Kind::Value;
   b.line("const auto finish" + vs + " = [&](idx at" +
          (value ? ", const " + in_type + " (&v)[" + vs + "]" : "") + ") {");
@@ -380,7 +381,7 @@ void Tail::emit(KernelBuilder& b, int v) const {
   const std::string loads = emit_loads(b, v, "", declared, names);
   b.line(declared + loads);
   // A float that becomes an integer is converted by the store.
-  const DType kept = is_float(last) ? DType::Float32 : (is_float(result_.dtype) ? DType::Float32 : last);
+  const DType kept = is_float(last) ? DType::Float32 : (is_float(number_) ? DType::Float32 : last);
   b.line(std::string(compute_name(kept)) + " result[" + vs + "];\n#pragma unroll\nfor (int j = 0; j < " + vs +
          "; ++j) {");
   b.line(emit_steps(names) + "}\nstore(" + out + " + at, result);\n};");
@@ -388,7 +389,7 @@ void Tail::emit(KernelBuilder& b, int v) const {
 
 void Tail::emit_apply(KernelBuilder& b, int v, const Before& before) const {
   const std::string vs = std::to_string(v);
-  check(is_float(result_.dtype), "apply is for floats");
+  check(is_float(number_), "apply is for floats");
   std::string members = before.members, loads = before.loads, steps;
   if (!before.steps.empty())
     steps = "#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {\n" + before.steps + "}\n";

@@ -41,7 +41,6 @@ int full_vector(DType dtype);
 int64_t upper_bound(const Dim& dim, const SymbolRanges& ranges);
 // More elements than 32-bit indices can number safely.
 bool needs_wide_index(const LayerQuery& query);
-std::string float_literal(double value);
 
 class Tail {
  public:
@@ -89,14 +88,19 @@ class Tail {
   PointwiseProgram program_;
   std::vector<Operand> operands_;  // per program input
   TensorType result_;
+  DType number_ = DType::Undefined;  // what is stored as result_: FP32 for bytes of a grid
   Shape shape_;
   Walk walk_;  // strides per operand (empty for Value and Literal)
 };
 
 // A program of one operand as a device function on a float.
 std::string unary_function(const PointwiseProgram& program, const std::string& name);
-// The type in which a tactic wants a pointwise operand: Undefined for constants that are baked into the source.
-TensorType tail_operand_type(const Value& value, const Shape& result_shape, const TensorType& result);
+// The type in which a tactic wants a pointwise operand: Undefined for constants that are baked into the source. Where the
+// result is bytes, operands of grids are, too, and others are of type `number`.
+TensorType tail_operand_type(const Value& value, const Shape& result_shape, const TensorType& result,
+                             DType number);
+// Numbers beside a result of that type: of the type itself, or, where it is bytes of a grid, the first that the layer may use.
+DType number_beside(const LayerQuery& query, DType result);
 // No: an operation or type that no kernel computes.
 Support tail_supports(const PointwiseProgram& program, const std::vector<DType>& inputs, DType output);
 

@@ -124,7 +124,7 @@ std::string filled_in(std::string_view text,
 
 KernelSource relay_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
                           const WgmmaVariant& v, const DeviceProperties& gpu) {
-  KernelBuilder b = start_kernel(query, "wgmma_relay", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "wgmma_relay", tactic.outputs[0].dtype);
   b.hardware(hopper_primitives(p.type, v.bn));
   GemmWriter writer(b, query, tactic, p, v.threads(), v.rows(), v.bn, kWgmmaStep, 1);
   const int width = result_vector(query, tactic, p, 8, 1), stages = v.stages(gpu),

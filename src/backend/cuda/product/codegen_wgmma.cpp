@@ -33,12 +33,12 @@ GeneratedFamily wgmma_family();
 namespace {
 
 constexpr std::string_view kRunner = "HopperGemm";
-constexpr int kStep = kWgmmaStep;
 
 using Variant = WgmmaVariant;
 
 struct Sizes : GemmSizes {
   bool heavy = false;  // an epilogue with exponentials
+  double steps = 0;    // of K
 };
 
 bool has_exponentials(const PointwiseProgram& program) {
@@ -66,7 +66,7 @@ double block_count(const Variant& v, const Sizes& s) {
 // A rough time in microseconds, to order variants and to leave out hopeless ones; fitted to the products of BERT and ViT.
 double estimate(const Variant& v, const Sizes& s, const DeviceProperties& gpu) {
   const double blocks = block_count(v, s), slots = blocks_at_once(v, gpu), elements = v.rows() * v.bn;
-  const double steps = std::ceil(std::ceil(s.k / kStep) / v.splits);
+  const double steps = std::ceil(std::ceil(s.steps) / v.splits);
   // Seven tenths of the tensor cores' best, and 33 bytes of L2 in each cycle.
   const double ops_per_us = 0.703 * gpu.tensor_ops_per_us(), l2_bytes_per_us = gpu.clock_khz / 30.0;
   const double each = std::max(elements * 128.0 / ops_per_us, v.stage_bytes() / l2_bytes_per_us),
@@ -91,7 +91,8 @@ double estimate(const Variant& v, const Sizes& s, const DeviceProperties& gpu) {
 }
 
 std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, const DeviceProperties& gpu) {
-  const Sizes sizes{{sizes_at_opt(p, query)}, has_exponentials(query.layer().epilogue)};
+  Sizes sizes{{sizes_at_opt(p, query)}, has_exponentials(query.layer().epilogue)};
+  sizes.steps = sizes.k / p.step();
   const double units = gpu.multiprocessors;
   std::vector<std::pair<double, Variant>> timed;
   for (const int groups : {1, 2, 3})
@@ -100,7 +101,7 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, co
         for (const int splits : {1, 2, 3, 4, 6, 8}) {
           Variant v{groups, bn, resident, splits};
           const double blocks = block_count(v, sizes);
-          if (!v.fits(gpu) || (splits > 1 && (sizes.k / kStep / splits < 2 || blocks > 2 * units))) continue;
+          if (!v.fits(gpu) || (splits > 1 && (sizes.steps / splits < 2 || blocks > 2 * units))) continue;
           if (bn >= 2 * sizes.n && bn > 32) continue;
           if (resident > 1 && blocks <= units * (resident - 1)) continue;
           timed.emplace_back(estimate(v, sizes, gpu), v);
@@ -110,6 +111,7 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, co
         }
   for (const int groups : {2, 3})
     for (const int bn : {128, 192, 256}) {
+      if (p.integers) break;  // sums of bytes are not handed over in 16 bits
       const Variant v{.groups = groups, .bn = bn, .relay = true, .blocks = gpu.multiprocessors};
       // For one tile each there is nothing to overlap with.
       if (!v.fits(gpu) || block_count(v, sizes) <= units) continue;
@@ -127,7 +129,7 @@ Support plain_rows(const ImplicitGemm& p) {
     if (a.kernel != 1 || a.stride != 1 || !a.pad_begin.is_constant(0))
       return Support::no("a window of more than one pixel, or a stride");
   if (p.is_conv && !p.batches.is_constant(1)) return Support::no("groups");
-  if (!divides(8, p.k)) return Support::no("rows that do not begin at multiples of 16 bytes");
+  if (!divides(p.step() / 8, p.k)) return Support::no("rows that do not begin at multiples of 16 bytes");
   if (p.batch_walk.extents.size() > 1) return Support::no("batches in more than one dim");
   return {};
 }
@@ -135,19 +137,20 @@ Support plain_rows(const ImplicitGemm& p) {
 Support describe_rows(const LayerQuery& query, Tactic tactic, bool patches, ImplicitGemm& p) {
   // As rows, patches are like pixels with their channels last.
   if (patches) tactic.inputs[0] = tactic.outputs[0];
-  const Support support = describe_gemm(query, tactic, p);
-  return support.ok && !patches ? plain_rows(p) : support;
+  Support support = describe_gemm(query, tactic, p);
+  if (support.ok && !patches) support = plain_rows(p);
+  return support.ok && p.integers ? multiplies_bytes(query, p) : support;
 }
 
-// A tactic for each variant of the layer in `type`; one that is refused where there is none.
-std::vector<Tactic> list_typed(const LayerQuery& query, DType type, bool patches,
+// A tactic for each variant of the layer in these types; one that is refused where there is none.
+std::vector<Tactic> list_typed(const LayerQuery& query, const StoredTypes& types, bool patches,
                                const DeviceProperties& gpu) {
   const bool conv = std::holds_alternative<Conv>(query.layer().op);
   const Value& a = query.graph.value(query.layer().inputs[0]);
   const Format format = conv ? kChannelsLast : kLinear;
-  const TensorType read = patches ? TensorType{a.dtype, kLinear} : TensorType{type, format};
-  Tactic base = typed_tactic(query, kRunner, "cuda_wgmma", read, {type, format});
-  list_weights(query, type, base);
+  const TensorType read = patches ? TensorType{a.dtype, kLinear} : TensorType{types.input, format};
+  Tactic base = typed_tactic(query, kRunner, "cuda_wgmma", read, {types.output, format});
+  list_weights(query, number_beside(query, types.output), base);
   if (base.support.ok && a.is_constant()) base.support = Support::no("the left operand is constant");
   if (base.support.ok && has_data_dependent_dims(query))
     base.support = Support::no("the size of the result depends on data");
@@ -169,10 +172,11 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   if (!std::holds_alternative<Conv>(op) && !std::holds_alternative<MatMul>(op)) return {};
   if (!device.properties.is_hopper()) return {};
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query)) {
-    if (!is_half(type)) continue;
-    const bool patches = tiles_the_image(query).ok;
-    const std::vector<Tactic> typed = list_typed(query, type, patches, device.properties);
+  const bool patches = tiles_the_image(query).ok;
+  for (const StoredTypes& types : tensor_core_types(query)) {
+    // Patches are laid out in the type of the result.
+    if (patches && (!is_half(types.input) || types.input != types.output)) continue;
+    const std::vector<Tactic> typed = list_typed(query, types, patches, device.properties);
     tactics.insert(tactics.end(), typed.begin(), typed.end());
   }
   return tactics;
@@ -181,7 +185,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
 // Which tile a block computes, and which part of K.
 void begin_tile(KernelBuilder& b, const ImplicitGemm& p, const Variant& v) {
   b.kernel().grid = {wgmma_tiles(p, v), 1, Dim(v.splits)};
-  const std::string tk = b.number(ceil_div(p.k, Dim(kStep))), ss = std::to_string(v.splits);
+  const std::string tk = b.number(ceil_div(p.k, Dim(p.step()))), ss = std::to_string(v.splits);
   b.line(wgmma_tile(b, p, v, "blockIdx.x"));
   b.line("const int first = " + tk + " * blockIdx.z / " + ss + ", tiles = " + tk + " * (blockIdx.z + 1) / " +
          ss + " - first, split = blockIdx.z;");
@@ -194,16 +198,16 @@ if (lane == 0) {
 const int ahead = tiles < STAGES ? tiles : STAGES;
 for (int i = 0; i < ahead; ++i) {
 barrier_expect(full + i, STAGE);
-copy_box(base + i * STAGE + ROWS * 128, &B_MAP, (first + i) * 64, b_row, full + i);
+copy_box(base + i * STAGE + ROWS * 128, &B_MAP, (first + i) * KSTEP, b_row, full + i);
 }
 wait_for_previous_kernel();
 stored_before_copies();
-for (int i = 0; i < ahead; ++i) copy_box(base + i * STAGE, &A_MAP, (first + i) * 64, a_row, full + i);
+for (int i = 0; i < ahead; ++i) copy_box(base + i * STAGE, &A_MAP, (first + i) * KSTEP, a_row, full + i);
 for (int i = ahead, s = 0, parity = 0; i < tiles; ++i) {
 barrier_wait(empty + s, parity);
 barrier_expect(full + s, STAGE);
-copy_box(base + s * STAGE, &A_MAP, (first + i) * 64, a_row, full + s);
-copy_box(base + s * STAGE + ROWS * 128, &B_MAP, (first + i) * 64, b_row, full + s);
+copy_box(base + s * STAGE, &A_MAP, (first + i) * KSTEP, a_row, full + s);
+copy_box(base + s * STAGE + ROWS * 128, &B_MAP, (first + i) * KSTEP, b_row, full + s);
 if (++s == STAGES) { s = 0; parity ^= 1; }
 }
 }
@@ -273,10 +277,10 @@ cluster_wait();)";
 
 KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
                             const Variant& variant, const DeviceProperties& gpu) {
-  KernelBuilder b = start_kernel(query, "wgmma", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "wgmma", tactic.outputs[0].dtype);
   b.hardware(hopper_primitives(p.type, variant.bn));
   const int sums = variant.cluster ? 1 : variant.splits;
-  GemmWriter writer(b, query, tactic, p, variant.threads(), variant.rows(), variant.bn, kStep, sums);
+  GemmWriter writer(b, query, tactic, p, variant.threads(), variant.rows(), variant.bn, p.step(), sums);
   const int width = result_vector(query, tactic, p, variant.cluster ? 4 : 8, sums);
   const int stages = variant.stages(gpu), strips = 4 * variant.groups * 16 * (variant.bn + 8) * 4,
             stages_bytes = std::max(stages * variant.stage_bytes(), (strips + 7) / 8 * 8);
@@ -288,8 +292,8 @@ KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const
   b.global("constexpr int GROUPS = " + std::to_string(variant.groups) + ", ROWS = 64 * GROUPS, BN = " +
            std::to_string(variant.bn) + ", STAGES = " + std::to_string(stages) +
            ", STAGE = (ROWS + BN) * 128, V = " + std::to_string(width) +
-           ", SPLITS = " + std::to_string(variant.splits) + ";\n#define MULTIPLY multiply_tile_" +
-           (p.type == DType::Float16 ? "f16" : "bf16"));
+           ", SPLITS = " + std::to_string(variant.splits) + ", KSTEP = " + std::to_string(p.step()) +
+           ";\n#define MULTIPLY multiply_tile_" + multiplied_name(p.type));
   const auto [a, weights] = wgmma_maps(b, query, p, variant);
   begin_tile(b, p, variant);
   b.line(
@@ -313,6 +317,7 @@ __syncthreads();)");
   else
     writer.result_in_place(width);
   b.line("wait_for_previous_kernel();");
+  b.line(start_sums(b, query, p, "b_row"));
   b.line(multiply_steps());
   b.line(tile_to_shared());
   b.line("__syncwarp();\nconstexpr int TURNS = 16 * (BN / V) / 32;");
@@ -336,6 +341,10 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   if (variant.splits > 1 && !variant.cluster) {
     source.kernels.push_back(GemmWriter::sum_kernel(query, tactic, p, variant.splits));
     source.scratch_bytes = GemmWriter::scratch_bytes(query, variant.splits);
+  }
+  if (p.integers) {
+    add_integer_blocks(query, p, 1, source);
+    return source;
   }
   const Tensor weights = query.graph.value(query.layer().inputs[1]).constant;
   if (!variant.patches) {
@@ -401,9 +410,9 @@ WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGe
   const Dim a_rows = v.patches ? p.m : element_count(input_shape(query, 0)).exact_div(p.k).value_or(p.m);
   const Dim b_rows =
       element_count(query.graph.value(query.layer().inputs[1]).shape).exact_div(p.k).value_or(p.n);
-  const TensorView rows{p.type, {p.k, a_rows}, {1, p.k}, {kStep, v.rows()}};
+  const TensorView rows{p.type, {p.k, a_rows}, {1, p.k}, {p.step(), v.rows()}};
   return {v.patches ? b.scratch_map(0, rows) : b.input_map(0, rows),
-          b.packed_map("w", {p.type, {padded, b_rows}, {1, padded}, {kStep, v.bn}})};
+          b.packed_map("w", {p.type, {padded, b_rows}, {1, padded}, {p.step(), v.bn}})};
 }
 
 GeneratedFamily wgmma_family() {

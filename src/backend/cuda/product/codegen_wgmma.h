@@ -11,7 +11,7 @@
 
 namespace lathe::cuda {
 
-inline constexpr int kWgmmaStep = 64;  // of K: a row of a tile is 128 bytes
+inline constexpr int kWgmmaStep = 64;  // of K, in 16 bits: a row of a tile is 128 bytes
 
 struct WgmmaVariant {
   int groups = 1, bn = 64, resident = 1, splits = 1;
@@ -26,7 +26,7 @@ struct WgmmaVariant {
 
   int rows() const { return 64 * groups; }
   int threads() const { return 128 * groups + (relay ? 128 : 32); }
-  int stage_bytes() const { return (rows() + bn) * kWgmmaStep * 2; }
+  int stage_bytes() const { return (rows() + bn) * 128; }
   // Of a row of 16-bit results in shared memory, in elements: rows begin in different banks.
   int result_pitch() const { return bn + 8; }
   int result_bytes() const { return relay ? rows() * result_pitch() * 2 : 0; }
