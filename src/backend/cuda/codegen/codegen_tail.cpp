@@ -224,7 +224,7 @@ Tail::Tail(const LayerQuery& query, const Tactic& tactic)
       result_(tactic.outputs[0]),
       number_(result_.dtype),
       shape_(query.graph.value(query.layer().outputs[0]).shape) {
-  if (byte_grid(query.graph.value(query.layer().outputs[0]), result_)) number_ = DType::Float32;
+  set_grid(query);
   Operand value;
   value.type = {is_float(number_) ? DType::Float32 : number_, result_.format};
   operands_.push_back(value);
@@ -239,10 +239,15 @@ Tail::Tail(const LayerQuery& query, const Tactic& tactic, const PointwiseProgram
       result_(tactic.outputs[0]),
       number_(result_.dtype),
       shape_(query.graph.value(query.layer().outputs[0]).shape) {
-  if (byte_grid(query.graph.value(query.layer().outputs[0]), result_)) number_ = DType::Float32;
+  set_grid(query);
   for (size_t i = 0; i < static_cast<size_t>(program.input_count); ++i)
     operands_.push_back(input_operand(query, tactic, i));
   plan();
+}
+
+void Tail::set_grid(const LayerQuery& query) {
+  grid_ = byte_grid(query.graph.value(query.layer().outputs[0]), result_);
+  if (grid_) number_ = DType::Float32;
 }
 
 void Tail::plan() {
@@ -346,6 +351,22 @@ std::string Tail::emit_loads(KernelBuilder& b, int v, const std::string& owner, 
   return coordinates + text;
 }
 
+namespace {
+
+// Whether step `i` rounds a quotient below 2^22: a clamp in front of it says so.
+bool rounds_near(const PointwiseProgram& program, size_t i) {
+  const PointwiseStep& step = program.steps[i];
+  if (step.code != PointwiseCode::RoundTo) return false;
+  const int from = step.operands[0] - program.input_count;
+  if (from < 0) return false;
+  const PointwiseStep& clip = program.steps[static_cast<size_t>(from)];
+  const double most =
+      std::max(std::abs(static_cast<double>(clip.alpha)), std::abs(static_cast<double>(clip.beta)));
+  return clip.code == PointwiseCode::Clip && most / std::abs(static_cast<double>(step.alpha)) < 1 << 20;
+}
+
+}  // namespace
+
 std::string Tail::emit_steps(const std::vector<std::string>& operand_names) const {
   std::vector<DType> types;
   for (const Operand& o : operands_) types.push_back(o.computed_type());
@@ -354,11 +375,21 @@ std::string Tail::emit_steps(const std::vector<std::string>& operand_names) cons
   std::string text;
   for (size_t i = 0; i < program_.steps.size(); ++i) {
     const DType type = types[operands_.size() + i];
+    const PointwiseStep& step = program_.steps[i];
+    const bool near = rounds_near(program_, i);
+    const std::string arguments =
+        near ? "(" + names[static_cast<size_t>(step.operands[0])] + ", " + float_literal(step.alpha) + ")"
+             : "";
+    // Rounded to the grid that it is stored on: the quotient is what its byte is made of.
+    if (near && grid_ && i + 1 == program_.steps.size() && step.alpha == grid_->scale)
+      return text + "result[j] = " + quantum_text("near_quotient" + arguments, *grid_) + ";\n";
     names.push_back("s" + std::to_string(i));
     text += "const " + std::string(compute_name(type)) + " " + names.back() + " = " +
-            step_text(program_.steps[i], names, types, type) + ";\n";
+            (near ? "round_near" + arguments : step_text(step, names, types, type)) + ";\n";
   }
   const DType last = program_.empty() ? types[0] : types.back();
+  if (grid_)
+    return text + "result[j] = " + number_as_quantum("to_float(" + names.back() + ")", *grid_) + ";\n";
   const bool to_real = is_float(number_) && !is_float(last);
   return text + "result[j] = " + (to_real ? "to_float(" + names.back() + ")" : names.back()) + ";\n";
 }
@@ -369,7 +400,7 @@ void Tail::emit(KernelBuilder& b, int v) const {
   const bool value = !operands_.empty() && operands_[0].kind == Operand::Kind::Value;
   b.line("const auto finish" + vs + " = [&](idx at" +
          (value ? ", const " + in_type + " (&v)[" + vs + "]" : "") + ") {");
-  if (program_.empty() && value) {
+  if (program_.empty() && value && !grid_) {
     b.line("store(" + out + " + at, v);\n};");
     return;
   }
@@ -393,7 +424,7 @@ void Tail::emit_apply(KernelBuilder& b, int v, const Before& before) const {
   std::string members = before.members, loads = before.loads, steps;
   if (!before.steps.empty())
     steps = "#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {\n" + before.steps + "}\n";
-  if (!program_.empty()) {
+  if (!program_.empty() || grid_) {
     std::vector<std::string> names;
     loads += emit_loads(b, v, "o.", members, names);
     steps += "float result[" + vs + "];\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {\n" +

@@ -66,6 +66,7 @@ class Tail {
   int vector(int limit) const;
   bool identity() const { return program_.empty(); }
   // Defines finish<V>: `auto finish8 = [&](idx at, float (&v)[8]) {...};`. Result element type of v: compute_type().
+  // Where the result is bytes of a grid, nothing else can store it.
   void emit(KernelBuilder& b, int v) const;
   // What a kernel does to each vector before the program: more operands, their loads, and steps on v[j].
   struct Before {
@@ -79,6 +80,7 @@ class Tail {
 
  private:
   struct Access;
+  void set_grid(const LayerQuery& query);
   void plan();
   // Loads into `owner` + "x1", ..., which `members` declares.
   std::string emit_loads(KernelBuilder& b, int v, const std::string& owner, std::string& members,
@@ -89,6 +91,7 @@ class Tail {
   std::vector<Operand> operands_;  // per program input
   TensorType result_;
   DType number_ = DType::Undefined;  // what is stored as result_: FP32 for bytes of a grid
+  std::optional<ByteGrid> grid_;
   Shape shape_;
   Walk walk_;  // strides per operand (empty for Value and Literal)
 };

@@ -78,7 +78,7 @@ TEST(CudaGrids, Products) {
       " input %r: float32[2, 35, 40] quantized uint8 scale [0.125] zero [3]\n const %c: float32[40] = random "
       "9\n";
   residual.operands = ", %r, %c";
-  residual.epilogue = " epilogue 3 {Add(0,2) Add(3,1) Relu(4) Clip[0,15.9375](5) RoundTo[0.0625](6)}";
+  residual.epilogue = " epilogue 3 {Add(0,2) Add(3,1) Relu(4) Clip[-8,7.9375](5) RoundTo[0.0625](6)}";
   LayerText transposed = product("70, 208", "200, 208", "70, 200", 200);
   transposed.fields = "transpose_b=true";
   transposed.axis = 0;
@@ -180,6 +180,18 @@ TEST(CudaGrids, Moved) {
       check_generated_grids(copy_family(), {one("2, 32, 24", "2, 24, 32", "Transpose", "perm=[0, 2, 1]", "",
                                                 " quantized uint8 scale [0.03125] zero [77]")});
   EXPECT_TRUE(has(ran, "cuda_copy", "uint8"));
+  const char* const types[] = {"float32", "float16", "uint8"};
+  for (const std::string from : types)
+    for (const std::string to : types) {
+      if (from == to || (from != "uint8" && to != "uint8")) continue;
+      const std::string grid = " quantized uint8 scale [0.0625] zero [77]";
+      EXPECT_EQ(check_generated_grids(copy_family(), {"graph \"g\" {\n input %x: " + from + "[2, 40, 3, 7]" +
+                                                      grid + "\n %y: " + to + "[2, 40, 3, 7]:channels_last" +
+                                                      grid + " = Reformat \"r\" (%x) {}\n output %y\n}\n"})
+                    .size(),
+                1u)
+          << from << " to " << to;
+    }
 }
 
 }  // namespace

@@ -86,16 +86,26 @@ std::string KernelBuilder::stored_type(const std::string& operand, DType dtype) 
 void KernelBuilder::set_input_grid(size_t i, const ByteGrid& grid) {
   const std::string name = "in" + std::to_string(i), type = grids_[name] = "quantum_" + name;
   global("struct " + type + " { unsigned char bits; };\nDEV float widen(" + type +
-         " x) { return ((float)x.bits - " + float_literal(grid.zero) + ") * " + float_literal(grid.scale) +
+         " x) { return from_byte(x.bits, " + float_literal(grid.zero) + ") * " + float_literal(grid.scale) +
          "; }");
 }
 
-void KernelBuilder::set_output_grid(size_t i, const ByteGrid& grid) {
+void KernelBuilder::set_output_grid(size_t i) {
   const std::string name = "out" + std::to_string(i), type = grids_[name] = "quantum_" + name;
   global("struct " + type + " { unsigned char bits; };\ntemplate <> struct Narrow<" + type +
-         "> { template <class C> DEV static " + type + " from(C x) { return " + type +
-         "{to_quantum(to_float(x), " + float_literal(1 / static_cast<double>(grid.scale)) + ", " +
-         float_literal(grid.zero) + ")}; } };");
+         "> { DEV static " + type + " from(float x) { return " + type + "{low_byte(x)}; } };");
+}
+
+std::string quantum_text(const std::string& quotient, const ByteGrid& grid) {
+  // Folded into the first sum a zero point must not make another one of two equally near numbers even.
+  const double middle = 12582912;
+  const auto zero = static_cast<double>(grid.zero);
+  if (static_cast<int>(zero) % 2 == 0) return quotient + " + " + float_literal(middle + zero);
+  return quotient + " + " + float_literal(middle) + " + " + float_literal(zero);
+}
+
+std::string number_as_quantum(const std::string& number, const ByteGrid& grid) {
+  return quantum_text(number + " * " + float_literal(1 / static_cast<double>(grid.scale)), grid);
 }
 
 std::string KernelBuilder::scratch(const Dim& bytes, std::string_view type) {

@@ -88,6 +88,10 @@ std::string_view storage_name(DType dtype);
 // float for floating point, long long for integers and bool.
 std::string_view compute_name(DType dtype);
 std::string float_literal(double value);
+// A float whose low bits are the byte of a number of the grid: of the number over the grid's scale, or of the number itself,
+// which lies on the grid but for rounding.
+std::string quantum_text(const std::string& quotient, const ByteGrid& grid);
+std::string number_as_quantum(const std::string& number, const ByteGrid& grid);
 
 // Collects arguments and text of one kernel.
 class KernelBuilder {
@@ -109,9 +113,10 @@ class KernelBuilder {
   void line(std::string_view text) { (body_ += text) += '\n'; }
   // More primitives of the hardware, behind device_primitives().
   void hardware(std::string_view text) { hardware_ += text; }
-  // Inputs or outputs that are bytes of a grid: what is loaded are the numbers, and numbers are stored.
+  // An input that is bytes of a grid: what is loaded are the numbers.
   void set_input_grid(size_t i, const ByteGrid& grid);
-  void set_output_grid(size_t i, const ByteGrid& grid);
+  // An output that is bytes of a grid: a float is stored whose low bits are the byte (quantum_text).
+  void set_output_grid(size_t i);
   // What input(i, dtype) points to.
   std::string input_type(size_t i, DType dtype) const { return stored_type("in" + std::to_string(i), dtype); }
   // Device functions before the kernel.

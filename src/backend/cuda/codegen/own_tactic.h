@@ -109,7 +109,7 @@ inline KernelBuilder start_kernel(const LayerQuery& query, const Tactic& tactic,
   for (size_t i = 0; i < tactic.inputs.size(); ++i)
     if (const auto grid = stored_grid(query, node.inputs[i], tactic.inputs[i])) b.set_input_grid(i, *grid);
   for (size_t i = 0; i < tactic.outputs.size(); ++i)
-    if (const auto grid = stored_grid(query, node.outputs[i], tactic.outputs[i])) b.set_output_grid(i, *grid);
+    if (stored_grid(query, node.outputs[i], tactic.outputs[i])) b.set_output_grid(i);
   return b;
 }
 

@@ -227,6 +227,9 @@ inline float reciprocal(float x) {
 inline float larger(float a, float b) {
   return a > b || a != a ? a : b;
 }
+inline float smaller(float a, float b) {
+  return a < b || a != a ? a : b;
+}
 inline float __fdividef(float a, float b) {
   return a / b;
 }

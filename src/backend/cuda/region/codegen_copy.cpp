@@ -187,7 +187,9 @@ class CopyWriter {
         tactic_(tactic),
         b_(b),
         computes_(!query.layer().epilogue.empty()),
-        carries_(carries(query, tactic)) {}
+        carries_(carries(query, tactic)) {
+    if (!carries_) grid_ = stored_grid(query, query.layer().outputs[0], tactic.outputs[0]);
+  }
 
   // Emits the copy of one box; returns how many blocks it takes.
   Dim write(Box box, bool tiles) {
@@ -199,9 +201,7 @@ class CopyWriter {
                 out = carries_ ? carrier(stored_out) : stored_out;
     const std::string from = "(" + b_.input(box.input, in) + " + " + b_.number(box.in_offset) + ")";
     const std::string to = "(" + b_.output(box.output, out) + " + " + b_.number(box.out_offset) + ")";
-    const bool bytes =
-        stored_grid(query_, query_.layer().outputs[box.output], tactic_.outputs[box.output]) && !carries_;
-    const std::string type(bytes ? "float" : compute_name(carries_ ? in : stored_out));
+    const std::string type(grid_ ? "float" : compute_name(carries_ ? in : stored_out));
     if (dims == 0) {
       b_.line("if (blockIdx.x == 0 && threadIdx.x == 0) {\n" + type + " v[1];\nload(" + from + ", v);");
       finish(to, "0", 1);
@@ -243,7 +243,10 @@ class CopyWriter {
     if (computes_)
       b_.line("finish" + std::to_string(v) + "(" + at + ", v);");
     else
-      b_.line("store(" + to + " + (" + at + "), v);");
+      b_.line((grid_ ? "#pragma unroll\nfor (int j = 0; j < " + std::to_string(v) +
+                           "; ++j) v[j] = " + number_as_quantum("v[j]", *grid_) + ";\n"
+                     : "") +
+              "store(" + to + " + (" + at + "), v);");
   }
 
   // The dim that is contiguous in the input, when it is not the last one and both are long enough for tiles.
@@ -295,6 +298,7 @@ class CopyWriter {
   KernelBuilder& b_;
   bool computes_;
   bool carries_;
+  std::optional<ByteGrid> grid_;  // on which numbers become bytes
 };
 
 LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
