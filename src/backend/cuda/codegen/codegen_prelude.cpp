@@ -25,6 +25,8 @@ DEV float reciprocal(float x) { float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"
 // Not a number where either is.
 DEV float larger(float a, float b) { float y; asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
 DEV float smaller(float a, float b) { float y; asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
+// Between 0 and 1, 0 for what is not a number; part of the multiply-add in front.
+DEV float saturate(float x) { return __saturatef(x); }
 DEV float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 DEV int shuffle_xor(int x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 DEV float shuffle(float x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
@@ -144,6 +146,38 @@ template <class T, class C, int V> DEV void load(const T* p, C (&x)[V]) {
     for (int i = 0; i < V; ++i) x[i] = (C)widen(p[i]);
   }
 }
+// The same as they are stored: what waits for its turn takes a half or a quarter of the registers.
+template <class T, int V> struct Raw {
+  static constexpr bool kWords = sizeof(T) * V % 4 == 0 || sizeof(T) * V == 2;
+  u32 w[kWords ? (sizeof(T) * V + 3) / 4 : 1];
+  T t[kWords ? 1 : V];
+};
+template <class T, int V> DEV void load_raw(const T* p, Raw<T, V>& x) {
+  if constexpr (sizeof(T) * V == 2) {
+    x.w[0] = *(const u16*)p;
+  } else if constexpr (Raw<T, V>::kWords) {
+    load_words(p, x.w);
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; ++i) x.t[i] = p[i];
+  }
+}
+template <class T, int V> DEV void store_raw(T* p, const Raw<T, V>& x) {
+  if constexpr (sizeof(T) * V == 2) {
+    *(u16*)p = (u16)x.w[0];
+  } else if constexpr (Raw<T, V>::kWords) {
+    store_words(p, x.w);
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; ++i) p[i] = x.t[i];
+  }
+}
+template <class T, class C, int V> DEV void widen_raw(const Raw<T, V>& x, C (&to)[V]) {
+  T t[V];
+  memcpy(t, Raw<T, V>::kWords ? (const void*)x.w : (const void*)x.t, sizeof(t));
+#pragma unroll
+  for (int i = 0; i < V; ++i) to[i] = (C)widen(t[i]);
+}
 template <class T, class C, int V> DEV void store(T* p, const C (&x)[V]) {
   if constexpr (sizeof(T) * V % 4 == 0) {
     u32 w[sizeof(T) * V / 4];
@@ -162,6 +196,20 @@ template <class T, class C, int V> DEV void store(T* p, const C (&x)[V]) {
 // and a byte beside the bits of 2^23 is a float: so bytes of grids are written and read.
 DEV unsigned char low_byte(float x) { return (unsigned char)__float_as_uint(x); }
 DEV float from_byte(unsigned char x, float zero) { return __uint_as_float(0x4b000000u | x) - (8388608.f + zero); }
+
+// Two numbers side by side.
+template <class T> DEV void store_pair(T* p, const float (&x)[2]) {
+  const T t[2] = {Narrow<T>::from(x[0]), Narrow<T>::from(x[1])};
+  if constexpr (sizeof(T) == 1) {
+    u16 w;
+    memcpy(&w, t, 2);
+    *(u16*)p = w;
+  } else {
+    u32 w[sizeof(T) / 2];
+    memcpy(w, t, sizeof(t));
+    store_words(p, w);
+  }
+}
 
 DEV float infinity() { return __uint_as_float(0x7f800000u); }
 DEV float not_a_number() { return __uint_as_float(0x7fffffffu); }

@@ -3,6 +3,9 @@
 // Device code of pointwise programs; see codegen_tail.h.
 #include "backend/cuda/codegen/own_tactic.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "backend/operand_dtype.h"
 #include "backend/whole_program.h"
 #include "base/error.h"
@@ -247,6 +250,10 @@ Tail::Tail(const LayerQuery& query, const Tactic& tactic, const PointwiseProgram
 
 void Tail::set_grid(const LayerQuery& query) {
   grid_ = byte_grid(query.graph.value(query.layer().outputs[0]), result_);
+  const Op& op = query.layer().op;
+  is_rounded_ = std::holds_alternative<Conv>(op) || std::holds_alternative<ConvTranspose>(op) ||
+                std::holds_alternative<MatMul>(op) || std::holds_alternative<Attention>(op) ||
+                std::holds_alternative<LayerNorm>(op) || std::holds_alternative<Softmax>(op);
   if (grid_) number_ = DType::Float32;
 }
 
@@ -273,7 +280,7 @@ int Tail::vector(int limit) const {
 }
 
 std::string Tail::emit_loads(KernelBuilder& b, int v, const std::string& owner, std::string& members,
-                             std::vector<std::string>& names) const {
+                             std::vector<std::string>& names, std::string* raw) const {
   const size_t dims = walk_.extents.size();
   std::string text, coordinates;
   bool decoded = false;
@@ -307,6 +314,13 @@ std::string Tail::emit_loads(KernelBuilder& b, int v, const std::string& owner, 
       members += type + " " + member + ";\n";
       text += x + " = widen(*" + pointer + ");\n";
       names.push_back(x);
+      continue;
+    }
+    if (contiguous && raw) {
+      members += "Raw<" + b.input_type(o.input, o.type.dtype) + ", " + vs + "> " + member + ";\n";
+      text += "load_raw(" + pointer + " + at, " + x + ");\n";
+      *raw += type + " " + member + "[" + vs + "];\nwiden_raw(" + x + ", " + member + ");\n";
+      names.push_back(member + "[j]");
       continue;
     }
     members += type + " " + member + "[" + vs + "];\n";
@@ -365,8 +379,51 @@ bool rounds_near(const PointwiseProgram& program, size_t i) {
   return clip.code == PointwiseCode::Clip && most / std::abs(static_cast<double>(step.alpha)) < 1 << 20;
 }
 
+// The step that alone reads the result of step `i`, if it is the next one.
+bool feeds_only_the_next(const PointwiseProgram& program, size_t i) {
+  const int own = program.input_count + static_cast<int>(i);
+  int readers = 0;
+  for (const PointwiseStep& step : program.steps)
+    readers += static_cast<int>(std::count(step.operands.begin(), step.operands.end(), own));
+  return readers == 1 && i + 1 < program.steps.size() &&
+         program.steps[i + 1].operands == std::vector<int>{own};
+}
+
+// Clip[low,high] RoundTo[step] of x in two multiply-adds: x becomes its place between the bounds, which saturates for nothing, and
+// that the number of steps from the lower one. NaN becomes the lower bound.
+struct Rounding {
+  double low = 0, steps = 1, step = 1;
+
+  std::string count(const std::string& x, double offset) const {
+    const double width = steps * step;
+    return "fmaf(saturate(fmaf(" + x + ", " + float_literal(1 / width) + ", " + float_literal(-low / width) +
+           ")), " + float_literal(steps) + ", " + float_literal(12582912 + offset) + ")";
+  }
+  double low_count() const { return std::nearbyint(low / step); }
+  std::string number(const std::string& x) const {
+    return "(" + count(x, 0) + " - " + float_literal(12582912 - low_count()) + ") * " + float_literal(step);
+  }
+};
+
+// Step `i` as one, and the step in front of it.
+std::optional<Rounding> rounding_at(const PointwiseProgram& program, size_t i) {
+  if (i + 1 >= program.steps.size() || program.steps[i].code != PointwiseCode::Clip ||
+      program.steps[i + 1].code != PointwiseCode::RoundTo || !feeds_only_the_next(program, i))
+    return std::nullopt;
+  const PointwiseStep& clip = program.steps[i];
+  Rounding r{.low = clip.alpha, .step = program.steps[i + 1].alpha};
+  r.steps = std::nearbyint((static_cast<double>(clip.beta) - r.low) / r.step);
+  const auto is_whole = [&](double x) { return std::abs(x - std::nearbyint(x)) < 1e-3; };
+  if (r.step <= 0 || r.steps < 1 || r.steps > 255 || !is_whole(r.low / r.step) ||
+      !is_whole((static_cast<double>(clip.beta) - r.low) / r.step) || std::abs(r.low / r.step) > 1 << 16)
+    return std::nullopt;
+  return r;
+}
+
 }  // namespace
 
+// Where the layer's results are rounded sums, a step between two bytes is taken in multiply-adds, which do not know an exact tie;
+// what is picked or added from a few values meets ties often, and is divided as ONNX has it.
 std::string Tail::emit_steps(const std::vector<std::string>& operand_names) const {
   std::vector<DType> types;
   for (const Operand& o : operands_) types.push_back(o.computed_type());
@@ -374,18 +431,32 @@ std::string Tail::emit_steps(const std::vector<std::string>& operand_names) cons
   std::vector<std::string> names = operand_names;
   std::string text;
   for (size_t i = 0; i < program_.steps.size(); ++i) {
-    const DType type = types[operands_.size() + i];
     const PointwiseStep& step = program_.steps[i];
-    const bool near = rounds_near(program_, i);
-    const std::string arguments =
-        near ? "(" + names[static_cast<size_t>(step.operands[0])] + ", " + float_literal(step.alpha) + ")"
-             : "";
-    // Rounded to the grid that it is stored on: the quotient is what its byte is made of.
-    if (near && grid_ && i + 1 == program_.steps.size() && step.alpha == grid_->scale)
-      return text + "result[j] = " + quantum_text("near_quotient" + arguments, *grid_) + ";\n";
-    names.push_back("s" + std::to_string(i));
-    text += "const " + std::string(compute_name(type)) + " " + names.back() + " = " +
-            (near ? "round_near" + arguments : step_text(step, names, types, type)) + ";\n";
+    const std::string x = names[static_cast<size_t>(step.operands[0])], own = "s" + std::to_string(i);
+    const DType type = types[operands_.size() + i];
+    const auto rounding = grid_ && is_rounded_ ? rounding_at(program_, i) : std::nullopt;
+    const auto next = grid_ && is_rounded_ ? rounding_at(program_, i + 1) : std::nullopt;
+    if (step.code == PointwiseCode::Relu && next && next->low >= 0 && feeds_only_the_next(program_, i)) {
+      names.push_back(x);  // the clamp behind it does that
+      continue;
+    }
+    if (rounding) {
+      // Rounded to the grid that it is stored on: the count is what its byte is made of.
+      if (i + 2 == program_.steps.size() && static_cast<float>(rounding->step) == grid_->scale)
+        return text +
+               "result[j] = " + rounding->count(x, rounding->low_count() + static_cast<double>(grid_->zero)) +
+               ";\n";
+      names.push_back("");
+      names.push_back(own);
+      text += "const float " + own + " = " + rounding->number(x) + ";\n";
+      ++i;
+      continue;
+    }
+    names.push_back(own);
+    text += "const " + std::string(compute_name(type)) + " " + own + " = " +
+            (rounds_near(program_, i) ? "round_near(" + x + ", " + float_literal(step.alpha) + ")"
+                                      : step_text(step, names, types, type)) +
+            ";\n";
   }
   const DType last = program_.empty() ? types[0] : types.back();
   if (grid_)
@@ -409,7 +480,7 @@ void Tail::emit(KernelBuilder& b, int v) const {
   const DType last = step_types(program_, types).back();
   std::vector<std::string> names;
   std::string declared;
-  const std::string loads = emit_loads(b, v, "", declared, names);
+  const std::string loads = emit_loads(b, v, "", declared, names, nullptr);
   b.line(declared + loads);
   // A float that becomes an integer is converted by the store.
   const DType kept = is_float(last) ? DType::Float32 : (is_float(number_) ? DType::Float32 : last);
@@ -418,21 +489,33 @@ void Tail::emit(KernelBuilder& b, int v) const {
   b.line(emit_steps(names) + "}\nstore(" + out + " + at, result);\n};");
 }
 
-void Tail::emit_apply(KernelBuilder& b, int v, const Before& before) const {
+void Tail::emit_apply(KernelBuilder& b, int v, const Columns& columns) const {
   const std::string vs = std::to_string(v);
   check(is_float(number_), "apply is for floats");
-  std::string members = before.members, loads = before.loads, steps;
-  if (!before.steps.empty())
-    steps = "#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {\n" + before.steps + "}\n";
+  std::string members, loads, steps, raw;
   if (!program_.empty() || grid_) {
     std::vector<std::string> names;
-    loads += emit_loads(b, v, "o.", members, names);
-    steps += "float result[" + vs + "];\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {\n" +
-             emit_steps(names) + "}\n#pragma unroll\nfor (int j = 0; j < " + vs +
-             "; ++j) v[j] = result[j];\n";
+    loads = emit_loads(b, v, "o.", members, names, &raw);
+    steps = raw + "float result[" + vs + "];\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {\n" +
+            emit_steps(names) + "}\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) v[j] = result[j];\n";
   }
-  b.line("struct Operands {\n" + members + "};\nconst auto fetch = [&](idx at, idx column, Operands& o) {\n" +
-         loads + "};\nconst auto apply = [&](const Operands& o, float (&v)[" + vs + "]) {\n" + steps + "};");
+  const std::string each = columns.steps.empty() ? ""
+                                                 : "#pragma unroll\nfor (int j = 0; j < " + vs +
+                                                       "; ++j) {\n" + columns.steps + "}\n";
+  b.line("struct Columns {\n" + columns.members +
+         "};\nconst auto fetch_columns = [&](idx column, Columns& o) {\n" + columns.loads +
+         "};\nconst auto apply_columns = [&](const Columns& o, float (&v)[" + vs + "]) {\n" + each + "};");
+  b.line("struct Places {\n" + members + "};\nconst auto fetch_place = [&](idx at, Places& o) {\n" + loads +
+         "};\nconst auto apply_place = [&](const Places& o, float (&v)[" + vs + "]) {\n" + steps + "};");
+  b.line(
+      "struct Operands { Columns columns; Places places; };\n"
+      "const auto fetch = [&](idx at, idx column, Operands& o) { fetch_columns(column, o.columns); "
+      "fetch_place(at, "
+      "o.places); };\n"
+      "const auto apply = [&](const Operands& o, float (&v)[" +
+      vs +
+      "]) { apply_columns(o.columns, v); "
+      "apply_place(o.places, v); };");
 }
 
 }  // namespace lathe::cuda

@@ -68,23 +68,26 @@ class Tail {
   // Defines finish<V>: `auto finish8 = [&](idx at, float (&v)[8]) {...};`. Result element type of v: compute_type().
   // Where the result is bytes of a grid, nothing else can store it.
   void emit(KernelBuilder& b, int v) const;
-  // What a kernel does to each vector before the program: more operands, their loads, and steps on v[j].
-  struct Before {
+  // What a kernel does to each vector before the program, from operands of its columns: their members, loads from `column` on, and
+  // steps on v[j].
+  struct Columns {
     std::string members, loads, steps;
   };
   // Defines a struct Operands, fetch(at, column, o), which loads the operands, and apply(o, v), which leaves the results in v:
-  // where several vectors are worked on together, all loads are under way before the first is needed. For results that are
-  // floats.
-  void emit_apply(KernelBuilder& b, int v, const Before& before) const;
+  // where several vectors are worked on together, all loads are under way before the first is needed. Both halves stand alone,
+  // too: Columns, fetch_columns(column, c), apply_columns(c, v), and Places, fetch_place(at, p), apply_place(p, v). For results
+  // that are floats, or bytes of a grid.
+  void emit_apply(KernelBuilder& b, int v, const Columns& columns) const;
   const TensorType& result() const { return result_; }
 
  private:
   struct Access;
   void set_grid(const LayerQuery& query);
   void plan();
-  // Loads into `owner` + "x1", ..., which `members` declares.
+  // Loads into `owner` + "x1", ..., which `members` declares. With `raw`, operands side by side stay as they are stored, and what
+  // makes numbers of them is appended there.
   std::string emit_loads(KernelBuilder& b, int v, const std::string& owner, std::string& members,
-                         std::vector<std::string>& names) const;
+                         std::vector<std::string>& names, std::string* raw) const;
   std::string emit_steps(const std::vector<std::string>& names) const;
 
   PointwiseProgram program_;
@@ -92,6 +95,7 @@ class Tail {
   TensorType result_;
   DType number_ = DType::Undefined;  // what is stored as result_: FP32 for bytes of a grid
   std::optional<ByteGrid> grid_;
+  bool is_rounded_ = false;  // the values that the layer computes
   Shape shape_;
   Walk walk_;  // strides per operand (empty for Value and Literal)
 };

@@ -481,15 +481,15 @@ void GemmWriter::result_in_place(int v) {
   check(splits_ == 1, "partial sums have no epilogue");
   const std::string vs = std::to_string(v), length = b_.number(problem_.row_length),
                     m = b_.number(problem_.m), n = b_.number(problem_.n);
-  Tail::Before before;
+  Tail::Columns columns;
   const auto each = [&](const std::string& name, const std::string& from, const char* op) {
-    before.members += "float " + name + "[" + vs + "];\n";
-    before.loads += "load(" + from + " + (batch * " + n + " + column), o." + name + ");\n";
-    before.steps += "v[j] " + std::string(op) + " o." + name + "[j];\n";
+    columns.members += "float " + name + "[" + vs + "];\n";
+    columns.loads += "load(" + from + " + (batch * " + n + " + column), o." + name + ");\n";
+    columns.steps += "v[j] " + std::string(op) + " o." + name + "[j];\n";
   };
   if (problem_.integers) each("scale", b_.packed("scale", "float"), "*=");
   if (problem_.has_bias) each("bias", b_.input(2, problem_.bias_type), "+=");
-  Tail(query_, tactic_).emit_apply(b_, v, before);
+  Tail(query_, tactic_).emit_apply(b_, v, columns);
   b_.line("const auto place = [&](idx row, idx column) -> idx {\nif (row >= " + m + " || column >= " + n +
           ") return -1;\nreturn " +
           (problem_.is_conv ? "row * " + length + " + batch * " + n + " + column"

@@ -96,16 +96,9 @@ void KernelBuilder::set_output_grid(size_t i) {
          "> { DEV static " + type + " from(float x) { return " + type + "{low_byte(x)}; } };");
 }
 
-std::string quantum_text(const std::string& quotient, const ByteGrid& grid) {
-  // Folded into the first sum a zero point must not make another one of two equally near numbers even.
-  const double middle = 12582912;
-  const auto zero = static_cast<double>(grid.zero);
-  if (static_cast<int>(zero) % 2 == 0) return quotient + " + " + float_literal(middle + zero);
-  return quotient + " + " + float_literal(middle) + " + " + float_literal(zero);
-}
-
 std::string number_as_quantum(const std::string& number, const ByteGrid& grid) {
-  return quantum_text(number + " * " + float_literal(1 / static_cast<double>(grid.scale)), grid);
+  return "fmaf(" + number + ", " + float_literal(1 / static_cast<double>(grid.scale)) + ", " +
+         float_literal(12582912 + static_cast<double>(grid.zero)) + ")";
 }
 
 std::string KernelBuilder::scratch(const Dim& bytes, std::string_view type) {

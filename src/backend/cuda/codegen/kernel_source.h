@@ -88,9 +88,7 @@ std::string_view storage_name(DType dtype);
 // float for floating point, long long for integers and bool.
 std::string_view compute_name(DType dtype);
 std::string float_literal(double value);
-// A float whose low bits are the byte of a number of the grid: of the number over the grid's scale, or of the number itself,
-// which lies on the grid but for rounding.
-std::string quantum_text(const std::string& quotient, const ByteGrid& grid);
+// A float whose low bits are the byte of a number of the grid, which lies on it but for rounding.
 std::string number_as_quantum(const std::string& number, const ByteGrid& grid);
 
 // Collects arguments and text of one kernel.
@@ -115,10 +113,13 @@ class KernelBuilder {
   void hardware(std::string_view text) { hardware_ += text; }
   // An input that is bytes of a grid: what is loaded are the numbers.
   void set_input_grid(size_t i, const ByteGrid& grid);
-  // An output that is bytes of a grid: a float is stored whose low bits are the byte (quantum_text).
+  // An output that is bytes of a grid: a float is stored whose low bits are the byte (number_as_quantum).
   void set_output_grid(size_t i);
   // What input(i, dtype) points to.
   std::string input_type(size_t i, DType dtype) const { return stored_type("in" + std::to_string(i), dtype); }
+  std::string output_type(size_t i, DType dtype) const {
+    return stored_type("out" + std::to_string(i), dtype);
+  }
   // Device functions before the kernel.
   void global(std::string_view text) { (globals_ += text) += '\n'; }
   // Index type: 64 bits when an operand may have 2^31 elements or more.

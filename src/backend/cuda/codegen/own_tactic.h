@@ -36,7 +36,8 @@ inline std::optional<ByteGrid> stored_grid(const LayerQuery& query, ValueId id, 
 inline bool stores_numbers(const LayerQuery& query, ValueId id, const TensorType& type) {
   return is_kernel_float(type.dtype) || stored_grid(query, id, type).has_value();
 }
-// How a layer that reads numbers and writes numbers may have both: in the types above, and as bytes where they lie on grids.
+// How a layer that reads numbers and writes numbers may have both: in the types above, and as bytes where they lie on grids, beside
+// the first of those types.
 struct StoredTypes {
   DType input, output;
 };
@@ -46,20 +47,19 @@ inline std::vector<StoredTypes> stored_types(const LayerQuery& query, bool reads
   const bool from = reads_bytes && has_byte_grid(query, node.inputs[0]),
              to = has_byte_grid(query, node.outputs[0]);
   if (from && to) all.push_back({DType::UInt8, DType::UInt8});
-  for (const DType type : allowed_types_first(query)) {
-    if (to) all.push_back({type, DType::UInt8});
-    if (from) all.push_back({DType::UInt8, type});
-    all.push_back({type, type});
-  }
+  const std::vector<DType> types = allowed_types_first(query);
+  if (to) all.push_back({types[0], DType::UInt8});
+  if (from) all.push_back({DType::UInt8, types[0]});
+  for (const DType type : types) all.push_back({type, type});
   return all;
 }
-// Types for tensor cores: halves in halves, or bytes of a grid, and of these sums in any type that the layer may have.
+// Types for tensor cores: bytes of a grid, whose sums may be bytes or the first type that the layer may have, and halves.
 inline std::vector<StoredTypes> tensor_core_types(const LayerQuery& query) {
   std::vector<StoredTypes> all;
   if (has_byte_grid(query, query.layer().inputs[0]) &&
       query.graph.value(query.layer().inputs[1]).quantization) {
     if (has_byte_grid(query, query.layer().outputs[0])) all.push_back({DType::UInt8, DType::UInt8});
-    for (const DType type : allowed_types_first(query)) all.push_back({DType::UInt8, type});
+    all.push_back({DType::UInt8, allowed_types_first(query)[0]});
   }
   for (const DType type : layer_types(query)) {
     if (!is_half(type)) continue;

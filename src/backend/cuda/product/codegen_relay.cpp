@@ -111,15 +111,6 @@ __syncwarp();
 if (lane == 0) barrier_arrive(drained + group);
 })";
 
-std::string filled_in(std::string_view text,
-                      const std::vector<std::pair<std::string_view, std::string>>& names) {
-  std::string out(text);
-  for (const auto& [from, to] : names)
-    for (size_t at = out.find(from); at != std::string::npos; at = out.find(from, at + to.size()))
-      out.replace(at, from.size(), to);
-  return out;
-}
-
 }  // namespace
 
 KernelSource relay_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,

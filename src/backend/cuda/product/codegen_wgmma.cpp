@@ -16,6 +16,7 @@
 // bytes for rows x bn x 128 operations, and L2 gives each multiprocessor 68 GB/s: 128 x 128 tiles stop at 550 TFLOP/s, 128 x 256
 // and 192 x 192 at 730 and 820. The epilogue of a block overlaps with the products of another when two fit on a
 // multiprocessor. So rows, columns, blocks per multiprocessor and the split of K are the tactic, and estimate() orders them.
+#include <array>
 #include <cmath>
 
 #include "backend/cuda/codegen/codegen_hopper.h"
@@ -84,6 +85,12 @@ double estimate(const Variant& v, const Sizes& s, const DeviceProperties& gpu) {
            (waves + std::min(rest, 1.0)) *
                (0.4 + std::max(handed_over, steps * std::max(1.1 * latency, each)));
   }
+  if (v.stays) {
+    // Two blocks or more on a multiprocessor: while one finishes a tile, the other multiplies.
+    const double products = steps * std::max(latency / v.resident, each);
+    const double tile = v.resident > 1 ? std::max(products, epilogue) : products + epilogue;
+    return 2.0 + epilogue + std::ceil(blocks / (slots * v.resident)) * v.resident * (0.1 + tile);
+  }
   const double sum = v.splits == 1 ? 0
                      : v.cluster   ? 0.8 + elements / 16e3
                                    : 1.2 + v.splits * s.m * s.n * s.batches * 8 / 5e6;
@@ -117,6 +124,20 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, co
       if (!v.fits(gpu) || block_count(v, sizes) <= units) continue;
       timed.emplace_back(estimate(v, sizes, gpu), v);
     }
+  // Where K is short most of a block's life is the way of its first operands and of its results; blocks that stay have both
+  // under way for one tile while they multiply another.
+  for (const int groups : {1, 2})
+    for (const int bn : {64, 128})
+      for (const int resident : {1, 2, 3, 4}) {
+        const Variant v{.groups = groups,
+                        .bn = bn,
+                        .resident = resident,
+                        .stays = true,
+                        .blocks = gpu.multiprocessors * resident};
+        if (!v.fits(gpu) || bn >= 2 * sizes.n || sizes.steps > 16 || block_count(v, sizes) < 2 * v.blocks)
+          continue;
+        timed.emplace_back(estimate(v, sizes, gpu), v);
+      }
   return most_promising(std::move(timed));
 }
 
@@ -161,7 +182,9 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const StoredTypes& types
   for (Variant v : variants(p, query, gpu)) {
     v.patches = patches;
     if (v.cluster && result_vector(query, base, p, 4, 1) != 4) continue;
-    if (patches && (v.splits > 1 || v.relay)) continue;  // the parts of sums would lie where the patches do
+    if (v.stays && result_vector(query, base, p, 2, 1) < 2) continue;  // threads have pairs of columns
+    if (patches && (v.splits > 1 || v.relay || v.stays))
+      continue;  // the parts of sums would lie where the patches do
     tactics.push_back(with_variant(base, v.name(), v.params()));
   }
   return tactics;
@@ -336,8 +359,8 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
     source.kernels.push_back(patch_kernel(query, tactic));
     source.scratch_bytes = patch_bytes(query);
   }
-  source.kernels.push_back(variant.relay ? relay_kernel(query, tactic, p, variant, device.properties)
-                                         : product_kernel(query, tactic, p, variant, device.properties));
+  const auto kernel = variant.relay ? relay_kernel : variant.stays ? stay_kernel : product_kernel;
+  source.kernels.push_back(kernel(query, tactic, p, variant, device.properties));
   if (variant.splits > 1 && !variant.cluster) {
     source.kernels.push_back(GemmWriter::sum_kernel(query, tactic, p, variant.splits));
     source.scratch_bytes = GemmWriter::scratch_bytes(query, variant.splits);
@@ -373,21 +396,34 @@ WgmmaVariant WgmmaVariant::of(const TacticParams& params) {
   v.cluster = params.get("cluster", 0) != 0;
   v.patches = params.get("patches", 0) != 0;
   v.blocks = params.get_int("blocks", 1);
-  v.relay = params.get("blocks", 0) > 0;
+  v.stays = params.get("stays", 0) != 0;
+  v.relay = !v.stays && params.get("blocks", 0) > 0;
   return v;
 }
 
 TacticParams WgmmaVariant::params() const {
   if (relay) return {{"rows", rows()}, {"columns", bn}, {"blocks", blocks}};
+  if (stays)
+    return {{"rows", rows()}, {"columns", bn}, {"resident", resident}, {"stays", 1}, {"blocks", blocks}};
   return {{"patches", patches},   {"rows", rows()},     {"columns", bn},
           {"resident", resident}, {"cluster", cluster}, {"splits", splits}};
 }
 
 std::string WgmmaVariant::name() const {
-  const std::string kind = relay ? "relay_" : patches ? "patches_" : "";
+  const std::string kind = relay ? "relay_" : stays ? "stay_" : patches ? "patches_" : "";
   const std::string tile = "cuda_wgmma_" + kind + std::to_string(rows()) + "x" + std::to_string(bn);
-  return relay ? tile + "_b" + std::to_string(blocks)
-               : tile + "_c" + std::to_string(resident) + (cluster ? "_k" : "_s") + std::to_string(splits);
+  return relay || stays
+             ? tile + "_b" + std::to_string(blocks)
+             : tile + "_c" + std::to_string(resident) + (cluster ? "_k" : "_s") + std::to_string(splits);
+}
+
+std::string filled_in(std::string_view text,
+                      const std::vector<std::pair<std::string_view, std::string>>& names) {
+  std::string out(text);
+  for (const auto& [from, to] : names)
+    for (size_t at = out.find(from); at != std::string::npos; at = out.find(from, at + to.size()))
+      out.replace(at, from.size(), to);
+  return out;
 }
 
 Dim wgmma_tiles(const ImplicitGemm& p, const Variant& v) {

@@ -61,12 +61,10 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
     const auto add = [&](DType to, DType number, Grids grids) {
       tactics.push_back(make_tactic(query, program, {to, format}, number, grids));
     };
-    for (const DType type : types) {
-      if (result && operands) add(DType::UInt8, type, Grids::Bytes);
-      if (result) add(DType::UInt8, type, Grids::Numbers);
-      if (operands) add(type, type, Grids::Bytes);
-      add(type, type, Grids::Numbers);
-    }
+    if (result && operands) add(DType::UInt8, types[0], Grids::Bytes);
+    if (result) add(DType::UInt8, types[0], Grids::Numbers);
+    if (operands) add(types[0], types[0], Grids::Bytes);
+    for (const DType type : types) add(type, type, Grids::Numbers);
   }
   return tactics;
 }
