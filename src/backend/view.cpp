@@ -236,7 +236,7 @@ bool may_lie(const LayerQuery& query, DType type, const Format& format) {
 std::vector<Tactic> list_views(const LayerQuery& query, const ViewRules& rules) {
   const Node& node = query.layer();
   const bool changes_type = std::holds_alternative<BitCast>(node.op);
-  std::vector<DType> types = rules.moves_bytes ? moved_types(query) : layer_types(query);
+  std::vector<DType> types = moved_types(query);
   if (changes_type) types.resize(1);
   std::vector<Tactic> tactics;
   for (const Case& c : cases_of(query, rules))

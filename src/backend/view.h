@@ -17,7 +17,6 @@ inline constexpr std::string_view kViewRunner = "View";
 struct ViewRules {
   std::vector<Format> formats = {kLinear};  // of tensors with three dims or more
   int64_t alignment_bytes = 1;              // a piece must begin at a multiple of this
-  bool moves_bytes = false;                 // elements of a grid may be stored as bytes, too
 };
 // (N, C, spatial...) to (N, spatial..., C): an image in channels-last format is that already.
 inline bool puts_channels_last(const Ints& perm) {

@@ -87,6 +87,8 @@ std::vector<ResultInfo> infer_reduce(const Reduce& op, const InferContext& conte
 std::vector<int64_t> offsets_over(const Extents& extents, const std::vector<bool>& chosen, bool value) {
   const Extents strides = row_major_strides(extents);
   std::vector<int64_t> offsets = {0};
+  for (size_t i = 0; i < extents.size(); ++i)
+    if (chosen[i] == value && extents[i] == 0) return {};  // before others of its dims have been listed
   for (size_t i = 0; i < extents.size(); ++i) {
     if (chosen[i] != value) continue;
     std::vector<int64_t> next;

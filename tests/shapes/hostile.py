@@ -248,6 +248,8 @@ def fault(code, errors):
         return {-14: "hangs", -24: "computes for minutes"}.get(code, f"signal {-code}")
     if code not in (0, 1):
         return f"exit {code}"
+    if "AddressSanitizer: out-of-memory" in errors:
+        return None  # where there is no sanitizer `new` throws, and an error says what was too large
     if OUR_FAULT.search(errors):
         return "our own bug"
     if code == 1 and "[E]" not in errors and "Cannot find any" not in errors:

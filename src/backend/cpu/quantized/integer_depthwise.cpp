@@ -8,7 +8,7 @@
 // instructions of a vector for two taps, seven for four where bytes are multiplied (VNNI).
 #include <cstring>
 
-#include "backend/cpu/quantized/integer_weights.h"
+#include "backend/cpu/quantized/integer_tail.h"
 #include "backend/cpu/quantized/window_addresses.h"
 #include "backend/cpu/vector/own_tactic.h"
 #include "backend/cpu/vector/pointwise_eval.h"
@@ -133,7 +133,7 @@ class DepthwiseKernel final : public LayerKernel {
  private:
   void write(const LayerQuery& query, int64_t all, int64_t taps, int64_t padded, std::byte* weights,
              std::byte* rest) const {
-    const std::vector<int16_t> integers = integer_weights(query, 0);
+    const std::vector<int16_t> integers = integer_weights(query.graph.value(query.layer().inputs[1]), 0);
     const bool has_bias = node_.op_input_count() > 2 && node_.inputs[2] != kNoValue;
     TailPlan added;
     if (plan_) added.added_to_bias = plan_->added_to_bias;

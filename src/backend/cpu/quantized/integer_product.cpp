@@ -15,7 +15,7 @@
 
 #include "backend/cpu/device/expected.h"
 #include "backend/cpu/quantized/integer_rows.h"
-#include "backend/cpu/quantized/integer_weights.h"
+#include "backend/cpu/quantized/integer_tail.h"
 #include "backend/cpu/tile/product_shares.h"
 #include "backend/cpu/vector/own_tactic.h"
 #include "backend/cpu/vector/pointwise_eval.h"
@@ -200,11 +200,6 @@ class PreparedInteger final : public PreparedLayer {
 
 // --- the layer
 
-size_t weight_axis(const Node& node) {
-  const auto* product = std::get_if<MatMul>(&node.op);
-  return product && !product->transpose_b ? 1 : 0;
-}
-
 // Of the result.
 size_t channel_axis(const LayerQuery& query) {
   const Node& node = query.layer();
@@ -286,7 +281,8 @@ class IntegerKernel final : public LayerKernel {
   // k counts taps first, then the channels of each.
   void write(const LayerQuery& query, const PackedShape& packed, std::byte* weights, std::byte* rest,
              int64_t columns) const {
-    const std::vector<int16_t> integers = integer_weights(query, weight_axis(node_));
+    const std::vector<int16_t> integers =
+        integer_weights(query.graph.value(node_.inputs[1]), weight_axis(node_));
     const auto* product = std::get_if<MatMul>(&node_.op);
     const bool by_k = product && !product->transpose_b;
     const auto* conv = std::get_if<Conv>(&node_.op);

@@ -9,7 +9,7 @@ namespace lathe::cpu {
 namespace {
 
 std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
-  return list_views(query, {.formats = {kLinear, kChannelsLast, kBlocked16, kBlocked8}, .moves_bytes = true});
+  return list_views(query, {.formats = {kLinear, kChannelsLast, kBlocked16, kBlocked8}});
 }
 
 // Never called for a view: nothing runs.

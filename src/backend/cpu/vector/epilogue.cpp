@@ -19,13 +19,6 @@ PointwiseProgram identity_program() {
 
 }  // namespace
 
-std::optional<ByteGrid> byte_grid(const Value& value, const TensorType& type) {
-  if (type.dtype != DType::UInt8 || !value.quantization || value.quantization->dtype != DType::UInt8 ||
-      !value.quantization->is_per_tensor())
-    return std::nullopt;
-  return ByteGrid{value.quantization->scale(), static_cast<float>(value.quantization->zero())};
-}
-
 TensorType operand_type(const Value& value, const Shape& result_shape, const TensorType& result,
                         std::string& reason) {
   // A loaded engine keeps the bytes of small constants only; larger ones are read in place.

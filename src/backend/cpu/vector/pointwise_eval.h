@@ -28,6 +28,7 @@
 
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/vector/pointwise_table.h"
+#include "backend/integer_operands.h"
 #include "ir/graph.h"
 
 namespace lathe::cpu {
@@ -35,13 +36,6 @@ namespace lathe::cpu {
 inline constexpr int64_t kPointwisePiece = 512;
 
 const PointwiseTable& pointwise_table(Isa isa);
-
-// The numbers (q - zero) * scale, stored as bytes q.
-struct ByteGrid {
-  float scale = 1, zero = 0;
-};
-// That of a value which is stored as `type`; nullopt where that is no byte of a grid with one scale.
-std::optional<ByteGrid> byte_grid(const Value& value, const TensorType& type);
 
 // One operand or the result, as it lies in memory.
 struct PointwiseOperand {

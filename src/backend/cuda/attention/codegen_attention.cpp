@@ -78,8 +78,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   if (!op) return {};
   const Sizes s = sizes_of(query, *op);
   std::vector<Tactic> tactics;
-  for (const DType type : allowed_types_first(query)) {
-    Tactic base = typed_tactic(query, kRunner, Variant().name(), {type, kLinear}, {type, kLinear});
+  for (const auto& [type, to] : stored_types(query, false)) {
+    Tactic base = typed_tactic(query, kRunner, Variant().name(), {type, kLinear}, {to, kLinear});
     for (size_t i = 1; i < 3; ++i) base.inputs[i] = {type, kLinear};
     if (node.op_input_count() > 3 && node.inputs[3] != kNoValue) {
       const Value& mask = query.graph.value(node.inputs[3]);
@@ -191,7 +191,7 @@ Names begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, con
 LayerSource generate_fma(const LayerQuery& query, const Tactic& tactic) {
   const auto& op = std::get<Attention>(query.layer().op);
   const Sizes s = sizes_of(query, op);
-  KernelBuilder b = start_kernel(query, "attention_fma", DType::Float32);
+  KernelBuilder b = start_kernel(query, tactic, "attention_fma", DType::Float32);
   const Tail tail(query, tactic);
   tail.emit(b, 1);
   b.kernel().threads = 256;
@@ -267,7 +267,7 @@ LayerSource generate_mma(const LayerQuery& query, const Tactic& tactic, int warp
   const auto& op = std::get<Attention>(query.layer().op);
   const Sizes s = sizes_of(query, op);
   const DType type = tactic.inputs[0].dtype;
-  KernelBuilder b = start_kernel(query, "attention_mma", type);
+  KernelBuilder b = start_kernel(query, tactic, "attention_mma", type);
   const Tail tail(query, tactic);
   const int v = tail.vector(2);
   tail.emit(b, v);
@@ -524,10 +524,11 @@ LayerSource generate_whole_rows(const LayerQuery& query, const Tactic& tactic, i
   const DType type = tactic.inputs[0].dtype;
   const bool bhsd = op.layout == AttentionLayout::BHSD;
   const int keys = static_cast<int>((upper_bound(s.keys, query.ranges) + 15) / 16 * 16);
-  KernelBuilder b = start_kernel(query, "attention_wgmma", type);
+  KernelBuilder b = start_kernel(query, tactic, "attention_wgmma", type);
   b.hardware(hopper_primitives(type, keys) + hopper_rows_primitive(type, 64));
   const Tail tail(query, tactic);
-  const bool vectors = tail.identity() && tail.vector(8) == 8;
+  // A tail takes the sums as they are, but for bytes, whose steps are wider than a rounding to 16 bits.
+  const bool vectors = (tail.identity() || tactic.outputs[0].dtype == DType::UInt8) && tail.vector(8) == 8;
   tail.emit(b, vectors ? 8 : 1);
   b.kernel().threads = 128 * groups;
   b.kernel().resident =

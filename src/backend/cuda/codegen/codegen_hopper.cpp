@@ -77,27 +77,44 @@ template <int N> DEV void multiply_done(float (&d)[N]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
-)cuda";
-
-std::string kind_of(DType type) {
-  return type == DType::BFloat16 ? "bf16" : "f16";
+template <int N> DEV void multiply_done(int (&d)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+r"(d[i])::"memory");
 }
+)cuda";
 
 // Operands %0, %1, ... and constraints of n / 2 accumulators.
 struct Accumulators {
   std::string registers, operands;
-  explicit Accumulators(int n) {
+  explicit Accumulators(int n, char kind = 'f') {
     for (int i = 0; i < n / 2; ++i) {
       registers += (i ? ", %" : "%") + std::to_string(i);
-      operands += (i ? ", \"+f\"(d[" : "\"+f\"(d[") + std::to_string(i) + "])";
+      operands += std::string(i ? ", " : "") + "\"+" + kind + "\"(d[" + std::to_string(i) + "])";
     }
   }
 };
 
+// Bytes times signed bytes.
+std::string integer_primitives(int n) {
+  const Accumulators d(n, 'r');
+  return "// d += a (64x32) times b (32x" + std::to_string(n) +
+         ") in 32 bits; places as those of floats.\nDEV void multiply_tile_u8(int (&d)[" +
+         std::to_string(n / 2) +
+         "], u64 a, u64 b) {\nasm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, 1, "
+         "0;\\nwgmma.mma_async.sync.aligned.m64n" +
+         std::to_string(n) + "k32.s32.u8.s8 {" + d.registers + "}, %" + std::to_string(n / 2) + ", %" +
+         std::to_string(n / 2 + 1) + ", p;\\n}\" : " + d.operands + " : \"l\"(a), \"l\"(b));\n}\n";
+}
+
 }  // namespace
 
+std::string multiplied_name(DType type) {
+  return type == DType::UInt8 ? "u8" : type == DType::BFloat16 ? "bf16" : "f16";
+}
+
 std::string hopper_primitives(DType type, int n) {
-  const std::string kind = kind_of(type);
+  if (type == DType::UInt8) return std::string(kCopies) + integer_primitives(n);
+  const std::string kind = multiplied_name(type);
   const Accumulators d(n);
   return std::string(kCopies) + "// d += a (64x16) times b (16x" + std::to_string(n) +
          "): thread t of the warpgroup has rows t / 32 * 16 + t % 32 / 4 + 8 h, columns 8 j + t % 4 * 2 + e "
@@ -112,7 +129,7 @@ std::string hopper_primitives(DType type, int n) {
 }
 
 std::string hopper_rows_primitive(DType type, int n) {
-  const std::string kind = kind_of(type);
+  const std::string kind = multiplied_name(type);
   const Accumulators d(n);
   std::string a;
   for (int i = 0; i < 5; ++i) a += (i ? ", %" : "%") + std::to_string(n / 2 + i) + (i == 3 ? "}" : "");
@@ -129,8 +146,7 @@ std::string hopper_rows_primitive(DType type, int n) {
 }
 
 std::string_view multiply_steps() {
-  return R"(float sum[BN / 2] = {};
-for (int i = 0, s = 0, parity = 0; i < tiles; ++i) {
+  return R"(for (int i = 0, s = 0, parity = 0; i < tiles; ++i) {
 barrier_wait(full + s, parity);
 const u64 a = tile_operand(base + s * STAGE + warp / 4 * 8192), b = tile_operand(base + s * STAGE + ROWS * 128);
 multiply_begin();
@@ -157,8 +173,8 @@ for (int j = 0; j < BN / 8; ++j)
 #pragma unroll
 for (int h = 0; h < 2; ++h) {
 uint2 pair;
-pair.x = __float_as_uint(sum[4 * j + 2 * h]);
-pair.y = __float_as_uint(sum[4 * j + 2 * h + 1]);
+pair.x = __float_as_uint((float)sum[4 * j + 2 * h]);
+pair.y = __float_as_uint((float)sum[4 * j + 2 * h + 1]);
 *(uint2*)(strip + (lane / 4 + 8 * h) * (BN + 8) + 8 * j + lane % 4 * 2) = pair;
 }
 )";
@@ -203,7 +219,7 @@ std::string hopper_primitives() {
 }
 
 std::string hopper_kept_primitive(DType type, int n) {
-  const std::string kind = kind_of(type);
+  const std::string kind = multiplied_name(type);
   const Accumulators d(n);
   std::string a;
   for (int i = 0; i < 4; ++i) a += (i ? ", %" : "%") + std::to_string(n / 2 + i);

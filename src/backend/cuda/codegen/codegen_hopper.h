@@ -14,18 +14,21 @@ namespace lathe::cuda {
 
 struct Device;
 
-// For kernels that multiply tiles of 64 x `n` of that type: multiply_tile_f16 or _bf16(float (&d)[n / 2], a, b).
+// For kernels that multiply tiles of 64 x `n` of that type: multiply_tile_f16 or _bf16(float (&d)[n / 2], a, b), or
+// multiply_tile_u8(int (&d)[n / 2], a, b) for bytes times signed bytes.
 std::string hopper_primitives(DType type, int n);
 // Behind those, for a left operand in registers and a right one whose rows are K: multiply_rows_f16 or _bf16(float (&d)[n / 2],
 // const u32 (&a)[4], b), n = 64.
 std::string hopper_rows_primitive(DType type, int n);
 // Behind those: multiply_kept_f16 or _bf16(d, a, b), for a left operand in registers.
 std::string hopper_kept_primitive(DType type, int n);
+// "f16", "bf16" or "u8", as the names above end.
+std::string multiplied_name(DType type);
 // Copies, barriers and clusters alone.
 std::string hopper_primitives();
 
-// What GROUPS warpgroups do with the stages that arrive from `base` on: `sum`, each thread's part of 64 rows of BN columns, over
-// `tiles` steps of K; needs STAGES, STAGE, ROWS, MULTIPLY and the barriers `full` and `empty`.
+// What GROUPS warpgroups do with the stages that arrive from `base` on: `sum`, each thread's part of 64 rows of BN columns, grows
+// over `tiles` steps of K; needs STAGES, STAGE, ROWS, MULTIPLY and the barriers `full` and `empty`.
 std::string_view multiply_steps();
 // What becomes of the sums of GROUPS warpgroups, each 64 rows of BN columns in `sum`. First `tile`, in shared memory from `base`
 // on: the rows of all, BN + 8 floats apart.

@@ -24,6 +24,9 @@ DEV float power_of_two(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=
 DEV float reciprocal(float x) { float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 // Not a number where either is.
 DEV float larger(float a, float b) { float y; asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
+DEV float smaller(float a, float b) { float y; asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
+// Between 0 and 1, 0 for what is not a number; part of the multiply-add in front.
+DEV float saturate(float x) { return __saturatef(x); }
 DEV float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 DEV int shuffle_xor(int x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 DEV float shuffle(float x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
@@ -143,6 +146,38 @@ template <class T, class C, int V> DEV void load(const T* p, C (&x)[V]) {
     for (int i = 0; i < V; ++i) x[i] = (C)widen(p[i]);
   }
 }
+// The same as they are stored: what waits for its turn takes a half or a quarter of the registers.
+template <class T, int V> struct Raw {
+  static constexpr bool kWords = sizeof(T) * V % 4 == 0 || sizeof(T) * V == 2;
+  u32 w[kWords ? (sizeof(T) * V + 3) / 4 : 1];
+  T t[kWords ? 1 : V];
+};
+template <class T, int V> DEV void load_raw(const T* p, Raw<T, V>& x) {
+  if constexpr (sizeof(T) * V == 2) {
+    x.w[0] = *(const u16*)p;
+  } else if constexpr (Raw<T, V>::kWords) {
+    load_words(p, x.w);
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; ++i) x.t[i] = p[i];
+  }
+}
+template <class T, int V> DEV void store_raw(T* p, const Raw<T, V>& x) {
+  if constexpr (sizeof(T) * V == 2) {
+    *(u16*)p = (u16)x.w[0];
+  } else if constexpr (Raw<T, V>::kWords) {
+    store_words(p, x.w);
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; ++i) p[i] = x.t[i];
+  }
+}
+template <class T, class C, int V> DEV void widen_raw(const Raw<T, V>& x, C (&to)[V]) {
+  T t[V];
+  memcpy(t, Raw<T, V>::kWords ? (const void*)x.w : (const void*)x.t, sizeof(t));
+#pragma unroll
+  for (int i = 0; i < V; ++i) to[i] = (C)widen(t[i]);
+}
 template <class T, class C, int V> DEV void store(T* p, const C (&x)[V]) {
   if constexpr (sizeof(T) * V % 4 == 0) {
     u32 w[sizeof(T) * V / 4];
@@ -154,6 +189,25 @@ template <class T, class C, int V> DEV void store(T* p, const C (&x)[V]) {
   } else {
 #pragma unroll
     for (int i = 0; i < V; ++i) p[i] = Narrow<T>::from(x[i]);
+  }
+}
+
+// Conversions take four times as long as sums. A number below 2^22 plus 1.5 * 2^23 has its nearest whole number in the low bits,
+// and a byte beside the bits of 2^23 is a float: so bytes of grids are written and read.
+DEV unsigned char low_byte(float x) { return (unsigned char)__float_as_uint(x); }
+DEV float from_byte(unsigned char x, float zero) { return __uint_as_float(0x4b000000u | x) - (8388608.f + zero); }
+
+// Two numbers side by side.
+template <class T> DEV void store_pair(T* p, const float (&x)[2]) {
+  const T t[2] = {Narrow<T>::from(x[0]), Narrow<T>::from(x[1])};
+  if constexpr (sizeof(T) == 1) {
+    u16 w;
+    memcpy(&w, t, 2);
+    *(u16*)p = w;
+  } else {
+    u32 w[sizeof(T) / 2];
+    memcpy(w, t, sizeof(t));
+    store_words(p, w);
   }
 }
 
@@ -189,7 +243,7 @@ DEV float pw_Ceil(float a) { return ceilf(a); }
 DEV float pw_Floor(float a) { return floorf(a); }
 DEV float pw_Round(float a) { return rintf(a); }
 DEV long long pw_IsNaN(float a) { return a != a; }
-DEV float pw_Relu(float a) { return a < 0 ? 0.f : a; }
+DEV float pw_Relu(float a) { return larger(a, 0.f); }
 DEV float sigmoid(float a) { return kFastMath ? divide(1.f, 1.f + exp_(-a)) : 1.f / (1.f + expf(-a)); }
 DEV float pw_Sigmoid(float a) { return sigmoid(a); }
 DEV float pw_Softplus(float a) { return log1pf(expf(-fabsf(a))) + (a > 0 ? a : 0.f) + (a != a ? a : 0.f); }
@@ -221,10 +275,7 @@ DEV float pw_HardSigmoid(float a, float alpha, float beta) {
   const float line = alpha * a + beta;
   return line < 0 ? 0.f : line > 1 ? 1.f : line;
 }
-DEV float pw_Clip(float a, float alpha, float beta) {
-  const float raised = a < alpha ? alpha : a;
-  return raised > beta ? beta : raised;
-}
+DEV float pw_Clip(float a, float alpha, float beta) { return smaller(larger(a, alpha), beta); }
 DEV float pw_Shrink(float a, float alpha, float beta) {
   return a < -beta ? a + alpha : a > beta ? a - alpha : a == a ? 0.f : a;
 }
@@ -232,7 +283,18 @@ DEV long long pw_IsInf(float a, float alpha, float beta) {
   return fabsf(a) == infinity() && (a < 0 ? alpha != 0 : beta != 0);
 }
 DEV float pw_Linear(float a, float alpha, float beta) { return alpha * a + beta; }
-DEV float pw_RoundTo(float a, float alpha, float) { return rintf(a / alpha) * alpha; }
+// a / d, correctly rounded, from the reciprocal of d: an exact tie stays one.
+DEV float quotient(float a, float d) {
+  const float inverse = 1.f / d, q = a * inverse;
+  return fabsf(q) < infinity() ? fmaf(fmaf(-q, d, a), inverse, q) : q;
+}
+DEV float pw_RoundTo(float a, float alpha, float) { return rintf(quotient(a, alpha)) * alpha; }
+// The same where the quotient is below 2^22.
+DEV float near_quotient(float a, float d) {
+  const float inverse = 1.f / d, q = a * inverse;
+  return fmaf(fmaf(-q, d, a), inverse, q);
+}
+DEV float round_near(float a, float alpha) { return (near_quotient(a, alpha) + 12582912.f - 12582912.f) * alpha; }
 DEV float pw_Add(float a, float b) { return a + b; }
 DEV float pw_Sub(float a, float b) { return a - b; }
 DEV float pw_Mul(float a, float b) { return a * b; }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Device code of pointwise programs; see codegen_tail.h.
-#include "backend/cuda/codegen/codegen_tail.h"
+#include "backend/cuda/codegen/own_tactic.h"
 
-#include <charconv>
+#include <algorithm>
 #include <cmath>
 
 #include "backend/operand_dtype.h"
@@ -152,25 +152,23 @@ bool needs_wide_index(const LayerQuery& query) {
          std::any_of(node.outputs.begin(), node.outputs.end(), large);
 }
 
-std::string float_literal(double value) {
-  const auto x = static_cast<float>(value);
-  if (std::isnan(x)) return "not_a_number()";
-  if (std::isinf(x)) return x < 0 ? "-infinity()" : "infinity()";
-  char buffer[40];
-  std::string text(buffer, std::to_chars(buffer, buffer + sizeof buffer, x).ptr);
-  if (text.find_first_of(".e") == std::string::npos) text += ".";
-  text += "f";
-  return x < 0 ? "(" + text + ")" : text;
+DType number_beside(const LayerQuery& query, DType result) {
+  return byte_grid(query.graph.value(query.layer().outputs[0]), {result, {}})
+             ? allowed_types_first(query).front()
+             : result;
 }
 
-TensorType tail_operand_type(const Value& value, const Shape& result_shape, const TensorType& result) {
+TensorType tail_operand_type(const Value& value, const Shape& result_shape, const TensorType& result,
+                             DType number) {
   bool one_element = true;
   for (const Dim& d : value.shape) one_element = one_element && d.is_constant(1);
   if (value.is_constant()) {
     if (one_element) return {};
     return {value.dtype, kLinear};
   }
-  TensorType type{operand_dtype(value, result_shape, result.dtype), result.format};
+  TensorType type{operand_dtype(value, result_shape, number), result.format};
+  // Bytes go with bytes.
+  if (byte_grid(value, {result.dtype, {}})) type.dtype = result.dtype;
   if (one_element || value.shape.size() != result_shape.size()) type.format = kLinear;
   return type;
 }
@@ -192,7 +190,8 @@ Support Tail::list(const LayerQuery& query, const TensorType& output, std::vecto
   std::vector<DType> types = {output.dtype};
   for (size_t i = node.op_input_count(); i < node.inputs.size(); ++i) {
     const Value& value = query.graph.value(node.inputs[i]);
-    inputs.push_back(tail_operand_type(value, query.graph.value(node.outputs[0]).shape, output));
+    inputs.push_back(tail_operand_type(value, query.graph.value(node.outputs[0]).shape, output,
+                                       number_beside(query, output.dtype)));
     types.push_back(inputs.back().dtype == DType::Undefined ? value.dtype : inputs.back().dtype);
   }
   Support support = tail_supports(node.epilogue, types, output.dtype);
@@ -213,6 +212,7 @@ Tail::Operand input_operand(const LayerQuery& query, const Tactic& tactic, size_
   if (const auto* cast = std::get_if<Cast>(&op); cast && input == 0 && !query.layer().epilogue.empty())
     o.computed = cast->to;
   if (is_plain_quantization(query.layer()) && !is_float(value.dtype)) o.computed = DType::Float32;
+  if (byte_grid(value, o.type)) o.computed = DType::Float32;
   if (o.type.dtype != DType::Undefined) return o;
   o.kind = Tail::Operand::Kind::Literal;
   o.type.dtype = o.computed == DType::Float32 ? DType::Float32 : value.dtype;
@@ -225,9 +225,11 @@ Tail::Operand input_operand(const LayerQuery& query, const Tactic& tactic, size_
 Tail::Tail(const LayerQuery& query, const Tactic& tactic)
     : program_(query.layer().epilogue),
       result_(tactic.outputs[0]),
+      number_(result_.dtype),
       shape_(query.graph.value(query.layer().outputs[0]).shape) {
+  set_grid(query);
   Operand value;
-  value.type = {is_float(result_.dtype) ? DType::Float32 : result_.dtype, result_.format};
+  value.type = {is_float(number_) ? DType::Float32 : number_, result_.format};
   operands_.push_back(value);
   const Node& node = query.layer();
   for (size_t i = node.op_input_count(); i < node.inputs.size(); ++i)
@@ -238,10 +240,21 @@ Tail::Tail(const LayerQuery& query, const Tactic& tactic)
 Tail::Tail(const LayerQuery& query, const Tactic& tactic, const PointwiseProgram& program)
     : program_(program),
       result_(tactic.outputs[0]),
+      number_(result_.dtype),
       shape_(query.graph.value(query.layer().outputs[0]).shape) {
+  set_grid(query);
   for (size_t i = 0; i < static_cast<size_t>(program.input_count); ++i)
     operands_.push_back(input_operand(query, tactic, i));
   plan();
+}
+
+void Tail::set_grid(const LayerQuery& query) {
+  grid_ = byte_grid(query.graph.value(query.layer().outputs[0]), result_);
+  const Op& op = query.layer().op;
+  is_rounded_ = std::holds_alternative<Conv>(op) || std::holds_alternative<ConvTranspose>(op) ||
+                std::holds_alternative<MatMul>(op) || std::holds_alternative<Attention>(op) ||
+                std::holds_alternative<LayerNorm>(op) || std::holds_alternative<Softmax>(op);
+  if (grid_) number_ = DType::Float32;
 }
 
 void Tail::plan() {
@@ -267,7 +280,7 @@ int Tail::vector(int limit) const {
 }
 
 std::string Tail::emit_loads(KernelBuilder& b, int v, const std::string& owner, std::string& members,
-                             std::vector<std::string>& names) const {
+                             std::vector<std::string>& names, std::string* raw) const {
   const size_t dims = walk_.extents.size();
   std::string text, coordinates;
   bool decoded = false;
@@ -301,6 +314,13 @@ std::string Tail::emit_loads(KernelBuilder& b, int v, const std::string& owner, 
       members += type + " " + member + ";\n";
       text += x + " = widen(*" + pointer + ");\n";
       names.push_back(x);
+      continue;
+    }
+    if (contiguous && raw) {
+      members += "Raw<" + b.input_type(o.input, o.type.dtype) + ", " + vs + "> " + member + ";\n";
+      text += "load_raw(" + pointer + " + at, " + x + ");\n";
+      *raw += type + " " + member + "[" + vs + "];\nwiden_raw(" + x + ", " + member + ");\n";
+      names.push_back(member + "[j]");
       continue;
     }
     members += type + " " + member + "[" + vs + "];\n";
@@ -345,6 +365,65 @@ std::string Tail::emit_loads(KernelBuilder& b, int v, const std::string& owner, 
   return coordinates + text;
 }
 
+namespace {
+
+// Whether step `i` rounds a quotient below 2^22: a clamp in front of it says so.
+bool rounds_near(const PointwiseProgram& program, size_t i) {
+  const PointwiseStep& step = program.steps[i];
+  if (step.code != PointwiseCode::RoundTo) return false;
+  const int from = step.operands[0] - program.input_count;
+  if (from < 0) return false;
+  const PointwiseStep& clip = program.steps[static_cast<size_t>(from)];
+  const double most =
+      std::max(std::abs(static_cast<double>(clip.alpha)), std::abs(static_cast<double>(clip.beta)));
+  return clip.code == PointwiseCode::Clip && most / std::abs(static_cast<double>(step.alpha)) < 1 << 20;
+}
+
+// The step that alone reads the result of step `i`, if it is the next one.
+bool feeds_only_the_next(const PointwiseProgram& program, size_t i) {
+  const int own = program.input_count + static_cast<int>(i);
+  int readers = 0;
+  for (const PointwiseStep& step : program.steps)
+    readers += static_cast<int>(std::count(step.operands.begin(), step.operands.end(), own));
+  return readers == 1 && i + 1 < program.steps.size() &&
+         program.steps[i + 1].operands == std::vector<int>{own};
+}
+
+// Clip[low,high] RoundTo[step] of x in two multiply-adds: x becomes its place between the bounds, which saturates for nothing, and
+// that the number of steps from the lower one. NaN becomes the lower bound.
+struct Rounding {
+  double low = 0, steps = 1, step = 1;
+
+  std::string count(const std::string& x, double offset) const {
+    const double width = steps * step;
+    return "fmaf(saturate(fmaf(" + x + ", " + float_literal(1 / width) + ", " + float_literal(-low / width) +
+           ")), " + float_literal(steps) + ", " + float_literal(12582912 + offset) + ")";
+  }
+  double low_count() const { return std::nearbyint(low / step); }
+  std::string number(const std::string& x) const {
+    return "(" + count(x, 0) + " - " + float_literal(12582912 - low_count()) + ") * " + float_literal(step);
+  }
+};
+
+// Step `i` as one, and the step in front of it.
+std::optional<Rounding> rounding_at(const PointwiseProgram& program, size_t i) {
+  if (i + 1 >= program.steps.size() || program.steps[i].code != PointwiseCode::Clip ||
+      program.steps[i + 1].code != PointwiseCode::RoundTo || !feeds_only_the_next(program, i))
+    return std::nullopt;
+  const PointwiseStep& clip = program.steps[i];
+  Rounding r{.low = clip.alpha, .step = program.steps[i + 1].alpha};
+  r.steps = std::nearbyint((static_cast<double>(clip.beta) - r.low) / r.step);
+  const auto is_whole = [&](double x) { return std::abs(x - std::nearbyint(x)) < 1e-3; };
+  if (r.step <= 0 || r.steps < 1 || r.steps > 255 || !is_whole(r.low / r.step) ||
+      !is_whole((static_cast<double>(clip.beta) - r.low) / r.step) || std::abs(r.low / r.step) > 1 << 16)
+    return std::nullopt;
+  return r;
+}
+
+}  // namespace
+
+// Where the layer's results are rounded sums, a step between two bytes is taken in multiply-adds, which do not know an exact tie;
+// what is picked or added from a few values meets ties often, and is divided as ONNX has it.
 std::string Tail::emit_steps(const std::vector<std::string>& operand_names) const {
   std::vector<DType> types;
   for (const Operand& o : operands_) types.push_back(o.computed_type());
@@ -352,23 +431,47 @@ std::string Tail::emit_steps(const std::vector<std::string>& operand_names) cons
   std::vector<std::string> names = operand_names;
   std::string text;
   for (size_t i = 0; i < program_.steps.size(); ++i) {
+    const PointwiseStep& step = program_.steps[i];
+    const std::string x = names[static_cast<size_t>(step.operands[0])], own = "s" + std::to_string(i);
     const DType type = types[operands_.size() + i];
-    names.push_back("s" + std::to_string(i));
-    text += "const " + std::string(compute_name(type)) + " " + names.back() + " = " +
-            step_text(program_.steps[i], names, types, type) + ";\n";
+    const auto rounding = grid_ && is_rounded_ ? rounding_at(program_, i) : std::nullopt;
+    const auto next = grid_ && is_rounded_ ? rounding_at(program_, i + 1) : std::nullopt;
+    if (step.code == PointwiseCode::Relu && next && next->low >= 0 && feeds_only_the_next(program_, i)) {
+      names.push_back(x);  // the clamp behind it does that
+      continue;
+    }
+    if (rounding) {
+      // Rounded to the grid that it is stored on: the count is what its byte is made of.
+      if (i + 2 == program_.steps.size() && static_cast<float>(rounding->step) == grid_->scale)
+        return text +
+               "result[j] = " + rounding->count(x, rounding->low_count() + static_cast<double>(grid_->zero)) +
+               ";\n";
+      names.push_back("");
+      names.push_back(own);
+      text += "const float " + own + " = " + rounding->number(x) + ";\n";
+      ++i;
+      continue;
+    }
+    names.push_back(own);
+    text += "const " + std::string(compute_name(type)) + " " + own + " = " +
+            (rounds_near(program_, i) ? "round_near(" + x + ", " + float_literal(step.alpha) + ")"
+                                      : step_text(step, names, types, type)) +
+            ";\n";
   }
   const DType last = program_.empty() ? types[0] : types.back();
-  const bool to_real = is_float(result_.dtype) && !is_float(last);
+  if (grid_)
+    return text + "result[j] = " + number_as_quantum("to_float(" + names.back() + ")", *grid_) + ";\n";
+  const bool to_real = is_float(number_) && !is_float(last);
   return text + "result[j] = " + (to_real ? "to_float(" + names.back() + ")" : names.back()) + ";\n";
 }
 
 void Tail::emit(KernelBuilder& b, int v) const {
   const std::string vs = std::to_string(v), out = b.output(0, result_.dtype);
-  const std::string in_type(compute_name(operands_.empty() ? result_.dtype : operands_[0].type.dtype));
+  const std::string in_type(compute_name(operands_.empty() ? number_ : operands_[0].type.dtype));
   const bool value = !operands_.empty() && operands_[0].kind == Operand::Kind::Value;
   b.line("const auto finish" + vs + " = [&](idx at" +
          (value ? ", const " + in_type + " (&v)[" + vs + "]" : "") + ") {");
-  if (program_.empty() && value) {
+  if (program_.empty() && value && !grid_) {
     b.line("store(" + out + " + at, v);\n};");
     return;
   }
@@ -377,30 +480,42 @@ void Tail::emit(KernelBuilder& b, int v) const {
   const DType last = step_types(program_, types).back();
   std::vector<std::string> names;
   std::string declared;
-  const std::string loads = emit_loads(b, v, "", declared, names);
+  const std::string loads = emit_loads(b, v, "", declared, names, nullptr);
   b.line(declared + loads);
   // A float that becomes an integer is converted by the store.
-  const DType kept = is_float(last) ? DType::Float32 : (is_float(result_.dtype) ? DType::Float32 : last);
+  const DType kept = is_float(last) ? DType::Float32 : (is_float(number_) ? DType::Float32 : last);
   b.line(std::string(compute_name(kept)) + " result[" + vs + "];\n#pragma unroll\nfor (int j = 0; j < " + vs +
          "; ++j) {");
   b.line(emit_steps(names) + "}\nstore(" + out + " + at, result);\n};");
 }
 
-void Tail::emit_apply(KernelBuilder& b, int v, const Before& before) const {
+void Tail::emit_apply(KernelBuilder& b, int v, const Columns& columns) const {
   const std::string vs = std::to_string(v);
-  check(is_float(result_.dtype), "apply is for floats");
-  std::string members = before.members, loads = before.loads, steps;
-  if (!before.steps.empty())
-    steps = "#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {\n" + before.steps + "}\n";
-  if (!program_.empty()) {
+  check(is_float(number_), "apply is for floats");
+  std::string members, loads, steps, raw;
+  if (!program_.empty() || grid_) {
     std::vector<std::string> names;
-    loads += emit_loads(b, v, "o.", members, names);
-    steps += "float result[" + vs + "];\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {\n" +
-             emit_steps(names) + "}\n#pragma unroll\nfor (int j = 0; j < " + vs +
-             "; ++j) v[j] = result[j];\n";
+    loads = emit_loads(b, v, "o.", members, names, &raw);
+    steps = raw + "float result[" + vs + "];\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {\n" +
+            emit_steps(names) + "}\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) v[j] = result[j];\n";
   }
-  b.line("struct Operands {\n" + members + "};\nconst auto fetch = [&](idx at, idx column, Operands& o) {\n" +
-         loads + "};\nconst auto apply = [&](const Operands& o, float (&v)[" + vs + "]) {\n" + steps + "};");
+  const std::string each = columns.steps.empty() ? ""
+                                                 : "#pragma unroll\nfor (int j = 0; j < " + vs +
+                                                       "; ++j) {\n" + columns.steps + "}\n";
+  b.line("struct Columns {\n" + columns.members +
+         "};\nconst auto fetch_columns = [&](idx column, Columns& o) {\n" + columns.loads +
+         "};\nconst auto apply_columns = [&](const Columns& o, float (&v)[" + vs + "]) {\n" + each + "};");
+  b.line("struct Places {\n" + members + "};\nconst auto fetch_place = [&](idx at, Places& o) {\n" + loads +
+         "};\nconst auto apply_place = [&](const Places& o, float (&v)[" + vs + "]) {\n" + steps + "};");
+  b.line(
+      "struct Operands { Columns columns; Places places; };\n"
+      "const auto fetch = [&](idx at, idx column, Operands& o) { fetch_columns(column, o.columns); "
+      "fetch_place(at, "
+      "o.places); };\n"
+      "const auto apply = [&](const Operands& o, float (&v)[" +
+      vs +
+      "]) { apply_columns(o.columns, v); "
+      "apply_place(o.places, v); };");
 }
 
 }  // namespace lathe::cuda

@@ -41,7 +41,6 @@ int full_vector(DType dtype);
 int64_t upper_bound(const Dim& dim, const SymbolRanges& ranges);
 // More elements than 32-bit indices can number safely.
 bool needs_wide_index(const LayerQuery& query);
-std::string float_literal(double value);
 
 class Tail {
  public:
@@ -67,36 +66,48 @@ class Tail {
   int vector(int limit) const;
   bool identity() const { return program_.empty(); }
   // Defines finish<V>: `auto finish8 = [&](idx at, float (&v)[8]) {...};`. Result element type of v: compute_type().
+  // Where the result is bytes of a grid, nothing else can store it.
   void emit(KernelBuilder& b, int v) const;
-  // What a kernel does to each vector before the program: more operands, their loads, and steps on v[j].
-  struct Before {
+  // What a kernel does to each vector before the program, from operands of its columns: their members, loads from `column` on, and
+  // steps on v[j].
+  struct Columns {
     std::string members, loads, steps;
   };
   // Defines a struct Operands, fetch(at, column, o), which loads the operands, and apply(o, v), which leaves the results in v:
-  // where several vectors are worked on together, all loads are under way before the first is needed. For results that are
-  // floats.
-  void emit_apply(KernelBuilder& b, int v, const Before& before) const;
+  // where several vectors are worked on together, all loads are under way before the first is needed. Both halves stand alone,
+  // too: Columns, fetch_columns(column, c), apply_columns(c, v), and Places, fetch_place(at, p), apply_place(p, v). For results
+  // that are floats, or bytes of a grid.
+  void emit_apply(KernelBuilder& b, int v, const Columns& columns) const;
   const TensorType& result() const { return result_; }
 
  private:
   struct Access;
+  void set_grid(const LayerQuery& query);
   void plan();
-  // Loads into `owner` + "x1", ..., which `members` declares.
+  // Loads into `owner` + "x1", ..., which `members` declares. With `raw`, operands side by side stay as they are stored, and what
+  // makes numbers of them is appended there.
   std::string emit_loads(KernelBuilder& b, int v, const std::string& owner, std::string& members,
-                         std::vector<std::string>& names) const;
+                         std::vector<std::string>& names, std::string* raw) const;
   std::string emit_steps(const std::vector<std::string>& names) const;
 
   PointwiseProgram program_;
   std::vector<Operand> operands_;  // per program input
   TensorType result_;
+  DType number_ = DType::Undefined;  // what is stored as result_: FP32 for bytes of a grid
+  std::optional<ByteGrid> grid_;
+  bool is_rounded_ = false;  // the values that the layer computes
   Shape shape_;
   Walk walk_;  // strides per operand (empty for Value and Literal)
 };
 
 // A program of one operand as a device function on a float.
 std::string unary_function(const PointwiseProgram& program, const std::string& name);
-// The type in which a tactic wants a pointwise operand: Undefined for constants that are baked into the source.
-TensorType tail_operand_type(const Value& value, const Shape& result_shape, const TensorType& result);
+// The type in which a tactic wants a pointwise operand: Undefined for constants that are baked into the source. Where the
+// result is bytes, operands of grids are, too, and others are of type `number`.
+TensorType tail_operand_type(const Value& value, const Shape& result_shape, const TensorType& result,
+                             DType number);
+// Numbers beside a result of that type: of the type itself, or, where it is bytes of a grid, the first that the layer may use.
+DType number_beside(const LayerQuery& query, DType result);
 // No: an operation or type that no kernel computes.
 Support tail_supports(const PointwiseProgram& program, const std::vector<DType>& inputs, DType output);
 

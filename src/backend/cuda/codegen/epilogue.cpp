@@ -13,7 +13,7 @@ namespace {
 KernelSource epilogue_source(const LayerQuery& query, const Tactic& tactic, const TensorType& computed) {
   check(computed.format == tactic.outputs[0].format, "an epilogue does not change the format");
   const Tail tail(query, tactic);
-  KernelBuilder b = start_kernel(query, "epilogue", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "epilogue", tactic.outputs[0].dtype);
   const Dim total = element_count(output_shape(query));
   const int v = tail.vector(std::min(full_vector(tactic.outputs[0].dtype), full_vector(computed.dtype)));
   const std::string vs = std::to_string(v), n = b.number(total);

@@ -15,6 +15,7 @@
 #include <memory>
 #include <set>
 
+#include "backend/check/grid_case.h"
 #include "backend/cuda/codegen/generated_layer.h"
 #include "backend/cuda/device/libraries.h"
 #include "base/error.h"
@@ -80,7 +81,7 @@ class Emulator {
 // TensorMap of emulator/hopper.h.
 struct alignas(64) EmulatedMap {
   int64_t base = 0;
-  int rank = 0, box[5] = {};
+  int rank = 0, bytes = 2, box[5] = {};
   long long extents[5] = {}, strides[5] = {};
   int first[2] = {}, last[2] = {}, steps[2] = {};
 };
@@ -89,6 +90,7 @@ EmulatedMap emulated_map(const TensorView& view, int64_t base, const SymbolValue
   EmulatedMap map;
   map.base = base;
   map.rank = static_cast<int>(view.extents.size());
+  map.bytes = dtype_size(view.type);
   for (size_t d = 0; d < view.box.size(); ++d) map.box[d] = view.box[d];
   for (size_t d = 0; d < view.extents.size(); ++d) {
     map.extents[d] = view.extents[d].evaluate(symbols);
@@ -104,7 +106,7 @@ EmulatedMap emulated_map(const TensorView& view, int64_t base, const SymbolValue
 
 using Launch = int (*)(void** args, const unsigned* grid, unsigned threads, unsigned cluster);
 
-void run_emulated(const LayerProblem& p, const Tactic& tactic, const LayerSource& layer, void* library,
+void run_emulated(const SymbolValues& symbols, const Tactic& tactic, const LayerSource& layer, void* library,
                   size_t first, LayerBuffers& b) {
   std::vector<OperandMemory> inputs, outputs;
   for (const auto& x : b.inputs) inputs.emplace_back(x, kAlignment);
@@ -116,7 +118,7 @@ void run_emulated(const LayerProblem& p, const Tactic& tactic, const LayerSource
           "block '" + name + "' has another size than it says");
     blocks.emplace(name, OperandMemory(made, kAlignment));
   }
-  const auto scratch_bytes = static_cast<size_t>(layer.scratch_bytes.evaluate(p.symbols));
+  const auto scratch_bytes = static_cast<size_t>(layer.scratch_bytes.evaluate(symbols));
   const OperandMemory scratch(std::vector<std::byte>(scratch_bytes, std::byte{0xff}), kAlignment);
   for (size_t k = 0; k < layer.kernels.size(); ++k) {
     const KernelSource& kernel = layer.kernels[k];
@@ -130,13 +132,13 @@ void run_emulated(const LayerProblem& p, const Tactic& tactic, const LayerSource
           storage.push_back(reinterpret_cast<int64_t>(outputs.at(arg.index).data()));
           break;
         case KernelArg::Kind::Scratch:
-          storage.push_back(reinterpret_cast<int64_t>(scratch.data() + arg.value.evaluate(p.symbols)));
+          storage.push_back(reinterpret_cast<int64_t>(scratch.data() + arg.value.evaluate(symbols)));
           break;
         case KernelArg::Kind::Packed:
           storage.push_back(reinterpret_cast<int64_t>(blocks.at(arg.block).data()));
           break;
         case KernelArg::Kind::Number:
-          storage.push_back(arg.value.evaluate(p.symbols));
+          storage.push_back(arg.value.evaluate(symbols));
           break;
       }
     }
@@ -145,9 +147,9 @@ void run_emulated(const LayerProblem& p, const Tactic& tactic, const LayerSource
     std::deque<EmulatedMap> maps;
     for (size_t i = 0; i < args.size(); ++i)
       if (kernel.args[i].view)
-        args[i] = &maps.emplace_back(emulated_map(*kernel.args[i].view, storage[i], p.symbols));
+        args[i] = &maps.emplace_back(emulated_map(*kernel.args[i].view, storage[i], symbols));
     unsigned grid[3];
-    for (size_t d = 0; d < 3; ++d) grid[d] = static_cast<unsigned>(kernel.grid[d].evaluate(p.symbols));
+    for (size_t d = 0; d < 3; ++d) grid[d] = static_cast<unsigned>(kernel.grid[d].evaluate(symbols));
     const auto launch =
         reinterpret_cast<Launch>(dlsym(library, ("launch_" + std::to_string(first + k)).c_str()));
     ASSERT_NE(launch, nullptr);
@@ -174,12 +176,11 @@ std::shared_ptr<const Device> gpu() {
   return device;
 }
 
-void run_on_gpu(const LayerProblem& p, const LayerSource& source, LayerBuffers& b) {
+void run_on_gpu(const ShapeContext& context, const LayerSource& source, LayerBuffers& b) {
   const Device& device = *gpu();
   device.make_current();
   MemoryBlobStore blobs;
   const auto kernel = make_generated_layer(source, device, {blobs, "k"});
-  const ShapeContext context{p.symbols, p.input_extents(), p.output_extents()};
   const auto prepared = kernel->prepare(context);
   std::vector<DeviceMemory> memory;
   std::vector<const void*> in;
@@ -224,8 +225,17 @@ void compile_once(const Tactic& tactic, const LayerSource& source) {
 
 }  // namespace
 
+namespace {
+
+// Null where there is a GPU.
+Emulator* emulator() {
+  static const auto made = gpu() ? nullptr : std::make_unique<Emulator>();
+  return made.get();
+}
+
+}  // namespace
+
 int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>& layers) {
-  static const auto emulator = gpu() ? nullptr : std::make_unique<Emulator>();
   struct Run {
     size_t layer = 0;
     Tactic tactic;
@@ -249,7 +259,7 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
   for (const Run& run : runs)
     for (const KernelSource& k : run.source.kernels) kernels.push_back(&k);
   if (kernels.empty()) return 0;
-  void* library = gpu() ? nullptr : emulator->build(kernels);
+  void* library = gpu() ? nullptr : emulator()->build(kernels);
   if (library == nullptr && !gpu()) {
     ADD_FAILURE() << "the sources do not compile: build/emulator_failed.cpp";
     return 0;
@@ -263,9 +273,9 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
     const auto check_run = [&](const LayerProblem& problem) {
       LayerBuffers buffers = make_buffers(problem, run.tactic);
       if (gpu())
-        run_on_gpu(problem, run.source, buffers);
+        run_on_gpu({problem.symbols, problem.input_extents(), problem.output_extents()}, run.source, buffers);
       else
-        run_emulated(problem, run.tactic, run.source, library, first, buffers);
+        run_emulated(problem.symbols, run.tactic, run.source, library, first, buffers);
       expect_results(layers[run.layer], problem, run.tactic, buffers, describe(run.tactic));
     };
     check_run(p);
@@ -274,6 +284,65 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
     first += run.source.kernels.size();
   }
   return static_cast<int>(runs.size());
+}
+
+std::vector<std::string> check_generated_grids(const GeneratedFamily& family,
+                                               const std::vector<std::string>& graphs, int emulated) {
+  struct Run {
+    const GridCase* layer = nullptr;
+    Tactic tactic;
+    LayerSource source;
+  };
+  std::deque<GridCase> layers;
+  std::deque<Run> runs;
+  for (const std::string& graph : graphs) {
+    const GridCase& layer = layers.emplace_back(graph, std::vector<DType>{DType::Float16});
+    std::map<std::string, int> seen;  // per types
+    for (const Tactic& tactic : family.list(layer.query(), *described()))
+      if (tactic.support.ok && layer.stores_integers(tactic) &&
+          (gpu() || seen[describe(tactic).substr(tactic.name.size())]++ < emulated))
+        runs.push_back({&layer, tactic, family.generate(layer.query(), tactic, *described())});
+  }
+  std::vector<const KernelSource*> kernels;
+  for (const Run& run : runs)
+    for (const KernelSource& k : run.source.kernels) kernels.push_back(&k);
+  void* library = gpu() || kernels.empty() ? nullptr : emulator()->build(kernels);
+  if (library == nullptr && !gpu() && !kernels.empty()) {
+    ADD_FAILURE() << "the sources do not compile: build/emulator_failed.cpp";
+    return {};
+  }
+  std::vector<std::string> ran;
+  size_t first = 0;
+  for (const Run& run : runs) {
+    ran.push_back(describe(run.tactic));
+    const GridCase& layer = *run.layer;
+    const Tensor expected = layer.expected(run.tactic);
+    LayerBuffers buffers;
+    std::vector<Extents> inputs;
+    for (size_t i = 0; i < layer.node().inputs.size(); ++i) {
+      buffers.inputs.push_back(layer.stored_operand(run.tactic, i));
+      inputs.push_back(layer.extents(layer.node().inputs[i]));
+    }
+    buffers.outputs.emplace_back(expected.bytes().size(), std::byte{0xcd});
+    const SymbolValues symbols;
+    if (gpu()) {
+      run_on_gpu({symbols, inputs, {expected.extents()}}, run.source, buffers);
+    } else {
+      compile_once(run.tactic, run.source);
+      run_emulated(symbols, run.tactic, run.source, library, first, buffers);
+    }
+    expect_on_grid(layer, run.tactic, buffers.outputs[0].data(), expected, ran.back());
+    first += run.source.kernels.size();
+  }
+  return ran;
+}
+
+std::vector<std::string> generated_grid_refusals(const GeneratedFamily& family, const std::string& graph) {
+  const GridCase layer(graph, {DType::Float16});
+  std::vector<std::string> out;
+  for (const Tactic& t : family.list(layer.query(), *described()))
+    if (!t.support.ok) out.push_back(describe(t) + ": " + t.support.reason);
+  return out;
 }
 
 std::vector<std::string> generated_refusals(const GeneratedFamily& family, const LayerCase& layer) {

@@ -26,11 +26,14 @@ GeneratedLaunch::GeneratedLaunch(const KernelSource& source, const GpuKernel& ke
     if (!source.args[i].view) continue;
     const TensorView& from = *source.args[i].view;
     View& view = views_[i];
-    view.type =
-        from.type == DType::BFloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    const int64_t bytes = dtype_size(from.type);
+    view.type = bytes == 1                     ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                : from.type == DType::BFloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                               : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
     for (size_t d = 0; d < from.extents.size(); ++d) {
       view.extents.push_back(static_cast<cuuint64_t>(upper_extent(from.extents[d], symbols)));
-      if (d > 0) view.strides.push_back(static_cast<cuuint64_t>(2 * upper_extent(from.strides[d], symbols)));
+      if (d > 0)
+        view.strides.push_back(static_cast<cuuint64_t>(bytes * upper_extent(from.strides[d], symbols)));
     }
     for (const int extent : from.box) view.box.push_back(static_cast<cuuint32_t>(extent));
     view.steps.assign(from.extents.size(), 1);

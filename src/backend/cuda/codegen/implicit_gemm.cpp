@@ -3,6 +3,8 @@
 // From layers to implicit products, and the device text that fetches tiles and stores results; see implicit_gemm.h.
 #include "backend/cuda/codegen/implicit_gemm.h"
 
+#include <span>
+
 #include "base/error.h"
 
 namespace lathe::cuda {
@@ -126,6 +128,7 @@ Support describe_matmul(const LayerQuery& query, const Tactic& tactic, const Mat
 Support describe_gemm(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& problem) {
   const Node& node = query.layer();
   problem.type = tactic.inputs[0].dtype;
+  problem.integers = stored_grid(query, node.inputs[0], tactic.inputs[0]).has_value();
   if (const auto* op = std::get_if<Conv>(&node.op)) return describe_conv(query, tactic, *op, false, problem);
   if (const auto* op = std::get_if<ConvTranspose>(&node.op))
     return describe_conv(query, tactic, *op, true, problem);
@@ -193,9 +196,8 @@ PackedGemm packed_gemm(const Op& op, const Extents& e, int64_t channel_multiple)
   return p;
 }
 
-std::vector<std::byte> pack_gemm_weights(const Op& op, const Tensor& weights, DType type,
+std::vector<std::byte> pack_gemm_weights(const Op& op, const std::vector<double>& w, DType type,
                                          const PackedGemm& p) {
-  const std::vector<double> w = weights.to_doubles();
   const bool conv = std::holds_alternative<Conv>(op), transposed = std::holds_alternative<ConvTranspose>(op);
   const auto [groups, n, channels, taps, pitch, padded] = p;
   std::vector<double> out(static_cast<size_t>(p.elements()), 0.0);
@@ -219,7 +221,73 @@ std::vector<std::byte> pack_gemm_weights(const Op& op, const Tensor& weights, DT
 
 PackedBlock gemm_weights_block(const Op& op, const Tensor& weights, DType type, int64_t channel_multiple) {
   const PackedGemm p = packed_gemm(op, weights.extents(), channel_multiple);
-  return {dtype_bytes(type, p.elements()), [=] { return pack_gemm_weights(op, weights, type, p); }};
+  return {dtype_bytes(type, p.elements()),
+          [=] { return pack_gemm_weights(op, weights.to_doubles(), type, p); }};
+}
+
+namespace {
+
+constexpr int64_t kWidestTile = 256;  // columns
+
+// How much the zero point of the left operand adds to each column's sums, taken off.
+std::vector<std::byte> column_starts(const Value& weights, size_t axis, int32_t zero) {
+  const std::vector<int16_t> integers = integer_weights(weights, axis);
+  int64_t inner = 1;
+  for (size_t d = axis + 1; d < weights.shape.size(); ++d) inner *= weights.shape[d].value();
+  const int64_t columns = weights.shape[axis].value();
+  std::vector<int32_t> starts(static_cast<size_t>(columns + kWidestTile));
+  for (size_t i = 0; i < integers.size(); ++i)
+    starts[static_cast<size_t>(static_cast<int64_t>(i) / inner % columns)] -= zero * integers[i];
+  const auto bytes = std::as_bytes(std::span(starts));
+  return {bytes.begin(), bytes.end()};
+}
+
+int32_t zero_of(const LayerQuery& query) {
+  return query.graph.value(query.layer().inputs[0]).quantization->zero();
+}
+
+}  // namespace
+
+void add_integer_blocks(const LayerQuery& query, const ImplicitGemm& problem, int64_t channel_multiple,
+                        LayerSource& source) {
+  const Node& node = query.layer();
+  const Value weights = query.graph.value(node.inputs[1]);
+  const size_t axis = weight_axis(node);
+  const PackedGemm p = packed_gemm(node.op, to_extents(weights.shape), channel_multiple);
+  source.blocks["w"] = {p.elements(), [=, op = node.op] {
+                          const std::vector<int16_t> integers = integer_weights(weights, axis);
+                          return pack_gemm_weights(op, {integers.begin(), integers.end()}, DType::Int8, p);
+                        }};
+  const std::vector<float> scales = product_scales(query, problem.n.value());
+  source.blocks["scale"] = {problem.n.value() * 4, [=] {
+                              const auto bytes = std::as_bytes(std::span(scales));
+                              return std::vector<std::byte>(bytes.begin(), bytes.end());
+                            }};
+  const int32_t zero = zero_of(query);
+  if (zero != 0)
+    source.blocks["start"] = {(problem.n.value() + kWidestTile) * 4,
+                              [=] { return column_starts(weights, axis, zero); }};
+}
+
+Support multiplies_bytes(const LayerQuery& query, const ImplicitGemm& problem) {
+  const Node& node = query.layer();
+  const Value& weights = query.graph.value(node.inputs[1]);
+  if (!problem.n.is_constant() || !problem.k.is_constant()) return Support::no("weights of an open size");
+  if (!problem.is_conv && weights.shape.size() != 2) return Support::no("the weights are no single matrix");
+  if (const Support s = multiplies_integers(query, weight_axis(node), problem.k.value()); !s.ok) return s;
+  if (!has_byte_weights(query))
+    return Support::no("the weights have zero points, so that they do not fit signed bytes");
+  return {};
+}
+
+std::string start_sums(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& problem,
+                       const std::string& column) {
+  if (!problem.integers) return "float sum[BN / 2] = {};";
+  if (zero_of(query) == 0) return "int sum[BN / 2] = {};";
+  return "int sum[BN / 2];\n#pragma unroll\nfor (int j = 0; j < BN / 8; ++j)\n#pragma unroll\nfor (int e = "
+         "0; e < 2; "
+         "++e)\nsum[4 * j + e] = sum[4 * j + 2 + e] = split == 0 ? " +
+         b.packed("start", "int") + "[" + column + " + 8 * j + threadIdx.x % 4 * 2 + e] : 0;";
 }
 
 GemmWriter::GemmWriter(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic,
@@ -375,12 +443,17 @@ void GemmWriter::fetch_b(int pitch) {
 
 namespace {
 
-// Adds the bias of columns from `column` on to v.
-std::string add_bias(KernelBuilder& b, const ImplicitGemm& p, int v, const std::string& column) {
-  if (!p.has_bias) return {};
+// Takes v, sums of columns from `column` on, times their scales, and adds their biases.
+std::string scale_and_bias(KernelBuilder& b, const ImplicitGemm& p, int v, const std::string& column) {
+  std::string text;
   const std::string vs = std::to_string(v);
-  return "{ float bias[" + vs + "];\nload(" + b.input(2, p.bias_type) + " + " + column +
-         ", bias);\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) v[j] += bias[j]; }\n";
+  const auto each = [&](const std::string& from, const char* op) {
+    text += "{ float of[" + vs + "];\nload(" + from + " + " + column +
+            ", of);\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) v[j] " + op + " of[j]; }\n";
+  };
+  if (p.integers) each(b.packed("scale", "float"), "*=");
+  if (p.has_bias) each(b.input(2, p.bias_type), "+=");
+  return text;
 }
 
 }  // namespace
@@ -398,7 +471,7 @@ void GemmWriter::result(int v) {
   else
     b_.line("const idx at = (batch * " + m + " + row) * " + length + " + column;");
   if (splits_ == 1)
-    b_.line(add_bias(b_, problem_, v, "column") + "finish" + vs + "(at, v);\n};");
+    b_.line(scale_and_bias(b_, problem_, v, "column") + "finish" + vs + "(at, v);\n};");
   else
     b_.line("store(" + b_.scratch(0, "float") + " + (size_t)split * " +
             b_.number(element_count(output_shape(query_))) + " + at, v);\n};");
@@ -408,12 +481,15 @@ void GemmWriter::result_in_place(int v) {
   check(splits_ == 1, "partial sums have no epilogue");
   const std::string vs = std::to_string(v), length = b_.number(problem_.row_length),
                     m = b_.number(problem_.m), n = b_.number(problem_.n);
-  Tail::Before before;
-  if (problem_.has_bias)
-    before = {"float bias[" + vs + "];\n",
-              "load(" + b_.input(2, problem_.bias_type) + " + (batch * " + n + " + column), o.bias);\n",
-              "v[j] += o.bias[j];\n"};
-  Tail(query_, tactic_).emit_apply(b_, v, before);
+  Tail::Columns columns;
+  const auto each = [&](const std::string& name, const std::string& from, const char* op) {
+    columns.members += "float " + name + "[" + vs + "];\n";
+    columns.loads += "load(" + from + " + (batch * " + n + " + column), o." + name + ");\n";
+    columns.steps += "v[j] " + std::string(op) + " o." + name + "[j];\n";
+  };
+  if (problem_.integers) each("scale", b_.packed("scale", "float"), "*=");
+  if (problem_.has_bias) each("bias", b_.input(2, problem_.bias_type), "+=");
+  Tail(query_, tactic_).emit_apply(b_, v, columns);
   b_.line("const auto place = [&](idx row, idx column) -> idx {\nif (row >= " + m + " || column >= " + n +
           ") return -1;\nreturn " +
           (problem_.is_conv ? "row * " + length + " + batch * " + n + " + column"
@@ -427,7 +503,7 @@ Dim GemmWriter::scratch_bytes(const LayerQuery& query, int splits) {
 
 KernelSource GemmWriter::sum_kernel(const LayerQuery& query, const Tactic& tactic,
                                     const ImplicitGemm& problem, int splits) {
-  KernelBuilder b = start_kernel(query, "gemm_sum", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "gemm_sum", tactic.outputs[0].dtype);
   const Tail tail(query, tactic);
   const Dim total = element_count(output_shape(query));
   const int v = tail.vector(vector_width(4, {problem.row_length}));
@@ -440,7 +516,7 @@ KernelSource GemmWriter::sum_kernel(const LayerQuery& query, const Tactic& tacti
          " + (size_t)s * " + n + " + at, x[s]);\n#pragma unroll\nfor (int j = 0; j < " + vs +
          "; ++j) {\nv[j] = x[0][j];\n#pragma unroll\nfor (int s = 1; s < " + std::to_string(splits) +
          "; ++s) v[j] += x[s][j];\n}");
-  b.line(add_bias(b, problem, v, "at % " + b.number(problem.row_length)) + "finish" + vs + "(at, v);");
+  b.line(scale_and_bias(b, problem, v, "at % " + b.number(problem.row_length)) + "finish" + vs + "(at, v);");
   return b.finish();
 }
 

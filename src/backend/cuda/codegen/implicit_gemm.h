@@ -23,6 +23,9 @@ struct ImplicitGemm {
   enum class BLayout : uint8_t { Packed, Columns, Rows };
 
   DType type = DType::Float32;
+  // The left operand is bytes of a grid, the right one signed bytes: sums are whole numbers, which the scale of their column
+  // makes numbers of.
+  bool integers = false;
   Dim m, n, k;         // of one batch
   Dim batches = 1;     // groups of a convolution, or batches of a product
   Dim row_length = 0;  // of the result: n, or all channels
@@ -33,6 +36,9 @@ struct ImplicitGemm {
   BLayout b_layout = BLayout::Packed;
   bool has_bias = false;
   DType bias_type = DType::Undefined;
+
+  // Elements of K in 128 bytes: what the copy engine brings at once.
+  int step() const { return 128 / dtype_size(type); }
 };
 
 inline constexpr int64_t kPackedMultiple = 64;  // K of packed weights, in elements
@@ -42,6 +48,15 @@ Support describe_gemm(const LayerQuery& query, const Tactic& tactic, ImplicitGem
 // [group or matrix of a stack][n][K padded with zeros], in `type`; K runs over taps and, inside, channels, these padded to a
 // multiple.
 PackedBlock gemm_weights_block(const Op& op, const Tensor& weights, DType type, int64_t channel_multiple = 1);
+// What a product of integers reads besides the left operand: "w", as above, the "scale" of each column, and the "start" of its
+// sum, which stands for the zero point of the left operand; starts go on behind the last column, as far as a tile may.
+void add_integer_blocks(const LayerQuery& query, const ImplicitGemm& problem, int64_t channel_multiple,
+                        LayerSource& source);
+// Whether tensor cores multiply the layer's integers; no says what is in the way.
+Support multiplies_bytes(const LayerQuery& query, const ImplicitGemm& problem);
+// Text that defines `sum`, the sums of a warpgroup's 64 rows from `column` on, as they start.
+std::string start_sums(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& problem,
+                       const std::string& column);
 
 // Says in `tactic` how weights and bias of a layer in `type` are given: weights packed when they are constant, the bias as it
 // is; refuses a bias of another kind.

@@ -3,6 +3,9 @@
 // Arguments and text of a generated kernel.
 #include "backend/cuda/codegen/kernel_source.h"
 
+#include <charconv>
+#include <cmath>
+
 #include "base/error.h"
 
 namespace lathe::cuda {
@@ -40,6 +43,17 @@ std::string_view compute_name(DType dtype) {
   return is_float(dtype) ? "float" : "long long";
 }
 
+std::string float_literal(double value) {
+  const auto x = static_cast<float>(value);
+  if (std::isnan(x)) return "not_a_number()";
+  if (std::isinf(x)) return x < 0 ? "-infinity()" : "infinity()";
+  char buffer[40];
+  std::string text(buffer, std::to_chars(buffer, buffer + sizeof buffer, x).ptr);
+  if (text.find_first_of(".e") == std::string::npos) text += ".";
+  text += "f";
+  return x < 0 ? "(" + text + ")" : text;
+}
+
 std::string KernelBuilder::argument(KernelArg arg, const std::string& name, const std::string& type) {
   kernel_.args.push_back(std::move(arg));
   parameters_.push_back(type + " " + name);
@@ -52,7 +66,7 @@ std::string KernelBuilder::input(size_t i, DType dtype) {
   check(!storage_name(dtype).empty(), "no storage type for an operand");
   known_[name] = name;
   return argument({.kind = KernelArg::Kind::Input, .index = i, .value = {}, .block = {}}, name,
-                  "const " + std::string(storage_name(dtype)) + "*");
+                  "const " + stored_type(name, dtype) + "*");
 }
 
 std::string KernelBuilder::output(size_t i, DType dtype) {
@@ -61,7 +75,30 @@ std::string KernelBuilder::output(size_t i, DType dtype) {
   check(!storage_name(dtype).empty(), "no storage type for a result");
   known_[name] = name;
   return argument({.kind = KernelArg::Kind::Output, .index = i, .value = {}, .block = {}}, name,
-                  std::string(storage_name(dtype)) + "*");
+                  stored_type(name, dtype) + "*");
+}
+
+std::string KernelBuilder::stored_type(const std::string& operand, DType dtype) const {
+  const auto it = grids_.find(operand);
+  return it == grids_.end() ? std::string(storage_name(dtype)) : it->second;
+}
+
+void KernelBuilder::set_input_grid(size_t i, const ByteGrid& grid) {
+  const std::string name = "in" + std::to_string(i), type = grids_[name] = "quantum_" + name;
+  global("struct " + type + " { unsigned char bits; };\nDEV float widen(" + type +
+         " x) { return from_byte(x.bits, " + float_literal(grid.zero) + ") * " + float_literal(grid.scale) +
+         "; }");
+}
+
+void KernelBuilder::set_output_grid(size_t i) {
+  const std::string name = "out" + std::to_string(i), type = grids_[name] = "quantum_" + name;
+  global("struct " + type + " { unsigned char bits; };\ntemplate <> struct Narrow<" + type +
+         "> { DEV static " + type + " from(float x) { return " + type + "{low_byte(x)}; } };");
+}
+
+std::string number_as_quantum(const std::string& number, const ByteGrid& grid) {
+  return "fmaf(" + number + ", " + float_literal(1 / static_cast<double>(grid.scale)) + ", " +
+         float_literal(12582912 + static_cast<double>(grid.zero)) + ")";
 }
 
 std::string KernelBuilder::scratch(const Dim& bytes, std::string_view type) {

@@ -15,13 +15,14 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/integer_operands.h"
 #include "backend/tactic.h"
 #include "ir/dim.h"
 
 namespace lathe::cuda {
 
-// Memory as the copy engine sees it (a tensor map): 16-bit elements in dims, the innermost first and contiguous, of which one
-// copy brings a box into shared memory, rows of 128 bytes swizzled. What lies outside reads as zero.
+// Memory as the copy engine sees it (a tensor map): elements of 16 bits, or bytes, in dims, the innermost first and
+// contiguous, of which one copy brings a box into shared memory, rows of 128 bytes swizzled. What lies outside reads as zero.
 struct TensorView {
   DType type = DType::Float16;
   std::vector<Dim> extents, strides;  // strides in elements; strides[0] is 1
@@ -86,6 +87,9 @@ std::string_view device_prelude();
 std::string_view storage_name(DType dtype);
 // float for floating point, long long for integers and bool.
 std::string_view compute_name(DType dtype);
+std::string float_literal(double value);
+// A float whose low bits are the byte of a number of the grid, which lies on it but for rounding.
+std::string number_as_quantum(const std::string& number, const ByteGrid& grid);
 
 // Collects arguments and text of one kernel.
 class KernelBuilder {
@@ -107,6 +111,15 @@ class KernelBuilder {
   void line(std::string_view text) { (body_ += text) += '\n'; }
   // More primitives of the hardware, behind device_primitives().
   void hardware(std::string_view text) { hardware_ += text; }
+  // An input that is bytes of a grid: what is loaded are the numbers.
+  void set_input_grid(size_t i, const ByteGrid& grid);
+  // An output that is bytes of a grid: a float is stored whose low bits are the byte (number_as_quantum).
+  void set_output_grid(size_t i);
+  // What input(i, dtype) points to.
+  std::string input_type(size_t i, DType dtype) const { return stored_type("in" + std::to_string(i), dtype); }
+  std::string output_type(size_t i, DType dtype) const {
+    return stored_type("out" + std::to_string(i), dtype);
+  }
   // Device functions before the kernel.
   void global(std::string_view text) { (globals_ += text) += '\n'; }
   // Index type: 64 bits when an operand may have 2^31 elements or more.
@@ -122,10 +135,12 @@ class KernelBuilder {
  private:
   std::string argument(KernelArg arg, const std::string& name, const std::string& type);
   std::string map_argument(KernelArg arg, TensorView view);
+  std::string stored_type(const std::string& operand, DType dtype) const;
 
   KernelSource kernel_;
   std::vector<std::string> parameters_, casts_;
   std::map<std::string, std::string, std::less<>> known_;  // what was asked for -> its name
+  std::map<std::string, std::string, std::less<>> grids_;  // operand -> its type, where it is bytes of a grid
   std::string hardware_, globals_, body_;
   bool wide_ = false, fast_ = false, waits_itself_ = false;
 };

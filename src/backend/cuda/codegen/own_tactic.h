@@ -28,6 +28,51 @@ inline bool is_half(DType t) {
   return t == DType::BFloat16 || t == DType::Float16;
 }
 
+// The grid of an operand that is stored as bytes.
+inline std::optional<ByteGrid> stored_grid(const LayerQuery& query, ValueId id, const TensorType& type) {
+  return id == kNoValue ? std::nullopt : byte_grid(query.graph.value(id), type);
+}
+// A type for numbers: a float, or bytes of the value's grid.
+inline bool stores_numbers(const LayerQuery& query, ValueId id, const TensorType& type) {
+  return is_kernel_float(type.dtype) || stored_grid(query, id, type).has_value();
+}
+// How a layer that reads numbers and writes numbers may have both: in the types above, and as bytes where they lie on grids, beside
+// the first of those types.
+struct StoredTypes {
+  DType input, output;
+};
+inline std::vector<StoredTypes> stored_types(const LayerQuery& query, bool reads_bytes) {
+  std::vector<StoredTypes> all;
+  const Node& node = query.layer();
+  const bool from = reads_bytes && has_byte_grid(query, node.inputs[0]),
+             to = has_byte_grid(query, node.outputs[0]);
+  if (from && to) all.push_back({DType::UInt8, DType::UInt8});
+  const std::vector<DType> types = allowed_types_first(query);
+  if (to) all.push_back({types[0], DType::UInt8});
+  if (from) all.push_back({DType::UInt8, types[0]});
+  for (const DType type : types) all.push_back({type, type});
+  return all;
+}
+// Types for tensor cores: bytes of a grid, whose sums may be bytes or the first type that the layer may have, and halves.
+inline std::vector<StoredTypes> tensor_core_types(const LayerQuery& query) {
+  std::vector<StoredTypes> all;
+  if (has_byte_grid(query, query.layer().inputs[0]) &&
+      query.graph.value(query.layer().inputs[1]).quantization) {
+    if (has_byte_grid(query, query.layer().outputs[0])) all.push_back({DType::UInt8, DType::UInt8});
+    all.push_back({DType::UInt8, allowed_types_first(query)[0]});
+  }
+  for (const DType type : layer_types(query)) {
+    if (!is_half(type)) continue;
+    all.push_back({type, type});
+    if (has_byte_grid(query, query.layer().outputs[0])) all.push_back({type, DType::UInt8});
+  }
+  return all;
+}
+// Bytes are NaN nowhere.
+inline void set_keeps_nan(const LayerQuery& query, Tactic& t) {
+  if (stored_grid(query, query.layer().outputs[0], t.outputs[0])) t.keeps_nan = false;
+}
+
 // A linear_tactic() with input 0 and output 0 as given, and operands of the epilogue as its tail wants them.
 inline Tactic typed_tactic(const LayerQuery& query, std::string_view runner, std::string name,
                            const TensorType& input, const TensorType& output) {
@@ -36,6 +81,7 @@ inline Tactic typed_tactic(const LayerQuery& query, std::string_view runner, std
   if (!t.inputs.empty()) t.inputs[0] = input;
   t.outputs[0] = output;
   t.support = Tail::list(query, output, t.inputs);
+  set_keeps_nan(query, t);
   if (t.support.ok && storage_name(input.dtype).empty())
     t.support = Support::no("no kernel for " + std::string(dtype_name(input.dtype)));
   return t;
@@ -54,10 +100,16 @@ inline Dim product(const Shape& shape, size_t from, size_t to) {
 }
 
 // "softmax_f16": names of tactics say the type only through their operands, entries of kernels do.
-inline KernelBuilder start_kernel(const LayerQuery& query, std::string entry, DType result) {
+inline KernelBuilder start_kernel(const LayerQuery& query, const Tactic& tactic, std::string entry,
+                                  DType result) {
   KernelBuilder b(std::move(entry));
   b.set_wide(needs_wide_index(query));
   b.set_fast_math(is_half(result));
+  const Node& node = query.layer();
+  for (size_t i = 0; i < tactic.inputs.size(); ++i)
+    if (const auto grid = stored_grid(query, node.inputs[i], tactic.inputs[i])) b.set_input_grid(i, *grid);
+  for (size_t i = 0; i < tactic.outputs.size(); ++i)
+    if (stored_grid(query, node.outputs[i], tactic.outputs[i])) b.set_output_grid(i);
   return b;
 }
 

@@ -25,7 +25,6 @@ namespace lathe::cuda {
 namespace {
 
 constexpr std::string_view kRunner = "HopperConvolution";
-constexpr int kStep = 64;  // channels of a step of K: a pixel of a tile is 128 bytes
 
 struct Variant {
   int groups = 1, bn = 64, resident = 1, splits = 1;
@@ -46,7 +45,7 @@ struct Variant {
   }
   int rows() const { return 64 * groups; }
   int consumers() const { return 128 * groups; }
-  int stage_bytes() const { return (rows() + bn) * kStep * 2; }
+  int stage_bytes() const { return (rows() + bn) * 128; }  // a pixel of a tile has 128 bytes of channels
   // No more stages than a block has steps, and as many as fit when `resident` blocks share a multiprocessor: each also has
   // 1 KiB of the system's, 1 KiB for alignment, and its barriers.
   int64_t bytes_of_stages(const DeviceProperties& gpu) const {
@@ -67,7 +66,7 @@ struct Variant {
 
 // Steps of K: taps times pieces of the channels.
 int64_t steps_of(const ImplicitGemm& p) {
-  int64_t steps = (p.channels.value() + kStep - 1) / kStep;
+  int64_t steps = (p.channels.value() + p.step() - 1) / p.step();
   for (const ImplicitGemm::Axis& a : p.axes) steps *= a.kernel;
   return steps;
 }
@@ -125,23 +124,40 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, co
   return most_promising(std::move(timed));
 }
 
+bool never_pads(const Conv& op) {
+  const auto none = [](const Ints& pads) {
+    return std::all_of(pads.begin(), pads.end(), [](int64_t n) { return n == 0; });
+  };
+  return op.auto_pad == AutoPad::Valid ||
+         (op.auto_pad == AutoPad::NotSet && none(op.pads_begin) && none(op.pads_end));
+}
+
 Support describe(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& p) {
   if (const Support s = describe_gemm(query, tactic, p); !s.ok) return s;
   if (p.axes.size() != 2) return Support::no("not a convolution of images");
   if (!p.batches.is_constant(1)) return Support::no("groups");
-  if (!divides(8, p.channels)) return Support::no("pixels that do not begin at multiples of 16 bytes");
+  if (!divides(p.step() / 8, p.channels))
+    return Support::no("pixels that do not begin at multiples of 16 bytes");
   for (const ImplicitGemm::Axis& a : p.axes) {
     // What the copy engine's description of windows can hold.
     const int64_t pad = upper_bound(a.pad_begin, query.ranges), reach = (a.kernel - 1) * a.dilation;
     if (pad > 127 || reach > 127 || a.stride > 8)
       return Support::no("windows too far apart, or pads too wide");
   }
+  if (!p.integers) return {};
+  if (const Support s = multiplies_bytes(query, p); !s.ok) return s;
+  // The copy engine pads with bytes of 0.
+  if (query.graph.value(query.layer().inputs[0]).quantization->zero() != 0 &&
+      !never_pads(std::get<Conv>(query.layer().op)))
+    return Support::no("zero is not the byte 0 on the grid of the image, and the convolution pads");
   return {};
 }
 
-std::vector<Tactic> list_typed(const LayerQuery& query, DType type, const DeviceProperties& gpu) {
-  Tactic base = typed_tactic(query, kRunner, "cuda_wgmma_conv", {type, kChannelsLast}, {type, kChannelsLast});
-  list_weights(query, type, base);
+std::vector<Tactic> list_typed(const LayerQuery& query, const StoredTypes& types,
+                               const DeviceProperties& gpu) {
+  Tactic base = typed_tactic(query, kRunner, "cuda_wgmma_conv", {types.input, kChannelsLast},
+                             {types.output, kChannelsLast});
+  list_weights(query, number_beside(query, types.output), base);
   const Value& weights = query.graph.value(query.layer().inputs[1]);
   if (base.support.ok && query.graph.value(query.layer().inputs[0]).is_constant())
     base.support = Support::no("the image is constant");
@@ -161,9 +177,8 @@ std::vector<Tactic> list_typed(const LayerQuery& query, DType type, const Device
 std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   if (!std::holds_alternative<Conv>(query.layer().op) || !device.properties.is_hopper()) return {};
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query)) {
-    if (!is_half(type)) continue;
-    const std::vector<Tactic> typed = list_typed(query, type, device.properties);
+  for (const StoredTypes& types : tensor_core_types(query)) {
+    const std::vector<Tactic> typed = list_typed(query, types, device.properties);
     tactics.insert(tactics.end(), typed.begin(), typed.end());
   }
   return tactics;
@@ -239,7 +254,7 @@ cluster_wait();)";
 // Which tile a block computes, which part of K, and how a step's operands are copied.
 void begin_tile(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& p, const Variant& v) {
   const Dim tiles_m = ceil_div(p.m, Dim(v.rows())), tiles_n = ceil_div(p.n, Dim(v.bn));
-  const int64_t steps = steps_of(p), pieces = (p.channels.value() + kStep - 1) / kStep;
+  const int64_t steps = steps_of(p), pieces = (p.channels.value() + p.step() - 1) / p.step();
   const ImplicitGemm::Axis &h = p.axes[0], &w = p.axes[1];
   b.kernel().grid = {tiles_m * tiles_n, 1, Dim(v.splits)};
   b.kernel().cluster = v.shares ? v.splits : 1;
@@ -247,16 +262,16 @@ void begin_tile(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& p
       .type = p.type,
       .extents = {p.channels, w.in, h.in, input_shape(query, 0)[0]},
       .strides = {1, w.in_stride, h.in_stride, p.image_stride},
-      .box = {kStep, v.rows()},
+      .box = {p.step(), v.rows()},
       .windows = TensorView::Windows{.first = {Dim(0) - w.pad_begin, Dim(0) - h.pad_begin},
                                      .last = {(w.out - Dim(1)) * Dim(w.stride) - w.pad_begin,
                                               (h.out - Dim(1)) * Dim(h.stride) - h.pad_begin},
                                      .steps = {static_cast<int>(w.stride), static_cast<int>(h.stride)}}};
   const std::string a = b.input_map(0, pixels),
                     weights = b.packed_map("w", {.type = p.type,
-                                                 .extents = {Dim(steps * kStep), p.n},
-                                                 .strides = {1, Dim(steps * kStep)},
-                                                 .box = {kStep, v.bn}});
+                                                 .extents = {Dim(steps * p.step()), p.n},
+                                                 .strides = {1, Dim(steps * p.step())},
+                                                 .box = {p.step(), v.bn}});
   const std::string tn = b.number(tiles_n), tk = std::to_string(steps), ow = b.number(w.out),
                     oh = b.number(h.out);
   const auto times = [](int64_t n) { return " * " + std::to_string(n); };
@@ -272,10 +287,10 @@ void begin_tile(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& p
       "(u64*)(base + STAGED);\nu64* empty = full + STAGES;\nconst int warp = threadIdx.x / 32, lane = "
       "threadIdx.x % 32;");
   b.line("const auto copy_weights = [&](int i, int s) {\ncopy_box(base + s * STAGE + ROWS * 128, &" +
-         weights + ", (first + i) * 64, (int)column0, full + s);\n};");
+         weights + ", (first + i) * KSTEP, (int)column0, full + s);\n};");
   b.line("const auto copy_pixels = [&](int i, int s) {\nconst int step = first + i, tap = step / " +
          std::to_string(pieces) + ";\ncopy_windows(base + s * STAGE, &" + a + ", step % " +
-         std::to_string(pieces) + " * 64, x0, y0, image0, tap % " + std::to_string(w.kernel) +
+         std::to_string(pieces) + " * KSTEP, x0, y0, image0, tap % " + std::to_string(w.kernel) +
          times(w.dilation) + ", tap / " + std::to_string(w.kernel) + times(h.dilation) + ", full + s);\n};");
   b.line("if (threadIdx.x == 0) {\nprefetch_map(&" + a + ");\nprefetch_map(&" + weights + R"();
 #pragma unroll
@@ -294,10 +309,10 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   const Support support = describe(query, tactic, p);
   check(support.ok, "a refused convolution is generated: " + support.reason);
   const int64_t steps = steps_of(p);
-  KernelBuilder b = start_kernel(query, "wgmma_conv", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "wgmma_conv", tactic.outputs[0].dtype);
   b.hardware(hopper_primitives(p.type, v.bn));
   const int parts = v.shares ? 1 : v.splits;  // in memory
-  GemmWriter writer(b, query, tactic, p, v.consumers() + 32, v.rows(), v.bn, kStep, parts);
+  GemmWriter writer(b, query, tactic, p, v.consumers() + 32, v.rows(), v.bn, p.step(), parts);
   // What threads side by side read of another block's memory should lie side by side.
   const int width = result_vector(query, tactic, p, v.shares ? 4 : 8, parts);
   const int stages = v.stages(steps, device.properties);
@@ -309,8 +324,8 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   b.global("constexpr int GROUPS = " + std::to_string(v.groups) +
            ", ROWS = 64 * GROUPS, BN = " + std::to_string(v.bn) + ", SPLITS = " + std::to_string(v.splits) +
            ", STAGES = " + std::to_string(stages) + ", STAGED = " + std::to_string(staged) +
-           ", STAGE = (ROWS + BN) * 128, V = " + std::to_string(width) +
-           ";\n#define MULTIPLY multiply_tile_" + (p.type == DType::Float16 ? "f16" : "bf16"));
+           ", STAGE = (ROWS + BN) * 128, V = " + std::to_string(width) + ", KSTEP = " +
+           std::to_string(p.step()) + ";\n#define MULTIPLY multiply_tile_" + multiplied_name(p.type));
   begin_tile(b, query, p, v);
   b.line(kProduce);
   if (parts > 1)
@@ -321,6 +336,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   b.line("constexpr bool EARLY = " + std::string(v.resident <= 2 && v.bn <= 64 ? "true" : "false") +
          ";\nwait_for_previous_kernel();");
   if (parts == 1) b.line(v.shares ? kFetchShare : fetch_own_rows());
+  b.line(start_sums(b, query, p, "column0"));
   b.line(multiply_steps());
   b.line(tile_to_shared());
   if (parts == 1) b.line("#define RESULT " + b.output(0, tactic.outputs[0].dtype));
@@ -330,8 +346,12 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
     source.kernels.push_back(GemmWriter::sum_kernel(query, tactic, p, parts));
     source.scratch_bytes = GemmWriter::scratch_bytes(query, parts);
   }
+  if (p.integers) {
+    add_integer_blocks(query, p, p.step(), source);
+    return source;
+  }
   const Tensor weights = query.graph.value(query.layer().inputs[1]).constant;
-  source.blocks["w"] = gemm_weights_block(query.layer().op, weights, p.type, kStep);
+  source.blocks["w"] = gemm_weights_block(query.layer().op, weights, p.type, p.step());
   return source;
 }
 

@@ -354,7 +354,7 @@ LayerSource generate_steps(const LayerQuery& query, const Tactic& tactic, const 
   const std::string name(storage_name(type));
   LayerSource source{.scratch_bytes = gates_at + s.images * Dim(s.channels * 4)};
   {
-    KernelBuilder b = start_kernel(query, "excite_sums", type);
+    KernelBuilder b = start_kernel(query, tactic, "excite_sums", type);
     set_constants(b, s, type, threads, v, parts);
     b.kernel().threads = threads;
     b.kernel().grid = {s.images, Dim(parts), 1};
@@ -367,7 +367,7 @@ LayerSource generate_steps(const LayerQuery& query, const Tactic& tactic, const 
     source.kernels.push_back(b.finish());
   }
   {
-    KernelBuilder b = start_kernel(query, "excite_gates", type);
+    KernelBuilder b = start_kernel(query, tactic, "excite_gates", type);
     const int64_t floats = (s.channels + 7) / 8 * 8 + s.padded_middle(),
                   weights = 2 * s.middle * ((s.channels + 7) / 8 * 8) * dtype_size(type);
     const bool staged = 4 * floats + weights <= gpu.shared_bytes_per_block;
@@ -384,7 +384,7 @@ LayerSource generate_steps(const LayerQuery& query, const Tactic& tactic, const 
     source.kernels.push_back(b.finish());
   }
   {
-    KernelBuilder b = start_kernel(query, "excite_scale", type);
+    KernelBuilder b = start_kernel(query, tactic, "excite_scale", type);
     const Dim count = element_count(output_shape(query));
     set_constants(b, s, type, 256, v, parts);
     b.kernel().threads = 256;
@@ -414,7 +414,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   const int v = tail.vector(vector_width(full_vector(type), {Dim(s.channels)}));
   const int64_t bytes = 4 * float_count(s, threads, v);
   const bool staged = bytes + weight_bytes(s, type) <= most_shared_bytes(device.properties) / 2;
-  KernelBuilder b = start_kernel(query, "squeeze_excite", type);
+  KernelBuilder b = start_kernel(query, tactic, "squeeze_excite", type);
   b.hardware(hopper_primitives());
   b.kernel().threads = threads;
   b.kernel().grid = {s.images, 1, kBlocks};

@@ -249,7 +249,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   const DType type = tactic.outputs[0].dtype;
   const int64_t n = p.n.value(), bn = columns_of_block(n), rows_in = v.rows_in(s), words = v.words(),
                 threads = 128 * v.groups, weights = weight_bytes(s, bn);
-  KernelBuilder b = start_kernel(query, "stem", type);
+  KernelBuilder b = start_kernel(query, tactic, "stem", type);
   b.hardware(hopper_primitives() + hopper_kept_primitive(type, static_cast<int>(bn)));
   GemmWriter writer(b, query, tactic, p, static_cast<int>(threads), 16, 16, 16, 1);
   b.kernel().threads = static_cast<int>(threads);

@@ -59,11 +59,11 @@ std::vector<Tactic> list_pool(const LayerQuery& query, const Device&) {
   const auto* op = std::get_if<Pool>(&node.op);
   if (!op) return {};
   std::vector<Tactic> tactics;
-  for (const DType type : allowed_types_first(query))
+  for (const auto& [from, to] : stored_types(query, true))
     for (const Format& format : {kChannelsLast, kLinear}) {
-      Tactic t = typed_tactic(query, kPoolRunner, "cuda_pool", {type, format}, {type, format});
-      if (!is_kernel_float(type))
-        t.support = Support::no("no kernel for " + std::string(dtype_name(type)));
+      Tactic t = typed_tactic(query, kPoolRunner, "cuda_pool", {from, format}, {to, format});
+      if (!stores_numbers(query, node.inputs[0], t.inputs[0]))
+        t.support = Support::no("no kernel for " + std::string(dtype_name(from)));
       else if (node.outputs.size() > 1 && node.outputs[1] != kNoValue)
         t.support = Support::no("indices are not produced");
       tactics.push_back(std::move(t));
@@ -99,7 +99,7 @@ LayerSource generate_pool(const LayerQuery& query, const Tactic& tactic, const D
   const int v =
       last ? Tail(query, tactic).vector(vector_width(full_vector(tactic.inputs[0].dtype), {x[1]})) : 1;
   const std::string vs = std::to_string(v), each = "#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) ";
-  KernelBuilder b = start_kernel(query, "pool", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "pool", tactic.outputs[0].dtype);
   Tail(query, tactic).emit(b, v);
   const std::string in = b.input(0, tactic.inputs[0].dtype);
   const Dim total = element_count(y);
@@ -163,25 +163,26 @@ std::vector<Tactic> list_depthwise(const LayerQuery& query, const Device&) {
   else if (op->kernel[0] * op->kernel[1] > 121)
     support = Support::no("more than 121 taps");
   std::vector<Tactic> tactics;
-  for (const DType type : allowed_types_first(query))
+  for (const auto& [from, to] : stored_types(query, true))
     for (const Format& format : {kChannelsLast, kLinear})
       for (const int columns : {4, 2, 1}) {
         Tactic t = with_variant(
-            typed_tactic(query, kDepthwiseRunner, "cuda_depthwise", {type, format}, {type, format}),
+            typed_tactic(query, kDepthwiseRunner, "cuda_depthwise", {from, format}, {to, format}),
             "cuda_depthwise_w" + std::to_string(columns), {{"columns", columns}});
         t.inputs[1] = {};
         if (node.op_input_count() > 2 && node.inputs[2] != kNoValue) {
           const Value& bias = query.graph.value(node.inputs[2]);
-          t.inputs[2] = {bias.is_constant() ? bias.dtype : type, kLinear};
+          t.inputs[2] = {bias.is_constant() ? bias.dtype : number_beside(query, to), kLinear};
         }
-        if (!is_kernel_float(type)) t.support = Support::no("no kernel for " + std::string(dtype_name(type)));
+        if (!stores_numbers(query, node.inputs[0], t.inputs[0]))
+          t.support = Support::no("no kernel for " + std::string(dtype_name(from)));
         if (!support.ok) t.support = support;
         tactics.push_back(std::move(t));
       }
   return tactics;
 }
 
-// [taps][channels], in the layer's type.
+// [taps][channels], in the type of the image; beside bytes they are floats.
 std::vector<std::byte> pack_depthwise(const Tensor& weights, DType type) {
   const std::vector<double> values = weights.to_doubles();
   const int64_t channels = weights.extents()[0], taps = weights.size() / channels;
@@ -197,7 +198,7 @@ LayerSource generate_depthwise(const LayerQuery& query, const Tactic& tactic, co
   const Node& node = query.layer();
   const auto& op = std::get<Conv>(node.op);
   const Shape &x = input_shape(query, 0), &y = output_shape(query);
-  const DType type = tactic.inputs[0].dtype;
+  const DType type = tactic.inputs[0].dtype, weight_type = is_kernel_float(type) ? type : DType::Float32;
   const bool last = tactic.inputs[0].format == kChannelsLast;
   const std::vector<Axis> axes = axes_of(op, x, y, op.kernel);
   const Axis &h = axes[0], &w = axes[1];
@@ -208,9 +209,9 @@ LayerSource generate_depthwise(const LayerQuery& query, const Tactic& tactic, co
   const int columns = tactic.params.get_int("columns");
   const std::string vs = std::to_string(v), cs = std::to_string(columns);
   const std::string each = "#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) ";
-  KernelBuilder b = start_kernel(query, "depthwise", type);
+  KernelBuilder b = start_kernel(query, tactic, "depthwise", type);
   tail.emit(b, v);
-  const std::string in = b.input(0, type), weights = b.packed("w", storage_name(type));
+  const std::string in = b.input(0, type), weights = b.packed("w", storage_name(weight_type));
   const Dim tiles = ceil_div(w.out, Dim(columns)), vectors = floor_div(x[1], Dim(v));
   const Dim total = x[0] * h.out * tiles * vectors;
   b.kernel().threads = 128;
@@ -255,8 +256,8 @@ LayerSource generate_depthwise(const LayerQuery& query, const Tactic& tactic, co
          ", sum[t]);");
   LayerSource source{{b.finish()}};
   const Tensor constant = query.graph.value(node.inputs[1]).constant;
-  source.blocks["w"] = {dtype_bytes(type, constant.size()),
-                        [constant, type] { return pack_depthwise(constant, type); }};
+  source.blocks["w"] = {dtype_bytes(weight_type, constant.size()),
+                        [constant, weight_type] { return pack_depthwise(constant, weight_type); }};
   return source;
 }
 

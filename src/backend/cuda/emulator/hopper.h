@@ -13,8 +13,9 @@ typedef unsigned long long u64;
 struct alignas(64) TensorMap {
   const char* base;
   int rank;
+  int bytes;  // of an element
   int box[5];
-  long long extents[5], strides[5];  // strides in elements of 2 bytes
+  long long extents[5], strides[5];  // strides in elements
   int first[2], last[2], steps[2];   // of windows
 };
 
@@ -37,6 +38,15 @@ inline void complete(Barrier& b) {
 }
 inline char* swizzled(size_t address) {
   return shared() + (address ^ (address >> 7 & 7) << 4);
+}
+// Element `from` of the map's memory, or zero, to place `to` of the box.
+inline void copy_element(const TensorMap* map, bool inside, long long from, size_t box, int to) {
+  const auto bytes = static_cast<size_t>(map->bytes);
+  char* const place = swizzled(box + static_cast<size_t>(to) * bytes);
+  if (inside)
+    memcpy(place, map->base + from * map->bytes, bytes);
+  else
+    memset(place, 0, bytes);
 }
 // A barrier of the cluster: threads that have left count as arrived.
 inline void complete_cluster() {
@@ -75,13 +85,11 @@ inline void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, u64
       const long long x = c0 + i, y = static_cast<long long>(c1) + row;
       const bool inside = x >= 0 && x < map->extents[0] && y >= 0 && y < map->extents[1] &&
                           (map->rank < 3 || (c2 >= 0 && c2 < map->extents[2]));
-      u16 value = 0;
-      if (inside)
-        memcpy(&value, map->base + 2 * (x + y * map->strides[1] + (map->rank < 3 ? 0 : c2 * map->strides[2])),
-               2);
-      memcpy(emulator::swizzled(start + static_cast<size_t>(row * map->box[0] + i) * 2), &value, 2);
+      emulator::copy_element(map, inside,
+                             x + y * map->strides[1] + (map->rank < 3 ? 0 : c2 * map->strides[2]), start,
+                             row * map->box[0] + i);
     }
-  emulator::barrier(b).bytes -= map->box[0] * map->box[1] * 2;
+  emulator::barrier(b).bytes -= map->box[0] * map->box[1] * map->bytes;
   emulator::complete(emulator::barrier(b));
 }
 inline void copy_box(void* to, const TensorMap* map, int c0, int c1, u64* b) {
@@ -95,13 +103,9 @@ inline void copy_windows(void* to, const TensorMap* map, int channel, int x, int
     for (int i = 0; i < map->box[0]; ++i) {
       const bool inside = channel + i < map->extents[0] && px >= 0 && px < map->extents[1] && py >= 0 &&
                           py < map->extents[2] && image < map->extents[3];
-      u16 value = 0;
-      if (inside)
-        memcpy(&value,
-               map->base +
-                   2 * (channel + i + px * map->strides[1] + py * map->strides[2] + image * map->strides[3]),
-               2);
-      memcpy(emulator::swizzled(start + static_cast<size_t>(pixel * map->box[0] + i) * 2), &value, 2);
+      emulator::copy_element(
+          map, inside, channel + i + px * map->strides[1] + py * map->strides[2] + image * map->strides[3],
+          start, pixel * map->box[0] + i);
     }
     if ((x += map->steps[0]) <= map->last[0]) continue;
     x = map->first[0];
@@ -109,7 +113,7 @@ inline void copy_windows(void* to, const TensorMap* map, int channel, int x, int
     y = map->first[1];
     ++image;
   }
-  emulator::barrier(b).bytes -= map->box[0] * map->box[1] * 2;
+  emulator::barrier(b).bytes -= map->box[0] * map->box[1] * map->bytes;
   emulator::complete(emulator::barrier(b));
 }
 inline void cluster_arrive() {
@@ -147,8 +151,8 @@ inline void multiply_begin() {}
 inline void multiply_commit() {}
 template <int N>
 inline void multiply_wait() {}
-template <int N>
-inline void multiply_done(float (&)[N]) {}
+template <class T, int N>
+inline void multiply_done(T (&)[N]) {}
 template <int N, class Widen>
 inline void multiply_tile(float (&d)[N], u64 a, u64 b, Widen widen16) {
   const int t = static_cast<int>(threadIdx.x % 128);
@@ -176,6 +180,20 @@ inline void multiply_tile_f16(float (&d)[N], u64 a, u64 b) {
 template <int N>
 inline void multiply_tile_bf16(float (&d)[N], u64 a, u64 b) {
   multiply_tile(d, a, b, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); });
+}
+template <int N>
+inline void multiply_tile_u8(int (&d)[N], u64 a, u64 b) {
+  const int t = static_cast<int>(threadIdx.x % 128);
+  const auto byte_of = [](u64 tile, int row, int k) {
+    return *emulator::swizzled((tile << 4) + static_cast<size_t>(row * 128 + k));
+  };
+  for (int j = 0; j < N / 4; ++j)
+    for (int e = 0; e < 2; ++e)
+      for (int h = 0; h < 2; ++h)
+        for (int k = 0; k < 32; ++k)
+          d[4 * j + 2 * h + e] +=
+              static_cast<unsigned char>(byte_of(a, t / 32 * 16 + t % 32 / 4 + 8 * h, k)) *
+              static_cast<signed char>(byte_of(b, 8 * j + t % 4 * 2 + e, k));
 }
 // A left operand in registers; `place(column, k)`: where an element of the right one lies in its tile, in bytes.
 template <int N, class Widen>

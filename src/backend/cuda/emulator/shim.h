@@ -227,6 +227,12 @@ inline float reciprocal(float x) {
 inline float larger(float a, float b) {
   return a > b || a != a ? a : b;
 }
+inline float smaller(float a, float b) {
+  return a < b || a != a ? a : b;
+}
+inline float saturate(float x) {
+  return x > 0 ? (x < 1 ? x : 1.f) : 0.f;
+}
 inline float __fdividef(float a, float b) {
   return a / b;
 }

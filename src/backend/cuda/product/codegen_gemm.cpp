@@ -126,7 +126,7 @@ KernelSource mma_kernel(const LayerQuery& query, const Tactic& tactic, const Imp
                         const Variant& variant) {
   const Tile& tile = variant.tile;
   const int threads = 32 * variant.warps(), wm = tile.bm / tile.warps_m, wn = tile.bn / tile.warps_n;
-  KernelBuilder b = start_kernel(query, "gemm_mma", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "gemm_mma", tactic.outputs[0].dtype);
   GemmWriter writer(b, query, tactic, p, threads, tile.bm, tile.bn, variant.bk, variant.splits);
   const bool b_is_rows = writer.b_is_rows();
   const int a_pitch = variant.a_pitch(), b_pitch = variant.b_pitch(b_is_rows);
@@ -219,7 +219,7 @@ __syncwarp();)");
 
 // 256 threads, each 4 x 4 results of a 64 x 64 tile.
 KernelSource fma_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p) {
-  KernelBuilder b = start_kernel(query, "gemm_fma", DType::Float32);
+  KernelBuilder b = start_kernel(query, tactic, "gemm_fma", DType::Float32);
   GemmWriter writer(b, query, tactic, p, 256, 64, 64, 16, 1);
   const std::string type(storage_name(p.type));
   writer.prologue(17, writer.b_is_rows() ? 65 : 17);

@@ -30,7 +30,7 @@ KernelSource patch_kernel(const LayerQuery& query, const Tactic& tactic) {
   const auto& op = std::get<Conv>(query.layer().op);
   const Shape &x = input_shape(query, 0), &y = output_shape(query);
   const DType type = tactic.outputs[0].dtype;
-  KernelBuilder b = start_kernel(query, "patches", type);
+  KernelBuilder b = start_kernel(query, tactic, "patches", type);
   const std::string in = b.input(0, tactic.inputs[0].dtype), to = b.scratch(0, storage_name(type)),
                     kh = std::to_string(op.kernel[0]), kw = std::to_string(op.kernel[1]),
                     pieces = std::to_string(op.kernel[1] / 8);

@@ -111,20 +111,11 @@ __syncwarp();
 if (lane == 0) barrier_arrive(drained + group);
 })";
 
-std::string filled_in(std::string_view text,
-                      const std::vector<std::pair<std::string_view, std::string>>& names) {
-  std::string out(text);
-  for (const auto& [from, to] : names)
-    for (size_t at = out.find(from); at != std::string::npos; at = out.find(from, at + to.size()))
-      out.replace(at, from.size(), to);
-  return out;
-}
-
 }  // namespace
 
 KernelSource relay_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
                           const WgmmaVariant& v, const DeviceProperties& gpu) {
-  KernelBuilder b = start_kernel(query, "wgmma_relay", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "wgmma_relay", tactic.outputs[0].dtype);
   b.hardware(hopper_primitives(p.type, v.bn));
   GemmWriter writer(b, query, tactic, p, v.threads(), v.rows(), v.bn, kWgmmaStep, 1);
   const int width = result_vector(query, tactic, p, 8, 1), stages = v.stages(gpu),

@@ -16,6 +16,7 @@
 // bytes for rows x bn x 128 operations, and L2 gives each multiprocessor 68 GB/s: 128 x 128 tiles stop at 550 TFLOP/s, 128 x 256
 // and 192 x 192 at 730 and 820. The epilogue of a block overlaps with the products of another when two fit on a
 // multiprocessor. So rows, columns, blocks per multiprocessor and the split of K are the tactic, and estimate() orders them.
+#include <array>
 #include <cmath>
 
 #include "backend/cuda/codegen/codegen_hopper.h"
@@ -33,12 +34,12 @@ GeneratedFamily wgmma_family();
 namespace {
 
 constexpr std::string_view kRunner = "HopperGemm";
-constexpr int kStep = kWgmmaStep;
 
 using Variant = WgmmaVariant;
 
 struct Sizes : GemmSizes {
   bool heavy = false;  // an epilogue with exponentials
+  double steps = 0;    // of K
 };
 
 bool has_exponentials(const PointwiseProgram& program) {
@@ -66,7 +67,7 @@ double block_count(const Variant& v, const Sizes& s) {
 // A rough time in microseconds, to order variants and to leave out hopeless ones; fitted to the products of BERT and ViT.
 double estimate(const Variant& v, const Sizes& s, const DeviceProperties& gpu) {
   const double blocks = block_count(v, s), slots = blocks_at_once(v, gpu), elements = v.rows() * v.bn;
-  const double steps = std::ceil(std::ceil(s.k / kStep) / v.splits);
+  const double steps = std::ceil(std::ceil(s.steps) / v.splits);
   // Seven tenths of the tensor cores' best, and 33 bytes of L2 in each cycle.
   const double ops_per_us = 0.703 * gpu.tensor_ops_per_us(), l2_bytes_per_us = gpu.clock_khz / 30.0;
   const double each = std::max(elements * 128.0 / ops_per_us, v.stage_bytes() / l2_bytes_per_us),
@@ -84,6 +85,12 @@ double estimate(const Variant& v, const Sizes& s, const DeviceProperties& gpu) {
            (waves + std::min(rest, 1.0)) *
                (0.4 + std::max(handed_over, steps * std::max(1.1 * latency, each)));
   }
+  if (v.stays) {
+    // Two blocks or more on a multiprocessor: while one finishes a tile, the other multiplies.
+    const double products = steps * std::max(latency / v.resident, each);
+    const double tile = v.resident > 1 ? std::max(products, epilogue) : products + epilogue;
+    return 2.0 + epilogue + std::ceil(blocks / (slots * v.resident)) * v.resident * (0.1 + tile);
+  }
   const double sum = v.splits == 1 ? 0
                      : v.cluster   ? 0.8 + elements / 16e3
                                    : 1.2 + v.splits * s.m * s.n * s.batches * 8 / 5e6;
@@ -91,7 +98,8 @@ double estimate(const Variant& v, const Sizes& s, const DeviceProperties& gpu) {
 }
 
 std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, const DeviceProperties& gpu) {
-  const Sizes sizes{{sizes_at_opt(p, query)}, has_exponentials(query.layer().epilogue)};
+  Sizes sizes{{sizes_at_opt(p, query)}, has_exponentials(query.layer().epilogue)};
+  sizes.steps = sizes.k / p.step();
   const double units = gpu.multiprocessors;
   std::vector<std::pair<double, Variant>> timed;
   for (const int groups : {1, 2, 3})
@@ -100,7 +108,7 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, co
         for (const int splits : {1, 2, 3, 4, 6, 8}) {
           Variant v{groups, bn, resident, splits};
           const double blocks = block_count(v, sizes);
-          if (!v.fits(gpu) || (splits > 1 && (sizes.k / kStep / splits < 2 || blocks > 2 * units))) continue;
+          if (!v.fits(gpu) || (splits > 1 && (sizes.steps / splits < 2 || blocks > 2 * units))) continue;
           if (bn >= 2 * sizes.n && bn > 32) continue;
           if (resident > 1 && blocks <= units * (resident - 1)) continue;
           timed.emplace_back(estimate(v, sizes, gpu), v);
@@ -110,11 +118,26 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, co
         }
   for (const int groups : {2, 3})
     for (const int bn : {128, 192, 256}) {
+      if (p.integers) break;  // sums of bytes are not handed over in 16 bits
       const Variant v{.groups = groups, .bn = bn, .relay = true, .blocks = gpu.multiprocessors};
       // For one tile each there is nothing to overlap with.
       if (!v.fits(gpu) || block_count(v, sizes) <= units) continue;
       timed.emplace_back(estimate(v, sizes, gpu), v);
     }
+  // Where K is short most of a block's life is the way of its first operands and of its results; blocks that stay have both
+  // under way for one tile while they multiply another.
+  for (const int groups : {1, 2})
+    for (const int bn : {64, 128})
+      for (const int resident : {1, 2, 3, 4}) {
+        const Variant v{.groups = groups,
+                        .bn = bn,
+                        .resident = resident,
+                        .stays = true,
+                        .blocks = gpu.multiprocessors * resident};
+        if (!v.fits(gpu) || bn >= 2 * sizes.n || sizes.steps > 16 || block_count(v, sizes) < 2 * v.blocks)
+          continue;
+        timed.emplace_back(estimate(v, sizes, gpu), v);
+      }
   return most_promising(std::move(timed));
 }
 
@@ -127,7 +150,7 @@ Support plain_rows(const ImplicitGemm& p) {
     if (a.kernel != 1 || a.stride != 1 || !a.pad_begin.is_constant(0))
       return Support::no("a window of more than one pixel, or a stride");
   if (p.is_conv && !p.batches.is_constant(1)) return Support::no("groups");
-  if (!divides(8, p.k)) return Support::no("rows that do not begin at multiples of 16 bytes");
+  if (!divides(p.step() / 8, p.k)) return Support::no("rows that do not begin at multiples of 16 bytes");
   if (p.batch_walk.extents.size() > 1) return Support::no("batches in more than one dim");
   return {};
 }
@@ -135,19 +158,20 @@ Support plain_rows(const ImplicitGemm& p) {
 Support describe_rows(const LayerQuery& query, Tactic tactic, bool patches, ImplicitGemm& p) {
   // As rows, patches are like pixels with their channels last.
   if (patches) tactic.inputs[0] = tactic.outputs[0];
-  const Support support = describe_gemm(query, tactic, p);
-  return support.ok && !patches ? plain_rows(p) : support;
+  Support support = describe_gemm(query, tactic, p);
+  if (support.ok && !patches) support = plain_rows(p);
+  return support.ok && p.integers ? multiplies_bytes(query, p) : support;
 }
 
-// A tactic for each variant of the layer in `type`; one that is refused where there is none.
-std::vector<Tactic> list_typed(const LayerQuery& query, DType type, bool patches,
+// A tactic for each variant of the layer in these types; one that is refused where there is none.
+std::vector<Tactic> list_typed(const LayerQuery& query, const StoredTypes& types, bool patches,
                                const DeviceProperties& gpu) {
   const bool conv = std::holds_alternative<Conv>(query.layer().op);
   const Value& a = query.graph.value(query.layer().inputs[0]);
   const Format format = conv ? kChannelsLast : kLinear;
-  const TensorType read = patches ? TensorType{a.dtype, kLinear} : TensorType{type, format};
-  Tactic base = typed_tactic(query, kRunner, "cuda_wgmma", read, {type, format});
-  list_weights(query, type, base);
+  const TensorType read = patches ? TensorType{a.dtype, kLinear} : TensorType{types.input, format};
+  Tactic base = typed_tactic(query, kRunner, "cuda_wgmma", read, {types.output, format});
+  list_weights(query, number_beside(query, types.output), base);
   if (base.support.ok && a.is_constant()) base.support = Support::no("the left operand is constant");
   if (base.support.ok && has_data_dependent_dims(query))
     base.support = Support::no("the size of the result depends on data");
@@ -158,7 +182,9 @@ std::vector<Tactic> list_typed(const LayerQuery& query, DType type, bool patches
   for (Variant v : variants(p, query, gpu)) {
     v.patches = patches;
     if (v.cluster && result_vector(query, base, p, 4, 1) != 4) continue;
-    if (patches && (v.splits > 1 || v.relay)) continue;  // the parts of sums would lie where the patches do
+    if (v.stays && result_vector(query, base, p, 2, 1) < 2) continue;  // threads have pairs of columns
+    if (patches && (v.splits > 1 || v.relay || v.stays))
+      continue;  // the parts of sums would lie where the patches do
     tactics.push_back(with_variant(base, v.name(), v.params()));
   }
   return tactics;
@@ -169,10 +195,11 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   if (!std::holds_alternative<Conv>(op) && !std::holds_alternative<MatMul>(op)) return {};
   if (!device.properties.is_hopper()) return {};
   std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query)) {
-    if (!is_half(type)) continue;
-    const bool patches = tiles_the_image(query).ok;
-    const std::vector<Tactic> typed = list_typed(query, type, patches, device.properties);
+  const bool patches = tiles_the_image(query).ok;
+  for (const StoredTypes& types : tensor_core_types(query)) {
+    // Patches are laid out in the type of the result.
+    if (patches && (!is_half(types.input) || types.input != types.output)) continue;
+    const std::vector<Tactic> typed = list_typed(query, types, patches, device.properties);
     tactics.insert(tactics.end(), typed.begin(), typed.end());
   }
   return tactics;
@@ -181,7 +208,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
 // Which tile a block computes, and which part of K.
 void begin_tile(KernelBuilder& b, const ImplicitGemm& p, const Variant& v) {
   b.kernel().grid = {wgmma_tiles(p, v), 1, Dim(v.splits)};
-  const std::string tk = b.number(ceil_div(p.k, Dim(kStep))), ss = std::to_string(v.splits);
+  const std::string tk = b.number(ceil_div(p.k, Dim(p.step()))), ss = std::to_string(v.splits);
   b.line(wgmma_tile(b, p, v, "blockIdx.x"));
   b.line("const int first = " + tk + " * blockIdx.z / " + ss + ", tiles = " + tk + " * (blockIdx.z + 1) / " +
          ss + " - first, split = blockIdx.z;");
@@ -194,16 +221,16 @@ if (lane == 0) {
 const int ahead = tiles < STAGES ? tiles : STAGES;
 for (int i = 0; i < ahead; ++i) {
 barrier_expect(full + i, STAGE);
-copy_box(base + i * STAGE + ROWS * 128, &B_MAP, (first + i) * 64, b_row, full + i);
+copy_box(base + i * STAGE + ROWS * 128, &B_MAP, (first + i) * KSTEP, b_row, full + i);
 }
 wait_for_previous_kernel();
 stored_before_copies();
-for (int i = 0; i < ahead; ++i) copy_box(base + i * STAGE, &A_MAP, (first + i) * 64, a_row, full + i);
+for (int i = 0; i < ahead; ++i) copy_box(base + i * STAGE, &A_MAP, (first + i) * KSTEP, a_row, full + i);
 for (int i = ahead, s = 0, parity = 0; i < tiles; ++i) {
 barrier_wait(empty + s, parity);
 barrier_expect(full + s, STAGE);
-copy_box(base + s * STAGE, &A_MAP, (first + i) * 64, a_row, full + s);
-copy_box(base + s * STAGE + ROWS * 128, &B_MAP, (first + i) * 64, b_row, full + s);
+copy_box(base + s * STAGE, &A_MAP, (first + i) * KSTEP, a_row, full + s);
+copy_box(base + s * STAGE + ROWS * 128, &B_MAP, (first + i) * KSTEP, b_row, full + s);
 if (++s == STAGES) { s = 0; parity ^= 1; }
 }
 }
@@ -273,10 +300,10 @@ cluster_wait();)";
 
 KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
                             const Variant& variant, const DeviceProperties& gpu) {
-  KernelBuilder b = start_kernel(query, "wgmma", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "wgmma", tactic.outputs[0].dtype);
   b.hardware(hopper_primitives(p.type, variant.bn));
   const int sums = variant.cluster ? 1 : variant.splits;
-  GemmWriter writer(b, query, tactic, p, variant.threads(), variant.rows(), variant.bn, kStep, sums);
+  GemmWriter writer(b, query, tactic, p, variant.threads(), variant.rows(), variant.bn, p.step(), sums);
   const int width = result_vector(query, tactic, p, variant.cluster ? 4 : 8, sums);
   const int stages = variant.stages(gpu), strips = 4 * variant.groups * 16 * (variant.bn + 8) * 4,
             stages_bytes = std::max(stages * variant.stage_bytes(), (strips + 7) / 8 * 8);
@@ -288,8 +315,8 @@ KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const
   b.global("constexpr int GROUPS = " + std::to_string(variant.groups) + ", ROWS = 64 * GROUPS, BN = " +
            std::to_string(variant.bn) + ", STAGES = " + std::to_string(stages) +
            ", STAGE = (ROWS + BN) * 128, V = " + std::to_string(width) +
-           ", SPLITS = " + std::to_string(variant.splits) + ";\n#define MULTIPLY multiply_tile_" +
-           (p.type == DType::Float16 ? "f16" : "bf16"));
+           ", SPLITS = " + std::to_string(variant.splits) + ", KSTEP = " + std::to_string(p.step()) +
+           ";\n#define MULTIPLY multiply_tile_" + multiplied_name(p.type));
   const auto [a, weights] = wgmma_maps(b, query, p, variant);
   begin_tile(b, p, variant);
   b.line(
@@ -313,6 +340,7 @@ __syncthreads();)");
   else
     writer.result_in_place(width);
   b.line("wait_for_previous_kernel();");
+  b.line(start_sums(b, query, p, "b_row"));
   b.line(multiply_steps());
   b.line(tile_to_shared());
   b.line("__syncwarp();\nconstexpr int TURNS = 16 * (BN / V) / 32;");
@@ -331,11 +359,15 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
     source.kernels.push_back(patch_kernel(query, tactic));
     source.scratch_bytes = patch_bytes(query);
   }
-  source.kernels.push_back(variant.relay ? relay_kernel(query, tactic, p, variant, device.properties)
-                                         : product_kernel(query, tactic, p, variant, device.properties));
+  const auto kernel = variant.relay ? relay_kernel : variant.stays ? stay_kernel : product_kernel;
+  source.kernels.push_back(kernel(query, tactic, p, variant, device.properties));
   if (variant.splits > 1 && !variant.cluster) {
     source.kernels.push_back(GemmWriter::sum_kernel(query, tactic, p, variant.splits));
     source.scratch_bytes = GemmWriter::scratch_bytes(query, variant.splits);
+  }
+  if (p.integers) {
+    add_integer_blocks(query, p, 1, source);
+    return source;
   }
   const Tensor weights = query.graph.value(query.layer().inputs[1]).constant;
   if (!variant.patches) {
@@ -364,21 +396,34 @@ WgmmaVariant WgmmaVariant::of(const TacticParams& params) {
   v.cluster = params.get("cluster", 0) != 0;
   v.patches = params.get("patches", 0) != 0;
   v.blocks = params.get_int("blocks", 1);
-  v.relay = params.get("blocks", 0) > 0;
+  v.stays = params.get("stays", 0) != 0;
+  v.relay = !v.stays && params.get("blocks", 0) > 0;
   return v;
 }
 
 TacticParams WgmmaVariant::params() const {
   if (relay) return {{"rows", rows()}, {"columns", bn}, {"blocks", blocks}};
+  if (stays)
+    return {{"rows", rows()}, {"columns", bn}, {"resident", resident}, {"stays", 1}, {"blocks", blocks}};
   return {{"patches", patches},   {"rows", rows()},     {"columns", bn},
           {"resident", resident}, {"cluster", cluster}, {"splits", splits}};
 }
 
 std::string WgmmaVariant::name() const {
-  const std::string kind = relay ? "relay_" : patches ? "patches_" : "";
+  const std::string kind = relay ? "relay_" : stays ? "stay_" : patches ? "patches_" : "";
   const std::string tile = "cuda_wgmma_" + kind + std::to_string(rows()) + "x" + std::to_string(bn);
-  return relay ? tile + "_b" + std::to_string(blocks)
-               : tile + "_c" + std::to_string(resident) + (cluster ? "_k" : "_s") + std::to_string(splits);
+  return relay || stays
+             ? tile + "_b" + std::to_string(blocks)
+             : tile + "_c" + std::to_string(resident) + (cluster ? "_k" : "_s") + std::to_string(splits);
+}
+
+std::string filled_in(std::string_view text,
+                      const std::vector<std::pair<std::string_view, std::string>>& names) {
+  std::string out(text);
+  for (const auto& [from, to] : names)
+    for (size_t at = out.find(from); at != std::string::npos; at = out.find(from, at + to.size()))
+      out.replace(at, from.size(), to);
+  return out;
 }
 
 Dim wgmma_tiles(const ImplicitGemm& p, const Variant& v) {
@@ -401,9 +446,9 @@ WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGe
   const Dim a_rows = v.patches ? p.m : element_count(input_shape(query, 0)).exact_div(p.k).value_or(p.m);
   const Dim b_rows =
       element_count(query.graph.value(query.layer().inputs[1]).shape).exact_div(p.k).value_or(p.n);
-  const TensorView rows{p.type, {p.k, a_rows}, {1, p.k}, {kStep, v.rows()}};
+  const TensorView rows{p.type, {p.k, a_rows}, {1, p.k}, {p.step(), v.rows()}};
   return {v.patches ? b.scratch_map(0, rows) : b.input_map(0, rows),
-          b.packed_map("w", {p.type, {padded, b_rows}, {1, padded}, {kStep, v.bn}})};
+          b.packed_map("w", {p.type, {padded, b_rows}, {1, padded}, {p.step(), v.bn}})};
 }
 
 GeneratedFamily wgmma_family() {

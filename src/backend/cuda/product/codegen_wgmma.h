@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the kinds of Hopper products share: their tiles, and how operands are given to them. codegen_wgmma.cpp has a block
-// for each tile, codegen_relay.cpp blocks that stay and hand results to warps of their own.
+// for each tile, codegen_stay.cpp blocks that stay, codegen_relay.cpp blocks that also hand results to warps of their own.
 #pragma once
 
 #include <algorithm>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "backend/cuda/codegen/implicit_gemm.h"
 
 namespace lathe::cuda {
 
-inline constexpr int kWgmmaStep = 64;  // of K: a row of a tile is 128 bytes
+inline constexpr int kWgmmaStep = 64;  // of K, in 16 bits: a row of a tile is 128 bytes
 
 struct WgmmaVariant {
   int groups = 1, bn = 64, resident = 1, splits = 1;
   bool patches = false;  // the rows of A are windows of an image, laid out by a kernel in front
   bool relay = false;    // blocks that stay (codegen_relay.cpp),
-  int blocks = 1;        // and how many
+  bool stays = false;    // blocks that stay and finish their own tiles (codegen_stay.cpp),
+  int blocks = 1;        // and how many of either
   bool cluster = false;  // the parts of K are blocks of a cluster, which adds them up in shared memory
 
   static WgmmaVariant of(const TacticParams& params);
@@ -26,10 +30,12 @@ struct WgmmaVariant {
 
   int rows() const { return 64 * groups; }
   int threads() const { return 128 * groups + (relay ? 128 : 32); }
-  int stage_bytes() const { return (rows() + bn) * kWgmmaStep * 2; }
+  int stage_bytes() const { return (rows() + bn) * 128; }
   // Of a row of 16-bit results in shared memory, in elements: rows begin in different banks.
   int result_pitch() const { return bn + 8; }
-  int result_bytes() const { return relay ? rows() * result_pitch() * 2 : 0; }
+  int result_bytes() const {
+    return relay ? rows() * result_pitch() * 2 : stays ? rows() * (bn * 4 + 16) : 0;
+  }
   // Stages that fit when `resident` blocks share a multiprocessor: each also has 1 KiB of the system's, 1 KiB for
   // alignment, and its barriers.
   int stages(const DeviceProperties& gpu) const {
@@ -37,8 +43,9 @@ struct WgmmaVariant {
     return std::min(8, bytes / stage_bytes());
   }
   bool fits(const DeviceProperties& gpu) const {
-    const int registers = (bn / 2 + 32 + 7) / 8 * 8, warps = relay ? 4 * groups + 4 : 4 * groups + 1;
-    return stages(gpu) >= 3 && registers <= 232 &&
+    const int registers = (bn / 2 + (stays ? bn / 4 + 56 : 32) + 7) / 8 * 8,
+              warps = relay ? 4 * groups + 4 : 4 * groups + 1;
+    return stages(gpu) >= (stays ? 2 : 3) && registers <= 232 &&
            registers * 32 * warps * resident <= gpu.registers_per_multiprocessor;
   }
 };
@@ -53,7 +60,12 @@ WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGe
 std::string wgmma_tile(KernelBuilder& b, const ImplicitGemm& p, const WgmmaVariant& variant,
                        const std::string& tile);
 Dim wgmma_tiles(const ImplicitGemm& p, const WgmmaVariant& variant);
+// The text with each name replaced, in order.
+std::string filled_in(std::string_view text,
+                      const std::vector<std::pair<std::string_view, std::string>>& names);
 
+KernelSource stay_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
+                         const WgmmaVariant& variant, const DeviceProperties& gpu);
 KernelSource relay_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
                           const WgmmaVariant& variant, const DeviceProperties& gpu);
 

@@ -55,6 +55,9 @@ TEST(CudaWgmma, Products) {
 constexpr WgmmaVariant kRelays[] = {{.groups = 2, .bn = 128, .relay = true, .blocks = 2},
                                     {.groups = 3, .bn = 192, .relay = true, .blocks = 3},
                                     {.groups = 2, .bn = 256, .relay = true, .blocks = 1}};
+constexpr WgmmaVariant kStays[] = {{.groups = 2, .bn = 64, .resident = 2, .stays = true, .blocks = 2},
+                                   {.groups = 1, .bn = 128, .resident = 1, .stays = true, .blocks = 3},
+                                   {.groups = 1, .bn = 256, .resident = 1, .stays = true, .blocks = 1}};
 constexpr WgmmaVariant kClusters[] = {{.groups = 1, .bn = 32, .splits = 4, .cluster = true},
                                       {.groups = 2, .bn = 64, .splits = 3, .cluster = true}};
 
@@ -84,6 +87,8 @@ TEST(CudaWgmma, BlocksThatStayAndClusters) {
   }
   EXPECT_EQ(check_generated(only<kRelays, 3>(), cases), 5 * 3);
   EXPECT_EQ(check_generated(only<kClusters, 2>(), cases), 5 * 2);
+  for (LayerCase& layer : cases) layer.rounding = 1.1;
+  EXPECT_EQ(check_generated(only<kStays, 3>(), cases), 5 * 3);
 }
 
 TEST(CudaWgmma, Convolutions) {

@@ -9,6 +9,7 @@
 //   - single elements otherwise.
 // Bytes are the floor: every element is read once and written once.
 #include "backend/cuda/codegen/own_tactic.h"
+#include "backend/view.h"
 #include "base/error.h"
 
 namespace lathe::cuda {
@@ -169,15 +170,25 @@ DType carrier(DType type) {
   }
 }
 
+// Nothing is converted.
+bool carries(const LayerQuery& query, const Tactic& tactic) {
+  const bool parts = std::holds_alternative<Concat>(query.layer().op);
+  bool same = query.layer().epilogue.empty();
+  for (size_t i = 0; i < (parts ? tactic.inputs.size() : 1); ++i)
+    for (const TensorType& to : tactic.outputs)
+      same = same && (to.dtype == tactic.inputs[i].dtype || to.dtype == DType::Undefined);
+  return same;
+}
+
 class CopyWriter {
  public:
   CopyWriter(const LayerQuery& query, const Tactic& tactic, KernelBuilder& b)
-      : query_(query), tactic_(tactic), b_(b), computes_(!query.layer().epilogue.empty()) {
-    const bool parts = std::holds_alternative<Concat>(query.layer().op);
-    carries_ = !computes_;
-    for (size_t i = 0; i < (parts ? tactic.inputs.size() : 1); ++i)
-      for (const TensorType& to : tactic.outputs)
-        carries_ = carries_ && (to.dtype == tactic.inputs[i].dtype || to.dtype == DType::Undefined);
+      : query_(query),
+        tactic_(tactic),
+        b_(b),
+        computes_(!query.layer().epilogue.empty()),
+        carries_(carries(query, tactic)) {
+    if (!carries_) grid_ = stored_grid(query, query.layer().outputs[0], tactic.outputs[0]);
   }
 
   // Emits the copy of one box; returns how many blocks it takes.
@@ -190,7 +201,7 @@ class CopyWriter {
                 out = carries_ ? carrier(stored_out) : stored_out;
     const std::string from = "(" + b_.input(box.input, in) + " + " + b_.number(box.in_offset) + ")";
     const std::string to = "(" + b_.output(box.output, out) + " + " + b_.number(box.out_offset) + ")";
-    const std::string type(compute_name(computes_ ? stored_out : in));
+    const std::string type(grid_ ? "float" : compute_name(carries_ ? in : stored_out));
     if (dims == 0) {
       b_.line("if (blockIdx.x == 0 && threadIdx.x == 0) {\n" + type + " v[1];\nload(" + from + ", v);");
       finish(to, "0", 1);
@@ -198,7 +209,7 @@ class CopyWriter {
       return 1;
     }
     const std::optional<size_t> across = tiles ? tile_dim(walk) : std::nullopt;
-    if (across) return write_tiles(walk, *across, in, from, to, type);
+    if (across) return write_tiles(walk, *across, b_.input_type(box.input, in), from, to, type);
     const bool rows = walk.strides[0].back().is_constant(1) && walk.strides[1].back().is_constant(1);
     int v = 1;
     if (rows) {
@@ -232,7 +243,10 @@ class CopyWriter {
     if (computes_)
       b_.line("finish" + std::to_string(v) + "(" + at + ", v);");
     else
-      b_.line("store(" + to + " + (" + at + "), v);");
+      b_.line((grid_ ? "#pragma unroll\nfor (int j = 0; j < " + std::to_string(v) +
+                           "; ++j) v[j] = " + number_as_quantum("v[j]", *grid_) + ";\n"
+                     : "") +
+              "store(" + to + " + (" + at + "), v);");
   }
 
   // The dim that is contiguous in the input, when it is not the last one and both are long enough for tiles.
@@ -247,8 +261,8 @@ class CopyWriter {
   }
 
   // Blocks of 32 x 8 threads move 32 x 32 elements: rows of the tile along `across` are read, rows along the last dim written.
-  Dim write_tiles(const Walk& walk, size_t across, DType in, const std::string& from, const std::string& to,
-                  const std::string& type) {
+  Dim write_tiles(const Walk& walk, size_t across, const std::string& stored, const std::string& from,
+                  const std::string& to, const std::string& type) {
     const size_t last = walk.extents.size() - 1;
     const std::string ea = b_.number(walk.extents[across]), el = b_.number(walk.extents[last]);
     const Dim tiles_a = ceil_div(walk.extents[across], Dim(kTile)),
@@ -266,7 +280,7 @@ class CopyWriter {
       in_at += " + " + c + " * " + b_.number(walk.strides[0][d]);
       out_at += " + " + c + " * " + b_.number(walk.strides[1][d]);
     }
-    b_.line("__shared__ " + std::string(storage_name(in)) + " tile[32][33];");
+    b_.line("__shared__ " + stored + " tile[32][33];");
     b_.line(
         "const int lane = threadIdx.x % 32, row = threadIdx.x / 32;\n#pragma unroll\nfor (int i = row; i < "
         "32; i += 8)");
@@ -283,11 +297,13 @@ class CopyWriter {
   const Tactic& tactic_;
   KernelBuilder& b_;
   bool computes_;
-  bool carries_;  // nothing is converted
+  bool carries_;
+  std::optional<ByteGrid> grid_;  // on which numbers become bytes
 };
 
 LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
-  KernelBuilder b = start_kernel(query, "copy", tactic.outputs[0].dtype);
+  KernelBuilder b =
+      start_kernel(query, carries(query, tactic) ? Tactic() : tactic, "copy", tactic.outputs[0].dtype);
   const std::vector<Box> boxes = boxes_of(query, tactic);
   if (!query.layer().epilogue.empty()) {
     const Tail tail(query, tactic);
@@ -327,11 +343,12 @@ std::vector<Tactic> list_reformat(const LayerQuery& query) {
   const Node& node = query.layer();
   const Value &in = query.graph.value(node.inputs[0]), &out = query.graph.value(node.outputs[0]);
   Tactic t = linear_tactic(query, kRunner, "cuda_reformat");
-  t.inputs[0].format = in.format;
-  t.outputs[0].format = out.format;
+  t.inputs[0] = {in.dtype, in.format};
+  t.outputs[0] = {out.dtype, out.format};
   if (in.format.block > 1 || out.format.block > 1)
     t.support = Support::no("blocked formats are the CPU's");
-  else if (in.dtype != out.dtype && !(is_kernel_float(in.dtype) && is_kernel_float(out.dtype)))
+  else if (in.dtype != out.dtype && !(stores_numbers(query, node.inputs[0], t.inputs[0]) &&
+                                      stores_numbers(query, node.outputs[0], t.outputs[0])))
     t.support = Support::no("no conversion from " + std::string(dtype_name(in.dtype)) + " to " +
                             std::string(dtype_name(out.dtype)) + " (a Cast does that)");
   else if (dtype_info(in.dtype).bits < 8)
@@ -351,7 +368,12 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   std::vector<Format> formats = {kLinear};
   if (any_format && out.shape.size() >= 3) formats.push_back(kChannelsLast);
   std::vector<Tactic> tactics;
-  const auto types = node.outputs[0] == kNoValue ? std::vector<DType>{out.dtype} : allowed_types_first(query);
+  std::vector<DType> types = {out.dtype};
+  if (node.outputs[0] != kNoValue) types = allowed_types_first(query);
+  // Bytes of one grid are moved as they are.
+  if (node.outputs[0] != kNoValue && node.epilogue.empty())
+    if (const std::vector<DType> moved = moved_types(query); moved.size() > types.size())
+      types.insert(types.begin(), moved.back());
   for (const DType type : types)
     for (const Format& format : formats) {
       Tactic t = typed_tactic(query, kRunner, "cuda_copy", {type, format}, {type, format});

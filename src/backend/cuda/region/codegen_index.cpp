@@ -83,7 +83,7 @@ LayerSource generate_gather(const LayerQuery& query, const Tactic& tactic, const
       axis_of(rows ? std::get<Gather>(node.op).axis : std::get<GatherElements>(node.op).axis, x.size());
   const Dim inner = product(x, axis + 1, x.size());
   const int v = rows ? own_vector(query, tactic, inner) : 1;
-  KernelBuilder b = start_kernel(query, "gather", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "gather", tactic.outputs[0].dtype);
   begin(b, query, tactic, v);
   const std::string in = b.input(0, tactic.inputs[0].dtype), index = b.input(1, tactic.inputs[1].dtype),
                     extent = b.number(x[axis]);
@@ -166,7 +166,7 @@ LayerSource generate_pad(const LayerQuery& query, const Tactic& tactic, const De
     return !(*op.pads)[d].is_constant(0) || !(*op.pads)[d + x.size()].is_constant(0);
   };
   const int v = touched(order.back()) ? 1 : own_vector(query, tactic, x[order.back()]);
-  KernelBuilder b = start_kernel(query, "pad", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "pad", tactic.outputs[0].dtype);
   b.global(
       "DEV idx reflect(idx i, idx n) {\nconst idx period = n > 1 ? 2 * (n - 1) : 1;\ni = (i % period + "
       "period) % period;\n"
@@ -262,7 +262,7 @@ LayerSource generate_resize(const LayerQuery& query, const Tactic& tactic, const
   const auto touched = [&](size_t d) { return !(x[d] == y[d]) || (scales[d] != 0 && scales[d] != 1); };
   const int v = touched(order.back()) ? 1 : own_vector(query, tactic, x[order.back()]);
   const bool nearest = op.mode == ResizeMode::Nearest;
-  KernelBuilder b = start_kernel(query, "resize", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "resize", tactic.outputs[0].dtype);
   begin(b, query, tactic, v);
   std::string offset, weight = "1.f", loops, close;
   for (size_t d = 0; d < x.size(); ++d) {
@@ -321,7 +321,7 @@ std::vector<Tactic> list_trilu(const LayerQuery& query, const Device&) {
 LayerSource generate_trilu(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Node& node = query.layer();
   const size_t rank = output_shape(query).size();
-  KernelBuilder b = start_kernel(query, "trilu", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "trilu", tactic.outputs[0].dtype);
   begin(b, query, tactic, 1);
   const bool given = node.op_input_count() > 1 && node.inputs[1] != kNoValue;
   const std::string k = given ? "widen(*" + b.input(1, tactic.inputs[1].dtype) + ")" : "0ll";

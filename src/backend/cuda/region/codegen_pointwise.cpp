@@ -11,7 +11,11 @@ namespace {
 
 constexpr std::string_view kRunner = "Pointwise";
 
-Tactic make_tactic(const LayerQuery& query, const PointwiseProgram& program, const TensorType& result) {
+// How operands come that lie on a grid: as bytes, or as numbers.
+enum class Grids : uint8_t { Bytes, Numbers };
+
+Tactic make_tactic(const LayerQuery& query, const PointwiseProgram& program, const TensorType& result,
+                   DType number, Grids grids = Grids::Numbers) {
   const Node& node = query.layer();
   const Value& out = query.graph.value(node.outputs[0]);
   Tactic t = linear_tactic(query, kRunner, "cuda_pointwise");
@@ -20,7 +24,9 @@ Tactic make_tactic(const LayerQuery& query, const PointwiseProgram& program, con
   std::vector<DType> types;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const Value& value = query.graph.value(node.inputs[i]);
-    t.inputs[i] = tail_operand_type(value, out.shape, result);
+    t.inputs[i] = tail_operand_type(value, out.shape, result, number);
+    if (has_byte_grid(query, node.inputs[i]))
+      t.inputs[i].dtype = grids == Grids::Bytes ? DType::UInt8 : number;
     if (cast && i == 0 && t.inputs[i].dtype != DType::Undefined) t.inputs[i].dtype = value.dtype;
     // Parameters of a BatchNorm are vectors of channels, in whatever type they have.
     if (std::holds_alternative<BatchNorm>(node.op) && i > 0 && i < 5) t.inputs[i] = {value.dtype, kLinear};
@@ -29,6 +35,7 @@ Tactic make_tactic(const LayerQuery& query, const PointwiseProgram& program, con
       t.in_place_inputs.push_back(static_cast<int>(i));
   }
   t.support = tail_supports(program, types, result.dtype);
+  set_keeps_nan(query, t);
   return t;
 }
 
@@ -46,9 +53,18 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   std::vector<Tactic> tactics;
   const std::vector<DType> types =
       std::holds_alternative<Cast>(node.op) ? std::vector<DType>{out.dtype} : allowed_types_first(query);
-  for (const DType type : types) {
-    tactics.push_back(make_tactic(query, program, {type, kLinear}));
-    if (out.shape.size() >= 3) tactics.push_back(make_tactic(query, program, {type, kChannelsLast}));
+  const bool result = has_byte_grid(query, node.outputs[0]),
+             operands = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                    [&](ValueId id) { return has_byte_grid(query, id); });
+  for (const Format& format : {kLinear, kChannelsLast}) {
+    if (!format.is_linear() && out.shape.size() < 3) continue;
+    const auto add = [&](DType to, DType number, Grids grids) {
+      tactics.push_back(make_tactic(query, program, {to, format}, number, grids));
+    };
+    if (result && operands) add(DType::UInt8, types[0], Grids::Bytes);
+    if (result) add(DType::UInt8, types[0], Grids::Numbers);
+    if (operands) add(types[0], types[0], Grids::Bytes);
+    for (const DType type : types) add(type, type, Grids::Numbers);
   }
   return tactics;
 }
@@ -63,7 +79,7 @@ int widest_vector(const LayerQuery& query, const Tactic& tactic) {
 }
 
 LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
-  KernelBuilder b = start_kernel(query, "pointwise", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "pointwise", tactic.outputs[0].dtype);
   const Tail tail(query, tactic, whole_program(query.layer()));
   const Dim total = element_count(output_shape(query));
   const int v = tail.vector(widest_vector(query, tactic));

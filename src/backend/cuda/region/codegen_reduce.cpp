@@ -128,7 +128,7 @@ LayerSource generate_groups(const LayerQuery& query, const Tactic& tactic, const
                             int threads) {
   const ReduceKind reduce = std::get<Reduce>(query.layer().op).kind;
   const DType type = tactic.inputs[0].dtype;
-  KernelBuilder b = start_kernel(query, "reduce_groups", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "reduce_groups", tactic.outputs[0].dtype);
   Tail(query, tactic).emit(b, 1);
   const std::string in = b.input(0, type), n = b.number(walk.count), ts = std::to_string(threads);
   const Kind kind = kind_of(reduce, n);
@@ -208,7 +208,7 @@ int lane_threads(const LayerQuery& query, const ReduceWalk& walk) {
 // Adds up the parts of all splits, in their order, and applies the tail.
 KernelSource lane_sums(const LayerQuery& query, const Tactic& tactic, const ReduceWalk& walk,
                        const LaneVariant& variant) {
-  KernelBuilder b = start_kernel(query, "reduce_sums", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "reduce_sums", tactic.outputs[0].dtype);
   const int v = std::min(variant.v, 4);
   Tail(query, tactic).emit(b, v);
   const Kind kind = kind_of(std::get<Reduce>(query.layer().op).kind, b.number(walk.count));
@@ -232,7 +232,7 @@ KernelSource lane_sums(const LayerQuery& query, const Tactic& tactic, const Redu
 LayerSource generate_lanes(const LayerQuery& query, const Tactic& tactic, const ReduceWalk& walk,
                            const LaneVariant& variant) {
   const DType type = tactic.inputs[0].dtype;
-  KernelBuilder b = start_kernel(query, "reduce_lanes", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "reduce_lanes", tactic.outputs[0].dtype);
   const int v = variant.v, lanes = lanes_of(query, walk, v), threads = lane_threads(query, walk),
             rows = threads / lanes;
   const bool split = variant.splits > 1;
@@ -354,16 +354,16 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   std::vector<Format> formats = {kLinear};
   if (input_shape(query, 0).size() >= 3) formats.insert(formats.begin(), kChannelsLast);
   std::vector<Tactic> tactics;
-  for (const DType type : allowed_types_first(query))
+  for (const auto& [from, to] : stored_types(query, true))
     for (const Format& format : formats) {
       const bool unknown = !op->axes && node.op_input_count() > 1 && node.inputs[1] != kNoValue;
       const bool nothing = (op->axes && op->axes->empty()) || (!op->axes && op->noop_with_empty_axes);
       const std::optional<Format> out =
           unknown || nothing ? std::optional<Format>(format) : result_format(query, format);
       if (!out) continue;
-      Tactic t = typed_tactic(query, kRunner, "cuda_reduce", {type, format}, {type, *out});
-      if (!is_kernel_float(type))
-        t.support = Support::no("no kernel for " + std::string(dtype_name(type)));
+      Tactic t = typed_tactic(query, kRunner, "cuda_reduce", {from, format}, {to, *out});
+      if (!stores_numbers(query, node.inputs[0], t.inputs[0]))
+        t.support = Support::no("no kernel for " + std::string(dtype_name(from)));
       else if (unknown)
         t.support = Support::no("the axes are known only at run time");
       else if (nothing)
@@ -399,7 +399,7 @@ std::vector<Tactic> list_arg(const LayerQuery& query, const Device&) {
 LayerSource generate_arg(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<ArgReduce>(query.layer().op);
   const ReduceWalk walk = walk_of(query, tactic.inputs[0], tactic.outputs[0]);
-  KernelBuilder b = start_kernel(query, "arg_reduce", tactic.inputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "arg_reduce", tactic.inputs[0].dtype);
   Tail(query, tactic).emit(b, 1);
   const std::string in = b.input(0, tactic.inputs[0].dtype), n = b.number(walk.count);
   b.kernel().threads = 128;
@@ -464,7 +464,7 @@ LayerSource generate_group_norm(const LayerQuery& query, const Tactic& tactic, c
                     .vector(vector_width(full_vector(tactic.inputs[0].dtype),
                                          {last ? channels : plane, last ? x[1] : plane}));
   const std::string vs = std::to_string(v);
-  KernelBuilder b = start_kernel(query, "group_norm", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "group_norm", tactic.outputs[0].dtype);
   Tail(query, tactic).emit(b, v);
   const std::string in = b.input(0, tactic.inputs[0].dtype), n = b.number(count), cs = b.number(channels),
                     ps = b.number(plane), all = b.number(x[1]);

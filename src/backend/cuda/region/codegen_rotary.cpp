@@ -51,7 +51,7 @@ KernelSource turn(const LayerQuery& query, const Tactic& tactic, size_t operand)
   std::vector<Dim> multiples = {x.back(), width};
   if (!op.interleaved && width.exact_div(2)) multiples.push_back(*width.exact_div(2));
   const int v = op.interleaved ? 1 : vector_width(full_vector(type), multiples);
-  KernelBuilder b = start_kernel(query, "rotary", type);
+  KernelBuilder b = start_kernel(query, tactic, "rotary", type);
   const std::string vs = std::to_string(v), in = b.input(input, type), out = b.output(operand, type);
   const Dim total = element_count(x);
   b.kernel().grid[0] = ceil_div(total, Dim(256 * v));

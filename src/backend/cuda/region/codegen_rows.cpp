@@ -103,13 +103,13 @@ int row_vector(const LayerQuery& query, const Tactic& tactic, const Rows& rows) 
 std::vector<Tactic> row_tactics(const LayerQuery& query, std::string_view runner, const std::string& name,
                                 const Rows& rows) {
   std::vector<Tactic> tactics;
-  for (const DType type : allowed_types_first(query)) {
+  for (const auto& [type, to] : stored_types(query, false)) {
     const int64_t n_max = upper_bound(rows.n, query.ranges);
-    Tactic probe = typed_tactic(query, runner, name, {type, kLinear}, {type, kLinear});
+    Tactic probe = typed_tactic(query, runner, name, {type, kLinear}, {to, kLinear});
     if (probe.support.ok && !is_kernel_float(type))
       probe.support = Support::no("no kernel for " + std::string(dtype_name(type)));
     if (probe.support.ok && n_max <= 0) probe.support = Support::no("rows without elements");
-    if (!reads_twice(query, 0)) probe.in_place_inputs = {0};
+    if (!reads_twice(query, 0) && type == to) probe.in_place_inputs = {0};
     if (!probe.support.ok) {
       tactics.push_back(probe);
       continue;
@@ -177,7 +177,7 @@ LayerSource generate_two_rows(const LayerQuery& query, const Tactic& tactic) {
   const auto& op = std::get<LayerNorm>(query.layer().op);
   const Rows rows = rows_of(input_shape(query, 0), op.axis, true);
   const int v = row_vector(query, tactic, rows);
-  KernelBuilder b = start_kernel(query, op.rms ? "rms_norm" : "layer_norm", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, op.rms ? "rms_norm" : "layer_norm", tactic.outputs[0].dtype);
   b.waits_itself();
   Tail(query, tactic).emit(b, v);
   b.kernel().threads = 128;
@@ -226,7 +226,7 @@ LayerSource generate_layer_norm(const LayerQuery& query, const Tactic& tactic, c
   const Rows rows = rows_of(input_shape(query, 0), op.axis, true);
   const int v = row_vector(query, tactic, rows), threads = threads_of(tactic);
   const std::string vs = std::to_string(v);
-  KernelBuilder b = start_kernel(query, op.rms ? "rms_norm" : "layer_norm", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, op.rms ? "rms_norm" : "layer_norm", tactic.outputs[0].dtype);
   b.waits_itself();
   Tail(query, tactic).emit(b, v);
   RowWriter row(b, rows, tactic.inputs[0].dtype, threads, v, upper_bound(rows.n, query.ranges));
@@ -276,8 +276,8 @@ constexpr std::string_view kSoftmaxRunner = "SoftMax";
 
 std::vector<Tactic> list_columns(const LayerQuery& query) {
   std::vector<Tactic> tactics;
-  for (const DType type : allowed_types_first(query)) {
-    Tactic t = typed_tactic(query, kSoftmaxRunner, "cuda_softmax_columns", {type, kLinear}, {type, kLinear});
+  for (const auto& [type, to] : stored_types(query, false)) {
+    Tactic t = typed_tactic(query, kSoftmaxRunner, "cuda_softmax_columns", {type, kLinear}, {to, kLinear});
     if (t.support.ok && !is_kernel_float(type))
       t.support = Support::no("no kernel for " + std::string(dtype_name(type)));
     tactics.push_back(std::move(t));
@@ -297,7 +297,7 @@ std::vector<Tactic> list_softmax(const LayerQuery& query, const Device&) {
 LayerSource generate_columns(const LayerQuery& query, const Tactic& tactic, const Rows& rows, bool log) {
   const int v = Tail(query, tactic).vector(vector_width(2, {rows.inner}));
   const std::string vs = std::to_string(v);
-  KernelBuilder b = start_kernel(query, "softmax_columns", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "softmax_columns", tactic.outputs[0].dtype);
   Tail(query, tactic).emit(b, v);
   const std::string in = b.input(0, tactic.inputs[0].dtype), n = b.number(rows.n),
                     inner = b.number(rows.inner);
@@ -325,7 +325,7 @@ LayerSource generate_softmax(const LayerQuery& query, const Tactic& tactic, cons
   const Rows rows = rows_of(input_shape(query, 0), op.axis, false);
   if (!rows.inner.is_constant(1)) return generate_columns(query, tactic, rows, op.log);
   const int v = row_vector(query, tactic, rows), threads = threads_of(tactic);
-  KernelBuilder b = start_kernel(query, "softmax", tactic.outputs[0].dtype);
+  KernelBuilder b = start_kernel(query, tactic, "softmax", tactic.outputs[0].dtype);
   Tail(query, tactic).emit(b, v);
   RowWriter row(b, rows, tactic.inputs[0].dtype, threads, v, upper_bound(rows.n, query.ranges));
   row.load_row();

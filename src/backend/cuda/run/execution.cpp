@@ -180,7 +180,8 @@ Tensor CudaExecution::read(ValueId id) {
   if (!stored.empty())
     driver.require(driver.cuMemcpyDtoH(stored.data(), reinterpret_cast<CUdeviceptr>(data), stored.size()),
                    "reading a value");
-  return to_linear(value, shape, stored);
+  const Tensor linear = to_linear(value, shape, stored);
+  return value.is_stored_quantized() ? dequantize(linear, *value.quantization) : linear;
 }
 
 Extents CudaExecution::extents(ValueId id) const {

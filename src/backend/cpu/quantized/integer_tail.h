@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What integer kernels ask of a layer of the graph: whether its operands lie on grids that they can multiply,
-// the integers of its constant weights, and its epilogue as steps that they do in registers.
+// The epilogue of a layer of integers as steps that kernels do in registers. (backend/integer_operands.h: what is asked of
+// its operands.)
 #pragma once
 
 #include <functional>
@@ -13,20 +13,6 @@
 #include "backend/cpu/vector/pointwise_eval.h"
 
 namespace lathe::cpu {
-
-// Whether the layer multiplies bytes of a grid by constant weights of a grid, its scales along `weight_axis`
-// at most, with sums of `depth` products that fit 32 bits. No says what is in the way.
-Support multiplies_integers(const LayerQuery& query, size_t weight_axis, int64_t depth);
-
-// The weights less their zero points fit signed bytes, which quads and tiles multiply.
-bool has_byte_weights(const LayerQuery& query);
-
-// Whole numbers in the order of the constant, less the zero point of their channel (their index along
-// `weight_axis`). Reads the constant's bytes.
-std::vector<int16_t> integer_weights(const LayerQuery& query, size_t weight_axis);
-
-// Scale of x times scale of the weights, for each of `channels`.
-std::vector<float> product_scales(const LayerQuery& query, int64_t channels);
 
 // An epilogue in registers: constants per channel that join the bias, at most one operand as large as the
 // result. nullopt: the evaluator has to do it.

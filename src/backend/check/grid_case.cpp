@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/check/grid_case.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "backend/integer_operands.h"
+#include "ir/edit.h"
+#include "ir/text.h"
+#include "ops/build.h"
+#include "ops/interpreter.h"
+
+namespace lathe {
+namespace {
+
+// Calls f(logical index, stored index) for all elements of a linear or channels-last tensor.
+template <class F>
+void each_place(const Extents& extents, const Format& format, const F& f) {
+  const int64_t total = element_count(extents);
+  int64_t spatial = 1, channels = 1;
+  if (!format.is_linear()) {
+    channels = extents[1];
+    for (size_t d = 2; d < extents.size(); ++d) spatial *= extents[d];
+  }
+  for (int64_t i = 0; i < total; ++i) {
+    const int64_t s = i % spatial, c = i / spatial % channels, n = i / spatial / channels;
+    f(i, format.is_linear() ? i : (n * spatial + s) * channels + c);
+  }
+}
+
+std::vector<std::byte> stored(const Tensor& tensor, const Format& format) {
+  std::vector<std::byte> bytes(tensor.bytes().size());
+  const auto size = static_cast<size_t>(dtype_bytes(tensor.dtype(), 1));
+  each_place(tensor.extents(), format, [&](int64_t i, int64_t at) {
+    std::memcpy(bytes.data() + static_cast<size_t>(at) * size,
+                tensor.bytes().data() + static_cast<size_t>(i) * size, size);
+  });
+  return bytes;
+}
+
+Tensor loaded(const std::byte* bytes, DType dtype, const Extents& extents, const Format& format) {
+  Tensor tensor = Tensor::allocate(dtype, extents);
+  const auto size = static_cast<size_t>(dtype_bytes(dtype, 1));
+  each_place(extents, format, [&](int64_t i, int64_t at) {
+    std::memcpy(tensor.mutable_bytes().data() + static_cast<size_t>(i) * size,
+                bytes + static_cast<size_t>(at) * size, size);
+  });
+  return tensor;
+}
+
+Tensor random_numbers(const Value& value, std::mt19937& random) {
+  const Extents extents = to_extents(value.shape);
+  std::vector<double> values(static_cast<size_t>(element_count(extents)));
+  for (double& v : values) v = static_cast<double>(random() % 256);
+  if (value.quantization)
+    return dequantize(Tensor::from_doubles(DType::UInt8, extents, values), *value.quantization);
+  for (double& v : values) v = (v - 128) / 32;
+  return Tensor::from_doubles(value.dtype, extents, values);
+}
+
+// The last step of the layer's program, where it rounds.
+double step_of(const Node& node) {
+  const auto* chain = std::get_if<PointwiseChain>(&node.op);
+  const PointwiseProgram& program = chain ? chain->program : node.epilogue;
+  const bool rounds = !program.empty() && program.steps.back().code == PointwiseCode::RoundTo;
+  return rounds ? static_cast<double>(program.steps.back().alpha) : 0;
+}
+
+double rounding_of(DType type) {
+  return type == DType::Float16 ? 1.0 / 2048 : type == DType::BFloat16 ? 1.0 / 256 : 0;
+}
+
+}  // namespace
+
+GridCase::GridCase(const std::string& graph, std::vector<DType> allowed_types) : graph_(parse_graph(graph)) {
+  verify_graph(graph_);
+  round_constants();
+  GraphEditor(graph_).set_allowed_types(graph_.order()[0], std::move(allowed_types));
+  std::mt19937 random(7);
+  for (const ValueId id : node().inputs)
+    numbers_.push_back(id == kNoValue || graph_.value(id).is_constant()
+                           ? Tensor()
+                           : random_numbers(graph_.value(id), random));
+}
+
+Extents GridCase::extents(ValueId id) const {
+  return id == kNoValue ? Extents() : to_extents(graph_.value(id).shape);
+}
+
+Tensor GridCase::operand(const Tactic& tactic, size_t i) const {
+  const DType type = tactic.inputs[i].dtype;
+  if (!numbers_[i] || type == numbers_[i].dtype()) return numbers_[i];
+  if (type == DType::UInt8) return quantize(numbers_[i], *graph_.value(node().inputs[i]).quantization);
+  return Tensor::from_doubles(type, numbers_[i].extents(), numbers_[i].to_doubles());
+}
+
+std::vector<std::byte> GridCase::stored_operand(const Tactic& tactic, size_t i) const {
+  if (tactic.inputs[i].dtype == DType::Undefined) return {};
+  const Value& value = graph_.value(node().inputs[i]);
+  return stored(value.is_constant() ? value.constant : operand(tactic, i), tactic.inputs[i].format);
+}
+
+Tensor GridCase::expected(const Tactic& tactic) const {
+  Graph graph = graph_;
+  GraphEditor editor(graph);
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < node().inputs.size(); ++i) {
+    const ValueId id = node().inputs[i];
+    const bool data = id != kNoValue && !graph_.value(id).is_constant();
+    if (data) editor.set_type(id, tactic.inputs[i].dtype, tactic.inputs[i].format);
+    inputs.push_back(data || id == kNoValue ? operand(tactic, i) : graph_.value(id).constant);
+  }
+  editor.set_type(node().outputs[0], tactic.outputs[0].dtype, tactic.outputs[0].format);
+  return interpret_node(graph, graph.node(graph.order()[0]), inputs, {})[0];
+}
+
+bool GridCase::stores_integers(const Tactic& tactic) const {
+  const auto is_integer = [&](ValueId id, const TensorType& type) {
+    if (id == kNoValue || !graph_.value(id).quantization) return false;
+    return type.dtype == DType::UInt8 || (graph_.value(id).is_constant() && type.dtype == DType::Undefined);
+  };
+  bool any = is_integer(node().outputs[0], tactic.outputs[0]);
+  for (size_t i = 0; i < node().inputs.size(); ++i)
+    any = any || is_integer(node().inputs[i], tactic.inputs[i]);
+  return any;
+}
+
+// Random weights are on their grid afterwards. (Those of blocks of four bits have no type to come back from.)
+void GridCase::round_constants() {
+  GraphEditor editor(graph_);
+  for (const ValueId input : node().inputs) {
+    if (input == kNoValue || !graph_.value(input).is_constant()) continue;
+    const Value value = graph_.value(input);
+    if (!value.quantization) continue;
+    Quantization grid = *value.quantization;
+    const Tensor integers = quantize(value.constant, grid);
+    grid.dtype = integers.dtype();
+    editor.set_constant(input, dequantize(integers, grid));
+    editor.set_quantization(input, value.quantization);
+  }
+}
+
+void expect_on_grid(const GridCase& layer, const Tactic& tactic, const std::byte* result,
+                    const Tensor& expected, const std::string& name) {
+  const Tensor got = loaded(result, expected.dtype(), expected.extents(), tactic.outputs[0].format);
+  const std::vector<double> a = got.to_doubles(), b = expected.to_doubles();
+  double largest = 0;
+  for (const double x : b) largest = std::max(largest, std::abs(x));
+  const bool bytes = got.dtype() == DType::UInt8;
+  const double step = bytes ? 1 : step_of(layer.node()), rounding = bytes ? 0 : 2e-6 * largest;
+  int64_t steps = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double difference = std::abs(a[i] - b[i]),
+                 own = rounding + rounding_of(got.dtype()) * std::abs(b[i]);
+    ASSERT_LE(difference, step + own) << name << ": element " << i << " is " << a[i] << ", not " << b[i];
+    steps += difference > own;
+  }
+  const bool halves = std::any_of(tactic.inputs.begin(), tactic.inputs.end(),
+                                  [](const TensorType& type) { return rounding_of(type.dtype) > 0; });
+  EXPECT_LE(steps, 1 + got.size() / (halves ? 40 : 200)) << name << ": so many differ by a step";
+}
+
+}  // namespace lathe

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/integer_operands.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <string>
+
+#include "ir/block_grid.h"
+
+namespace lathe {
+namespace {
+
+const Quantization& weight_grid(const LayerQuery& query) {
+  return *query.graph.value(query.layer().inputs[1]).quantization;
+}
+
+// The largest magnitude of an integer of the grid less its zero point.
+int64_t largest(const Quantization& grid) {
+  int64_t most = 0;
+  for (const int32_t zero : grid.zeros)
+    most = std::max({most, std::abs(int64_t{lowest_quantum(grid.dtype)} - zero),
+                     std::abs(int64_t{highest_quantum(grid.dtype)} - zero)});
+  return most;
+}
+
+}  // namespace
+
+std::optional<ByteGrid> byte_grid(const Value& value, const TensorType& type) {
+  if (type.dtype != DType::UInt8 || !value.quantization || value.quantization->dtype != DType::UInt8 ||
+      !value.quantization->is_per_tensor())
+    return std::nullopt;
+  return ByteGrid{value.quantization->scale(), static_cast<float>(value.quantization->zero())};
+}
+
+bool has_byte_grid(const LayerQuery& query, ValueId id) {
+  return id != kNoValue && !query.graph.value(id).is_constant() &&
+         byte_grid(query.graph.value(id), {DType::UInt8, {}});
+}
+
+Support multiplies_integers(const LayerQuery& query, size_t weight_axis, int64_t depth) {
+  const Node& node = query.layer();
+  const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
+  if (!byte_grid(x, {DType::UInt8, {}})) return Support::no("its input lies on no grid of bytes");
+  if (!w.is_constant()) return Support::no("the weights are not constant");
+  if (!w.quantization) return Support::no("the weights lie on no grid");
+  if (has_blocks(*w.quantization, w.shape)) return Support::no("the weights have a scale for each block");
+  if (!w.quantization->is_per_tensor() && w.quantization->axis != static_cast<int64_t>(weight_axis))
+    return Support::no("the weights have a scale per index of axis " + std::to_string(w.quantization->axis) +
+                       ", not per output channel");
+  if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
+      !query.graph.value(node.inputs[2]).is_constant())
+    return Support::no("the bias is not constant");
+  if (depth > std::numeric_limits<int32_t>::max() / (largest(*x.quantization) * largest(*w.quantization)))
+    return Support::no("a sum of " + std::to_string(depth) + " products may not fit 32 bits");
+  return {};
+}
+
+bool has_byte_weights(const LayerQuery& query) {
+  const Quantization& grid = weight_grid(query);
+  return std::all_of(grid.zeros.begin(), grid.zeros.end(),
+                     [middle = grid.dtype == DType::Int8 ? 0 : 128](int32_t z) { return z == middle; });
+}
+
+size_t weight_axis(const Node& node) {
+  const auto* product = std::get_if<MatMul>(&node.op);
+  return product && !product->transpose_b ? 1 : 0;
+}
+
+std::vector<int16_t> integer_weights(const Value& weights, size_t weight_axis) {
+  const Quantization& grid = *weights.quantization;
+  const std::vector<int64_t> stored = quantize(weights.constant, grid).to_int64s();
+  int64_t inner = 1;
+  for (size_t d = weight_axis + 1; d < weights.shape.size(); ++d) inner *= weights.shape[d].value();
+  const int64_t channels = weights.shape[weight_axis].value();
+  std::vector<int16_t> integers(stored.size());
+  for (size_t i = 0; i < stored.size(); ++i) {
+    const int64_t channel = static_cast<int64_t>(i) / inner % channels;
+    integers[i] = static_cast<int16_t>(stored[i] - grid.zero(static_cast<size_t>(channel)));
+  }
+  return integers;
+}
+
+std::vector<float> product_scales(const LayerQuery& query, int64_t channels) {
+  const float x = query.graph.value(query.layer().inputs[0]).quantization->scale();
+  std::vector<float> scales(static_cast<size_t>(channels));
+  for (size_t c = 0; c < scales.size(); ++c)
+    scales[c] = static_cast<float>(static_cast<double>(x) * static_cast<double>(weight_grid(query).scale(c)));
+  return scales;
+}
+
+}  // namespace lathe

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What kernels that multiply integers ask of a layer of the graph: on which grid of bytes a value is stored, whether the
+// operands of a product lie on grids that can be multiplied, and the integers of its constant weights.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "backend/tactic.h"
+#include "ir/graph.h"
+
+namespace lathe {
+
+// The numbers (q - zero) * scale, stored as bytes q.
+struct ByteGrid {
+  float scale = 1, zero = 0;
+};
+// That of a value which is stored as `type`; nullopt where that is no byte of a grid with one scale.
+std::optional<ByteGrid> byte_grid(const Value& value, const TensorType& type);
+// Computed values that may be stored as bytes.
+bool has_byte_grid(const LayerQuery& query, ValueId id);
+
+// Whether the layer multiplies bytes of a grid by constant weights of a grid, its scales along `weight_axis`
+// at most, with sums of `depth` products that fit 32 bits. No says what is in the way.
+Support multiplies_integers(const LayerQuery& query, size_t weight_axis, int64_t depth);
+
+// The weights less their zero points fit signed bytes, which quads, tiles and tensor cores multiply.
+bool has_byte_weights(const LayerQuery& query);
+
+// The dim of the weights of a product or convolution that counts the result's channels.
+size_t weight_axis(const Node& node);
+// Whole numbers in the order of the constant, less the zero point of their channel (their index along
+// `weight_axis`). Reads the constant's bytes.
+std::vector<int16_t> integer_weights(const Value& weights, size_t weight_axis);
+
+// Scale of x times scale of the weights, for each of `channels`.
+std::vector<float> product_scales(const LayerQuery& query, int64_t channels);
+
+}  // namespace lathe
