@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <fcntl.h>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>

@@ -465,6 +465,9 @@ bool leads(const LayerQuery& query, const Device& device) {
   if (!device.properties.is_hopper()) return false;
   const Shape& y = output_shape(query);
   if (y.size() < 2 || input_shape(query, 1).size() < 2) return false;
+  if (has_byte_grid(query, query.layer().inputs[0]) &&
+      query.graph.value(query.layer().inputs[1]).quantization)
+    return true;  // nobody else multiplies integers
   if (has_data_dependent_dims(query)) return false;
   const bool conv = std::holds_alternative<Conv>(op);
   const auto tail = fused_tail(query, conv ? 1 : y.size() - 1);
