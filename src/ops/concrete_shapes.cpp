@@ -63,26 +63,14 @@ class Checker {
   }
 
  private:
-  // In a tuned graph floats that must be of one type are stored as it was fastest, and kernels convert: 16 bits beside a
-  // constant of 32, for one.
-  static DType number_type(const Value& value) {
-    const DType type = value.number_type();
-    return type == DType::Float16 || type == DType::BFloat16 ? DType::Float32 : type;
-  }
-
   // The value with the symbols' values in its shape and contents.
   const Value& concrete(ValueId id) {
     const Value& value = graph_.value(id);
-    const DType type = number_type(value);
-    if (value.is_constant() && type == value.dtype) return value;
+    if (value.is_constant()) return value;
     const auto [found, is_new] = values_.try_emplace(id);
-    if (!is_new) return found->second;
-    if (value.is_constant()) {
-      found->second = value;
-      found->second.dtype = type;
-    } else {
+    if (is_new) {
       found->second = {.name = value.name,
-                       .dtype = type,
+                       .dtype = value.number_type(),
                        .shape = substitute_dims(value.shape, known_),
                        .format = value.format};
       if (value.contents) found->second.contents = substitute_dims(*value.contents, known_);

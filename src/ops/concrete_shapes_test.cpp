@@ -36,18 +36,6 @@ TEST(ConcreteShapes, OperandsMustFitEachOther) {
       "node 'add' (Add of float32[1], float32[3]) gives [3], but the model says [1] of its result 'y'");
 }
 
-// A tuned graph, where kernels convert.
-TEST(ConcreteShapes, FloatsOfOtherWidths) {
-  EXPECT_EQ(error_at(R"(
-  input %x: float16[n, 2]
-  const %c: float32[1, 2] = random 3
-  %y: float16[n + 1, 2] = Concat "join" (%x, %c) {axis=0}
-  output %y
-)",
-                     {{"n", 5}}),
-            "");
-}
-
 TEST(ConcreteShapes, ProductsAndReshapes) {
   const std::string product = R"(
   input %x: float32[4, n]

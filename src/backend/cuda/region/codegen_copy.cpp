@@ -383,8 +383,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
         t.inputs[i] = {type, format};
         if (!value.is_constant()) continue;
         t.inputs[i] = {value.dtype, kLinear};
-        if (!is_kernel_float(value.dtype) && value.dtype != type)
-          t.support = Support::no("a constant of another type");
+        // A graph with one is not well typed, and does not load.
+        if (value.dtype != type) t.support = Support::no("a constant of another type");
       }
       for (size_t i = 0; i < node.outputs.size(); ++i)
         t.outputs[i] = node.outputs[i] == kNoValue ? TensorType{} : TensorType{type, format};
