@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 LAUNCHER := $(if $(shell command -v ccache 2>/dev/null),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
-.PHONY: help explorer wheel build cuda test-gpu demo test test-all test-fast test-asan test-tsan install deb format tidy bench bench-load clean setup-build setup-test
+.PHONY: help explorer wheel onnxruntime build cuda test-gpu demo test test-all test-fast test-asan test-tsan install deb format tidy bench bench-load clean setup-build setup-test
 help:
 	@sed -n '3,7p' Makefile | sed 's/^# //'
 	@echo "make build      release build in build/          make bench    compare with ONNX Runtime and OpenVINO"
@@ -19,6 +19,7 @@ help:
 	@echo "make install    PREFIX=$(PREFIX)                make format   clang-format what changed"
 	@echo "make deb        Debian packages in build/packages   make explorer the explorer in Python"
 	@echo "make wheel      the Python package, build/wheel/lathe-*.whl"
+	@echo "make onnxruntime  Lathe as an execution provider, build/liblathe_onnxruntime.so"
 
 setup-build:
 	@tools/setup.sh build
@@ -96,6 +97,12 @@ explorer: setup-build
 wheel: build
 	@tools/setup.sh explorer
 	@tools/build-wheel.sh
+
+# build/liblathe_onnxruntime.so: an execution provider for ONNX Runtime.
+onnxruntime: setup-build
+	@tools/setup-onnxruntime.sh build
+	@cmake --preset release $(LAUNCHER) -DLATHE_TESTS=OFF >/dev/null
+	@cmake --build build -j$(JOBS) --target lathe_onnxruntime
 
 install: build
 	@cmake --install build --prefix $(PREFIX)

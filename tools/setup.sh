@@ -73,7 +73,8 @@ case "${1:-build}" in
   *)
     # Side by side: much of it is waiting for the network.
     tools/setup-python.sh & parts=($!)
-    tools/setup-web.sh test & parts+=($!)
+    # After one another: the second needs the npm that the first may have to fetch.
+    { tools/setup-web.sh test && tools/setup-onnxruntime.sh test; } & parts+=($!)
     tools/setup-cuda.sh & parts+=($!)  # the CUDA backend is compiled and tested without a GPU
     failed=0
     for part in "${parts[@]}"; do wait "$part" || failed=1; done

@@ -145,6 +145,8 @@ class Builder {
 
   // Imports the model and forgets it. Throws when there is no such file; a damaged model is one that is not supported.
   ModelSupport check_onnx(const std::string& path);
+  // The same for a model in memory, with its external weights in `directory` (empty: there are none).
+  ModelSupport check_onnx(std::span<const std::byte> model, const std::string& directory = {});
 
   Engine build(const Network& network, const BuilderConfig& config = {});
   // An engine for this builder's device from the file of another, in seconds: untimed, or timed with `config`.

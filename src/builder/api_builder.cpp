@@ -120,6 +120,23 @@ struct Builder::Impl {
     stop_if_asked(options.stop);
     return to_public(build(options));
   }
+  // What an import says of a model.
+  ModelSupport check(const std::function<void(const ImportOptions&)>& import) {
+    return translate_errors([&]() -> ModelSupport {
+      std::vector<UnsupportedNode> unsupported;
+      ModelSupport support;
+      try {
+        import({.unsupported = &unsupported, .plugins = plugins.get()});
+        support.supported = true;
+      } catch (const lathe::Error& error) {
+        if (error.kind() != lathe::ErrorKind::Input) throw;
+        support.reason = error.what();
+      }
+      for (UnsupportedNode& n : unsupported)
+        support.unsupported_nodes.push_back({std::move(n.node), std::move(n.op_type), std::move(n.reason)});
+      return support;
+    });
+  }
   LogObserver observer;
   lathe::Builder builder;
   std::shared_ptr<plugin::Registry> plugins;
@@ -187,19 +204,11 @@ Network Builder::parse_onnx(std::span<const std::byte> model, const std::string&
   });
 }
 ModelSupport Builder::check_onnx(const std::string& path) {
-  return translate_errors([&]() -> ModelSupport {
-    std::vector<UnsupportedNode> unsupported;
-    ModelSupport support;
-    try {
-      import_onnx(path, impl_->observer, {.unsupported = &unsupported, .plugins = impl_->plugins.get()});
-      support.supported = true;
-    } catch (const lathe::Error& error) {
-      if (error.kind() != lathe::ErrorKind::Input) throw;
-      support.reason = error.what();
-    }
-    for (UnsupportedNode& n : unsupported)
-      support.unsupported_nodes.push_back({std::move(n.node), std::move(n.op_type), std::move(n.reason)});
-    return support;
+  return impl_->check([&](const ImportOptions& options) { import_onnx(path, impl_->observer, options); });
+}
+ModelSupport Builder::check_onnx(std::span<const std::byte> model, const std::string& directory) {
+  return impl_->check([&](const ImportOptions& options) {
+    import_onnx(model, directory, impl_->observer, nullptr, options);
   });
 }
 Engine Builder::build(const Network& network, const BuilderConfig& config) {

@@ -103,6 +103,19 @@ TEST(ImportRecurrent, ParametersGoToActivationsThatHaveThem) {
   EXPECT_EQ(y[0], (Numbers{1, 20}));
 }
 
+// ONNX's default has two names for one direction, too.
+TEST(ImportRecurrent, TheDefaultMayBeSpelledOut) {
+  std::vector<Numbers> results;
+  for (const Names& attributes : {Names{}, {TestModel::texts_attribute("activations", {"Tanh", "Tanh"})}}) {
+    TestModel m;
+    m.input("x", kFloat, {"2", "1", "1"}).output("y");
+    m.constant<float>("w", kFloat, {1, 1, 1}, {1}).constant<float>("r", kFloat, {1, 1, 1}, {1});
+    m.node("RNN", {"x", "w", "r"}, {"y"}, attributes);
+    results.push_back(run(m, {floats({2, 1, 1}, {1, 2})})[0]);
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
 TEST(ImportRecurrent, Errors) {
   expect_says(import_error(bidirectional({TestModel::texts_attribute("activations", {"Relu"})})),
               "it has 1 activations, expected 2");

@@ -57,6 +57,8 @@ std::vector<Activations> read_activations(const NodeImport& node, size_t directi
   const size_t each = defaults.size();
   if (names.empty())
     for (size_t d = 0; d < directions; ++d) names.insert(names.end(), defaults.begin(), defaults.end());
+  // ONNX's default for RNN has two names, whatever the number of directions, and ONNX Runtime spells it out.
+  if (each == 1 && directions == 1 && names.size() == 2 && names[0] == names[1]) names.pop_back();
   if (names.size() != each * directions) {
     node.fail("it has " + std::to_string(names.size()) + " activations, expected " +
               std::to_string(each * directions));

@@ -23,12 +23,14 @@ LAYERS = [
     {"runtime"},
     {"builder"},
     {"report", "explorer/core", "explorer/web", "cli/arguments"},
-    {"cli", "python", "bench", "examples", "explorer/python"},
+    {"cli", "python", "onnxruntime", "bench", "examples", "explorer/python"},
 ]
 # The runtime links no ONNX reader, no pass and no tuner, though they lie below it.
 FORBIDDEN = {"runtime": {"onnx", "passes", "quant", "tune"}}
 # The explorer reads JSON: it stands on base alone. A command line's words are read without the engine library's rest.
-ONLY = {"explorer/core": {"base"}, "explorer/web": {"base"}, "cli/arguments": {"base", "image", "ir", "plan"}}
+# The provider for ONNX Runtime stands on the public API, and writes models in ONNX's wire format.
+ONLY = {"explorer/core": {"base"}, "explorer/web": {"base"}, "cli/arguments": {"base", "image", "ir", "plan"},
+        "onnxruntime": {"onnx"}}
 # The same inside of a backend: its folders, bottom to top. A family's folder includes no other family's.
 INSIDE = {
     "backend/cpu": [
@@ -132,7 +134,7 @@ def check_form(file, problems):
 
 def main():
     problems = []
-    files = [f for top in ("src", "cli", "explorer", "examples", "bench", "include") if (ROOT / top).exists()
+    files = [f for top in ("src", "cli", "explorer", "onnxruntime", "examples", "bench", "include") if (ROOT / top).exists()
              for f in sorted((ROOT / top).rglob("*")) if f.suffix in (".h", ".cpp", ".inc", ".cu", ".cuh") and "node_modules" not in f.parts]
     for file in files:
         top = file.relative_to(ROOT).parts[0]

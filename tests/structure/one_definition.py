@@ -12,7 +12,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ["src", "cli", "explorer/core", "explorer/web", "bench"]
+FOLDERS = ["src", "cli", "explorer/core", "explorer/web", "bench", "onnxruntime"]
 TOKEN = re.compile(
     r"^namespace ?(?P<open>[\w:]*) ?\{"
     r"|^\}  // namespace"
