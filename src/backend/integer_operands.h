@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What kernels that multiply integers ask of a layer of the graph: on which grid of bytes a value is stored, whether the
-// operands of a product lie on grids that can be multiplied, and the integers of its constant weights.
+// What kernels that multiply integers ask of a layer of the graph: on which grid of bytes a value is stored,
+// whether the operands of a product lie on grids that can be multiplied, and the integers of its constant
+// weights.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For the tests of all backends: the layer of a one-node graph, some of whose values lie on grids of bytes, with random
-// operands, and the comparison of a tactic's result with the oracle on the same integers.
+// For the tests of all backends: the layer of a one-node graph, some of whose values lie on grids of bytes,
+// with random operands, and the comparison of a tactic's result with the oracle on the same integers.
 #pragma once
 
 #include <cstddef>
@@ -38,8 +38,9 @@ class GridCase {
   std::vector<Tensor> numbers_;  // of inputs that are no constants
 };
 
-// `result` is what the tactic wrote. Bytes may differ by one step, and one in 200 of them does where sums are scaled in FP32,
-// one in 40 where the oracle rounds them to 16 bits in between; floats differ by rounding alone. A difference is a test failure that names `name`.
+// `result` is what the tactic wrote. Bytes may differ by one step, and one in 200 of them does where sums are
+// scaled in FP32, one in 40 where the oracle rounds them to 16 bits in between; floats differ by rounding
+// alone. A difference is a test failure that names `name`.
 void expect_on_grid(const GridCase& layer, const Tactic& tactic, const std::byte* result,
                     const Tensor& expected, const std::string& name);
 

@@ -4,11 +4,12 @@
 // channels-last, and matrices. Sums are exact; scale, bias and epilogue follow in registers, or through the
 // evaluator where the epilogue is longer.
 //
-// A block of rows (quantized/integer_rows.h) meets all panels of weights, so that each weight is read once per
-// block from L3, and the rows come from L2.
+// A block of rows (quantized/integer_rows.h) meets all panels of weights, so that each weight is read once
+// per block from L3, and the rows come from L2.
 //
 // Operations: 2 K C R S per result. Bytes: input and result once, weights once per block. The floor is the
-// rate of dot products (tile/integer_table.h), and below some 20 rows the way of the weights from L3 or memory.
+// rate of dot products (tile/integer_table.h), and below some 20 rows the way of the weights from L3 or
+// memory.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -26,15 +27,15 @@ namespace {
 
 constexpr std::string_view kRunner = "IntegerProduct";
 
-// `groups` products beside one another (those of a grouped convolution), each of `columns` columns and `depth`
-// products a sum, which lie in pieces of so many in each row.
+// `groups` products beside one another (those of a grouped convolution), each of `columns` columns and
+// `depth` products a sum, which lie in pieces of so many in each row.
 struct Shape3 {
   int64_t groups = 1, columns = 1, depth = 1;
   std::vector<int64_t> segments = {1};
 };
 
-// The weights of one group: panels, each [segment][group of k][column][integers]; the last one is as narrow as
-// it can be.
+// The weights of one group: panels, each [segment][group of k][column][integers]; the last one is as narrow
+// as it can be.
 class PackedShape {
  public:
   PackedShape(const IntegerTable& table, const Shape3& shape)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The epilogue of a layer of integers as steps that kernels do in registers. (backend/integer_operands.h: what is asked of
-// its operands.)
+// The epilogue of a layer of integers as steps that kernels do in registers. (backend/integer_operands.h:
+// what is asked of its operands.)
 #pragma once
 
 #include <functional>

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention as one kernel: softmax(q k^T * scale + mask) v without the matrix of scores, keeping for each query row the
-// largest score so far, the sum of exponentials and the unnormalized result (online softmax), all in FP32.
+// Attention as one kernel: softmax(q k^T * scale + mask) v without the matrix of scores, keeping for each
+// query row the largest score so far, the sum of exponentials and the unnormalized result (online softmax),
+// all in FP32.
 //
-// 16-bit types: tensor cores (mma.sync). A warp has 16 query rows; the block's warps share tiles of keys and values, which
-// arrive in shared memory by asynchronous copies, one tile ahead. The scores of a tile, as accumulators, already have the
-// layout of the left operand of the product with v. How many warps (rows) a block has is part of the tactic: few rows give
-// many blocks, which is what a small batch needs. FP32: a warp has four rows, a lane a key; plain multiply-adds.
+// 16-bit types: tensor cores (mma.sync). A warp has 16 query rows; the block's warps share tiles of keys and
+// values, which arrive in shared memory by asynchronous copies, one tile ahead. The scores of a tile, as
+// accumulators, already have the layout of the left operand of the product with v. How many warps (rows) a
+// block has is part of the tactic: few rows give many blocks, which is what a small batch needs. FP32: a warp
+// has four rows, a lane a key; plain multiply-adds.
 //
-// Keys behind the end, masked ones and those after the row (causal) score -infinity; a row without any key gives zeros.
+// Keys behind the end, masked ones and those after the row (causal) score -infinity; a row without any key
+// gives zeros.
 #include "backend/cuda/codegen/codegen_hopper.h"
 #include "backend/cuda/codegen/generated_layer.h"
 #include "backend/cuda/codegen/own_tactic.h"
@@ -24,8 +27,8 @@ constexpr int64_t kLargestHead = 256;
 // Of the kernel that keeps all scores of its rows in registers.
 constexpr int64_t kWholeRowKeys = 256, kWholeRowHead = 64;
 
-// How the rows of a block are computed: all scores of a row in registers by groups of four warps (wgmma), tiles of keys by warps
-// (mma), or neither (plain multiply-adds).
+// How the rows of a block are computed: all scores of a row in registers by groups of four warps (wgmma),
+// tiles of keys by warps (mma), or neither (plain multiply-adds).
 struct Variant {
   int groups = 0, warps = 0;
 
@@ -423,8 +426,8 @@ const int column = j * 8 + t * 2;)");
   return {{b.finish()}};
 }
 
-// Hopper: 64 rows for a warpgroup, whose scores with all keys are one product and stay in registers. Queries, keys and values
-// come by the copy engine; results leave through the memory that held the queries.
+// Hopper: 64 rows for a warpgroup, whose scores with all keys are one product and stay in registers. Queries,
+// keys and values come by the copy engine; results leave through the memory that held the queries.
 constexpr std::string_view kWholeRowProducts = R"(barrier_wait(arrived, 0);
 float score[KEYS / 2] = {};
 multiply_begin();

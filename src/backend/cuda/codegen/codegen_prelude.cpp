@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The device text that every generated kernel starts with: primitives of the hardware, then storage types, vector access,
-// and pointwise operations (the device's form of ops/scalar.h, in FP32; the tests compare the two).
+// The device text that every generated kernel starts with: primitives of the hardware, then storage types,
+// vector access, and pointwise operations (the device's form of ops/scalar.h, in FP32; the tests compare the
+// two).
 #include "backend/cuda/codegen/kernel_source.h"
 
 namespace lathe::cuda {
@@ -192,8 +193,9 @@ template <class T, class C, int V> DEV void store(T* p, const C (&x)[V]) {
   }
 }
 
-// Conversions take four times as long as sums. A number below 2^22 plus 1.5 * 2^23 has its nearest whole number in the low bits,
-// and a byte beside the bits of 2^23 is a float: so bytes of grids are written and read.
+// Conversions take four times as long as sums. A number below 2^22 plus 1.5 * 2^23 has its nearest whole
+// number in the low bits, and a byte beside the bits of 2^23 is a float: so bytes of grids are written and
+// read.
 DEV unsigned char low_byte(float x) { return (unsigned char)__float_as_uint(x); }
 DEV float from_byte(unsigned char x, float zero) { return __uint_as_float(0x4b000000u | x) - (8388608.f + zero); }
 
@@ -253,10 +255,12 @@ DEV float pw_HardSwish(float a) {
   return a * (gate < 0 ? 0.f : gate > 1 ? 1.f : gate);
 }
 DEV float pw_Mish(float a) { return a * tanhf(pw_Softplus(a)); }
-// Where __fdividef would see a divisor beyond 2^126, x * sigmoid is x / huge: 0 is the limit that it gives too.
+// Where __fdividef would see a divisor beyond 2^126, x * sigmoid is x / huge: 0 is the limit that it gives
+// too.
 DEV float pw_Silu(float a, float alpha, float) { return a * sigmoid(alpha * a); }
-// Where 16 bits are stored: max(a, 0) - |a| erfc(|a| / sqrt 2) / 2 with the rational form of Abramowitz and Stegun (7.1.26,
-// absolute error 1.5e-7; factors of sqrt(1/2) are in the coefficients), a third of the instructions of erff.
+// Where 16 bits are stored: max(a, 0) - |a| erfc(|a| / sqrt 2) / 2 with the rational form of Abramowitz and
+// Stegun (7.1.26, absolute error 1.5e-7; factors of sqrt(1/2) are in the coefficients), a third of the
+// instructions of erff.
 DEV float gelu_fast(float a) {
   const float x = fminf(fabsf(a), 17.f), t = reciprocal(1.f + 0.23164189f * x);
   const float p = t * (0.12741480f + t * (-0.14224837f + t * (0.71070688f + t * (-0.72657603f + t * 0.53070271f))));
@@ -354,7 +358,8 @@ template <class C> DEV long long pw_LessOrEqual(C a, C b) { return a <= b; }
 template <class C> DEV long long pw_Greater(C a, C b) { return a > b; }
 template <class C> DEV long long pw_GreaterOrEqual(C a, C b) { return a >= b; }
 
-// Reductions over a warp, and over a block of `threads` through `buffer` (a float per warp; free again after the call).
+// Reductions over a warp, and over a block of `threads` through `buffer` (a float per warp; free again after
+// the call).
 template <class Op> DEV float warp_reduce(float x, Op op) {
 #pragma unroll
   for (int m = 16; m > 0; m >>= 1) x = op(x, shuffle_xor(x, m));

@@ -389,8 +389,8 @@ bool feeds_only_the_next(const PointwiseProgram& program, size_t i) {
          program.steps[i + 1].operands == std::vector<int>{own};
 }
 
-// Clip[low,high] RoundTo[step] of x in two multiply-adds: x becomes its place between the bounds, which saturates for nothing, and
-// that the number of steps from the lower one. NaN becomes the lower bound.
+// Clip[low,high] RoundTo[step] of x in two multiply-adds: x becomes its place between the bounds, which
+// saturates for nothing, and that the number of steps from the lower one. NaN becomes the lower bound.
 struct Rounding {
   double low = 0, steps = 1, step = 1;
 
@@ -422,8 +422,9 @@ std::optional<Rounding> rounding_at(const PointwiseProgram& program, size_t i) {
 
 }  // namespace
 
-// Where the layer's results are rounded sums, a step between two bytes is taken in multiply-adds, which do not know an exact tie;
-// what is picked or added from a few values meets ties often, and is divided as ONNX has it.
+// Where the layer's results are rounded sums, a step between two bytes is taken in multiply-adds, which do
+// not know an exact tie; what is picked or added from a few values meets ties often, and is divided as ONNX
+// has it.
 std::string Tail::emit_steps(const std::vector<std::string>& operand_names) const {
   std::vector<DType> types;
   for (const Operand& o : operands_) types.push_back(o.computed_type());

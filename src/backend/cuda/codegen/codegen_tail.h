@@ -2,10 +2,11 @@
 //
 // Pointwise programs as device code: the tail of every generated kernel, and layers of their own.
 //
-// A tail is a lambda `finishV(at, v)` in the kernel: it takes V values that the kernel computed for V consecutive elements of
-// the result's storage from `at` on, loads the operands there, runs the program in FP32 and stores the result. How an operand
-// lies (contiguous, broadcast, one value per channel) is decided when the source is made: the result's storage dims are merged
-// as far as all operands agree, and coordinates are taken from `at` only when an operand needs them.
+// A tail is a lambda `finishV(at, v)` in the kernel: it takes V values that the kernel computed for V
+// consecutive elements of the result's storage from `at` on, loads the operands there, runs the program in
+// FP32 and stores the result. How an operand lies (contiguous, broadcast, one value per channel) is decided
+// when the source is made: the result's storage dims are merged as far as all operands agree, and coordinates
+// are taken from `at` only when an operand needs them.
 #pragma once
 
 #include <optional>
@@ -16,15 +17,15 @@
 
 namespace lathe::cuda {
 
-// Logical dims in storage order (channels-last: the channel dim last), and where each stands: storage dim i is logical dim
-// order[i].
+// Logical dims in storage order (channels-last: the channel dim last), and where each stands: storage dim i
+// is logical dim order[i].
 std::vector<size_t> storage_order(size_t rank, const Format& format);
 Shape storage_shape(const Shape& shape, const Format& format);
 // Strides of the logical dims in elements; linear or channels-last.
 std::vector<Dim> storage_strides(const Shape& shape, const Format& format);
 
-// A loop nest over dims, outermost first, with the strides of several operands (0: broadcast). Dims of 1 are dropped, and
-// neighbours are merged where every operand allows it.
+// A loop nest over dims, outermost first, with the strides of several operands (0: broadcast). Dims of 1 are
+// dropped, and neighbours are merged where every operand allows it.
 struct Walk {
   std::vector<Dim> extents;
   std::vector<std::vector<Dim>> strides;  // [operand][dim]
@@ -55,7 +56,8 @@ class Tail {
     DType computed_type() const { return computed == DType::Undefined ? type.dtype : computed; }
   };
 
-  // Types of the epilogue's operands for a result of this type are appended to `inputs`; a refusal says what is in the way.
+  // Types of the epilogue's operands for a result of this type are appended to `inputs`; a refusal says what
+  // is in the way.
   static Support list(const LayerQuery& query, const TensorType& output, std::vector<TensorType>& inputs);
   // The node's epilogue (or nothing) on the value that the layer computes.
   Tail(const LayerQuery& query, const Tactic& tactic);
@@ -65,18 +67,18 @@ class Tail {
   // How many consecutive elements finish() can take with whole vector accesses, up to `limit`.
   int vector(int limit) const;
   bool identity() const { return program_.empty(); }
-  // Defines finish<V>: `auto finish8 = [&](idx at, float (&v)[8]) {...};`. Result element type of v: compute_type().
-  // Where the result is bytes of a grid, nothing else can store it.
+  // Defines finish<V>: `auto finish8 = [&](idx at, float (&v)[8]) {...};`. Result element type of v:
+  // compute_type(). Where the result is bytes of a grid, nothing else can store it.
   void emit(KernelBuilder& b, int v) const;
-  // What a kernel does to each vector before the program, from operands of its columns: their members, loads from `column` on, and
-  // steps on v[j].
+  // What a kernel does to each vector before the program, from operands of its columns: their members, loads
+  // from `column` on, and steps on v[j].
   struct Columns {
     std::string members, loads, steps;
   };
-  // Defines a struct Operands, fetch(at, column, o), which loads the operands, and apply(o, v), which leaves the results in v:
-  // where several vectors are worked on together, all loads are under way before the first is needed. Both halves stand alone,
-  // too: Columns, fetch_columns(column, c), apply_columns(c, v), and Places, fetch_place(at, p), apply_place(p, v). For results
-  // that are floats, or bytes of a grid.
+  // Defines a struct Operands, fetch(at, column, o), which loads the operands, and apply(o, v), which leaves
+  // the results in v: where several vectors are worked on together, all loads are under way before the first
+  // is needed. Both halves stand alone, too: Columns, fetch_columns(column, c), apply_columns(c, v), and
+  // Places, fetch_place(at, p), apply_place(p, v). For results that are floats, or bytes of a grid.
   void emit_apply(KernelBuilder& b, int v, const Columns& columns) const;
   const TensorType& result() const { return result_; }
 
@@ -84,8 +86,8 @@ class Tail {
   struct Access;
   void set_grid(const LayerQuery& query);
   void plan();
-  // Loads into `owner` + "x1", ..., which `members` declares. With `raw`, operands side by side stay as they are stored, and what
-  // makes numbers of them is appended there.
+  // Loads into `owner` + "x1", ..., which `members` declares. With `raw`, operands side by side stay as they
+  // are stored, and what makes numbers of them is appended there.
   std::string emit_loads(KernelBuilder& b, int v, const std::string& owner, std::string& members,
                          std::vector<std::string>& names, std::string* raw) const;
   std::string emit_steps(const std::vector<std::string>& names) const;
@@ -102,11 +104,12 @@ class Tail {
 
 // A program of one operand as a device function on a float.
 std::string unary_function(const PointwiseProgram& program, const std::string& name);
-// The type in which a tactic wants a pointwise operand: Undefined for constants that are baked into the source. Where the
-// result is bytes, operands of grids are, too, and others are of type `number`.
+// The type in which a tactic wants a pointwise operand: Undefined for constants that are baked into the
+// source. Where the result is bytes, operands of grids are, too, and others are of type `number`.
 TensorType tail_operand_type(const Value& value, const Shape& result_shape, const TensorType& result,
                              DType number);
-// Numbers beside a result of that type: of the type itself, or, where it is bytes of a grid, the first that the layer may use.
+// Numbers beside a result of that type: of the type itself, or, where it is bytes of a grid, the first that
+// the layer may use.
 DType number_beside(const LayerQuery& query, DType result);
 // No: an operation or type that no kernel computes.
 Support tail_supports(const PointwiseProgram& program, const std::vector<DType>& inputs, DType output);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests: runs a one-node graph through every supported tactic of a generated family and compares with what the operator
-// means (evaluate_node): on the GPU when there is one, else in the emulator.
+// For tests: runs a one-node graph through every supported tactic of a generated family and compares with
+// what the operator means (evaluate_node): on the GPU when there is one, else in the emulator.
 #pragma once
 
 #include <string>
@@ -12,11 +12,12 @@
 
 namespace lathe::cuda {
 
-// How many tactics were run. Differences are test failures that name all of it. Cases that come together are compiled
-// together, which is most of the time.
+// How many tactics were run. Differences are test failures that name all of it. Cases that come together are
+// compiled together, which is most of the time.
 int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>& layers);
-// The same for layers some of whose values lie on grids of bytes, through every tactic that stores one of them so. Each graph has
-// one node, which may have float16, too (backend/check/grid_case.h). Returns "name input types -> output types" of what ran.
+// The same for layers some of whose values lie on grids of bytes, through every tactic that stores one of
+// them so. Each graph has one node, which may have float16, too (backend/check/grid_case.h). Returns "name
+// input types -> output types" of what ran.
 std::vector<std::string> check_generated_grids(const GeneratedFamily& family,
                                                const std::vector<std::string>& graphs, int emulated = 100);
 // "name types: reason" of each refused tactic.

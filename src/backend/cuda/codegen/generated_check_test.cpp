@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The comparison of generated kernels with the oracle; see generated_check.h. (Named _test so that it belongs to the test
-// program.) Kernels of a layer are compiled together by the host's compiler, each in a namespace of its own.
+// The comparison of generated kernels with the oracle; see generated_check.h. (Named _test so that it belongs
+// to the test program.) Kernels of a layer are compiled together by the host's compiler, each in a namespace
+// of its own.
 #include "backend/cuda/codegen/generated_check.h"
 
 #include <dlfcn.h>
@@ -72,7 +73,8 @@ class Emulator {
   }
 
  private:
-  // Clang needs an eighth of GCC's time for these sources, and kernels run briefly: together less without optimisation.
+  // Clang needs an eighth of GCC's time for these sources, and kernels run briefly: together less without
+  // optimisation.
   static std::string compiler() { return "clang++-16 -std=c++20 -O0 -w -fPIC -ffp-contract=off"; }
   std::filesystem::path folder_;
   int count_ = 0;
@@ -215,7 +217,8 @@ std::shared_ptr<const Device> described() {
   return gpu() ? gpu() : device;
 }
 
-// Every kernel compiles for the GPU; kernels of the same tactic and types differ little, so one of them stands for all.
+// Every kernel compiles for the GPU; kernels of the same tactic and types differ little, so one of them
+// stands for all.
 void compile_once(const Tactic& tactic, const LayerSource& source) {
   static std::set<std::string> seen;
   const auto device = described();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Generated kernels on bytes of a grid: products and convolutions of integers, and every family that reads or writes them.
+// Generated kernels on bytes of a grid: products and convolutions of integers, and every family that reads or
+// writes them.
 #include <gtest/gtest.h>
 
 #include "backend/cuda/codegen/generated_check.h"

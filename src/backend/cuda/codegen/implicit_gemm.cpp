@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From layers to implicit products, and the device text that fetches tiles and stores results; see implicit_gemm.h.
+// From layers to implicit products, and the device text that fetches tiles and stores results; see
+// implicit_gemm.h.
 #include "backend/cuda/codegen/implicit_gemm.h"
 
 #include <span>

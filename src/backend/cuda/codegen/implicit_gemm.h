@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolutions, transposed convolutions and matrix products as one kind of problem: rows of A (pixels of the result, or rows of
-// a matrix) times columns of B (output channels), K long, for several groups or batches. What differs is where an element of
-// A lies.
+// Convolutions, transposed convolutions and matrix products as one kind of problem: rows of A (pixels of the
+// result, or rows of a matrix) times columns of B (output channels), K long, for several groups or batches.
+// What differs is where an element of A lies.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@ struct ImplicitGemm {
   enum class BLayout : uint8_t { Packed, Columns, Rows };
 
   DType type = DType::Float32;
-  // The left operand is bytes of a grid, the right one signed bytes: sums are whole numbers, which the scale of their column
-  // makes numbers of.
+  // The left operand is bytes of a grid, the right one signed bytes: sums are whole numbers, which the scale
+  // of their column makes numbers of.
   bool integers = false;
   Dim m, n, k;         // of one batch
   Dim batches = 1;     // groups of a convolution, or batches of a product
@@ -45,11 +45,12 @@ inline constexpr int64_t kPackedMultiple = 64;  // K of packed weights, in eleme
 
 // The layer as such a problem, or why not.
 Support describe_gemm(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& problem);
-// [group or matrix of a stack][n][K padded with zeros], in `type`; K runs over taps and, inside, channels, these padded to a
-// multiple.
+// [group or matrix of a stack][n][K padded with zeros], in `type`; K runs over taps and, inside, channels,
+// these padded to a multiple.
 PackedBlock gemm_weights_block(const Op& op, const Tensor& weights, DType type, int64_t channel_multiple = 1);
-// What a product of integers reads besides the left operand: "w", as above, the "scale" of each column, and the "start" of its
-// sum, which stands for the zero point of the left operand; starts go on behind the last column, as far as a tile may.
+// What a product of integers reads besides the left operand: "w", as above, the "scale" of each column, and
+// the "start" of its sum, which stands for the zero point of the left operand; starts go on behind the last
+// column, as far as a tile may.
 void add_integer_blocks(const LayerQuery& query, const ImplicitGemm& problem, int64_t channel_multiple,
                         LayerSource& source);
 // Whether tensor cores multiply the layer's integers; no says what is in the way.
@@ -58,8 +59,8 @@ Support multiplies_bytes(const LayerQuery& query, const ImplicitGemm& problem);
 std::string start_sums(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& problem,
                        const std::string& column);
 
-// Says in `tactic` how weights and bias of a layer in `type` are given: weights packed when they are constant, the bias as it
-// is; refuses a bias of another kind.
+// Says in `tactic` how weights and bias of a layer in `type` are given: weights packed when they are
+// constant, the bias as it is; refuses a bias of another kind.
 void list_weights(const LayerQuery& query, DType type, Tactic& tactic);
 // The size of the result is known only when data is.
 bool has_data_dependent_dims(const LayerQuery& query);
@@ -92,13 +93,13 @@ class GemmWriter {
   int a_chunk() const { return a_chunk_; }
   int b_chunk() const { return b_chunk_; }
   bool b_is_rows() const { return problem_.b_layout == ImplicitGemm::BLayout::Rows; }
-  // Defines m0, n0, batch, split, first and last k tile, the state of the rows that a thread fetches, and the lambdas
-  // fetch_a(tile, to) and fetch_b(tile, to). `pitch`: elements between rows in shared memory.
+  // Defines m0, n0, batch, split, first and last k tile, the state of the rows that a thread fetches, and the
+  // lambdas fetch_a(tile, to) and fetch_b(tile, to). `pitch`: elements between rows in shared memory.
   void prologue(int a_pitch, int b_pitch);
   // Defines result(row, column, v): bias and epilogue, or a partial sum when K is split.
   void result(int v);
-  // For several vectors at a time: place(row, column), where the result lies or -1 when there is none; and bias and epilogue as
-  // Tail::emit_apply() has them.
+  // For several vectors at a time: place(row, column), where the result lies or -1 when there is none; and
+  // bias and epilogue as Tail::emit_apply() has them.
   void result_in_place(int v);
   // The kernel that adds up partial sums.
   static KernelSource sum_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& problem,

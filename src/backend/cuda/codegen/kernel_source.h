@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A generated CUDA kernel as data: source text, the operands and numbers that it takes, and its launch geometry.
+// A generated CUDA kernel as data: source text, the operands and numbers that it takes, and its launch
+// geometry.
 //
-// Constant dims become literals in the source; symbolic dims become 64-bit parameters, and grids are dims, so that one binary
-// serves every shape of a profile. Sources include nothing: NVRTC needs no headers, and the emulator of the tests can stand in
-// for the few primitives of the hardware.
+// Constant dims become literals in the source; symbolic dims become 64-bit parameters, and grids are dims, so
+// that one binary serves every shape of a profile. Sources include nothing: NVRTC needs no headers, and the
+// emulator of the tests can stand in for the few primitives of the hardware.
 #pragma once
 
 #include <array>
@@ -21,14 +22,16 @@
 
 namespace lathe::cuda {
 
-// Memory as the copy engine sees it (a tensor map): elements of 16 bits, or bytes, in dims, the innermost first and
-// contiguous, of which one copy brings a box into shared memory, rows of 128 bytes swizzled. What lies outside reads as zero.
+// Memory as the copy engine sees it (a tensor map): elements of 16 bits, or bytes, in dims, the innermost
+// first and contiguous, of which one copy brings a box into shared memory, rows of 128 bytes swizzled. What
+// lies outside reads as zero.
 struct TensorView {
   DType type = DType::Float16;
   std::vector<Dim> extents, strides;  // strides in elements; strides[0] is 1
   std::vector<int> box;
-  // Channels, columns, rows and images as windows of a convolution read them: a box is channels of so many pixels, one after
-  // the other as the windows' corners move: from `first` in steps of `steps` to `last`, in columns, then rows, then images.
+  // Channels, columns, rows and images as windows of a convolution read them: a box is channels of so many
+  // pixels, one after the other as the windows' corners move: from `first` in steps of `steps` to `last`, in
+  // columns, then rows, then images.
   struct Windows {
     std::array<Dim, 2> first, last;  // coordinates of the first and the last window's corner: column, row
     std::array<int, 2> steps = {1, 1};
@@ -51,8 +54,9 @@ struct KernelArg {
   std::optional<TensorView> view = {};  // the kernel takes a tensor map of that memory instead of its address
 };
 
-// One launch. Every kernel lets the next one start early and waits for the one before it (programmatic dependent launch), so
-// that launching and loading of weights overlap with the end of that one. Nothing is launched when a grid dim is 0.
+// One launch. Every kernel lets the next one start early and waits for the one before it (programmatic
+// dependent launch), so that launching and loading of weights overlap with the end of that one. Nothing is
+// launched when a grid dim is 0.
 struct KernelSource {
   std::string entry;   // name of the __global__ function
   std::string source;  // complete
@@ -79,7 +83,8 @@ struct LayerSource {
   std::map<std::string, PackedBlock> blocks = {};  // by name
 };
 
-// The text that goes before every kernel: hardware primitives (PTX), which the emulator replaces, and what is built on them.
+// The text that goes before every kernel: hardware primitives (PTX), which the emulator replaces, and what is
+// built on them.
 std::string_view device_primitives();
 std::string_view device_prelude();
 

@@ -13,8 +13,8 @@
 
 namespace lathe::cuda {
 
-// The types that the layer may use: those that it is allowed besides its own first, as the libraries' tactics have it, so
-// that without timing neighbours agree.
+// The types that the layer may use: those that it is allowed besides its own first, as the libraries' tactics
+// have it, so that without timing neighbours agree.
 inline std::vector<DType> allowed_types_first(const LayerQuery& query) {
   std::vector<DType> types = layer_types(query);
   std::rotate(types.begin(), types.begin() + 1, types.end());
@@ -36,8 +36,8 @@ inline std::optional<ByteGrid> stored_grid(const LayerQuery& query, ValueId id, 
 inline bool stores_numbers(const LayerQuery& query, ValueId id, const TensorType& type) {
   return is_kernel_float(type.dtype) || stored_grid(query, id, type).has_value();
 }
-// How a layer that reads numbers and writes numbers may have both: in the types above, and as bytes where they lie on grids, beside
-// the first of those types.
+// How a layer that reads numbers and writes numbers may have both: in the types above, and as bytes where
+// they lie on grids, beside the first of those types.
 struct StoredTypes {
   DType input, output;
 };
@@ -53,7 +53,8 @@ inline std::vector<StoredTypes> stored_types(const LayerQuery& query, bool reads
   for (const DType type : types) all.push_back({type, type});
   return all;
 }
-// Types for tensor cores: bytes of a grid, whose sums may be bytes or the first type that the layer may have, and halves.
+// Types for tensor cores: bytes of a grid, whose sums may be bytes or the first type that the layer may have,
+// and halves.
 inline std::vector<StoredTypes> tensor_core_types(const LayerQuery& query) {
   std::vector<StoredTypes> all;
   if (has_byte_grid(query, query.layer().inputs[0]) &&

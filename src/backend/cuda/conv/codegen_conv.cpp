@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolutions of images (channels-last, one group, any window and stride) for Hopper: rows are pixels of the result, K runs
-// over taps and, inside, channels, 64 at a time. The copy engine reads the pixels under one tap of all windows of a tile as it
-// goes (im2col), so strides and pads cost nothing and no row is wasted; the products are those of codegen_wgmma.cpp.
+// Convolutions of images (channels-last, one group, any window and stride) for Hopper: rows are pixels of the
+// result, K runs over taps and, inside, channels, 64 at a time. The copy engine reads the pixels under one
+// tap of all windows of a tile as it goes (im2col), so strides and pads cost nothing and no row is wasted;
+// the products are those of codegen_wgmma.cpp.
 //
-// With a small batch there are few tiles and K is long (7x7 pixels, 512 channels: 8 tiles of 64 x 64, 72 steps of K), so the
-// blocks of a cluster share a tile: each sums up a part of K, leaves its sums in its shared memory, and finishes a part of the
-// tile by adding up what the others have there, in a fixed order. That takes two barriers of a quarter of a microsecond, and a
-// microsecond for each 20 KB of a tile. Sums that pass through memory take a second kernel, which is as fast: both are tactics.
+// With a small batch there are few tiles and K is long (7x7 pixels, 512 channels: 8 tiles of 64 x 64, 72
+// steps of K), so the blocks of a cluster share a tile: each sums up a part of K, leaves its sums in its
+// shared memory, and finishes a part of the tile by adding up what the others have there, in a fixed order.
+// That takes two barriers of a quarter of a microsecond, and a microsecond for each 20 KB of a tile. Sums
+// that pass through memory take a second kernel, which is as fast: both are tactics.
 //
-// All of a block's first weights are on their way before the kernel in front has ended; at batch 1 those are all that there
-// are. Floors of a 3x3 convolution of ResNet-50: 0.3 us at batch 1 (its bytes), 9.4 us at batch 32 (790 TFLOP/s).
+// All of a block's first weights are on their way before the kernel in front has ended; at batch 1 those are
+// all that there are. Floors of a 3x3 convolution of ResNet-50: 0.3 us at batch 1 (its bytes), 9.4 us at
+// batch 32 (790 TFLOP/s).
 #include <cmath>
 #include <cstdlib>
 
@@ -46,8 +49,8 @@ struct Variant {
   int rows() const { return 64 * groups; }
   int consumers() const { return 128 * groups; }
   int stage_bytes() const { return (rows() + bn) * 128; }  // a pixel of a tile has 128 bytes of channels
-  // No more stages than a block has steps, and as many as fit when `resident` blocks share a multiprocessor: each also has
-  // 1 KiB of the system's, 1 KiB for alignment, and its barriers.
+  // No more stages than a block has steps, and as many as fit when `resident` blocks share a multiprocessor:
+  // each also has 1 KiB of the system's, 1 KiB for alignment, and its barriers.
   int64_t bytes_of_stages(const DeviceProperties& gpu) const {
     return gpu.shared_bytes_each(resident) - 1024 - 256;
   }
@@ -117,7 +120,8 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, co
               (splits > 1 && blocks > units * resident))
             continue;
           if (bn >= 2 * n && bn > 32) continue;
-          // One that fits more blocks than there are is only smaller, so that the next kernel's blocks find a place beside it.
+          // One that fits more blocks than there are is only smaller, so that the next kernel's blocks find a
+          // place beside it.
           if (blocks <= units * (resident - 1) && (resident < 3 || splits > 1)) continue;
           timed.emplace_back(estimate(v, gpu, m, n, static_cast<double>(steps)), v);
         }
@@ -184,7 +188,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   return tactics;
 }
 
-// The warp that starts the copies: `copy_pixels(step, stage)` and `copy_weights(step, stage)`, counted from the block's first.
+// The warp that starts the copies: `copy_pixels(step, stage)` and `copy_weights(step, stage)`, counted from
+// the block's first.
 constexpr std::string_view kProduce = R"(if (warp == 4 * GROUPS) {
 if (lane == 0) {
 const int ahead = tiles < STAGES ? tiles : STAGES;
@@ -215,7 +220,8 @@ load(strip + row * (BN + 8) + column, v);
 result(pixel(warp * 16 + row), column0 + column, v);
 })";
 
-// A part of the tile, summed up over the blocks of the cluster, the first block's part first. Nobody leaves before all have read.
+// A part of the tile, summed up over the blocks of the cluster, the first block's part first. Nobody leaves
+// before all have read.
 constexpr std::string_view kFetchShare =
     R"(constexpr int SHARE = ROWS * (BN / V) / SPLITS, TURNS = (SHARE + 128 * GROUPS - 1) / (128 * GROUPS);
 idx at[TURNS];

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SqueezeExcite in one kernel, where four layers would be: a cluster of eight blocks for each image (channels-last). Each block
-// sums up its part of the pixels; it adds up the means of its part of the channels from all blocks' shared memory, multiplies
-// them with its part of the first weights, adds up all blocks' sums for the middle layer, computes the gates of its channels,
-// collects all gates, and multiplies its pixels, which come from the L2 now. All sums are added in a fixed order.
+// SqueezeExcite in one kernel, where four layers would be: a cluster of eight blocks for each image
+// (channels-last). Each block sums up its part of the pixels; it adds up the means of its part of the
+// channels from all blocks' shared memory, multiplies them with its part of the first weights, adds up all
+// blocks' sums for the middle layer, computes the gates of its channels, collects all gates, and multiplies
+// its pixels, which come from the L2 now. All sums are added in a fixed order.
 //
-// Bytes: the image is read twice, the second time from the L2, and written once; weights once per image, and they are on their
-// way before the kernel in front has ended. Four meetings of the cluster take a microsecond.
+// Bytes: the image is read twice, the second time from the L2, and written once; weights once per image, and
+// they are on their way before the kernel in front has ended. Four meetings of the cluster take a
+// microsecond.
 //
-// With a batch of one, eight multiprocessors take longer for the image than three kernels of the whole machine: sums of parts of
-// the pixels, the gates (a block for each image, weights in shared memory before the sums are there), and the multiplication.
+// With a batch of one, eight multiprocessors take longer for the image than three kernels of the whole
+// machine: sums of parts of the pixels, the gates (a block for each image, weights in shared memory before
+// the sums are there), and the multiplication.
 #include "backend/cuda/codegen/codegen_hopper.h"
 #include "backend/cuda/codegen/generated_layer.h"
 #include "backend/cuda/device/device.h"

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first convolution of an image network: few channels (planes of FP32 or 16 bits, as images arrive), windows that move two
-// columns at a time. One kernel reads the planes and writes channels-last, where libraries want a copy of the image with its
-// channels padded and then spend most of their products on padding.
+// The first convolution of an image network: few channels (planes of FP32 or 16 bits, as images arrive),
+// windows that move two columns at a time. One kernel reads the planes and writes channels-last, where
+// libraries want a copy of the image with its channels padded and then spend most of their products on
+// padding.
 //
-// K runs over channels, rows of the window and, inside, its columns, padded to 4 or 8 and shifted so that windows begin at even
-// columns. A block keeps the rows of the image that its windows see in shared memory as 16-bit pairs: two neighbouring operands
-// of the tensor cores are then one word, windows side by side are one word apart, and a warp's 32 words lie in different banks
-// or are the same. So warps gather their pixels in registers and multiply them (wgmma) with weights in shared memory. A pad that
-// meets an infinite pixel gives NaN (0 * inf) one column further than the window.
+// K runs over channels, rows of the window and, inside, its columns, padded to 4 or 8 and shifted so that
+// windows begin at even columns. A block keeps the rows of the image that its windows see in shared memory as
+// 16-bit pairs: two neighbouring operands of the tensor cores are then one word, windows side by side are one
+// word apart, and a warp's 32 words lie in different banks or are the same. So warps gather their pixels in
+// registers and multiply them (wgmma) with weights in shared memory. A pad that meets an infinite pixel gives
+// NaN (0 * inf) one column further than the window.
 //
 // ResNet-50's (7x7, 3 to 64 channels): bytes give 15 us at batch 32, the 9 GFLOP with pads 12 us.
 #include "backend/cuda/codegen/codegen_hopper.h"
@@ -127,8 +129,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   return tactics;
 }
 
-// As a block has them in shared memory: for each 64 of K (channel, row, column of the padded window) a tile of rows of 128
-// swizzled bytes, one for each channel of the result.
+// As a block has them in shared memory: for each 64 of K (channel, row, column of the padded window) a tile
+// of rows of 128 swizzled bytes, one for each channel of the result.
 std::vector<std::byte> pack_stem(const Tensor& weights, const Stem& s, int64_t bn, DType type) {
   const std::vector<double> w = weights.to_doubles();
   const int64_t rows = s.rows(), width = s.w.kernel, n = static_cast<int64_t>(w.size()) / (rows * width);

@@ -2,10 +2,11 @@
 //
 // Sliding windows without products over channels: max, average and Lp pooling, and depthwise convolution.
 //
-// Channels-last: a thread has a vector of channels (16 bytes) at one position, or, for depthwise convolution, at several
-// neighbouring positions of a row, so that an input column is loaded once for all windows that it belongs to; neighbouring
-// threads have neighbouring channels, and a window's rows are shared through L1 and L2. Linear: a thread has one position, or
-// a few, of one plane. Depthwise weights are packed [taps][channels] in the layer's type. Bytes are the floor.
+// Channels-last: a thread has a vector of channels (16 bytes) at one position, or, for depthwise convolution,
+// at several neighbouring positions of a row, so that an input column is loaded once for all windows that it
+// belongs to; neighbouring threads have neighbouring channels, and a window's rows are shared through L1 and
+// L2. Linear: a thread has one position, or a few, of one plane. Depthwise weights are packed
+// [taps][channels] in the layer's type. Bytes are the floor.
 #include <cstring>
 
 #include "backend/cuda/codegen/own_tactic.h"

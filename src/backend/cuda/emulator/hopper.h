@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests: what the primitives of codegen_hopper.cpp mean. Copies arrive at once; products of warpgroups are computed by
-// each thread for its own results, from the swizzled tiles in shared memory.
+// For tests: what the primitives of codegen_hopper.cpp mean. Copies arrive at once; products of warpgroups
+// are computed by each thread for its own results, from the swizzled tiles in shared memory.
 //
 // Included by shim.h.
 #pragma once
@@ -20,7 +20,8 @@ struct alignas(64) TensorMap {
 };
 
 namespace emulator {
-// The barrier's 8 bytes: arrivals that are missing, how many a phase has, bytes that are missing, parity of the phase.
+// The barrier's 8 bytes: arrivals that are missing, how many a phase has, bytes that are missing, parity of
+// the phase.
 struct Barrier {
   unsigned short missing, count;
   int bytes : 31;
@@ -195,7 +196,8 @@ inline void multiply_tile_u8(int (&d)[N], u64 a, u64 b) {
               static_cast<unsigned char>(byte_of(a, t / 32 * 16 + t % 32 / 4 + 8 * h, k)) *
               static_cast<signed char>(byte_of(b, 8 * j + t % 4 * 2 + e, k));
 }
-// A left operand in registers; `place(column, k)`: where an element of the right one lies in its tile, in bytes.
+// A left operand in registers; `place(column, k)`: where an element of the right one lies in its tile, in
+// bytes.
 template <int N, class Widen>
 inline void multiply_registers(float (&d)[N], const u32 (&a)[4], u64 b, Widen widen16,
                                size_t place(int, int)) {

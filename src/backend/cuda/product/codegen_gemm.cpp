@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolutions (any rank, groups, transposed too; channels-last) and matrix products of ours: no library is needed for any of
-// them. 16-bit types run on tensor cores (mma.sync): tiles of A and B arrive in shared memory by asynchronous copies, three
-// stages deep; results pass through shared memory once more so that the epilogue works on whole vectors. FP32 runs on plain
-// multiply-adds, exactly. Tile sizes and the split of K over blocks are the tactic: a small batch fills the machine only with
-// small tiles and a split K. Partial sums are added in a fixed order by a second kernel.
+// Convolutions (any rank, groups, transposed too; channels-last) and matrix products of ours: no library is
+// needed for any of them. 16-bit types run on tensor cores (mma.sync): tiles of A and B arrive in shared
+// memory by asynchronous copies, three stages deep; results pass through shared memory once more so that the
+// epilogue works on whole vectors. FP32 runs on plain multiply-adds, exactly. Tile sizes and the split of K
+// over blocks are the tactic: a small batch fills the machine only with small tiles and a split K. Partial
+// sums are added in a fixed order by a second kernel.
 #include <cmath>
 
 #include "backend/cuda/codegen/implicit_gemm.h"

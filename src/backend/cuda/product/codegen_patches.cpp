@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes: the image is read once, in rows of a window (16 pixels of FP32 are 64 bytes), and written once in the products' type.
+// Bytes: the image is read once, in rows of a window (16 pixels of FP32 are 64 bytes), and written once in
+// the products' type.
 #include "backend/cuda/product/codegen_patches.h"
 
 namespace lathe::cuda {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hopper products with blocks that stay: as many as the GPU has multiprocessors, each computing tile after tile. One warp starts
-// the copies, of the next tile too while this one ends; the warpgroups multiply, and hand their sums, in 16 bits, through shared
-// memory to three more warps, which apply the epilogue and store while the next tile is multiplied; the last tile is finished by
-// those that multiplied it.
+// Hopper products with blocks that stay: as many as the GPU has multiprocessors, each computing tile after
+// tile. One warp starts the copies, of the next tile too while this one ends; the warpgroups multiply, and
+// hand their sums, in 16 bits, through shared memory to three more warps, which apply the epilogue and store
+// while the next tile is multiplied; the last tile is finished by those that multiplied it.
 //
-// Why: 128 x 256 results with bias and GELU are about 25 instructions each, 5 us of a multiprocessor that multiplies such a tile
-// in 8 us (K = 768). Handed over, what a tile costs besides its products is packing and storing 16 bits (0.3 us).
-// The sums are rounded once more than in a block for each tile.
+// Why: 128 x 256 results with bias and GELU are about 25 instructions each, 5 us of a multiprocessor that
+// multiplies such a tile in 8 us (K = 768). Handed over, what a tile costs besides its products is packing
+// and storing 16 bits (0.3 us). The sums are rounded once more than in a block for each tile.
 #include "backend/cuda/codegen/codegen_hopper.h"
 #include "backend/cuda/product/codegen_wgmma.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hopper products with short sums and many results: blocks that stay, each computing tile after tile. One warp starts the copies,
-// of the next tiles too while this one is finished; each warp of the others finishes its sixteen rows of the tile in
-// registers and turns them around in shared memory of its own, so that only the products themselves are done together. What the
-// epilogue reads is on its way while they are multiplied.
+// Hopper products with short sums and many results: blocks that stay, each computing tile after tile. One
+// warp starts the copies, of the next tiles too while this one is finished; each warp of the others finishes
+// its sixteen rows of the tile in registers and turns them around in shared memory of its own, so that only
+// the products themselves are done together. What the epilogue reads is on its way while they are multiplied.
 //
-// Why: with K = 64 a tile of 128 x 64 results is multiplied in a tenth of a microsecond, while a block for each tile takes four: to
-// start, to get its first operands, to get those of the epilogue, and to store.
+// Why: with K = 64 a tile of 128 x 64 results is multiplied in a tenth of a microsecond, while a block for
+// each tile takes four: to start, to get its first operands, to get those of the epilogue, and to store.
 #include "backend/cuda/codegen/codegen_hopper.h"
 #include "backend/cuda/product/codegen_wgmma.h"
 
@@ -51,8 +51,8 @@ multiply_wait<0>();
 if (lane == 0) barrier_arrive(empty + (s == 0 ? STAGES - 1 : s - 1));
 multiply_done(sum);)";
 
-// A thread finishes its own sums, pairs of columns, and leaves them as they are stored in its warp's memory; the warp then stores
-// whole vectors. What the pairs read is on its way while the sums are multiplied.
+// A thread finishes its own sums, pairs of columns, and leaves them as they are stored in its warp's memory;
+// the warp then stores whole vectors. What the pairs read is on its way while the sums are multiplied.
 constexpr std::string_view kFetch = R"(Places places[BN / 8][2];
 idx at[2];
 #pragma unroll

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products and 1x1 convolutions (channels-last) for Hopper: constant weights times rows, with the layer's epilogue.
+// Matrix products and 1x1 convolutions (channels-last) for Hopper: constant weights times rows, with the
+// layer's epilogue.
 //
-// A block computes 64, 128 or 192 rows (a warpgroup for each 64) times `bn` columns. One warp does nothing but start copies: the
-// copy engine brings tiles of 64 of K into shared memory, several stages deep, and barriers there count the bytes; the
-// warpgroups multiply out of shared memory (wgmma) and hand a stage back when they are done with it. Weights are on their way
-// before the previous kernel has ended. Results pass through shared memory, so that the epilogue works on whole vectors.
+// A block computes 64, 128 or 192 rows (a warpgroup for each 64) times `bn` columns. One warp does nothing
+// but start copies: the copy engine brings tiles of 64 of K into shared memory, several stages deep, and
+// barriers there count the bytes; the warpgroups multiply out of shared memory (wgmma) and hand a stage back
+// when they are done with it. Weights are on their way before the previous kernel has ended. Results pass
+// through shared memory, so that the epilogue works on whole vectors.
 //
-// Measured on an H200 (FP16, with bias and residual, data rotating): 4096 x 768 x 3072 in 32.7 us, 590 TFLOP/s, 75 % of what the
-// chip reaches; 4096 x 768 x 768 in 11.7 us (cuBLASLt 13.5), 4096 x 2304 x 768 as a stack of three in 30.0 us (34.5); with GELU
-// 4096 x 3072 x 768 in 49 us (47, of which its second kernel 17). Pairs of blocks that bring half of B each for both were 20 to
-// 60 % slower, so L2 is not what holds it.
+// Measured on an H200 (FP16, with bias and residual, data rotating): 4096 x 768 x 3072 in 32.7 us, 590
+// TFLOP/s, 75 % of what the chip reaches; 4096 x 768 x 768 in 11.7 us (cuBLASLt 13.5), 4096 x 2304 x 768 as a
+// stack of three in 30.0 us (34.5); with GELU 4096 x 3072 x 768 in 49 us (47, of which its second kernel 17).
+// Pairs of blocks that bring half of B each for both were 20 to 60 % slower, so L2 is not what holds it.
 //
 // Floors: 790 TFLOP/s over 132 multiprocessors are 6.0 TFLOP/s each; a step of K brings (rows + bn) x 128
-// bytes for rows x bn x 128 operations, and L2 gives each multiprocessor 68 GB/s: 128 x 128 tiles stop at 550 TFLOP/s, 128 x 256
-// and 192 x 192 at 730 and 820. The epilogue of a block overlaps with the products of another when two fit on a
-// multiprocessor. So rows, columns, blocks per multiprocessor and the split of K are the tactic, and estimate() orders them.
+// bytes for rows x bn x 128 operations, and L2 gives each multiprocessor 68 GB/s: 128 x 128 tiles stop at 550
+// TFLOP/s, 128 x 256 and 192 x 192 at 730 and 820. The epilogue of a block overlaps with the products of
+// another when two fit on a multiprocessor. So rows, columns, blocks per multiprocessor and the split of K
+// are the tactic, and estimate() orders them.
 #include <array>
 #include <cmath>
 
@@ -52,8 +55,8 @@ bool has_exponentials(const PointwiseProgram& program) {
   });
 }
 
-// Blocks that run at once where a multiprocessor takes one. Clusters lie within a group of 14 to 18 multiprocessors: of an H200's 132
-// clusters of 2 take 120, of 3 take 108, of 4 take 112, larger ones 96.
+// Blocks that run at once where a multiprocessor takes one. Clusters lie within a group of 14 to 18
+// multiprocessors: of an H200's 132 clusters of 2 take 120, of 3 take 108, of 4 take 112, larger ones 96.
 double blocks_at_once(const Variant& v, const DeviceProperties& gpu) {
   const double all = gpu.multiprocessors;
   if (!v.cluster) return all;
@@ -64,7 +67,8 @@ double block_count(const Variant& v, const Sizes& s) {
   return std::ceil(s.m / v.rows()) * std::ceil(s.n / v.bn) * s.batches * v.splits;
 }
 
-// A rough time in microseconds, to order variants and to leave out hopeless ones; fitted to the products of BERT and ViT.
+// A rough time in microseconds, to order variants and to leave out hopeless ones; fitted to the products of
+// BERT and ViT.
 double estimate(const Variant& v, const Sizes& s, const DeviceProperties& gpu) {
   const double blocks = block_count(v, s), slots = blocks_at_once(v, gpu), elements = v.rows() * v.bn;
   const double steps = std::ceil(std::ceil(s.steps) / v.splits);
@@ -124,8 +128,8 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, co
       if (!v.fits(gpu) || block_count(v, sizes) <= units) continue;
       timed.emplace_back(estimate(v, sizes, gpu), v);
     }
-  // Where K is short most of a block's life is the way of its first operands and of its results; blocks that stay have both
-  // under way for one tile while they multiply another.
+  // Where K is short most of a block's life is the way of its first operands and of its results; blocks that
+  // stay have both under way for one tile while they multiply another.
   for (const int groups : {1, 2})
     for (const int bn : {64, 128})
       for (const int resident : {1, 2, 3, 4}) {
@@ -242,8 +246,8 @@ return;
   b.line(text);
 }
 
-// Results of the block's strips: parts of sums one by one; whole sums several at a time, whose operands are loaded before the
-// first of them is stored (a load behind a store that may alias waits for it).
+// Results of the block's strips: parts of sums one by one; whole sums several at a time, whose operands are
+// loaded before the first of them is stored (a load behind a store that may alias waits for it).
 constexpr std::string_view kParts = R"(#pragma unroll 4
 for (int i = lane; i < TURNS * 32; i += 32) {
 const int row = i / (BN / V), column = i % (BN / V) * V;
@@ -270,7 +274,8 @@ for (int u = 0; u < TOGETHER; ++u)
 if (at[u] >= 0) store(RESULT + at[u], v[u]);
 })";
 
-// Parts of K in a cluster: each block adds up an equal share of the tile, in the order of the parts, and finishes it.
+// Parts of K in a cluster: each block adds up an equal share of the tile, in the order of the parts, and
+// finishes it.
 constexpr std::string_view kTogether = R"(cluster_arrive();
 cluster_wait();
 constexpr int SHARE = (ROWS * (BN / V) + SPLITS - 1) / SPLITS;
@@ -457,8 +462,9 @@ GeneratedFamily wgmma_family() {
 
 namespace {
 
-// Whether ours stand in front of the libraries'. Measured on an H200: they are faster than cuBLASLt's at small products, and wherever
-// cuBLASLt needs a second kernel for the epilogue; at large ones with bias, residual and ReLU its are.
+// Whether ours stand in front of the libraries'. Measured on an H200: they are faster than cuBLASLt's at
+// small products, and wherever cuBLASLt needs a second kernel for the epilogue; at large ones with bias,
+// residual and ReLU its are.
 bool leads(const LayerQuery& query, const Device& device) {
   const Op& op = query.layer().op;
   if (!std::holds_alternative<Conv>(op) && !std::holds_alternative<MatMul>(op)) return false;
@@ -473,7 +479,8 @@ bool leads(const LayerQuery& query, const Device& device) {
   const auto tail = fused_tail(query, conv ? 1 : y.size() - 1);
   if (!tail || (tail->activation && !tail->is_relu())) return true;
   const Value& w = query.graph.value(query.layer().inputs[1]);
-  // A stack of matrices (q, k and v) is one product here: 30 us where cuBLASLt takes 34.5 (4096 x 2304 x 768).
+  // A stack of matrices (q, k and v) is one product here: 30 us where cuBLASLt takes 34.5 (4096 x 2304 x
+  // 768).
   if (!conv && element_count(w.shape) != w.shape.back() * w.shape[w.shape.size() - 2]) return true;
   const SymbolValues opt = query.opt_values();
   const Dim rows = element_count(y).exact_div(conv ? y[1] : y.back()).value_or(1);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kinds of Hopper products share: their tiles, and how operands are given to them. codegen_wgmma.cpp has a block
-// for each tile, codegen_stay.cpp blocks that stay, codegen_relay.cpp blocks that also hand results to warps of their own.
+// What the kinds of Hopper products share: their tiles, and how operands are given to them. codegen_wgmma.cpp
+// has a block for each tile, codegen_stay.cpp blocks that stay, codegen_relay.cpp blocks that also hand
+// results to warps of their own.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +37,8 @@ struct WgmmaVariant {
   int result_bytes() const {
     return relay ? rows() * result_pitch() * 2 : stays ? rows() * (bn * 4 + 16) : 0;
   }
-  // Stages that fit when `resident` blocks share a multiprocessor: each also has 1 KiB of the system's, 1 KiB for
-  // alignment, and its barriers.
+  // Stages that fit when `resident` blocks share a multiprocessor: each also has 1 KiB of the system's, 1 KiB
+  // for alignment, and its barriers.
   int stages(const DeviceProperties& gpu) const {
     const auto bytes = static_cast<int>(gpu.shared_bytes_each(resident)) - 1024 - 256 - result_bytes();
     return std::min(8, bytes / stage_bytes());
@@ -56,7 +57,8 @@ struct WgmmaMaps {
 };
 WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& p,
                      const WgmmaVariant& variant);
-// Text that defines row0, column0 and batch of tile number `tile`, and a_row and b_row, where its operands begin.
+// Text that defines row0, column0 and batch of tile number `tile`, and a_row and b_row, where its operands
+// begin.
 std::string wgmma_tile(KernelBuilder& b, const ImplicitGemm& p, const WgmmaVariant& variant,
                        const std::string& tile);
 Dim wgmma_tiles(const ImplicitGemm& p, const WgmmaVariant& variant);

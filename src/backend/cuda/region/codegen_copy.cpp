@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers that move elements: Reformat, Transpose, Concat, Split, Slice, Expand, Tile and DepthToSpace where they are not
-// views. Each is one or more boxes: a loop nest with strides on both sides. The nest is put into the order of the output and
-// merged; then a box is
+// Layers that move elements: Reformat, Transpose, Concat, Split, Slice, Expand, Tile and DepthToSpace where
+// they are not views. Each is one or more boxes: a loop nest with strides on both sides. The nest is put into
+// the order of the output and merged; then a box is
 //   - rows:  the innermost dim is contiguous on both sides: vectors of up to 16 bytes;
 //   - tiles: another dim is contiguous in the input (a transpose): squares go through shared memory, so that both sides are
 //            read and written in whole lines;
@@ -260,7 +260,8 @@ class CopyWriter {
     return std::nullopt;
   }
 
-  // Blocks of 32 x 8 threads move 32 x 32 elements: rows of the tile along `across` are read, rows along the last dim written.
+  // Blocks of 32 x 8 threads move 32 x 32 elements: rows of the tile along `across` are read, rows along the
+  // last dim written.
   Dim write_tiles(const Walk& walk, size_t across, const std::string& stored, const std::string& from,
                   const std::string& to, const std::string& type) {
     const size_t last = walk.extents.size() - 1;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers whose elements come from computed places: Gather, GatherElements, Pad, Resize (nearest and linear) and Trilu. A
-// thread has one vector of the result, whose last storage dim moves through unchanged where that is so (channels of a resized
-// image, rows of an embedding).
+// Layers whose elements come from computed places: Gather, GatherElements, Pad, Resize (nearest and linear)
+// and Trilu. A thread has one vector of the result, whose last storage dim moves through unchanged where that
+// is so (channels of a resized image, rows of an embedding).
 //
-// An index outside its dim cannot be reported from a kernel: such elements are zero, and no memory outside is read.
+// An index outside its dim cannot be reported from a kernel: such elements are zero, and no memory outside is
+// read.
 #include "backend/cuda/codegen/own_tactic.h"
 #include "base/error.h"
 
@@ -16,7 +17,8 @@ size_t axis_of(int64_t axis, size_t rank) {
   return static_cast<size_t>(normalize_axis(axis, static_cast<int64_t>(rank), "axis"));
 }
 
-// Begins a kernel of one vector per thread and gives the coordinates of its first element, per logical dim: c0, c1, ...
+// Begins a kernel of one vector per thread and gives the coordinates of its first element, per logical dim:
+// c0, c1, ...
 void begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, int v) {
   Tail(query, tactic).emit(b, v);
   const Shape& y = output_shape(query);
@@ -214,7 +216,8 @@ std::vector<Tactic> list_resize(const LayerQuery& query, const Device&) {
                       resize_supports(query, *op));
 }
 
-// The position in the input that result position c shows, in double: rounding decides which neighbour is nearest.
+// The position in the input that result position c shows, in double: rounding decides which neighbour is
+// nearest.
 std::string source_position(CoordinateMode mode, const std::string& c, const std::string& scale,
                             const std::string& in, const std::string& out_extent) {
   const std::string out = "(" + scale + " * " + in + ")";

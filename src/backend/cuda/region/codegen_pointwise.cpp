@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pointwise, PointwiseChain, Cast, BatchNorm, QuantizeLinear and DequantizeLinear layers, and Reformat between types of one format: one element-wise kernel.
-// Bytes are the floor: every operand is read once in accesses of up to 16 bytes and the result is written once.
+// Pointwise, PointwiseChain, Cast, BatchNorm, QuantizeLinear and DequantizeLinear layers, and Reformat
+// between types of one format: one element-wise kernel. Bytes are the floor: every operand is read once in
+// accesses of up to 16 bytes and the result is written once.
 #include "backend/cuda/codegen/own_tactic.h"
 #include "backend/whole_program.h"
 

@@ -2,11 +2,12 @@
 //
 // Reductions, argmax and argmin over any axes, and group and instance norm.
 //
-// The input's storage is walked as kept dims times reduced dims, both merged. Three kernels: a group of threads per result
-// when the innermost reduced dim is contiguous; when a kept dim is, threads side by side on vectors of results while the other
-// threads of the block, and several blocks where results are few, share the reduced dims (a global average pool in
-// channels-last; a second kernel adds the blocks' parts in a fixed order); and the same group kernel, element by element, for
-// everything else. Accumulation is FP32 (integers: not here).
+// The input's storage is walked as kept dims times reduced dims, both merged. Three kernels: a group of
+// threads per result when the innermost reduced dim is contiguous; when a kept dim is, threads side by side
+// on vectors of results while the other threads of the block, and several blocks where results are few, share
+// the reduced dims (a global average pool in channels-last; a second kernel adds the blocks' parts in a fixed
+// order); and the same group kernel, element by element, for everything else. Accumulation is FP32 (integers:
+// not here).
 #include "backend/cuda/codegen/own_tactic.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -177,7 +178,8 @@ LayerSource generate_groups(const LayerQuery& query, const Tactic& tactic, const
   return {{b.finish()}};
 }
 
-// How results that lie side by side are shared out: vectors of `v`, and the reduced dims cut into `splits` for blocks.
+// How results that lie side by side are shared out: vectors of `v`, and the reduced dims cut into `splits`
+// for blocks.
 struct LaneVariant {
   int v = 1, splits = 1;
 
@@ -193,7 +195,8 @@ std::string lane_name(const LaneVariant& variant) {
   return "cuda_reduce_lanes_s" + std::to_string(variant.splits) + "_v" + std::to_string(variant.v);
 }
 
-// Threads side by side: as many as the innermost kept dim has vectors, so that few channels leave the others to more rows.
+// Threads side by side: as many as the innermost kept dim has vectors, so that few channels leave the others
+// to more rows.
 int lanes_of(const LayerQuery& query, const ReduceWalk& walk, int v) {
   int lanes = 1;
   while (lanes < 32 && int64_t{lanes} * v < upper_bound(walk.kept.extents.back(), query.ranges)) lanes *= 2;
@@ -280,7 +283,8 @@ LayerSource generate_lanes(const LayerQuery& query, const Tactic& tactic, const 
   return {{b.finish()}};
 }
 
-// Variants for results side by side, best guess first: enough blocks for the machine, at least 16 rows for each.
+// Variants for results side by side, best guess first: enough blocks for the machine, at least 16 rows for
+// each.
 std::vector<LaneVariant> lane_variants(const LayerQuery& query, const ReduceWalk& walk, int widest,
                                        int multiprocessors) {
   const SymbolValues opt = query.opt_values();

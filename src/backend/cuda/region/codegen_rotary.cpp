@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rotary embedding: a kernel for each operand, a thread for each vector of the result. Bytes: an element is read twice, the
-// second time from L1 or L2 as the partner of its pair, and written once.
+// Rotary embedding: a kernel for each operand, a thread for each vector of the result. Bytes: an element is
+// read twice, the second time from L1 or L2 as the partner of its pair, and written once.
 #include "backend/cuda/codegen/own_tactic.h"
 
 namespace lathe::cuda {

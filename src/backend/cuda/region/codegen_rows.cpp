@@ -2,9 +2,10 @@
 //
 // Softmax, LayerNorm and RMS norm on contiguous rows, and softmax over any other axis.
 //
-// Bytes: a row that fits is read once into registers, worked on there in FP32, and written once. How many threads share a row
-// is part of the tactic: a warp, with several rows per block and no barrier, or a block of 128, 256 or 1024. Rows that are
-// longer are read again for each pass (they are in L2 then). Over another axis each thread walks its own vector of columns.
+// Bytes: a row that fits is read once into registers, worked on there in FP32, and written once. How many
+// threads share a row is part of the tactic: a warp, with several rows per block and no barrier, or a block
+// of 128, 256 or 1024. Rows that are longer are read again for each pass (they are in L2 then). Over another
+// axis each thread walks its own vector of columns.
 #include "backend/cuda/codegen/own_tactic.h"
 #include "base/error.h"
 
@@ -36,7 +37,8 @@ std::vector<int> thread_choices(int64_t n, int v) {
   return {1024};
 }
 
-// The text that the kernels of this file share: where the row is, how it is read, and how its elements are visited.
+// The text that the kernels of this file share: where the row is, how it is read, and how its elements are
+// visited.
 class RowWriter {
  public:
   RowWriter(KernelBuilder& b, const Rows& rows, DType type, int threads, int v, int64_t n_max)
@@ -171,8 +173,8 @@ std::vector<Tactic> list_layer_norm(const LayerQuery& query, const Device&) {
   return tactics;
 }
 
-// Two rows for each warp: both are on their way at once, and scale and bias, as wide in FP32 as two rows in 16 bits, are read once
-// for both, before the previous kernel has ended.
+// Two rows for each warp: both are on their way at once, and scale and bias, as wide in FP32 as two rows in
+// 16 bits, are read once for both, before the previous kernel has ended.
 LayerSource generate_two_rows(const LayerQuery& query, const Tactic& tactic) {
   const auto& op = std::get<LayerNorm>(query.layer().op);
   const Rows rows = rows_of(input_shape(query, 0), op.axis, true);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A run enqueues everything on the caller's stream and returns; it waits only where shapes depend on data, while it
-// records a CUDA graph, and around layers that work on the host.
+// A run enqueues everything on the caller's stream and returns; it waits only where shapes depend on data,
+// while it records a CUDA graph, and around layers that work on the host.
 #include "backend/cuda/run/execution.h"
 
 #include <fmt/format.h>
