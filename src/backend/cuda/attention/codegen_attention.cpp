@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention as one kernel: softmax(q k^T * scale + mask) v without the matrix of scores, keeping for each
-// query row the largest score so far, the sum of exponentials and the unnormalized result (online softmax),
-// all in FP32.
+// Attention as one kernel: softmax(q k^T * scale + mask) v without the matrix of scores. A query row keeps the
+// largest score so far, the sum of exponentials and the unnormalized result in FP32 (online softmax).
 //
 // 16-bit types: tensor cores (mma.sync). A warp has 16 query rows; the block's warps share tiles of keys and
 // values, which arrive in shared memory by asynchronous copies, one tile ahead. The scores of a tile, as
@@ -10,8 +9,7 @@
 // block has is part of the tactic: few rows give many blocks, which is what a small batch needs. FP32: a warp
 // has four rows, a lane a key; plain multiply-adds.
 //
-// Keys behind the end, masked ones and those after the row (causal) score -infinity; a row without any key
-// gives zeros.
+// Keys behind the end, masked and later ones (causal) score -infinity; a row without any key gives zeros.
 #include "backend/cuda/codegen/codegen_hopper.h"
 #include "backend/cuda/codegen/generated_layer.h"
 #include "backend/cuda/codegen/own_tactic.h"
