@@ -163,6 +163,24 @@ multiply_done(sum);
 )";
 }
 
+std::string_view multiply_next_tile() {
+  return R"(for (int i = 0; i < STEPS; ++i) {
+barrier_wait(full + s, parity);
+const u64 a = tile_operand(base + s * STAGE + group * 8192), b = tile_operand(base + s * STAGE + ROWS * 128);
+multiply_begin();
+#pragma unroll
+for (int k = 0; k < 4; ++k) MULTIPLY(sum, a + 2 * k, b + 2 * k);
+multiply_commit();
+multiply_wait<1>();
+if (i > 0 && lane == 0) barrier_arrive(empty + (s == 0 ? STAGES - 1 : s - 1));
+if (++s == STAGES) { s = 0; parity ^= 1; }
+}
+multiply_wait<0>();
+if (lane == 0) barrier_arrive(empty + (s == 0 ? STAGES - 1 : s - 1));
+multiply_done(sum);
+)";
+}
+
 std::string_view tile_to_shared() {
   return R"(meet_first<128 * GROUPS>();
 // The tile as rows, sixteen for each warp; the pitch keeps rows in different banks.

@@ -51,21 +51,8 @@ const int group = warp / 4;
 int s = 0, parity = 0, turn = 1, tile = blockIdx.x;
 for (;; tile += gridDim.x, turn ^= 1) {
 float sum[BN / 2] = {};
-for (int i = 0; i < STEPS; ++i) {
-barrier_wait(full + s, parity);
-const u64 a = tile_operand(base + s * STAGE + group * 8192), b = tile_operand(base + s * STAGE + ROWS * 128);
-multiply_begin();
-#pragma unroll
-for (int k = 0; k < 4; ++k) MULTIPLY(sum, a + 2 * k, b + 2 * k);
-multiply_commit();
-multiply_wait<1>();
-if (i > 0 && lane == 0) barrier_arrive(empty + (s == 0 ? STAGES - 1 : s - 1));
-if (++s == STAGES) { s = 0; parity ^= 1; }
-}
-multiply_wait<0>();
-if (lane == 0) barrier_arrive(empty + (s == 0 ? STAGES - 1 : s - 1));
-multiply_done(sum);
-barrier_wait(drained + group, turn);
+)";
+constexpr std::string_view kHandOver = R"(barrier_wait(drained + group, turn);
 u16* strip = results + (warp * 16 + lane % 16) * PITCH + lane / 16 * 8;
 #pragma unroll
 for (int j = 0; j < BN / 8; j += 2) {
@@ -164,7 +151,8 @@ __syncthreads();)");
                                                                        {"A_MAP", maps.a},
                                                                        {"B_MAP", maps.weights}};
   b.line(filled_in(kProduce, names));
-  b.line(filled_in(kMultiply, names));
+  b.line(
+      filled_in(std::string(kMultiply) + std::string(multiply_next_tile()) + std::string(kHandOver), names));
   b.line("#define RESULT " + b.output(0, tactic.outputs[0].dtype));
   writer.result_in_place(width);
   b.line(kFinish);

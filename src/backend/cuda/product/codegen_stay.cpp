@@ -36,21 +36,6 @@ if (++s == STAGES) { s = 0; parity ^= 1; }
 return;
 })";
 
-constexpr std::string_view kMultiply = R"(for (int i = 0; i < STEPS; ++i) {
-barrier_wait(full + s, parity);
-const u64 a = tile_operand(base + s * STAGE + warp / 4 * 8192), b = tile_operand(base + s * STAGE + ROWS * 128);
-multiply_begin();
-#pragma unroll
-for (int k = 0; k < 4; ++k) MULTIPLY(sum, a + 2 * k, b + 2 * k);
-multiply_commit();
-multiply_wait<1>();
-if (i > 0 && lane == 0) barrier_arrive(empty + (s == 0 ? STAGES - 1 : s - 1));
-if (++s == STAGES) { s = 0; parity ^= 1; }
-}
-multiply_wait<0>();
-if (lane == 0) barrier_arrive(empty + (s == 0 ? STAGES - 1 : s - 1));
-multiply_done(sum);)";
-
 // A thread finishes its own sums, pairs of columns, and leaves them as they are stored in its warp's memory;
 // the warp then stores whole vectors. What the pairs read is on its way while the sums are multiplied.
 constexpr std::string_view kFetch = R"(Places places[BN / 8][2];
@@ -120,7 +105,8 @@ KernelSource stay_kernel(const LayerQuery& query, const Tactic& tactic, const Im
       "char* base = shared_memory();\nbase += (1024 - shared_address(base) % 1024) % 1024;\nu64* full = "
       "(u64*)(base + " +
       std::to_string(barriers) +
-      ");\nu64* empty = full + STAGES;\nconst int warp = threadIdx.x / 32, lane = threadIdx.x % "
+      ");\nu64* empty = full + STAGES;\nconst int warp = threadIdx.x / 32, group = warp / 4, lane = "
+      "threadIdx.x % "
       "32;\ntypedef " +
       b.output_type(0, tactic.outputs[0].dtype) + " Stored;\nStored* strip = (Stored*)(base + " +
       std::to_string(stages_bytes) + ") + warp * 16 * PITCH;");
@@ -143,7 +129,7 @@ __syncthreads();)");
   writer.result_in_place(2);
   b.line(kFetch);
   b.line(start_sums(b, query, p, "b_row"));
-  b.line(filled_in(kMultiply, names));
+  b.line(filled_in(multiply_next_tile(), names));
   b.line(filled_in(kFinish, names));
   b.line("}");
   return b.finish();
