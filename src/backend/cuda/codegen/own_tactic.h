@@ -105,8 +105,9 @@ inline KernelBuilder start_kernel(const LayerQuery& query, const Tactic& tactic,
                                   DType result) {
   KernelBuilder b(std::move(entry));
   b.set_wide(needs_wide_index(query));
-  b.set_fast_math(is_half(result));
   const Node& node = query.layer();
+  const bool bytes = !tactic.outputs.empty() && stored_grid(query, node.outputs[0], tactic.outputs[0]);
+  b.set_fast_math(is_half(result) || bytes);
   for (size_t i = 0; i < tactic.inputs.size(); ++i)
     if (const auto grid = stored_grid(query, node.inputs[i], tactic.inputs[i])) b.set_input_grid(i, *grid);
   for (size_t i = 0; i < tactic.outputs.size(); ++i)
