@@ -30,10 +30,13 @@ TEST(CudaCopy, TransposesThroughTilesAndWithout) {
 TEST(CudaCopy, PartsInAllFormats) {
   std::vector<LayerCase> cases;
   for (const int64_t axis : {0, 1, -1}) {
+    const Extents part = {2, 8, 3, 5};
     cases.push_back({.op = Concat{axis},
-                     .inputs = {{.extents = {2, 8, 3, 5}},
-                                {.extents = {2, 8, 3, 5}},
-                                {.extents = {2, 8, 3, 5}, .constant = true}},
+                     .inputs = {{.extents = part}, {.extents = part}, {.extents = part}},
+                     .allowed_types = {DType::Float16}});
+    // In the type of the constant alone.
+    cases.push_back({.op = Concat{axis},
+                     .inputs = {{.extents = part}, {.extents = part}, {.extents = part, .constant = true}},
                      .allowed_types = {DType::Float16}});
     cases.push_back(
         {.op = Split{axis, {Dim(1), Dim(1)}}, .inputs = {{.extents = {2, 2, 3, 2}}}, .outputs = 2});
@@ -46,7 +49,7 @@ TEST(CudaCopy, PartsInAllFormats) {
   cases.push_back({.op = Slice{.starts = Shape{Dim(8)}, .ends = Shape{Dim(24)}, .axes = {1}, .steps = {1}},
                    .inputs = {{.extents = {2, 32, 4, 4}}},
                    .allowed_types = {DType::Float16}});
-  EXPECT_EQ(check_generated(copy_family(), cases), 3 * (4 + 2) + 2 + 4);
+  EXPECT_EQ(check_generated(copy_family(), cases), 3 * (4 + 2 + 2) + 2 + 4);
 }
 
 TEST(CudaCopy, ReformatsBetweenTypesAndFormats) {
