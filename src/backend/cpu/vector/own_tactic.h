@@ -58,7 +58,8 @@ Tactic typed_tactic(const LayerQuery& query, std::string_view runner, std::strin
 // Members for a layer that takes about `nanoseconds` on one: a barrier costs 0.3 us and waking a cold partner's cache more,
 // so a layer below 4 us stays on one.
 inline int members_for(double nanoseconds, int available) {
-  return std::clamp(static_cast<int>(nanoseconds / 2000.0), 1, available);
+  // Before it is an int: a convolution by computed weights may take hours.
+  return static_cast<int>(std::clamp(nanoseconds / 2000.0, 1.0, static_cast<double>(available)));
 }
 // The same for a layer whose members meet: all threads or one.
 inline int all_or_one(double nanoseconds, int available) {
