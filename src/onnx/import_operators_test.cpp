@@ -5,8 +5,7 @@
 
 #include <cmath>
 
-#include "onnx/import.h"
-#include "onnx/test_model.h"
+#include "onnx/import_check.h"
 #include "ops/interpreter.h"
 
 namespace lathe::onnx {
@@ -44,20 +43,6 @@ std::vector<std::vector<double>> run(const TestModel& model, const std::vector<T
   std::vector<std::vector<double>> values;
   for (const Tensor& output : interpret(imported.model.graph, inputs)) values.push_back(output.to_doubles());
   return values;
-}
-
-std::string import_error(const TestModel& model) {
-  try {
-    import_model(model);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::Input);
-    return error.what();
-  }
-  return "no error";
-}
-
-void expect_says(const std::string& text, std::string_view part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
 Tensor floats(Extents extents, const std::vector<float>& values) {

@@ -4,34 +4,13 @@
 // Runtime's in tests/conformance/domains.
 #include <gtest/gtest.h>
 
-#include "onnx/import.h"
-#include "onnx/test_model.h"
+#include "onnx/import_check.h"
 
 namespace lathe::onnx {
 namespace {
 
 constexpr int kFloat = 1, kInt32 = 6, kInt64 = 7;
 using Names = TestModel::Names;
-
-Graph import_graph(const TestModel& model) {
-  NullObserver observer;
-  const std::string bytes = model.bytes();
-  return import_onnx(as_bytes(bytes), {}, observer).graph;
-}
-
-std::string import_error(const TestModel& model) {
-  try {
-    import_graph(model);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::Input);
-    return error.what();
-  }
-  return "no error";
-}
-
-void expect_says(const std::string& text, std::string_view part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text;
-}
 
 std::string operators(const Graph& graph) {
   std::string text;

@@ -6,8 +6,7 @@
 
 #include <algorithm>
 
-#include "onnx/import.h"
-#include "onnx/test_model.h"
+#include "onnx/import_check.h"
 
 namespace lathe::onnx {
 namespace {
@@ -37,26 +36,6 @@ TestModel one_node(std::string_view op, const std::vector<Input>& inputs, const 
   for (const std::string& name : outputs)
     if (!name.empty()) m.output(name);
   return m;
-}
-
-Graph import_graph(const TestModel& model) {
-  NullObserver observer;
-  const std::string bytes = model.bytes();
-  return import_onnx(as_bytes(bytes), {}, observer).graph;
-}
-
-std::string import_error(const TestModel& model) {
-  try {
-    import_graph(model);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::Input);
-    return error.what();
-  }
-  return "no error";
-}
-
-void expect_says(const std::string& text, std::string_view part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
 std::string shape_of_output(const TestModel& model, size_t i = 0) {

@@ -4,8 +4,7 @@
 // tests/conformance/domains.
 #include <gtest/gtest.h>
 
-#include "onnx/import.h"
-#include "onnx/test_model.h"
+#include "onnx/import_check.h"
 #include "ops/interpreter.h"
 
 namespace lathe::onnx {
@@ -26,22 +25,6 @@ TestModel one_node(std::string_view op, const Names& attributes, const Names& ou
   m.input("x", kFloat, {"n", "3"}).node(op, {"x"}, outputs, attributes, "ai.onnx.ml");
   for (const std::string& name : outputs) m.output(name);
   return m;
-}
-
-std::string import_error(const TestModel& model) {
-  NullObserver observer;
-  const std::string bytes = model.bytes();
-  try {
-    import_onnx(as_bytes(bytes), {}, observer);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::Input);
-    return error.what();
-  }
-  return "no error";
-}
-
-void expect_says(const std::string& text, std::string_view part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
 std::string floats(std::string_view name, const std::vector<float>& values) {

@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "backend/cpu/device/expected.h"
-#include "backend/cpu/tile/gemm_table.h"
+#include "backend/cpu/tile/choose_gemm.h"
 #include "backend/cpu/tile/pack_matrices.h"
 #include "backend/cpu/vector/operand_strides.h"
 #include "backend/cpu/vector/own_tactic.h"
@@ -25,10 +25,6 @@ namespace {
 constexpr std::string_view kRunner = "MatMul";
 constexpr int64_t kBlockRows = 140;
 constexpr int64_t kChunk = 512;  // of K
-
-const GemmTable& gemm_table(Isa isa) {
-  return isa == Isa::Avx2 ? gemm_table_avx2() : gemm_table_avx512();
-}
 
 struct Problem {
   int64_t batch = 1, m = 1, n = 1, k = 1;

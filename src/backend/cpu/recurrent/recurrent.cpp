@@ -10,7 +10,7 @@
 #include <array>
 
 #include "backend/cpu/recurrent/gates.h"
-#include "backend/cpu/tile/gemm_table.h"
+#include "backend/cpu/tile/choose_gemm.h"
 #include "backend/cpu/vector/own_tactic.h"
 #include "base/error.h"
 
@@ -19,10 +19,6 @@ namespace {
 
 constexpr std::string_view kRunner = "Recurrent";
 enum Input : size_t { kX, kW, kR, kBias, kLengths, kInitialH, kInitialC, kPeepholes, kInputs };
-
-const GemmTable& gemm_table(Isa isa) {
-  return isa == Isa::Avx2 ? gemm_table_avx2() : gemm_table_avx512();
-}
 
 struct Weights {
   const float *w = nullptr,

@@ -12,8 +12,8 @@
 #include <limits>
 
 #include "backend/cpu/sample/block_rows.h"
-#include "backend/cpu/tile/gemm_table.h"
-#include "backend/cpu/vector/own_tactic.h"
+#include "backend/cpu/sample/packed_rows.h"
+#include "backend/cpu/tile/choose_gemm.h"
 #include "backend/cpu/vector/pointwise_eval.h"
 #include "backend/cpu/vector/transpose_tile.h"
 #include "base/error.h"
@@ -26,16 +26,6 @@ constexpr std::string_view kRunner = "ConvTranspose";
 constexpr int64_t kChunk = 512;     // of K
 constexpr int64_t kTogether = 16;   // channels whose weights are transposed together
 constexpr int64_t kBlockRows = 28;  // rows of a member's product, about
-
-const GemmTable& gemm_table(Isa isa) {
-  return isa == Isa::Avx2 ? gemm_table_avx2() : gemm_table_avx512();
-}
-
-// Rows of weights are no multiple of 1 KB apart: those would share few cache sets.
-int64_t weight_stride(int64_t k) {
-  const int64_t rounded = round_up(k, 16);
-  return rounded % 256 == 0 ? rounded + 16 : rounded;
-}
 
 class PreparedConvTranspose final : public PreparedLayer {
  public:
@@ -88,7 +78,7 @@ class PreparedConvTranspose final : public PreparedLayer {
   int64_t filters_together() const { return std::max<int64_t>(1, kBlockRows / blocks.taps()); }
   int64_t panel_floats() const { return round_up(batch * groups * channels * padded_pixels(), 16); }
   int64_t weight_floats() const {
-    return packed ? 0 : round_up(groups * filters * blocks.taps() * weight_stride(channels), 16);
+    return packed ? 0 : round_up(groups * filters * blocks.taps() * packed_stride(channels), 16);
   }
   // Blocks of some filters and a row of the result; or pixels or weights in FP32.
   int64_t member_floats() const {
@@ -123,14 +113,14 @@ class PreparedConvTranspose final : public PreparedLayer {
     const int64_t rows = filters * blocks.taps(), n = std::min(kTogether, channels - channel);
     const float* from =
         load_floats(args.inputs[1], weight_type, (group * channels + channel) * rows, n * rows, wide);
-    const int64_t stride = weight_stride(channels);
+    const int64_t stride = packed_stride(channels);
     transpose_4byte_avx2(from, rows, weights + group * rows * stride + channel, stride, n, rows);
   }
   void run_filters(const LayerArgs& args, int64_t image, int64_t first, const float* panels,
                    const float* weights, float* own) const {
     const GemmTable& table = gemm_table(isa);
     const int64_t n = std::min(filters_together(), filters - first), taps = blocks.taps(), rows = n * taps;
-    const int64_t stride = weight_stride(channels), pixels = padded_pixels();
+    const int64_t stride = packed_stride(channels), pixels = padded_pixels();
     const float* a = weights + (image % groups * filters + first) * taps * stride;
     const float* b = panels + image * channels * pixels;
     for (int64_t k = 0; k < channels || k == 0; k += kChunk)
@@ -176,7 +166,7 @@ class ConvTransposeKernel final : public LayerKernel {
     filters_ = e[1];
     if (!w.is_constant()) return;
     const int64_t channels = e[0] / op_.groups, rows = filters_ * element_count(kernel_);
-    const int64_t stride = weight_stride(channels),
+    const int64_t stride = packed_stride(channels),
                   bytes = dtype_bytes(DType::Float32, op_.groups * rows * stride);
     packed_ = pack.packed("weights", bytes, [&] {
       std::vector<std::byte> block(static_cast<size_t>(bytes));

@@ -12,8 +12,9 @@
 #include <array>
 #include <limits>
 
+#include "backend/cpu/sample/packed_rows.h"
 #include "backend/cpu/sample/sample.h"
-#include "backend/cpu/tile/gemm_table.h"
+#include "backend/cpu/tile/choose_gemm.h"
 #include "backend/cpu/vector/pointwise_eval.h"
 #include "base/error.h"
 #include "ir/elements.h"
@@ -26,16 +27,6 @@ constexpr std::string_view kRunner = "DeformConv";
 enum Input : size_t { kX, kW, kOffset, kBias, kMask, kInputs };
 constexpr int64_t kBlock = 64;   // positions
 constexpr int64_t kChunk = 512;  // of K
-
-const GemmTable& gemm_table(Isa isa) {
-  return isa == Isa::Avx2 ? gemm_table_avx2() : gemm_table_avx512();
-}
-
-// Rows of packed weights are no multiple of 1 KB apart: those would share few cache sets.
-int64_t packed_stride(int64_t k) {
-  const int64_t rounded = round_up(k, 16);
-  return rounded % 256 == 0 ? rounded + 16 : rounded;
-}
 
 class PreparedDeformConv final : public PreparedLayer {
  public:

@@ -220,7 +220,7 @@ void begin_tile(KernelBuilder& b, const ImplicitGemm& p, const Variant& v) {
 
 // The warp that starts the copies.
 void produce(KernelBuilder& b, const std::string& a, const std::string& weights) {
-  std::string text = R"(if (warp == 4 * GROUPS) {
+  constexpr std::string_view text = R"(if (warp == 4 * GROUPS) {
 if (lane == 0) {
 const int ahead = tiles < STAGES ? tiles : STAGES;
 for (int i = 0; i < ahead; ++i) {
@@ -240,10 +240,7 @@ if (++s == STAGES) { s = 0; parity ^= 1; }
 }
 return;
 })";
-  for (const auto& [from, to] : {std::pair<std::string, std::string>{"A_MAP", a}, {"B_MAP", weights}})
-    for (size_t at = text.find(from); at != std::string::npos; at = text.find(from))
-      text.replace(at, from.size(), to);
-  b.line(text);
+  b.line(filled_in(text, {{"A_MAP", a}, {"B_MAP", weights}}));
 }
 
 // Results of the block's strips: parts of sums one by one; whole sums several at a time, whose operands are

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For tests: a small model read, or the error that it gives.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+#include "onnx/import.h"
+#include "onnx/test_model.h"
+
+namespace lathe::onnx {
+
+inline Graph import_graph(const TestModel& model) {
+  NullObserver observer;
+  const std::string bytes = model.bytes();
+  return import_onnx(as_bytes(bytes), {}, observer).graph;
+}
+
+inline std::string import_error(const TestModel& model) {
+  try {
+    import_graph(model);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Input);
+    return error.what();
+  }
+  return "no error";
+}
+
+inline void expect_says(const std::string& text, std::string_view part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+}  // namespace lathe::onnx
