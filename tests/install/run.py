@@ -48,7 +48,7 @@ def use(t, prefix, folder, version):
         page = prefix / f"share/man/man1/{program}.1.gz"
         t.check(f"Lathe {version}" in gzip.decompress(page.read_bytes()).decode(), f"{page} is not of version {version}")
     t.run("bash", "-n", prefix / "share/bash-completion/completions/trtexec")
-    t.run(prefix / "bin/lathe", "zoo", "detector", cwd=folder)
+    t.run(prefix / "bin/lathe", "zoo", "detector", "--force", cwd=folder)  # the packages are tried in the same folder
     out = t.run(prefix / "bin/trtexec", "--onnx=detector.onnx", "--builderOptimizationLevel=0", "--iterations=1", "--warmUp=0", "--duration=0",
                 "--cpuThreads=1", cwd=folder)
     t.check(out.splitlines()[-1].startswith("&&&& PASSED"), f"the installed trtexec does not run a model: {out[-500:]}")
