@@ -13,6 +13,7 @@ TacticFamily view_tactics();
 TacticFamily cudnn_conv_tactics();
 TacticFamily cublaslt_tactics();
 TacticFamily wgmma_tactics();
+TacticFamily few_rows_tactics();
 TacticFamily plugin_tactics();
 TacticFamily reference_tactics();
 // Kernels of ours, generated:
@@ -43,6 +44,7 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<stem_family>(),
       cublaslt_tactics(),
       wgmma_tactics(),
+      few_rows_tactics(),
       generated_tactics<wgmma_conv_family>(),
       generated_tactics<squeeze_excite_family>(),
       cudnn_conv_tactics(),

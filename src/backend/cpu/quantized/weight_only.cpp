@@ -13,10 +13,10 @@
 #include "backend/cpu/tile/few_bits_table.h"
 #include "backend/cpu/vector/own_tactic.h"
 #include "backend/cpu/vector/pointwise_eval.h"
+#include "backend/few_bit_weights.h"
 #include "backend/layer_work.h"
 #include "backend/offered.h"
 #include "base/floats.h"
-#include "ir/block_grid.h"
 
 namespace lathe::cpu {
 namespace {
@@ -28,53 +28,26 @@ const FewBitTable& table_of(const Machine& machine) {
   return machine.has(CpuFeature::Avx512) ? few_bit_table_avx512() : few_bit_table_avx2();
 }
 
-const Value& weights_of(const LayerQuery& query) {
-  return query.graph.value(query.layer().inputs[1]);
-}
-
-bool is_four_bits(const Quantization& grid) {
-  return grid.dtype == DType::Int4 || grid.dtype == DType::UInt4;
-}
-
-bool is_by_k(const Node& node) {
-  return !std::get<MatMul>(node.op).transpose_b;  // weights are [k, column]
-}
-
-struct Extent2 {
-  int64_t columns = 0, depth = 0;
-};
-Extent2 extent_of(const LayerQuery& query) {
-  const Shape& shape = weights_of(query).shape;
-  const bool by_k = is_by_k(query.layer());
-  return {shape[by_k ? 1 : 0].value(), shape[by_k ? 0 : 1].value()};
-}
-
-FewBitShape shape_of(const LayerQuery& query, const TacticParams& params) {
-  const int64_t depth = extent_of(query).depth;
-  return {.bits = is_four_bits(*weights_of(query).quantization) ? 4 : 8,
+FewBitShape shape_of(const LayerQuery& query, const FewBitPacking& packing) {
+  const int64_t depth = weight_extents(query).depth;
+  return {.bits = packing.bits,
           .depth = depth,
-          .block = params.get("block", depth),
-          .half_scales = params.get("half_scales", 0) != 0,
-          .stores_zeros = params.get("zeros", 0) != 0};
+          .block = packing.block > 0 ? packing.block : depth,
+          .half_scales = packing.half_scales,
+          .stores_zeros = packing.stores_zeros};
 }
 
 // --- packing
 
 class Packer {
  public:
-  Packer(const LayerQuery& query, const FewBitShape& shape, const FewBitTable& table)
-      : grid_(*weights_of(query).quantization),
-        integers_(quantize(weights_of(query).constant, grid_)),
-        bytes_(static_cast<const uint8_t*>(static_cast<const void*>(integers_.bytes().data()))),
-        shape_(shape),
-        table_(table),
-        extent_(extent_of(query)),
-        by_k_(is_by_k(query.layer())),
-        k_axis_(by_k_ ? 0 : 1),
-        lowest_(lowest_quantum(grid_.dtype)) {}
+  Packer(const LayerQuery& query, const FewBitPacking& packing, const FewBitTable& table)
+      : weights_(query.graph.value(query.layer().inputs[1]), is_by_k(query.layer()), packing),
+        shape_(shape_of(query, packing)),
+        table_(table) {}
 
   std::vector<std::byte> run() const {
-    const int64_t panels = (extent_.columns + table_.panel - 1) / table_.panel,
+    const int64_t panels = (weights_.columns() + table_.panel - 1) / table_.panel,
                   record = shape_.block_bytes(table_.panel);
     std::vector<std::byte> out(static_cast<size_t>(panels * shape_.blocks() * record));
     for (int64_t p = 0; p < panels; ++p)
@@ -85,14 +58,13 @@ class Packer {
 
  private:
   void pack_block(int64_t panel, int64_t block, std::byte* record) const {
-    const int64_t columns = std::min(table_.panel, extent_.columns - panel * table_.panel);
+    const int64_t columns = std::min(table_.panel, weights_.columns() - panel * table_.panel);
     std::byte* const zeros = record + table_.panel * (shape_.half_scales ? 2 : 4);
     std::byte* const words = zeros + (shape_.stores_zeros ? table_.panel : 0);
     for (int64_t c = 0; c < columns; ++c) {
       const int64_t column = panel * table_.panel + c;
-      const size_t at = number_of(column, block);
-      put_scale(grid_.scale(at), c, record);
-      if (shape_.stores_zeros) zeros[c] = static_cast<std::byte>(grid_.zero(at) - lowest_);
+      put_scale(weights_.scale(column, block), c, record);
+      if (shape_.stores_zeros) zeros[c] = static_cast<std::byte>(weights_.zero(column, block));
       pack_column(column, block, words + c * 4);
     }
   }
@@ -106,37 +78,19 @@ class Packer {
   }
 
   void pack_column(int64_t column, int64_t block, std::byte* words) const {
-    const int64_t first = block * shape_.block, end = std::min(first + shape_.block, extent_.depth);
+    const int64_t first = block * shape_.block, end = std::min(first + shape_.block, shape_.depth);
     for (int64_t g = 0; g < shape_.groups(); ++g) {
       uint32_t word = 0;
       for (int64_t f = 0; f < shape_.fields(); ++f)
         if (const int64_t k = first + g * shape_.fields() + f; k < end)
-          word |= static_cast<uint32_t>(quantum(column, k)) << (f * shape_.bits);
+          word |= static_cast<uint32_t>(weights_.quantum(column, k)) << (f * shape_.bits);
       std::memcpy(words + g * table_.panel * 4, &word, sizeof word);
     }
   }
 
-  // From zero on, whether the type has a sign or not.
-  int32_t quantum(int64_t column, int64_t k) const {
-    const uint8_t byte =
-        bytes_[static_cast<size_t>(by_k_ ? k * extent_.columns + column : column * extent_.depth + k)];
-    return (lowest_ < 0 ? int32_t{static_cast<int8_t>(byte)} : int32_t{byte}) - lowest_;
-  }
-
-  size_t number_of(int64_t column, int64_t block) const {
-    if (shape_.block == extent_.depth && grid_.axis != k_axis_) return static_cast<size_t>(column);
-    return static_cast<size_t>(by_k_ ? block * extent_.columns + column : column * shape_.blocks() + block);
-  }
-
-  const Quantization& grid_;
-  const Tensor integers_;
-  const uint8_t* const bytes_;
+  const FewBitWeights weights_;
   const FewBitShape shape_;
   const FewBitTable& table_;
-  const Extent2 extent_;
-  const bool by_k_;
-  const int64_t k_axis_;
-  const int32_t lowest_;
 };
 
 // --- the layer
@@ -219,12 +173,13 @@ class WeightOnlyKernel final : public LayerKernel {
   WeightOnlyKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                    const PackContext& pack)
       : table_(table_of(machine)),
-        shape_(shape_of(query, tactic.params)),
-        columns_(extent_of(query).columns),
+        shape_(shape_of(query, few_bit_packing(query, tactic.params))),
+        columns_(weight_extents(query).columns),
         epilogue_(query, tactic, machine) {
     const int64_t panels = (columns_ + table_.panel - 1) / table_.panel;
-    weights_ = pack.packed("few_bits", panels * shape_.blocks() * shape_.block_bytes(table_.panel),
-                           [&] { return Packer(query, shape_, table_).run(); });
+    weights_ = pack.packed("few_bits", panels * shape_.blocks() * shape_.block_bytes(table_.panel), [&] {
+      return Packer(query, few_bit_packing(query, tactic.params), table_).run();
+    });
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
@@ -243,70 +198,30 @@ class WeightOnlyKernel final : public LayerKernel {
 
 // --- what is offered
 
-Support supports(const LayerQuery& query) {
-  const Node& node = query.layer();
-  const Value &x = query.graph.value(node.inputs[0]), &w = weights_of(query);
-  if (std::get<MatMul>(node.op).transpose_a) return Support::no("the left operand is transposed");
-  if (!w.is_constant()) return Support::no("the weights are not constant");
-  if (x.shape.size() < 2 || w.shape.size() != 2)
-    return Support::no("not rows of a matrix with one matrix of weights");
-  if (w.constant.size() == 0) return Support::no("the weights are empty");
-  const Quantization& grid = *w.quantization;
-  const int64_t k_axis = is_by_k(node) ? 0 : 1;
-  const bool blocks = has_blocks(grid, w.shape);
-  if (!grid.is_per_tensor() && (grid.axis == k_axis) != blocks)
-    return Support::no("the weights have a scale per index of axis " + std::to_string(grid.axis) +
-                       (blocks ? " in blocks" : "") + "; sums have one per column or block of k");
-  return {};
-}
-
-bool are_halves(const std::vector<float>& scales) {
-  return std::all_of(scales.begin(), scales.end(),
-                     [](float scale) { return fp16_to_float(float_to_fp16(scale)) == scale; });
-}
-bool are_in_the_middle(const Quantization& grid) {
-  const int32_t middle = lowest_quantum(grid.dtype) < 0 ? 0 : (highest_quantum(grid.dtype) + 1) / 2;
-  return std::all_of(grid.zeros.begin(), grid.zeros.end(), [=](int32_t zero) { return zero == middle; });
-}
-
 double expected_us(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
   const double floats = expected_product_us(query, tactic, machine, 0.6, 0.85);
   if (floats == 0) return 0;
   const DeviceModel model = model_of(machine);
-  const FewBitShape shape = shape_of(query, tactic.params);
-  const Extent2 extent = extent_of(query);
-  const double packed = static_cast<double>(extent.columns * shape.blocks() * shape.block_bytes(8)) / 8;
+  const FewBitShape shape = shape_of(query, few_bit_packing(query, tactic.params));
+  const double packed =
+      static_cast<double>(weight_extents(query).columns * shape.blocks() * shape.block_bytes(8)) / 8;
   const double moving = packed / (model.bytes_per_ns(packed) * 0.85),
                computing = work_of(query, tactic).ops / (model.ops_per_ns(DType::Float32) * 0.6);
   return model.start_us + std::max(moving, computing) / 1e3;
 }
 
-// How the weights are packed. Blocks of 0 have one scale for all of k.
-struct Packing {
-  int64_t block = 0;
-  bool half_scales = false, zeros = false;
-};
+bool is_listed(const LayerQuery& query) {
+  return std::holds_alternative<MatMul>(query.layer().op) &&
+         query.graph.value(query.layer().inputs[1]).quantization &&
+         query.graph.value(query.layer().outputs[0]).number_type() == DType::Float32;
+}
 
-Tactic tactic_with(const LayerQuery& query, const Machine& machine, const Packing& packing) {
+Tactic tactic_with(const LayerQuery& query, const Machine& machine, const FewBitPacking& packing) {
   Tactic t = typed_tactic(query, kRunner, "", {DType::Float32, kLinear}, {DType::Float32, kLinear});
   t.inputs[1] = {};
-  if (const Support s = supports(query); !s.ok) t.support = s;
-  TacticParams params;
-  std::string name =
-      std::string("weight_only_") + (is_four_bits(*weights_of(query).quantization) ? "int4" : "int8");
-  if (packing.block > 0) {
-    params.set("block", packing.block);
-    name += "_blocks" + std::to_string(packing.block);
-  }
-  if (packing.half_scales) {
-    params.set("half_scales", 1);
-    name += "_half_scales";
-  }
-  if (packing.zeros) {
-    params.set("zeros", 1);
-    name += "_zeros";
-  }
-  t = with_variant(std::move(t), name + "_" + table_of(machine).name, params);
+  if (const Support s = multiplies_few_bits(query); !s.ok) t.support = s;
+  t = with_variant(std::move(t), "weight_only_" + packing.name() + "_" + table_of(machine).name,
+                   packing.params());
   // A sum of products of the integers, less what the zero point adds, instead of a sum of products of their
   // difference.
   t.error_factor = 4;
@@ -314,30 +229,16 @@ Tactic tactic_with(const LayerQuery& query, const Machine& machine, const Packin
   return t;
 }
 
-bool is_listed(const LayerQuery& query) {
-  return std::holds_alternative<MatMul>(query.layer().op) && weights_of(query).quantization &&
-         query.graph.value(query.layer().outputs[0]).number_type() == DType::Float32;
-}
-
 std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   if (!is_listed(query)) return {};
-  const Value& w = weights_of(query);
-  const Quantization& grid = *w.quantization;
-  return {tactic_with(query, machine,
-                      {block_of(grid, w.shape), are_halves(grid.scales), !are_in_the_middle(grid)})};
+  return {tactic_with(query, machine, few_bit_packing(query))};
 }
 
 // The numbers of a block's grid are not in an engine file: they are packed already.
 Support accepts(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
   if (!is_listed(query)) return Support::no("no product with weights on a grid");
-  const Value& w = weights_of(query);
-  const int64_t block = tactic.params.get("block", 0);
-  const bool blocks = has_blocks(*w.quantization, w.shape);
-  const int64_t k = w.shape.size() == 2 ? extent_of(query).depth : 0;
-  if (blocks ? block < 1 || k % block != 0 : block != 0)
-    return Support::no("blocks of " + std::to_string(block) + " do not divide its weights");
-  const Packing packing{block, tactic.params.get("half_scales", 0) != 0, tactic.params.get("zeros", 0) != 0};
-  const std::vector<Tactic> tactics = {tactic_with(query, machine, packing)};
+  if (const Support s = multiplies_few_bits(query); !s.ok) return s;
+  const std::vector<Tactic> tactics = {tactic_with(query, machine, few_bit_packing(query, tactic.params))};
   return is_offered(tactics, tactic);
 }
 

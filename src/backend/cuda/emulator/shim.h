@@ -351,6 +351,30 @@ inline void multiply_f16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 inline void multiply_bf16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   multiply(d, a, b0, b1, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); });
 }
+inline void load_once(const void* p, u32* w) {
+  memcpy(w, p, 16);
+}
+template <class Widen, class Narrow>
+inline u32 subtract_pair(u32 a, u32 b, Widen widen16, Narrow narrow) {
+  u32 both = 0;
+  for (int i = 0; i < 2; ++i)
+    both |= u32{narrow(widen16(static_cast<u16>(a >> 16 * i)) - widen16(static_cast<u16>(b >> 16 * i)))}
+            << 16 * i;
+  return both;
+}
+inline u32 subtract_f16x2(u32 a, u32 b) {
+  return subtract_pair(a, b, f16_to_f32, f32_to_f16);
+}
+inline u32 subtract_bf16x2(u32 a, u32 b) {
+  const auto widen16 = [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); };
+  return subtract_pair(a, b, widen16, f32_to_bf16);
+}
+inline u32 byte_permute(u32 a, u32 b, u32 selector) {
+  const uint64_t bytes = a | static_cast<uint64_t>(b) << 32;
+  u32 out = 0;
+  for (int i = 0; i < 4; ++i) out |= static_cast<u32>(bytes >> (selector >> 4 * i & 7) * 8 & 255) << 8 * i;
+  return out;
+}
 inline void wait_for_previous_kernel() {}
 inline void allow_next_kernel() {}
 #include "hopper.h"

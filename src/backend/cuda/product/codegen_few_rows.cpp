@@ -1,0 +1,522 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Products of a few rows with constant weights, of 16, 8 or 4 bits: what a decoder does at each step. Nearly
+// all that moves is the weights, once, so the floor is their bytes over the bandwidth of the memory, and the
+// kernel is made around their way: each lane loads 16 bytes at a time that are its own part of an operand of
+// the tensor cores, several such loads ahead, the first before the previous kernel has ended. Nothing passes
+// through shared memory but sums.
+//
+// The tensor cores (mma.sync, 16 x 8 x 16) see the product transposed: sixteen columns of weights are the
+// rows of the left operand, up to eight rows of x the columns of the right one. Which k stands where in it is
+// free as long as both sides agree: of 32 that follow one another, lane t of four takes eight, so that it
+// reads x in 16 bytes, too. The warps of a block share out k, 64 at a time, and add up their sums in the end.
+//
+// Weights of few bits become 16-bit floats without a conversion: q in the low bits of 1024 (FP16) or 128
+// (BF16, up to four bits) is 1024 + q exactly, and 1024 + zero is taken off. A block's sums take its scale in
+// FP32. So results are those of float weights but for the order of additions.
+//
+// Bytes: n k bits / 8, with blocks of 32 also 2 (FP16) or 4 a block; x once for each block of columns, from
+// L2. Instructions of a lane for each weight of four bits: 1.4 to make halves, 0.13 products.
+#include <cmath>
+#include <cstring>
+
+#include "backend/cuda/codegen/epilogue.h"
+#include "backend/cuda/codegen/fused_tail.h"
+#include "backend/cuda/codegen/generated_layer.h"
+#include "backend/cuda/codegen/implicit_gemm.h"
+#include "backend/cuda/product/codegen_wgmma.h"
+#include "backend/few_bit_weights.h"
+#include "backend/offered.h"
+#include "base/error.h"
+#include "base/floats.h"
+
+namespace lathe::cuda {
+
+GeneratedFamily few_rows_family();
+
+namespace {
+
+constexpr std::string_view kRunner = "FewRows";
+constexpr int kTile = 16, kStep = 64;  // columns of a warp, and k of its step
+constexpr int64_t kMostRows = 32;      // of x at the optimum
+
+struct Variant {
+  int rows = 8, columns = 16,
+      warps = 8;  // of a block: rows and columns of the result, and warps that share k
+  bool few_bits = false;
+  FewBitPacking packing;
+
+  int bits() const { return few_bits ? static_cast<int>(packing.bits) : 16; }
+  int loads() const { return bits() / 4; }  // of 16 bytes in a step
+  int threads() const { return 32 * columns / kTile * warps; }
+  std::string name() const {
+    return "cuda_few_rows_" + (few_bits ? packing.name() + "_" : "") + std::to_string(rows) + "x" +
+           std::to_string(columns) + "_w" + std::to_string(warps);
+  }
+  TacticParams params() const {
+    TacticParams p = few_bits ? packing.params() : TacticParams();
+    if (few_bits) p.set("few_bits", 1);
+    p.set("rows", rows);
+    p.set("columns", columns);
+    p.set("warps", warps);
+    return p;
+  }
+  static Variant of(const LayerQuery& query, const TacticParams& params) {
+    Variant v{params.get_int("rows"),
+              params.get_int("columns"),
+              params.get_int("warps"),
+              params.get("few_bits", 0) != 0,
+              {}};
+    if (v.few_bits) v.packing = few_bit_packing(query, params);
+    return v;
+  }
+};
+
+int64_t steps_of(int64_t k) {
+  return (k + kStep - 1) / kStep;
+}
+
+// --- packing
+
+// Where eight k's of a lane stand in a step: [half of 32][lane of four][eight].
+int64_t lane_k(int64_t step, int64_t half, int64_t t) {
+  return step * kStep + half * 32 + t * 8;
+}
+
+// `words(column, k)`: eight weights from k on as `bits() / 4` words of 32 bits; zeros beyond the last column or k.
+template <class Words>
+std::vector<std::byte> pack(const Variant& v, int64_t columns, int64_t depth, const Words& words) {
+  const int64_t tiles = (columns + kTile - 1) / kTile, steps = steps_of(depth);
+  const int64_t each = v.bits() / 4;  // words of a column's eight weights
+  std::vector<uint32_t> out(static_cast<size_t>(tiles * steps * v.loads() * 32 * 4));
+  for (int64_t tile = 0; tile < tiles; ++tile)
+    for (int64_t step = 0; step < steps; ++step)
+      for (int64_t lane = 0; lane < 32; ++lane)
+        for (int64_t half = 0; half < 2; ++half)
+          for (int64_t upper = 0; upper < 2; ++upper) {
+            const int64_t column = tile * kTile + lane / 4 + 8 * upper, k = lane_k(step, half, lane % 4);
+            if (column >= columns || k >= depth) continue;
+            for (int64_t w = 0; w < each; ++w) {
+              // Words of both columns alternate, in the order in which the products take them.
+              const int64_t number = (half * each + w) * 2 + upper, load = number / 4;
+              out[static_cast<size_t>((((tile * steps + step) * v.loads() + load) * 32 + lane) * 4 +
+                                      number % 4)] = words(column, k, w);
+            }
+          }
+  const auto bytes = std::as_bytes(std::span(out));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<std::byte> pack_halves(const Variant& v, const Op& op, const Tensor& weights, DType type) {
+  const bool by_column = std::get<MatMul>(op).transpose_b;
+  const int64_t rows = weights.extents()[0], row = weights.extents()[1], columns = by_column ? rows : row,
+                depth = by_column ? row : rows;
+  const std::vector<std::byte> halves = convert_floats(weights, type);
+  const auto at = [&](int64_t column, int64_t k) -> uint32_t {
+    if (k >= depth) return 0;
+    uint16_t h = 0;
+    std::memcpy(&h, halves.data() + 2 * (by_column ? column * depth + k : k * columns + column), 2);
+    return h;
+  };
+  return pack(v, columns, depth, [&](int64_t column, int64_t k, int64_t w) {
+    return at(column, k + 2 * w) | at(column, k + 2 * w + 1) << 16;
+  });
+}
+
+// Of eight bits: four that follow one another. Of four bits: weights 0, 2, 4, 6 and behind them 1, 3, 5, 7,
+// so that a mask leaves two that belong side by side.
+std::vector<std::byte> pack_few_bits(const Variant& v, const FewBitWeights& weights) {
+  const auto at = [&](int64_t column, int64_t k) -> uint32_t {
+    return k < weights.depth() ? static_cast<uint32_t>(weights.quantum(column, k)) : 0;
+  };
+  return pack(v, weights.columns(), weights.depth(), [&](int64_t column, int64_t k, int64_t w) {
+    uint32_t word = 0;
+    if (v.bits() == 8)
+      for (int64_t i = 0; i < 4; ++i) word |= at(column, k + 4 * w + i) << (8 * i);
+    else
+      for (int64_t i = 0; i < 8; ++i) word |= at(column, k + i) << (4 * (i / 2 + i % 2 * 4));
+    return word;
+  });
+}
+
+// [tile of columns][block][column g, column g + 8]: as a lane reads them.
+template <class T, class Number>
+std::vector<std::byte> pack_numbers(const FewBitWeights& weights, int64_t blocks, const Number& number) {
+  const int64_t tiles = (weights.columns() + kTile - 1) / kTile;
+  std::vector<T> out(static_cast<size_t>(tiles * blocks * kTile));
+  for (int64_t column = 0; column < weights.columns(); ++column)
+    for (int64_t block = 0; block < blocks; ++block)
+      out[static_cast<size_t>((column / kTile * blocks + block) * kTile + column % 8 * 2 +
+                              column % kTile / 8)] = number(column, block);
+  const auto bytes = std::as_bytes(std::span(out));
+  return {bytes.begin(), bytes.end()};
+}
+
+void add_blocks(const LayerQuery& query, const Variant& v, DType type, LayerSource& source) {
+  const Node& node = query.layer();
+  const auto [columns, depth] = weight_extents(query);
+  const int64_t tiles = (columns + kTile - 1) / kTile;
+  PackedBlock& words = source.blocks["w"];
+  words.bytes = tiles * steps_of(depth) * v.loads() * 512;
+  if (!v.few_bits) {
+    words.make = [=, op = node.op, w = query.graph.value(node.inputs[1]).constant] {
+      return pack_halves(v, op, w, type);
+    };
+    return;
+  }
+  const auto weights = [=, by_k = is_by_k(node), w = query.graph.value(node.inputs[1])] {
+    return FewBitWeights(w, by_k, v.packing);
+  };
+  words.make = [=] { return pack_few_bits(v, weights()); };
+  const int64_t blocks = v.packing.block > 0 ? depth / v.packing.block : 1, numbers = tiles * blocks * kTile;
+  if (v.packing.half_scales)
+    source.blocks["scale"] = {2 * numbers, [=] {
+                                const FewBitWeights w = weights();
+                                return pack_numbers<uint16_t>(w, blocks, [&](int64_t c, int64_t b) {
+                                  return float_to_fp16(w.scale(c, b));
+                                });
+                              }};
+  else
+    source.blocks["scale"] = {4 * numbers, [=] {
+                                const FewBitWeights w = weights();
+                                return pack_numbers<float>(
+                                    w, blocks, [&](int64_t c, int64_t b) { return w.scale(c, b); });
+                              }};
+  if (v.packing.stores_zeros)
+    source.blocks["zero"] = {numbers, [=] {
+                               const FewBitWeights w = weights();
+                               return pack_numbers<uint8_t>(w, blocks, [&](int64_t c, int64_t b) {
+                                 return static_cast<uint8_t>(w.zero(c, b));
+                               });
+                             }};
+}
+
+// --- the kernel
+
+// What the hardware has for it: weights that are read once and leave no trace in L1, and differences of pairs
+// of 16-bit floats.
+constexpr std::string_view kHardware = R"cuda(
+DEV void load_once(const void* p, u32* w) {
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(p));
+}
+DEV u32 subtract_f16x2(u32 a, u32 b) { u32 d; asm("sub.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b)); return d; }
+DEV u32 subtract_bf16x2(u32 a, u32 b) {
+  u32 d; asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(b), "r"(0xbf80bf80u), "r"(a)); return d;
+}
+DEV u32 byte_permute(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }
+)cuda";
+
+// pair<I>(w, zero): weights 2 I and 2 I + 1 of the eight that the words of a column hold, as 16-bit floats.
+std::string pair_text(const Variant& v, DType type) {
+  if (v.bits() == 16) return "#define PAIR(w, i, zero) w[2 * (i)]\n";
+  if (v.bits() == 4)
+    return std::string("#define PAIR(w, i, zero) ") +
+           (type == DType::Float16
+                ? "subtract_f16x2((w[0] >> 4 * (i) & 0x000f000fu) | 0x64006400u, zero)\n"
+                : "subtract_bf16x2((w[0] >> 4 * (i) & 0x000f000fu) | 0x43004300u, zero)\n");
+  if (type == DType::Float16)
+    return "#define PAIR(w, i, zero) subtract_f16x2(byte_permute(w[2 * ((i) / 2)], 0x64646464u, (i) % 2 ? "
+           "0x4342u : 0x4140u), zero)\n";
+  // Differences of up to 255 are BF16 numbers, but 128 + q is none: by way of FP32.
+  return "DEV u32 bytes_to_bf16(u32 w, int i, float zero) {\nreturn f32_to_bf16x2(from_byte((unsigned "
+         "char)(w "
+         ">> 16 * i), "
+         "zero), from_byte((unsigned char)(w >> (16 * i + 8)), zero));\n}\n#define PAIR(w, i, zero) "
+         "bytes_to_bf16(w[2 * ((i) / 2)], (i) % 2, zero)\n";
+}
+
+// Type and value of what is taken off: pairs of 16-bit floats, or an FP32 number.
+struct ZeroText {
+  std::string type, middle, of_byte;
+};
+ZeroText zero_text(const Variant& v, DType type) {
+  const int middle = v.bits() == 4 ? 8 : 128;
+  if (v.bits() == 8 && type == DType::BFloat16) return {"float", float_literal(middle), "(float)(BYTE)"};
+  // The pair 1024 + zero, or 128 + zero.
+  const std::string one = type == DType::Float16 ? "0x64006400u" : "0x43004300u";
+  return {"u32", "(" + one + " | " + std::to_string(middle) + " * 0x10001u)",
+          "(" + one + " | (BYTE) * 0x10001u)"};
+}
+
+// The loop over a warp's steps: loads of AHEAD steps are under way.
+constexpr std::string_view kMultiply =
+    R"(const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+const int tile = warp / WARPS, part = warp % WARPS;
+const idx column0 = blockIdx.x * (TILES * 16), row0 = blockIdx.y * ROWS;
+const bool there = column0 + tile * 16 < RESULT_COLUMNS;
+const u32* weights = PACKED_WORDS + ((blockIdx.x * TILES + tile) * (size_t)STEPS + part) * (LOADS * 128) + lane * 4;
+u32 words[AHEAD][LOADS * 4];
+const auto fetch = [&](int step, u32 (&to)[LOADS * 4]) {
+#pragma unroll
+for (int l = 0; l < LOADS; ++l) load_once(weights + (size_t)step * (LOADS * 128) + l * 128, to + l * 4);
+};
+#pragma unroll
+for (int a = 0; a < AHEAD; ++a)
+if (there && part + a * WARPS < STEPS) fetch(a * WARPS, words[a]);
+wait_for_previous_kernel();
+float sum[GROUPS][4] = {};
+if (there) {
+for (int s0 = part; s0 < STEPS; s0 += AHEAD * WARPS) {
+#pragma unroll
+for (int a = 0; a < AHEAD; ++a) {
+const int step = s0 + a * WARPS;
+if (step >= STEPS) break;
+u32 x[GROUPS][2][4];
+#pragma unroll
+for (int r = 0; r < GROUPS; ++r)
+#pragma unroll
+for (int h = 0; h < 2; ++h) {
+const idx row = row0 + r * 8 + g;
+const int k = step * 64 + h * 32 + t * 8;
+if (row < RESULT_ROWS && k < K) load_words(LEFT + row * K + k, x[r][h]);
+else x[r][h][0] = x[r][h][1] = x[r][h][2] = x[r][h][3] = 0;
+}
+#pragma unroll
+for (int h = 0; h < 2; ++h) {
+const u32* w = words[a] + h * (LOADS * 2);
+OPEN_BLOCK
+#pragma unroll
+for (int j = 0; j < 2; ++j) {
+const u32 left[4] = {PAIR(w, 2 * j, zero[0]), PAIR((w + 1), 2 * j, zero[1]), PAIR(w, 2 * j + 1, zero[0]),
+PAIR((w + 1), 2 * j + 1, zero[1])};
+#pragma unroll
+for (int r = 0; r < GROUPS; ++r) MULTIPLY(SUMS[r], left, x[r][h][2 * j], x[r][h][2 * j + 1]);
+}
+CLOSE_BLOCK
+}
+const int next = step + AHEAD * WARPS;
+if (next < STEPS) fetch(next - part, words[a]);
+}
+}
+})";
+
+// Sums of a warp are those of its lanes' columns g and g + 8 with rows 2 t and 2 t + 1 of x.
+constexpr std::string_view kTogether = R"(float* strip = (float*)shared_memory();
+#pragma unroll
+for (int r = 0; r < GROUPS; ++r)
+#pragma unroll
+for (int e = 0; e < 4; ++e)
+strip[((part * ROWS + r * 8 + t * 2 + e % 2) * TILES + tile) * 16 + g + e / 2 * 8] = sum[r][e];
+__syncthreads();
+for (int i = threadIdx.x; i < ROWS * TILES * 16 / V; i += 32 * TILES * WARPS) {
+const int row = i / (TILES * 16 / V), column = i % (TILES * 16 / V) * V;
+if (row0 + row >= RESULT_ROWS) break;
+float v[V] = {};
+#pragma unroll
+for (int p = 0; p < WARPS; ++p)
+#pragma unroll
+for (int j = 0; j < V; ++j) v[j] += strip[(p * ROWS + row) * (TILES * 16) + column + j];
+result(row0 + row, column0 + column, v);
+})";
+
+// Zero points and scale of the 32 k's that follow, and what becomes of their sums.
+struct BlockText {
+  std::string before, part = "sum", behind, at_end;
+};
+BlockText block_text(KernelBuilder& b, const Variant& v, DType type, int64_t depth) {
+  BlockText text;
+  if (!v.few_bits) return text;
+  const ZeroText zero = zero_text(v, type);
+  const int64_t blocks = v.packing.block > 0 ? depth / v.packing.block : 1;
+  const std::string at = "((blockIdx.x * TILES + tile) * (idx)" + std::to_string(blocks) + " + " +
+                         (blocks > 1 ? "min((step * 64 + h * 32) / " + std::to_string(v.packing.block) +
+                                           ", " + std::to_string(blocks - 1) + ")"
+                                     : "0") +
+                         ") * 16 + g * 2";
+  text.before = "const " + zero.type + " zero[2] = {";
+  if (v.packing.stores_zeros) {
+    std::string low = zero.of_byte, high = zero.of_byte;
+    low.replace(low.find("BYTE"), 4, "zeros & 255u");
+    high.replace(high.find("BYTE"), 4, "zeros >> 8");
+    text.before = "const u32 zeros = *(const u16*)(" + b.packed("zero", "unsigned char") + " + " + at +
+                  ");\n" + text.before + low + ", " + high + "};";
+  } else {
+    text.before += zero.middle + ", " + zero.middle + "};";
+  }
+  const std::string scale = "float scale[2];\nload(" +
+                            b.packed("scale", v.packing.half_scales ? "f16" : "float") + " + " + at +
+                            ", scale);\n";
+  const std::string scaled =
+      "#pragma unroll\nfor (int r = 0; r < GROUPS; ++r)\n#pragma unroll\nfor (int e = 0; e < "
+      "4; ++e) ";
+  if (blocks > 1) {
+    text.before += "\n" + scale + "float one[GROUPS][4] = {};";
+    text.part = "one";
+    text.behind = scaled + "sum[r][e] += one[r][e] * scale[e / 2];";
+  } else {
+    text.at_end = "if (there) {\n" + scale + scaled + "sum[r][e] *= scale[e / 2];\n}";
+  }
+  return text;
+}
+
+KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
+                            const Variant& v) {
+  KernelBuilder b = start_kernel(query, tactic, "few_rows", tactic.outputs[0].dtype);
+  b.hardware(kHardware);
+  b.waits_itself();
+  const int64_t depth = weight_extents(query).depth;
+  const int tiles = v.columns / kTile, width = result_vector(query, tactic, p, 4, 1);
+  // 32 registers of weights under way, and no more than there are.
+  const int64_t ahead =
+      std::clamp<int64_t>((steps_of(depth) + v.warps - 1) / v.warps, 1, std::max(1, 8 / v.loads()));
+  b.kernel().threads = v.threads();
+  b.kernel().grid = {ceil_div(p.n, Dim(v.columns)), ceil_div(p.m, Dim(v.rows)), 1};
+  b.kernel().shared_bytes = v.warps * v.rows * v.columns * 4;
+  const auto constant = [](const char* name, int64_t value) {
+    return ", " + std::string(name) + " = " + std::to_string(value);
+  };
+  b.global("constexpr int ROWS = " + std::to_string(v.rows) + ", GROUPS = ROWS / 8" +
+           constant("TILES", tiles) + constant("WARPS", v.warps) + constant("LOADS", v.loads()) +
+           constant("STEPS", steps_of(depth)) + constant("AHEAD", ahead) + constant("K", depth) +
+           constant("V", width) + ";\n" + pair_text(v, p.type) + "#define MULTIPLY multiply_" +
+           (p.type == DType::Float16 ? "f16" : "bf16"));
+  const BlockText block = block_text(b, v, p.type, depth);
+  b.line("constexpr int batch = 0;");
+  GemmWriter writer(b, query, tactic, p, v.threads(), v.rows, v.columns, kStep, 1);
+  writer.result(width);
+  const std::vector<std::pair<std::string_view, std::string>> names = {
+      {"OPEN_BLOCK", block.before},           {"SUMS", block.part},         {"CLOSE_BLOCK", block.behind},
+      {"PACKED_WORDS", b.packed("w", "u32")}, {"LEFT", b.input(0, p.type)}, {"RESULT_ROWS", b.number(p.m)},
+      {"RESULT_COLUMNS", b.number(p.n)}};
+  b.line(filled_in(kMultiply, names));
+  b.line(block.at_end);
+  b.line(filled_in(kTogether, names));
+  return b.finish();
+}
+
+LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+  const Variant v = Variant::of(query, tactic.params);
+  ImplicitGemm p;
+  const Support support = describe_gemm(query, tactic, p);
+  check(support.ok, "a refused product is generated: " + support.reason);
+  LayerSource source;
+  source.kernels.push_back(product_kernel(query, tactic, p, v));
+  add_blocks(query, v, p.type, source);
+  return source;
+}
+
+// --- what is offered
+
+// A rough time in microseconds: the weights' way from memory, shared out over multiprocessors, each of which
+// has 4 KiB of a warp under way for 0.8 us; x from L2 for every block.
+double estimate(const Variant& v, const GemmSizes& s, const DeviceProperties& gpu) {
+  const double blocks = std::ceil(s.n / v.columns) * std::ceil(s.m / v.rows), units = gpu.multiprocessors;
+  const double resident =
+      std::max(1.0, std::min(std::floor(1536.0 / v.threads()), std::ceil(blocks / units)));
+  const double share = std::ceil(blocks / units) * units / blocks, weights = s.n * s.k * v.bits() / 8;
+  const double memory = gpu.model().memories.back().bytes_per_ns * 900,
+               under_way = std::min(units, blocks) * resident * v.threads() / 32.0 * 4096 / 0.8;
+  const double x = blocks * std::min<double>(v.rows, s.m) * s.k * 2 / (2 * memory);
+  return 2.0 + std::max(weights * share / std::min(memory, under_way), x) + 0.03 * v.warps;
+}
+
+std::vector<Variant> variants(const Variant& like, const GemmSizes& sizes, const DeviceProperties& gpu) {
+  std::vector<std::pair<double, Variant>> timed;
+  for (const int columns : {16, 32, 64})
+    for (const int warps : {2, 4, 8, 16}) {
+      Variant v = like;
+      v.rows = sizes.m <= 8 ? 8 : sizes.m <= 16 ? 16 : 32;
+      v.columns = columns;
+      v.warps = warps;
+      if (v.threads() < 64 || v.threads() > 512) continue;
+      if (warps > 2 && warps > std::ceil(sizes.k / kStep)) continue;
+      timed.emplace_back(estimate(v, sizes, gpu), v);
+    }
+  return most_promising(std::move(timed));
+}
+
+Support supports(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& p) {
+  const Value& w = query.graph.value(query.layer().inputs[1]);
+  if (!w.is_constant() || w.shape.size() != 2)
+    return Support::no("the weights are no single constant matrix");
+  if (query.graph.value(query.layer().inputs[0]).is_constant())
+    return Support::no("the left operand is constant");
+  if (has_data_dependent_dims(query)) return Support::no("the size of the result depends on data");
+  if (const Support s = describe_gemm(query, tactic, p); !s.ok) return s;
+  if (!p.batches.is_constant(1)) return Support::no("a batch of products");
+  if (!divides(8, p.k)) return Support::no("k is no multiple of 8");
+  if (sizes_at_opt(p, query).m > kMostRows)
+    return Support::no("more than " + std::to_string(kMostRows) + " rows: others multiply those faster");
+  if (upper_bound(p.m, query.ranges) > 8 * int64_t{65535}) return Support::no("more than 524280 rows");
+  return {};
+}
+
+// Variants in a type, with weights as floats or packed so.
+void list_variants(const LayerQuery& query, const DeviceProperties& gpu, DType type, const Variant& like,
+                   std::vector<Tactic>& tactics) {
+  Tactic base = typed_tactic(query, kRunner, "cuda_few_rows", {type, kLinear}, {type, kLinear});
+  list_weights(query, type, base);
+  ImplicitGemm p;
+  if (base.support.ok) base.support = supports(query, base, p);
+  if (base.support.ok && like.few_bits) base.support = multiplies_few_bits(query);
+  if (base.support.ok && like.packing.block % 32 != 0)
+    base.support = Support::no("blocks of " + std::to_string(like.packing.block) + "; 32 k's have one scale");
+  if (!base.support.ok) {
+    tactics.push_back(std::move(base));
+    return;
+  }
+  for (const Variant& v : variants(like, sizes_at_opt(p, query), gpu))
+    tactics.push_back(with_variant(base, v.name(), v.params()));
+}
+
+std::vector<Tactic> list_with(const LayerQuery& query, const Device& device,
+                              const std::optional<FewBitPacking>& packing) {
+  std::vector<Tactic> tactics;
+  for (const DType type : allowed_types_first(query)) {
+    if (!is_half(type)) continue;
+    if (packing)
+      list_variants(query, device.properties, type, {.few_bits = true, .packing = *packing}, tactics);
+    list_variants(query, device.properties, type, {}, tactics);
+  }
+  return tactics;
+}
+
+bool is_product(const LayerQuery& query) {
+  return std::holds_alternative<MatMul>(query.layer().op);
+}
+const std::optional<Quantization>& grid_of_weights(const LayerQuery& query) {
+  return query.graph.value(query.layer().inputs[1]).quantization;
+}
+
+std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+  if (!is_product(query)) return {};
+  return list_with(query, device,
+                   grid_of_weights(query) ? std::optional(few_bit_packing(query)) : std::nullopt);
+}
+
+// The numbers of a block's grid are not in an engine file: they are packed already.
+Support accepts(const LayerQuery& query, const Tactic& tactic, const Device& device) {
+  if (!is_product(query)) return Support::no("not a product");
+  if (tactic.params.get("few_bits", 0) == 0)
+    return is_offered(list_with(query, device, std::nullopt), tactic);
+  if (const Support s = multiplies_few_bits(query); !s.ok) return s;
+  return is_offered(list_with(query, device, few_bit_packing(query, tactic.params)), tactic);
+}
+
+std::string kind_of_packing(const Tactic& tactic) {
+  if (tactic.params.get("few_bits", 0) == 0) return "halves";
+  return "few bits";
+}
+
+// Up to eight rows nobody else reads the weights as fast.
+bool leads(const LayerQuery& query, const Device& device) {
+  const std::vector<Tactic> tactics = list(query, device);
+  const auto it = std::find_if(tactics.begin(), tactics.end(), [](const Tactic& t) { return t.support.ok; });
+  return it != tactics.end() && it->params.get("rows", 0) == 8;
+}
+
+}  // namespace
+
+GeneratedFamily few_rows_family() {
+  return {kRunner, list, generate, kind_of_packing};
+}
+
+TacticFamily few_rows_tactics() {
+  TacticFamily family = generated_tactics<few_rows_family>();
+  family.accepts = accepts;
+  family.leads = leads;
+  return family;
+}
+
+}  // namespace lathe::cuda
