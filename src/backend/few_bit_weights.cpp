@@ -87,7 +87,8 @@ bool is_by_k(const Node& product) {
 WeightExtents weight_extents(const LayerQuery& query) {
   const Shape& shape = weights_of(query).shape;
   const bool by_k = is_by_k(query.layer());
-  return {shape[by_k ? 1 : 0].value(), shape[by_k ? 0 : 1].value()};
+  const Dim &rows = shape[shape.size() - 2], &row = shape.back();
+  return {(by_k ? row : rows).value(), (by_k ? rows : row).value()};
 }
 
 FewBitWeights::FewBitWeights(const Value& weights, bool by_k, const FewBitPacking& packing)

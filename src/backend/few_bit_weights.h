@@ -33,7 +33,8 @@ FewBitPacking few_bit_packing(const LayerQuery& query);
 // That of a tactic. Throws Input unless its blocks divide the weights' k.
 FewBitPacking few_bit_packing(const LayerQuery& query, const TacticParams& params);
 
-// Columns and k of the weights of a product, and whether they lie as [k, column].
+// Columns and k of the constant weights of a product, or of each of its matrices, and whether they lie as
+// [k, column].
 struct WeightExtents {
   int64_t columns = 0, depth = 0;
 };

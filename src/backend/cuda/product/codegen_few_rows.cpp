@@ -109,18 +109,25 @@ std::vector<std::byte> pack(const Variant& v, int64_t columns, int64_t depth, co
 
 std::vector<std::byte> pack_halves(const Variant& v, const Op& op, const Tensor& weights, DType type) {
   const bool by_column = std::get<MatMul>(op).transpose_b;
-  const int64_t rows = weights.extents()[0], row = weights.extents()[1], columns = by_column ? rows : row,
-                depth = by_column ? row : rows;
+  const size_t rank = weights.extents().size();
+  const int64_t rows = weights.extents()[rank - 2], row = weights.extents()[rank - 1],
+                columns = by_column ? rows : row, depth = by_column ? row : rows;
   const std::vector<std::byte> halves = convert_floats(weights, type);
-  const auto at = [&](int64_t column, int64_t k) -> uint32_t {
-    if (k >= depth) return 0;
-    uint16_t h = 0;
-    std::memcpy(&h, halves.data() + 2 * (by_column ? column * depth + k : k * columns + column), 2);
-    return h;
-  };
-  return pack(v, columns, depth, [&](int64_t column, int64_t k, int64_t w) {
-    return at(column, k + 2 * w) | at(column, k + 2 * w + 1) << 16;
-  });
+  std::vector<std::byte> out;
+  for (int64_t first = 0; first < weights.size(); first += rows * row) {
+    const auto at = [&](int64_t column, int64_t k) -> uint32_t {
+      if (k >= depth) return 0;
+      uint16_t h = 0;
+      std::memcpy(&h, halves.data() + 2 * (first + (by_column ? column * depth + k : k * columns + column)),
+                  2);
+      return h;
+    };
+    const std::vector<std::byte> matrix = pack(v, columns, depth, [&](int64_t column, int64_t k, int64_t w) {
+      return at(column, k + 2 * w) | at(column, k + 2 * w + 1) << 16;
+    });
+    out.insert(out.end(), matrix.begin(), matrix.end());
+  }
+  return out;
 }
 
 // Of eight bits: four that follow one another. Of four bits: weights 0, 2, 4, 6 and behind them 1, 3, 5, 7,
@@ -154,19 +161,17 @@ std::vector<std::byte> pack_numbers(const FewBitWeights& weights, int64_t blocks
 
 void add_blocks(const LayerQuery& query, const Variant& v, DType type, LayerSource& source) {
   const Node& node = query.layer();
+  const Value& w = query.graph.value(node.inputs[1]);
   const auto [columns, depth] = weight_extents(query);
   const int64_t tiles = (columns + kTile - 1) / kTile;
   PackedBlock& words = source.blocks["w"];
-  words.bytes = tiles * steps_of(depth) * v.loads() * 512;
+  words.bytes =
+      element_count(w.shape).value() / (columns * depth) * tiles * steps_of(depth) * v.loads() * 512;
   if (!v.few_bits) {
-    words.make = [=, op = node.op, w = query.graph.value(node.inputs[1]).constant] {
-      return pack_halves(v, op, w, type);
-    };
+    words.make = [=, op = node.op, constant = w.constant] { return pack_halves(v, op, constant, type); };
     return;
   }
-  const auto weights = [=, by_k = is_by_k(node), w = query.graph.value(node.inputs[1])] {
-    return FewBitWeights(w, by_k, v.packing);
-  };
+  const auto weights = [=, by_k = is_by_k(node), w = w] { return FewBitWeights(w, by_k, v.packing); };
   words.make = [=] { return pack_few_bits(v, weights()); };
   const int64_t blocks = v.packing.block > 0 ? depth / v.packing.block : 1, numbers = tiles * blocks * kTile;
   if (v.packing.half_scales)
@@ -194,10 +199,11 @@ void add_blocks(const LayerQuery& query, const Variant& v, DType type, LayerSour
 // --- the kernel
 
 // What the hardware has for it: weights that are read once and leave no trace in L1, and differences of pairs
-// of 16-bit floats.
+// of 16-bit floats. (Loads of what is said to be constant would wait for the previous kernel: the compiler
+// moves the wait in front of them.)
 constexpr std::string_view kHardware = R"cuda(
 DEV void load_once(const void* p, u32* w) {
-  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
+  asm volatile("ld.global.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
                : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(p));
 }
 DEV u32 subtract_f16x2(u32 a, u32 b) { u32 d; asm("sub.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b)); return d; }
@@ -245,33 +251,38 @@ constexpr std::string_view kMultiply =
 const int tile = warp / WARPS, part = warp % WARPS;
 const idx column0 = blockIdx.x * (TILES * 16), row0 = blockIdx.y * ROWS;
 const bool there = column0 + tile * 16 < RESULT_COLUMNS;
-const u32* weights = PACKED_WORDS + ((blockIdx.x * TILES + tile) * (size_t)STEPS + part) * (LOADS * 128) + lane * 4;
+const u32* weights = PACKED_WORDS + (MATRIX_TILE (blockIdx.x * TILES + tile)) * (size_t)(STEPS * LOADS * 128) + lane * 4;
 u32 words[AHEAD][LOADS * 4];
 const auto fetch = [&](int step, u32 (&to)[LOADS * 4]) {
+if (there && step < STEPS) {
 #pragma unroll
-for (int l = 0; l < LOADS; ++l) load_once(weights + (size_t)step * (LOADS * 128) + l * 128, to + l * 4);
+for (int l = 0; l < LOADS; ++l) load_once(weights + step * (LOADS * 128) + l * 128, to + l * 4);
+} else {
+#pragma unroll
+for (int i = 0; i < LOADS * 4; ++i) to[i] = 0;
+}
 };
 #pragma unroll
-for (int a = 0; a < AHEAD; ++a)
-if (there && part + a * WARPS < STEPS) fetch(a * WARPS, words[a]);
+for (int a = 0; a < AHEAD; ++a) fetch(part + a * WARPS, words[a]);
 wait_for_previous_kernel();
 float sum[GROUPS][4] = {};
 if (there) {
-for (int s0 = part; s0 < STEPS; s0 += AHEAD * WARPS) {
+for (int first = part; first < STEPS; first += AHEAD * WARPS) {
+u32 x[AHEAD][GROUPS][2][4];
 #pragma unroll
-for (int a = 0; a < AHEAD; ++a) {
-const int step = s0 + a * WARPS;
-if (step >= STEPS) break;
-u32 x[GROUPS][2][4];
+for (int a = 0; a < AHEAD; ++a)
 #pragma unroll
 for (int r = 0; r < GROUPS; ++r)
 #pragma unroll
 for (int h = 0; h < 2; ++h) {
 const idx row = row0 + r * 8 + g;
-const int k = step * 64 + h * 32 + t * 8;
-if (row < RESULT_ROWS && k < K) load_words(LEFT + row * K + k, x[r][h]);
-else x[r][h][0] = x[r][h][1] = x[r][h][2] = x[r][h][3] = 0;
+const int k = (first + a * WARPS) * 64 + h * 32 + t * 8;
+if (row < RESULT_ROWS && k < K) load_words(LEFT + row * K + k, x[a][r][h]);
+else x[a][r][h][0] = x[a][r][h][1] = x[a][r][h][2] = x[a][r][h][3] = 0;
 }
+#pragma unroll
+for (int a = 0; a < AHEAD; ++a) {
+const int step = first + a * WARPS;
 #pragma unroll
 for (int h = 0; h < 2; ++h) {
 const u32* w = words[a] + h * (LOADS * 2);
@@ -281,12 +292,11 @@ for (int j = 0; j < 2; ++j) {
 const u32 left[4] = {PAIR(w, 2 * j, zero[0]), PAIR((w + 1), 2 * j, zero[1]), PAIR(w, 2 * j + 1, zero[0]),
 PAIR((w + 1), 2 * j + 1, zero[1])};
 #pragma unroll
-for (int r = 0; r < GROUPS; ++r) MULTIPLY(SUMS[r], left, x[r][h][2 * j], x[r][h][2 * j + 1]);
+for (int r = 0; r < GROUPS; ++r) MULTIPLY(SUMS[r], left, x[a][r][h][2 * j], x[a][r][h][2 * j + 1]);
 }
 CLOSE_BLOCK
 }
-const int next = step + AHEAD * WARPS;
-if (next < STEPS) fetch(next - part, words[a]);
+fetch(step + AHEAD * WARPS, words[a]);
 }
 }
 })";
@@ -350,6 +360,11 @@ BlockText block_text(KernelBuilder& b, const Variant& v, DType type, int64_t dep
   return text;
 }
 
+// Whether an operand has a matrix of its own for each of the batches.
+bool moves(const ImplicitGemm& p, size_t operand) {
+  return !p.batch_walk.extents.empty() && !p.batch_walk.strides[operand][0].is_constant(0);
+}
+
 KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
                             const Variant& v) {
   KernelBuilder b = start_kernel(query, tactic, "few_rows", tactic.outputs[0].dtype);
@@ -357,11 +372,10 @@ KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const
   b.waits_itself();
   const int64_t depth = weight_extents(query).depth;
   const int tiles = v.columns / kTile, width = result_vector(query, tactic, p, 4, 1);
-  // 32 registers of weights under way, and no more than there are.
-  const int64_t ahead =
-      std::clamp<int64_t>((steps_of(depth) + v.warps - 1) / v.warps, 1, std::max(1, 8 / v.loads()));
+  // What is under way: 32 registers of x, and no more than there is.
+  const int64_t ahead = std::clamp<int64_t>((steps_of(depth) + v.warps - 1) / v.warps, 1, 32 / v.rows);
   b.kernel().threads = v.threads();
-  b.kernel().grid = {ceil_div(p.n, Dim(v.columns)), ceil_div(p.m, Dim(v.rows)), 1};
+  b.kernel().grid = {ceil_div(p.n, Dim(v.columns)), ceil_div(p.m, Dim(v.rows)), p.batches};
   b.kernel().shared_bytes = v.warps * v.rows * v.columns * 4;
   const auto constant = [](const char* name, int64_t value) {
     return ", " + std::string(name) + " = " + std::to_string(value);
@@ -372,13 +386,19 @@ KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const
            constant("V", width) + ";\n" + pair_text(v, p.type) + "#define MULTIPLY multiply_" +
            (p.type == DType::Float16 ? "f16" : "bf16"));
   const BlockText block = block_text(b, v, p.type, depth);
-  b.line("constexpr int batch = 0;");
+  b.line("const idx batch = blockIdx.z;");
   GemmWriter writer(b, query, tactic, p, v.threads(), v.rows, v.columns, kStep, 1);
   writer.result(width);
-  const std::vector<std::pair<std::string_view, std::string>> names = {
-      {"OPEN_BLOCK", block.before},           {"SUMS", block.part},         {"CLOSE_BLOCK", block.behind},
-      {"PACKED_WORDS", b.packed("w", "u32")}, {"LEFT", b.input(0, p.type)}, {"RESULT_ROWS", b.number(p.m)},
-      {"RESULT_COLUMNS", b.number(p.n)}};
+  const std::string x = b.input(0, p.type) + (moves(p, 0) ? " + batch * " + b.number(p.m * p.k) : ""),
+                    matrix = moves(p, 1) ? "batch * " + b.number(ceil_div(p.n, Dim(kTile))) + " +" : "";
+  const std::vector<std::pair<std::string_view, std::string>> names = {{"OPEN_BLOCK", block.before},
+                                                                       {"SUMS", block.part},
+                                                                       {"CLOSE_BLOCK", block.behind},
+                                                                       {"PACKED_WORDS", b.packed("w", "u32")},
+                                                                       {"LEFT", x},
+                                                                       {"MATRIX_TILE", matrix},
+                                                                       {"RESULT_ROWS", b.number(p.m)},
+                                                                       {"RESULT_COLUMNS", b.number(p.n)}};
   b.line(filled_in(kMultiply, names));
   b.line(block.at_end);
   b.line(filled_in(kTogether, names));
@@ -428,13 +448,15 @@ std::vector<Variant> variants(const Variant& like, const GemmSizes& sizes, const
 
 Support supports(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& p) {
   const Value& w = query.graph.value(query.layer().inputs[1]);
-  if (!w.is_constant() || w.shape.size() != 2)
-    return Support::no("the weights are no single constant matrix");
+  if (!w.is_constant()) return Support::no("the weights are computed at run time");
+  if (w.constant.size() == 0) return Support::no("the weights are empty");
   if (query.graph.value(query.layer().inputs[0]).is_constant())
     return Support::no("the left operand is constant");
   if (has_data_dependent_dims(query)) return Support::no("the size of the result depends on data");
   if (const Support s = describe_gemm(query, tactic, p); !s.ok) return s;
-  if (!p.batches.is_constant(1)) return Support::no("a batch of products");
+  if (p.batch_walk.extents.size() > 1)
+    return Support::no("batches of both operands that follow no one order");
+  if (upper_bound(p.batches, query.ranges) > 65535) return Support::no("more than 65535 batches");
   if (!divides(8, p.k)) return Support::no("k is no multiple of 8");
   if (sizes_at_opt(p, query).m > kMostRows)
     return Support::no("more than " + std::to_string(kMostRows) + " rows: others multiply those faster");
