@@ -354,6 +354,9 @@ inline void multiply_bf16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 inline void load_once(const void* p, u32* w) {
   memcpy(w, p, 16);
 }
+inline void load_early(const void* p, u32* w) {
+  memcpy(w, p, 16);
+}
 template <class Widen, class Narrow>
 inline u32 subtract_pair(u32 a, u32 b, Widen widen16, Narrow narrow) {
   u32 both = 0;

@@ -198,13 +198,16 @@ void add_blocks(const LayerQuery& query, const Variant& v, DType type, LayerSour
 
 // --- the kernel
 
-// What the hardware has for it: weights that are read once and leave no trace in L1, and differences of pairs
-// of 16-bit floats. (Loads of what is said to be constant would wait for the previous kernel: the compiler
+// What the hardware has for it: loads of weights, which are read once and leave no trace in L1, and of x, which
+// stay in front of the products; and differences of pairs of 16-bit floats. (Loads of what is said to be constant would wait for the previous kernel: the compiler
 // moves the wait in front of them.)
 constexpr std::string_view kHardware = R"cuda(
 DEV void load_once(const void* p, u32* w) {
   asm volatile("ld.global.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
                : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(p));
+}
+DEV void load_early(const void* p, u32* w) {
+  asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(p));
 }
 DEV u32 subtract_f16x2(u32 a, u32 b) { u32 d; asm("sub.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b)); return d; }
 DEV u32 subtract_bf16x2(u32 a, u32 b) {
@@ -252,18 +255,27 @@ const int tile = warp / WARPS, part = warp % WARPS;
 const idx column0 = blockIdx.x * (TILES * 16), row0 = blockIdx.y * ROWS;
 const bool there = column0 + tile * 16 < RESULT_COLUMNS;
 const u32* weights = PACKED_WORDS + (MATRIX_TILE (blockIdx.x * TILES + tile)) * (size_t)(STEPS * LOADS * 128) + lane * 4;
-u32 words[AHEAD][LOADS * 4];
-const auto fetch = [&](int step, u32 (&to)[LOADS * 4]) {
+u32 words[AHEAD][LOADS * 4], block_numbers[AHEAD][2][NUMBERS];
+const auto fetch = [&](int step, u32 (&to)[LOADS * 4], u32 (&to_numbers)[2][NUMBERS]) {
 if (there && step < STEPS) {
 #pragma unroll
 for (int l = 0; l < LOADS; ++l) load_once(weights + step * (LOADS * 128) + l * 128, to + l * 4);
+#pragma unroll
+for (int h = 0; h < 2; ++h) {
+const int k = step * 64 + h * 32;
+u32 (&numbers)[NUMBERS] = to_numbers[h];
+FETCH_NUMBERS
+}
 } else {
 #pragma unroll
 for (int i = 0; i < LOADS * 4; ++i) to[i] = 0;
+#pragma unroll
+for (int i = 0; i < 2 * NUMBERS; ++i) to_numbers[i / NUMBERS][i % NUMBERS] = 0;
 }
 };
 #pragma unroll
-for (int a = 0; a < AHEAD; ++a) fetch(part + a * WARPS, words[a]);
+for (int a = 0; a < AHEAD; ++a) fetch(part + a * WARPS, words[a], block_numbers[a]);
+ONCE
 wait_for_previous_kernel();
 float sum[GROUPS][4] = {};
 if (there) {
@@ -277,12 +289,12 @@ for (int r = 0; r < GROUPS; ++r)
 for (int h = 0; h < 2; ++h) {
 const idx row = row0 + r * 8 + g;
 const int k = (first + a * WARPS) * 64 + h * 32 + t * 8;
-if (row < RESULT_ROWS && k < K) load_words(LEFT + row * K + k, x[a][r][h]);
+if (row < RESULT_ROWS && k < K) load_early(LEFT + row * K + k, x[a][r][h]);
 else x[a][r][h][0] = x[a][r][h][1] = x[a][r][h][2] = x[a][r][h][3] = 0;
 }
+__syncwarp();  // or the compiler moves loads behind products
 #pragma unroll
 for (int a = 0; a < AHEAD; ++a) {
-const int step = first + a * WARPS;
 #pragma unroll
 for (int h = 0; h < 2; ++h) {
 const u32* w = words[a] + h * (LOADS * 2);
@@ -296,7 +308,7 @@ for (int r = 0; r < GROUPS; ++r) MULTIPLY(SUMS[r], left, x[a][r][h][2 * j], x[a]
 }
 CLOSE_BLOCK
 }
-fetch(step + AHEAD * WARPS, words[a]);
+fetch(first + (a + AHEAD) * WARPS, words[a], block_numbers[a]);
 }
 }
 })";
@@ -320,42 +332,59 @@ for (int j = 0; j < V; ++j) v[j] += strip[(p * ROWS + row) * (TILES * 16) + colu
 result(row0 + row, column0 + column, v);
 })";
 
-// Zero points and scale of the 32 k's that follow, and what becomes of their sums.
-struct BlockText {
-  std::string before, part = "sum", behind, at_end;
+// How scales and zero points of a warp's columns g and g + 8 are read, those of the 32 k's from `k` on where
+// there are blocks, and what becomes of the sums.
+struct NumbersText {
+  int words = 1;           // of 32 bits that stand for them, `numbers`
+  std::string fetch;       // into them
+  std::string once, each;  // in front of all products, and of those of 32 k's
+  std::string part = "sum", close, at_end;
 };
-BlockText block_text(KernelBuilder& b, const Variant& v, DType type, int64_t depth) {
-  BlockText text;
+NumbersText numbers_text(KernelBuilder& b, const Variant& v, DType type, int64_t depth) {
+  NumbersText text;
   if (!v.few_bits) return text;
+  const bool halves = v.packing.half_scales, zeros = v.packing.stores_zeros, blocks = v.packing.block > 0;
+  const int64_t count = blocks ? depth / v.packing.block : 1;
+  const int scale_words = halves ? 1 : 2;
+  text.words = scale_words + zeros;
+  text.fetch =
+      "const idx at = ((blockIdx.x * TILES + tile) * (idx)" + std::to_string(count) +
+      (blocks ? " + min(k / " + std::to_string(v.packing.block) + ", " + std::to_string(count - 1) + ")"
+              : "") +
+      ") * 16 + g * 2;\n";
+  const std::string scales = b.packed("scale", halves ? "f16" : "float") + " + at";
+  text.fetch += halves ? "numbers[0] = *(const u32*)(" + scales + ");\n"
+                       : "numbers[0] = *(const u32*)(" + scales + ");\nnumbers[1] = *(const u32*)(" + scales +
+                             " + 1);\n";
+  if (zeros)
+    text.fetch += "numbers[" + std::to_string(scale_words) + "] = *(const u16*)(" +
+                  b.packed("zero", "unsigned char") + " + at);\n";
+
   const ZeroText zero = zero_text(v, type);
-  const int64_t blocks = v.packing.block > 0 ? depth / v.packing.block : 1;
-  const std::string at = "((blockIdx.x * TILES + tile) * (idx)" + std::to_string(blocks) + " + " +
-                         (blocks > 1 ? "min((step * 64 + h * 32) / " + std::to_string(v.packing.block) +
-                                           ", " + std::to_string(blocks - 1) + ")"
-                                     : "0") +
-                         ") * 16 + g * 2";
-  text.before = "const " + zero.type + " zero[2] = {";
-  if (v.packing.stores_zeros) {
-    std::string low = zero.of_byte, high = zero.of_byte;
-    low.replace(low.find("BYTE"), 4, "zeros & 255u");
-    high.replace(high.find("BYTE"), 4, "zeros >> 8");
-    text.before = "const u32 zeros = *(const u16*)(" + b.packed("zero", "unsigned char") + " + " + at +
-                  ");\n" + text.before + low + ", " + high + "};";
-  } else {
-    text.before += zero.middle + ", " + zero.middle + "};";
-  }
-  const std::string scale = "float scale[2];\nload(" +
-                            b.packed("scale", v.packing.half_scales ? "f16" : "float") + " + " + at +
-                            ", scale);\n";
-  const std::string scaled =
-      "#pragma unroll\nfor (int r = 0; r < GROUPS; ++r)\n#pragma unroll\nfor (int e = 0; e < "
-      "4; ++e) ";
-  if (blocks > 1) {
-    text.before += "\n" + scale + "float one[GROUPS][4] = {};";
+  const auto of_byte = [&](const std::string& byte) {
+    std::string one = zero.of_byte;
+    return one.replace(one.find("BYTE"), 4, byte);
+  };
+  const std::string word = "numbers[" + std::to_string(scale_words) + "]";
+  const std::string zero_pair = "const " + zero.type + " zero[2] = {" +
+                                (zeros ? of_byte(word + " & 255u") + ", " + of_byte(word + " >> 8")
+                                       : zero.middle + ", " + zero.middle) +
+                                "};\n";
+  const std::string scale_pair = std::string("const float scale[2] = {") +
+                                 (halves ? "f16_to_f32((u16)numbers[0]), f16_to_f32((u16)(numbers[0] >> 16))"
+                                         : "__uint_as_float(numbers[0]), __uint_as_float(numbers[1])") +
+                                 "};\n";
+  const std::string sums =
+      "#pragma unroll\nfor (int r = 0; r < GROUPS; ++r)\n#pragma unroll\nfor (int e = 0; e < 4; ++e) ";
+  if (blocks) {
+    text.each = "const u32(&numbers)[NUMBERS] = block_numbers[a][h];\n" + zero_pair + scale_pair +
+                "float one[GROUPS][4] = {};";
     text.part = "one";
-    text.behind = scaled + "sum[r][e] += one[r][e] * scale[e / 2];";
+    text.close = sums + "sum[r][e] += one[r][e] * scale[e / 2];";
   } else {
-    text.at_end = "if (there) {\n" + scale + scaled + "sum[r][e] *= scale[e / 2];\n}";
+    text.once = "u32 numbers[NUMBERS] = {};\nif (there) {\n" + text.fetch + "}\n" + zero_pair;
+    text.at_end = scale_pair + sums + "sum[r][e] *= scale[e / 2];";
+    text.fetch.clear();
   }
   return text;
 }
@@ -380,27 +409,29 @@ KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const
   const auto constant = [](const char* name, int64_t value) {
     return ", " + std::string(name) + " = " + std::to_string(value);
   };
+  const NumbersText numbers = numbers_text(b, v, p.type, depth);
   b.global("constexpr int ROWS = " + std::to_string(v.rows) + ", GROUPS = ROWS / 8" +
            constant("TILES", tiles) + constant("WARPS", v.warps) + constant("LOADS", v.loads()) +
            constant("STEPS", steps_of(depth)) + constant("AHEAD", ahead) + constant("K", depth) +
-           constant("V", width) + ";\n" + pair_text(v, p.type) + "#define MULTIPLY multiply_" +
-           (p.type == DType::Float16 ? "f16" : "bf16"));
-  const BlockText block = block_text(b, v, p.type, depth);
+           constant("V", width) + constant("NUMBERS", numbers.words) + ";\n" + pair_text(v, p.type) +
+           "#define MULTIPLY multiply_" + (p.type == DType::Float16 ? "f16" : "bf16"));
   b.line("const idx batch = blockIdx.z;");
   GemmWriter writer(b, query, tactic, p, v.threads(), v.rows, v.columns, kStep, 1);
   writer.result(width);
   const std::string x = b.input(0, p.type) + (moves(p, 0) ? " + batch * " + b.number(p.m * p.k) : ""),
                     matrix = moves(p, 1) ? "batch * " + b.number(ceil_div(p.n, Dim(kTile))) + " +" : "";
-  const std::vector<std::pair<std::string_view, std::string>> names = {{"OPEN_BLOCK", block.before},
-                                                                       {"SUMS", block.part},
-                                                                       {"CLOSE_BLOCK", block.behind},
+  const std::vector<std::pair<std::string_view, std::string>> names = {{"FETCH_NUMBERS", numbers.fetch},
+                                                                       {"OPEN_BLOCK", numbers.each},
+                                                                       {"SUMS", numbers.part},
+                                                                       {"CLOSE_BLOCK", numbers.close},
+                                                                       {"ONCE", numbers.once},
                                                                        {"PACKED_WORDS", b.packed("w", "u32")},
                                                                        {"LEFT", x},
                                                                        {"MATRIX_TILE", matrix},
                                                                        {"RESULT_ROWS", b.number(p.m)},
                                                                        {"RESULT_COLUMNS", b.number(p.n)}};
   b.line(filled_in(kMultiply, names));
-  b.line(block.at_end);
+  b.line(numbers.at_end);
   b.line(filled_in(kTogether, names));
   return b.finish();
 }
