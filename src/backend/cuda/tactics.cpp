@@ -18,6 +18,7 @@ TacticFamily plugin_tactics();
 TacticFamily reference_tactics();
 // Kernels of ours, generated:
 GeneratedFamily attention_family();
+GeneratedFamily split_attention_family();
 GeneratedFamily copy_family();
 GeneratedFamily pointwise_family();
 GeneratedFamily layer_norm_family();
@@ -61,6 +62,7 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<pad_family>(),
       generated_tactics<resize_family>(),
       generated_tactics<trilu_family>(),
+      generated_tactics<split_attention_family>(),
       generated_tactics<attention_family>(),
       generated_tactics<rotary_family>(),
       plugin_tactics(),

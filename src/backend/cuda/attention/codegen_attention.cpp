@@ -10,6 +10,7 @@
 // has four rows, a lane a key; plain multiply-adds.
 //
 // Keys behind the end, masked and later ones (causal) score -infinity; a row without any key gives zeros.
+#include "backend/cuda/attention/attention_text.h"
 #include "backend/cuda/codegen/codegen_hopper.h"
 #include "backend/cuda/codegen/generated_layer.h"
 #include "backend/cuda/codegen/own_tactic.h"
@@ -21,7 +22,6 @@ namespace lathe::cuda {
 namespace {
 
 constexpr std::string_view kRunner = "Attention";
-constexpr int64_t kLargestHead = 256;
 // Of the kernel that keeps all scores of its rows in registers.
 constexpr int64_t kWholeRowKeys = 256, kWholeRowHead = 64;
 
@@ -43,22 +43,8 @@ struct Variant {
   }
 };
 
-struct Sizes {
-  Dim batch, heads, shared_heads, queries, keys;  // shared: of keys and values
-  int64_t width = 0, value_width = 0;
-};
-
-Sizes sizes_of(const LayerQuery& query, const Attention& op) {
-  const Shape &q = input_shape(query, 0), &k = input_shape(query, 1), &v = input_shape(query, 2);
-  const bool bhsd = op.layout == AttentionLayout::BHSD;
-  return {q[0],
-          q[bhsd ? 1 : 2],
-          k[bhsd ? 1 : 2],
-          q[bhsd ? 2 : 1],
-          k[bhsd ? 2 : 1],
-          q[3].is_constant() ? q[3].value() : 0,
-          v[3].is_constant() ? v[3].value() : 0};
-}
+using Sizes = AttentionSizes;
+using Names = AttentionNames;
 
 // Tiles of keys and values, and the block's rows, of the kernel for tensor cores; heads are padded to 16.
 struct MmaTiles {
@@ -77,27 +63,11 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Attention>(&node.op);
   if (!op) return {};
-  const Sizes s = sizes_of(query, *op);
+  const Sizes s = attention_sizes(query, *op);
   std::vector<Tactic> tactics;
   for (const auto& [type, to] : stored_types(query, false)) {
     Tactic base = typed_tactic(query, kRunner, Variant().name(), {type, kLinear}, {to, kLinear});
-    for (size_t i = 1; i < 3; ++i) base.inputs[i] = {type, kLinear};
-    if (node.op_input_count() > 3 && node.inputs[3] != kNoValue) {
-      const Value& mask = query.graph.value(node.inputs[3]);
-      // In its own type: a half has no number for the -3.4e38 that many masks hold.
-      base.inputs[3] = {mask.dtype, kLinear};
-      if (mask.dtype != DType::Bool && !is_kernel_float(base.inputs[3].dtype))
-        base.support = Support::no("a mask must be bool or a 16 or 32 bit float");
-    }
-    for (size_t i = 0; i < 3; ++i)
-      if (query.graph.value(node.inputs[i]).is_constant() && query.graph.value(node.inputs[i]).dtype != type)
-        base.support = Support::no("a constant operand is read as it is stored");
-    if (!is_kernel_float(type))
-      base.support = Support::no("no kernel for " + std::string(dtype_name(type)));
-    else if (s.width == 0 || s.value_width == 0)
-      base.support = Support::no("the head size is known only at run time");
-    else if (s.width > kLargestHead || s.value_width > kLargestHead)
-      base.support = Support::no("heads of more than 256 elements");
+    list_attention_operands(query, type, s, base);
     const bool whole = s.width % 8 == 0 && s.value_width % 8 == 0;
     if (base.support.ok && is_half(type) && whole) {
       std::vector<Variant> variants;
@@ -120,33 +90,12 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   return tactics;
 }
 
-struct Names {
-  std::string queries, keys, heads;
-  std::string key_head;                       // the head of keys and values that head h reads
-  std::vector<std::string> batch, head, row;  // strides of q, k, v and the result
-  bool has_mask = false;
-  bool mask_has_rows = false;  // what is masked differs from row to row
-  bool mask_pairs = false;     // mask_pair(row, key, m) reads the values of two keys at once
-};
-
-// Block geometry, pointers and strides; `rows` query rows per block. Defines b, h, q0, bh.
+// Block geometry, pointers and strides; `rows` query rows per block. Defines b, h, q0, bh, and masked() or mask_pair() as
+// AttentionNames has them.
 Names begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, const Attention& op, int rows,
             bool pointers = true) {
-  const Sizes s = sizes_of(query, op);
-  const Node& node = query.layer();
-  Names n;
-  n.queries = b.number(s.queries);
-  n.keys = b.number(s.keys);
-  n.heads = b.number(s.heads);
-  n.key_head = s.heads == s.shared_heads ? "h" : "(h / (" + n.heads + " / " + b.number(s.shared_heads) + "))";
-  const bool bhsd = op.layout == AttentionLayout::BHSD;
-  for (size_t i = 0; i < 4; ++i) {
-    const std::vector<Dim> strides =
-        storage_strides(i < 3 ? input_shape(query, i) : output_shape(query), kLinear);
-    n.batch.push_back(b.number(strides[0]));
-    n.head.push_back(b.number(strides[bhsd ? 1 : 2]));
-    n.row.push_back(b.number(strides[bhsd ? 2 : 1]));
-  }
+  const Sizes s = attention_sizes(query, op);
+  Names n = attention_names(b, query, op);
   const Dim tiles = ceil_div(s.queries, Dim(rows));
   b.kernel().grid[0] = tiles * s.batch * s.heads;
   b.line("const idx q0 = blockIdx.x % " + b.number(tiles) + " * " + std::to_string(rows) +
@@ -155,43 +104,13 @@ Names begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, con
   for (size_t i = 0; i < 3 && pointers; ++i)
     b.line("const auto* " + std::string(names[i]) + " = " + b.input(i, tactic.inputs[i].dtype) + " + b * " +
            n.batch[i] + " + " + (i == 0 ? "h" : n.key_head) + " * " + n.head[i] + ";");
-  // masked(score, row, key): the score with the mask, in units of log 2.
-  b.line("const auto masked = [&](float score, idx row, idx key) {\nif (key >= " + n.keys +
-         (op.causal ? " || key > row" : "") + ") return -infinity();");
-  n.mask_has_rows = op.causal;
-  if (node.op_input_count() > 3 && node.inputs[3] != kNoValue) {
-    const Shape& mask = input_shape(query, 3);
-    const std::vector<Dim> strides = storage_strides(mask, kLinear);
-    const char* coordinates[] = {"b", "h", "min(row, (idx)ROWS - 1)", "key"};
-    std::string offset = "0", keyless;
-    const DType type = tactic.inputs[3].dtype;
-    n.mask_pairs = is_float(type) && !op.causal && divides(2, s.keys) && !mask.back().is_constant(1);
-    for (size_t d = 0; d < mask.size(); ++d) {
-      if (mask[d].is_constant(1)) continue;
-      const size_t dim = d + 4 - mask.size();
-      if (dim == 3) keyless = offset;
-      if (dim < 3) n.mask_pairs = n.mask_pairs && divides(2, strides[d]);
-      std::string c = coordinates[dim];
-      if (const size_t at = c.find("ROWS"); at != std::string::npos) c.replace(at, 4, n.queries);
-      offset += " + " + c + " * " + b.number(strides[d]);
-      n.mask_has_rows = n.mask_has_rows || dim == 2;
-    }
-    b.line("const auto m = widen(" + b.input(3, type) + "[" + offset + "]);");
-    b.line(type == DType::Bool ? "if (m == 0) return -infinity();" : "score += m * 1.4426950408889634f;");
-    n.has_mask = true;
-    b.line("return score;\n};");
-    if (n.mask_pairs)
-      b.line("const auto mask_pair = [&](idx row, idx key, float (&m)[2]) {\nload(" + b.input(3, type) +
-             " + (" + keyless + " + min(key, (idx)" + n.keys + " - 2)), m);\n};");
-    return n;
-  }
-  b.line("return score;\n};");
+  define_masked(b, query, tactic, op, n);
   return n;
 }
 
 LayerSource generate_fma(const LayerQuery& query, const Tactic& tactic) {
   const auto& op = std::get<Attention>(query.layer().op);
-  const Sizes s = sizes_of(query, op);
+  const Sizes s = attention_sizes(query, op);
   KernelBuilder b = start_kernel(query, tactic, "attention_fma", DType::Float32);
   const Tail tail(query, tactic);
   tail.emit(b, 1);
@@ -266,7 +185,7 @@ for (int r = 0; r < 4; ++r) out[r][l] += p[r] * v;
 
 LayerSource generate_mma(const LayerQuery& query, const Tactic& tactic, int warps) {
   const auto& op = std::get<Attention>(query.layer().op);
-  const Sizes s = sizes_of(query, op);
+  const Sizes s = attention_sizes(query, op);
   const DType type = tactic.inputs[0].dtype;
   KernelBuilder b = start_kernel(query, tactic, "attention_mma", type);
   const Tail tail(query, tactic);
@@ -521,7 +440,7 @@ TensorView rows_view(const Shape& shape, DType type, bool bhsd, int rows) {
 LayerSource generate_whole_rows(const LayerQuery& query, const Tactic& tactic, int groups,
                                 const Device& device) {
   const auto& op = std::get<Attention>(query.layer().op);
-  const Sizes s = sizes_of(query, op);
+  const Sizes s = attention_sizes(query, op);
   const DType type = tactic.inputs[0].dtype;
   const bool bhsd = op.layout == AttentionLayout::BHSD;
   const int keys = static_cast<int>((upper_bound(s.keys, query.ranges) + 15) / 16 * 16);

@@ -5,6 +5,7 @@
 
 namespace lathe::cuda {
 GeneratedFamily attention_family();
+GeneratedFamily split_attention_family();
 namespace {
 
 LayerCase attention(const Extents& q, const Extents& k, const Extents& v, const Attention& op) {
@@ -69,6 +70,29 @@ TEST(CudaAttention, WholeRows) {
   }
   for (LayerCase& layer : cases) layer.emulated = 2;
   EXPECT_GE(check_generated(attention_family(), cases), 40);
+}
+
+// Few rows over many keys, which blocks share out.
+TEST(CudaAttention, SplitKeys) {
+  std::vector<LayerCase> cases;
+  cases.push_back(attention({1, 4, 1, 128}, {1, 1, 70, 128}, {1, 1, 70, 128}, {.scale = 0.1f}));
+  cases.push_back(attention({2, 4, 1, 64}, {2, 2, 330, 64}, {2, 2, 330, 64}, {.scale = 0.1f}));
+  cases.push_back(attention({1, 2, 3, 40}, {1, 2, 100, 40}, {1, 2, 100, 24}, {.scale = 0.2f}));
+  cases.push_back(attention({1, 1, 8, 256}, {1, 1, 64, 256}, {1, 1, 64, 256}, {.scale = 0.05f}));
+  cases.push_back(attention({1, 5, 2, 32}, {1, 90, 2, 32}, {1, 90, 2, 32},
+                            {.scale = 0.3f, .causal = true, .layout = AttentionLayout::BSHD}));
+  LayerCase masked = attention({2, 4, 1, 32}, {2, 2, 65, 32}, {2, 2, 65, 32}, {.scale = 0.3f});
+  masked.dynamic_batch = true;
+  masked.inputs.push_back({.dtype = DType::Bool, .extents = {2, 1, 1, 65}, .low = 0, .high = 2});
+  cases.push_back(masked);
+  masked.dynamic_batch = false;
+  masked.inputs.back() = {.extents = {2, 4, 1, 65}, .low = -4, .high = 1};
+  masked.epilogue = PointwiseProgram::parse("Add(0,1)", 2);
+  masked.operands = {{.extents = {2, 4, 1, 32}}};
+  cases.push_back(masked);
+  masked.inputs.back() = {.dtype = DType::Bool, .extents = {1, 1}, .low = 0, .high = 0.5};  // nothing is kept
+  cases.push_back(masked);
+  EXPECT_GE(check_generated(split_attention_family(), cases), 8 * 3 * 2);
 }
 
 TEST(CudaAttention, RefusesLargeHeads) {
