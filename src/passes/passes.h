@@ -43,6 +43,7 @@ bool fuse_clip(Graph& graph, PassContext& context);
 bool fuse_softmax(Graph& graph, PassContext& context);
 bool fuse_layer_norm(Graph& graph, PassContext& context);
 bool fuse_rms_norm(Graph& graph, PassContext& context);
+bool absorb_casts(Graph& graph, PassContext& context);
 bool fuse_norm_scale(Graph& graph, PassContext& context);
 bool fuse_rotary(Graph& graph, PassContext& context);
 bool fuse_attention(Graph& graph, PassContext& context);

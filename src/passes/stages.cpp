@@ -55,6 +55,7 @@ std::vector<Stage> default_stages() {
         {"fuse_softmax", "SoftmaxFusion", fuse_softmax},
         {"fuse_layer_norm", "LayerNormFusion", fuse_layer_norm},
         {"fuse_rms_norm", "RmsNormFusion", fuse_rms_norm},
+        {"absorb_casts", "CastAbsorption", absorb_casts},
         {"fuse_norm_scale", "NormScaleFusion", fuse_norm_scale},
         {"fuse_rotary", "RotaryFusion", fuse_rotary}}},
 
