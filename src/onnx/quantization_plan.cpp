@@ -112,8 +112,8 @@ class Planner {
     plan_.readers.emplace(i, k);
   }
 
-  // Its weights; null, with the reason noted, where they cannot be quantised.
-  const TensorProto* weights_of(size_t i) {
+  // Its weights; null, with the reason noted, where they cannot be quantised. `halves`: those of 16 bits can, too.
+  const TensorProto* weights_of(size_t i, bool halves = false) {
     const NodeProto& n = node(i);
     const TensorProto* w = n.inputs.size() < 2 ? nullptr : constant(n.inputs[1]);
     std::string reason;
@@ -123,7 +123,10 @@ class Planner {
       reason = "its first operand is constant";
     else if (!w)
       reason = "its weights are computed";
-    else if (w->data_type != kFloatType)
+    else if (halves && w->data_type != kFloatType && w->data_type != kHalfType &&
+             w->data_type != kBFloat16Type)
+      reason = "its weights are not float32, float16 or bfloat16";
+    else if (!halves && w->data_type != kFloatType)
       reason = "its weights are not float32";
     else if (n.op_type == "Conv" ? w->dims.empty() : w->dims.size() != 2)
       reason = "its weights are no matrix";
@@ -140,7 +143,7 @@ class Planner {
 
   void plan_weight_only(size_t i) {
     const NodeProto& n = node(i);
-    const TensorProto* w = weights_of(i);
+    const TensorProto* w = weights_of(i, true);
     if (!w) return;
     if (n.op_type == "Gemm" && (flag(i, "transA") || !is_one(i, "alpha") || !is_one(i, "beta")))
       return leave(i, "it has transA, alpha or beta");
@@ -223,7 +226,7 @@ class Planner {
     return types.contains(type);
   }
 
-  static constexpr int32_t kFloatType = 1;
+  static constexpr int32_t kFloatType = 1, kHalfType = 10, kBFloat16Type = 16;
 
   const GraphProto& graph_;
   const QuantizationScope& scope_;

@@ -177,12 +177,19 @@ class Writer {
     return &found->second;
   }
 
+  static Tensor in_type(const Tensor& tensor, DType type) {
+    return tensor.dtype() == type ? tensor
+                                  : Tensor::from_doubles(type, tensor.extents(), tensor.to_doubles());
+  }
+
   // Names of the integers and of their scales.
   std::pair<std::string, std::string> add_few_bits(const WeightOnlyUse& use, const WeightRounding& rounding) {
-    const Tensor weights = tensors_.load(*constants_.find(use.weights)->second);
-    const RoundedWeights rounded =
-        round_weights(use.weights, weights.data<float>(), {use.k, use.columns, use.transposed}, rounding,
+    const Tensor weights = tensors_.load(*constants_.find(use.weights)->second),
+                 floats = in_type(weights, DType::Float32);
+    RoundedWeights rounded =
+        round_weights(use.weights, floats.data<float>(), {use.k, use.columns, use.transposed}, rounding,
                       spread_of(model_.graph.nodes[use.node].inputs[0], use.k));
+    rounded.scales = in_type(rounded.scales, weights.dtype());  // MatMulNBits has one type for its floats
     const std::pair names(unique(use.weights + "_quantized"), unique(use.weights + "_scale"));
     add_constant(names.first, rounded.integers);
     add_constant(names.second, rounded.scales);
