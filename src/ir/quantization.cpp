@@ -192,6 +192,8 @@ std::optional<Quantization> sliced(const Quantization& q, const Shape& shape, in
 }
 
 Tensor quantize(const Tensor& tensor, const Quantization& q) {
+  if (tensor.dtype() != DType::Float32)
+    return quantize(Tensor::from_doubles(DType::Float32, tensor.extents(), tensor.to_doubles()), q);
   const bool is_signed = q.dtype == DType::Int8 || q.dtype == DType::Int4;
   Tensor result = Tensor::allocate(is_signed ? DType::Int8 : DType::UInt8, tensor.extents());
   if (is_signed)

@@ -39,7 +39,7 @@ std::string quantization_error(const Quantization& quantization, const Shape& sh
 // "uint8 scale [0.02] zero [128]", and " axis 0" behind it.
 std::string to_string(const Quantization& quantization);
 
-// FP32 elements as integers of the grid's type (the nearest; half to even), and back.
+// Floats as integers of the grid's type (the nearest; half to even), and these as FP32 numbers.
 Tensor quantize(const Tensor& tensor, const Quantization& quantization);
 Tensor dequantize(const Tensor& tensor, const Quantization& quantization);
 

@@ -85,10 +85,12 @@ std::optional<Tensor> known_contents(const Graph& graph, const Node& node) {
   return Tensor::from_doubles(value.dtype, extents, elements);
 }
 
-// Quantised weights keep their grid, so that kernels can have the integers back.
+// Quantised weights keep their grid, so that kernels can have the integers back: in 16 bits, too, whose rounding is less
+// than half a step.
 std::optional<Quantization> grid_of_constant(const Graph& graph, const Node& node, size_t output) {
-  if (node.outputs[output] == kNoValue || graph.value(node.outputs[output]).dtype != DType::Float32)
-    return std::nullopt;
+  if (node.outputs[output] == kNoValue) return std::nullopt;
+  const DType type = graph.value(node.outputs[output]).dtype;
+  if (type != DType::Float32 && type != DType::Float16 && type != DType::BFloat16) return std::nullopt;
   if (output > 0 && !std::holds_alternative<Split>(node.op)) return std::nullopt;
   const std::optional<Quantization> grid = grid_of_dequantize(graph, node);
   return grid ? grid : grid_of_moved(graph, node);

@@ -57,7 +57,7 @@ bool picks_elements(const Node& node) {
 
 std::optional<Quantization> grid_of_dequantize(const Graph& graph, const Node& node) {
   const auto* op = std::get_if<DequantizeLinear>(&node.op);
-  if (!op || op->to != DType::Float32 || !node.epilogue.empty()) return std::nullopt;
+  if (!op || !node.epilogue.empty()) return std::nullopt;
   const Value& x = graph.value(node.inputs[0]);
   if (x.dtype != DType::Int8 && x.dtype != DType::UInt8 && x.dtype != DType::Int4 && x.dtype != DType::UInt4)
     return std::nullopt;
