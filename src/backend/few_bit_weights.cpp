@@ -91,17 +91,20 @@ WeightExtents weight_extents(const LayerQuery& query) {
   return {(by_k ? row : rows).value(), (by_k ? rows : row).value()};
 }
 
-FewBitWeights::FewBitWeights(const Value& weights, bool by_k, const FewBitPacking& packing)
+FewBitGrid::FewBitGrid(const Value& weights, bool by_k, const FewBitPacking& packing)
     : grid_(*weights.quantization),
-      integers_(quantize(weights.constant, grid_)),
-      bytes_(static_cast<const uint8_t*>(static_cast<const void*>(integers_.bytes().data()))),
       columns_(weights.shape[by_k ? 1 : 0].value()),
       depth_(weights.shape[by_k ? 0 : 1].value()),
       blocks_(packing.block > 0 ? depth_ / packing.block : 0),
       by_k_(by_k),
       lowest_(lowest_quantum(grid_.dtype)) {}
 
-size_t FewBitWeights::number_of(int64_t column, int64_t block) const {
+FewBitWeights::FewBitWeights(const Value& weights, bool by_k, const FewBitPacking& packing)
+    : FewBitGrid(weights, by_k, packing),
+      integers_(quantize(weights.constant, grid_)),
+      bytes_(static_cast<const uint8_t*>(static_cast<const void*>(integers_.bytes().data()))) {}
+
+size_t FewBitGrid::number_of(int64_t column, int64_t block) const {
   if (blocks_ == 0) return static_cast<size_t>(column);
   return static_cast<size_t>(by_k_ ? block * columns_ + column : column * blocks_ + block);
 }

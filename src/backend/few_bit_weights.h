@@ -41,30 +41,39 @@ struct WeightExtents {
 WeightExtents weight_extents(const LayerQuery& query);
 bool is_by_k(const Node& product);
 
-// The weights by column and k, whichever lies side by side. Reads the constant's bytes.
-class FewBitWeights {
+// Scales and zero points by column and block of k.
+class FewBitGrid {
  public:
-  FewBitWeights(const Value& weights, bool by_k, const FewBitPacking& packing);
+  FewBitGrid(const Value& weights, bool by_k, const FewBitPacking& packing);
 
   int64_t columns() const { return columns_; }
   int64_t depth() const { return depth_; }
+  float scale(int64_t column, int64_t block) const { return grid_.scale(number_of(column, block)); }
+  int32_t zero(int64_t column, int64_t block) const { return grid_.zero(number_of(column, block)) - lowest_; }
+
+ protected:
+  size_t number_of(int64_t column, int64_t block) const;
+
+  Quantization grid_;
+  int64_t columns_, depth_, blocks_;
+  bool by_k_;
+  int32_t lowest_;
+};
+
+// The weights themselves, too, whichever of column and k lies side by side. Reads the constant's bytes.
+class FewBitWeights : public FewBitGrid {
+ public:
+  FewBitWeights(const Value& weights, bool by_k, const FewBitPacking& packing);
+
   // From the smallest on: 0 to 15, or to 255.
   int32_t quantum(int64_t column, int64_t k) const {
     const uint8_t byte = bytes_[static_cast<size_t>(by_k_ ? k * columns_ + column : column * depth_ + k)];
     return (lowest_ < 0 ? int32_t{static_cast<int8_t>(byte)} : int32_t{byte}) - lowest_;
   }
-  float scale(int64_t column, int64_t block) const { return grid_.scale(number_of(column, block)); }
-  int32_t zero(int64_t column, int64_t block) const { return grid_.zero(number_of(column, block)) - lowest_; }
 
  private:
-  size_t number_of(int64_t column, int64_t block) const;
-
-  Quantization grid_;
   Tensor integers_;
   const uint8_t* bytes_;
-  int64_t columns_, depth_, blocks_;
-  bool by_k_;
-  int32_t lowest_;
 };
 
 }  // namespace lathe

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/floats.h"
 #include "ir/block_grid.h"
 
 namespace lathe {
@@ -51,23 +52,41 @@ void each(const Extents& extents, const Quantization& q, const F& f) {
     return;
   }
   const AxisWalk w = walk_of(extents, q.axis, q.scales.size());
-  if (w.block == 0) {
-    for (size_t i = 0; i < total; ++i) f(i, i / w.inner % w.extent);
-    return;
-  }
-  for (size_t i = 0; i < total; ++i)
-    f(i, (i / (w.inner * w.extent) * w.blocks + i / w.inner % w.extent / w.block) * w.inner + i % w.inner);
+  size_t i = 0;
+  for (size_t outer = 0; i < total; ++outer)
+    for (size_t index = 0; index < w.extent; ++index) {
+      // Without blocks the index is the number; with them, numbers lie as the elements of a shorter axis.
+      const size_t first = w.block == 0 ? index : (outer * w.blocks + index / w.block) * w.inner;
+      for (size_t inner = 0; inner < w.inner; ++inner) f(i++, w.block == 0 ? first : first + inner);
+    }
 }
 
 template <class T>
 void quantize_into(std::span<T> out, std::span<const float> x, const Extents& extents,
                    const Quantization& q) {
-  const auto low = static_cast<double>(lowest_quantum(q.dtype)),
-             high = static_cast<double>(highest_quantum(q.dtype));
+  const auto low = static_cast<float>(lowest_quantum(q.dtype)),
+             high = static_cast<float>(highest_quantum(q.dtype));
+  // Below 2^22 a sum with 1.5 * 2^23 has no digits behind the point left; what is larger is clamped anyway.
+  constexpr float kRounder = 12582912, kFar = 0x1p20f;
   each(extents, q, [&](size_t i, size_t at) {
-    const double steps = std::nearbyint(static_cast<double>(x[i] / q.scale(at))) + q.zero(at);
-    out[i] = static_cast<T>(std::isnan(steps) ? q.zero(at) : std::clamp(steps, low, high));
+    const float steps = x[i] / q.scale(at);
+    const float whole =
+        (std::clamp(steps, -kFar, kFar) + kRounder) - kRounder + static_cast<float>(q.zero(at));
+    out[i] =
+        static_cast<T>(std::isnan(steps) ? static_cast<float>(q.zero(at)) : std::clamp(whole, low, high));
   });
+}
+
+std::vector<float> floats_of(const Tensor& tensor) {
+  std::vector<float> floats(static_cast<size_t>(tensor.size()));
+  if (tensor.dtype() == DType::Float16) {
+    const auto* halves = static_cast<const uint16_t*>(static_cast<const void*>(tensor.bytes().data()));
+    std::transform(halves, halves + floats.size(), floats.begin(), fp16_to_float);
+  } else {
+    const std::vector<double> numbers = tensor.to_doubles();
+    floats.assign(numbers.begin(), numbers.end());
+  }
+  return floats;
 }
 
 template <class T>
@@ -193,7 +212,7 @@ std::optional<Quantization> sliced(const Quantization& q, const Shape& shape, in
 
 Tensor quantize(const Tensor& tensor, const Quantization& q) {
   if (tensor.dtype() != DType::Float32)
-    return quantize(Tensor::from_doubles(DType::Float32, tensor.extents(), tensor.to_doubles()), q);
+    return quantize(Tensor::from<float>(tensor.extents(), floats_of(tensor)), q);
   const bool is_signed = q.dtype == DType::Int8 || q.dtype == DType::Int4;
   Tensor result = Tensor::allocate(is_signed ? DType::Int8 : DType::UInt8, tensor.extents());
   if (is_signed)

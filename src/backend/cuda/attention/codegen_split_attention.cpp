@@ -87,6 +87,8 @@ MASKED
 const idx chunk = (KEYS + SPLITS * 32 - 1) / (SPLITS * 32) * 32, begin = blockIdx.z * chunk, end = min(begin + chunk, (idx)KEYS);
 float* probabilities = (float*)shared_memory() + warp * (33 * ROWS);
 float* factors = probabilities + 32 * ROWS;
+// Values: the keys that the lanes take at once, each by LANES lanes. Lanes that are left do what others do.
+const int of = min(lane / LANES, AT_ONCE - 1), column = lane % LANES * 8;
 u32 q[CHUNKS][4];
 #pragma unroll
 for (int i = 0; i < CHUNKS; ++i) {
@@ -96,16 +98,33 @@ if (is_row && i * 32 + t * 8 < D) load_words(query + i * 32 + t * 8, q[i]);
 float top = -infinity(), sum = 0, out[ROWS][8] = {};
 for (idx k0 = begin + warp * 32; k0 < end; k0 += WARPS * 32) {
 float score[4][4] = {};
+u32 v[IN_FLIGHT][4];
+const auto fetch_values = [&](int first) {
 #pragma unroll
-for (int j = 0; j < 4; ++j) {
-const auto* from = key + min(k0 + j * 8 + g, (idx)KEYS - 1) * K_ROW;
+for (int n = 0; n < IN_FLIGHT; ++n)
+load_early(value + min(k0 + (first + n) * AT_ONCE + of, end - 1) * V_ROW + column, v[n]);
+};
+#pragma unroll
+for (int j0 = 0; j0 < 4; j0 += TOGETHER) {
+u32 k[TOGETHER][CHUNKS][4];
+#pragma unroll
+for (int j = 0; j < TOGETHER; ++j) {
+const auto* from = key + min(k0 + (j0 + j) * 8 + g, end - 1) * K_ROW;
 #pragma unroll
 for (int i = 0; i < CHUNKS; ++i) {
-u32 k[4] = {0, 0, 0, 0};
-if (i * 32 + t * 8 < D) load_words(from + i * 32 + t * 8, k);
+k[j][i][0] = k[j][i][1] = k[j][i][2] = k[j][i][3] = 0;
+if (i * 32 + t * 8 < D) load_early(from + i * 32 + t * 8, k[j][i]);
+}
+}
+if (j0 + TOGETHER == 4) fetch_values(0);
+__syncwarp();  // or the compiler moves loads behind products
+#pragma unroll
+for (int j = 0; j < TOGETHER; ++j)
+#pragma unroll
+for (int i = 0; i < CHUNKS; ++i) {
 const u32 first[4] = {q[i][0], 0, q[i][1], 0}, second[4] = {q[i][2], 0, q[i][3], 0};
-MULTIPLY(score[j], first, k[0], k[1]);
-MULTIPLY(score[j], second, k[2], k[3]);
+MULTIPLY(score[j0 + j], first, k[j][i][0], k[j][i][1]);
+MULTIPLY(score[j0 + j], second, k[j][i][2], k[j][i][3]);
 }
 }
 float next = top;
@@ -139,18 +158,21 @@ const float f = factors[r];
 #pragma unroll
 for (int c = 0; c < 8; ++c) out[r][c] *= f;
 }
-if (lane < AT_ONCE * LANES) {
-#pragma unroll 4
-for (int n = 0; n < 32; n += AT_ONCE) {
-const int of = n + lane / LANES;
-if (of >= 32 || k0 + of >= end) break;
-float v[8];
-load(value + (k0 + of) * V_ROW + lane % LANES * 8, v);
+// Keys behind the end have the probability 0.
+#pragma unroll
+for (int first = 0; first < TURNS; first += IN_FLIGHT) {
+if (first > 0) fetch_values(first);
+#pragma unroll
+for (int n = 0; n < IN_FLIGHT; ++n) {
+const int at = (first + n) * AT_ONCE + of;
+if (at >= 32) continue;
+float x[8];
+widen_words(v[n], x);
 #pragma unroll
 for (int r = 0; r < ROWS; ++r) {
-const float p = probabilities[of * ROWS + r];
+const float p = probabilities[at * ROWS + r];
 #pragma unroll
-for (int c = 0; c < 8; ++c) out[r][c] += p * v[c];
+for (int c = 0; c < 8; ++c) out[r][c] += p * x[c];
 }
 }
 }
@@ -249,22 +271,35 @@ class SplitWriter {
   int64_t record() const { return rows_ * sizes_.value_width + 16; }
 
   std::string constants() const {
-    const int64_t lanes = sizes_.value_width / 8;
-    return "constexpr int D = " + std::to_string(sizes_.width) +
-           ", DV = " + std::to_string(sizes_.value_width) + ", ROWS = " + std::to_string(rows_) +
-           ", CHUNKS = " + std::to_string((sizes_.width + 31) / 32) + ", LANES = " + std::to_string(lanes) +
-           ", AT_ONCE = " + std::to_string(32 / lanes) + ", WARPS = " + std::to_string(kWarps) +
-           ", SPLITS = " + std::to_string(variant_.splits) +
-           ", SHARING = " + std::to_string(sizes_.heads.value() / sizes_.shared_heads.value()) +
-           ", SHARED_HEADS = " + std::to_string(sizes_.shared_heads.value()) + ";";
+    const int64_t lanes = sizes_.value_width / 8, at_once = 32 / lanes, turns = (32 + at_once - 1) / at_once;
+    std::string text = "constexpr int D = " + std::to_string(sizes_.width);
+    for (const auto& [name, value] : std::vector<std::pair<const char*, int64_t>>{
+             {"DV", sizes_.value_width},
+             {"ROWS", rows_},
+             {"CHUNKS", (sizes_.width + 31) / 32},
+             {"LANES", lanes},
+             {"AT_ONCE", at_once},
+             {"TURNS", turns},
+             {"IN_FLIGHT", std::min<int64_t>(turns, 16)},
+             {"TOGETHER", sizes_.width > 128 ? 2 : 4},  // times eight keys
+             {"WARPS", kWarps},
+             {"SPLITS", variant_.splits},
+             {"SHARING", sizes_.heads.value() / sizes_.shared_heads.value()},
+             {"SHARED_HEADS", sizes_.shared_heads.value()}})
+      text += ", " + std::string(name) + " = " + std::to_string(value);
+    return text + ";";
   }
 
   KernelSource parts() const {
     const DType type = tactic_.inputs[0].dtype;
     KernelBuilder b = start_kernel(query_, tactic_, "attention_split", type);
+    b.hardware(early_loads());
     if (variant_.cluster) b.hardware(hopper_primitives());
     b.global(constants());
-    b.global(std::string("#define MULTIPLY ") + (type == DType::Float16 ? "multiply_f16" : "multiply_bf16"));
+    const std::string storage(storage_name(type));
+    b.global("#define MULTIPLY multiply_" + storage +
+             "\nDEV void widen_words(const u32 (&w)[4], float (&x)[8]) {\n" + storage +
+             " t[8];\nmemcpy(t, w, 16);\n#pragma unroll\nfor (int i = 0; i < 8; ++i) x[i] = widen(t[i]);\n}");
     b.kernel().threads = kWarps * 32;
     b.kernel().grid = {sizes_.batch * sizes_.shared_heads, 1, Dim(variant_.splits)};
     if (variant_.cluster) b.kernel().cluster = variant_.splits;

@@ -69,6 +69,13 @@ DEV void allow_next_kernel() {}
   return kText;
 }
 
+std::string_view early_loads() {
+  return R"cuda(DEV void load_early(const void* p, u32* w) {
+  asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(p));
+}
+)cuda";
+}
+
 std::string_view device_prelude() {
   static constexpr std::string_view kText = R"cuda(
 struct f16 { u16 bits; };

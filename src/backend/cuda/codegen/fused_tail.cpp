@@ -94,6 +94,7 @@ std::vector<std::byte> convert_floats(const Tensor& constant, DType dtype, std::
 }
 
 std::vector<std::byte> convert_floats(const Tensor& constant, DType dtype) {
+  if (constant.dtype() == dtype) return {constant.bytes().begin(), constant.bytes().end()};
   const int64_t extents[] = {1, 1, constant.size()}, strides[] = {0, 0, 1};
   return convert_floats(constant, dtype, extents, strides);
 }

@@ -29,6 +29,7 @@
 #include "backend/offered.h"
 #include "base/error.h"
 #include "base/floats.h"
+#include "base/thread_pool.h"
 
 namespace lathe::cuda {
 
@@ -89,7 +90,7 @@ std::vector<std::byte> pack(const Variant& v, int64_t columns, int64_t depth, co
   const int64_t tiles = (columns + kTile - 1) / kTile, steps = steps_of(depth);
   const int64_t each = v.bits() / 4;  // words of a column's eight weights
   std::vector<uint32_t> out(static_cast<size_t>(tiles * steps * v.loads() * 32 * 4));
-  for (int64_t tile = 0; tile < tiles; ++tile)
+  const auto pack_tile = [&](int64_t tile) {
     for (int64_t step = 0; step < steps; ++step)
       for (int64_t lane = 0; lane < 32; ++lane)
         for (int64_t half = 0; half < 2; ++half)
@@ -103,6 +104,11 @@ std::vector<std::byte> pack(const Variant& v, int64_t columns, int64_t depth, co
                                       number % 4)] = words(column, k, w);
             }
           }
+  };
+  ThreadPool pool;
+  pool.parallel_for(tiles, 4, [&](int64_t begin, int64_t end) {
+    for (int64_t tile = begin; tile < end; ++tile) pack_tile(tile);
+  });
   const auto bytes = std::as_bytes(std::span(out));
   return {bytes.begin(), bytes.end()};
 }
@@ -148,7 +154,7 @@ std::vector<std::byte> pack_few_bits(const Variant& v, const FewBitWeights& weig
 
 // [tile of columns][block][column g, column g + 8]: as a lane reads them.
 template <class T, class Number>
-std::vector<std::byte> pack_numbers(const FewBitWeights& weights, int64_t blocks, const Number& number) {
+std::vector<std::byte> pack_numbers(const FewBitGrid& weights, int64_t blocks, const Number& number) {
   const int64_t tiles = (weights.columns() + kTile - 1) / kTile;
   std::vector<T> out(static_cast<size_t>(tiles * blocks * kTile));
   for (int64_t column = 0; column < weights.columns(); ++column)
@@ -161,7 +167,7 @@ std::vector<std::byte> pack_numbers(const FewBitWeights& weights, int64_t blocks
 
 void add_blocks(const LayerQuery& query, const Variant& v, DType type, LayerSource& source) {
   const Node& node = query.layer();
-  const Value& w = query.graph.value(node.inputs[1]);
+  const Value w = query.graph.value(node.inputs[1]);
   const auto [columns, depth] = weight_extents(query);
   const int64_t tiles = (columns + kTile - 1) / kTile;
   PackedBlock& words = source.blocks["w"];
@@ -171,27 +177,27 @@ void add_blocks(const LayerQuery& query, const Variant& v, DType type, LayerSour
     words.make = [=, op = node.op, constant = w.constant] { return pack_halves(v, op, constant, type); };
     return;
   }
-  const auto weights = [=, by_k = is_by_k(node), w = w] { return FewBitWeights(w, by_k, v.packing); };
-  words.make = [=] { return pack_few_bits(v, weights()); };
+  const bool by_k = is_by_k(node);
+  words.make = [=] { return pack_few_bits(v, FewBitWeights(w, by_k, v.packing)); };
   const int64_t blocks = v.packing.block > 0 ? depth / v.packing.block : 1, numbers = tiles * blocks * kTile;
   if (v.packing.half_scales)
     source.blocks["scale"] = {2 * numbers, [=] {
-                                const FewBitWeights w = weights();
-                                return pack_numbers<uint16_t>(w, blocks, [&](int64_t c, int64_t b) {
-                                  return float_to_fp16(w.scale(c, b));
+                                const FewBitGrid grid(w, by_k, v.packing);
+                                return pack_numbers<uint16_t>(grid, blocks, [&](int64_t c, int64_t b) {
+                                  return float_to_fp16(grid.scale(c, b));
                                 });
                               }};
   else
     source.blocks["scale"] = {4 * numbers, [=] {
-                                const FewBitWeights w = weights();
+                                const FewBitGrid grid(w, by_k, v.packing);
                                 return pack_numbers<float>(
-                                    w, blocks, [&](int64_t c, int64_t b) { return w.scale(c, b); });
+                                    grid, blocks, [&](int64_t c, int64_t b) { return grid.scale(c, b); });
                               }};
   if (v.packing.stores_zeros)
     source.blocks["zero"] = {numbers, [=] {
-                               const FewBitWeights w = weights();
-                               return pack_numbers<uint8_t>(w, blocks, [&](int64_t c, int64_t b) {
-                                 return static_cast<uint8_t>(w.zero(c, b));
+                               const FewBitGrid grid(w, by_k, v.packing);
+                               return pack_numbers<uint8_t>(grid, blocks, [&](int64_t c, int64_t b) {
+                                 return static_cast<uint8_t>(grid.zero(c, b));
                                });
                              }};
 }
@@ -205,9 +211,6 @@ constexpr std::string_view kHardware = R"cuda(
 DEV void load_once(const void* p, u32* w) {
   asm volatile("ld.global.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
                : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(p));
-}
-DEV void load_early(const void* p, u32* w) {
-  asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(p));
 }
 DEV u32 subtract_f16x2(u32 a, u32 b) { u32 d; asm("sub.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b)); return d; }
 DEV u32 subtract_bf16x2(u32 a, u32 b) {
@@ -397,6 +400,7 @@ bool moves(const ImplicitGemm& p, size_t operand) {
 KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
                             const Variant& v) {
   KernelBuilder b = start_kernel(query, tactic, "few_rows", tactic.outputs[0].dtype);
+  b.hardware(early_loads());
   b.hardware(kHardware);
   b.waits_itself();
   const int64_t depth = weight_extents(query).depth;
