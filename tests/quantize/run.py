@@ -20,6 +20,7 @@ import against  # noqa: E402
 import autocast  # noqa: E402
 import bisect_nodes  # noqa: E402
 import budget  # noqa: E402
+import grid_limits  # noqa: E402
 import why  # noqa: E402
 import judge as reference  # noqa: E402
 from harness import Tests  # noqa: E402
@@ -428,6 +429,7 @@ def main():
         autocast.run(t)
         bisect_nodes.run(t)
         against.run(t)
+        grid_limits.run(t)
         why.run(t)
         budget.run(t, images(8, 31))
     return t.finish("quantised models")
