@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/error.h"
 #include "builder/precision.h"
 #include "ops/interpreter.h"
 #include "reference/compare.h"
@@ -179,7 +180,13 @@ class Search {
     judged.engine = build(network, narrow);
     Results got;
     const auto context = judged.engine->create_context(0);
-    for (const auto& sample : held_back_) got.push_back(context->run(sample));
+    try {
+      for (const auto& sample : held_back_) got.push_back(context->run(sample));
+    } catch (Error& error) {
+      error.add_context(
+          "a sample that judges the budget (the engine's shapes have to allow those of the samples)");
+      throw;
+    }
     if (point.is_float32) expected_ = got;
     point.value = value_of(options_.budget.metric, got, expected_);
     point.ms = judged.engine->variant(0).measured_ms;

@@ -93,6 +93,9 @@ def engines(t, unseen, losses):
             points = found()["points"]
             alone = [p for p in points if p["float_products"] == 8 and p["narrow_floats"]]
             t.check(len(alone) <= 1 and all(p["narrow_floats"] == any(a["fits"] for a in alone) for p in points if p["float_products"] < 8), f"types of floats within {budget}: {points}")
+    (t.folder / "pairs").mkdir()
+    for i in range(2):
+        np.save(t.folder / "pairs" / f"{i}.npy", np.concatenate([unseen[None, i], unseen[None, i]]))
     done = t.run("--onnx=small.onnx", "--calib=random", "--budget=cosine>0.5", "--best", "--builderOptimizationLevel=1", "--skipInference")
     t.check(done.code == 0 and "--calib=random: the samples are random numbers" in done.log(), "random samples", done)
     for text, flags in (("--budget needs types to choose from: add --best", ["--calib=more", "--budget=l2<1"]),
@@ -102,6 +105,7 @@ def engines(t, unseen, losses):
                         ("level 0 times nothing", ["--best", "--calib=more", "--budget=l2<1", "--builderOptimizationLevel=0"]),
                         ("small.cache is a calibration cache", ["--best", "--calib=small.cache", "--budget=l2<1"]),
                         ("nowhere: no such folder or file", ["--best", "--calib=nowhere", "--budget=l2<1"]),
+                        ("a sample that judges the budget (the engine's shapes have to allow those of the samples)", ["--best", "--calib=pairs", "--budget=l2<1", "--builderOptimizationLevel=1"]),
                         ("is quantised already", ["--onnx=max_uint8.onnx", "--best", "--calib=more", "--budget=l2<1"]),
                         ("more is a folder of samples, which --calib takes with --budget", ["--int8", "--calib=more"])):
         done = t.run(*([] if flags[0].startswith("--onnx") else ["--onnx=small.onnx"]), *flags, "--saveEngine=refused.engine")
