@@ -63,13 +63,11 @@ CalibrationData::CalibrationData(const std::string& source, std::vector<TensorIn
   count_ = static_cast<int64_t>(files_.size());
 }
 
+bool CalibrationData::has_pictures() const {
+  return std::any_of(files_.begin(), files_.end(), [](const auto& f) { return is_image_file(f); });
+}
+
 void CalibrationData::check_shapes() const {
-  const bool has_pictures =
-      std::any_of(files_.begin(), files_.end(), [](const auto& f) { return is_image_file(f); });
-  if (!shapes_.empty() && !random_ && !has_pictures)
-    throw_input_error("--shapes is for --calib=random and pictures: arrays have their shapes");
-  if (!preprocess_.empty() && !has_pictures)
-    throw_input_error("--preprocess is for pictures, and there is none among the samples");
   for (const auto& [name, extents] : shapes_) {
     if (std::none_of(inputs_.begin(), inputs_.end(), [&](const auto& input) { return input.name == name; }))
       throw_input_error("--shapes: the model has no input '" + name + "'");
@@ -153,11 +151,11 @@ CalibrationData open_calibration_data(const CommandWords& arguments, std::vector
   const std::string source = arguments.has("--calib") ? arguments.value("--calib") : "random";
   CalibrationData data(source, std::move(inputs), parse_shapes("--shapes", arguments.value("--shapes")),
                        samples, arguments.value("--preprocess"));
-  if (data.is_random())
-    say_to(stderr,
-           "warning: the samples are random numbers: ranges, and so the accuracy, are those of noise. The "
-           "speed is "
-           "that of a model calibrated with real samples.\n");
+  if (arguments.has("--shapes") && !data.is_random() && !data.has_pictures())
+    throw_input_error("--shapes is for --calib=random and pictures: arrays have their shapes");
+  if (arguments.has("--preprocess") && !data.has_pictures())
+    throw_input_error("--preprocess is for pictures, and there is none among the samples");
+  if (data.is_random()) say_to(stderr, "warning: {}\n", kRandomSamplesWarning);
   return data;
 }
 

@@ -21,12 +21,13 @@ class CalibrationData {
  public:
   // `source`: a folder with one .npy file or picture (models with one input) or .npz file (an array for each input) per
   // sample, taken in the order of their names; one such file; or "random". `shapes` of inputs whose dims are not
-  // constant, for random samples and pictures. `most`: samples to take; negative: all (random: 8). `preprocess`: of
+  // constant, for random samples and pictures; arrays have theirs. `most`: samples to take; negative: all (random: 8). `preprocess`: of
   // pictures, as image/image.h says; empty: "imagenet" for floats, "pixels" for integers. Throws Input.
   CalibrationData(const std::string& source, std::vector<TensorInfo> inputs, const NamedShapes& shapes,
                   int most, std::string preprocess = {});
 
   bool is_random() const { return random_; }
+  bool has_pictures() const;
   int64_t count() const { return count_; }
   // Fills a tensor for each input; false: there are no more.
   bool next(std::vector<Tensor>& sample);
@@ -46,6 +47,12 @@ class CalibrationData {
   int64_t count_ = 0, done_ = 0;
   std::mt19937 generator_{2026};
 };
+
+// What the user of random samples should know.
+inline constexpr const char* kRandomSamplesWarning =
+    "the samples are random numbers: ranges, and so the accuracy, are those of noise. The speed is that of a "
+    "model calibrated "
+    "with real samples.";
 
 // From --calib, --samples, --shapes and --preprocess. Random samples get a warning.
 CalibrationData open_calibration_data(const CommandWords& arguments, std::vector<TensorInfo> inputs);

@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "arguments/flag.h"
 #include "arguments/tactic_sources.h"
 #include "base/file.h"
 #include "base/interrupted.h"
 #include "base/stopwatch.h"
+#include "budget_build.h"
 #include "builder/builder.h"
 #include "builder/io_formats.h"
 #include "builder/quantize.h"
@@ -39,6 +41,12 @@ std::map<std::string, Extents, std::less<>> fixed_shapes(const Options& options)
 // The float model with Q and DQ nodes of the cache's scales.
 Network parse_calibrated(Builder& builder, const Options& options, Log& log) {
   if (!options.build.int8) throw_input_error("--calib is read with --int8; add it, or leave --calib out");
+  std::error_code ignored;
+  if (std::filesystem::is_directory(options.build.calibration, ignored))
+    throw_input_error(
+        options.build.calibration +
+        " is a folder of samples, which --calib takes with --budget (such as --budget='l2<1e-2'); "
+        "without a budget write the model with lathe quantize --calib, and build an engine of that");
   const std::string text = read_file(options.build.calibration);
   const std::filesystem::path file = options.model.onnx;
   const QuantizeResult result =
@@ -60,7 +68,7 @@ Network parse_model(Builder& builder, const Options& options, Log& log) {
     log.info(fmt::format("Finished parsing network model. Parse time: {}", format_number(watch.seconds())));
   };
   try {
-    Network network = options.build.calibration.empty()
+    Network network = options.build.calibration.empty() || !options.build.budget.empty()
                           ? builder.parse_onnx(options.model.onnx, fixed_shapes(options))
                           : parse_calibrated(builder, options, log);
     finished();
@@ -74,17 +82,19 @@ Network parse_model(Builder& builder, const Options& options, Log& log) {
   }
 }
 
+// Each once: many engines may be built.
 class WarningsOnly final : public Observer {
  public:
   explicit WarningsOnly(Log& log) : log_(log) {}
   void on(const Event& event) override {
     const auto* message = std::get_if<Message>(&event);
-    if (message != nullptr && message->severity <= Severity::Warning)
+    if (message != nullptr && message->severity <= Severity::Warning && told_.insert(message->text).second)
       log_.library(message->severity, message->text);
   }
 
  private:
   Log& log_;
+  std::set<std::string> told_;
 };
 
 void prepare_types(const Options& options, Network& network) {
@@ -95,7 +105,7 @@ void prepare_types(const Options& options, Network& network) {
     has_quantization |=
         std::holds_alternative<QuantizeLinear>(op) || std::holds_alternative<DequantizeLinear>(op);
   }
-  if (flags.int8 && !has_quantization) {
+  if (flags.int8 && !has_quantization && flags.budget.empty()) {
     fail(
         {"--int8 needs a model with QuantizeLinear/DequantizeLinear or a calibration cache (--calib): lathe "
          "quantize makes either; leave --int8 out for FP32, or use --bf16",
@@ -118,27 +128,41 @@ void save_engine(const Engine& engine, const std::string& file, bool strip) {
   }
 }
 
-std::shared_ptr<const Engine> build_engine(const Options& options, std::shared_ptr<const Backend> backend,
-                                           std::shared_ptr<const PluginSource> plugins, MemoryUse& memory,
-                                           Log& log) {
+EngineSetUp build_engine(const Options& options, const std::shared_ptr<const Backend>& backend,
+                         const std::shared_ptr<const PluginSource>& plugins, MemoryUse& memory, Log& log) {
   const Stopwatch watch;
+  try {
+    if (!options.build.budget.empty()) check_budget(options);
+  } catch (const Error& error) {
+    fail({error.what(), "Network And Config setup failed", kNoEngine, kNoSetUp});
+  }
   BuildLog observer(log);
-  Builder builder(std::move(backend), observer);
-  builder.use_plugins(std::move(plugins), options.build.plugin_override);
+  Builder builder(backend, observer);
+  builder.use_plugins(plugins, options.build.plugin_override);
   Network network = parse_model(builder, options, log);
   memory.step("Import network");
   prepare_types(options, network);
   std::vector<OptimizationProfile> profiles;
+  const Network unmarked = network;
+  const auto mark = [&](Network& marked) { mark_shape_inputs(marked, shape_input_values(options, marked)); };
   if (!network.has_fixed_shapes) {
-    mark_shape_inputs(network, shape_input_values(options, network));
+    mark(network);
     profiles = make_profiles(options, network.inputs(), network.outputs(), log);
   }
   std::shared_ptr<const Engine> engine;
+  Json budget;
   try {
     const Stoppable stoppable;
     BuildOptions build = make_build_options(options, std::move(profiles), log);
     build.stop = stoppable.token();
-    engine = builder.build(network, build);
+    if (options.build.budget.empty()) {
+      engine = builder.build(network, build);
+    } else {
+      WarningsOnly warnings(log);
+      Builder quiet(backend, warnings);
+      quiet.use_plugins(plugins, options.build.plugin_override);
+      engine = build_within_budget(options, unmarked, quiet, build, mark, budget, log);
+    }
   } catch (const Interrupted&) {
     throw;
   } catch (const std::exception& error) {
@@ -157,7 +181,7 @@ std::shared_ptr<const Engine> build_engine(const Options& options, std::shared_p
   constexpr double kMebibyte = 1048576;
   log.info(fmt::format("Created engine with size: {} MiB",
                        format_number(static_cast<double>(engine->plan()->serialized_bytes()) / kMebibyte)));
-  return engine;
+  return {engine, std::move(budget)};
 }
 
 // The plan's layers with the weights of --refitFromOnnx.
@@ -303,9 +327,8 @@ std::shared_ptr<const Engine> load_or_refit(const Options& options,
 
 }  // namespace
 
-std::shared_ptr<const Engine> set_up_engine(const Options& options, std::shared_ptr<const Backend> backend,
-                                            std::shared_ptr<plugin::Registry> plugins, MemoryUse& memory,
-                                            Log& log) {
+EngineSetUp set_up_engine(const Options& options, std::shared_ptr<const Backend> backend,
+                          std::shared_ptr<plugin::Registry> plugins, MemoryUse& memory, Log& log) {
   const auto& flags = options.build;
   if (!flags.load_engine.empty()) {
     auto engine = load_or_refit(options, backend, plugins, log);
@@ -314,10 +337,12 @@ std::shared_ptr<const Engine> set_up_engine(const Options& options, std::shared_
       save_engine(*engine, flags.save_engine, flags.strip_weights);
       log.info(fmt::format("Saved engine to {}", flags.save_engine));
     }
-    return engine;
+    return {engine};
   }
-  auto engine = build_engine(options, backend, plugins, memory, log);
-  return flags.refit_from.empty() ? engine : refit_engine(options, *engine->plan(), backend, plugins, log);
+  EngineSetUp built = build_engine(options, backend, plugins, memory, log);
+  if (!flags.refit_from.empty())
+    built.engine = refit_engine(options, *built.engine->plan(), backend, plugins, log);
+  return built;
 }
 
 }  // namespace lathe::cli

@@ -7,6 +7,7 @@
 
 #include "arguments/options.h"
 #include "arguments/words.h"
+#include "base/json.h"
 #include "builder/options.h"
 #include "memory_use.h"
 #include "plugin/registry.h"
@@ -27,10 +28,14 @@ SystemFlags system_flags_of(const CommandWords& arguments);
 // The library's options of a command line. `log` prints dumped graphs and must outlive the build.
 BuildOptions make_build_options(const Options& options, std::vector<OptimizationProfile> profiles, Log& log);
 
+struct EngineSetUp {
+  std::shared_ptr<const Engine> engine;
+  Json budget = nullptr;  // what the search of --budget found
+};
+
 // Throws Failure with trtexec's phrases.
-std::shared_ptr<const Engine> set_up_engine(const Options& options, std::shared_ptr<const Backend> backend,
-                                            std::shared_ptr<plugin::Registry> plugins, MemoryUse& memory,
-                                            Log& log);
+EngineSetUp set_up_engine(const Options& options, std::shared_ptr<const Backend> backend,
+                          std::shared_ptr<plugin::Registry> plugins, MemoryUse& memory, Log& log);
 
 // Loads an engine file for a backend. When no section of the file fits, an untimed one is made, which `log`
 // says.

@@ -129,7 +129,7 @@ void report_outputs(const Options& options, InferenceStream& stream, Log& log) {
 }
 
 void report_performance(const Options& options, Context& context, std::vector<QueryRecorder> records,
-                        bool complete, Log& log) {
+                        bool complete, const Json& budget, Log& log) {
   auto report = summarize_performance(records, options.reporting.percentiles);
   report.streams = options.inference.streams;
   report.on_host = context.engine().backend()->is_host();
@@ -137,7 +137,7 @@ void report_performance(const Options& options, Context& context, std::vector<Qu
   print_performance(log, report);
   export_file(options.reporting.export_times, [&](FileWriter& file) { write_times_json(file, report); });
   export_file(options.reporting.export_summary, [&](FileWriter& file) {
-    file.write(dump_json(run_summary(options, context, report, complete)) + "\n");
+    file.write(dump_json(run_summary(options, context, report, complete, budget)) + "\n");
   });
 }
 
@@ -167,8 +167,8 @@ void report_numerics(InferenceStream& stream, Log& log) {
 
 }  // namespace
 
-void run_inference(const Options& options, std::shared_ptr<const Engine> engine, MemoryUse& memory,
-                   Log& log) {
+void run_inference(const Options& options, std::shared_ptr<const Engine> engine, const Json& budget,
+                   MemoryUse& memory, Log& log) {
   const int profile = used_profile(options, *engine, log);
   Streams streams = make_streams(options, engine, profile, log);
   memory.step("Create execution context");
@@ -199,7 +199,7 @@ void run_inference(const Options& options, std::shared_ptr<const Engine> engine,
   } else {
     auto records = measure(options, streams, nullptr, stoppable, log);
     if (stopped()) log.warning("Interrupted: what follows is of the queries until then.");
-    report_performance(options, streams.front()->context(), std::move(records), !stopped(), log);
+    report_performance(options, streams.front()->context(), std::move(records), !stopped(), budget, log);
     if (with_layers && !stopped()) measure(options, streams, &profiler, stoppable, log);
   }
   report_outputs(options, *streams.front(), log);

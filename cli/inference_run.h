@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "arguments/options.h"
+#include "base/json_value.h"
 #include "memory_use.h"
 #include "plugin/registry.h"
 #include "report/log.h"
@@ -14,7 +15,9 @@
 
 namespace lathe::cli {
 
-void run_inference(const Options& options, std::shared_ptr<const Engine> engine, MemoryUse& memory, Log& log);
+// `budget`: for the summary, what the search of --budget found, or null.
+void run_inference(const Options& options, std::shared_ptr<const Engine> engine, const Json& budget,
+                   MemoryUse& memory, Log& log);
 
 // --timeDeserialize.
 void time_deserialization(const Options& options, std::shared_ptr<const Backend> backend,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `lathe diff`: every layer of an engine against the oracle.
+// `lathe diff`: every layer of an engine against the oracle, or its outputs against ONNX Runtime.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,6 +20,7 @@
 #include "engine_setup.h"
 #include "onnx/export.h"
 #include "onnx/import.h"
+#include "onnx_runtime.h"
 #include "ops/interpreter.h"
 #include "output_file.h"
 #include "profiles.h"
@@ -94,9 +95,10 @@ void print_difference(const EngineDifference& difference) {
                error_text(layer.accumulated), layer.bad() ? "BAD" : "", worst_text(shown), layer.tactic,
                layer.origins.empty() ? layer.layer : nodes_text(layer.origins)});
   }
-  say("Relative L2 errors. local: the layer's own work on the operands it had; accumulated: against the "
-      "oracle's run.\n\n{}\n",
-      table.text());
+  if (!difference.layers.empty())
+    say("Relative L2 errors. local: the layer's own work on the operands it had; accumulated: against the "
+        "oracle's run.\n\n{}\n",
+        table.text());
   for (const auto& [name, comparison] : difference.outputs)
     say("output {}: {}\n", name, comparison.to_string());
 }
@@ -229,6 +231,20 @@ void print_bisection(const std::optional<Bisection>& bisection, const std::strin
       bisection->command);
 }
 
+// The outputs alone: of what lies between, another runtime says nothing.
+EngineDifference diff_outputs(const OnnxRuntime& runtime, const std::string& file, const Graph& model,
+                              Context& context, std::span<const Tensor> inputs) {
+  std::vector<std::string> input_names, output_names;
+  for (const ValueId id : model.inputs()) input_names.push_back(model.value(id).name);
+  for (const ValueId id : model.outputs()) output_names.push_back(model.value(id).name);
+  const std::vector<Tensor> expected = runtime.run(file, input_names, inputs, output_names),
+                            actual = context.run(inputs);
+  EngineDifference difference;
+  for (size_t i = 0; i < actual.size(); ++i)
+    difference.outputs.push_back({output_names[i], compare(actual[i], expected[i])});
+  return difference;
+}
+
 }  // namespace
 
 int run_diff(const Words& words) {
@@ -248,6 +264,14 @@ int run_diff(const Words& words) {
     given_threshold = static_cast<double>(parse_float("--threshold", arguments.value("--threshold")));
 
   require_writable(arguments.value("--bisect"));
+  std::optional<OnnxRuntime> runtime;
+  if (arguments.has("--against")) {
+    if (arguments.has("--bisect"))
+      throw_input_error(
+          "--bisect looks into layers, and ONNX Runtime gives outputs alone: leave --against or --bisect "
+          "out");
+    runtime.emplace(arguments.value("--against"));
+  }
 
   Log log(stderr, stderr);  // stdout is for the result
   NullObserver observer;
@@ -266,7 +290,9 @@ int run_diff(const Words& words) {
                                   arguments.positional()[1], inputs.size()));
   }
   ThreadPool pool(system.cpu_threads);
-  const EngineDifference difference = diff_engine(model.graph, *context, inputs, &pool);
+  const EngineDifference difference =
+      runtime ? diff_outputs(*runtime, arguments.positional()[0], model.graph, *context, inputs)
+              : diff_engine(model.graph, *context, inputs, &pool);
   const double threshold = given_threshold.value_or(default_threshold(model.graph, engine->graph(profile)));
   const bool outputs_fit =
       std::all_of(difference.outputs.begin(), difference.outputs.end(),
@@ -278,6 +304,7 @@ int run_diff(const Words& words) {
   if (arguments.has("--json")) {
     Json json = difference_json(difference);
     json["threshold"] = threshold;
+    json["against"] = runtime ? "ONNX Runtime " + runtime->version() : "the reference interpreter";
     json["passed"] = outputs_fit && bad == nullptr;
     if (!part.empty()) json["bisection"] = bisection_json(bisection);
     say("{}\n", dump_json(json));
@@ -287,8 +314,10 @@ int run_diff(const Words& words) {
       say("\nFirst layer out of tolerance: {} ({}), ONNX nodes {}: {}\n", bad->layer, bad->tactic,
           nodes_text(bad->origins), bad->local->to_string());
     }
-    say("\n{}: outputs {} {:g}, {} layers compared\n", outputs_fit && bad == nullptr ? "PASSED" : "FAILED",
-        outputs_fit ? "within" : "not within", threshold, difference.layers.size());
+    say("\n{}: outputs {} {:g}, {}\n", outputs_fit && bad == nullptr ? "PASSED" : "FAILED",
+        outputs_fit ? "within" : "not within", threshold,
+        runtime ? fmt::format("compared with ONNX Runtime {}", runtime->version())
+                : fmt::format("{} layers compared", difference.layers.size()));
     if (!part.empty()) print_bisection(bisection, part);
   }
   return outputs_fit && bad == nullptr ? 0 : 1;

@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/observer.h"
-#include "builder/quantize_budget.h"
+#include "budget_search.h"
 #include "calibration_data.h"
 #include "commands.h"
 #include "engine_setup.h"
@@ -130,82 +130,34 @@ std::string read_cache(const std::string& source) {
   return is_calibration_cache(text) ? std::string(text) : std::string();
 }
 
-// The share of samples that a budget is judged on, and no more than memory has room for.
-constexpr int64_t kHeldBackShare = 4, kMostHeldBack = 64;
-
-void print_front(const BudgetResult& result, const AccuracyBudget& budget) {
-  Table table({{"products in float32", Table::Align::Right},
-               {"accuracy", Table::Align::Right},
-               {"ms", Table::Align::Right},
-               {""},
-               {""}});
-  for (const BudgetPoint& point : result.points)
-    table.add({fmt::format("{} of {}", point.float_products, result.products), budget.value_text(point.value),
-               fmt::format("{:.3g}", point.ms), point.is_on_front ? "front" : "",
-               point.is_kept ? "kept"
-               : point.fits  ? "fits"
-                             : "does not fit"});
-  say("Accuracy against the float32 model, on samples that calibration has not seen; times of "
-      "engines:\n\n{}\n",
-      table.text());
-}
-
-Json front_json(const BudgetResult& result, const AccuracyBudget& budget) {
-  Json points = Json::array(), sensitivities = Json::array();
-  for (const BudgetPoint& point : result.points)
-    points.push_back({{"float_products", point.float_products},
-                      {"value", point.value},
-                      {"ms", point.ms},
-                      {"fits", point.fits},
-                      {"front", point.is_on_front},
-                      {"kept", point.is_kept}});
-  for (const auto& group : result.sensitivities)
-    sensitivities.push_back({{"nodes", group.nodes}, {"l2", group.error}});
-  return {{"budget", budget.text},
-          {"products", result.products},
-          {"points", points},
-          {"sensitivities", sensitivities}};
-}
-
 void warn_of_floats(const BudgetResult& result) {
-  const auto kept =
-      std::find_if(result.points.begin(), result.points.end(), [](const auto& p) { return p.is_kept; });
-  const BudgetPoint& floats = result.points.back();
-  if (floats.ms < kept->ms)
+  const BudgetPoint &kept = result.kept(), &floats = result.float32();
+  if (floats.ms < kept.ms)
     say_to(stderr, "warning: the float32 model is faster here: {:.3g} ms, the quantised one {:.3g} ms.\n",
-           floats.ms, kept->ms);
+           floats.ms, kept.ms);
 }
 
-// Holds the last samples back, calibrates with the others and searches.
 QuantizeResult calibrate_within(const CommandWords& arguments, const std::string& model,
                                 const Network& network, Builder& builder, CalibrationData& data,
                                 const QuantizeOptions& options, Json& json) {
   BudgetOptions search{.budget = AccuracyBudget::parse(arguments.value("--budget"))};
+  search.directory = std::filesystem::path(model).parent_path();
+  search.build.batch_part = 0;
+  search.build.optimization_level = 2;
   if (arguments.has("--builderOptimizationLevel"))
-    search.optimization_level =
+    search.build.optimization_level =
         parse_int("--builderOptimizationLevel", arguments.value("--builderOptimizationLevel"));
-  if (search.optimization_level < 1 || search.optimization_level > 5)
+  if (search.build.optimization_level < 1 || search.build.optimization_level > 5)
     throw_input_error("--builderOptimizationLevel is 1 to 5 with --budget: level 0 times nothing");
-  if (data.count() < 2)
-    throw_input_error("--budget wants two samples at least: some are held back to judge it");
   if (isatty(STDERR_FILENO) != 0)
     search.progress = [](const std::string& text) { say_to(stderr, "{}\n", text); };
-  const int64_t held = std::min(std::max<int64_t>(1, data.count() / kHeldBackShare), kMostHeldBack);
-  std::vector<Tensor> seen;
-  int64_t taken = 0;
-  CalibratedModel calibrated(
-      model, network, builder,
-      [&](std::vector<Tensor>& sample) {
-        if (taken == data.count() - held || !data.next(sample)) return false;
-        if (taken++ == 0) seen = sample;
-        return true;
-      },
-      options, progress_line(data.count() - held));
-  std::vector<std::vector<Tensor>> held_back(static_cast<size_t>(held));
-  for (auto& sample : held_back) data.next(sample);
-  BudgetResult result = quantize_within(calibrated, network, builder, seen, held_back, search);
+  BudgetResult result =
+      search_within(model, network, builder, data, options, search, progress_line(data.count()));
   json = front_json(result, search.budget);
-  if (!arguments.has("--json")) print_front(result, search.budget);
+  if (!arguments.has("--json"))
+    say("Accuracy against the float32 model, on samples that calibration has not seen; times of "
+        "engines:\n\n{}\n",
+        front_text(result, search.budget));
   warn_of_floats(result);
   return std::move(result.model);
 }

@@ -223,8 +223,8 @@ std::shared_ptr<const Engine> build(const std::string& model, const CommandWords
   if (!options.refusals.empty()) throw_input_error(options.refusals.front());
   MemoryUse memory(log);
   return set_up_engine(options, open_device(options.system, options.build.tf32),
-                       open_plugins(options.system, nullptr, options.build.plugins_to_serialize), memory,
-                       log);
+                       open_plugins(options.system, nullptr, options.build.plugins_to_serialize), memory, log)
+      .engine;
 }
 
 bool is_model(const std::string& file) {

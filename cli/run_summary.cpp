@@ -46,7 +46,8 @@ std::string utc_now() {
 
 }  // namespace
 
-Json run_summary(const Options& options, Context& context, const PerformanceReport& report, bool complete) {
+Json run_summary(const Options& options, Context& context, const PerformanceReport& report, bool complete,
+                 const Json& budget) {
   const Engine& engine = context.engine();
   Json inputs = Json::array(), outputs = Json::array();
   for (size_t i = 0; i < engine.inputs().size(); ++i)
@@ -54,7 +55,7 @@ Json run_summary(const Options& options, Context& context, const PerformanceRepo
   for (size_t i = 0; i < engine.outputs().size(); ++i)
     outputs.push_back(tensor_json(engine.outputs()[i], context.output_extents(i)));
   const auto metric = [&](const MetricSummary& m) { return metric_json(m, report.percentages); };
-  return {
+  Json summary = {
       {"schema", "lathe-run-summary"},
       {"schema_version", "1.0"},
       {"lathe_version", version()},
@@ -78,6 +79,8 @@ Json run_summary(const Options& options, Context& context, const PerformanceRepo
       {"compute_ms", metric(report.compute)},
       {"d2h_ms", metric(report.d2h)},
       {"device_memory_bytes", context.device_bytes()}};
+  if (!budget.is_null()) summary["budget"] = budget;
+  return summary;
 }
 
 }  // namespace lathe::cli

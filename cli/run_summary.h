@@ -10,8 +10,8 @@
 
 namespace lathe::cli {
 
-// `complete`: false when the run was interrupted.
-Json run_summary(const Options& options, Context& context, const PerformanceReport& report,
-                 bool complete);
+// `complete`: false when the run was interrupted. `budget`: what the search of --budget found, or null.
+Json run_summary(const Options& options, Context& context, const PerformanceReport& report, bool complete,
+                 const Json& budget);
 
 }  // namespace lathe::cli

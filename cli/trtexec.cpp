@@ -84,13 +84,13 @@ void run(Options& options, std::shared_ptr<const Backend> backend, std::shared_p
   check_output_files(options);
   if (options.inference.time_deserialize)
     return time_deserialization(options, std::move(backend), std::move(plugins), memory, log);
-  const auto engine = set_up_engine(options, std::move(backend), std::move(plugins), memory, log);
+  const auto [engine, budget] = set_up_engine(options, std::move(backend), std::move(plugins), memory, log);
   if (options.build.skip_inference) {
     report_engine(options, *engine, nullptr, log);
     log.info("Skipped inference phase since --skipInference is added.");
     return;
   }
-  run_inference(options, engine, memory, log);
+  run_inference(options, engine, budget, memory, log);
 }
 
 // Opens the device, or says in trtexec's words that there is none.

@@ -46,24 +46,32 @@ CommandSyntax diff() {
   std::vector<std::string_view> flags = {"--shapes", "--loadInputs", "--useProfile"};
   flags.insert(flags.end(), kDeviceFlags.begin(), kDeviceFlags.end());
   flags.insert(flags.end(), kPluginFlags.begin(), kPluginFlags.end());
-  return {.name = "diff",
-          .arguments = "<model.onnx> <engine>",
-          .summary = "compare every layer of an engine with the reference interpreter",
-          .options =
-              {{"--threshold", "<x>",
-                "relative error that outputs may have (default: 1e-5, and 2e-2 when a layer is "
-                "narrower than FP32)"},
-               {"--bisect", "<file>",
-                "write the first ONNX node whose error leaves the budget as a model of its own, with what it "
-                "reads beside it"},
-               {"--json", "", "print JSON instead of tables"}},
-          .flags = Listed,
-          .listed_flags = flags,
-          .notes = "The exit code is 1 when an output or a layer is out of tolerance.\n",
-          .examples =
-              "  lathe diff resnet50.onnx resnet50.engine\n"
-              "  lathe diff bert.onnx bert.engine --shapes=input_ids:1x128\n"
-              "  lathe diff resnet50.onnx resnet50.engine --threshold=1e-3 --bisect=one.onnx\n"};
+  return {
+      .name = "diff",
+      .arguments = "<model.onnx> <engine>",
+      .summary =
+          "compare every layer of an engine with the reference interpreter, or its outputs with ONNX "
+          "Runtime",
+      .options =
+          {{"--threshold", "<x>",
+            "relative error that outputs may have (default: 1e-5, and 2e-2 when a layer is "
+            "narrower than FP32)"},
+           {"--bisect", "<file>",
+            "write the first ONNX node whose error leaves the budget as a model of its own, with what it "
+            "reads beside it"},
+           {"--against", "onnxruntime|<file|folder>",
+            "compare the outputs with ONNX Runtime's instead, on the CPU and without its optimisations: the "
+            "library that the dynamic linker finds, this one, or the one in the folder of the Python "
+            "package"},
+           {"--json", "", "print JSON instead of tables"}},
+      .flags = Listed,
+      .listed_flags = flags,
+      .notes = "The exit code is 1 when an output or a layer is out of tolerance.\n",
+      .examples =
+          "  lathe diff resnet50.onnx resnet50.engine\n"
+          "  lathe diff bert.onnx bert.engine --shapes=input_ids:1x128\n"
+          "  lathe diff resnet50.onnx resnet50.engine --against=onnxruntime\n"
+          "  lathe diff resnet50.onnx resnet50.engine --threshold=1e-3 --bisect=one.onnx\n"};
 }
 
 CommandSyntax retune() {

@@ -75,7 +75,7 @@ const std::map<Effect, std::string>& effects() {
        "--timeRefit --tuneBuildRouteFile=1 --tuneBuildRoutes=1 "
        "--tuningCacheFile=1 --tuningResultFile=1 --tuningSearch=1 --tuningTimeOut=1 --uff=1 "
        "--uffInput=1 --uffNHWC --uint8AsymmetricQuantizationDLA --useDLACore=1 --useGpu "},
-      {Effect::NeedsMore, "--profile=0 --useRuntime=lean --weightStreamingBudget=1 "},
+      {Effect::NeedsMore, "--budget=1 --profile=0 --useRuntime=lean --weightStreamingBudget=1 "},
       {Effect::Nothing, "--includeDataTransfers --nativeInstanceNorm --ni --noCudaGraph --noSpinWait "}};
   return kEffects;
 }

@@ -90,7 +90,8 @@ std::vector<Flag> precision_flags() {
        [](O& o, S&) { o.build.fp16 = true; }},
       {Section::Build, "--bf16", "", "let layers compute in BF16 where that is faster",
        [](O& o, S&) { o.build.bf16 = true; }},
-      {Section::Build, "--int8", "", "accepted for models with QuantizeLinear/DequantizeLinear; others need --calib",
+      {Section::Build, "--int8", "",
+       "accepted for models with QuantizeLinear/DequantizeLinear; others need --calib",
        [](O& o, S&) { o.build.int8 = true; }},
       {Section::Build, "--fp8", "", "",
        [](O& o, S&) {
@@ -159,7 +160,9 @@ std::vector<Flag> precision_flags() {
          refuse_when_building(o, "--layerDeviceTypes", "needs a DLA core; this build has no DLA backend");
        }},
       {Section::Build, "--calib", "<file>",
-       "with --int8: a calibration cache of TensorRT, whose scales a float model is quantised with",
+       "with --int8: a calibration cache of TensorRT, whose scales a float model is quantised with; with "
+       "--budget: "
+       "samples, a folder of .npy or .npz files or pictures, or 'random'",
        [](O& o, S& v) { o.build.calibration = v; }},
       {Section::Build, "--calibProfile", "<n>", "",
        [](O& o, S& v) {

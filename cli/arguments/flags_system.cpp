@@ -89,6 +89,11 @@ std::vector<Flag> lathe_flags() {
        "run the batch in parts of n items, each part on a thread of its own; 0: whole (default: what is "
        "faster)",
        [](O& o, S& v) { o.build.batch_part = bounded_int("--batchPart", v, 0, 1 << 20); }},
+      {Section::Lathe, "--budget", "<limit>",
+       "with --best or --int8, and --calib: the fastest engine within 'top1<0.5%', 'l2<1e-2' or "
+       "'cosine>0.999' of the float32 "
+       "model, on held-back samples; products that cost too much stay float",
+       [](O& o, S& v) { o.build.budget = v; }},
       {Section::Lathe, "--buildTime", "<s>", "stop tuning after this time and take the best so far",
        [](O& o, S& v) {
          o.build.time_budget_seconds = parse_float("--buildTime", v);

@@ -188,7 +188,32 @@ void check_words(Arguments& list, Options& options) {
   if (!text.empty()) throw_input_error(text);
 }
 
+void check_budget_together(const BuildFlags& build) {
+  if (build.budget.empty()) return;
+  if (!build.load_engine.empty())
+    throw_input_error("--budget searches while an engine is built: leave it or --loadEngine out");
+  if (!build.best && !build.int8)
+    throw_input_error(
+        "--budget needs types to choose from: add --best (INT8, and FP16 or BF16 where the device has them) "
+        "or "
+        "--int8 (INT8 and float32)");
+  if (build.calibration.empty())
+    throw_input_error(
+        "--budget judges engines on samples: add --calib=<folder> with .npy or .npz files or pictures, or "
+        "--calib=random, which is good for speed alone");
+  if (!build.input_formats.empty() || !build.output_formats.empty())
+    throw_input_error(
+        "--budget takes samples in the model's own types: leave --inputIOFormats and --outputIOFormats out, "
+        "or "
+        "write the model with lathe quantize --budget and build an engine of that");
+  if (build.optimization_level == 0)
+    throw_input_error("--builderOptimizationLevel is 1 to 5 with --budget: level 0 times nothing");
+  if (build.profiles.size() > 1)
+    throw_input_error("--budget judges engines at one optimization profile: leave the others out");
+}
+
 void check_together(Options& options) {
+  check_budget_together(options.build);
   if (options.model.onnx.empty() && options.build.load_engine.empty()) {
     throw_input_error(
         "Model missing or format not recognized\n    give --onnx=<file> to build an engine, or "

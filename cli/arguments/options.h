@@ -56,6 +56,7 @@ struct BuildFlags {
   // Our own.
   bool winograd = true, verify_passes = false, fail_on_fallback = false, check_numerics = false;
   int batch_part = -1;  // -1: what is faster
+  std::string budget;   // of accuracy; empty: none
   std::set<std::string, std::less<>> dump_after, disabled_passes;
   int stop_after = -1;
   float time_budget_seconds = -1;

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <optional>
 
+#include "base/error.h"
+#include "builder/precision.h"
 #include "ops/interpreter.h"
 #include "reference/compare.h"
 
@@ -85,9 +87,9 @@ class Search {
   BudgetResult run(const std::vector<Tensor>& seen) {
     measure_sensitivities(seen);
     const size_t groups = result_.sensitivities.size();
-    judge(groups);  // the float model: all others are compared with it
+    judge_floats();
     for (const size_t floats : {size_t{0}, groups / 8, groups / 4, groups / 2, groups - groups / 4})
-      judge(floats);
+      judge_quantized(floats);
     refine();
     keep_fastest();
     return std::move(result_);
@@ -96,7 +98,7 @@ class Search {
  private:
   struct Judged {
     BudgetPoint point;
-    std::optional<QuantizeResult> model;
+    std::shared_ptr<const Engine> engine;  // of the float32 model and of the fastest that fits
   };
 
   void tell(const std::string& text) const {
@@ -129,46 +131,84 @@ class Search {
 
   Network parse(const QuantizeResult& model) {
     const std::string& bytes = model.model.bytes;
-    return builder_.parse_onnx(std::as_bytes(std::span(bytes.data(), bytes.size())));
+    return builder_.parse_onnx(std::as_bytes(std::span(bytes.data(), bytes.size())), options_.directory);
   }
 
-  // --- models with the first groups left float
+  // --- engines
 
-  void judge(size_t floats) {
-    if (judged_.contains(floats)) return;
-    Judged judged;
-    std::vector<std::string> left;
-    for (size_t g = 0; g < floats; ++g)
-      left.insert(left.end(), result_.sensitivities[g].nodes.begin(), result_.sensitivities[g].nodes.end());
-    judged.point.float_products = left.size();
-    const bool is_float = floats == result_.sensitivities.size();
-    if (!is_float) judged.model = calibrated_.write(left);
-    const auto engine = build(is_float ? network_ : parse(*judged.model));
-    Results got;
-    const auto context = engine->create_context(0);
-    for (const auto& sample : held_back_) got.push_back(context->run(sample));
-    if (is_float) expected_ = got;
-    judged.point.value = value_of(options_.budget.metric, got, expected_);
-    judged.point.ms = engine->variant(0).measured_ms;
-    judged.point.fits = options_.budget.allows(judged.point.value);
-    tell(fmt::format("{} of {} products in float32: {} {:.3g} ms", left.size(), result_.products,
-                     options_.budget.value_text(judged.point.value), judged.point.ms));
-    judged_.emplace(floats, std::move(judged));
-  }
-
-  std::shared_ptr<const Engine> build(const Network& network) {
-    const std::vector<TensorInfo> inputs = network.inputs();
-    OptimizationProfile profile;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const Extents& e = held_back_[0][i].extents();
-      profile.shapes[inputs[i].name] = {e, e, e};
+  // The float32 model, then the same in the types of the build where an engine uses them.
+  void judge_floats() {
+    const size_t groups = result_.sensitivities.size();
+    const BuildOptions& types = options_.build;
+    Judged float32 = judge(network_, groups, false);
+    if (types.best || types.fp16 || types.bf16) {
+      Judged narrow = judge(network_, groups, true);
+      if (uses_type(narrow.engine->variant(0), {DType::Float16, DType::BFloat16})) {
+        narrow_ = narrow.point.fits;
+        aside_ = std::move(narrow);
+      }
     }
-    BuildOptions build;
-    build.profiles = {profile};
-    build.optimization_level = options_.optimization_level;
-    build.batch_part = 0;
-    build.timing_cache_mode = TimingCacheMode::Local;
-    build.timing_cache = cache_;
+    if (narrow_) std::swap(float32, *aside_);
+    judged_.emplace(groups, std::move(float32));
+  }
+
+  // With the first groups left float.
+  void judge_quantized(size_t floats) {
+    if (judged_.contains(floats)) return;
+    Judged judged = judge(parse(calibrated_.write(left_float(floats))), floats, narrow_);
+    const bool keeps = judged.point.fits && (!fastest_ || judged.point.ms < fastest_->point.ms);
+    if (!keeps) judged.engine = nullptr;
+    Judged& kept = judged_.emplace(floats, std::move(judged)).first->second;
+    if (!keeps) return;
+    if (fastest_) fastest_->engine = nullptr;
+    fastest_ = &kept;
+  }
+
+  std::vector<std::string> left_float(size_t groups) const {
+    std::vector<std::string> left;
+    for (size_t g = 0; g < groups; ++g)
+      left.insert(left.end(), result_.sensitivities[g].nodes.begin(), result_.sensitivities[g].nodes.end());
+    return left;
+  }
+
+  Judged judge(const Network& network, size_t floats, bool narrow) {
+    Judged judged;
+    BudgetPoint& point = judged.point;
+    point.float_products = left_float(floats).size();
+    point.narrow_floats = narrow;
+    point.is_float32 = floats == result_.sensitivities.size() && !narrow;
+    judged.engine = build(network, narrow);
+    Results got;
+    const auto context = judged.engine->create_context(0);
+    try {
+      for (const auto& sample : held_back_) got.push_back(context->run(sample));
+    } catch (Error& error) {
+      error.add_context(
+          "a sample that judges the budget (the engine's shapes have to allow those of the samples)");
+      throw;
+    }
+    if (point.is_float32) expected_ = got;
+    point.value = value_of(options_.budget.metric, got, expected_);
+    point.ms = judged.engine->variant(0).measured_ms;
+    point.fits = options_.budget.allows(point.value);
+    tell(fmt::format("{} of {} products in floats: {}, {:.3g} ms", point.float_products, result_.products,
+                     options_.budget.value_text(point.value), point.ms));
+    return judged;
+  }
+
+  std::shared_ptr<const Engine> build(Network network, bool narrow) {
+    BuildOptions build = options_.build;
+    if (!narrow) build.best = build.fp16 = build.bf16 = false;
+    if (options_.prepare) options_.prepare(network);
+    if (build.profiles.empty()) {
+      const std::vector<TensorInfo> inputs = network.inputs();
+      OptimizationProfile& profile = build.profiles.emplace_back();
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        const Extents& e = held_back_[0][i].extents();
+        profile.shapes[inputs[i].name] = {e, e, e};
+      }
+    }
+    if (build.timing_cache_mode == TimingCacheMode::Local) build.timing_cache = cache_;
     return builder_.build(network, build);
   }
 
@@ -180,35 +220,61 @@ class Search {
       if (fits == judged_.begin() || fits == judged_.end()) return;
       const size_t low = std::prev(fits)->first, high = fits->first;
       if (high - low < 2) return;
-      judge(low + (high - low) / 2);
+      judge_quantized(low + (high - low) / 2);
     }
   }
 
+  // --- the choice
+
+  std::vector<Judged*> all() {
+    std::vector<Judged*> all;
+    for (auto& [floats, judged] : judged_) all.push_back(&judged);
+    if (aside_) all.push_back(&*aside_);
+    return all;
+  }
+
+  bool is_nearer(double a, double b) const {
+    return options_.budget.metric == AccuracyBudget::Metric::Cosine ? a > b : a < b;
+  }
+
   void keep_fastest() {
-    Judged *best = nullptr, *nearest = nullptr;
-    const bool more_is_better = options_.budget.metric == AccuracyBudget::Metric::Cosine;
-    for (auto& [floats, judged] : judged_) {
-      if (!judged.model) continue;
-      const bool nearer = !nearest || (more_is_better ? judged.point.value > nearest->point.value
-                                                      : judged.point.value < nearest->point.value);
-      if (nearer) nearest = &judged;
-      if (judged.point.fits && (!best || judged.point.ms < best->point.ms)) best = &judged;
+    Judged *best = nullptr, *nearest = nullptr, *float32 = nullptr;
+    for (Judged* judged : all()) {
+      if (judged->point.is_float32) {
+        float32 = judged;
+        continue;
+      }
+      if (!options_.may_keep_floats && judged->point.float_products == result_.products) continue;
+      if (!nearest || is_nearer(judged->point.value, nearest->point.value)) nearest = judged;
+      if (judged->point.fits && (!best || judged->point.ms < best->point.ms)) best = judged;
     }
     if (!best)
       throw_input_error(
-          fmt::format("no quantised model keeps {}: the nearest, with {} of {} products in float32, has {}",
+          fmt::format("no {} keeps {}: the nearest, with {} of {} products in {}, has {}. A wider budget, "
+                      "more samples for "
+                      "calibration or another method for the ranges may help",
+                      options_.may_keep_floats ? "engine in types narrower than float32" : "quantised model",
                       options_.budget.text, nearest->point.float_products, result_.products,
+                      nearest->point.narrow_floats ? "FP16 or BF16" : "float32",
                       options_.budget.value_text(nearest->point.value)));
+    if (options_.may_keep_floats && float32->point.ms < best->point.ms) best = float32;
     best->point.is_kept = true;
-    result_.model = std::move(*best->model);
-    for (const auto& [floats, judged] : judged_) result_.points.push_back(judged.point);
+    result_.engine = best->engine;
+    if (best->point.float_products < result_.products)
+      result_.model = calibrated_.write(left_float(groups_of(*best)));
+    for (const Judged* judged : all()) result_.points.push_back(judged->point);
     for (BudgetPoint& point : result_.points)
       point.is_on_front =
           std::none_of(result_.points.begin(), result_.points.end(), [&](const BudgetPoint& other) {
-            const bool nearer = more_is_better ? other.value >= point.value : other.value <= point.value;
             const bool different = other.value != point.value || other.ms != point.ms;
-            return nearer && other.ms <= point.ms && different;
+            return !is_nearer(point.value, other.value) && other.ms <= point.ms && different;
           });
+  }
+
+  size_t groups_of(const Judged& wanted) const {
+    for (const auto& [floats, judged] : judged_)
+      if (&judged == &wanted) return floats;
+    return result_.sensitivities.size();
   }
 
   CalibratedModel& calibrated_;
@@ -218,9 +284,18 @@ class Search {
   const BudgetOptions& options_;
   std::shared_ptr<TimingCache> cache_ = std::make_shared<TimingCache>();
   Results expected_;
-  std::map<size_t, Judged> judged_;  // by the number of groups that stay float
+  bool narrow_ = false;              // quantised models may have FP16 or BF16 where they are no integers
+  std::map<size_t, Judged> judged_;  // by the number of groups that stay float; entries stay where they are
+  std::optional<Judged> aside_;      // all in floats, of the other types than the last of judged_
+  Judged* fastest_ = nullptr;        // quantised model that fits
   BudgetResult result_;
 };
+
+const BudgetPoint& find_point(const std::vector<BudgetPoint>& points, bool BudgetPoint::*is) {
+  const auto found = std::find_if(points.begin(), points.end(), [&](const auto& point) { return point.*is; });
+  check(found != points.end(), "a search without its point");
+  return *found;
+}
 
 }  // namespace
 
@@ -254,6 +329,14 @@ AccuracyBudget AccuracyBudget::parse(const std::string& text) {
 std::string AccuracyBudget::value_text(double value) const {
   if (metric == Metric::Top1) return fmt::format("top1 {:.2f}%", 100 * value);
   return metric == Metric::L2 ? fmt::format("l2 {:.2e}", value) : fmt::format("cosine {:.6f}", value);
+}
+
+const BudgetPoint& BudgetResult::kept() const {
+  return find_point(points, &BudgetPoint::is_kept);
+}
+
+const BudgetPoint& BudgetResult::float32() const {
+  return find_point(points, &BudgetPoint::is_float32);
 }
 
 BudgetResult quantize_within(CalibratedModel& calibrated, const Network& network, Builder& builder,

@@ -13,6 +13,7 @@ namespace lathe::onnx {
 namespace {
 
 constexpr double kDamping = 0.01;
+constexpr int kRounds = 8;        // through all weights of a column
 constexpr int64_t kColumns = 64;  // that a thread takes at a time
 
 double dot(const double* a, const double* b, int64_t count) {
@@ -67,6 +68,50 @@ std::vector<double> inverse(const std::vector<double>& r, int64_t k, ThreadPool&
   return u;
 }
 
+double mean_square(const InputSums& inputs) {
+  double mean = 0;
+  for (int64_t i = 0; i < inputs.k; ++i)
+    mean += static_cast<double>(inputs.sum(i, i)) / static_cast<double>(inputs.k);
+  return mean;
+}
+
+// sums * errors, of one piece.
+std::vector<float> gradient(const InputSums& inputs, std::span<const float> errors, int64_t first) {
+  const int64_t size = std::min(kPiece, inputs.k - first);
+  std::vector<float> result(static_cast<size_t>(size), 0);
+  for (int64_t i = 0; i < size; ++i)
+    if (const float e = errors[static_cast<size_t>(first + i)]; e != 0)
+      subtract(result.data(), -e, inputs.sums.data() + (first + i) * inputs.width(), size);
+  return result;
+}
+
+void settle_piece(const InputSums& inputs, std::span<const float> weights, int64_t first, float damping,
+                  float low, float high, RoundedColumn& column) {
+  const int64_t size = std::min(kPiece, inputs.k - first);
+  std::vector<float> errors(weights.size(), 0);
+  for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(first + size); ++i)
+    errors[i] = weights[i] - column.integers[i] * column.scales[i];
+  std::vector<float> slopes = gradient(inputs, errors, first);
+  bool changes = true;
+  for (int round = 0; round < kRounds && changes; ++round) {
+    changes = false;
+    for (int64_t i = 0; i < size; ++i) {
+      const auto at = static_cast<size_t>(first + i);
+      const float scale = column.scales[at], square = inputs.sum(first + i, first + i) + damping,
+                  slope = slopes[static_cast<size_t>(i)] + damping * errors[at];
+      const float wanted =
+          std::nearbyint(std::clamp(column.integers[at] + slope / square / scale, low, high));
+      const float change = (wanted - column.integers[at]) * scale;
+      // What the error loses; a little more than rounding, so that no two integers take turns.
+      if (!(change * (2 * slope - change * square) > 1e-6f * change * change * square)) continue;
+      column.integers[at] = wanted;
+      errors[at] -= change;
+      subtract(slopes.data(), change, inputs.sums.data() + (first + i) * inputs.width(), size);
+      changes = true;
+    }
+  }
+}
+
 }  // namespace
 
 void InputSums::add(std::span<const float> rows, ThreadPool& pool) {
@@ -84,10 +129,27 @@ void pass_error_on(std::span<float> weights, float error, std::span<const float>
   subtract(weights.data() + 1, error / row[0], row.data() + 1, static_cast<int64_t>(row.size()) - 1);
 }
 
+double output_error(const InputSums& inputs, std::span<const float> errors) {
+  double sum = 0;
+  for (int64_t first = 0; first < inputs.k; first += kPiece) {
+    const std::vector<float> slopes = gradient(inputs, errors, first);
+    for (size_t i = 0; i < slopes.size(); ++i)
+      sum += static_cast<double>(slopes[i]) * static_cast<double>(errors[static_cast<size_t>(first) + i]);
+  }
+  return sum;
+}
+
+void settle(const InputSums& inputs, std::span<const float> weights, float low, float high,
+            RoundedColumn& column) {
+  const auto damping = static_cast<float>(kDamping * mean_square(inputs));
+  if (!(damping > 0)) return;  // inputs of zeros
+  for (int64_t first = 0; first < inputs.k; first += kPiece)
+    settle_piece(inputs, weights, first, damping, low, high, column);
+}
+
 ErrorSpread::ErrorSpread(const InputSums& inputs, ThreadPool& pool)
-    : k_(inputs.k), width_(inputs.width()), rows_(static_cast<size_t>(k_ * width_), 0) {
-  double mean = 0;
-  for (int64_t i = 0; i < k_; ++i) mean += static_cast<double>(inputs.sum(i, i)) / static_cast<double>(k_);
+    : inputs_(&inputs), k_(inputs.k), width_(inputs.width()), rows_(static_cast<size_t>(k_ * width_), 0) {
+  const double mean = mean_square(inputs);
   const double damping = mean > 0 ? kDamping * mean : 1;
   for (int64_t first = 0; first < k_; first += kPiece) {
     const int64_t size = std::min(kPiece, k_ - first);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rounding weights of a product one after the other, where each takes up the errors of those before it (GPTQ: Frantar and
-// others, 2022). What matters is the product, not the weights: where two inputs go together, the error of one's weight can be
+// Rounding weights of a product by what it reads: one after the other, where each takes up the errors of those before it (GPTQ:
+// Frantar and others, 2022), and then once more, where each takes the integer that is best beside all others, as AdaRound (Nagel and
+// others, 2020) learns them, by descent along single weights. What matters is the product, not the weights: where two inputs go together, the error of one's weight can be
 // taken back by the other's. `sums` says which go together.
 //
 // Example: inputs that are always equal, weights 0.4 and 0.4, integers only. Rounded alone: 0 and 0, and 0.8 of each input is
@@ -38,7 +39,9 @@ using InputSumsByTensor = std::map<std::string, InputSums, std::less<>>;
 // divided by row(i)[0]. In each piece an upper triangle U with inverse(sums) = transpose(U) * U.
 class ErrorSpread {
  public:
+  // `inputs` stay the caller's.
   ErrorSpread(const InputSums& inputs, ThreadPool& pool);
+  const InputSums& inputs() const { return *inputs_; }
   // Up to the end of its piece.
   std::span<const float> row(int64_t i) const {
     const int64_t first = i / kPiece * kPiece, last = std::min(k_, first + kPiece);
@@ -46,11 +49,25 @@ class ErrorSpread {
   }
 
  private:
+  const InputSums* inputs_;
   int64_t k_, width_;
   std::vector<float> rows_;
 };
 
 // `weights`: from the one that was rounded, which lost `error`, to those behind it; `row`: its row of the spread.
 void pass_error_on(std::span<float> weights, float error, std::span<const float> row);
+
+// The squared error of a column of the product over all rows, where its weights are off by `errors`; pieces as if they did not go
+// together.
+double output_error(const InputSums& inputs, std::span<const float> errors);
+
+// Weights of a column as integers, with the scale of each.
+struct RoundedColumn {
+  std::vector<float> integers, scales;
+};
+// In turn, each weight takes the integer from `low` to `high` that lowers the error of the output most, until none does, or for a few
+// rounds. `weights` are those that `column` stands for.
+void settle(const InputSums& inputs, std::span<const float> weights, float low, float high,
+            RoundedColumn& column);
 
 }  // namespace lathe::onnx

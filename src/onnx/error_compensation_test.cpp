@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
+#include <utility>
 
 namespace lathe::onnx {
 namespace {
@@ -64,6 +66,44 @@ TEST(ErrorCompensation, ErrorsStayInTheirPiece) {
   EXPECT_EQ(spread.row(kPiece - 1).size(), 1u);
   EXPECT_EQ(spread.row(kPiece).size(), 40u);
   EXPECT_LT(spread.row(kPiece)[39], 0);  // a weight that lost something makes the others larger
+}
+
+TEST(ErrorCompensation, SettlingLowersTheErrorOfTheOutput) {
+  constexpr int64_t k = 70;
+  ThreadPool pool;
+  const InputSums inputs = correlated(k, pool);
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal;
+  std::vector<float> weights(k);
+  for (float& w : weights) w = normal(random);
+  RoundedColumn column{.integers = std::vector<float>(k), .scales = std::vector<float>(k, 0.3f)};
+  const auto error = [&] {
+    std::vector<float> errors(k);
+    for (size_t i = 0; i < k; ++i) errors[i] = weights[i] - column.integers[i] * column.scales[i];
+    return output_error(inputs, errors);
+  };
+  for (size_t i = 0; i < k; ++i)
+    column.integers[i] = std::clamp(std::nearbyint(weights[i] / 0.3f), -8.0f, 7.0f);
+  const double nearest = error();
+  settle(inputs, weights, -8, 7, column);
+  const double settled = error();
+  EXPECT_LT(settled, 0.5 * nearest);
+  for (const float q : column.integers) EXPECT_TRUE(q >= -8 && q <= 7 && q == std::nearbyint(q));
+  // No other integer of a single weight is better, but for the damping.
+  for (float& q : column.integers)
+    for (const float other : {q - 1, q + 1}) {
+      if (other < -8 || other > 7) continue;
+      const float own = std::exchange(q, other);
+      EXPECT_GT(error(), settled - 0.1 * nearest / k);
+      q = own;
+    }
+}
+
+TEST(ErrorCompensation, OutputErrorIsThatOfTheRows) {
+  ThreadPool pool;
+  InputSums inputs{.k = 2};
+  inputs.add(std::vector<float>{1, 2, -3, 1}, pool);
+  EXPECT_NEAR(output_error(inputs, std::vector<float>{0.5f, -1}), 1.5 * 1.5 + 2.5 * 2.5, 1e-5);
 }
 
 TEST(ErrorCompensation, InputsThatAreZeroChangeNothing) {

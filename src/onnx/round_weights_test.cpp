@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <tuple>
 
 #include "base/error.h"
 
@@ -64,6 +65,58 @@ TEST(RoundWeights, ZerosAndShortBlocks) {
   const auto rounded = round_weights("w", std::vector<float>(20 * 3, 0), {.k = 20, .columns = 3}, {4, 16});
   EXPECT_EQ(rounded.integers.extents(), (Extents{3, 2, 8}));
   EXPECT_EQ(numbers(rounded, 4, 20), std::vector<float>(60, 0));
+}
+
+// The squared error of each column of the product over the samples.
+std::vector<double> output_errors(const RoundedWeights& rounded, int64_t bits, const InputSums& inputs,
+                                  const std::vector<float>& weights) {
+  const auto k = static_cast<size_t>(inputs.k);
+  const std::vector<float> back = numbers(rounded, bits, inputs.k);
+  std::vector<double> errors;
+  for (size_t column = 0; column * k < weights.size(); ++column) {
+    std::vector<float> lost(k);
+    for (size_t i = 0; i < k; ++i) lost[i] = weights[column * k + i] - back[column * k + i];
+    errors.push_back(output_error(inputs, lost));
+  }
+  return errors;
+}
+
+TEST(RoundWeights, SamplesNeverMakeTheOutputWorse) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  ThreadPool pool;
+  // Few and many rows, inputs that go together more and less, one input that is always zero, and two pieces of inputs.
+  for (const auto& [k, rows, shared] : {std::tuple(40, 6, 0.9f), std::tuple(96, 400, 0.5f),
+                                        std::tuple(96, 400, 0.0f), std::tuple(1060, 30, 0.7f)}) {
+    InputSums inputs{.k = k};
+    std::vector<float> x(static_cast<size_t>(k * rows));
+    for (size_t row = 0; row < x.size(); row += static_cast<size_t>(k)) {
+      const float common = normal(random);
+      for (size_t i = 1; i < static_cast<size_t>(k); ++i)
+        x[row + i] = shared * common + (1 - shared) * normal(random);
+    }
+    inputs.add(x, pool);
+    const ErrorSpread spread(inputs, pool);
+    std::vector<float> weights(static_cast<size_t>(24 * k));
+    for (float& w : weights) w = normal(random);
+    for (const int64_t bits : {4, 8}) {
+      const WeightMatrix matrix{.k = k, .columns = 24, .transposed = true};
+      const auto alone =
+                     output_errors(round_weights("w", weights, matrix, {bits, 32}), bits, inputs, weights),
+                 together = output_errors(round_weights("w", weights, matrix, {bits, 32}, &spread), bits,
+                                          inputs, weights);
+      for (size_t c = 0; c < alone.size(); ++c)
+        EXPECT_LE(together[c], alone[c] * (1 + 1e-4)) << k << " inputs, " << bits << " bits, column " << c;
+    }
+  }
+}
+
+TEST(RoundWeights, SquaresThatAreTooLarge) {
+  std::vector<float> weights(16, 1e30f);
+  weights[3] = -2e30f;
+  const auto rounded = round_weights("w", weights, {.k = 16, .columns = 1}, {4, 16});
+  const std::vector<float> back = numbers(rounded, 4, 16);
+  for (size_t i = 0; i < weights.size(); ++i) EXPECT_NEAR(back[i] / weights[i], 1, 0.1) << i;
 }
 
 TEST(RoundWeights, RefusesNaN) {

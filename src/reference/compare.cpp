@@ -243,6 +243,19 @@ double tolerance(DType dtype, int64_t reduction_length, double error_factor) {
          (own + 2 * accumulator * std::sqrt(static_cast<double>(std::max<int64_t>(reduction_length, 1))));
 }
 
+double tolerance_on_grid(double before, const RoundingToGrid& grid) {
+  if (!(grid.rms > 0) || grid.elements < 1) return before;
+  double near = 2 * before * grid.rms * static_cast<double>(grid.elements);
+  if (!grid.numbers.empty())
+    near = static_cast<double>(std::count_if(grid.numbers.begin(), grid.numbers.end(), [&](double x) {
+      const double to_middle = std::abs(std::abs(x - std::floor(x)) - 0.5);
+      return to_middle <= before * std::max(grid.rms, std::abs(x));
+    }));
+  const double share =
+      std::clamp(near, 1.0, static_cast<double>(grid.elements)) / static_cast<double>(grid.elements);
+  return before + std::sqrt(share) / grid.rms;
+}
+
 int64_t reduction_length(const Node& node, std::span<const Extents> inputs) {
   const auto input = [&](size_t i) { return i < inputs.size() ? inputs[i] : Extents{}; };
   return std::max<int64_t>(1, std::visit(TermsPerElement{input(0), input(1), inputs}, node.op));

@@ -38,6 +38,16 @@ Comparison compare(const Tensor& actual, const Tensor& expected);
 // The relative L2 error that a computation in `dtype` may have when each result sums `reduction_length` products:
 // unit roundoff times a factor for accumulation, times what the tactic declares. Integers and bool: 0.
 double tolerance(DType dtype, int64_t reduction_length, double error_factor = 1);
+// Numbers that are rounded to the steps of a grid: all of them are in steps, from the zero point.
+struct RoundingToGrid {
+  int64_t elements = 0;
+  double rms = 0;  // root mean square of the results
+  std::span<const double>
+      numbers;  // before they are rounded; empty: not known, and taken for evenly spread between steps
+};
+// The relative L2 error behind such a rounding of numbers that may be off by `before`. A number within reach of the middle between
+// two steps may fall to either, and is then off by a whole step, as one element of any tensor may be; no other may.
+double tolerance_on_grid(double before, const RoundingToGrid& grid);
 // How many products one output element of the node sums (1 for pointwise): Conv, MatMul, Reduce, norms, ...
 int64_t reduction_length(const Node& node, std::span<const Extents> inputs);
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "ops/build.h"
@@ -157,6 +158,27 @@ TEST(Tolerance, GrowsWithLengthAndShrinksWithPrecision) {
   EXPECT_LT(tolerance(DType::Float32, 4608), 1e-5);
   EXPECT_LT(tolerance(DType::BFloat16, 4608), 2e-2);
   EXPECT_DOUBLE_EQ(tolerance(DType::Float32, 9, 10), 10 * tolerance(DType::Float32, 9));
+}
+
+TEST(Tolerance, OfAGridIsAStepForWhatLiesAtTheMiddle) {
+  const double before = 1e-6, steps = 40;
+  // One element of 10,000 may always be off by one step.
+  EXPECT_NEAR(tolerance_on_grid(before, {.elements = 10000, .rms = steps}), before + 0.01 / steps, 1e-6);
+  // A share of all, where sums are less exact.
+  EXPECT_NEAR(tolerance_on_grid(1e-3, {.elements = 10000, .rms = steps}), 1e-3 + std::sqrt(0.08) / steps,
+              1e-6);
+  // Numbers of which half lie on a middle: means of four integers.
+  std::vector<double> numbers;
+  for (int i = 0; i < 1000; ++i) numbers.push_back(0.5 * i - 250);
+  const double half = std::sqrt(0.5) / steps;
+  EXPECT_NEAR(tolerance_on_grid(before, {.elements = 1000, .rms = steps, .numbers = numbers}), before + half,
+              1e-6);
+  for (double& x : numbers) x += 0.25;  // and of which none does
+  EXPECT_NEAR(tolerance_on_grid(before, {.elements = 1000, .rms = steps, .numbers = numbers}),
+              before + std::sqrt(1e-3) / steps, 1e-6);
+  // Never more than a step everywhere; nothing for zeros.
+  EXPECT_NEAR(tolerance_on_grid(10, {.elements = 100, .rms = 0.5}), 10 + 1 / 0.5, 1e-6);
+  EXPECT_EQ(tolerance_on_grid(before, {.elements = 100, .rms = 0}), before);
 }
 
 TEST(Tolerance, ReductionLengthOfOperators) {

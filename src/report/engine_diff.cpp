@@ -20,11 +20,43 @@ double rounding_factor(const Tactic& tactic) {
 
 using Values = std::map<ValueId, Tensor>;  // of the model's graph
 
+double rms(std::span<const double> numbers) {
+  double squares = 0;
+  for (const double x : numbers) squares += x * x;
+  return numbers.empty() ? 0 : std::sqrt(squares / static_cast<double>(numbers.size()));
+}
+
+std::vector<double> from_zero(const Tensor& integers, double zero) {
+  std::vector<double> numbers = integers.to_doubles();
+  for (double& x : numbers) x -= zero;
+  return numbers;
+}
+
+// The limit behind QuantizeLinear, relative to the numbers that the integers stand for. Small floats have no steps of one size.
+double limit_on_grid(double limit, const std::vector<Tensor>& operands, const Tensor& result) {
+  if (is_float(result.dtype())) return std::max(limit, std::sqrt(limit));
+  const bool has_zero = operands.size() > 2 && operands[2] && operands[2].size() == 1;
+  const std::vector<double> rounded = from_zero(result, has_zero ? operands[2].to_doubles()[0] : 0);
+  std::vector<double> numbers;
+  if (operands[1].size() == 1) {  // one scale for all
+    numbers = operands[0].to_doubles();
+    const double scale = operands[1].to_doubles()[0];
+    for (double& x : numbers) x /= scale;
+  }
+  return tolerance_on_grid(limit, {.elements = result.size(), .rms = rms(rounded), .numbers = numbers});
+}
+
+// The same for numbers that lie on a grid, where what was rounded to it is not known. Of several scales the largest counts.
+double limit_on_grid(double limit, const Tensor& result, const Quantization& grid) {
+  const double step = static_cast<double>(*std::ranges::max_element(grid.scales));
+  return tolerance_on_grid(limit, {.elements = result.size(), .rms = rms(result.to_doubles()) / step});
+}
+
 // The limit behind a node whose operands may be off by `limit`. A layer may compute in a wider type than the model asks
-// for: the difference is then the model's own rounding. Rounding to a grid turns an error e of the operand into a whole step
-// for a share of about e of the elements, so that the error grows to about the square root of e.
-double limit_behind(const Node& node, double limit, DType own, DType compute_type, int64_t terms) {
-  if (std::holds_alternative<QuantizeLinear>(node.op)) return std::max(limit, std::sqrt(limit));
+// for: the difference is then the model's own rounding.
+double limit_behind(const Node& node, double limit, DType own, DType compute_type, int64_t terms,
+                    const std::vector<Tensor>& operands, const Tensor& result) {
+  if (std::holds_alternative<QuantizeLinear>(node.op)) return limit_on_grid(limit, operands, result);
   if (!is_float(own)) return limit + tolerance(own, terms);
   return limit + std::max(tolerance(compute_type, terms), tolerance(own, terms));
 }
@@ -70,11 +102,30 @@ class Oracle {
       extents.push_back(inputs.back().extents());
     }
     auto results = interpret_node(graph_, graph_.node(value.producer), inputs, symbols_, pool_);
-    limit = limit_behind(node, limit, value.dtype, compute_type, reduction_length(node, extents));
+    const auto output = static_cast<size_t>(std::ranges::find(node.outputs, target) - node.outputs.begin());
+    limit = limit_behind(node, limit, value.dtype, compute_type, reduction_length(node, extents), inputs,
+                         results[output]);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] != kNoValue) operands[node.outputs[i]] = std::move(results[i]);
     }
     return operands.at(target);
+  }
+
+  // Of what the limit of `own`, the value of `target`, is relative to, and of its elements: integers of QuantizeLinear are compared as
+  // they are, and stand for distances to a zero point.
+  double ratio_of_sizes(ValueId target, const Tensor& own) const {
+    const NodeId id = graph_.value(target).producer;
+    if (id == kNoNode || is_float(own.dtype())) return 1;
+    const Node& node = graph_.node(id);
+    if (!std::holds_alternative<QuantizeLinear>(node.op) || node.inputs.size() < 3 ||
+        node.inputs[2] == kNoValue)
+      return 1;
+    const Tensor* zero = value(node.inputs[2]);
+    if (graph_.value(node.inputs[2]).is_constant()) zero = &graph_.value(node.inputs[2]).constant;
+    const double size = rms(own.to_doubles());
+    return zero != nullptr && zero->size() == 1 && size > 0
+               ? rms(from_zero(own, zero->to_doubles()[0])) / size
+               : 1;
   }
 
  private:
@@ -225,6 +276,7 @@ class LayerObserver {
     for (const auto& origin : node.origins) origins.insert(origin.name);
     Values operands = operands_;
     const Tensor own = oracle_.evaluate(*id, origins, operands, compute_type(node, output), difference.limit);
+    difference.limit *= oracle_.ratio_of_sizes(*id, own);
     difference.local = compare(shaped, own);
   }
 
@@ -239,15 +291,17 @@ class LayerObserver {
     }
     auto results = interpret_node(graph_, graph_.node(id), own_operands_, symbols_, pool_);
     const Value& value = graph_.value(node.outputs[output]);
-    if (value.is_stored_quantized()) results[output] = dequantize(results[output], *value.quantization);
-    if (results[output].extents() != actual.extents()) return;
     difference.limit = tolerance(compute_type(node, node.outputs[output]), reduction_length(node, extents));
+    if (value.is_stored_quantized()) results[output] = dequantize(results[output], *value.quantization);
+    if (value.quantization)
+      difference.limit = limit_on_grid(difference.limit, results[output], *value.quantization);
+    if (results[output].extents() != actual.extents()) return;
     difference.local = compare(actual, results[output]);
   }
 
   // The type that limits a layer's accuracy: the narrowest float of its operands and result.
   DType compute_type(const Node& node, ValueId output) const {
-    DType narrowest = graph_.value(output).dtype;
+    DType narrowest = graph_.value(output).number_type();
     if (!is_float(narrowest)) return narrowest;
     for (const ValueId input : node.inputs) {
       if (input == kNoValue || !is_float(graph_.value(input).dtype)) continue;

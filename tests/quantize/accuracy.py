@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What quantisation costs where it counts: a small CNN and a small transformer, trained on scikit-learn's digits, quantised by every method
-and judged on images that neither training nor calibration has seen. INT8 may lose 0.3 % of them, weights of four bits 1 %:
-they are rounded one by one, without error compensation.
+and judged on images that neither training nor calibration has seen. INT8 may lose 0.3 % of them, weights of four bits 1.5 %;
+samples must lower the error of the scores. Each is trained from three starts, and means are judged: single images fall to either side by luck.
 
-By hand: pip install -r tests/quantize/requirements.txt. Training takes 10 s, the rest a minute.
+By hand: pip install -r tests/quantize/requirements.txt. Training takes half a minute, the rest three.
 
 usage: accuracy.py --build build
 """
@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 import judge  # noqa: E402
 
-EDGE, CLASSES, WIDTH = 8, 10, 32
+EDGE, CLASSES, WIDTH, SEEDS = 8, 10, 32, (7, 8, 9)
 
 
 def data():
@@ -65,8 +65,8 @@ def transformer(p, x):
     return np.mean(norm(y, p["n"], p["s"]), axis=1) @ p["head"] + p["bias"]
 
 
-def start(shapes):
-    random = np.random.RandomState(7)
+def start(shapes, seed):
+    random = np.random.RandomState(seed)
     return {n: np.ones(s) if n[0] == "n" else np.zeros(s) if len(s) == 1 else random.standard_normal(s) * np.sqrt(2 / s[0]) for n, s in shapes.items()}
 
 
@@ -77,12 +77,12 @@ for layer in "01":
     TRANSFORMER |= {"up" + layer: (WIDTH, 4 * WIDTH), "bu" + layer: (4 * WIDTH,), "down" + layer: (4 * WIDTH, WIDTH)}
 
 
-def train(forward, shapes, x, y, epochs, rate):
+def train(forward, shapes, x, y, epochs, rate, seed):
     def loss(p, x, y):
         scores = forward(p, x)
         return np.mean(np.log(np.sum(np.exp(scores), axis=1)) - scores[np.arange(len(y)), y])
 
-    p, gradient, random, step = start(shapes), grad(loss), np.random.RandomState(3), 0
+    p, gradient, random, step = start(shapes, seed), grad(loss), np.random.RandomState(3), 0
     first, second = ({n: 0 * v for n, v in p.items()} for _ in range(2))
     for epoch in range(epochs):
         order = random.permutation(len(x))
@@ -152,8 +152,7 @@ def write_transformer(p, path):
     w.save(path, [EDGE, EDGE])
 
 
-def top1(path, x, y):
-    scores = judge.run(path, {"input": x})[0]
+def top1(scores, y):
     return float(np.mean(np.argmax(scores, axis=1) == y))
 
 
@@ -164,24 +163,32 @@ def main():
     train_x, train_y, test_x, test_y = data()
     failures = 0
     variants = [(f"{m} {a}", [f"--method={m}", f"--activations={a}"], 0.003) for m in ("max", "percentile", "entropy", "mse") for a in ("uint8", "int8")]
-    variants += [("smooth", ["--smooth=0.5"], 0.003), ("correct bias", ["--correct-bias"], 0.003), ("int8 weights", ["--weight-only=int8"], 0.003), ("int4 weights", ["--weight-only=int4"], 0.01), ("int4 by samples", ["--weight-only=int4"], 0.005)]
+    variants += [("smooth", ["--smooth=0.5"], 0.003), ("correct bias", ["--correct-bias"], 0.003), ("int8 weights", ["--weight-only=int8"], 0.003), ("int4 weights", ["--weight-only=int4"], 0.015), ("int4 by samples", ["--weight-only=int4"], 0.015)]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for kind, forward, shapes, write, epochs in (("cnn", cnn, CNN, write_cnn, 12), ("transformer", transformer, TRANSFORMER, write_transformer, 25)):
-            write(train(forward, shapes, train_x, train_y, epochs, 5e-3), folder / f"{kind}.onnx")
             shaped = (lambda x: x[:, None]) if kind == "cnn" else (lambda x: x)
             (folder / kind).mkdir()
             for i in range(200):
                 np.save(folder / kind / f"{i:03}.npy", shaped(train_x[i:i + 1]))
-            whole = top1(folder / f"{kind}.onnx", shaped(test_x), test_y)
+            for seed in SEEDS:
+                write(train(forward, shapes, train_x, train_y, epochs, 5e-3, seed), folder / f"{kind}{seed}.onnx")
+            scores = {seed: judge.run(folder / f"{kind}{seed}.onnx", {"input": shaped(test_x)})[0] for seed in SEEDS}
+            whole = np.mean([top1(scores[seed], test_y) for seed in SEEDS])
             print(f"{kind}: {100 * whole:.2f} % of {len(test_y)} in FP32")
+            errors = {}
             for what, flags, most in variants:
-                calibration = [] if "weights" in what else ["--calib", folder / kind]
-                done = subprocess.run([lathe, "quantize", folder / f"{kind}.onnx", *calibration, *flags, "--force", "-o", folder / "q.onnx"], capture_output=True, text=True)
-                share = top1(folder / "q.onnx", shaped(test_x), test_y) if done.returncode == 0 else 0
-                failed = done.returncode != 0 or whole - share > most
+                shares, losses, text = [], [], ""
+                for seed in SEEDS:
+                    calibration = [] if "weights" in what else ["--calib", folder / kind]
+                    done = subprocess.run([lathe, "quantize", folder / f"{kind}{seed}.onnx", *calibration, *flags, "--force", "-o", folder / "q.onnx"], capture_output=True, text=True)
+                    text += done.stderr if done.returncode != 0 else ""
+                    result = judge.run(folder / "q.onnx", {"input": shaped(test_x)})[0] if done.returncode == 0 else 0 * scores[seed]
+                    shares.append(top1(result, test_y)), losses.append(judge.relative_l2(result, scores[seed]))
+                errors[what] = np.mean(losses)
+                failed = text != "" or whole - np.mean(shares) > most or what == "int4 by samples" and errors[what] > 0.8 * errors["int4 weights"]
                 failures += failed
-                print(f"  {what:18} {100 * share:.2f} %{'  FAILED: at most ' + str(100 * most) + ' % may be lost ' + done.stderr if failed else ''}")
+                print(f"  {what:18} {100 * np.mean(shares):.2f} %, error of the scores {np.mean(losses):.4f}{'  FAILED: at most ' + str(100 * most) + ' % may be lost ' + text if failed else ''}", flush=True)
     return 1 if failures else 0
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`lathe quantize --budget`: the model that is kept fits on samples that calibration has not seen, and what fits nothing is one error."""
+"""`lathe quantize --budget` and `trtexec --budget`: what is kept fits on samples that calibration has not seen, and what fits nothing is
+one error."""
 import json
 
 import numpy as np
@@ -47,3 +48,67 @@ def run(t, samples):
         t.check(done.code == 1 and f"not '{budget}'" in done.log(), f"--budget={budget}", done)
     done = t.lathe("quantize", "small.onnx", "--calib", "random", "--samples=1", "--budget=l2<1", "-o", "single.onnx")
     t.check(done.code == 1 and "--budget wants two samples at least" in done.log(), "one sample", done)
+    engines(t, unseen, losses)
+
+
+def engines(t, unseen, losses):
+    """trtexec: the engine that was judged is the one that is saved. `losses`: of the models that `lathe quantize` wrote."""
+    def search(budget, *flags, level=1):
+        return t.run("--onnx=small.onnx", "--calib=more", f"--budget={budget}", f"--builderOptimizationLevel={level}", "--saveEngine=within.engine",
+                     "--exportSummary=within.json", "--iterations=1", "--warmUp=0", "--duration=0", *flags)
+
+    def found():
+        return json.loads((t.folder / "within.json").read_text())["budget"]
+
+    def kept_of(points):
+        return next(p for p in points if p["kept"])
+
+    done = search("l2<1e-9", "--best")
+    t.check(done.code == 1 and "no engine in types narrower than float32 keeps l2<1e-9: the nearest, with " in done.log() and "&&&& FAILED" in done.text(), "nothing fits", done)
+    t.check(not (t.folder / "within.engine").exists() and not (t.folder / "within.json").exists(), "a budget that nothing meets leaves files behind")
+    limit = losses[0] * 0.8
+    for flag in ("--int8", "--best"):
+        done = search(f"l2<{limit:.6f}", flag)
+        if not t.check(done.code == 0 and "[I] Budget: kept " in done.log() and "products in floats" in done.log(), f"{flag}: a budget between", done):
+            continue
+        points = found()["points"]
+        kept = kept_of(points)
+        t.check(kept["fits"] and kept["value"] < limit and not any(p["fits"] for p in points if p["float_products"] == 0), f"{flag}: {points}")
+        t.check(flag == "--best" or kept["float_products"] < 8, f"--int8 keeps no integers: {points}")
+        others = [p["ms"] for p in points if p["fits"] and (flag == "--best" or p["float_products"] < 8)]
+        t.check(kept["ms"] == min(others), f"{flag}: what is kept is not the fastest that fits: {points}")
+        expected, ours = [], []
+        for sample in unseen:  # the saved engine, alone
+            sample[None].tofile(t.folder / "x.bin")
+            again = t.run("--loadEngine=within.engine", "--loadInputs=input:x.bin", "--exportOutput=y.json", "--iterations=1", "--warmUp=0", "--duration=0")
+            if not t.check(again.code == 0, f"{flag}: the saved engine", again):
+                return
+            ours.append(json.loads((t.folder / "y.json").read_text())[0]["values"])
+            expected.append(judge.run(t.folder / "small.onnx", {"input": sample[None]})[0].flatten())
+        loss = relative_l2(np.array(ours), np.array(expected))
+        t.check(abs(loss - kept["value"]) < 1e-5 + 1e-3 * kept["value"] and loss < limit, f"{flag}: the saved engine loses {loss:.3e}, the search said {kept['value']:.3e}")
+    for budget in ("l2<1", "l2<1.5e-3"):  # where the device has BF16 and it is faster: within the first budget alone, beyond the second
+        done = search(budget, "--best", level=3)
+        if t.check(done.code == 0, f"--best within {budget}", done):
+            points = found()["points"]
+            alone = [p for p in points if p["float_products"] == 8 and p["narrow_floats"]]
+            t.check(len(alone) <= 1 and all(p["narrow_floats"] == any(a["fits"] for a in alone) for p in points if p["float_products"] < 8), f"types of floats within {budget}: {points}")
+    (t.folder / "pairs").mkdir()
+    for i in range(2):
+        np.save(t.folder / "pairs" / f"{i}.npy", np.concatenate([unseen[None, i], unseen[None, i]]))
+    done = t.run("--onnx=small.onnx", "--calib=random", "--budget=cosine>0.5", "--best", "--builderOptimizationLevel=1", "--skipInference")
+    t.check(done.code == 0 and "--calib=random: the samples are random numbers" in done.log(), "random samples", done)
+    for text, flags in (("--budget needs types to choose from: add --best", ["--calib=more", "--budget=l2<1"]),
+                        ("--budget judges engines on samples: add --calib=<folder>", ["--best", "--budget=l2<1"]),
+                        ("not 'rmse<1'", ["--best", "--calib=more", "--budget=rmse<1"]),
+                        ("leave --inputIOFormats and --outputIOFormats out", ["--best", "--calib=more", "--budget=l2<1", "--inputIOFormats=fp16:chw"]),
+                        ("level 0 times nothing", ["--best", "--calib=more", "--budget=l2<1", "--builderOptimizationLevel=0"]),
+                        ("small.cache is a calibration cache", ["--best", "--calib=small.cache", "--budget=l2<1"]),
+                        ("nowhere: no such folder or file", ["--best", "--calib=nowhere", "--budget=l2<1"]),
+                        ("a sample that judges the budget (the engine's shapes have to allow those of the samples)", ["--best", "--calib=pairs", "--budget=l2<1", "--builderOptimizationLevel=1"]),
+                        ("is quantised already", ["--onnx=max_uint8.onnx", "--best", "--calib=more", "--budget=l2<1"]),
+                        ("more is a folder of samples, which --calib takes with --budget", ["--int8", "--calib=more"])):
+        done = t.run(*([] if flags[0].startswith("--onnx") else ["--onnx=small.onnx"]), *flags, "--saveEngine=refused.engine")
+        t.check(done.code == 1 and text in done.log() and not (t.folder / "refused.engine").exists(), f"{flags}", done)
+    done = t.run("--loadEngine=within.engine", "--best", "--calib=more", "--budget=l2<1")
+    t.check(done.code == 1 and "--budget searches while an engine is built" in done.log(), "--loadEngine", done)

@@ -16,9 +16,11 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("cli", "common")]
+import against  # noqa: E402
 import autocast  # noqa: E402
 import bisect_nodes  # noqa: E402
 import budget  # noqa: E402
+import grid_limits  # noqa: E402
 import why  # noqa: E402
 import judge as reference  # noqa: E402
 from harness import Tests  # noqa: E402
@@ -426,6 +428,8 @@ def main():
         bad_input(t)
         autocast.run(t)
         bisect_nodes.run(t)
+        against.run(t)
+        grid_limits.run(t)
         why.run(t)
         budget.run(t, images(8, 31))
     return t.finish("quantised models")

@@ -134,7 +134,7 @@ Tensor SplitExecution::read(ValueId id) {
                                   [&](const Dim& dim) { return dim.symbols().contains(split().symbol); });
   if (batch == shape.end()) return observed_[0]->read(id);
   const Extents all = extents(id);
-  Tensor whole = Tensor::allocate(program_->graph().value(id).dtype, all);
+  Tensor whole = Tensor::allocate(program_->graph().value(id).number_type(), all);  // as the parts give it
   const int64_t times = element_count(Extents(all.begin(), all.begin() + (batch - shape.begin())));
   const size_t row = whole.bytes().size() / static_cast<size_t>(std::max<int64_t>(1, times));
   size_t at = 0;

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`lathe diff` of layers whose results lie on a grid: one element may fall to the other side of a step, and a grid that is wrong is found."""
+import json
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+QUICK = ["--skipInference", "--builderOptimizationLevel=1"]
+
+
+def rounding_twice(path, scale):
+    """Two roundings with arithmetic between them: one layer, whose result has no name in the model where a copy follows it."""
+    constants = [numpy_helper.from_array(np.array(v, t), n) for n, v, t in (("s", 0.0137, np.float32), ("s2", scale, np.float32), ("z", 128, np.uint8), ("f", 0.3, np.float32))]
+    nodes = [helper.make_node("QuantizeLinear", ["input", "s", "z"], ["q"], "q"), helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], "dq"),
+             helper.make_node("Mul", ["d", "f"], ["m"], "mul"), helper.make_node("QuantizeLinear", ["m", "s2", "z"], ["q2"], "q2"),
+             helper.make_node("DequantizeLinear", ["q2", "s2", "z"], ["output"], "dq2")]
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4, 16, 16]) for n in ("input", "output")]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "twice", info[:1], info[1:], constants), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def diff(t, model, engine, *flags):
+    done = t.lathe("diff", model, engine, "--json", *flags)
+    return json.loads("\n".join(done.out)) if t.check(done.code in (0, 1), f"diff {model} {engine}", done) else {"layers": []}
+
+
+def run(t):
+    """After run.py's own checks, which quantise small.onnx."""
+    rounding_twice(t.folder / "twice.onnx", 0.0041)
+    built = t.run("--onnx=twice.onnx", "--saveEngine=twice.engine", *QUICK)
+    t.check(built.code == 0, "twice", built)
+    # The grid of the result has the step 0.0041; its elements are 0.3 times normal numbers, less what the first grid cuts off.
+    found = diff(t, "twice.onnx", "twice.engine")
+    rounds = [l for l in found["layers"] if "q2" in l["onnx_nodes"]]
+    one_step = 0.0041 / np.sqrt(1024) / 0.3  # of one element, relative to all
+    t.check(found.get("passed") and rounds and all(one_step / 2 < l["limit"] < 0.05 for l in rounds), f"the limit of a layer on a grid, {one_step:.1e} is one step: {found}")
+
+    # Values have names in the model here. A batch of two is split among threads, and its integers are read in parts.
+    model = onnx.load(t.folder / "max_uint8.onnx")
+    scale = next(i for i in model.graph.initializer if i.name == "pool_scale")
+    scale.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(scale) * np.float32(1 + 1 / 32), scale.name))
+    onnx.save(model, t.folder / "wrong_grid.onnx")
+    for name, bad in (("max_uint8", False), ("wrong_grid", True)):
+        built = t.run(f"--onnx={name}.onnx", f"--saveEngine={name}.engine", "--shapes=input:2x3x32x32", *QUICK)
+        t.check(built.code == 0, name, built)
+        found = diff(t, "max_uint8.onnx", f"{name}.engine", "--shapes=input:2x3x32x32")
+        t.check(len(found["layers"]) > 8 and any(l["bad"] for l in found["layers"]) == bad, f"{name}: {[(l['layer'], l['local'] and l['local']['relative_l2'], l['limit']) for l in found['layers']]}")
