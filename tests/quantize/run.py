@@ -198,6 +198,28 @@ def weight_only(t):
                     f"{name}: a loaded engine has other results: {again.text()}")
 
 
+def weights_of_16_bits(t):
+    """A model that is stored in FP16: its products become MatMulNBits of FP16."""
+    weights = np.random.default_rng(23).standard_normal((96, 40)).astype(np.float16)
+    nodes = [helper.make_node("Cast", ["input"], ["half"], "narrow", to=TensorProto.FLOAT16), helper.make_node("MatMul", ["half", "a.w"], ["a"], "a"),
+             helper.make_node("Cast", ["a"], ["output"], "widen", to=TensorProto.FLOAT)]
+    graph = helper.make_graph(nodes, "halves", [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["rows", 96])],
+                              [helper.make_tensor_value_info("output", TensorProto.FLOAT, ["rows", 40])], [numpy_helper.from_array(weights, "a.w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), t.folder / "halves.onnx")
+    x = np.random.default_rng(24).standard_normal((3, 96)).astype(np.float32)
+    for kind, most in (("int4", 0.2), ("int8", 0.02)):
+        done = t.lathe("quantize", "halves.onnx", "--weight-only", kind, "-o", f"halves.{kind}.onnx")
+        if not t.check(done.code == 0, f"halves, {kind}: {done.text()}"):
+            continue
+        model = onnx.load(t.folder / f"halves.{kind}.onnx")
+        scale = [i for i in model.graph.initializer if i.name == next(n for n in model.graph.node if n.op_type == "MatMulNBits").input[2]]
+        t.check(len(scale) == 1 and scale[0].data_type == TensorProto.FLOAT16, f"halves, {kind}: scales of another type than the weights")
+        theirs = judge(t.folder / f"halves.{kind}.onnx", x)
+        t.check(error(theirs, x @ weights.astype(np.float32)) < most, f"halves, {kind}: quantisation costs {error(theirs, x @ weights.astype(np.float32)):.3f}")
+        ours, log = t.engine(f"halves.{kind}.onnx", x)
+        t.check(ours is not None and error(ours, theirs) < 2e-3, f"halves, {kind}: our results are others: {log[-1500:] if ours is None else error(ours, theirs)}")
+
+
 def compensation(t):
     """Inputs that go together: weights whose errors later ones take up."""
     random = np.random.default_rng(19)
@@ -417,6 +439,7 @@ def main():
         our_quantiser(t, x)
         their_quantiser(t, x)
         weight_only(t)
+        weights_of_16_bits(t)
         blocks_of_others(t)
         compensation(t)
         smoothing(t)
