@@ -84,7 +84,7 @@ double now_ms() {
 }  // namespace
 
 ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const SymbolValues& symbols,
-                     int threads)
+                     int threads, const Appended& appended)
     : program_(program),
       threads_(threads),
       first_(first),
@@ -94,7 +94,7 @@ ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const
   check_shapes(program.spec(), first, last, symbols, LateSpread::PointwiseLayers);
   for_each_parallel(program.pool(), steps_.size(), [&](size_t i) {
     try {
-      with_onednn_errors([&] { prepare_step(i); });
+      with_onednn_errors([&] { prepare_step(i, appended); });
     } catch (Error& error) {
       error.add_context(fmt::format("preparing layer '{}'",
                                     program_.graph().node(program_.layers()[first_ + i].node).name));
@@ -143,15 +143,17 @@ void ShapePlan::bind(std::byte* arena, std::span<void* const> bindings, GrownMem
   operands_.bind(arena, bindings, grown.addresses());
 }
 
-void ShapePlan::prepare_step(size_t index) {
+void ShapePlan::prepare_step(size_t index, const Appended& appended) {
   const ProgramLayer& layer = program_.layers()[first_ + index];
-  if (layer.kernel == nullptr) return;
+  if (layer.kernel == nullptr || appended.is_needless(first_ + index)) return;
   const Graph& graph = program_.graph();
   const Node& node = graph.node(layer.node);
   const ShapeContext context{.symbols = symbols_,
                              .inputs = upper_extents(graph, node.inputs, symbols_),
                              .outputs = upper_extents(graph, node.outputs, symbols_),
-                             .threads = threads_};
+                             .threads = threads_,
+                             .input_rooms = appended.rooms_of(node.inputs),
+                             .output_rooms = appended.rooms_of(node.outputs)};
   bool has_elements = false;
   for (size_t i = 0; i < node.outputs.size(); ++i)
     has_elements |= node.outputs[i] != kNoValue && std::ranges::count(context.outputs[i], 0) == 0;
@@ -183,7 +185,8 @@ void ShapePlan::find_groups() {
     if (step.prepared->scratch_bytes() > 0) access.writes.push_back({-1, 0, 1});
     const bool meets = step.prepared->meets(step.members);
     const auto conflicts = [&](const std::vector<Access>& since) {
-      return std::any_of(since.begin(), since.end(), [&](const Access& earlier) { return must_meet(earlier, access); });
+      return std::any_of(since.begin(), since.end(),
+                         [&](const Access& earlier) { return must_meet(earlier, access); });
     };
     // Two that one member did never conflict, so a long chain of small layers compares nothing.
     if (groups_.empty() || meets || groups_.back().meets || conflicts(divided) ||

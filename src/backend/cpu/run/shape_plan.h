@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/cpu/run/appended.h"
 #include "backend/cpu/run/grown_memory.h"
 #include "backend/cpu/run/program.h"
 #include "backend/operand_table.h"
@@ -29,7 +30,8 @@ struct StepGroup {
 class ShapePlan {
  public:
   // Layers [first, last). `symbols` has all that these layers' inputs need.
-  ShapePlan(const CpuProgram& program, size_t first, size_t last, const SymbolValues& symbols, int threads);
+  ShapePlan(const CpuProgram& program, size_t first, size_t last, const SymbolValues& symbols, int threads,
+            const Appended& appended = {});
 
   const SymbolValues& symbols() const { return symbols_; }
   size_t first_layer() const { return first_; }
@@ -50,7 +52,7 @@ class ShapePlan {
   void run_step(size_t index, const Worker& worker, std::byte* scratch) const;
 
  private:
-  void prepare_step(size_t index);
+  void prepare_step(size_t index, const Appended& appended);
   void run_group(const StepGroup& group, const Worker& worker, std::byte* scratch) const;
   void find_groups();
   void find_needs();
