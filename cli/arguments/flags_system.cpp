@@ -89,6 +89,15 @@ std::vector<Flag> lathe_flags() {
        "run the batch in parts of n items, each part on a thread of its own; 0: whole (default: what is "
        "faster)",
        [](O& o, S& v) { o.build.batch_part = bounded_int("--batchPart", v, 0, 1 << 20); }},
+      {Section::Lathe, "--keepState", "<input:output,...>",
+       "a query is a step: outputs stay in memory as the inputs of the next one; without pairs, those that "
+       "names tell (past.x and "
+       "present.x)",
+       [](O& o, S& v) {
+         o.inference.keep_state = true;
+         o.inference.state_pairs = split_list(v);
+       },
+       false, true},
       {Section::Lathe, "--buildTime", "<s>", "stop tuning after this time and take the best so far",
        [](O& o, S& v) {
          o.build.time_budget_seconds = parse_float("--buildTime", v);

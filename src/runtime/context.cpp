@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "base/error.h"
 #include "ir/dim_clamps.h"
@@ -119,18 +120,59 @@ void Context::start_step() {
   has_stepped_ = false;
 }
 
-// Extents of state become shapes of inputs.
-void Context::begin_state() {
+// Of the inputs that the caller gives, without those that steps change.
+SymbolValues Context::symbols_besides_state() const {
+  const std::vector<std::string> changing = state_->changing_symbols();
   SymbolValues known;
   for (size_t i = 0; i < shapes_.size(); ++i) {
     if (!shapes_[i] || is_state_input(i)) continue;
     const Shape& shape = engine_->inputs()[i].shape;
     for (size_t d = 0; d < shape.size(); ++d)
-      if (const auto symbol = shape[d].as_symbol()) known.emplace(*symbol, (*shapes_[i])[d]);
+      if (const auto symbol = shape[d].as_symbol();
+          symbol && std::count(changing.begin(), changing.end(), *symbol) == 0)
+        known.emplace(*symbol, (*shapes_[i])[d]);
   }
-  state_->begin(known, *stream_);
+  return known;
+}
+
+// Extents of state become shapes of inputs.
+void Context::begin_state() {
+  state_->begin(symbols_besides_state(), *stream_);
   state_->check_room();
   for (size_t pair = 0; pair < state_->size(); ++pair) shapes_[state_->input(pair)] = state_->extents(pair);
+}
+
+bool Context::changes_in_steps(const Shape& shape) const {
+  const std::vector<std::string> changing = state_->changing_symbols();
+  return std::any_of(shape.begin(), shape.end(), [&](const Dim& dim) {
+    const std::set<std::string> symbols = dim.symbols();
+    return std::any_of(changing.begin(), changing.end(),
+                       [&](const std::string& s) { return symbols.contains(s); });
+  });
+}
+
+std::vector<size_t> Context::inputs_that_follow() const {
+  std::vector<size_t> following;
+  for (const size_t i : own_inputs())
+    if (state_ && changes_in_steps(engine_->inputs()[i].shape)) following.push_back(i);
+  return following;
+}
+
+void Context::follow_state() {
+  if (!state_) return;
+  start_step();
+  begin_state();
+  SymbolValues known = symbols_besides_state();
+  for (size_t pair = 0; pair < state_->size(); ++pair) {
+    const Shape& shape = engine_->inputs()[state_->input(pair)].shape;
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (const auto symbol = shape[d].as_symbol()) known[*symbol] = state_->extents(pair)[d];
+  }
+  for (const size_t i : inputs_that_follow()) {
+    Extents extents;
+    for (const Dim& dim : engine_->inputs()[i].shape) extents.push_back(dim.evaluate(known));
+    set_input_shape(engine_->inputs()[i].name, std::move(extents));
+  }
 }
 
 void Context::resolve_shapes() {
@@ -228,19 +270,30 @@ bool Context::output_is_held(size_t index) const {
   return placement->kind == Placement::Kind::Grown;
 }
 
+// Symbols that steps change at their largest, the others as they are.
+Extents Context::largest_extents(const Shape& shape) const {
+  const std::vector<std::string> changing = state_ ? state_->changing_symbols() : std::vector<std::string>{};
+  SymbolRanges ranges;
+  for (const auto& [symbol, value] : symbols_) {
+    const bool changes = std::count(changing.begin(), changing.end(), symbol) > 0;
+    ranges[symbol] =
+        changes ? engine_->variant(profile_).ranges.at(symbol) : SymbolRange{value, value, value};
+  }
+  Extents most;
+  for (const Dim& d : shape) most.push_back(largest(d, ranges));
+  return most;
+}
+
+Extents Context::largest_input_extents(size_t index) {
+  resolve_shapes();
+  return largest_extents(engine_->inputs().at(index).shape);
+}
+
 int64_t Context::largest_output_bytes(size_t index) {
   const int64_t now = output_bytes(index);
   if (!state_ || output_is_held(index)) return now;
-  const std::vector<std::string> growing = state_->growing_symbols();
-  const SymbolRanges& of_profile = engine_->variant(profile_).ranges;
-  SymbolRanges ranges;
-  for (const auto& [symbol, value] : symbols_) {
-    const bool grows = std::count(growing.begin(), growing.end(), symbol) > 0;
-    ranges[symbol] = grows ? of_profile.at(symbol) : SymbolRange{.min = value, .opt = value, .max = value};
-  }
-  Extents most;
   const Graph& graph = engine_->graph(profile_);
-  for (const Dim& d : graph.value(graph.outputs().at(index)).shape) most.push_back(largest(d, ranges));
+  const Extents most = largest_extents(graph.value(graph.outputs().at(index)).shape);
   return std::max(now, dtype_bytes(engine_->outputs().at(index).dtype, element_count(most)));
 }
 

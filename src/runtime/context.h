@@ -59,7 +59,11 @@ class Context {
   // Numbers of the inputs and outputs that are not state.
   std::vector<size_t> own_inputs() const;
   std::vector<size_t> own_outputs() const;
-  // Room that the output needs in all steps that the state may yet take.
+  // Inputs, besides state, with dims that are made of those of state (a mask [batch, past + 1]); and the shapes of the next step for them.
+  std::vector<size_t> inputs_that_follow() const;
+  void follow_state();
+  // What a tensor needs in all steps that the state may yet take.
+  Extents largest_input_extents(size_t index);
   int64_t largest_output_bytes(size_t index);
 
   // Checks shapes against the profile and prepares the execution. Called by the functions below; cheap when
@@ -93,7 +97,7 @@ class Context {
   // After a run: the output's bytes, from its binding or from where it is held, into a tensor of its extents.
   void copy_output(size_t index, Tensor& tensor, const void* binding, Stream& stream) const;
 
-  int64_t device_bytes() const { return execution_->device_bytes(); }
+  int64_t device_bytes() const { return execution_->device_bytes() + (state_ ? state_->bytes() : 0); }
   std::string launch_note() const { return execution_->launch_note(); }
 
  private:
@@ -107,6 +111,9 @@ class Context {
   State& state_for(std::string_view input);
   void forget_shape(size_t input);
   SymbolValues bind_symbols() const;
+  SymbolValues symbols_besides_state() const;
+  bool changes_in_steps(const Shape& shape) const;
+  Extents largest_extents(const Shape& shape) const;
   bool is_state_input(size_t index) const { return state_ && state_->has_input(index); }
   bool is_state_output(size_t index) const { return state_ && state_->has_output(index); }
   static void shrink(Tensor& tensor, const Extents& found);

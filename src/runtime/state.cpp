@@ -336,7 +336,7 @@ std::string State::note(size_t index) const {
                      pair.room->rows);
 }
 
-std::vector<std::string> State::growing_symbols() const {
+std::vector<std::string> State::changing_symbols() const {
   std::vector<std::string> names;
   for (const Pair& pair : pairs_)
     for (const size_t d : pair.varying)

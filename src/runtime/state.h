@@ -64,7 +64,7 @@ class State {
   std::string note(size_t pair) const;
   int64_t bytes() const;
   // Symbols of the inputs that change from step to step.
-  std::vector<std::string> growing_symbols() const;
+  std::vector<std::string> changing_symbols() const;
 
  private:
   struct Pair {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --keepState: which outputs are the inputs of the next query, what they begin with, and what the log says of them.
+#pragma once
+
+#include "arguments/options.h"
+#include "report/log.h"
+#include "runtime/engine.h"
+
+namespace lathe::cli {
+
+// State begins with as few rows as the profile allows and zeros elsewhere, unless --shapes or --loadInputs name inputs that are state: then
+// with their values, and random ones for the others.
+void keep_state(Context& context, const Options& options, bool announce, Log& log);
+
+// A line for each pair. Shapes are set.
+void print_state(const Context& context, Log& log);
+
+}  // namespace lathe::cli
