@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "stream_inputs.h"
 
@@ -27,6 +29,15 @@ Extents first_extents(const Context& context, const InferenceFlags& flags, const
   return extents;
 }
 
+// Symbols in the shape of a state that steps change.
+std::set<std::string> changing_symbols(const State& state, const TensorInfo& info) {
+  std::set<std::string> found;
+  for (const std::string& symbol : state.changing_symbols())
+    for (const Dim& dim : info.shape)
+      if (dim.symbols().contains(symbol)) found.insert(symbol);
+  return found;
+}
+
 }  // namespace
 
 void keep_state(Context& context, const Options& options, bool announce, Log& log) {
@@ -38,13 +49,20 @@ void keep_state(Context& context, const Options& options, bool announce, Log& lo
     return find_named(flags.shapes, name) != nullptr || find_named(flags.inputs, name) != nullptr;
   };
   const State& state = *context.state();
+  // Caches have one length: with one of them, all begin with values.
+  std::set<std::string> lengths;
+  for (size_t pair = 0; pair < state.size(); ++pair)
+    if (is_named(state.input(pair)))
+      lengths.merge(changing_symbols(state, engine.inputs()[state.input(pair)]));
   InputSource source(options, engine, context.profile(), announce, log);
-  bool any = false;
-  for (size_t pair = 0; pair < state.size(); ++pair) any |= is_named(state.input(pair));
-  for (size_t pair = 0; any && pair < state.size(); ++pair) {
+  for (size_t pair = 0; pair < state.size(); ++pair) {
     const size_t input = state.input(pair);
     const TensorInfo& info = engine.inputs()[input];
-    context.set_state(info.name, source.values(input, first_extents(context, flags, info)));
+    const std::set<std::string> own = changing_symbols(state, info);
+    const bool shares =
+        std::any_of(own.begin(), own.end(), [&](const auto& s) { return lengths.contains(s); });
+    if (is_named(input) || shares)
+      context.set_state(info.name, source.values(input, first_extents(context, flags, info)));
   }
 }
 

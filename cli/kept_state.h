@@ -9,8 +9,8 @@
 
 namespace lathe::cli {
 
-// State begins with as few rows as the profile allows and zeros elsewhere, unless --shapes or --loadInputs name inputs that are state: then
-// with their values, and random ones for the others.
+// State begins with zeros, and without rows where it grows. An input that --shapes or --loadInputs names, or that has the length of one that
+// they name, begins with values of the file or random ones.
 void keep_state(Context& context, const Options& options, bool announce, Log& log);
 
 // A line for each pair. Shapes are set.
