@@ -100,10 +100,11 @@ State::Pair State::make_pair(const StatePair& names) const {
     const Dim &before = in.shape[d], &after = dim_after(pair, d);
     if (!after.data_dependent_names().empty())
       refuse(fmt::format("dim {} of the output is known only when a step has run", d));
-    if (before.is_constant() && after.is_constant() && before != after)
+    const Interval bounds = after.bounds(engine_.variant(profile_).ranges);
+    if (before.is_constant() && (bounds.low != before.value() || bounds.high != before.value()))
       refuse(
           fmt::format("dim {} is {} before a step and {} after it; export the model with a dynamic dim there",
-                      d, before.value(), after.value()));
+                      d, before.value(), after.to_string()));
   }
   find_varying(pair);
   return pair;
