@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/tactic.h"
 #include "ir/shape.h"
 
 namespace lathe {
@@ -44,6 +45,10 @@ struct AppendForm {
   // The reader that wants dense memory, as text; empty: there is none. It does not matter where all dims in front of the axis are 1.
   std::string dense_reader;
 };
+
+// No, with a reason, for a Concat in another format than the linear one, when its first operand is an input of the model and its result an
+// output, both linear: all that was there would be converted twice in every step, and state could not be appended to.
+Support may_convert(const LayerQuery& query, const Format& format);
 
 // An execution that can append in place.
 class Appending {

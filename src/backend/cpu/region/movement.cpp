@@ -247,6 +247,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
         t.support = Support::no("the shape is known only at run time");
       else if (constant_input && (!format.is_linear() || type != out.dtype))
         t.support = Support::no("a constant operand is read as it is stored");
+      else if (const Support converts = may_convert(query, format); !converts.ok)
+        t.support = converts;
       else if (format.block > 1 && !whole_blocks(query, format.block))
         t.support = Support::no("the channels are not cut at whole blocks");
       tactics.push_back(std::move(t));

@@ -47,7 +47,9 @@ ShapePlan& CpuExecution::plan_for(size_t segment) {
     cache.splice(cache.begin(), cache, found);
   } else {
     const auto [first, last] = program_->segments().ranges[segment];
-    cache.push_front(std::make_unique<ShapePlan>(*program_, first, last, symbols_, threads_, appended_));
+    const ShapePlan* latest = cache.empty() ? nullptr : cache.front().get();
+    cache.push_front(
+        std::make_unique<ShapePlan>(*program_, first, last, symbols_, threads_, appended_, latest));
     if (cache.size() > kKeptPlans) cache.pop_back();
   }
   ShapePlan& plan = *cache.front();

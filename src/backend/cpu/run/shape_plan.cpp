@@ -84,15 +84,24 @@ double now_ms() {
 }  // namespace
 
 ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const SymbolValues& symbols,
-                     int threads, const Appended& appended)
+                     int threads, const Appended& appended, const ShapePlan* like)
     : program_(program),
       threads_(threads),
       first_(first),
       symbols_(symbols),
       steps_(last - first),
       operands_(last - first) {
-  check_shapes(program.spec(), first, last, symbols, LateSpread::PointwiseLayers);
-  for_each_parallel(program.pool(), steps_.size(), [&](size_t i) {
+  std::vector<size_t> fresh;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (like != nullptr && has_same_shapes(i, *like)) {
+      steps_[i] = like->steps_[i];
+      continue;
+    }
+    check_shapes(program.spec(), first + i, first + i + 1, symbols, LateSpread::PointwiseLayers);
+    fresh.push_back(i);
+  }
+  for_each_parallel(program.pool(), fresh.size(), [&](size_t k) {
+    const size_t i = fresh[k];
     try {
       with_onednn_errors([&] { prepare_step(i, appended); });
     } catch (Error& error) {
@@ -110,6 +119,16 @@ ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const
   }
   find_groups();
   find_needs();
+}
+
+bool ShapePlan::has_same_shapes(size_t index, const ShapePlan& other) const {
+  const size_t layer = first_ + index;
+  const auto& names = program_.layers()[layer].symbols;
+  if (!names || !program_.segments().new_symbols[layer].empty()) return false;
+  return std::all_of(names->begin(), names->end(), [&](const std::string& name) {
+    const auto one = symbols_.find(name), two = other.symbols_.find(name);
+    return one != symbols_.end() && two != other.symbols_.end() && one->second == two->second;
+  });
 }
 
 // A view of a slot is as large as its base says, which is an operand of the layer that writes it.

@@ -16,7 +16,7 @@
 namespace lathe::cpu {
 
 struct Step {
-  std::unique_ptr<PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
+  std::shared_ptr<const PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
   int members = 1;
 };
 
@@ -29,9 +29,10 @@ struct StepGroup {
 
 class ShapePlan {
  public:
-  // Layers [first, last). `symbols` has all that these layers' inputs need.
+  // Layers [first, last). `symbols` has all that these layers' inputs need. What `like`, a plan of the same layers, has prepared for the same
+  // values of a layer's symbols is shared: of a decoder's step one layer in ten knows how long the past is.
   ShapePlan(const CpuProgram& program, size_t first, size_t last, const SymbolValues& symbols, int threads,
-            const Appended& appended = {});
+            const Appended& appended = {}, const ShapePlan* like = nullptr);
 
   const SymbolValues& symbols() const { return symbols_; }
   size_t first_layer() const { return first_; }
@@ -53,6 +54,7 @@ class ShapePlan {
 
  private:
   void prepare_step(size_t index, const Appended& appended);
+  bool has_same_shapes(size_t index, const ShapePlan& other) const;
   void run_group(const StepGroup& group, const Worker& worker, std::byte* scratch) const;
   void find_groups();
   void find_needs();
