@@ -152,20 +152,23 @@ class ExecutionContext {
   // may be used. `inputs_consumed` is called on the stream's thread when inputs may be written again.
   void enqueue(Stream& stream, std::function<void()> inputs_consumed = {});
 
-  // State. From now on each run is a step: these outputs stay in memory of the context and are inputs of the next run, without a copy of what
-  // was there. Such tensors get no shape and no binding, and run() takes and gives the others only. Where the output is the input with
-  // something behind it (present = Concat(past, new)), a CPU writes only what is new, if the layers that read it can; elsewhere two memories
-  // change places. Room is for the largest shapes of the optimization profile. Without pairs: those that names tell
-  // (past.x and present.x, h0 and hn, x and new_x). Gives the pairs. Throws Input for one that cannot be state; a step for which there is no
-  // room throws, too, and changes nothing.
+  // State. From now on each run is a step: these outputs stay in memory of the context and are inputs of the
+  // next run. Such tensors get no shape and no binding, and run() takes and
+  // gives the others only. Where the output is the input with something behind it (present = Concat(past,
+  // new)), a CPU writes only what is new, if the layers that read it can; elsewhere two memories change
+  // places. Room is for the largest shapes of the optimization profile. Without pairs: those that names tell
+  // (past.x and present.x, h0 and hn, x and new_x). Gives the pairs. Throws Input for one that cannot be
+  // state; a step for which there is no room throws, too, and changes nothing.
   //
   //   context.keep_state();
   //   for (...) logits = context.run({token})[0];
   //
-  // Changed shapes of inputs and infer_shapes() start the next step: until then tensor_shape() tells of the last run.
+  // Changed shapes of inputs and infer_shapes() start the next step: until then tensor_shape() tells of the
+  // last run.
   std::vector<StatePair> keep_state(const std::vector<StatePair>& pairs = {});
   void drop_state();
-  // What an input that is state begins with, now and after each reset_state(): a copy of `data`. Without it: zeros, and no rows where it grows.
+  // What an input that is state begins with, now and after each reset_state(): a copy of `data`. Without it:
+  // zeros, and no rows where it grows.
   void set_state(std::string_view input, DataType type, const Dims& dims, const void* data);
   // A copy of what the next step reads.
   HostTensor state(std::string_view input);

@@ -41,9 +41,9 @@ class Context {
   // Every input that has no shape yet gets the profile's opt shape.
   void use_opt_shapes();
 
-  // From now on these outputs stay in memory of the context and are the inputs of the next run, which is a step: their shapes need not be
-  // set, and their addresses among the bindings are not used. Forgets state that was kept before; so does set_profile().
-  // Throws Input for a pair that cannot be state.
+  // From now on these outputs stay in memory of the context and are the inputs of the next run, which is a
+  // step: their shapes need not be set, and their addresses among the bindings are not used. Forgets state
+  // that was kept before; so does set_profile(). Throws Input for a pair that cannot be state.
   void keep_state(std::span<const StatePair> pairs);
   // Null: none is kept.
   State* state() { return state_.get(); }
@@ -54,12 +54,14 @@ class Context {
   void set_state(std::string_view input, Tensor values);
   // What the next step will read.
   Tensor read_state(std::string_view input);
-  // From here on shapes are those of the next step; before it, those of the last run. Runs and changed shapes of inputs call it.
+  // From here on shapes are those of the next step; before it, those of the last run. Runs and changed shapes
+  // of inputs call it.
   void start_step();
   // Numbers of the inputs and outputs that are not state.
   std::vector<size_t> own_inputs() const;
   std::vector<size_t> own_outputs() const;
-  // Inputs, besides state, with dims that are made of those of state (a mask [batch, past + 1]); and the shapes of the next step for them.
+  // Inputs, besides state, with dims that are made of those of state (a mask [batch, past + 1]); and the
+  // shapes of the next step for them.
   std::vector<size_t> inputs_that_follow() const;
   void follow_state();
   // What a tensor needs in all steps that the state may yet take.
@@ -86,7 +88,8 @@ class Context {
   // Runs with host tensors, inputs in the engine's order, and sets input shapes from them. Throws Input when
   // a type, rank or extent does not fit. Inputs and outputs that are state are left out.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
-  // Runs with addresses of all inputs, then all outputs, in backend memory, in the formats of TensorInfo. Those of state may be null.
+  // Runs with addresses of all inputs, then all outputs, in backend memory, in the formats of TensorInfo.
+  // Those of state may be null.
   void enqueue(std::span<void* const> bindings, Stream& stream);
   // The same, and adds each layer's time to `profiler`.
   void enqueue_profiled(std::span<void* const> bindings, Stream& stream, LayerProfiler& profiler);

@@ -110,7 +110,8 @@ State::Pair State::make_pair(const StatePair& names) const {
   return pair;
 }
 
-// [batch, past] and [batch, past + 1]: dim 1. Where the profile leaves a symbol one value, the program has the number.
+// [batch, past] and [batch, past + 1]: dim 1. Where the profile leaves a symbol one value, the program has
+// the number.
 void State::find_varying(Pair& pair) const {
   const Shape& shape = input_info(pair).shape;
   const SymbolRanges& ranges = engine_.variant(profile_).ranges;
@@ -227,7 +228,8 @@ void State::begin(Pair& pair, Extents extents, Stream& stream) const {
   pair.has_begun = true;
 }
 
-// Most that a step can read or write in the optimization profile; dims that do not vary are those of the state.
+// Most that a step can read or write in the optimization profile; dims that do not vary are those of the
+// state.
 Extents State::capacity_of(const Pair& pair) const {
   const SymbolRanges& ranges = engine_.variant(profile_).ranges;
   Extents capacity = pair.extents;

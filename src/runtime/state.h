@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// State that a context keeps from run to run: outputs of one step that are inputs of the next one, in memory of the context.
+// State that a context keeps from run to run: outputs of one step that are inputs of the next one, in memory
+// of the context.
 //
-// Where the program can append (backend/appending.h), an output lies in the memory of its input and a step writes only what is new. Where
-// it cannot, there are two memories: a step reads the one, writes the other, and they change places. Neither copies what was there.
+// Where the program can append (backend/appending.h), an output lies in the memory of its input and a step
+// writes only what is new. Where it cannot, there are two memories: a step reads the one, writes the other,
+// and they change places; a Concat then copies what was there, as it does without state.
 //
-// A step has two halves: resolve() gives the inputs' extents, and after the run advance() makes outputs inputs. Nothing of a run
-// that failed is kept.
+// A step has two halves: begin() gives the inputs' extents, and after the run advance() makes outputs
+// inputs. Nothing of a run that failed is kept.
 #pragma once
 
 #include <memory>
@@ -40,13 +42,14 @@ class State {
   // Number of the pair with this input. Throws Input for another name.
   size_t find(std::string_view input) const;
 
-  // Values that state begins with, in linear format, now and after each reset(). Without them it begins with zeros, and where it grows
-  // with as few rows as the optimization profile allows, which must be none.
+  // Values that state begins with, in linear format, now and after each reset(). Without them it begins with
+  // zeros, and where it grows with as few rows as the optimization profile allows, which must be none.
   void set(size_t pair, Tensor values);
   // Begins again at the next step.
   void reset();
 
-  // Fixes the extents of state that begins, from the symbols that the other inputs and state have. `stream` carries what it begins with.
+  // Fixes the extents of state that begins, from the symbols that the other inputs and state have. `stream`
+  // carries what it begins with.
   void begin(SymbolValues known, Stream& stream);
   const Extents& extents(size_t pair) const { return pairs_[pair].extents; }
   // Throws Input where the next step would have more rows than the optimization profile allows.
@@ -60,7 +63,8 @@ class State {
 
   // What the next step will read, in linear format.
   Tensor read(size_t pair, Stream& stream) const;
-  // "past.0 -> present.0: appended in place along axis 2, room for 2048", or why not. Known when the state has begun.
+  // "past.0 -> present.0: appended in place along axis 2, room for 2048", or why not. Known when the state
+  // has begun.
   std::string note(size_t pair) const;
   int64_t bytes() const;
   // Symbols of the inputs that change from step to step.

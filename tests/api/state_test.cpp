@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// State through include/lathe and the C API alone: a cache that grows by a row in each step, and what is refused.
+// State through include/lathe and the C API alone: a cache that grows by a row in each step, and what is
+// refused.
 #include <cstring>
 
 #include "fixture.h"

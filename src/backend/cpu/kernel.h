@@ -109,9 +109,11 @@ class LayerKernel {
  public:
   virtual ~LayerKernel() = default;
   virtual std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const = 0;
-  // Whether prepare() heeds the room of an input. Where nothing lies in front of the room's axis it makes no difference.
+  // Whether prepare() heeds the room of an input. Where nothing lies in front of the room's axis it makes no
+  // difference.
   virtual bool reads_with_room(size_t /*input*/) const { return false; }
-  // Whether prepare() takes a result with room as one whose first operand lies in it already: the layer writes what follows.
+  // Whether prepare() takes a result with room as one whose first operand lies in it already: the layer
+  // writes what follows.
   virtual bool appends() const { return false; }
 };
 

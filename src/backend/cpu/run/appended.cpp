@@ -6,8 +6,8 @@
 //   a view                        past -> copy inside present    the copy has nothing to do; the layer that makes `new` writes it
 //                                 new  -> inside present         where the past ends
 //
-// The second one exists only where all dims in front of the axis are 1, so its past begins where the present does. In both the past
-// must be the first part: another one would have to move when the present grows.
+// The second one exists only where all dims in front of the axis are 1, so its past begins where the present
+// does. In both the past must be the first part: another one would have to move when the present grows.
 #include "backend/cpu/run/appended.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// State that a program appends to in place (backend/appending.h): which of its outputs can be, and what changes in the layers around
-// them.
+// State that a program appends to in place (backend/appending.h): which of its outputs can be, and what
+// changes in the layers around them.
 #pragma once
 
 #include <span>

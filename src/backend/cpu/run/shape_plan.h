@@ -29,8 +29,9 @@ struct StepGroup {
 
 class ShapePlan {
  public:
-  // Layers [first, last). `symbols` has all that these layers' inputs need. What `like`, a plan of the same layers, has prepared for the same
-  // values of a layer's symbols is shared: of a decoder's step one layer in ten knows how long the past is.
+  // Layers [first, last). `symbols` has all that these layers' inputs need. What `like`, a plan of the same
+  // layers, has prepared for the same values of a layer's symbols is shared: of a decoder's step one layer in
+  // ten knows how long the past is.
   ShapePlan(const CpuProgram& program, size_t first, size_t last, const SymbolValues& symbols, int threads,
             const Appended& appended = {}, const ShapePlan* like = nullptr);
 
