@@ -110,6 +110,7 @@ std::unique_ptr<TimeEvent> InferenceStream::record_now() {
 void InferenceStream::start_step() {
   if (context_->state() == nullptr) return;
   if (context_->state()->is_full()) {
+    stream_->synchronize();  // the last step may still read it
     context_->reset_state();
     ++restarts_;
   }

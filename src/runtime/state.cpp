@@ -213,6 +213,7 @@ void State::begin(SymbolValues known, Stream& stream) {
 // Until a step was made, other shapes of the step's data may give it other extents.
 void State::begin(Pair& pair, Extents extents, Stream& stream) const {
   if (pair.has_begun && extents == pair.extents) return;
+  pair.has_begun = false;
   pair.extents = std::move(extents);
   const Extents capacity = capacity_of(pair);
   for (const size_t d : pair.varying)
@@ -221,6 +222,7 @@ void State::begin(Pair& pair, Extents extents, Stream& stream) const {
           "state '{}' begins with {} rows along dim {}, and the optimization profile has room for {}",
           pair.names.input, pair.extents[d], d, capacity[d]));
   if (pair.memory == nullptr || capacity != pair.capacity) {
+    pair.memory = pair.next = nullptr;
     pair.capacity = capacity;
     choose_memory(pair);
   }
@@ -258,9 +260,11 @@ void State::choose_memory(Pair& pair) const {
   if (form.reason.empty() && !form.dense_reader.empty() && volume_in_front(pair.capacity, form.axis) > 1)
     form.reason = form.dense_reader + " reads it without gaps";
   pair.why_swapped = form.reason;
-  pair.memory = engine_.backend()->allocate(bytes);
-  pair.next = form.reason.empty() ? nullptr : engine_.backend()->allocate(bytes);
-  if (form.reason.empty()) pair.room = Room{form.axis, pair.capacity[form.axis]};
+  if (form.reason.empty())
+    pair.room = Room{form.axis, pair.capacity[form.axis]};
+  else
+    pair.next = engine_.backend()->allocate(bytes);
+  pair.memory = engine_.backend()->allocate(bytes);  // last: with it the pair has all that it needs
 }
 
 void State::fill(Pair& pair, Stream& stream) const {

@@ -219,6 +219,7 @@ TEST(State, IsFullBeginsAgainAndTakesValues) {
               d.context->run(data);
             }),
             "state 'past.k' begins with 9 rows along dim 2, and the optimization profile has room for 4");
+  EXPECT_NE(error_of([&] { d.context->run(data); }), "no error");  // the same again
   EXPECT_EQ(error_of([&] {
               d.context->set_state("past.k", pattern(DType::Float32, {1, 3, 1, 16}, 0));
             }),
