@@ -222,7 +222,8 @@ void State::begin(Pair& pair, Extents extents, Stream& stream) const {
           "state '{}' begins with {} rows along dim {}, and the optimization profile has room for {}",
           pair.names.input, pair.extents[d], d, capacity[d]));
   if (pair.memory == nullptr || capacity != pair.capacity) {
-    pair.memory = pair.next = nullptr;
+    pair.memory.reset();
+    pair.next.reset();
     pair.capacity = capacity;
     choose_memory(pair);
   }

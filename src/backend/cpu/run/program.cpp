@@ -41,7 +41,10 @@ std::vector<std::string> symbols_of(const Graph& graph, const Node& node) {
   };
   for (const auto* operands : {&node.inputs, &node.outputs})
     for (const ValueId id : *operands)
-      if (id != kNoValue) add(graph.value(id).shape);
+      if (id != kNoValue) {
+        add(graph.value(id).shape);
+        if (graph.value(id).contents) add(*graph.value(id).contents);
+      }
   names.merge(lathe::symbols_of(node.op));
   return {names.begin(), names.end()};
 }

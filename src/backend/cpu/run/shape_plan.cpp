@@ -92,15 +92,13 @@ ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const
       steps_(last - first),
       operands_(last - first) {
   std::vector<size_t> fresh;
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    if (like != nullptr && has_same_shapes(i, *like)) {
-      steps_[i] = like->steps_[i];
-      continue;
-    }
-    check_shapes(program.spec(), first + i, first + i + 1, symbols, LateSpread::PointwiseLayers);
-    fresh.push_back(i);
+  for (size_t i = 0, end = 0; i < steps_.size(); i = end) {
+    const auto shared = [&](size_t index) { return like != nullptr && has_same_shapes(index, *like); };
+    for (end = i; end < steps_.size() && !shared(end); ++end) fresh.push_back(end);
+    if (end > i) check_shapes(program.spec(), first + i, first + end, symbols, LateSpread::PointwiseLayers);
+    for (; end < steps_.size() && shared(end); ++end) steps_[end] = like->steps_[end];
   }
-  for_each_parallel(program.pool(), fresh.size(), [&](size_t k) {
+  const auto prepare = [&](size_t k) {
     const size_t i = fresh[k];
     try {
       with_onednn_errors([&] { prepare_step(i, appended); });
@@ -109,7 +107,8 @@ ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const
                                     program_.graph().node(program_.layers()[first_ + i].node).name));
       throw;
     }
-  });
+  };
+  if (!fresh.empty()) for_each_parallel(program.pool(), fresh.size(), prepare);
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].prepared == nullptr) continue;
     operands_.place(i, program_.graph().node(program_.layers()[first_ + i].node), program_.spec(), symbols_,
