@@ -153,12 +153,12 @@ class ExecutionContext {
   void enqueue(Stream& stream, std::function<void()> inputs_consumed = {});
 
   // State. From now on each run is a step: these outputs stay in memory of the context and are inputs of the
-  // next run. Such tensors get no shape and no binding, and run() takes and
-  // gives the others only. Where the output is the input with something behind it (present = Concat(past,
-  // new)), a CPU writes only what is new, if the layers that read it can; elsewhere two memories change
-  // places. Room is for the largest shapes of the optimization profile. Without pairs: those that names tell
-  // (past.x and present.x, h0 and hn, x and new_x). Gives the pairs. Throws Input for one that cannot be
-  // state; a step for which there is no room throws, too, and changes nothing.
+  // next run. Such tensors get no shape and no binding, and run() takes and gives the others only. Where the
+  // output is the input with something behind it (present = Concat(past, new)), a CPU writes only what is new,
+  // if the layers that read it can; elsewhere two memories change places. Room is for the largest shapes of
+  // the optimization profile. Without pairs: those that names tell (past.x and present.x, h0 and hn, x and
+  // new_x). Gives the pairs. Throws Input for one that cannot be state; a step for which there is no room
+  // throws, too, and changes nothing.
   //
   //   context.keep_state();
   //   for (...) logits = context.run({token})[0];
