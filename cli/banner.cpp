@@ -167,6 +167,10 @@ void print_inference(Log& log, const InferenceFlags& inference, int verbosity) {
   line("Multithreading", on_off(inference.threads));
   line("CUDA Graph", on_off(inference.graph));
   line("Separate profiling", on_off(inference.separate_profile_run));
+  if (inference.keep_state)
+    line("Keep state", inference.state_pairs.empty()
+                           ? "by name"
+                           : fmt::format("{}", fmt::join(inference.state_pairs, ",")));
   line("Time Deserialize", on_off(inference.time_deserialize));
   line("Time Refit", "Disabled");
   line("NVTX verbosity", std::to_string(verbosity));

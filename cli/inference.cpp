@@ -42,8 +42,14 @@ InferenceStream::InferenceStream(std::shared_ptr<const Engine> engine, std::uniq
     addresses_.push_back(binding.device->data());
     bindings.push_back(std::move(binding));
   };
-  for (size_t i = 0; i < engine_->inputs().size(); ++i) add(inputs_, context_->input_bytes(i));
-  for (size_t i = 0; i < engine_->outputs().size(); ++i) add(outputs_, context_->output_bytes(i));
+  const State* state = context_->state();
+  for (size_t i = 0; i < engine_->inputs().size(); ++i) {
+    const bool own = !state || !state->has_input(i);
+    add(inputs_,
+        own ? dtype_bytes(engine_->inputs()[i].dtype, element_count(context_->largest_input_extents(i))) : 0);
+  }
+  for (size_t i = 0; i < engine_->outputs().size(); ++i)
+    add(outputs_, state && state->has_output(i) ? 0 : context_->largest_output_bytes(i));
   const int slots = backend.is_host() ? 1 : depth;
   for (int i = 0; i < slots; ++i) slots_.push_back(std::make_unique<Slot>(backend, spin));
 }
@@ -75,6 +81,11 @@ std::vector<NamedTensor> InferenceStream::outputs() {
   std::vector<NamedTensor> tensors;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const auto& info = engine_->outputs()[i];
+    if (const State* state = context_->state(); state && state->has_output(i)) {
+      for (size_t pair = 0; pair < state->size(); ++pair)
+        if (state->output(pair) == i) tensors.push_back({info.name, state->read(pair, *stream_)});
+      continue;
+    }
     Tensor tensor = Tensor::allocate(info.dtype, context_->output_extents(i));
     const size_t bytes = std::min(outputs_[i].bytes, tensor.bytes().size());
     if (context_->output_is_held(i)) {
@@ -95,7 +106,19 @@ std::unique_ptr<TimeEvent> InferenceStream::record_now() {
   return event;
 }
 
+// Shapes of the next step, when there is state.
+void InferenceStream::start_step() {
+  if (context_->state() == nullptr) return;
+  if (context_->state()->is_full()) {
+    stream_->synchronize();  // the last step may still read it
+    context_->reset_state();
+    ++restarts_;
+  }
+  context_->follow_state();
+}
+
 void InferenceStream::query(const Clock& clock, bool transfers, LayerProfiler* profiler) {
+  start_step();
   Slot& slot = *slots_[next_];
   check(!slot.in_flight, "a query slot is used twice");
   const Backend& backend = *engine_->backend();

@@ -54,9 +54,12 @@ class InferenceStream {
   // milliseconds; negative: none was due yet. `all`: for everything in flight.
   double sync(const Clock& clock, bool all, QueryRecorder& record);
   std::unique_ptr<TimeEvent> record_now();
+  // How often state was full, so that it began again.
+  int64_t restarts() const { return restarts_; }
 
  private:
   struct Slot;
+  void start_step();
   double finish(Slot& slot, const Clock& clock, QueryRecorder& record);
 
   std::shared_ptr<const Engine> engine_;
@@ -66,6 +69,7 @@ class InferenceStream {
   std::vector<void*> addresses_;
   std::vector<std::unique_ptr<Slot>> slots_;
   size_t next_ = 0;
+  int64_t restarts_ = 0;
 };
 
 double host_now_ms();

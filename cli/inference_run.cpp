@@ -14,6 +14,7 @@
 #include "failure.h"
 #include "inference.h"
 #include "interrupt.h"
+#include "kept_state.h"
 #include "output_file.h"
 #include "profiles.h"
 #include "report/layer_profile.h"
@@ -70,7 +71,9 @@ Streams make_streams(const Options& options, const std::shared_ptr<const Engine>
     try {
       auto context = engine->create_context(profile);
       log.info("Setting persistentCacheLimit to 0 bytes.");
+      if (options.inference.keep_state) keep_state(*context, options, s == 0, log);
       set_run_shapes(*context, options.inference, log);
+      if (options.inference.keep_state && s == 0) print_state(*context, log);
       check_batch(options, *context);
       log.info(fmt::format("Created execution context with device memory size: {} MiB",
                            format_number(static_cast<double>(context->device_bytes()) / kMebibyte)));
@@ -119,13 +122,21 @@ void report_outputs(const Options& options, InferenceStream& stream, Log& log) {
   export_file(reporting.export_output, [&](FileWriter& file) { write_outputs_json(file, outputs); });
   if (!reporting.dump_raw_bindings) return;
   log.info("Dumping I/O Bindings to RAW Files:");
-  for (size_t i = 0; i < engine.inputs().size(); ++i) {
+  for (const size_t i : stream.context().own_inputs()) {
     Tensor tensor = Tensor::allocate(engine.inputs()[i].dtype, stream.context().input_extents(i));
     if (!tensor.bytes().empty())
       std::memcpy(tensor.mutable_bytes().data(), stream.input_data(i), tensor.bytes().size());
     write_raw_file(log, {engine.inputs()[i].name, std::move(tensor)}, true, ".");
   }
   for (const auto& output : outputs) write_raw_file(log, output, false, ".");
+}
+
+void report_restarts(const Streams& streams, Log& log) {
+  int64_t restarts = 0;
+  for (const auto& stream : streams) restarts += stream->restarts();
+  if (restarts > 0)
+    log.info(fmt::format("The state was full {} times and began again; times are of steps of all lengths.",
+                         restarts));
 }
 
 void report_performance(const Options& options, Context& context, std::vector<QueryRecorder> records,
@@ -181,6 +192,7 @@ void run_inference(const Options& options, std::shared_ptr<const Engine> engine,
   if (options.inference.graph && engine->backend()->is_host())
     log.warning("--useCudaGraph has no effect on a CPU: a query is one call that launches nothing.");
   if (options.build.check_numerics) report_numerics(*streams.front(), log);
+  streams.front()->context().reset_state();
   log.info("Starting inference");
   const bool with_layers = options.reporting.profiles_layers();
   const Stoppable stoppable;
@@ -202,6 +214,7 @@ void run_inference(const Options& options, std::shared_ptr<const Engine> engine,
     report_performance(options, streams.front()->context(), std::move(records), !stopped(), budget, log);
     if (with_layers && !stopped()) measure(options, streams, &profiler, stoppable, log);
   }
+  report_restarts(streams, log);
   report_outputs(options, *streams.front(), log);
   if (profiler.runs() > 0) report_layers(options, profiler, log);
   if (stopped() && options.inference.duration_s >= 0) throw Interrupted();  // an endless run ends so

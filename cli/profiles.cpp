@@ -189,14 +189,19 @@ void set_missing_shape(Context& context, const TensorInfo& input, const SymbolVa
 void set_run_shapes(Context& context, const InferenceFlags& flags, Log& log) {
   const auto& inputs = context.engine().inputs();
   SymbolValues known;
-  for (const auto& input : inputs) {
-    if (const Extents* given = find_named(flags.shapes, input.name))
-      set_given_shape(context, input, *given, known);
+  std::vector<bool> is_own(inputs.size(), true);  // not decided by state
+  for (const size_t i : context.inputs_that_follow()) is_own[i] = false;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (context.state() && context.state()->has_input(i)) is_own[i] = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Extents* given = find_named(flags.shapes, inputs[i].name);
+    if (given && is_own[i]) set_given_shape(context, inputs[i], *given, known);
   }
-  for (const auto& input : inputs) {
-    if (find_named(flags.shapes, input.name) == nullptr && is_dynamic(input))
-      set_missing_shape(context, input, known);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (is_own[i] && find_named(flags.shapes, inputs[i].name) == nullptr && is_dynamic(inputs[i]))
+      set_missing_shape(context, inputs[i], known);
   }
+  context.follow_state();
   context.use_opt_shapes();
   context.resolve_shapes();
   for (size_t i = 0; i < inputs.size(); ++i) {

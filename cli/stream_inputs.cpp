@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "arguments/input_data.h"
 #include "builder/shape_inputs.h"
@@ -32,56 +31,57 @@ Tensor shape_tensor_values(const Options& options, const Engine& engine, int pro
 
 }  // namespace
 
+bool InputSource::decides_shapes(const std::string& name) {
+  if (!deciding_) deciding_ = find_shape_inputs(engine_.graph(profile_));
+  return std::find(deciding_->begin(), deciding_->end(), name) != deciding_->end();
+}
+
+Tensor InputSource::values(size_t index, const Extents& extents) {
+  const auto& info = engine_.inputs()[index];
+  if (const std::string* file = find_named(options_.inference.inputs, info.name)) {
+    if (announce_) log_.info(fmt::format("Using values loaded from {} for input {}", *file, info.name));
+    try {
+      return load_input(*file, info.name, info.dtype, extents, options_.inference.preprocess);
+    } catch (const Error& error) {
+      fail({std::string("Uncaught exception detected: ") + error.what()});  // the original does not catch it
+    }
+  }
+  if (info.contents) return shape_tensor_values(options_, engine_, profile_, info, extents);
+  if (decides_shapes(info.name)) {
+    if (announce_)
+      log_.warning(
+          fmt::format("Sizes follow from the elements of input {}, and none are given: each is 1. "
+                      "(--shapes={}:2x3 gives 2 and 3, --loadInputs those of a file.)",
+                      info.name, info.name));
+    return Tensor::from_doubles(info.dtype, extents,
+                                std::vector<double>(static_cast<size_t>(element_count(extents)), 1));
+  }
+  if (announce_) log_.info("Using random values for input " + info.name);
+  const Graph& graph = engine_.graph(profile_);
+  return random_tensor(info.dtype, extents, integer_range(graph, graph.inputs()[index]));
+}
+
 void fill_inputs(const Options& options, InferenceStream& stream, int profile, bool announce, Log& log) {
-  const Engine& engine = stream.context().engine();
-  const Graph& graph = engine.graph(profile);
-  std::optional<std::vector<std::string>> deciding;  // found when an input without a file asks
-  const auto decides_shapes = [&](const std::string& name) {
-    if (!deciding) deciding = find_shape_inputs(graph);
-    return std::find(deciding->begin(), deciding->end(), name) != deciding->end();
-  };
-  for (size_t i = 0; i < engine.inputs().size(); ++i) {
-    const auto& info = engine.inputs()[i];
-    const Extents extents = stream.context().input_extents(i);
-    const std::string* file = find_named(options.inference.inputs, info.name);
-    Tensor values;
-    if (file != nullptr) {
-      if (announce) log.info(fmt::format("Using values loaded from {} for input {}", *file, info.name));
-      try {
-        values = load_input(*file, info.name, info.dtype, extents, options.inference.preprocess);
-      } catch (const Error& error) {
-        fail(
-            {std::string("Uncaught exception detected: ") + error.what()});  // the original does not catch it
-      }
-    } else if (info.contents) {
-      values = shape_tensor_values(options, engine, profile, info, extents);
-    } else if (decides_shapes(info.name)) {
-      if (announce)
-        log.warning(
-            fmt::format("Sizes follow from the elements of input {}, and none are given: each is 1. "
-                        "(--shapes={}:2x3 gives 2 and 3, --loadInputs those of a file.)",
-                        info.name, info.name));
-      values = Tensor::from_doubles(info.dtype, extents,
-                                    std::vector<double>(static_cast<size_t>(element_count(extents)), 1));
-    } else {
-      if (announce) log.info("Using random values for input " + info.name);
-      values = random_tensor(info.dtype, extents, integer_range(graph, graph.inputs()[i]));
-    }
-    if (announce) {
-      log.info(
-          fmt::format("Input binding for {} with dimensions {} is created.", info.name, dims_text(extents)));
-    }
+  Context& context = stream.context();
+  const Engine& engine = context.engine();
+  InputSource source(options, engine, profile, announce, log);
+  for (const size_t i : context.own_inputs()) {
+    const Tensor values = source.values(i, context.largest_input_extents(i));
+    if (announce)
+      log.info(fmt::format("Input binding for {} with dimensions {} is created.", engine.inputs()[i].name,
+                           dims_text(context.input_extents(i))));
     if (!values.bytes().empty())
       std::memcpy(stream.input_data(i), values.bytes().data(), values.bytes().size());
   }
-  for (size_t i = 0; announce && i < engine.outputs().size(); ++i) {
-    if (stream.context().output_is_data_dependent(i)) {
+  for (const size_t i : context.own_outputs()) {
+    if (!announce) break;
+    if (context.output_is_data_dependent(i)) {
       log.info(fmt::format(
           "Output binding for {} is dynamic and will be created during execution using OutputAllocator.",
           engine.outputs()[i].name));
     } else {
       log.info(fmt::format("Output binding for {} with dimensions {} is created.", engine.outputs()[i].name,
-                           dims_text(stream.context().output_extents(i))));
+                           dims_text(context.output_extents(i))));
     }
   }
 }

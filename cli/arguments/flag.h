@@ -28,6 +28,7 @@ struct Flag {
   std::string_view help;   // empty: not in the help text (old names, flags of other devices)
   void (*apply)(Options& options, const std::string& value);
   bool repeatable = false;
+  bool value_is_optional = false;
 };
 
 std::vector<Flag> model_flags();

@@ -94,6 +94,15 @@ std::vector<Flag> lathe_flags() {
        "'cosine>0.999' of the float32 "
        "model, on held-back samples; products that cost too much stay float",
        [](O& o, S& v) { o.build.budget = v; }},
+      {Section::Lathe, "--keepState", "<input:output,...>",
+       "a query is a step: outputs stay in memory as the inputs of the next one; without pairs, those that "
+       "names tell (past.x and "
+       "present.x)",
+       [](O& o, S& v) {
+         o.inference.keep_state = true;
+         o.inference.state_pairs = split_list(v);
+       },
+       false, true},
       {Section::Lathe, "--buildTime", "<s>", "stop tuning after this time and take the best so far",
        [](O& o, S& v) {
          o.build.time_budget_seconds = parse_float("--buildTime", v);

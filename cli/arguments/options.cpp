@@ -158,7 +158,7 @@ std::string complaint_about(const std::vector<Argument>& arguments, size_t i,
            (hint.empty() ? "" : "\n    " + hint);
   }
   const bool is_last = i + 1 == arguments.size() || arguments[i + 1].name.starts_with("-");
-  if (!flag->value.empty() && !argument.has_value && is_last)
+  if (!flag->value.empty() && !flag->value_is_optional && !argument.has_value && is_last)
     return fmt::format("{} needs a value: write {}={}", flag->name, flag->name, flag->value);
   if (flag->repeatable) return "";
   for (size_t k = 0; k < i; ++k) {

@@ -85,7 +85,9 @@ struct SystemFlags {
 struct InferenceFlags {
   NamedShapes shapes;
   std::vector<std::pair<std::string, std::string>> inputs;  // name, file
-  std::string preprocess;  // of pictures among them; empty: by the input's type
+  bool keep_state = false;
+  std::vector<std::string> state_pairs;  // "past:present"; none: by name
+  std::string preprocess;                // of pictures among them; empty: by the input's type
   int iterations = 10;
   float warm_up_ms = 200, duration_s = 3, sleep_ms = 0, idle_ms = 0;
   int streams = 1;

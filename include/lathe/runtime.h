@@ -101,6 +101,11 @@ class Stream {
   std::unique_ptr<Impl> impl_;
 };
 
+// An output that is the next value of an input: a decoder's `present` of its `past`.
+struct StatePair {
+  std::string input, output;
+};
+
 // The state of running an engine: shapes, addresses and scratch memory. Move-only. Used by one thread at a time: a second one, or a
 // call while a run is on a stream, gets an Error (Input), as does any use of a context that was moved away.
 //
@@ -147,8 +152,33 @@ class ExecutionContext {
   // may be used. `inputs_consumed` is called on the stream's thread when inputs may be written again.
   void enqueue(Stream& stream, std::function<void()> inputs_consumed = {});
 
+  // State. From now on each run is a step: these outputs stay in memory of the context and are inputs of the
+  // next run. Such tensors get no shape and no binding, and run() takes and gives the others only. Where the
+  // output is the input with something behind it (present = Concat(past, new)), a CPU writes only what is new,
+  // if the layers that read it can; elsewhere two memories change places. Room is for the largest shapes of
+  // the optimization profile. Without pairs: those that names tell (past.x and present.x, h0 and hn, x and
+  // new_x). Gives the pairs. Throws Input for one that cannot be state; a step for which there is no room
+  // throws, too, and changes nothing.
+  //
+  //   context.keep_state();
+  //   for (...) logits = context.run({token})[0];
+  //
+  // Changed shapes of inputs and infer_shapes() start the next step: until then tensor_shape() tells of the
+  // last run.
+  std::vector<StatePair> keep_state(const std::vector<StatePair>& pairs = {});
+  void drop_state();
+  // What an input that is state begins with, now and after each reset_state(): a copy of `data`. Without it:
+  // zeros, and no rows where it grows.
+  void set_state(std::string_view input, DataType type, const Dims& dims, const void* data);
+  // A copy of what the next step reads.
+  HostTensor state(std::string_view input);
+  // State begins again with the next run.
+  void reset_state();
+  // Per pair, how it is kept and why not in place. Known when a step's shapes are.
+  std::vector<std::string> state_notes();
+
   int profile() const;
-  void set_profile(int index);  // shapes and bindings have to be set again
+  void set_profile(int index);  // shapes and bindings have to be set again; state is not kept any more
   int64_t device_bytes() const;
 
  private:

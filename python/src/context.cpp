@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ExecutionContext as in C++: memory by tensor name. Bound arrays are kept alive.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -60,6 +61,32 @@ struct PyContext {
     context.bind_output(name, *allocator);
     allocators[name] = std::move(allocator);
     bound_outputs.erase(name);
+  }
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
+  Pairs keep_state(const Pairs& pairs) {
+    std::vector<api::StatePair> wanted;
+    for (const auto& [input, output] : pairs) wanted.push_back({input, output});
+    Pairs kept;
+    for (const api::StatePair& pair : context.keep_state(wanted)) {
+      kept.emplace_back(pair.input, pair.output);
+      bound_inputs.erase(pair.input), bound_outputs.erase(pair.output), allocators.erase(pair.output);
+    }
+    return kept;
+  }
+  void set_state(const std::string& name, nb::handle object) {
+    const auto known = inputs.find(name);
+    const Array array =
+        to_array(object, known != inputs.end() ? known->second : api::TensorInfo{.name = name});
+    context.set_state(name, type_of(array.dtype(), name), dims_of(array), array.data());
+  }
+  nb::object state(const std::string& name) {
+    auto tensor = std::make_unique<api::HostTensor>(context.state(name));
+    const nb::dlpack::dtype type = dlpack_type(tensor->type, name);
+    const std::vector<size_t> shape(tensor->dims.begin(), tensor->dims.end());
+    void* memory = tensor->bytes.data();
+    const nb::capsule owner(tensor.release(),
+                            [](void* p) noexcept { delete static_cast<api::HostTensor*>(p); });
+    return nb::cast(nb::ndarray<nb::numpy>(memory, shape.size(), shape.data(), owner, nullptr, type));
   }
   api::ExecutionContext context;
   std::map<std::string, api::TensorInfo> inputs, outputs;
@@ -123,13 +150,31 @@ void bind_context(nb::module_& m) {
       .def(
           "execute", [](PyContext& c, api::Profiler& p) { c.context.execute(p); }, nb::arg("profiler"),
           nb::call_guard<nb::gil_scoped_release>(), "Runs once with a time per layer.")
+      .def("keep_state", &PyContext::keep_state, nb::arg("pairs") = PyContext::Pairs{},
+           "From now on a run is a step: these outputs stay in memory of the context and are inputs of the "
+           "next "
+           "run. They are not bound.\n\n"
+           "pairs: (input, output) each; none: those that names tell (past.x and present.x, h0 and hn). "
+           "Returns "
+           "the pairs.")
+      .def(
+          "drop_state", [](PyContext& c) { c.context.drop_state(); }, "State is bound by the caller again.")
+      .def("set_state", &PyContext::set_state, nb::arg("input"), nb::arg("array"),
+           "What an input that is state begins with, now and after each reset_state(). Copied.")
+      .def("state", &PyContext::state, nb::arg("input"), "A copy of what the next step reads.")
+      .def(
+          "reset_state", [](PyContext& c) { c.context.reset_state(); },
+          "State begins again with the next run.")
+      .def(
+          "state_notes", [](PyContext& c) { return c.context.state_notes(); },
+          "A line per pair: how it is kept, and why not in place.")
       .def(
           "set_profile",
           [](PyContext& c, int index) {
             c.context.set_profile(index);
             c.bound_inputs.clear(), c.bound_outputs.clear();
           },
-          nb::arg("index"), "Shapes and arrays have to be set again.")
+          nb::arg("index"), "Shapes and arrays have to be set again; state is not kept any more.")
       .def_prop_ro("profile", [](const PyContext& c) { return c.context.profile(); })
       .def_prop_ro("device_bytes", [](const PyContext& c) { return c.context.device_bytes(); });
 }

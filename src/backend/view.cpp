@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/appending.h"
 #include "backend/open_size.h"
 #include "base/hash.h"
 
@@ -244,6 +245,7 @@ std::vector<Tactic> list_views(const LayerQuery& query, const ViewRules& rules) 
       if (!may_lie(query, dtype, c.input) || !may_lie(query, dtype, c.output)) continue;
       Tactic tactic{.runner = std::string(kViewRunner), .name = "view", .is_view = true};
       tactic.id = hash_text(tactic.name);
+      tactic.support = may_convert(query, c.input);
       if (!is_aligned(c, dtype, rules.alignment_bytes))
         tactic.support =
             Support::no("a piece would begin at an address that kernels cannot read in wide steps");

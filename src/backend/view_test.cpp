@@ -47,5 +47,21 @@ TEST(View, TransposesThatChannelsLastMakesUpFor) {
   EXPECT_EQ(transposed_views("1, 0", "8, 5", "5, 8"), Formats{});
 }
 
+TEST(View, ACacheIsNotConverted) {
+  const auto formats = [](const std::string& past, const std::string& present) {
+    const Graph graph = parse_graph("graph \"g\" {\n  input %past: float32[1, 1, " + past +
+                                    ", 8]\n  input %x: float32[1, 1, 1, 8]\n  %y: float32[1, 1, " + present +
+                                    ", 8] = Concat \"append\" (%past, %x) {axis=2}\n  output %y\n}");
+    const SymbolRanges ranges = {{"p", {0, 8, 32}}};
+    std::vector<Format> supported;
+    for (const Tactic& t :
+         list_views({graph, graph.order()[0], ranges}, {.formats = {kLinear, kChannelsLast}}))
+      if (t.support.ok) supported.push_back(t.outputs[0].format);
+    return supported;
+  };
+  EXPECT_EQ(formats("p", "p + 1"), std::vector<Format>{kLinear});
+  EXPECT_EQ(formats("3", "4"), (std::vector<Format>{kLinear, kChannelsLast}));
+}
+
 }  // namespace
 }  // namespace lathe

@@ -243,3 +243,41 @@ lathe_error* lathe_context_tensor_shape(lathe_context* context, const char* tens
 lathe_error* lathe_context_execute(lathe_context* context) {
   return guard([&] { given(context, "context").context.execute(); });
 }
+
+lathe_error* lathe_context_keep_state(lathe_context* context, const char* const* inputs,
+                                      const char* const* outputs, size_t* count) {
+  return guard([&] {
+    std::vector<v1::StatePair> pairs;
+    for (size_t i = 0; count != nullptr && i < *count; ++i)
+      pairs.push_back(
+          {text((&given(inputs, "inputs"))[i], "inputs"), text((&given(outputs, "outputs"))[i], "outputs")});
+    const size_t kept = given(context, "context").context.keep_state(pairs).size();
+    if (count != nullptr) *count = kept;
+  });
+}
+lathe_error* lathe_context_set_state(lathe_context* context, const char* input, int type, const int64_t* dims,
+                                     size_t rank, const void* data) {
+  return guard([&] {
+    const std::string name = text(input, "input");
+    given(context, "context").context.set_state(name, type_of(type), dims_of(dims, rank, input), data);
+  });
+}
+lathe_error* lathe_context_read_state(lathe_context* context, const char* input, int64_t* dims, size_t* rank,
+                                      void* data, size_t* bytes) {
+  return guard([&] {
+    const v1::HostTensor values = given(context, "context").context.state(text(input, "input"));
+    const size_t room = given(bytes, "bytes"), needed = values.bytes.size();
+    if (values.dims.size() > LATHE_MAX_RANK)
+      refuse("its rank is " + std::to_string(values.dims.size()), input);
+    if (data != nullptr && room < needed)
+      refuse("it has " + std::to_string(needed) + " bytes, and there is room for " + std::to_string(room),
+             input);
+    std::copy(values.dims.begin(), values.dims.end(), &given(dims, "dims"));
+    given(rank, "rank") = values.dims.size();
+    *bytes = needed;
+    if (data != nullptr && needed > 0) std::memcpy(data, values.bytes.data(), needed);
+  });
+}
+lathe_error* lathe_context_reset_state(lathe_context* context) {
+  return guard([&] { given(context, "context").context.reset_state(); });
+}

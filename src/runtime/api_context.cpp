@@ -88,6 +88,18 @@ struct ExecutionContext::Impl {
               .hint = input ? "outputs get memory by bind_output" : "inputs get memory by bind_input"});
     return b;
   }
+  // State is bound by the context itself.
+  bool is_state(const Binding& b) const {
+    const State* state = context->state();
+    return state && (b.is_input ? state->has_input(b.index) : state->has_output(b.index));
+  }
+  void check_not_state(const Binding& b) const {
+    if (is_state(b))
+      refuse({.what = "it is state, which the context keeps",
+              .where = b.where(),
+              .why = "keep_state() named it",
+              .hint = "set_state() gives its first values, state() reads it"});
+  }
   size_t needed(const Binding& b) {
     return static_cast<size_t>(b.is_input ? context->input_bytes(b.index) : context->output_bytes(b.index));
   }
@@ -126,6 +138,7 @@ struct ExecutionContext::Impl {
     context->resolve_shapes();
     for (size_t i = 0; i < bindings.size(); ++i) {
       Binding& b = bindings[i];
+      if (is_state(b)) continue;
       if (b.allocator == nullptr) check_room(b);
       addresses[i] = b.address != nullptr ? b.address : static_cast<void*>(nothing);
       if (b.allocator != nullptr && context->output_is_data_dependent(b.index))
@@ -181,7 +194,8 @@ struct ExecutionContext::Impl {
   }
   void allocate_before_run() {
     for (size_t i = 0; i < bindings.size(); ++i)
-      if (const Binding& b = bindings[i]; b.allocator && !context->output_is_data_dependent(b.index))
+      if (const Binding& b = bindings[i];
+          b.allocator && !is_state(b) && !context->output_is_data_dependent(b.index))
         addresses[i] = ask(b, needed(b));
   }
   // The memory of the caller for a result of this many bytes whose size the run found.
@@ -212,7 +226,12 @@ struct ExecutionContext::Impl {
 
   void check_before_run() {
     read_shape_tensors();
+    if (context->state()) start_step();
     if (!ready) prepare();
+  }
+  void start_step() {
+    context->start_step();
+    ready = false;
   }
   void run() {
     allocate_before_run();
@@ -271,9 +290,11 @@ std::vector<HostTensor> ExecutionContext::run(const std::vector<HostTensor>& inp
     Context& context = *impl_->context;
     impl_->ready = false;  // the shapes change
     std::vector<Tensor> tensors;
+    const std::vector<size_t> own = context.own_inputs();
     for (size_t i = 0; i < inputs.size(); ++i) {
       const auto& infos = context.engine().inputs();
-      tensors.push_back(borrow(inputs[i], i < infos.size() ? infos[i].name : "number " + std::to_string(i)));
+      tensors.push_back(
+          borrow(inputs[i], i < own.size() ? infos[own[i]].name : "number " + std::to_string(i)));
     }
     std::vector<HostTensor> outputs;
     for (const Tensor& t : context.run(tensors)) {
@@ -288,6 +309,7 @@ void ExecutionContext::set_input_shape(std::string_view input, const Dims& dims)
   translate_errors([&] {
     const Use use(impl().busy);
     const Binding& b = impl_->find(input, true);
+    impl_->check_not_state(b);
     impl_->ready = false;
     impl_->context->set_input_shape(b.info->name, dims);
   });
@@ -304,6 +326,7 @@ std::vector<std::string> ExecutionContext::infer_shapes() {
   return translate_errors([&] {
     const Use use(impl().busy);
     impl_->read_shape_tensors();
+    impl_->start_step();
     std::vector<std::string> missing = impl_->context->inputs_without_shape();
     if (missing.empty()) impl_->context->resolve_shapes();
     return missing;
@@ -329,6 +352,7 @@ void ExecutionContext::bind_input(std::string_view input, DataType type, const D
   translate_errors([&] {
     const Use use(impl().busy);
     Binding& b = impl_->find(input, true);
+    impl_->check_not_state(b);
     const size_t bytes = data_bytes(type, volume(dims));
     impl_->check_memory(b, type, data, bytes);
     impl_->ready = false;
@@ -341,6 +365,7 @@ void ExecutionContext::bind_output(std::string_view output, DataType type, void*
   translate_errors([&] {
     const Use use(impl().busy);
     Binding& b = impl_->find(output, false);
+    impl_->check_not_state(b);
     impl_->check_memory(b, type, data, bytes);
     impl_->ready = false;
     b.address = data, b.bytes = bytes, b.allocator = nullptr;
@@ -350,6 +375,7 @@ void ExecutionContext::bind_output(std::string_view output, OutputAllocator& all
   translate_errors([&] {
     const Use use(impl().busy);
     Binding& b = impl_->find(output, false);
+    impl_->check_not_state(b);
     impl_->ready = false;
     b.address = nullptr, b.bytes = 0, b.allocator = &allocator;
   });
@@ -387,6 +413,67 @@ void ExecutionContext::enqueue(Stream& stream, std::function<void()> inputs_cons
       translate_errors([&] { impl->run(); });
       if (done) done();
     });
+  });
+}
+
+std::vector<StatePair> ExecutionContext::keep_state(const std::vector<StatePair>& pairs) {
+  return translate_errors([&] {
+    const Use use(impl().busy);
+    Context& context = *impl_->context;
+    std::vector<lathe::StatePair> wanted;
+    for (const StatePair& pair : pairs) wanted.push_back({pair.input, pair.output});
+    if (wanted.empty()) wanted = find_state_pairs(context.engine().inputs(), context.engine().outputs());
+    context.keep_state(wanted);
+    impl_->ready = false;
+    std::vector<StatePair> kept;
+    for (const lathe::StatePair& pair : wanted) kept.push_back({pair.input, pair.output});
+    for (Binding& b : impl_->bindings)  // what was bound is not used any more
+      if (impl_->is_state(b)) b.address = nullptr, b.bytes = 0, b.allocator = nullptr;
+    return kept;
+  });
+}
+void ExecutionContext::drop_state() {
+  translate_errors([&] {
+    const Use use(impl().busy);
+    impl_->context->keep_state({});
+    impl_->ready = false;
+  });
+}
+void ExecutionContext::set_state(std::string_view input, DataType type, const Dims& dims, const void* data) {
+  translate_errors([&] {
+    const Use use(impl().busy);
+    const Binding& b = impl_->find(input, true);
+    const size_t bytes = data_bytes(type, volume(dims));
+    impl_->check_memory(b, type, data, bytes);
+    Tensor values = Tensor::allocate(b.info->dtype, dims);
+    if (bytes > 0) std::memcpy(values.mutable_bytes().data(), data, bytes);
+    impl_->context->set_state(input, std::move(values));
+    impl_->ready = false;
+  });
+}
+HostTensor ExecutionContext::state(std::string_view input) {
+  return translate_errors([&] {
+    const Use use(impl().busy);
+    const Tensor values = impl_->context->read_state(impl_->find(input, true).info->name);
+    HostTensor out(to_data_type(values.dtype()), values.extents());
+    std::memcpy(out.bytes.data(), values.bytes().data(), out.bytes.size());
+    return out;
+  });
+}
+void ExecutionContext::reset_state() {
+  translate_errors([&] {
+    const Use use(impl().busy);
+    impl_->context->reset_state();
+    impl_->ready = false;
+  });
+}
+std::vector<std::string> ExecutionContext::state_notes() {
+  return translate_errors([&] {
+    const Use use(impl().busy);
+    const State* state = impl_->context->state();
+    std::vector<std::string> notes;
+    for (size_t i = 0; state && i < state->size(); ++i) notes.push_back(state->note(i));
+    return notes;
   });
 }
 

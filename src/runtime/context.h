@@ -15,6 +15,7 @@
 #include "backend/backend.h"
 #include "plan/optimization_profile.h"
 #include "runtime/profiler.h"
+#include "runtime/state.h"
 
 namespace lathe {
 
@@ -40,6 +41,33 @@ class Context {
   // Every input that has no shape yet gets the profile's opt shape.
   void use_opt_shapes();
 
+  // From now on these outputs stay in memory of the context and are the inputs of the next run, which is a
+  // step: their shapes need not be set, and their addresses among the bindings are not used. Forgets state
+  // that was kept before; so does set_profile(). Throws Input for a pair that cannot be state.
+  void keep_state(std::span<const StatePair> pairs);
+  // Null: none is kept.
+  State* state() { return state_.get(); }
+  const State* state() const { return state_.get(); }
+  // State begins again with the next run.
+  void reset_state();
+  // State begins with these values, in linear format, now and after each reset.
+  void set_state(std::string_view input, Tensor values);
+  // What the next step will read.
+  Tensor read_state(std::string_view input);
+  // From here on shapes are those of the next step; before it, those of the last run. Runs and changed shapes
+  // of inputs call it.
+  void start_step();
+  // Numbers of the inputs and outputs that are not state.
+  std::vector<size_t> own_inputs() const;
+  std::vector<size_t> own_outputs() const;
+  // Inputs, besides state, with dims that are made of those of state (a mask [batch, past + 1]); and the
+  // shapes of the next step for them.
+  std::vector<size_t> inputs_that_follow() const;
+  void follow_state();
+  // What a tensor needs in all steps that the state may yet take.
+  Extents largest_input_extents(size_t index);
+  int64_t largest_output_bytes(size_t index);
+
   // Checks shapes against the profile and prepares the execution. Called by the functions below; cheap when
   // nothing changed. Throws Input for a missing shape or one outside the profile.
   void resolve_shapes();
@@ -58,9 +86,10 @@ class Context {
   const void* held_output(size_t index) const { return execution_->held_output(index); }
 
   // Runs with host tensors, inputs in the engine's order, and sets input shapes from them. Throws Input when
-  // a type, rank or extent does not fit.
+  // a type, rank or extent does not fit. Inputs and outputs that are state are left out.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
   // Runs with addresses of all inputs, then all outputs, in backend memory, in the formats of TensorInfo.
+  // Those of state may be null.
   void enqueue(std::span<void* const> bindings, Stream& stream);
   // The same, and adds each layer's time to `profiler`.
   void enqueue_profiled(std::span<void* const> bindings, Stream& stream, LayerProfiler& profiler);
@@ -71,14 +100,25 @@ class Context {
   // After a run: the output's bytes, from its binding or from where it is held, into a tensor of its extents.
   void copy_output(size_t index, Tensor& tensor, const void* binding, Stream& stream) const;
 
-  int64_t device_bytes() const { return execution_->device_bytes(); }
+  int64_t device_bytes() const { return execution_->device_bytes() + (state_ ? state_->bytes() : 0); }
   std::string launch_note() const { return execution_->launch_note(); }
 
  private:
   size_t input_index(std::string_view name) const;
   std::string shapes_text() const;
   void set_inputs(std::span<const Tensor> inputs);
-  void check_bindings(std::span<void* const> bindings);
+  // Ready to run: the state's addresses are among those of the caller, which are checked.
+  std::span<void* const> bindings_of_run(std::span<void* const> bindings);
+  void finish_run();
+  void begin_state();
+  State& state_for(std::string_view input);
+  void forget_shape(size_t input);
+  SymbolValues bind_symbols() const;
+  SymbolValues symbols_besides_state() const;
+  bool changes_in_steps(const Shape& shape) const;
+  Extents largest_extents(const Shape& shape) const;
+  bool is_state_input(size_t index) const { return state_ && state_->has_input(index); }
+  bool is_state_output(size_t index) const { return state_ && state_->has_output(index); }
   static void shrink(Tensor& tensor, const Extents& found);
   std::shared_ptr<const Engine> engine_;
   int profile_ = 0;
@@ -87,6 +127,9 @@ class Context {
   std::vector<std::optional<Extents>> shapes_;
   std::vector<std::optional<std::vector<int64_t>>> values_;
   SymbolValues symbols_;
+  std::unique_ptr<State> state_;
+  std::vector<void*> bindings_;  // of a run with state
+  bool has_stepped_ = false;     // state is that of the next step, shapes are still those of the last run
   bool resolved_ = false;
   bool ran_ = false;
 };

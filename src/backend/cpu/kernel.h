@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/appending.h"
 #include "backend/device_model.h"
 #include "backend/packing.h"
 #include "backend/program.h"
@@ -92,12 +93,28 @@ struct ShapeContext {
   const SymbolValues& symbols;
   std::vector<Extents> inputs, outputs;  // data-dependent dims at their upper bound
   int threads = 1;
+  // By operand; empty: none has room. Only state that is appended to in place has (backend/appending.h).
+  std::vector<Room> input_rooms = {}, output_rooms = {};
+
+  // The extents that an operand's strides in memory come from.
+  Extents stored_input(size_t index) const {
+    return input_rooms.empty() ? inputs[index] : with_room(inputs[index], input_rooms[index]);
+  }
+  Extents stored_output(size_t index) const {
+    return output_rooms.empty() ? outputs[index] : with_room(outputs[index], output_rooms[index]);
+  }
 };
 
 class LayerKernel {
  public:
   virtual ~LayerKernel() = default;
   virtual std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const = 0;
+  // Whether prepare() heeds the room of an input. Where nothing lies in front of the room's axis it makes no
+  // difference.
+  virtual bool reads_with_room(size_t /*input*/) const { return false; }
+  // Whether prepare() takes a result with room as one whose first operand lies in it already: the layer
+  // writes what follows.
+  virtual bool appends() const { return false; }
 };
 
 struct TacticFamily {

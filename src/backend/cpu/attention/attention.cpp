@@ -438,8 +438,8 @@ class AttentionKernel final : public LayerKernel {
     p->width = q[3];
     p->value_width = v[3];
     p->q_rows = rows(q);
-    p->k_rows = rows(k);
-    p->v_rows = rows(v);
+    p->k_rows = rows(context.stored_input(1));
+    p->v_rows = rows(context.stored_input(2));
     p->out_rows = rows(context.outputs[0]);
     if (has_mask_) {
       const Extents strides =
@@ -457,6 +457,7 @@ class AttentionKernel final : public LayerKernel {
     p->epilogue = epilogue_.prepare(context);
     return p;
   }
+  bool reads_with_room(size_t input) const override { return input == 1 || input == 2; }
 
  private:
   Attention op_;

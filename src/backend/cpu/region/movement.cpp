@@ -65,15 +65,17 @@ Parts transpose_parts(const Transpose& op, const ShapeContext& c, int64_t bytes)
 }
 
 Parts concat_parts(const Concat& op, const ShapeContext& c, int64_t bytes, const Format& format) {
-  const Extents out = storage_walk(c.outputs[0], format).extents;
+  const Extents out = storage_walk(c.stored_output(0), format).extents;
   const Extents out_strides = row_major_strides(out);
   const int64_t logical = normalize_axis(op.axis, static_cast<int64_t>(c.outputs[0].size()), "Concat axis");
   const size_t axis = storage_axis(logical, format, c.outputs[0].size());
+  const bool appends = !c.output_rooms.empty() && c.output_rooms[0].rows > 0;
   Parts parts;
   int64_t offset = 0;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     const Extents e = storage_walk(c.inputs[i], format).extents;
-    parts.push_back(box_part(i, 0, 0, offset, bytes, e, row_major_strides(e), out_strides));
+    if (i > 0 || !appends)
+      parts.push_back(box_part(i, 0, 0, offset, bytes, e, row_major_strides(e), out_strides));
     offset += e[axis] * out_strides[axis];
   }
   return parts;
@@ -165,6 +167,7 @@ class MovementKernel final : public LayerKernel {
     const int64_t bytes = dtype_bytes(type_.dtype, 1);
     return std::make_unique<PreparedMovement>(parts(context, bytes), bytes);
   }
+  bool appends() const override { return std::holds_alternative<Concat>(op_) && type_.format.is_linear(); }
 
  private:
   Parts parts(const ShapeContext& c, int64_t bytes) const {
@@ -244,6 +247,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
         t.support = Support::no("the shape is known only at run time");
       else if (constant_input && (!format.is_linear() || type != out.dtype))
         t.support = Support::no("a constant operand is read as it is stored");
+      else if (const Support converts = may_convert(query, format); !converts.ok)
+        t.support = converts;
       else if (format.block > 1 && !whole_blocks(query, format.block))
         t.support = Support::no("the channels are not cut at whole blocks");
       tactics.push_back(std::move(t));

@@ -23,19 +23,6 @@ constexpr size_t kKeptShapes = 4;
 // What is assumed of a dim that the body names itself, when tactics are listed.
 constexpr SymbolRange kOwnSymbol{1, 64, 1 << 16};
 
-// The names that shapes and attributes of a node have.
-std::vector<std::string> symbols_of(const Graph& graph, const Node& node) {
-  std::set<std::string> names;
-  const auto add = [&](const Shape& shape) {
-    for (const Dim& dim : shape) names.merge(dim.symbols());
-  };
-  for (const auto* operands : {&node.inputs, &node.outputs})
-    for (const ValueId id : *operands)
-      if (id != kNoValue) add(graph.value(id).shape);
-  names.merge(lathe::symbols_of(node.op));
-  return {names.begin(), names.end()};
-}
-
 // Whether running the node says what a dim of its result is.
 bool finds_sizes(const Graph& graph, const Node& node) {
   std::set<std::string> known;

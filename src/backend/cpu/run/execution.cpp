@@ -47,13 +47,25 @@ ShapePlan& CpuExecution::plan_for(size_t segment) {
     cache.splice(cache.begin(), cache, found);
   } else {
     const auto [first, last] = program_->segments().ranges[segment];
-    cache.push_front(std::make_unique<ShapePlan>(*program_, first, last, symbols_, threads_));
+    const ShapePlan* latest = cache.empty() ? nullptr : cache.front().get();
+    cache.push_front(
+        std::make_unique<ShapePlan>(*program_, first, last, symbols_, threads_, appended_, latest));
     if (cache.size() > kKeptPlans) cache.pop_back();
   }
   ShapePlan& plan = *cache.front();
   if (plan.scratch_bytes() > scratch_.bytes())
     scratch_ = HostBuffer(plan.scratch_bytes(), "the scratch memory of a context");
   return plan;
+}
+
+AppendForm CpuExecution::append_form(size_t input, size_t output) const {
+  return cpu::append_form(*program_, input, output);
+}
+
+void CpuExecution::append_in_place(const std::vector<Append>& appends) {
+  appended_ = find_appended(*program_, appends);
+  for (PlanCache& cache : plans_) cache.clear();
+  has_shapes_ = false;
 }
 
 bool CpuExecution::is_empty(size_t segment) const {
@@ -153,7 +165,8 @@ void CpuExecution::run_layer(size_t layer) {
 Tensor CpuExecution::read(ValueId id) {
   const Value& value = program_->graph().value(id);
   if (value.is_constant()) return value.constant;
-  if (element_count(extents(id)) == 0) return Tensor::allocate(value.number_type(), extents(id));  // lies nowhere
+  if (element_count(extents(id)) == 0)
+    return Tensor::allocate(value.number_type(), extents(id));  // lies nowhere
   const ValueAddress address = value_address(program_->spec(), id, symbols_);
   const std::byte* data = nullptr;
   if (address.space == ValueAddress::Space::Arena) data = arena_.begin() + address.offset;
@@ -164,6 +177,8 @@ Tensor CpuExecution::read(ValueId id) {
   if (address.space == ValueAddress::Space::Slot)
     data = grown_.addresses()[static_cast<size_t>(address.slot)] + address.offset;
   check(data != nullptr, fmt::format("value '{}' is not stored", value.name));
+  if (const Room room = appended_.room(id); room.rows > 0)
+    return gather_rows(value.dtype, extents(id), room, data);
   const Tensor stored = to_linear({value.dtype, value.format}, extents(id), data);
   return value.is_stored_quantized() ? dequantize(stored, *value.quantization) : stored;
 }

@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "backend/cpu/device/host_memory.h"
+#include "backend/cpu/run/appended.h"
 #include "backend/cpu/run/program.h"
 #include "backend/cpu/run/shape_plan.h"
 #include "backend/layer_scratch.h"
 
 namespace lathe::cpu {
 
-class CpuExecution final : public Execution, public LayerScratch {
+class CpuExecution final : public Execution, public LayerScratch, public Appending {
  public:
   CpuExecution(std::shared_ptr<const CpuProgram> program, int threads);
 
@@ -28,6 +29,9 @@ class CpuExecution final : public Execution, public LayerScratch {
   const void* held_output(size_t index) const override;
   int64_t device_bytes() const override;
   std::vector<int64_t> layer_scratch_bytes() const override;
+
+  AppendForm append_form(size_t input, size_t output) const override;
+  void append_in_place(const std::vector<Append>& appends) override;
 
   // For whoever walks several executions layer by layer: bind() once, then the layers in order. Only programs with one segment.
   void bind(std::span<void* const> bindings);
@@ -49,6 +53,7 @@ class CpuExecution final : public Execution, public LayerScratch {
   int threads_ = 1;
   HostBuffer arena_, scratch_;
   GrownMemory grown_;
+  Appended appended_;
   std::vector<PlanCache> plans_;           // by segment
   std::vector<bool> has_sizes_in_values_;  // by segment: until an attempt to find them failed
   SymbolValues input_symbols_, symbols_;

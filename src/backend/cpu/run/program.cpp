@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <optional>
+#include <set>
 
 #include "backend/cpu/device/onednn.h"
 #include "backend/cpu/device/onednn_call.h"
@@ -17,6 +18,7 @@
 #include "backend/cpu/run/split_execution.h"
 #include "backend/offered.h"
 #include "base/error.h"
+#include "ir/substitute.h"
 
 namespace lathe::cpu {
 
@@ -30,6 +32,21 @@ void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRa
                   const Tactic& tactic, Machine machine) {
   machine.threads = std::max(machine.threads, 2);
   lathe::check_choice(families(), graphs, layer, ranges, tactic, machine);
+}
+
+std::vector<std::string> symbols_of(const Graph& graph, const Node& node) {
+  std::set<std::string> names;
+  const auto add = [&](const Shape& shape) {
+    for (const Dim& dim : shape) names.merge(dim.symbols());
+  };
+  for (const auto* operands : {&node.inputs, &node.outputs})
+    for (const ValueId id : *operands)
+      if (id != kNoValue) {
+        add(graph.value(id).shape);
+        if (graph.value(id).contents) add(*graph.value(id).contents);
+      }
+  names.merge(lathe::symbols_of(node.op));
+  return {names.begin(), names.end()};
 }
 
 std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic,
@@ -69,6 +86,7 @@ void CpuProgram::make_kernels() {
     const Node& node = graph().node(order[i]);
     const Tactic& tactic = spec_.choices[i].tactic;
     layers_[i].node = order[i];
+    if (bodies_of(node.op).empty()) layers_[i].symbols = symbols_of(graph(), node);
     check_choice(asked, order[i], ranges, tactic, machine_);
     if (tactic.is_view) return;
     try {

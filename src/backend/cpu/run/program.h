@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,12 @@ namespace lathe::cpu {
 struct ProgramLayer {
   NodeId node = kNoNode;
   std::unique_ptr<LayerKernel> kernel;  // null: a view, nothing runs
+  // The symbols that decide what it is prepared for; nothing where bodies may name others.
+  std::optional<std::vector<std::string>> symbols;
 };
+
+// The names that attributes of a node have, and shapes and contents of its operands.
+std::vector<std::string> symbols_of(const Graph& graph, const Node& node);
 
 class CpuProgram final : public Program, public std::enable_shared_from_this<CpuProgram> {
  public:

@@ -84,23 +84,31 @@ double now_ms() {
 }  // namespace
 
 ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const SymbolValues& symbols,
-                     int threads)
+                     int threads, const Appended& appended, const ShapePlan* like)
     : program_(program),
       threads_(threads),
       first_(first),
       symbols_(symbols),
       steps_(last - first),
       operands_(last - first) {
-  check_shapes(program.spec(), first, last, symbols, LateSpread::PointwiseLayers);
-  for_each_parallel(program.pool(), steps_.size(), [&](size_t i) {
+  std::vector<size_t> fresh;
+  for (size_t i = 0, end = 0; i < steps_.size(); i = end) {
+    const auto shared = [&](size_t index) { return like != nullptr && has_same_shapes(index, *like); };
+    for (end = i; end < steps_.size() && !shared(end); ++end) fresh.push_back(end);
+    if (end > i) check_shapes(program.spec(), first + i, first + end, symbols, LateSpread::PointwiseLayers);
+    for (; end < steps_.size() && shared(end); ++end) steps_[end] = like->steps_[end];
+  }
+  const auto prepare = [&](size_t k) {
+    const size_t i = fresh[k];
     try {
-      with_onednn_errors([&] { prepare_step(i); });
+      with_onednn_errors([&] { prepare_step(i, appended); });
     } catch (Error& error) {
       error.add_context(fmt::format("preparing layer '{}'",
                                     program_.graph().node(program_.layers()[first_ + i].node).name));
       throw;
     }
-  });
+  };
+  if (!fresh.empty()) for_each_parallel(program.pool(), fresh.size(), prepare);
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].prepared == nullptr) continue;
     operands_.place(i, program_.graph().node(program_.layers()[first_ + i].node), program_.spec(), symbols_,
@@ -110,6 +118,16 @@ ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const
   }
   find_groups();
   find_needs();
+}
+
+bool ShapePlan::has_same_shapes(size_t index, const ShapePlan& other) const {
+  const size_t layer = first_ + index;
+  const auto& names = program_.layers()[layer].symbols;
+  if (!names || !program_.segments().new_symbols[layer].empty()) return false;
+  return std::all_of(names->begin(), names->end(), [&](const std::string& name) {
+    const auto one = symbols_.find(name), two = other.symbols_.find(name);
+    return one != symbols_.end() && two != other.symbols_.end() && one->second == two->second;
+  });
 }
 
 // A view of a slot is as large as its base says, which is an operand of the layer that writes it.
@@ -143,15 +161,17 @@ void ShapePlan::bind(std::byte* arena, std::span<void* const> bindings, GrownMem
   operands_.bind(arena, bindings, grown.addresses());
 }
 
-void ShapePlan::prepare_step(size_t index) {
+void ShapePlan::prepare_step(size_t index, const Appended& appended) {
   const ProgramLayer& layer = program_.layers()[first_ + index];
-  if (layer.kernel == nullptr) return;
+  if (layer.kernel == nullptr || appended.is_needless(first_ + index)) return;
   const Graph& graph = program_.graph();
   const Node& node = graph.node(layer.node);
   const ShapeContext context{.symbols = symbols_,
                              .inputs = upper_extents(graph, node.inputs, symbols_),
                              .outputs = upper_extents(graph, node.outputs, symbols_),
-                             .threads = threads_};
+                             .threads = threads_,
+                             .input_rooms = appended.rooms_of(node.inputs),
+                             .output_rooms = appended.rooms_of(node.outputs)};
   bool has_elements = false;
   for (size_t i = 0; i < node.outputs.size(); ++i)
     has_elements |= node.outputs[i] != kNoValue && std::ranges::count(context.outputs[i], 0) == 0;
@@ -183,7 +203,8 @@ void ShapePlan::find_groups() {
     if (step.prepared->scratch_bytes() > 0) access.writes.push_back({-1, 0, 1});
     const bool meets = step.prepared->meets(step.members);
     const auto conflicts = [&](const std::vector<Access>& since) {
-      return std::any_of(since.begin(), since.end(), [&](const Access& earlier) { return must_meet(earlier, access); });
+      return std::any_of(since.begin(), since.end(),
+                         [&](const Access& earlier) { return must_meet(earlier, access); });
     };
     // Two that one member did never conflict, so a long chain of small layers compares nothing.
     if (groups_.empty() || meets || groups_.back().meets || conflicts(divided) ||

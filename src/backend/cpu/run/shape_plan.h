@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/cpu/run/appended.h"
 #include "backend/cpu/run/grown_memory.h"
 #include "backend/cpu/run/program.h"
 #include "backend/operand_table.h"
@@ -15,7 +16,7 @@
 namespace lathe::cpu {
 
 struct Step {
-  std::unique_ptr<PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
+  std::shared_ptr<const PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
   int members = 1;
 };
 
@@ -28,8 +29,11 @@ struct StepGroup {
 
 class ShapePlan {
  public:
-  // Layers [first, last). `symbols` has all that these layers' inputs need.
-  ShapePlan(const CpuProgram& program, size_t first, size_t last, const SymbolValues& symbols, int threads);
+  // Layers [first, last). `symbols` has all that these layers' inputs need. What `like`, a plan of the same
+  // layers, has prepared for the same values of a layer's symbols is shared: of a decoder's step one layer in
+  // ten knows how long the past is.
+  ShapePlan(const CpuProgram& program, size_t first, size_t last, const SymbolValues& symbols, int threads,
+            const Appended& appended = {}, const ShapePlan* like = nullptr);
 
   const SymbolValues& symbols() const { return symbols_; }
   size_t first_layer() const { return first_; }
@@ -50,7 +54,8 @@ class ShapePlan {
   void run_step(size_t index, const Worker& worker, std::byte* scratch) const;
 
  private:
-  void prepare_step(size_t index);
+  void prepare_step(size_t index, const Appended& appended);
+  bool has_same_shapes(size_t index, const ShapePlan& other) const;
   void run_group(const StepGroup& group, const Worker& worker, std::byte* scratch) const;
   void find_groups();
   void find_needs();
