@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "onnx/import_check.h"
+#include "onnx/import_node.h"
 #include "ops/interpreter.h"
 
 namespace lathe::onnx {
@@ -477,6 +478,27 @@ TEST(ImportSequences, PartsOfATensor) {
   EXPECT_EQ(y[1], (Numbers{-1, -2, -3, -4}));
 }
 
+TEST(ImportSequences, OtherDomainsReadNone) {
+  TestModel m;
+  m.input("a", kFloat, {"2"}).output("y").node("SequenceConstruct", {"a"}, {"s"});
+  m.node("QuickGelu", {"s"}, {"y"}, {}, kMicrosoftDomain);
+  expect_says(import_error(m), "one of its inputs is a sequence, which only operators on sequences may read");
+}
+
+TEST(ImportNorm, GroupsNeedChannels) {
+  TestModel m(18);
+  m.input("x", kFloat, {"4"}).input("s", kFloat, {"2"}).output("y");
+  m.node("GroupNormalization", {"x", "s", "s"}, {"y"}, {TestModel::int_attribute("num_groups", 2)});
+  expect_says(import_error(m), "its input needs at least two dimensions (batch, channels)");
+}
+
+TEST(ImportTensorRt, AnchorsOfEachClassNeedDimensions) {
+  TestModel m;
+  m.input("boxes", kFloat, {"1", "5", "2", "4"}).input("scores", kFloat, {"1", "5", "2"}).output("y");
+  m.input("anchors", kFloat, {"4"}).node("EfficientNMS_TRT", {"boxes", "scores", "anchors"}, {"y"});
+  expect_says(import_error(m), "its anchors need two dimensions at least (boxes, 4)");
+}
+
 TEST(ImportSequences, Errors) {
   const auto with = [](std::string_view op, const Names& inputs) {
     TestModel m;
@@ -493,6 +515,12 @@ TEST(ImportSequences, Errors) {
   expect_says(with("SequenceAt", {"s"}), "input 1 is missing");
   expect_says(with("SplitToSequence", {"a"}), "how many parts there are depends on an input");
   expect_says(with("Neg", {"s"}), "one of its inputs is a sequence");
+  expect_says(with("SplitToSequence", {"s"}), "input 0 is a sequence where a tensor is expected");
+  expect_says(with("SequenceInsert", {"s", "s"}), "input 1 is a sequence where a tensor is expected");
+  TestModel long_one;
+  long_one.input("x", kFloat, {"1099511627776"}).output("y");
+  long_one.node("SplitToSequence", {"x"}, {"s"}).node("SequenceLength", {"s"}, {"y"});
+  expect_says(import_error(long_one), "it makes 1099511627776 parts; 1 to 4096 are supported");
   expect_says(with("Identity", {"s"}), "output 'y' is a sequence");
 }
 
