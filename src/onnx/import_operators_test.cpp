@@ -469,6 +469,13 @@ TEST(ImportSequences, OtherDomainsReadNone) {
   expect_says(import_error(m), "one of its inputs is a sequence, which only operators on sequences may read");
 }
 
+TEST(ImportSplit, AsManyPartsAsOutputs) {
+  TestModel m(18);
+  m.input("x", kFloat, {"4"}).output("y");
+  m.node("Split", {"x"}, {"y"}, {TestModel::int_attribute("num_outputs", int64_t{1} << 60)});
+  expect_says(import_error(m), "num_outputs is 1152921504606846976, the node has 1 outputs");
+}
+
 TEST(ImportNorm, GroupsNeedChannels) {
   TestModel m(18);
   m.input("x", kFloat, {"4"}).input("s", kFloat, {"2"}).output("y");
