@@ -78,7 +78,7 @@ class Backend {
   // Scratch memory of the layer with this tactic at the largest shapes; -1: this device does not say. As dear as making the layer.
   virtual int64_t scratch_bytes(const LayerQuery&, const Tactic&) const { return -1; }
   virtual std::unique_ptr<Program> compile(const ProgramSpec& spec) const = 0;
-  // Operators that not every backend has, and this one has fast tactics for, by their kName: passes may fuse into them.
+  // Operators that not every backend has, and this one has fast tactics for, by kName: passes may make them, and keep them whole.
   virtual std::vector<std::string_view> own_operators() const { return {}; }
   // The same device with one thread, on which layers of a split batch are tuned; null: programs here run whole batches only.
   virtual std::shared_ptr<const Backend> one_thread() const { return nullptr; }

@@ -317,21 +317,27 @@ TEST_F(BuilderTest, SizesThatAreDataTakeMemoryAsTheyAre) {
 }
 
 TEST_F(BuilderTest, LayersOnTheReferenceAreNamed) {
-  constexpr const char* kMatrices = R"(graph "matrices" {
-  input %x: float32[4, 8, 2, 2]
-  %a: float32[4, 8, 2, 2] = Inverse "first" (%x) from ["first" Inverse]
-  %y: float32[4, 8, 2, 2] = Inverse "second" (%a) from ["second" Inverse]
-  output %y
+  constexpr const char* kMels = R"(graph "mels" {
+  input %rate: int64[]
+  input %high: float32[]
+  const %bins: int64[] = [3]
+  const %more: int64[] = [4]
+  const %length: int64[] = [8]
+  const %low: float32[] = [0]
+  %a: float32[5, 3] = MelWeightMatrix "first" (%bins, %length, %rate, %low, %high) {dtype=float32} from ["first" MelWeightMatrix]
+  %b: float32[5, 4] = MelWeightMatrix "second" (%more, %length, %rate, %low, %high) {dtype=float32} from ["second" MelWeightMatrix]
+  output %a
+  output %b
 })";
-  const Network network{.graph = std::make_shared<Graph>(parse_graph(kMatrices)),
-                        .model = {.name = "matrices"}};
+  const Network network{.graph = std::make_shared<Graph>(parse_graph(kMels)), .model = {.name = "mels"}};
   const auto engine = Builder(backend, log).build(network, {.optimization_level = 0});
   EXPECT_TRUE(
-      log.said("2 Inverse layers run on the reference, right but slow (one thread, no vectors): no "
-               "kernel for Inverse on this device"))
+      log.said("2 MelWeightMatrix layers run on the reference, right but slow (one thread, no vectors): no "
+               "kernel for MelWeightMatrix on this device"))
       << log.text;
-  EXPECT_TRUE(log.said("'second' (Inverse) runs on the reference: no kernel for Inverse on this device"));
-  EXPECT_EQ(engine->choices(0)[0].fallback, "no kernel for Inverse on this device");
+  EXPECT_TRUE(log.said(
+      "'second' (MelWeightMatrix) runs on the reference: no kernel for MelWeightMatrix on this device"));
+  EXPECT_EQ(engine->choices(0)[0].fallback, "no kernel for MelWeightMatrix on this device");
   try {
     Builder(backend, log).build(network, {.optimization_level = 0, .fail_on_fallback = true});
     FAIL() << "no error";
@@ -341,7 +347,7 @@ TEST_F(BuilderTest, LayersOnTheReferenceAreNamed) {
     EXPECT_NE(
         text.find(
             "2 of 2 layers have no kernel but the reference, and --failOnFallback makes that an error:\n"
-            "  'first' (Inverse)"),
+            "  'first' (MelWeightMatrix)"),
         std::string::npos)
         << text;
   }

@@ -42,7 +42,9 @@ class ListingBackend final : public Backend {
     std::shuffle(all.begin(), all.end(), random_);
     return all;
   }
-  std::vector<std::string_view> own_operators() const override { return {SqueezeExcite::kName}; }
+  std::vector<std::string_view> own_operators() const override {
+    return {SqueezeExcite::kName, DFT::kName, STFT::kName, Col2Im::kName};
+  }
   Support supports_compute_type(DType) const override { return {}; }
   bool is_host() const override { return true; }
   std::vector<std::pair<std::string, std::string>> device_information() const override { return {}; }

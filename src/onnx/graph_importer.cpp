@@ -321,11 +321,13 @@ Values GraphImporter::import_by_operator(const NodeProto& node, Scope& scope, co
   NodeImport import(
       {node, name, opset, std::move(inputs), scope.attributes, tensors_, *scope.builder, &log_});
   if (const std::string reason = why_unknown(node, scope); !reason.empty()) throw_unsupported(reason);
-  const bool is_onnx = is_onnx_domain(node.domain);
-  if (options_.plugins && options_.plugins_first && has_plugin(node, *options_.plugins))
-    return import_plugin(import, node, *options_.plugins);
-  if (is_onnx)
+  const bool takes_plugin =
+      options_.plugins && options_.plugins_first && has_plugin(node, *options_.plugins);
+  if (!takes_plugin && is_onnx_domain(node.domain))
     if (auto results = import_by_structure(import, scope)) return *results;
+  if (std::any_of(import.inputs().begin(), import.inputs().end(), Sequences::is_sequence))
+    throw_unsupported("one of its inputs is a sequence, which only operators on sequences may read");
+  if (takes_plugin) return import_plugin(import, node, *options_.plugins);
   if (const Importer* importer = importer_of(node, opset)) return importer->import(import);
   return import_plugin(import, node, *options_.plugins);
 }
@@ -340,10 +342,7 @@ std::optional<Values> GraphImporter::import_by_structure(NodeImport& node, Scope
   if (node.op_type() == "Loop") return import_loop(node, scope);
   if (node.op_type() == "Scan") return import_scan(node, scope);
   if (node.op_type() == "Identity") return Values{node.in(0)};
-  if (auto results = sequences_.import_operator(node)) return results;
-  if (std::any_of(node.inputs().begin(), node.inputs().end(), Sequences::is_sequence))
-    throw_unsupported("one of its inputs is a sequence, which only operators on sequences may read");
-  return std::nullopt;
+  return sequences_.import_operator(node);
 }
 
 Values GraphImporter::import_function(const FunctionProto& function, const NodeProto& node, Scope& scope,

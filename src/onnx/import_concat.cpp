@@ -77,7 +77,10 @@ Values import_split(NodeImport& node) {
     }
     sizes = *known;
   } else {
-    sizes = equal_parts(node, dim, node.integer("num_outputs", outputs));
+    if (const int64_t parts = node.integer("num_outputs", outputs); parts != outputs)
+      node.fail("num_outputs is " + std::to_string(parts) + ", the node has " + std::to_string(outputs) +
+                " outputs");
+    sizes = equal_parts(node, dim, outputs);
   }
   if (static_cast<int64_t>(sizes.size()) != outputs) {
     node.fail("there are " + std::to_string(sizes.size()) + " sizes for " + std::to_string(outputs) +

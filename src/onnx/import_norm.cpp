@@ -83,6 +83,7 @@ ValueId per_channel(NodeImport& node, ValueId v, int64_t groups, std::string_vie
 Values import_group_norm(NodeImport& node) {
   const GroupNorm op{.groups = node.required_integer("num_groups"), .epsilon = node.real("epsilon", 1e-5f)};
   if (op.groups < 1) node.fail("num_groups is " + std::to_string(op.groups));
+  if (node.rank(0) < 2) node.fail("its input needs at least two dimensions (batch, channels)");
   ValueId scale = node.in(1), bias = node.in(2);
   if (node.opset() < 21) {
     scale = per_channel(node, scale, op.groups, "scale");

@@ -163,52 +163,13 @@ Values import_deform_conv(NodeImport& node) {
   return {node.add(op, {node.in(0), node.in(1), node.in(2), node.in_or_none(3), node.in_or_none(4)})};
 }
 
-// Filters that put element p of a block to its place: (channels * block, 1, block...), each with a single one.
-ValueId unit_filters(NodeImport& node, int64_t channels, const Ints& block) {
-  const int64_t taps = element_count(Extents(block));
-  std::vector<double> values(static_cast<size_t>(channels * taps * taps));
-  for (int64_t row = 0; row < channels * taps; ++row)
-    values[static_cast<size_t>(row * taps + row % taps)] = 1;
-  Extents extents = {channels * taps, 1};
-  extents.insert(extents.end(), block.begin(), block.end());
-  return node.constant(Tensor::from_doubles(node.dtype(0), extents, values), "unit_filters");
-}
-
-// As a transposed convolution, which has kernels: where all sizes are known, and the filters are small. Whether the sizes fit
-// each other was checked before.
-std::optional<ValueId> col2im_by_convolution(NodeImport& node, const Col2Im& op) {
-  const auto image = node.known_ints(1), block = node.known_ints(2);
-  const Shape x = node.shape(0);
-  if (!image || !block || !x[1].is_constant() || !x[2].is_constant() || !is_float(node.dtype(0)))
-    return std::nullopt;
-  const int64_t taps = element_count(Extents(*block)), channels = x[1].value() / taps;
-  constexpr int64_t kMostTaps = 1024, kMostWeights = 1 << 20;
-  if (channels < 1 || taps > kMostTaps || x[1].value() > kMostWeights / taps) return std::nullopt;
-  ConvTranspose conv{.kernel = *block,
-                     .strides = op.strides,
-                     .dilations = op.dilations,
-                     .pads_begin = op.pads_begin,
-                     .pads_end = op.pads_end,
-                     .groups = channels};
-  Shape blocks = {x[0], x[1]};
-  for (size_t d = 0; d < image->size(); ++d) {
-    const int64_t room =
-        (*image)[d] + op.pads_begin[d] + op.pads_end[d] - ((*block)[d] - 1) * op.dilations[d] - 1;
-    blocks.push_back(room / op.strides[d] + 1);
-    conv.output_padding.push_back(room % op.strides[d]);
-  }
-  const ValueId places = node.reshape(node.in(0), blocks, "blocks");
-  return node.add(conv, {places, unit_filters(node, channels, *block)});
-}
-
 Values import_col2im(NodeImport& node) {
   if (node.rank(1) != 1 || !node.shape(1)[0].is_constant())
     node.fail("the image's shape must be a list of fixed length");
   const Window w = read_window(node, static_cast<size_t>(node.shape(1)[0].value()));
   const Col2Im op{
       .strides = w.strides, .dilations = w.dilations, .pads_begin = w.pads_begin, .pads_end = w.pads_end};
-  const ValueId layer = node.add(op, {node.in(0), node.in(1), node.in(2)});
-  return {col2im_by_convolution(node, op).value_or(layer)};
+  return {node.add(op, {node.in(0), node.in(1), node.in(2)})};
 }
 
 // What MaxPool's window makes of a result of these spatial dims.

@@ -15,6 +15,13 @@ ValueId sequence_input(const NodeImport& node) {
   return id;
 }
 
+// Elements, positions and sizes are tensors: all inputs from `first` on.
+void check_tensors(const NodeImport& node, size_t first) {
+  for (size_t i = first; i < node.input_count(); ++i)
+    if (Sequences::is_sequence(node.inputs()[i]))
+      throw_unsupported("input " + std::to_string(i) + " is a sequence where a tensor is expected");
+}
+
 // Input `input` as a position in a list of `count`; `last` when it is absent.
 int64_t read_position(const NodeImport& node, size_t input, int64_t count, int64_t last) {
   if (!node.has(input)) return last;
@@ -27,6 +34,13 @@ int64_t read_position(const NodeImport& node, size_t input, int64_t count, int64
               std::to_string(count));
   }
   return position;
+}
+
+constexpr int64_t kMostParts = 4096;
+
+[[noreturn]] void refuse_parts(int64_t count) {
+  throw_unsupported("it makes " + std::to_string(count) + " parts; 1 to " + std::to_string(kMostParts) +
+                    " are supported");
 }
 
 // Sizes of the parts along an axis: all of one size but the last, as listed, or of one each.
@@ -43,19 +57,19 @@ Shape split_sizes(const NodeImport& node, const Dim& dim) {
   }
   if (!dim.is_constant()) throw_unsupported("how many parts there are depends on an input");
   if (each < 1) node.fail("the size of its parts is " + std::to_string(each));
+  const int64_t count = dim.value() / each + (dim.value() % each != 0 ? 1 : 0);
+  if (count > kMostParts) refuse_parts(count);
   Shape sizes;
-  for (int64_t at = 0; at < dim.value(); at += each) sizes.push_back(std::min(each, dim.value() - at));
+  for (int64_t i = 0; i < count; ++i) sizes.push_back(std::min(each, dim.value() - i * each));
   return sizes;
 }
 
 Values split_to_list(NodeImport& node) {
   const int64_t axis = normalize_axis(node.integer("axis", 0), node.rank(0), "axis");
   const Dim dim = node.shape(0)[static_cast<size_t>(axis)];
-  constexpr size_t kMostParts = 4096;
   const Shape sizes = split_sizes(node, dim);
-  if (sizes.empty() || sizes.size() > kMostParts)
-    throw_unsupported("it makes " + std::to_string(sizes.size()) + " parts; 1 to " +
-                      std::to_string(kMostParts) + " are supported");
+  const auto count = static_cast<int64_t>(sizes.size());
+  if (count < 1 || count > kMostParts) refuse_parts(count);
   Values parts = node.add_multi(Split{.axis = axis, .sizes = sizes}, {node.in(0)}, sizes.size());
   if (node.has(1) || node.integer("keepdims", 1) != 0) return parts;
   for (ValueId& part : parts) {
@@ -115,6 +129,7 @@ bool Sequences::knows(std::string_view op_type) {
 
 std::optional<Values> Sequences::import_operator(NodeImport& node) {
   const std::string_view op = node.op_type();
+  if (knows(op)) check_tensors(node, op == "SequenceConstruct" || op == "SplitToSequence" ? 0 : 1);
   if (op == "SequenceConstruct") {
     for (size_t i = 0; i < node.input_count(); ++i) node.in(i);
     return Values{add(node.inputs())};

@@ -73,6 +73,24 @@ class TestModel {
     put_int(a, 20, 1);
     return a;
   }
+  static std::string floats_attribute(std::string_view name, const std::vector<float>& values) {
+    std::string a;
+    put_bytes(a, 1, name);
+    for (const float value : values) {
+      put_key(a, 7, WireType::Fixed32);
+      a.append(reinterpret_cast<const char*>(&value), sizeof(value));
+    }
+    put_int(a, 20, 6);
+    return a;
+  }
+  // `tensor`: what make_tensor makes.
+  static std::string tensor_attribute(std::string_view name, std::string_view tensor) {
+    std::string a;
+    put_bytes(a, 1, name);
+    put_bytes(a, 5, tensor);
+    put_int(a, 20, 4);
+    return a;
+  }
   static std::string text_attribute(std::string_view name, std::string_view value) {
     std::string a;
     put_bytes(a, 1, name);
@@ -144,6 +162,15 @@ class TestModel {
     return *this;
   }
 
+  // The version of another domain's operators (1 where nothing says it).
+  TestModel& opset_of(std::string_view domain, int64_t version) {
+    std::string opset;
+    put_bytes(opset, 1, domain);
+    put_int(opset, 2, version);
+    put_bytes(other_opsets_, 8, opset);
+    return *this;
+  }
+
   const std::string& graph() const { return graph_; }
   std::string bytes() const {
     std::string m, opset;
@@ -151,7 +178,7 @@ class TestModel {
     put_int(opset, 2, opset_);
     put_bytes(m, 8, opset);
     put_bytes(m, 7, graph_);
-    return m + functions_;
+    return m + other_opsets_ + functions_;
   }
 
  private:
@@ -185,7 +212,7 @@ class TestModel {
   }
 
   int64_t opset_, ir_version_;
-  std::string graph_, functions_;
+  std::string graph_, functions_, other_opsets_;
 };
 
 inline std::span<const std::byte> as_bytes(const std::string& text) {

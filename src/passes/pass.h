@@ -26,7 +26,7 @@ class PassContext {
   std::vector<DType> allowed_types;
   // Types that the device does not compute in, for the pass that computes in FP32 instead.
   std::vector<DType> widened_types;
-  // Operators that not every backend has, and the one at hand does: a pass that makes one asks first.
+  // Operators that not every backend has, and the one at hand does: a pass that makes one or writes one out asks first.
   std::vector<std::string_view> backend_operators;
   bool has_operator(std::string_view name) const;
 

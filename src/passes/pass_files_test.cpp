@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Passes as text: every tests/passes/*.ir holds cases of
-//   === name of the case: pass [pass ...]
+//   === name of the case: pass [pass ...] [+operator that the backend has ...]
 //   graph "before" { ... }
 //   --- (or "--- unchanged")
 //   graph "after" { ... }
@@ -24,7 +24,7 @@ namespace {
 
 struct Case {
   std::string name, before, after;
-  std::vector<std::string> passes;
+  std::vector<std::string> passes, operators;
 };
 
 std::vector<Case> read_cases(const std::filesystem::path& path) {
@@ -37,7 +37,8 @@ std::vector<Case> read_cases(const std::filesystem::path& path) {
       const size_t colon = line.rfind(": ");
       c.name = path.stem().string() + ": " + line.substr(4, colon - 4);
       std::istringstream passes(line.substr(colon + 2));
-      for (std::string pass; passes >> pass;) c.passes.push_back(pass);
+      for (std::string word; passes >> word;)
+        word[0] == '+' ? c.operators.push_back(word.substr(1)) : c.passes.push_back(word);
       in_after = false;
     } else if (line.starts_with("---")) {
       in_after = true;
@@ -80,6 +81,7 @@ TEST_P(PassFile, GivesTheGraphBelow) {
   context.allowed_types = {DType::BFloat16, DType::Float16};
   context.widened_types = {DType::Float16};
   context.backend_operators = {SqueezeExcite::kName};
+  context.backend_operators.insert(context.backend_operators.end(), c.operators.begin(), c.operators.end());
   PassOptions options;
   options.verify_with_oracle = true;
   for (const std::string& name : c.passes) run_passes(graph, {{"test", {find_pass(name)}}}, options, context);

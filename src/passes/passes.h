@@ -15,6 +15,10 @@ bool merge_common_subexpressions(Graph& graph, PassContext& context);
 bool fold_constants(Graph& graph, PassContext& context);
 bool erase_pooling(Graph& graph, PassContext& context);
 
+// Operators that the backend has no kernels of.
+bool lower_transforms(Graph& graph, PassContext& context);
+bool lower_col2im(Graph& graph, PassContext& context);
+
 // Reshape, Transpose, Concat, Split, Slice.
 bool simplify_shuffles(Graph& graph, PassContext& context);
 bool move_shuffles_down(Graph& graph, PassContext& context);

@@ -22,6 +22,12 @@ std::vector<Stage> default_stages() {
         {"merge_common_subexpressions", "DupeLayerRemoval", merge_common_subexpressions},
         {"erase_pooling", "PoolingErasure", erase_pooling}}},
 
+      // Operators that the backend lacks become products, which later passes take like any other. Their windows and sizes are
+      // constants by now.
+      {"operator lowering",
+       {{"lower_transforms", "TransformLowering", lower_transforms},
+        {"lower_col2im", "Col2ImLowering", lower_col2im}}},
+
       // Rounding to a grid is pointwise: tails take it like any other function. Repeated ones go before a tail hides them.
       {"quantization fusion",
        {{"fuse_quantize_dequantize", "QuantizeDequantizeFusion", fuse_quantize_dequantize},

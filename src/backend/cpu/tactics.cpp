@@ -54,6 +54,8 @@ TacticFamily conv_transpose_tactics();
 TacticFamily dft_tactics();
 TacticFamily stft_tactics();
 TacticFamily unique_tactics();
+TacticFamily lu_tactics();
+TacticFamily tfidf_tactics();
 TacticFamily bit_cast_tactics();
 TacticFamily control_flow_tactics();
 TacticFamily depthwise_tactics();
@@ -139,6 +141,8 @@ std::vector<TacticFamily> tactic_families() {
       dft_tactics(),
       stft_tactics(),
       unique_tactics(),
+      lu_tactics(),
+      tfidf_tactics(),
       bit_cast_tactics(),
       control_flow_tactics(),
       reference_tactics(),

@@ -78,6 +78,8 @@ Values import_bias_softmax(NodeImport& node) {
   const int64_t axis = normalize_axis(node.integer("axis", 1), node.rank(0), "axis");
   ValueId spread = node.in(1);
   if (node.required_integer("is_inner_broadcast") != 0 && bias.size() < x.size()) {
+    if (static_cast<int64_t>(bias.size()) < node.rank(0) - axis)
+      node.fail("the bias has fewer dimensions than the softmax, " + std::to_string(node.rank(0) - axis));
     Shape shape = bias;
     shape.insert(shape.end() - (node.rank(0) - axis), x.size() - bias.size(), Dim(1));
     spread = node.reshape(spread, shape, "bias_axes");

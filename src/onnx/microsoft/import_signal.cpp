@@ -2,7 +2,6 @@
 //
 // com.microsoft: Fourier transforms of real signals along the last dimension, and back.
 #include "onnx/importers.h"
-#include "onnx/signal.h"
 
 namespace lathe::onnx {
 
@@ -24,7 +23,7 @@ Values import_rfft(NodeImport& node) {
   Shape s = node.shape(0);
   if (s.empty()) node.fail("its input needs a dimension at least");
   s.push_back(1);
-  return {fourier_transform(node, DFT{.onesided = true}, node.reshape(node.in(0), s, "points"))};
+  return {node.add(DFT{.onesided = true}, {node.reshape(node.in(0), s, "points")})};
 }
 
 // (..., n / 2 + 1, 2) to (..., n), divided by n
@@ -33,7 +32,7 @@ Values import_irfft(NodeImport& node) {
   const Shape given = node.shape(0);
   if (given.size() < 2 || !(given.back() == Dim(2)))
     node.fail("its input needs two dimensions at least, the last one of real and imaginary part");
-  const ValueId y = fourier_transform(node, DFT{.inverse = true, .onesided = true}, node.in(0));
+  const ValueId y = node.add(DFT{.inverse = true, .onesided = true}, {node.in(0)}, "transform");
   Shape s = node.shape_of(y);
   s.pop_back();
   return {node.reshape(y, s, "")};

@@ -355,5 +355,11 @@ TEST(ImportConvTransposeWithDynamicPads, ChecksThePads) {
               "pads has the entry -1");
 }
 
+TEST(ImportMicrosoft, BiasOfASoftmaxNeedsItsDimensions) {
+  expect_says(import_error(one_node("BiasSoftmax", {{"x", kFloat, {"2", "3", "4"}}, {"bias", kFloat, {"4"}}},
+                                    {kInt("axis", 1), kInt("is_inner_broadcast", 1)})),
+              "the bias has fewer dimensions than the softmax, 2");
+}
+
 }  // namespace
 }  // namespace lathe::onnx

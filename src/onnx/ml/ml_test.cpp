@@ -28,14 +28,7 @@ TestModel one_node(std::string_view op, const Names& attributes, const Names& ou
 }
 
 std::string floats(std::string_view name, const std::vector<float>& values) {
-  std::string a;
-  put_bytes(a, 1, name);
-  for (const float value : values) {
-    put_key(a, 7, WireType::Fixed32);
-    a.append(reinterpret_cast<const char*>(&value), sizeof(value));
-  }
-  put_int(a, 20, 6);
-  return a;
+  return TestModel::floats_attribute(name, values);
 }
 std::string ints(std::string_view name, const std::vector<int64_t>& values) {
   return TestModel::ints_attribute(name, values);

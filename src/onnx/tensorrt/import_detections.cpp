@@ -34,6 +34,7 @@ ValueId corners_of_centers(NodeImport& node, ValueId boxes) {
 ValueId decode(NodeImport& node, ValueId boxes, ValueId anchors, bool centers) {
   if (node.shape_of(boxes).size() == 4) {  // boxes of each class
     Shape shape = node.shape_of(anchors);
+    if (shape.size() < 2) node.fail("its anchors need two dimensions at least (boxes, 4)");
     shape.insert(shape.begin() + 2, 1);
     anchors = node.reshape(anchors, shape, "anchors");
   }

@@ -56,7 +56,9 @@ class CpuBackend final : public Backend {
 
   TuningTraits tuning_traits() const override { return {.has_slow_phases = true}; }
 
-  std::vector<std::string_view> own_operators() const override { return {SqueezeExcite::kName}; }
+  std::vector<std::string_view> own_operators() const override {
+    return {SqueezeExcite::kName, DFT::kName, STFT::kName, Col2Im::kName};
+  }
 
   std::shared_ptr<const Backend> one_thread() const override {
     auto backend = std::make_shared<CpuBackend>(*this);

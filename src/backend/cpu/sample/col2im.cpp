@@ -3,10 +3,12 @@
 // Col2Im on FP32, BF16 and FP16: rows of the image are sums of the rows of blocks that cover them.
 //
 // Bytes: x read once, the image written once: some rows collect their sums in L1, so that no pixel goes to
-// memory twice. With steps of 1 the rows of blocks are added by vectors, else element by element.
+// memory twice. Operations: one addition per element of x, by vectors (block_rows.h), and with steps above 1 a
+// transposition of each row in registers.
 #include <algorithm>
 
 #include "backend/cpu/sample/block_rows.h"
+#include "backend/cpu/sample/sample.h"
 #include "backend/cpu/vector/own_tactic.h"
 #include "backend/cpu/vector/pointwise_eval.h"
 #include "base/error.h"
@@ -30,7 +32,7 @@ class PreparedCol2Im final : public PreparedLayer {
   size_t scratch_bytes() const override { return static_cast<size_t>(member_floats() * threads) * 4; }
   int members(int available) const override {
     return members_for(
-        0.4 * static_cast<double>(planes * blocks.taps()) * static_cast<double>(blocks.count()),
+        0.15 * static_cast<double>(planes * blocks.taps()) * static_cast<double>(blocks.count()),
         std::min(available, threads));
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
@@ -42,26 +44,17 @@ class PreparedCol2Im final : public PreparedLayer {
       const int64_t plane = i / per_plane, first = i % per_plane * band, end = std::min(first + band, rows);
       const int64_t at = (plane * rows + first) * width, n = (end - first) * width;
       float* sum = epilogue->is_identity() ? static_cast<float*>(args.outputs[0]) + at : own;
-      std::fill_n(sum, n, 0.0f);
-      blocks.add(first, end, pointwise_table(isa), sum, [&](int64_t tap, int64_t block, int64_t count) {
-        return values(args, (plane * blocks.taps() + tap) * blocks.count() + block, count,
-                      own + round_up(band * width, 16));
-      });
+      const int64_t elements = blocks.taps() * blocks.count();
+      const auto* x = static_cast<const std::byte*>(args.inputs[0]) + dtype_bytes(type, plane * elements);
+      blocks.sum(first, end, sample_table(isa), x, stored_as(type), blocks.count(), 0, sum,
+                 own + round_up(band * width, 16));
       epilogue->apply(args, sum, n, at, 1, n, n);
     }
   }
 
  private:
   int64_t member_floats() const {
-    return round_up(blocks.band() * blocks.width(), 16) + round_up(blocks.in_a_row(), 16);
-  }
-  const float* values(const LayerArgs& args, int64_t at, int64_t n, float* wide) const {
-    const auto* x = static_cast<const std::byte*>(args.inputs[0]) + dtype_bytes(type, at);
-    if (type == DType::Float32) return reinterpret_cast<const float*>(x);
-    const PointwiseTable& convert = pointwise_table(isa);
-    const auto* halves = reinterpret_cast<const uint16_t*>(x);
-    (type == DType::BFloat16 ? convert.load_bf16 : convert.load_f16)(halves, wide, n);
-    return wide;
+    return round_up(blocks.band() * blocks.width(), 16) + round_up(blocks.line_floats(), 16);
   }
 };
 

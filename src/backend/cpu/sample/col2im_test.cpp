@@ -47,6 +47,18 @@ TEST(Col2ImTactics, StepsLongerThanTheImage) {
   EXPECT_GE(check_layer(col2im_tactics(), blocks_of({{50, 50}, {1, 1}, {2, 2}, {2, 2}}, {9, 11}, {3, 2})), 1);
   EXPECT_GE(check_layer(col2im_tactics(), blocks_of({{8, 8}, {1, 1}, {0, 0}, {0, 0}}, {40, 41}, {16, 16})),
             1);
+  constexpr int64_t kHuge = (int64_t{1} << 31) - 1;
+  EXPECT_GE(
+      check_layer(col2im_tactics(), blocks_of({{kHuge, kHuge}, {1, 1}, {0, 0}, {0, 0}}, {9, 11}, {3, 2})), 1);
+}
+
+// Rows of one and of several bands, in one line and in several.
+TEST(Col2ImTactics, WideImagesAndManySteps) {
+  for (const int64_t stride : {1, 2, 3, 5, 8})
+    for (const int64_t width : {33, 700})
+      EXPECT_GE(check_layer(col2im_tactics(),
+                            blocks_of({{2, stride}, {1, 1}, {1, 1}, {0, 1}}, {20, width}, {3, 7})),
+                1);
 }
 
 TEST(Col2ImTactics, RefusesABlockOfRunTime) {

@@ -13,6 +13,7 @@
 
 #include "backend/cpu/sample/block_rows.h"
 #include "backend/cpu/sample/packed_rows.h"
+#include "backend/cpu/sample/sample.h"
 #include "backend/cpu/tile/choose_gemm.h"
 #include "backend/cpu/vector/pointwise_eval.h"
 #include "backend/cpu/vector/transpose_tile.h"
@@ -82,8 +83,8 @@ class PreparedConvTranspose final : public PreparedLayer {
   }
   // Blocks of some filters and a row of the result; or pixels or weights in FP32.
   int64_t member_floats() const {
-    const int64_t products =
-        filters_together() * blocks.taps() * padded_pixels() + blocks.band() * blocks.width();
+    const int64_t products = filters_together() * blocks.taps() * padded_pixels() +
+                             blocks.band() * blocks.width() + blocks.line_floats();
     const int64_t weights = packed ? 0 : kTogether * filters * blocks.taps();
     return round_up(std::max({products, blocks.count(), weights}), 16);
   }
@@ -141,10 +142,8 @@ class PreparedConvTranspose final : public PreparedLayer {
         const int64_t end = std::min(row + band, lines), count = (end - row) * width_of_row;
         const int64_t at = ((image * filters + first + f) * lines + row) * width_of_row;
         float* to = epilogue->is_identity() ? static_cast<float*>(args.outputs[0]) + at : sum;
-        std::fill_n(to, count, bias);
-        blocks.add(row, end, pointwise_table(isa), to, [&](int64_t tap, int64_t block, int64_t) {
-          return own + (f * taps + tap) * pixels + block;
-        });
+        blocks.sum(row, end, sample_table(isa), own + f * taps * pixels, Stored::F32, pixels, bias, to,
+                   sum + band * width_of_row);
         epilogue->apply(args, to, count, at, 1, count, count);
       }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Weighted sums of pixels that lie anywhere: the loops of RoiAlign, GridSample and DeformConv, one table per
-// instruction set.
+// Sums of pixels: weighted ones of pixels that lie anywhere, the loops of RoiAlign, GridSample and DeformConv, and
+// those of blocks that overlap, of Col2Im and transposed convolutions. One table per instruction set.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,11 @@ struct Corners {
   int64_t stride;
 };
 
+// Elements of a tap in a row of blocks, and where they are added.
+struct TapRun {
+  int64_t from = 0, to = 0, count = 0;
+};
+
 struct SampleTable {
   // y[j] = the sum over taps of weights[k] * x[offsets[k] + j], j < n; with `add`: y[j] and that.
   void (*pixels)(const void* x, Stored type, const int64_t* offsets, const float* weights, int64_t taps,
@@ -34,6 +39,9 @@ struct SampleTable {
   // factors[i], if given.
   void (*corners)(const double* ys, const double* xs, const float* factors, int64_t n, int64_t height,
                   int64_t width, const Corners& out);
+  // For each tap k and i < runs[k].count: sum[runs[k].to + i] += x[first + k * tap_stride + runs[k].from + i].
+  void (*add_runs)(const void* x, Stored type, int64_t first, int64_t tap_stride, const TapRun* runs,
+                   int64_t taps, float* sum);
 };
 
 const SampleTable& sample_table_avx2();
