@@ -65,6 +65,7 @@ const std::vector<Importer>& all_importers() {
       microsoft_mixture_importers(),
       microsoft_norm_importers(),
       microsoft_packing_importers(),
+      microsoft_pool_importers(),
       microsoft_position_bias_importers(),
       microsoft_product_importers(),
       microsoft_quantized_importers(),

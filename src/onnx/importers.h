@@ -52,6 +52,7 @@ std::vector<Importer> microsoft_group_query_importers();
 std::vector<Importer> microsoft_mixture_importers();
 std::vector<Importer> microsoft_norm_importers();
 std::vector<Importer> microsoft_packing_importers();
+std::vector<Importer> microsoft_pool_importers();
 std::vector<Importer> microsoft_position_bias_importers();
 std::vector<Importer> microsoft_product_importers();
 std::vector<Importer> microsoft_quantized_importers();

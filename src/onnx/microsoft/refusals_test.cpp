@@ -355,6 +355,28 @@ TEST(ImportConvTransposeWithDynamicPads, ChecksThePads) {
               "pads has the entry -1");
 }
 
+TEST(ImportMicrosoft, MasksOfPools) {
+  const auto pool = [](const Input& x, const Input& mask, const Names& attributes) {
+    return import_error(one_node("MaxpoolWithMask", {x, mask}, attributes));
+  };
+  const Input x{"x", kFloat, {"N", "3", "7", "9"}}, mask{"mask", kInt32, {"1", "1", "7", "9"}};
+  const std::string square = TestModel::ints_attribute("kernel_shape", {3, 3});
+  expect_says(pool(x, mask, {}), "attribute 'kernel_shape' is missing");
+  expect_says(pool(x, mask, {TestModel::ints_attribute("kernel_shape", {3, 0})}),
+              "kernel_shape has the entry 0");
+  expect_says(pool(x, mask, {TestModel::ints_attribute("kernel_shape", {1, 65})}),
+              "windows of more than 64 columns are not supported");
+  expect_says(pool(x, mask, {square, TestModel::text_attribute("auto_pad", "SAME_UPPER")}),
+              "auto_pad is not supported here");
+  expect_says(pool({"x", kUInt8, x.dims}, mask, {square}), "x is uint8, expected float32");
+  expect_says(pool(x, {"mask", kInt64, mask.dims}, {square}), "the mask is int64, expected int32");
+  expect_says(pool(x, {"mask", kInt32, {"1", "1", "7", "8"}}, {square}),
+              "the shape of the mask is [1, 1, 7, 8], expected [1, 1, 7, 9]");
+  expect_says(pool(x, {"mask", kInt32, {"1", "3", "7", "9"}}, {square}),
+              "masks of several planes are not supported");
+  EXPECT_EQ(shape_of_output(one_node("MaxpoolWithMask", {x, mask}, {square})), "[N, 3, 5, 7]");
+}
+
 TEST(ImportMicrosoft, BiasOfASoftmaxNeedsItsDimensions) {
   expect_says(import_error(one_node("BiasSoftmax", {{"x", kFloat, {"2", "3", "4"}}, {"bias", kFloat, {"4"}}},
                                     {kInt("axis", 1), kInt("is_inner_broadcast", 1)})),

@@ -28,6 +28,18 @@ def same_as_onnx(add):
     add("plain", "NhwcMaxPool", [images], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
 
 
+def masked_pools(add):
+    x, mask = add.floats(2, 3, 7, 9), (add.random.random((1, 1, 7, 9)) > 0.3).astype(np.int32)
+    mask[..., 0, 0] = 0  # the first pixel counts all the same
+    add("plain", "MaxpoolWithMask", [x, mask], kernel_shape=[3, 3])
+    add("steps", "MaxpoolWithMask", [x, mask], kernel_shape=[2, 4], strides=[2, 3], pads=[1, 2, 0, 1])
+    add("rows", "MaxpoolWithMask", [x, mask], kernel_shape=[3, 1], strides=[1, 2], auto_pad="VALID")
+    line = (add.random.random((1, 1, 20)) > 0.4).astype(np.int32)
+    add("line", "MaxpoolWithMask", [add.floats(1, 2, 20), line], kernel_shape=[5], strides=[2], pads=[2, 2])
+    box = (add.random.random((1, 1, 4, 5, 6)) > 0.3).astype(np.int32)
+    add("box", "MaxpoolWithMask", [add.floats(1, 2, 4, 5, 6), box], kernel_shape=[2, 2, 3], pads=[0, 1, 1, 1, 0, 1])
+
+
 def states(add):
     x, w = add.floats(2, 6, 8), add.floats(6, 1, 4)
     add("silu", "CausalConvWithState", [x, w, add.floats(6), add.floats(2, 6, 3)], outputs=2, activation="silu")
@@ -130,5 +142,5 @@ def mixtures(add):
 
 
 def cases(add):
-    for family in (same_as_onnx, states, arithmetic, signals, finite, images, mixtures):
+    for family in (same_as_onnx, masked_pools, states, arithmetic, signals, finite, images, mixtures):
         family(add)
