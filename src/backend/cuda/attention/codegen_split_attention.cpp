@@ -14,7 +14,6 @@
 #include "backend/cuda/codegen/codegen_hopper.h"
 #include "backend/cuda/codegen/generated_layer.h"
 #include "backend/cuda/device/device.h"
-#include "backend/cuda/product/codegen_wgmma.h"
 #include "base/error.h"
 
 namespace lathe::cuda {

@@ -54,6 +54,15 @@ std::string float_literal(double value) {
   return x < 0 ? "(" + text + ")" : text;
 }
 
+std::string filled_in(std::string_view text,
+                      const std::vector<std::pair<std::string_view, std::string>>& names) {
+  std::string out(text);
+  for (const auto& [from, to] : names)
+    for (size_t at = out.find(from); at != std::string::npos; at = out.find(from, at + to.size()))
+      out.replace(at, from.size(), to);
+  return out;
+}
+
 std::string KernelBuilder::argument(KernelArg arg, const std::string& name, const std::string& type) {
   kernel_.args.push_back(std::move(arg));
   parameters_.push_back(type + " " + name);

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backend/integer_operands.h"
@@ -97,6 +98,10 @@ std::string_view compute_name(DType dtype);
 std::string float_literal(double value);
 // A float whose low bits are the byte of a number of the grid, which lies on it but for rounding.
 std::string number_as_quantum(const std::string& number, const ByteGrid& grid);
+
+// The text with each name replaced, in order.
+std::string filled_in(std::string_view text,
+                      const std::vector<std::pair<std::string_view, std::string>>& names);
 
 // Collects arguments and text of one kernel.
 class KernelBuilder {

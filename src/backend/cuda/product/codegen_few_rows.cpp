@@ -24,7 +24,6 @@
 #include "backend/cuda/codegen/fused_tail.h"
 #include "backend/cuda/codegen/generated_layer.h"
 #include "backend/cuda/codegen/implicit_gemm.h"
-#include "backend/cuda/product/codegen_wgmma.h"
 #include "backend/few_bit_weights.h"
 #include "backend/offered.h"
 #include "base/error.h"

@@ -419,15 +419,6 @@ std::string WgmmaVariant::name() const {
              : tile + "_c" + std::to_string(resident) + (cluster ? "_k" : "_s") + std::to_string(splits);
 }
 
-std::string filled_in(std::string_view text,
-                      const std::vector<std::pair<std::string_view, std::string>>& names) {
-  std::string out(text);
-  for (const auto& [from, to] : names)
-    for (size_t at = out.find(from); at != std::string::npos; at = out.find(from, at + to.size()))
-      out.replace(at, from.size(), to);
-  return out;
-}
-
 Dim wgmma_tiles(const ImplicitGemm& p, const Variant& v) {
   return ceil_div(p.m, Dim(v.rows())) * ceil_div(p.n, Dim(v.bn)) * p.batches;
 }

@@ -62,9 +62,6 @@ WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGe
 std::string wgmma_tile(KernelBuilder& b, const ImplicitGemm& p, const WgmmaVariant& variant,
                        const std::string& tile);
 Dim wgmma_tiles(const ImplicitGemm& p, const WgmmaVariant& variant);
-// The text with each name replaced, in order.
-std::string filled_in(std::string_view text,
-                      const std::vector<std::pair<std::string_view, std::string>>& names);
 
 KernelSource stay_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
                          const WgmmaVariant& variant, const DeviceProperties& gpu);
