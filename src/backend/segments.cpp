@@ -6,24 +6,22 @@
 #include <set>
 #include <utility>
 
+#include "ir/new_names.h"
+
 namespace lathe {
 
 Segments find_segments(const ProgramSpec& spec, Cut cut) {
   const Graph& graph = *spec.graph;
   const std::vector<NodeId>& order = graph.order();
   std::set<std::string> known;
-  const auto add_names = [&](ValueId id, std::vector<std::string>* fresh) {
-    if (id == kNoValue) return;
-    for (const Dim& dim : graph.value(id).shape)
-      for (const std::string& name : dim.data_dependent_names())
-        if (known.insert(name).second && fresh != nullptr) fresh->push_back(name);
-  };
-  for (const ValueId input : graph.inputs()) add_names(input, nullptr);
+  for (const ValueId input : graph.inputs())
+    for (const Dim& dim : graph.value(input).shape) known.merge(dim.data_dependent_names());
   Segments segments;
   segments.new_symbols.resize(order.size());
   size_t begin = 0;
   for (size_t i = 0; i < order.size(); ++i) {
-    for (const ValueId output : graph.node(order[i]).outputs) add_names(output, &segments.new_symbols[i]);
+    for (const std::string& name : new_names(graph, graph.node(order[i])))
+      if (known.insert(name).second) segments.new_symbols[i].push_back(name);
     if (segments.new_symbols[i].empty() || spec.choices[i].tactic.is_view) continue;
     if (cut == Cut::Around && (i > begin || i == 0)) segments.ranges.emplace_back(std::exchange(begin, i), i);
     segments.ranges.emplace_back(begin, i + 1);

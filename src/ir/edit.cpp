@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "ir/new_names.h"
 #include "ir/substitute.h"
 
 namespace lathe {
@@ -338,18 +339,10 @@ std::multimap<NodeId, NodeId> waits_for_sizes(const Graph& graph) {
   std::vector<std::pair<std::string, NodeId>> waiting;
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    std::set<std::string> given, read;
-    for (const ValueId output : node.outputs)
-      if (output != kNoValue)
-        for (const Dim& dim : graph.value(output).shape)
-          if (!dim.is_constant()) given.merge(dim.data_dependent_names());
-    if (given.empty()) continue;
-    for (const ValueId input : node.inputs)
-      if (input != kNoValue)
-        for (const Dim& dim : graph.value(input).shape) read.merge(dim.symbols());
+    const std::set<std::string> names = new_names(graph, node);
+    if (names.empty()) continue;
     const std::set<std::string> own = symbols_of(node.op);
-    for (const std::string& name : given) {
-      if (read.contains(name)) continue;
+    for (const std::string& name : names) {
       if (own.contains(name))
         waiting.emplace_back(name, id);
       else

@@ -215,6 +215,7 @@ Values GraphImporter::import_repetition(NodeImport& node, Scope& scope) {
     throw_unsupported(
         "it carries a sequence, which is supported only where the number of iterations is a small constant");
   const GraphProto& proto = *node.graph("body");
+  for (size_t i = kLoopOwnInputs; i < node.input_count(); ++i) node.in(i);  // carried values are there
   return add_with_bodies(node,
                          make_loop(node.builder(), node.name(), loop_operands(node), input_names(proto),
                                    [&](BodyBuilder& body) { import_whole_body(proto, node, scope, body); }));
@@ -246,6 +247,7 @@ Values GraphImporter::import_scan(NodeImport& node, Scope& scope) {
     node.fail("its lists of axes and directions do not have one entry per scanned value");
   if (std::any_of(node.inputs().begin(), node.inputs().end(), Sequences::is_sequence))
     throw_unsupported("its inputs are sequences");
+  for (size_t i = 0; i < node.input_count(); ++i) node.in(i);
   return add_with_bodies(node,
                          make_scan(node.builder(), std::move(op), node.inputs(), input_names(*proto),
                                    [&](BodyBuilder& body) { import_whole_body(*proto, node, scope, body); }));

@@ -269,6 +269,40 @@ TEST(ImportVision, BlocksOfAnImage) {
       "x has 3 columns, the image has 2 blocks");
 }
 
+TEST(ImportReshape, NoDimsNeedOneElement) {
+  TestModel m;
+  m.input("shape", kInt64, {"0"}).constant<int64_t>("x", kInt64, {0, 2}, {}).output("y");
+  m.node("Reshape", {"x", "shape"}, {"y"});
+  expect_says(import_error(m), "cannot reshape [0, 2] to []");
+}
+
+TEST(ImportLoop, CarriedValuesAreThere) {
+  TestModel body;
+  body.input("i", kInt64, {}).input("go", kBool, {}).input("v", kFloat, {"1"}).output("go").output("v");
+  TestModel m;
+  m.input("trips", kInt64, {}).output("y");
+  m.node("Loop", {"trips", "", ""}, {"y"}, {TestModel::graph_attribute("body", body.graph())});
+  expect_says(import_error(m), "input 2 is missing");
+  TestModel scan;
+  scan.input("x", kFloat, {"3"}).output("y");
+  TestModel row;
+  row.input("s", kFloat, {}).input("v", kFloat, {}).output("s").output("v");
+  scan.node(
+      "Scan", {"", "x"}, {"y"},
+      {TestModel::graph_attribute("body", row.graph()), TestModel::int_attribute("num_scan_inputs", 1)});
+  expect_says(import_error(scan), "input 0 is missing");
+}
+
+TEST(ImportVision, ImagesOfSomeDimensions) {
+  TestModel m(18);
+  m.input("x", kFloat, {"1", "4", "2"})
+      .input("image", kInt64, {"2147483648"})
+      .ints("block", {1, 2})
+      .output("y");
+  m.node("Col2Im", {"x", "image", "block"}, {"y"});
+  expect_says(import_error(m), "images of 2147483648 dimensions are not supported, 62 are");
+}
+
 TEST(ImportVision, LargestPixelsOfBoxes) {
   TestModel m(22);
   m.input("x", kFloat, {"1", "1", "2", "4"}).input("boxes", kFloat, {"R", "5"}).output("y");

@@ -166,6 +166,10 @@ Values import_deform_conv(NodeImport& node) {
 Values import_col2im(NodeImport& node) {
   if (node.rank(1) != 1 || !node.shape(1)[0].is_constant())
     node.fail("the image's shape must be a list of fixed length");
+  constexpr int64_t kMostDims = 62;
+  if (const int64_t dims = node.shape(1)[0].value(); dims > kMostDims)
+    throw_unsupported("images of " + std::to_string(dims) + " dimensions are not supported, " +
+                      std::to_string(kMostDims) + " are");
   const Window w = read_window(node, static_cast<size_t>(node.shape(1)[0].value()));
   const Col2Im op{
       .strides = w.strides, .dilations = w.dilations, .pads_begin = w.pads_begin, .pads_end = w.pads_end};

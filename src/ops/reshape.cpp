@@ -39,7 +39,10 @@ Shape reshaped_shape(const ReshapeOp& op, const InferContext& context) {
   const Value& x = context.input(0);
   if (op.shape) return resolve_reshape(x.shape, *op.shape, true);
   if (const auto requested = context.contents(1)) return resolve_reshape(x.shape, *requested, op.allow_zero);
-  return data_dependent_shape(context, shape_input_length(context, 1), largest_dim(op, x.shape));
+  const int64_t rank = shape_input_length(context, 1);
+  if (rank == 0)
+    return resolve_reshape(x.shape, {}, op.allow_zero);  // no entries: known without their values
+  return data_dependent_shape(context, rank, largest_dim(op, x.shape));
 }
 
 std::vector<ResultInfo> infer_reshape(const ReshapeOp& op, const InferContext& context) {

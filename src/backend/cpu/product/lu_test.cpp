@@ -41,6 +41,18 @@ TEST(LuTactics, PivotsOfEachLane) {
   EXPECT_GE(check_layer(lu_tactics(), {.op = Inverse{}, .inputs = {regular}, .rounding = 4}), 1);
 }
 
+// By rows: a pivot in another row for each column, an odd number of columns, and one without a pivot.
+TEST(LuTactics, PivotsOfLargeMatrices) {
+  for (const int64_t n : {40, 41})
+    for (const int64_t empty : {int64_t{-1}, int64_t{0}, int64_t{7}, n - 1}) {
+      std::vector<float> values(static_cast<size_t>(n * n));
+      for (int64_t i = 0; i < n; ++i)
+        if (i != empty) values[static_cast<size_t>((i + 3) % n * n + i)] = static_cast<float>(i % 3) - 3.5f;
+      EXPECT_GE(check_layer(lu_tactics(), {.op = Det{}, .inputs = {given({n, n}, values)}, .rounding = 4}),
+                1);
+    }
+}
+
 TEST(LuTactics, RefusesOtherTypes) {
   const std::vector<std::string> why =
       refusals(lu_tactics(), {.op = Det{}, .inputs = {{DType::Float16, {2, 3, 3}}}});

@@ -10,6 +10,7 @@
 #include "backend/cpu/run/reformat.h"
 #include "backend/no_elements.h"
 #include "base/error.h"
+#include "ir/new_names.h"
 #include "ir/substitute.h"
 #include "ir/symbol_extents.h"
 #include "ops/concrete_shapes.h"
@@ -22,21 +23,6 @@ namespace {
 constexpr size_t kKeptShapes = 4;
 // What is assumed of a dim that the body names itself, when tactics are listed.
 constexpr SymbolRange kOwnSymbol{1, 64, 1 << 16};
-
-// Whether running the node says what a dim of its result is.
-bool finds_sizes(const Graph& graph, const Node& node) {
-  std::set<std::string> known;
-  for (const ValueId id : node.inputs)
-    if (id != kNoValue)
-      for (const Dim& dim : graph.value(id).shape) known.merge(dim.symbols());
-  for (const ValueId id : node.outputs) {
-    if (id == kNoValue) continue;
-    for (const Dim& dim : graph.value(id).shape)
-      for (const std::string& name : dim.data_dependent_names())
-        if (!known.contains(name)) return true;
-  }
-  return false;
-}
 
 // Those of the graph around the body, and an assumption for the dims that the body names itself.
 SymbolRanges ranges_inside(const Graph& body, const SymbolRanges& ranges) {
@@ -97,7 +83,7 @@ bool only_changes_shape(const Op& op) {
 
 // Other nodes are evaluated: their bodies have kernels, or they need none.
 bool wants_kernel(const Graph& graph, const Node& node) {
-  return bodies_of(node.op).empty() && !only_changes_shape(node.op) && !finds_sizes(graph, node);
+  return bodies_of(node.op).empty() && !only_changes_shape(node.op) && new_names(graph, node).empty();
 }
 
 }  // namespace

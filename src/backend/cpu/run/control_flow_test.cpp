@@ -118,14 +118,19 @@ TEST(ControlFlowTactics, LoopsInLoops) {
 
 TEST(ControlFlowTactics, NamesWhatHasNoKernel) {
   const Body body(parse_graph(R"(graph "branch" {
-  input %x: float32[4, 4]
-  %y: float32[] = Det "volume" (%x)
+  input %rate: int64[]
+  const %bins: int64[] = [3]
+  const %length: int64[] = [8]
+  const %low: float32[] = [0]
+  const %high: float32[] = [4]
+  %y: float32[5, 3] = MelWeightMatrix "mel" (%bins, %length, %rate, %low, %high) {dtype=float32}
   output %y
 })"));
-  const std::vector<std::string> why = refusals(
-      control_flow_tactics(), {.op = If{body, body}, .inputs = {number(DType::Bool, 1), floats({4, 4})}});
+  const std::vector<std::string> why =
+      refusals(control_flow_tactics(),
+               {.op = If{body, body}, .inputs = {number(DType::Bool, 1), number(DType::Int64, 16)}});
   ASSERT_EQ(why.size(), 1u);
-  EXPECT_NE(why[0].find("'volume' (Det) of its body has no kernel"), std::string::npos) << why[0];
+  EXPECT_NE(why[0].find("'mel' (MelWeightMatrix) of its body has no kernel"), std::string::npos) << why[0];
 }
 
 }  // namespace
