@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <set>
 
 #include "backend/cpu/device/onednn_call.h"
 #include "backend/cpu/run/program.h"
