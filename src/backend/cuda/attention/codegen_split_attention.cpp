@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Attention of a few query rows over many keys: what a decoder does at each step. Heads alone would keep few
-// multiprocessors busy, so the keys are shared out as well: a block has a part of the keys of one head of keys
-// and values, and all rows that read them (of several heads of queries where these share keys). Keys and
-// values are read once, so the floor is their bytes over the bandwidth.
+// multiprocessors busy, so the keys are shared out as well: a block has a part of the keys of one head of
+// keys and values, and all rows that read them (of several heads of queries where these share keys). Keys
+// and values are read once, so the floor is their bytes over the bandwidth.
 //
-// Each warp takes 32 keys at a time, with its own largest score and sum (online softmax). Scores are products
-// of tensor cores with up to eight rows; which element of a head stands where in the sum is free, so lanes read
-// queries and keys in 16 bytes from where they lie, as in codegen_few_rows.cpp. Probabilities go through shared
-// memory; for the sum of values a lane has eight columns, in FP32. The parts of a head are put together by the
-// blocks of a cluster, which read each other's shared memory, or, where there are more, by a second kernel.
+// Each warp takes 32 keys at a time, with its own largest score and sum (online softmax). Scores are
+// products of tensor cores with up to eight rows; which element of a head stands where in the sum is free,
+// so lanes read queries and keys in 16 bytes from where they lie, as in codegen_few_rows.cpp. Probabilities
+// go through shared memory; for the sum of values a lane has eight columns, in FP32. The parts of a head are
+// put together by the blocks of a cluster, which read each other's shared memory, or, where there are more,
+// by a second kernel.
 #include "backend/cuda/attention/attention_text.h"
 #include "backend/cuda/codegen/codegen_hopper.h"
 #include "backend/cuda/codegen/generated_layer.h"

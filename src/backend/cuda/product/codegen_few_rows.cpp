@@ -17,10 +17,14 @@
 //
 // Bytes: n k bits / 8, with blocks of 32 also 2 (FP16) or 4 a block; x once for each block of columns, from
 // L2. Instructions of a lane for each weight of four bits: 1.4 to make halves, 0.13 products.
+//
+// Measured on an H100, one row, in a chain (reading alone reaches 3.2 TB/s): 2048 x 2048 in FP16 2.5 us (of
+// which its bytes need 2.6: part of them came before the start), 2048 x 5632 8.0 (cuBLASLt 7.1, the floor);
+// in INT4 with blocks of 32 3.2 (floor 2.0, 63 %), 5632 x 2048 4.9 (43 %: 128 blocks, and no split of k over
+// blocks), 2048 x 32000 15.1 (76 %).
 #include <cmath>
 #include <cstring>
 
-#include "backend/cuda/codegen/epilogue.h"
 #include "backend/cuda/codegen/fused_tail.h"
 #include "backend/cuda/codegen/generated_layer.h"
 #include "backend/cuda/codegen/implicit_gemm.h"
@@ -41,8 +45,8 @@ constexpr int kTile = 16, kStep = 64;  // columns of a warp, and k of its step
 constexpr int64_t kMostRows = 32;      // of x at the optimum
 
 struct Variant {
-  int rows = 8, columns = 16,
-      warps = 8;  // of a block: rows and columns of the result, and warps that share k
+  // Of a block: rows and columns of the result, and warps that share k.
+  int rows = 8, columns = 16, warps = 8;
   bool few_bits = false;
   FewBitPacking packing;
 
