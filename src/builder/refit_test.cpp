@@ -5,6 +5,7 @@
 
 #include "backend/all.h"
 #include "base/error.h"
+#include "base/error_check.h"
 #include "builder/builder.h"
 #include "ir/text.h"
 #include "ops/interpreter.h"
@@ -78,17 +79,6 @@ class RefitTest : public testing::Test {
       for (size_t i = 0; i < got.size(); ++i)
         ASSERT_NEAR(got[i], expected[i], 1e-4) << "n " << n << ", element " << i;
     }
-  }
-  // The message of the error that `body` throws.
-  template <class F>
-  static std::string error_of(F&& body) {
-    try {
-      body();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::Input);
-      return error.what();
-    }
-    return "no error";
   }
   static void expect_part(const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), text.npos) << text;

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/error_check.h"
 #include "ir/edit.h"
 #include "ir/graph.h"
 #include "ir/text.h"
@@ -20,16 +21,6 @@ Tensor bytes_of(std::string_view text) {
   Tensor tensor = Tensor::allocate(DType::UInt8, {static_cast<int64_t>(text.size())});
   std::copy(text.begin(), text.end(), reinterpret_cast<char*>(tensor.mutable_bytes().data()));
   return tensor;
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::Input);
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST(PluginFields, ComeBackAsTheyWere) {

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "backend/fake_backend.h"
+#include "base/error_check.h"
 #include "base/file.h"
 #include "ir/edit.h"
 #include "ir/text.h"
@@ -48,16 +49,6 @@ std::shared_ptr<Plan> make_plan(const std::string& key = "fake 1", const std::st
   plan->set_section(std::make_shared<PlanSection>(
       PlanSection{.target = backend.target(), .settings = "by hand", .timed = true, .variants = {variant}}));
   return plan;
-}
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::Input) << error.what();
-    return error.what();
-  }
-  return "no error";
 }
 
 void use_all(const Plan& plan) {

@@ -6,6 +6,7 @@
 
 #include "backend/fake_backend.h"
 #include "base/error.h"
+#include "base/error_check.h"
 #include "ir/text.h"
 #include "memory/memory_plan.h"
 #include "runtime/engine.h"
@@ -69,15 +70,6 @@ void expect_right(const Tensor& x, const std::vector<Tensor>& outputs) {
 class Runtime : public testing::Test {
  protected:
   Runtime() : backend(std::make_shared<FakeBackend>()), engine(Engine::load(make_plan(*backend), backend)) {}
-  std::string error_of(const std::function<void()>& body) {
-    try {
-      body();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::Input);
-      return error.what();
-    }
-    return "no error";
-  }
   std::shared_ptr<FakeBackend> backend;
   std::shared_ptr<const Engine> engine;
 };

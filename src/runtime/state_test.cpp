@@ -11,6 +11,7 @@
 
 #include "backend/all.h"
 #include "base/error.h"
+#include "base/error_check.h"
 #include "ir/text.h"
 #include "memory/memory_plan.h"
 #include "ops/interpreter.h"
@@ -107,16 +108,6 @@ void expect_close(const Tensor& actual, const Tensor& wanted, double tolerance, 
   ASSERT_EQ(actual.extents(), wanted.extents()) << what;
   const std::vector<double> a = actual.to_doubles(), b = wanted.to_doubles();
   for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << what << ", element " << i;
-}
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::Input);
-    return error.what();
-  }
-  return "no error";
 }
 
 const std::vector<StatePair> kCaches = {{"past.k", "present.k"}, {"past.v", "present.v"}};

@@ -298,8 +298,7 @@ def lstm(t):
 
 def refused(t):
     """One error that says what is missing."""
-    run = ["--loadEngine=lstm.engine", "--skipInference", *QUICK]
-    run.remove("--skipInference")
+    run = ["--loadEngine=lstm.engine", *QUICK]
     cases = [("--keepState=h0:nothing", "no input 'h0' with an output 'nothing'"), ("--keepState=h0", "'h0' is no pair of state"),
              ("--keepState=h0:hn,h0:cn", "input 'h0' is in two pairs of state"), ("--keepState=h0:hn,c0:hn", "output 'hn' is in two pairs of state"),
              ("--keepState=h0:y", "their ranks differ")]
