@@ -10,13 +10,13 @@ keys and values so far and gives them back with one more. Times are milliseconds
 medians; PyTorch eager and, with --compile, torch.compile. The floor is the bytes of the weights and of the cache over the
 bandwidth of a device-to-device copy, measured here.
 """
-import argparse, json, pathlib, re, statistics, subprocess, tempfile, time
+import argparse, json, pathlib, subprocess, tempfile
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from torch_gpu import replay_ms
+from torch_gpu import replay_ms, trtexec
 
 
 class Norm(nn.Module):
@@ -102,20 +102,6 @@ def export(o, model, part, data):
     return path
 
 
-def trtexec(o, model, shapes):
-    command = [f"{o.build}/bin/trtexec", f"--onnx={model}", "--device=0", "--fp16", f"--shapes={shapes}", "--useCudaGraph", "--noDataTransfers",
-               "--warmUp=200", "--duration=2", f"--builderOptimizationLevel={o.level}", "--useSpinWait",
-               f"--timingCacheFile={o.work}/timing.cache", "--dumpProfile", "--separateProfileRun", "--verbose"]
-    start = time.time()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=o.limit)
-    text = done.stdout + done.stderr
-    pathlib.Path(o.work, f"{pathlib.Path(model).stem}.log").write_text(text)
-    median = re.search(r"GPU Compute Time:.*?median = ([0-9.]+) ms", text)
-    if not median:
-        raise RuntimeError(next((l for l in text.splitlines() if "[E]" in l), text[-300:]))
-    return float(median.group(1)), time.time() - start
-
-
 def copy_bytes_per_ms():
     x = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
     y = torch.empty_like(x)
@@ -163,11 +149,12 @@ def main():
             bits = {"float": 16, "int8": 8.5, "int4": 4.5}[weights]
             row = {"part": part, "weights": weights, "torch_ms": rivals, "floor_ms": (read * bits / 8 + cache) / bandwidth}
             try:
-                row["lathe_ms"], row["seconds"] = trtexec(o, file, shapes)
-            except (RuntimeError, subprocess.TimeoutExpired) as error:
-                row["problem"] = str(error)[:300]
+                row["lathe_ms"], row["problem"], row["seconds"] = trtexec(
+                    o, file, shapes, o.work, pathlib.Path(o.work, f"{file.stem}.log"), "--dumpProfile", "--separateProfileRun", "--verbose")
+            except subprocess.TimeoutExpired as error:
+                row["lathe_ms"], row["problem"] = None, str(error)[:300]
             rows.append(row)
-            ours = row.get("lathe_ms")
+            ours = row["lathe_ms"]
             print(f"{part:8} {weights:6} torch: " + "  ".join(f"{k} {v:.3f}" for k, v in rivals.items()) +
                   (f"  lathe {ours:.3f}  ratio {min(rivals.values()) / ours:.2f}  floor {row['floor_ms']:.3f}  ({row['seconds']:.0f} s)"
                    if ours else f"  lathe: {row['problem']}"), flush=True)

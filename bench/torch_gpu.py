@@ -81,6 +81,21 @@ def torch_times(name, batch, modes, done=lambda mode: None):
     return result
 
 
+def trtexec(options, model, shapes, folder, log, *flags):
+    """Median milliseconds of GPU compute of an FP16 engine, or None; why there are none; and seconds of it all."""
+    command = [f"{options.build}/bin/trtexec", f"--onnx={model}", "--device=0", "--fp16", f"--shapes={shapes}", "--useCudaGraph",
+               "--noDataTransfers", "--warmUp=200", "--duration=2", f"--builderOptimizationLevel={options.level}",
+               f"--timingCacheFile={folder}/timing.cache", "--useSpinWait", *flags]
+    start = time.time()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=options.limit)
+    text = done.stdout + done.stderr
+    pathlib.Path(log).write_text(text)
+    median = re.search(r"GPU Compute Time:.*?median = ([0-9.]+) ms", text)
+    if not median:
+        return None, next((l for l in text.splitlines() if "[E]" in l), "no time")[:300], time.time() - start
+    return float(median.group(1)), "", time.time() - start
+
+
 def lathe_time(options, name, batch):
     folder = pathlib.Path(options.work)
     model = folder / f"{name}.onnx"
@@ -88,17 +103,8 @@ def lathe_time(options, name, batch):
     if not model.exists():
         subprocess.run([program / "lathe", "zoo", name, "-o", model], check=True, capture_output=True)
     shapes = SHAPES.get(name, lambda b: f"input:{b}x3x224x224")(batch)
-    command = [program / "trtexec", f"--onnx={model}", "--device=0", "--fp16", f"--shapes={shapes}", "--useCudaGraph",
-               "--noDataTransfers", "--warmUp=200", "--duration=2", f"--builderOptimizationLevel={options.level}",
-               f"--timingCacheFile={folder / 'timing.cache'}", "--useSpinWait"]
-    start = time.time()
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=options.limit)
-    text = done.stdout + done.stderr
-    (folder / f"{name}.b{batch}.log").write_text(text)
-    median = re.search(r"GPU Compute Time:.*?median = ([0-9.]+) ms", text)
-    if not median:
-        return None, next((l for l in text.splitlines() if "[E]" in l), "no time")[:300], time.time() - start
-    return float(median.group(1)), "", time.time() - start
+    log = folder / f"{name}.b{batch}.log"
+    return trtexec(options, model, shapes, folder, log)
 
 
 def main():

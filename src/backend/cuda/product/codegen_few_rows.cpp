@@ -156,14 +156,15 @@ std::vector<std::byte> pack_few_bits(const Variant& v, const FewBitWeights& weig
 }
 
 // [tile of columns][block][column g, column g + 8]: as a lane reads them.
-template <class T, class Number>
-std::vector<std::byte> pack_numbers(const FewBitGrid& weights, int64_t blocks, const Number& number) {
-  const int64_t tiles = (weights.columns() + kTile - 1) / kTile;
+template <class T>
+std::vector<std::byte> pack_numbers(const FewBitGrid& grid, int64_t blocks,
+                                    T (*number)(const FewBitGrid& grid, int64_t column, int64_t block)) {
+  const int64_t tiles = (grid.columns() + kTile - 1) / kTile;
   std::vector<T> out(static_cast<size_t>(tiles * blocks * kTile));
-  for (int64_t column = 0; column < weights.columns(); ++column)
+  for (int64_t column = 0; column < grid.columns(); ++column)
     for (int64_t block = 0; block < blocks; ++block)
       out[static_cast<size_t>((column / kTile * blocks + block) * kTile + column % 8 * 2 +
-                              column % kTile / 8)] = number(column, block);
+                              column % kTile / 8)] = number(grid, column, block);
   const auto bytes = std::as_bytes(std::span(out));
   return {bytes.begin(), bytes.end()};
 }
@@ -183,26 +184,20 @@ void add_blocks(const LayerQuery& query, const Variant& v, DType type, LayerSour
   const bool by_k = is_by_k(node);
   words.make = [=] { return pack_few_bits(v, FewBitWeights(w, by_k, v.packing)); };
   const int64_t blocks = v.packing.block > 0 ? depth / v.packing.block : 1, numbers = tiles * blocks * kTile;
+  const auto add = [&]<class T>(const char* name, T (*number)(const FewBitGrid&, int64_t, int64_t)) {
+    source.blocks[name] = {static_cast<int64_t>(sizeof(T)) * numbers,
+                           [=] { return pack_numbers(FewBitGrid(w, by_k, v.packing), blocks, number); }};
+  };
   if (v.packing.half_scales)
-    source.blocks["scale"] = {2 * numbers, [=] {
-                                const FewBitGrid grid(w, by_k, v.packing);
-                                return pack_numbers<uint16_t>(grid, blocks, [&](int64_t c, int64_t b) {
-                                  return float_to_fp16(grid.scale(c, b));
-                                });
-                              }};
+    add(
+        "scale", +[](const FewBitGrid& g, int64_t c, int64_t b) { return float_to_fp16(g.scale(c, b)); });
   else
-    source.blocks["scale"] = {4 * numbers, [=] {
-                                const FewBitGrid grid(w, by_k, v.packing);
-                                return pack_numbers<float>(
-                                    grid, blocks, [&](int64_t c, int64_t b) { return grid.scale(c, b); });
-                              }};
+    add(
+        "scale", +[](const FewBitGrid& g, int64_t c, int64_t b) { return g.scale(c, b); });
   if (v.packing.stores_zeros)
-    source.blocks["zero"] = {numbers, [=] {
-                               const FewBitGrid grid(w, by_k, v.packing);
-                               return pack_numbers<uint8_t>(grid, blocks, [&](int64_t c, int64_t b) {
-                                 return static_cast<uint8_t>(grid.zero(c, b));
-                               });
-                             }};
+    add(
+        "zero",
+        +[](const FewBitGrid& g, int64_t c, int64_t b) { return static_cast<uint8_t>(g.zero(c, b)); });
 }
 
 // --- the kernel
@@ -359,9 +354,8 @@ NumbersText numbers_text(KernelBuilder& b, const Variant& v, DType type, int64_t
               : "") +
       ") * 16 + g * 2;\n";
   const std::string scales = b.packed("scale", halves ? "f16" : "float") + " + at";
-  text.fetch += halves ? "numbers[0] = *(const u32*)(" + scales + ");\n"
-                       : "numbers[0] = *(const u32*)(" + scales + ");\nnumbers[1] = *(const u32*)(" + scales +
-                             " + 1);\n";
+  text.fetch += "numbers[0] = *(const u32*)(" + scales + ");\n";
+  if (!halves) text.fetch += "numbers[1] = *(const u32*)(" + scales + " + 1);\n";
   if (zeros)
     text.fetch += "numbers[" + std::to_string(scale_words) + "] = *(const u16*)(" +
                   b.packed("zero", "unsigned char") + " + at);\n";
