@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of BF16 tiles: four independent sums, operands stay in their tiles. To be called where CPU and system have AMX
-// and the process has permission for it (cpu::read_cpu_info() asks).
+// Products of BF16 tiles: four independent sums, operands stay in their tiles. To be called where CPU and
+// system have AMX and the process has permission for it (cpu::read_cpu_info() asks).
 #include "backend/cpu/tile/amx_tiles.h"
 #include "ceiling_kernels.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BF16 dot products of AVX512-BF16: two multiply-adds per lane. Twelve chains hide the latency; the empty asm keeps each
-// step, and its operands in registers.
+// BF16 dot products of AVX512-BF16: two multiply-adds per lane. Twelve chains hide the latency; the empty asm
+// keeps each step, and its operands in registers.
 #include <immintrin.h>
 
 #include "ceiling_kernels.h"

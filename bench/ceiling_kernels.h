@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loops of independent multiply-adds in registers, one file per instruction set. Each returns the operations it did.
+// Loops of independent multiply-adds in registers, one file per instruction set. Each returns the operations
+// it did.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Best of many short runs, all threads at once: noise only ever takes away. A run is long against the meeting of the team
-// and short against a time slice.
+// Best of many short runs, all threads at once: noise only ever takes away. A run is long against the meeting
+// of the team and short against a time slice.
 #include "ceilings.h"
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace {
 
 constexpr int kRuns = 60;
 
-// Units per nanosecond, so that operations become GFLOP/s and bytes GB/s. `body` returns the units of one member.
+// Units per nanosecond, so that operations become GFLOP/s and bytes GB/s. `body` returns the units of one
+// member.
 double best_rate(ThreadPool& pool, int runs, const std::function<double(int member)>& body) {
   double best = 0;
   std::vector<double> units(static_cast<size_t>(pool.size()));

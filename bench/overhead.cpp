@@ -2,8 +2,8 @@
 //
 // What a call of the public API costs: bench_overhead model.onnx
 //
-// The model should take next to no time (bench/overhead.py writes one that copies a number), so that the call is what is measured.
-// Prints the median and the 99th percentile of single calls in microseconds, as JSON.
+// The model should take next to no time (bench/overhead.py writes one that copies a number), so that the call
+// is what is measured. Prints the median and the 99th percentile of single calls in microseconds, as JSON.
 #include <algorithm>
 #include <chrono>
 #include <functional>

@@ -295,7 +295,8 @@ Problem parse_problem(const std::string& text) {
         text, kind));
   problem.node = problem.graph.value(y).producer;
 
-  // The layer's result is value 0 of its epilogue, the operand of `add` 1, then come the results of the instructions.
+  // The layer's result is value 0 of its epilogue, the operand of `add` 1, then come the results of the
+  // instructions.
   const bool adds = std::find(words.begin(), words.end(), "add") != words.end();
   std::string program;
   int last = 0, values = adds ? 2 : 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times single layers with all their tactics, as the tuner times them (cold, interleaved), and holds them against the
-// machine's measured ceilings. problem.h says how a problem is written.
+// Times single layers with all their tactics, as the tuner times them (cold, interleaved), and holds them
+// against the machine's measured ceilings. problem.h says how a problem is written.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,7 +49,8 @@ struct Row {
   double expected_ms = 0;  // what level 0 goes by
 };
 
-// How much longer than the fastest the tactic takes that level 0 chooses, were the layer alone; nothing when one is left.
+// How much longer than the fastest the tactic takes that level 0 chooses, were the layer alone; nothing when
+// one is left.
 struct Regret {
   std::string name;
   double ratio = 1;

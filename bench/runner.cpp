@@ -3,8 +3,9 @@
 // Runs one engine on demand, so that a script can interleave it with its peers run by run.
 //
 // usage: bench_runner ENGINE THREADS NAME:DIMS:FILE...     (raw little-endian files, dims as 1x3x224x224)
-// Prints "ready", then for each line "N" on standard input runs N times and prints the N times in milliseconds. A time is
-// from the call to the return, host tensors to host tensors, as a user's program would see it.
+// Prints "ready", then for each line "N" on standard input runs N times and prints the N times in
+// milliseconds. A time is from the call to the return, host tensors to host tensors, as a user's program
+// would see it.
 #include <fmt/format.h>
 
 #include <chrono>

@@ -73,7 +73,8 @@ bool is_archive(const std::string& path) {
   return file.read(start.data(), start.size()) && std::string_view(start.data(), 4) == "PK\x03\x04";
 }
 
-// Made in memory and written like every file of ours: beside its target under a name that nobody can guess, and renamed.
+// Made in memory and written like every file of ours: beside its target under a name that nobody can guess,
+// and renamed.
 void write_archive(const std::string& path, const std::vector<std::string>& files) {
   zip_error_t error;
   zip_error_init(&error);

@@ -19,8 +19,8 @@ bool is_archive(const std::string& path);
 // Files by their names without folders; replaces an archive of that name once all of them are in.
 void write_archive(const std::string& path, const std::vector<std::string>& files);
 
-// Those of its files that say something of an engine; engines, pictures and pages are left alone. Throws Input for a
-// damaged archive and for one without any.
+// Those of its files that say something of an engine; engines, pictures and pages are left alone. Throws
+// Input for a damaged archive and for one without any.
 std::vector<explorer::InputFile> read_archive(const std::string& path,
                                               uint64_t most_bytes = kMostArchivedBytes);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --budget, of `lathe quantize` and of trtexec: samples that are held back, the search, and what it found as text and JSON.
+// --budget, of `lathe quantize` and of trtexec: samples that are held back, the search, and what it found as
+// text and JSON.
 #pragma once
 
 #include <string>
@@ -11,8 +12,8 @@
 
 namespace lathe::cli {
 
-// Calibrates `model`, which `network` was read from, with all samples but a quarter (64 at most), and judges with these. Throws
-// Input for fewer than two samples, and where nothing fits.
+// Calibrates `model`, which `network` was read from, with all samples but a quarter (64 at most), and judges
+// with these. Throws Input for fewer than two samples, and where nothing fits.
 BudgetResult search_within(const std::string& model, const Network& network, Builder& builder,
                            CalibrationData& data, const QuantizeOptions& quantize,
                            const BudgetOptions& search, const std::function<void(int64_t)>& progress);

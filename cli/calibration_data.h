@@ -19,10 +19,11 @@ namespace lathe::cli {
 
 class CalibrationData {
  public:
-  // `source`: a folder with one .npy file or picture (models with one input) or .npz file (an array for each input) per
-  // sample, taken in the order of their names; one such file; or "random". `shapes` of inputs whose dims are not
-  // constant, for random samples and pictures; arrays have theirs. `most`: samples to take; negative: all (random: 8). `preprocess`: of
-  // pictures, as image/image.h says; empty: "imagenet" for floats, "pixels" for integers. Throws Input.
+  // `source`: a folder with one .npy file or picture (models with one input) or .npz file (an array for each
+  // input) per sample, taken in the order of their names; one such file; or "random". `shapes` of inputs
+  // whose dims are not constant, for random samples and pictures; arrays have theirs. `most`: samples to
+  // take; negative: all (random: 8). `preprocess`: of pictures, as image/image.h says; empty: "imagenet" for
+  // floats, "pixels" for integers. Throws Input.
   CalibrationData(const std::string& source, std::vector<TensorInfo> inputs, const NamedShapes& shapes,
                   int most, std::string preprocess = {});
 

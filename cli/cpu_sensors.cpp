@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CPU's sensors as Linux shows them. RAPL counts energy in microjoules per package and wraps; since 2020 only root may
-// read it on most machines, and virtual machines have none of these files. What others had of the processors is the
-// machine's busy time (/proc/stat, stolen time included) less our own (/proc/self/stat).
+// The CPU's sensors as Linux shows them. RAPL counts energy in microjoules per package and wraps; since 2020
+// only root may read it on most machines, and virtual machines have none of these files. What others had of
+// the processors is the machine's busy time (/proc/stat, stolen time included) less our own
+// (/proc/self/stat).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,8 +53,8 @@ struct Ticks {
   double busy = 0, total = 0, own = 0;
 };
 
-// The second field of /proc/self/stat is the program's name in brackets and may hold blanks; utime and stime are the 14th
-// and 15th.
+// The second field of /proc/self/stat is the program's name in brackets and may hold blanks; utime and stime
+// are the 14th and 15th.
 std::optional<Ticks> read_ticks(const fs::path& proc) {
   const auto all = read_line(proc / "stat"), self = read_line(proc / "self/stat");
   if (!all || !self || !all->starts_with("cpu ")) return {};

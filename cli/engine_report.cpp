@@ -32,7 +32,8 @@ void print_optimization_profiles(const Engine& engine, Log& log) {
   }
 }
 
-// What runs has the run's shapes, other profiles the ones that they were tuned for; without a run nothing is known.
+// What runs has the run's shapes, other profiles the ones that they were tuned for; without a run nothing is
+// known.
 LayerReport describe_engine(const Engine& engine, Context* context) {
   return describe_engine(engine, [&](int profile) -> std::optional<SymbolValues> {
     if (context == nullptr) return std::nullopt;

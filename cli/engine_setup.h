@@ -22,7 +22,8 @@ std::shared_ptr<const Backend> open_device(const SystemFlags& system, bool tf32 
 std::shared_ptr<plugin::Registry> open_plugins(const SystemFlags& system, Log* log,
                                                const std::vector<std::string>& to_serialize = {});
 
-// --device, --cpuThreads and --cpuIsa and the flags of plugins of a command that has them, checked as trtexec's.
+// --device, --cpuThreads and --cpuIsa and the flags of plugins of a command that has them, checked as
+// trtexec's.
 SystemFlags system_flags_of(const CommandWords& arguments);
 
 // The library's options of a command line. `log` prints dumped graphs and must outlive the build.

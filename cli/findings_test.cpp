@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every command that a finding suggests is one that this program understands: each is split as a shell would and given to
-// the parser of its command line. The engines here are made so that every rule with a command speaks.
+// Every command that a finding suggests is one that this program understands: each is split as a shell would
+// and given to the parser of its command line. The engines here are made so that every rule with a command
+// speaks.
 #include "explorer/core/findings.h"
 
 #include <gtest/gtest.h>
@@ -162,7 +163,8 @@ TEST(Findings, LevelFiveIsNotSuggestedTwice) {
   EXPECT_FALSE(explorer::find_layers_below_roof(engine).empty());
 }
 
-// An engine of ours takes and gives the model's types only; a type that the builder was allowed to use is no news to it.
+// An engine of ours takes and gives the model's types only; a type that the builder was allowed to use is no
+// news to it.
 TEST(Findings, SuggestOnlyWhatCanHelp) {
   const auto command_of = [](const std::vector<explorer::Finding>& findings) {
     return findings.empty() ? "" : findings.front().command;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Clocks, power, temperature and throttling while something runs, as far as the machine tells. Sensors read once; a
-// monitor reads them in a thread, ten times a second, and gives what `lathe explore` reads as a hardware file. What cannot
-// be read is named in one sentence and is never an error: most machines let nobody read everything.
+// Clocks, power, temperature and throttling while something runs, as far as the machine tells. Sensors read
+// once; a monitor reads them in a thread, ten times a second, and gives what `lathe explore` reads as a
+// hardware file. What cannot be read is named in one sentence and is never an error: most machines let nobody
+// read everything.
 #pragma once
 
 #include <chrono>
@@ -31,8 +32,8 @@ class HardwareSensors {
   virtual std::vector<std::string> missing() const = 0;  // "power (/sys/... may not be read)"
 };
 
-// The CPU's, from Linux: cpufreq, powercap (RAPL), thermal zones, the kernel's count of throttling, and from proc beside it
-// what other programs took of the processors. `sys` is /sys but in tests.
+// The CPU's, from Linux: cpufreq, powercap (RAPL), thermal zones, the kernel's count of throttling, and from
+// proc beside it what other programs took of the processors. `sys` is /sys but in tests.
 std::unique_ptr<HardwareSensors> cpu_sensors(const std::filesystem::path& sys = "/sys");
 
 class HardwareMonitor {

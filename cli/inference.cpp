@@ -126,8 +126,8 @@ void InferenceStream::query(const Clock& clock, bool transfers, LayerProfiler* p
   slot.in_flight = true;
   next_ = (next_ + 1) % slots_.size();
 
-  // Copies have streams of their own: those of the next query run beside the layers of this one. It writes the same bytes to
-  // the buffers that these read, so nobody has to wait.
+  // Copies have streams of their own: those of the next query run beside the layers of this one. It writes
+  // the same bytes to the buffers that these read, so nobody has to wait.
   slot.input_start->record(*input_stream_);
   if (slot.transfers) {
     for (auto& binding : inputs_) {

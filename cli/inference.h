@@ -74,8 +74,8 @@ class InferenceStream {
 
 double host_now_ms();
 
-// The loop of `flags` over all streams; returns what each of its threads recorded. `profiler` (may be null) listens to the
-// first stream. The loop ends early, after at least one query, when `stop` asks for it.
+// The loop of `flags` over all streams; returns what each of its threads recorded. `profiler` (may be null)
+// listens to the first stream. The loop ends early, after at least one query, when `stop` asks for it.
 std::vector<QueryRecorder> run_queries(std::vector<std::unique_ptr<InferenceStream>>& streams,
                                        const InferenceFlags& flags, const RecordOptions& recording,
                                        LayerProfiler* profiler, const std::stop_token& stop = {});

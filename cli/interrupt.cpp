@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The signals are blocked in all threads, and one thread waits for them: so it may take locks and remove folders, which a signal
-// handler must not do.
+// The signals are blocked in all threads, and one thread waits for them: so it may take locks and remove
+// folders, which a signal handler must not do.
 #include "interrupt.h"
 
 #include <pthread.h>
@@ -24,7 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A signal is for the whole process, and so is this. It is never destroyed: the waiting thread uses it to the end.
+// A signal is for the whole process, and so is this. It is never destroyed: the waiting thread uses it to the
+// end.
 struct State {
   std::mutex mutex;
   std::stop_source stop;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Ctrl-C (SIGINT) and SIGTERM do. Work that has something to save asks for a stop token: the first signal then only asks it
-// to stop, and the program ends by that signal when the work has saved what it has. Everywhere else, and at the second signal, the
-// program ends at once. Temporary folders are removed in either case.
+// What Ctrl-C (SIGINT) and SIGTERM do. Work that has something to save asks for a stop token: the first
+// signal then only asks it to stop, and the program ends by that signal when the work has saved what it has.
+// Everywhere else, and at the second signal, the program ends at once. Temporary folders are removed in
+// either case.
 #pragma once
 
 #include <filesystem>

@@ -130,17 +130,17 @@ bool is_quantized(const Graph& graph) {
                      [&](NodeId id) { return std::holds_alternative<QuantizeLinear>(graph.node(id).op); });
 }
 
-// What the outputs' error may be when the user does not say: that of the widest rounding in engine or model. A model that
-// quantises takes a whole step where a sum lies between two, and later layers carry it on (ResNet-50: 2e-2; 1.4e-2 between
-// ONNX Runtime with and without its optimisations).
+// What the outputs' error may be when the user does not say: that of the widest rounding in engine or model.
+// A model that quantises takes a whole step where a sum lies between two, and later layers carry it on
+// (ResNet-50: 2e-2; 1.4e-2 between ONNX Runtime with and without its optimisations).
 double default_threshold(const Graph& model, const Graph& engine) {
   constexpr double kFloat32 = 1e-5, kNarrow = 2e-2, kQuantized = 5e-2;
   if (is_quantized(model)) return kQuantized;
   return has_narrow_floats(engine) || has_narrow_floats(model) ? kNarrow : kFloat32;
 }
 
-// The layer at which errors leave the budget: the first whose own work is at fault, else the first whose result has gathered
-// more than the outputs may have.
+// The layer at which errors leave the budget: the first whose own work is at fault, else the first whose
+// result has gathered more than the outputs may have.
 const EngineLayerDifference* first_beyond(const EngineDifference& difference, double threshold) {
   if (const auto* bad = difference.first_bad()) return bad;
   for (const auto& layer : difference.layers)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `lathe explore`: where the time goes. Files are read as they are; an engine is run first, once without and once with
-// times per layer, and its reports are read like anyone's.
+// `lathe explore`: where the time goes. Files are read as they are; an engine is run first, once without and
+// once with times per layer, and its reports are read like anyone's.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -129,7 +129,8 @@ std::string stem_of(const std::string& engine) {
   return name.ends_with(".engine") ? name.substr(0, name.size() - 7) : name;
 }
 
-// "input:1x3x8x8;input:4x3x8x8": runs of each engine, in this order. One without shapes when the flag is not given.
+// "input:1x3x8x8;input:4x3x8x8": runs of each engine, in this order. One without shapes when the flag is not
+// given.
 std::vector<std::string> parse_sweep(const std::string& text) {
   std::vector<std::string> runs;
   for (size_t start = 0; start <= text.size();) {
@@ -195,8 +196,8 @@ std::vector<EngineFiles> gather(const std::vector<std::string>& paths, const Wor
   return engines;
 }
 
-// Files that flags name: all of one engine, or the first of each flag the first engine's, and so on. One model may be that
-// of several engines.
+// Files that flags name: all of one engine, or the first of each flag the first engine's, and so on. One
+// model may be that of several engines.
 void attach_flags(const std::vector<std::pair<const char*, std::vector<InputFile>>>& given,
                   std::vector<EngineFiles>& engines) {
   for (const auto& [flag, items] : given) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `lathe process`: from a model to everything that is known of its engine, as files in one folder: build, profile,
-// metadata, clocks and power, pictures of the graph, analysis, report page. Each step is a trtexec command that
-// --print_only shows, and can be run alone; later steps take what earlier ones left in the folder.
+// `lathe process`: from a model to everything that is known of its engine, as files in one folder: build,
+// profile, metadata, clocks and power, pictures of the graph, analysis, report page. Each step is a trtexec
+// command that --print_only shows, and can be run alone; later steps take what earlier ones left in the
+// folder.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -121,8 +122,8 @@ void tell_command(Request& request, const Words& words) {
   request.result["commands"].push_back(std::move(command));
 }
 
-// What a run warned of stands in its log, where nobody looks who sees no error: said here, too, once each. That a timing
-// cache is new is no news, and flags that the user did not give are not the user's affair.
+// What a run warned of stands in its log, where nobody looks who sees no error: said here, too, once each.
+// That a timing cache is new is no news, and flags that the user did not give are not the user's affair.
 void tell_warnings(Request& request, const std::string& log) {
   std::vector<std::string> told;
   constexpr std::string_view kMark = "[W] ", kOurs = "[TRT] ";

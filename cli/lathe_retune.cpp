@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `lathe retune`: times the tactics of an engine anew, for this machine, from the portable graph in the file. The old engine is
-// kept when the new one is not faster.
+// `lathe retune`: times the tactics of an engine anew, for this machine, from the portable graph in the file.
+// The old engine is kept when the new one is not faster.
 #include <fmt/format.h>
 
 #include <functional>
@@ -65,8 +65,8 @@ struct Verdict {
   bool keep_old() const { return compared && new_ms >= old_ms; }
 };
 
-// Tuning measures layers, and on a machine that others use it may err: the new engine has to be faster as a whole, over all
-// profiles.
+// Tuning measures layers, and on a machine that others use it may err: the new engine has to be faster as a
+// whole, over all profiles.
 Verdict compare(const std::shared_ptr<const Engine>& old_engine,
                 const std::shared_ptr<const Engine>& new_engine, Log& log) {
   Verdict verdict{.compared = true};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `lathe why`: which layers of an engine stayed in a higher precision, or on a slower path, than the model and the build
-// allow, what each costs, why, and the change that would help.
+// `lathe why`: which layers of an engine stayed in a higher precision, or on a slower path, than the model
+// and the build allow, what each costs, why, and the change that would help.
 #include <fmt/format.h>
 
 #include <algorithm>

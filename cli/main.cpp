@@ -115,8 +115,8 @@ bool reader_has_gone() {
 }  // namespace lathe::cli
 
 int main(int argc, char** argv) {
-  // A full disk or a size limit is an error to report, not a reason to die; files are written to the end although nobody reads
-  // standard output any more.
+  // A full disk or a size limit is an error to report, not a reason to die; files are written to the end
+  // although nobody reads standard output any more.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   const std::string program = argc > 0 ? argv[0] : "lathe";

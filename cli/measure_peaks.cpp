@@ -16,10 +16,10 @@
 namespace lathe::cli {
 namespace {
 
-// What a machine needs to show what it can do. The product: on a host about a millisecond, as on a busy machine some runs of
-// that length are left alone; on a GPU enough to fill it. Read and written, the stream's elements are much larger than the
-// caches. On a host tactics differ by far and are timed in little time; on a GPU a library's first choice is near the peak,
-// and every further candidate would be compiled first.
+// What a machine needs to show what it can do. The product: on a host about a millisecond, as on a busy
+// machine some runs of that length are left alone; on a GPU enough to fill it. Read and written, the stream's
+// elements are much larger than the caches. On a host tactics differ by far and are timed in little time; on
+// a GPU a library's first choice is near the peak, and every further candidate would be compiled first.
 struct Sizes {
   int64_t extent, elements;
   int level;
@@ -51,7 +51,8 @@ Tensor operand(DType type, int64_t extent) {
   return Tensor::from_doubles(type, {extent, extent}, values);
 }
 
-// On a machine that others use the best time of one round says what they left. Rounds go on until three of them agree.
+// On a machine that others use the best time of one round says what they left. Rounds go on until three of
+// them agree.
 constexpr int kRounds = 12, kAgreeing = 3;
 constexpr double kAgree = 1.05;
 
@@ -74,8 +75,8 @@ double round_ms(std::vector<std::unique_ptr<InferenceStream>>& streams, const En
   return slowest;
 }
 
-// Least time of the graph's slowest layer (casts and reformats beside it do not count). `data`: the input, and the constant
-// where the graph has one; zeros without it.
+// Least time of the graph's slowest layer (casts and reformats beside it do not count). `data`: the input,
+// and the constant where the graph has one; zeros without it.
 Fastest fastest_ms(const std::string& text, const std::optional<Tensor>& data, int level,
                    const std::shared_ptr<const Backend>& backend) {
   NullObserver observer;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lines that say what each step took of memory: "[MemUsageChange] Init CUDA: CPU +1, GPU +0, now: CPU 16, GPU 585 (MiB)".
+// The lines that say what each step took of memory: "[MemUsageChange] Init CUDA: CPU +1, GPU +0, now: CPU 16,
+// GPU 585 (MiB)".
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NVIDIA's management library (libnvidia-ml, part of the driver), opened when it is asked for: readings of a GPU, and
-// clocks and power limit for a run. The few functions are declared here; their binary interface is stable.
+// NVIDIA's management library (libnvidia-ml, part of the driver), opened when it is asked for: readings of a
+// GPU, and clocks and power limit for a run. The few functions are declared here; their binary interface is
+// stable.
 #pragma once
 
 #include "hardware.h"
@@ -37,8 +38,9 @@ struct NvmlDevice {
 
 // Nothing where there is no driver or no such device; `why` says which.
 std::optional<NvmlDevice> open_nvml(unsigned index, std::string& why);
-// The GPU with this UUID ("GPU-..."); `device` itself where NVML finds none. NVML numbers GPUs by their place on the bus and
-// sees all; CUDA numbers the fastest first, and CUDA_VISIBLE_DEVICES hides some: a number alone may mean another GPU.
+// The GPU with this UUID ("GPU-..."); `device` itself where NVML finds none. NVML numbers GPUs by their place
+// on the bus and sees all; CUDA numbers the fastest first, and CUDA_VISIBLE_DEVICES hides some: a number
+// alone may mean another GPU.
 NvmlDevice with_uuid(NvmlDevice device, const std::string& uuid);
 // Starts NVML through functions that are there already.
 std::optional<NvmlDevice> start_nvml(std::shared_ptr<NvmlFunctions> functions, unsigned index,
@@ -53,8 +55,8 @@ struct GpuSettings {
   bool any() const { return !compute_clock.empty() || !memory_clock.empty() || power_limit; }
 };
 
-// Holds the settings while it lives and puts back what it changed. What is not permitted is one line on stderr with the
-// nvidia-smi command that would do it; the run goes on.
+// Holds the settings while it lives and puts back what it changed. What is not permitted is one line on
+// stderr with the nvidia-smi command that would do it; the run goes on.
 class GpuSettingsGuard {
  public:
   GpuSettingsGuard(NvmlDevice device, const GpuSettings& settings);

@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Places in the table of functions (struct OrtApi of onnxruntime_c_api.h). All were there in version 1 of the table.
+// Places in the table of functions (struct OrtApi of onnxruntime_c_api.h). All were there in version 1 of the
+// table.
 enum Function : size_t {
   kGetErrorMessage = 2,
   kCreateEnv = 3,

@@ -20,7 +20,8 @@
 
 namespace lathe::cli {
 
-// What --shapes and the like say of inputs whose elements decide shapes: as many numbers as there are elements are their values.
+// What --shapes and the like say of inputs whose elements decide shapes: as many numbers as there are
+// elements are their values.
 std::vector<OptimizationProfile> shape_input_values(const Options& options, const Network& network);
 
 // Complete profiles, one per --profile. Throws Failure with trtexec's phrases for unknown inputs and static

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state of the device while something runs on it: the clocks and power that it is asked to hold, and the readings
-// taken meanwhile.
+// The state of the device while something runs on it: the clocks and power that it is asked to hold, and the
+// readings taken meanwhile.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,8 @@ struct RunState {
   bool print = false;        // --monitor
 };
 
-// Runs `run`, which says whether it was on a GPU, and returns the readings of that device (docs/schema, hardware file).
-// Throws Input when settings are for a GPU that cannot be reached.
+// Runs `run`, which says whether it was on a GPU, and returns the readings of that device (docs/schema,
+// hardware file). Throws Input when settings are for a GPU that cannot be reached.
 Json watch_run(const RunState& state, const std::function<bool()>& run);
 
 }  // namespace lathe::cli

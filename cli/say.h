@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What commands print, with fmt's formats: names that would act on a terminal are made visible (base/printable.h).
+// What commands print, with fmt's formats: names that would act on a terminal are made visible
+// (base/printable.h).
 #pragma once
 
 #include <fmt/format.h>

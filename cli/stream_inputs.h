@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a stream computes on: the files of --loadInputs, the values of shape tensors, random values for the rest.
+// What a stream computes on: the files of --loadInputs, the values of shape tensors, random values for the
+// rest.
 #pragma once
 
 #include <optional>

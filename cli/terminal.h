@@ -11,11 +11,12 @@
 
 namespace lathe::cli {
 
-// Columns of the terminal that standard output goes to: $COLUMNS, or what the terminal says. 0: no terminal, no limit.
+// Columns of the terminal that standard output goes to: $COLUMNS, or what the terminal says. 0: no terminal,
+// no limit.
 size_t terminal_width();
 
-// Says on standard error what is being done and for how long, in one line that it writes over and that is gone at the end. Where
-// standard error is no terminal, each new text is a line of its own.
+// Says on standard error what is being done and for how long, in one line that it writes over and that is
+// gone at the end. Where standard error is no terminal, each new text is a line of its own.
 class ProgressLine {
  public:
   ProgressLine();

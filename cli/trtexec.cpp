@@ -105,7 +105,8 @@ std::shared_ptr<const Backend> open_or_complain(const SystemFlags& system, bool 
   }
 }
 
-// A hundred lines of help would push the error off the screen: one line says where they are, and the error is the last.
+// A hundred lines of help would push the error off the screen: one line says where they are, and the error is
+// the last.
 void print_usage_error(Log& log, const std::string& program, const std::string& text) {
   log.plain(fmt::format("All options: {} --help", program));
   bool first = true;

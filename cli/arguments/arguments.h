@@ -35,8 +35,8 @@ class Arguments {
   std::vector<Argument> arguments_;
 };
 
-// A value that is no number. trtexec answers such a flag with the name of the function that failed, and its scripts match
-// that name; what we add to its command line does without.
+// A value that is no number. trtexec answers such a flag with the name of the function that failed, and its
+// scripts match that name; what we add to its command line does without.
 class NumberError : public Error {
  public:
   NumberError(std::string_view function, std::string_view option, std::string message)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of lathe's commands and their options. One row gives the parser, the help text, the completion and the manual.
+// The table of lathe's commands and their options. One row gives the parser, the help text, the completion
+// and the manual.
 #pragma once
 
 #include <string>

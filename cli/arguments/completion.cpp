@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all three scripts say: behind "lathe" a command; behind a command its options and words or files; behind an option
-// its value, which may be a file, a folder or one of some words.
+// What all three scripts say: behind "lathe" a command; behind a command its options and words or files;
+// behind an option its value, which may be a file, a folder or one of some words.
 #include "arguments/completion.h"
 
 #include <fmt/format.h>

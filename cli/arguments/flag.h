@@ -47,8 +47,8 @@ std::string help_text();
 std::vector<std::pair<Section, std::string_view>> section_titles();
 std::string_view trtexec_examples();
 
-// The text of trtexec's error for a value that is no number: "stoi: --iterations=x needs ...", as its scripts expect; for our
-// own flags without the function's name.
+// The text of trtexec's error for a value that is no number: "stoi: --iterations=x needs ...", as its scripts
+// expect; for our own flags without the function's name.
 std::string trtexec_text(const NumberError& error);
 
 // "cpu", "auto" or the number of a GPU, checked.

@@ -23,8 +23,8 @@ enum class Effect {
   Nothing,      // asks for what is the default here
 };
 
-// All names of trtexec 8.0 to 11.4 and our own, but --onnx and --help, each with a value that is not the default; written out, so
-// that a row lost from the table is missed.
+// All names of trtexec 8.0 to 11.4 and our own, but --onnx and --help, each with a value that is not the
+// default; written out, so that a row lost from the table is missed.
 const std::map<Effect, std::string>& effects() {
   static const std::map<Effect, std::string> kEffects = {
       {Effect::Sets,

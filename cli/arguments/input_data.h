@@ -27,7 +27,8 @@ Tensor random_tensor(DType dtype, const Extents& extents, const ValueRange& rang
 
 // Throws Input when the file is missing or does not fit. Raw files: the binding's bytes (or exactly twice as
 // many, of which the first half counts).
-// Pictures become what `preprocess` says (image/image.h); empty: "imagenet" for floats, "pixels" for integers.
+// Pictures become what `preprocess` says (image/image.h); empty: "imagenet" for floats, "pixels" for
+// integers.
 Tensor load_input(const std::string& file, std::string_view input, DType dtype, const Extents& extents,
                   std::string_view preprocess = {});
 

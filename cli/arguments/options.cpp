@@ -170,8 +170,8 @@ std::string complaint_about(const std::vector<Argument>& arguments, size_t i,
   return "";
 }
 
-// Unknown words, values apart from their flags and flags given twice, all of them, before anything else: what else there
-// is to say may follow from them.
+// Unknown words, values apart from their flags and flags given twice, all of them, before anything else: what
+// else there is to say may follow from them.
 void check_words(Arguments& list, Options& options) {
   const auto flags = all_flags();
   const auto& arguments = list.all();

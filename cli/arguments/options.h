@@ -140,8 +140,8 @@ struct Options {
   }
 };
 
-// The words after the program's name. Throws Input with one line per problem, each after the first behind two blanks, and
-// hints behind four.
+// The words after the program's name. Throws Input with one line per problem, each after the first behind two
+// blanks, and hints behind four.
 Options parse_options(const std::vector<std::string>& words);
 
 }  // namespace lathe::cli

@@ -71,7 +71,8 @@ TEST(Options, SwitchesTakeNoValue) {
             "--fp16=false: the value is ignored, --fp16 takes none; leave the flag out to switch it off.");
 }
 
-// Scripts of trtexec look for the name of the function that failed behind its own number flags; no other text has it.
+// Scripts of trtexec look for the name of the function that failed behind its own number flags; no other text
+// has it.
 TEST(Options, NumbersOfTrtexecsFlagsAreAnsweredAsTrtexecDoes) {
   const auto text = [](const char* word) -> std::string {
     try {

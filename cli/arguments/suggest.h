@@ -9,8 +9,8 @@
 
 namespace lathe::cli {
 
-// The nearest first, at most three; none when nothing is near. Dashes in front and the case of letters do not count.
-// Among equally near words those that stand first in `known` are first.
+// The nearest first, at most three; none when nothing is near. Dashes in front and the case of letters do not
+// count. Among equally near words those that stand first in `known` are first.
 std::vector<std::string_view> nearest_words(std::string_view word,
                                             const std::vector<std::string_view>& known);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --tacticSources: which libraries the tuner may take tactics from. TensorRT's names for NVIDIA's libraries, and ONEDNN for ours on
-// a CPU. EDGE_MASK_CONVOLUTIONS and JIT_CONVOLUTIONS name kernels inside of TensorRT, which have no counterpart here.
+// --tacticSources: which libraries the tuner may take tactics from. TensorRT's names for NVIDIA's libraries,
+// and ONEDNN for ours on a CPU. EDGE_MASK_CONVOLUTIONS and JIT_CONVOLUTIONS name kernels inside of TensorRT,
+// which have no counterpart here.
 #pragma once
 
 #include <set>

@@ -14,8 +14,8 @@ namespace lathe::cli {
 
 class CommandWords {
  public:
-  // Throws Input for a word that begins with '-' and is no option of the command. A command that takes all of trtexec's
-  // flags passes such words on.
+  // Throws Input for a word that begins with '-' and is no option of the command. A command that takes all of
+  // trtexec's flags passes such words on.
   CommandWords(const std::vector<std::string>& words, const CommandSyntax& command);
 
   const std::vector<std::string>& positional() const { return positional_; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plugin library: the operators Swish (x * sigmoid(beta * x)) of one input of any shape, and Positive, which gives the elements
-// that are greater than 0, whose number only a run finds.
+// A plugin library: the operators Swish (x * sigmoid(beta * x)) of one input of any shape, and Positive,
+// which gives the elements that are greater than 0, whose number only a run finds.
 #include <algorithm>
 #include <cmath>
 

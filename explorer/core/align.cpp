@@ -2,13 +2,15 @@
 //
 // Which layers of two engines belong together.
 //
-//   1. ONNX nodes: layers of both sides that share a node are one row, transitively (union-find over nodes). This is the
-//      finest partition in which both sides do the same work, it needs no order, and it is many to many.
+//   1. ONNX nodes: layers of both sides that share a node are one row, transitively (union-find over nodes).
+//      This is the finest partition in which both sides do the same work, it needs no order, and it is many
+//      to many.
 //   2. Layers without nodes (reformats, inserted copies) by name, then by the tensors that they write.
-//   3. What is left between two matched rows by signature (type and shapes), in order: the longest common subsequence of
-//      the two gaps, so that a pair never crosses another.
+//   3. What is left between two matched rows by signature (type and shapes), in order: the longest common
+//      subsequence of the two gaps, so that a pair never crosses another.
 //
-// Rows come in the baseline's execution order; a layer that only the candidate has stands where it runs there.
+// Rows come in the baseline's execution order; a layer that only the candidate has stands where it runs
+// there.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -127,7 +129,8 @@ std::string signature_of(const Layer& layer) {
   return key;
 }
 
-// Longest common subsequence of what is left in two gaps. Gaps are short; a huge one (unrelated engines) is left alone.
+// Longest common subsequence of what is left in two gaps. Gaps are short; a huge one (unrelated engines) is
+// left alone.
 void match_gap(Sides& sides, const std::vector<size_t>& a, const std::vector<size_t>& b,
                std::vector<MatchedRow>& rows) {
   constexpr size_t kLargest = 4'000'000;
@@ -155,7 +158,8 @@ void match_gap(Sides& sides, const std::vector<size_t>& a, const std::vector<siz
   }
 }
 
-// The gaps between matched rows, both sides in step: a matched row whose layers would go backwards opens no gap.
+// The gaps between matched rows, both sides in step: a matched row whose layers would go backwards opens no
+// gap.
 void match_by_signature(Sides& sides, std::vector<MatchedRow>& rows) {
   std::vector<std::pair<int, int>> anchors;
   for (const auto& row : rows)
@@ -178,7 +182,8 @@ void match_by_signature(Sides& sides, std::vector<MatchedRow>& rows) {
   }
 }
 
-// Rows in the baseline's order; what only the candidate has follows the row of the candidate's layer before it.
+// Rows in the baseline's order; what only the candidate has follows the row of the candidate's layer before
+// it.
 void sort_rows(std::vector<MatchedRow>& rows, size_t candidate_count) {
   std::vector<double> place_of_candidate(candidate_count, -1);
   for (const auto& row : rows) {

@@ -29,11 +29,12 @@ struct AnalysisOptions {
   std::vector<UserRule> rules;       // besides those of findings.h
 };
 
-// The files of one engine, exactly one of them layer information. Throws Input when there is none or more than one, or
-// when profile and layers have no name in common.
+// The files of one engine, exactly one of them layer information. Throws Input when there is none or more
+// than one, or when profile and layers have no name in common.
 EngineData analyse_engine(const std::vector<InputFile>& files, const AnalysisOptions& options);
 
-// Splits a command line's files into engines: a layer file begins one, what stands before the first belongs to it.
+// Splits a command line's files into engines: a layer file begins one, what stands before the first belongs
+// to it.
 std::vector<std::vector<InputFile>> group_by_engine(std::vector<InputFile> files);
 
 // --- the steps

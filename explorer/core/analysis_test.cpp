@@ -115,7 +115,8 @@ TEST(Analysis, CountsFlopsAndBytes) {
   EXPECT_EQ(find(engine, "fc").flops, 2.0 * 40 * 64);
 }
 
-// TensorRT's convolution with a pooling behind it: the attributes have prefixes, the convolution's result is no tensor.
+// TensorRT's convolution with a pooling behind it: the attributes have prefixes, the convolution's result is
+// no tensor.
 TEST(Analysis, CountsConvolutionsWithPooling) {
   const std::string stem = layer(
       "stem", "ConvActPool", tensor("x", "2,3,224,224"), tensor("h", "2,64,56,56"),
@@ -231,9 +232,9 @@ TEST(Analysis, HeldMemoryIsNamed) {
       << found->evidence[0];
 }
 
-// Slow runs of a busy machine are no property of the engine: they are a part of the gap of their own, and no finding.
-// Where others had the processors no time is a basis for anything: said first, and no finding claims milliseconds.
-// Q rounds to 256 values: DQ gives none of them back.
+// Slow runs of a busy machine are no property of the engine: they are a part of the gap of their own, and no
+// finding. Where others had the processors no time is a basis for anything: said first, and no finding claims
+// milliseconds. Q rounds to 256 values: DQ gives none of them back.
 // A layer above the roof of computing owes it to fewer operations, not to a cache.
 TEST(Analysis, RooflineWithGivenPeaks) {
   AnalysisOptions options;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Joins what the files say. The profile is joined by name, occurrence by occurrence for names that occur more than once,
-// never by position; every layer without a time and every record without a layer is reported with its time. Times are
-// kept in the digits of the file.
+// Joins what the files say. The profile is joined by name, occurrence by occurrence for names that occur more
+// than once, never by position; every layer without a time and every record without a layer is reported with
+// its time. Times are kept in the digits of the file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -115,7 +115,8 @@ void make_names_unique(std::vector<Layer>& layers) {
   }
 }
 
-// The times of `profile` go to the layers that their names say. `first_names` are the names before they were made unique.
+// The times of `profile` go to the layers that their names say. `first_names` are the names before they were
+// made unique.
 void join_profile(EngineData& engine, const ProfileFile& profile, const std::string& file,
                   const std::vector<std::string>& first_names) {
   std::unordered_map<std::string, std::vector<size_t>> layers_of;

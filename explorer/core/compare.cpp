@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What changed between two engines. Every difference is made of exact sums of the times in the files, so rows, waterfall
-// and total agree to the last digit (for times of up to 15 significant digits; trtexec prints 6).
+// What changed between two engines. Every difference is made of exact sums of the times in the files, so
+// rows, waterfall and total agree to the last digit (for times of up to 15 significant digits; trtexec prints
+// 6).
 #include <fmt/format.h>
 
 #include <algorithm>

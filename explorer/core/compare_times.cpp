@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Is one series of latencies faster than another, and by how much? The ratio of medians with a 95 % interval from a
-// moving-block bootstrap: queries that follow each other are alike (clocks, caches, neighbours), so blocks of about the
-// cube root of the series are drawn rather than single queries, which would make the interval too narrow. The generator
-// is seeded with a constant: the same files give the same interval.
+// Is one series of latencies faster than another, and by how much? The ratio of medians with a 95 % interval
+// from a moving-block bootstrap: queries that follow each other are alike (clocks, caches, neighbours), so
+// blocks of about the cube root of the series are drawn rather than single queries, which would make the
+// interval too narrow. The generator is seeded with a constant: the same files give the same interval.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two engines side by side: which layers of one do the work of which layers of the other, what that changed, and whether
-// the change is real. Layers belong together when they implement the same ONNX nodes; the rows are the smallest groups
-// of layers on both sides for which that is true, so a fused layer stands beside the layers that it replaces.
+// Two engines side by side: which layers of one do the work of which layers of the other, what that changed,
+// and whether the change is real. Layers belong together when they implement the same ONNX nodes; the rows
+// are the smallest groups of layers on both sides for which that is true, so a fused layer stands beside the
+// layers that it replaces.
 #pragma once
 
 #include <array>
@@ -84,11 +85,12 @@ void add_waterfalls(EnginePair& pair, const EngineData& baseline, const EngineDa
 // 95 % interval of candidate/baseline - 1 for the medians, by a moving-block bootstrap with a fixed seed.
 LatencyChange compare_times(const std::vector<double>& baseline, const std::vector<double>& candidate);
 
-// "latency>3% or fusion lost": conditions with `or` and `and` (which binds tighter). Fills checks and failed. Throws Input
-// for what it does not understand, with the list of what it does.
+// "latency>3% or fusion lost": conditions with `or` and `and` (which binds tighter). Fills checks and failed.
+// Throws Input for what it does not understand, with the list of what it does.
 void apply_fail_if(Comparison& comparison, const std::vector<EngineData>& engines,
                    const std::string& expression);
-// Throws what apply_fail_if() would for an expression that it does not understand: before engines run for minutes.
+// Throws what apply_fail_if() would for an expression that it does not understand: before engines run for
+// minutes.
 void check_fail_if(const std::string& expression);
 
 }  // namespace lathe::explorer

@@ -88,7 +88,8 @@ TEST(Comparison, SentencesHoldLabelsAndNotWholeNames) {
   EXPECT_NE(summary_markdown(analysis).find(" +5 | +1 |"), std::string::npos);
 }
 
-// Twelve equal blocks; in one of them the softmax is fused away. Alignment by order and signature alone shifts all later rows.
+// Twelve equal blocks; in one of them the softmax is fused away. Alignment by order and signature alone
+// shifts all later rows.
 TEST(Comparison, EqualBlocksDoNotShift) {
   std::vector<Spec> a, b;
   for (int i = 0; i < 12; ++i) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flops and bytes of a layer. Our own files give them; for others they are counted from shapes and attributes, for the
-// families whose meaning those determine. Multiply and add count as two. Every operand is read once and every result
-// written once; a gather or slice reads no more than it gives. What cannot be known stays unknown.
+// Flops and bytes of a layer. Our own files give them; for others they are counted from shapes and
+// attributes, for the families whose meaning those determine. Multiply and add count as two. Every operand is
+// read once and every result written once; a gather or slice reads no more than it gives. What cannot be
+// known stays unknown.
 #include <algorithm>
 #include <array>
 
@@ -67,8 +68,8 @@ Count convolution_flops(const Layer& layer, bool transposed) {
   return 2 * products + *output * epilogue_steps(layer);  // a bias starts the sum, it costs nothing
 }
 
-// A convolution with a pooling behind it, whose attributes have prefixes ("ConvKernel"). The convolution's own result is in no
-// list of tensors: its extents follow from kernel, stride, dilation and padding.
+// A convolution with a pooling behind it, whose attributes have prefixes ("ConvKernel"). The convolution's
+// own result is in no list of tensors: its extents follow from kernel, stride, dilation and padding.
 Count pooled_convolution_flops(const Layer& layer) {
   const Shape kernel = attribute_list(layer, "ConvKernel"), stride = attribute_list(layer, "ConvStride"),
               dilation = attribute_list(layer, "ConvDilation"),
@@ -98,8 +99,8 @@ Count pooled_convolution_flops(const Layer& layer) {
          *pooled * product(window);
 }
 
-// The inner extent of C = A x B: from the transposes where the file has them, else a dimension of both A and B for which
-// the element counts agree.
+// The inner extent of C = A x B: from the transposes where the file has them, else a dimension of both A and
+// B for which the element counts agree.
 Count inner_extent(const Layer& layer) {
   const Shape& a = layer.inputs[0].shape;
   if (a.empty()) return {};

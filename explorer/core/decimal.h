@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exact sums of decimal numbers. Times in the files are decimals with a few digits; added as binary numbers their sum
-// depends on the order and ends in digits that nobody measured. Here every number is taken as the shortest decimal that
-// reads back as it, added as an integer multiple of 1e-18, and rounded once at the end.
+// Exact sums of decimal numbers. Times in the files are decimals with a few digits; added as binary numbers
+// their sum depends on the order and ends in digits that nobody measured. Here every number is taken as the
+// shortest decimal that reads back as it, added as an integer multiple of 1e-18, and rounded once at the end.
 #pragma once
 
 #include <string>

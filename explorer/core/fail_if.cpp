@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conditions for a build server: "latency>3% or fusion lost". A condition is a quantity with a bound, or an event. Every
-// condition is decided for every pair and reported with the figure that decided; the whole fails when some `or` part has
-// all its `and` parts true.
+// Conditions for a build server: "latency>3% or fusion lost". A condition is a quantity with a bound, or an
+// event. Every condition is decided for every pair and reported with the figure that decided; the whole fails
+// when some `or` part has all its `and` parts true.
 //
-// A latency from times files that crosses its bound only within the noise does not fail: the interval must exclude 0.
+// A latency from times files that crosses its bound only within the noise does not fail: the interval must
+// exclude 0.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs every rule, the user's too, and ranks what they found: by what it can win, then by severity. Rules live in rules_*.cpp, one
-// function each, and are listed in findings.h.
+// Runs every rule, the user's too, and ranks what they found: by what it can win, then by severity. Rules
+// live in rules_*.cpp, one function each, and are listed in findings.h.
 #include "explorer/core/findings.h"
 
 #include <algorithm>
@@ -22,7 +22,8 @@ void grade(Finding& finding, double total_ms) {
   finding.severity = share >= 0.05 ? "high" : share >= 0.01 ? "medium" : "low";
 }
 
-// The order still says what is worth looking at; milliseconds of a disturbed measurement would say more than is known.
+// The order still says what is worth looking at; milliseconds of a disturbed measurement would say more than
+// is known.
 void withdraw_gains(std::vector<Finding>& findings) {
   for (auto& finding : findings) {
     if (finding.gain_ms) finding.gain_basis = "not estimated: the times are not usable";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rules behind the findings. A rule looks at a finished analysis and returns what it found, each with evidence, an
-// estimated gain where time is at stake, and something to try. The severity follows from the gain; a rule sets it only
-// when there is none.
+// The rules behind the findings. A rule looks at a finished analysis and returns what it found, each with
+// evidence, an estimated gain where time is at stake, and something to try. The severity follows from the
+// gain; a rule sets it only when there is none.
 #pragma once
 
 #include <functional>

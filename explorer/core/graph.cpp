@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers become a graph: constants become weights, no-ops become aliases, tensors get producers and consumers, and what
-// a layer is for (compute, reformat, copy, cast, view, shape, sync, opaque) is named. A constant or no-op that the profile
-// timed stays a layer: nothing that takes time disappears.
+// Layers become a graph: constants become weights, no-ops become aliases, tensors get producers and
+// consumers, and what a layer is for (compute, reformat, copy, cast, view, shape, sync, opaque) is named. A
+// constant or no-op that the profile timed stays a layer: nothing that takes time disappears.
 //
-// A tensor name that is written more than once (slices of a concatenation, in-place updates) is one buffer with several
-// producers; an edge goes from the last producer before each reader, or from all of them when none reads in between.
+// A tensor name that is written more than once (slices of a concatenation, in-place updates) is one buffer
+// with several producers; an edge goes from the last producer before each reader, or from all of them when
+// none reads in between.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,8 +64,8 @@ std::string kind_of(const Layer& layer) {
   return "compute";
 }
 
-// The narrowest operand of a matrix product or convolution, else the type of the result: an index or a wide residual says
-// nothing about the arithmetic.
+// The narrowest operand of a matrix product or convolution, else the type of the result: an index or a wide
+// residual says nothing about the arithmetic.
 std::string arithmetic_precision(const Layer& layer, bool matrix) {
   std::string best;
   const auto offer = [&](const std::string& type) {
@@ -158,7 +159,8 @@ Aliases fold_layers(EngineData& engine, std::unordered_map<std::string, bool>& c
   return aliases;
 }
 
-// Tensors that lie in another's memory. A name that no layer has, and a ring in a damaged file, make no alias.
+// Tensors that lie in another's memory. A name that no layer has, and a ring in a damaged file, make no
+// alias.
 void place_tensors(EngineData& engine, const TensorTable& table, const Aliases& aliases) {
   for (const auto& layer : engine.layers) {
     for (const auto* side : {&layer.inputs, &layer.outputs}) {
@@ -312,7 +314,8 @@ void measure_memory(EngineData& engine) {
     return engine.tensors[static_cast<size_t>(a)].bytes.value_or(0) >
            engine.tensors[static_cast<size_t>(b)].bytes.value_or(0);
   });
-  // Constants that several layers read count once; what only the layers' attributes tell has no name to compare.
+  // Constants that several layers read count once; what only the layers' attributes tell has no name to
+  // compare.
   for (const auto& layer : engine.layers) {
     int64_t named = 0;
     for (const auto& input : layer.inputs) named += input.is_weights ? input.bytes.value_or(0) : 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The SVG's layout: a layer's row is the length of the longest path to it, its place in the row the mean of the places of
-// what it reads (one pass from top to bottom). Engines are long and narrow, so that this reads well; the report's page has
-// the interactive graph.
+// The SVG's layout: a layer's row is the length of the longest path to it, its place in the row the mean of
+// the places of what it reads (one pass from top to bottom). Engines are long and narrow, so that this reads
+// well; the report's page has the interactive graph.
 #include "explorer/core/graph_picture.h"
 
 #include <fmt/format.h>

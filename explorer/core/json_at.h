@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A value in a JSON file together with where it is, so that every complaint about a foreign file names file and field:
-// "layers.json: Layers[3].Inputs[0].Dimensions: expected a list of integers, found a string ("N")".
+// A value in a JSON file together with where it is, so that every complaint about a foreign file names file
+// and field: "layers.json: Layers[3].Inputs[0].Dimensions: expected a list of integers, found a string
+// ("N")".
 #pragma once
 
 #include <optional>
@@ -40,8 +41,8 @@ class JsonAt {
   std::string place_;
 };
 
-// Strict JSON; where that fails only because of raw control characters inside strings, which trtexec writes for some
-// names, they are escaped and `repaired` is set. Throws Input with file, line and column.
+// Strict JSON; where that fails only because of raw control characters inside strings, which trtexec writes
+// for some names, they are escaped and `repaired` is set. Throws Input with file, line and column.
 Json parse_foreign_json(const std::string& text, const std::string& file, bool* repaired);
 
 }  // namespace lathe::explorer

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Can the times be used, and what ran where and when? Whoever opens a report reads this first: on a machine that others
-// use, times say more about the others than about the engine, and nothing should be concluded from them.
+// Can the times be used, and what ran where and when? Whoever opens a report reads this first: on a machine
+// that others use, times say more about the others than about the engine, and nothing should be concluded
+// from them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +18,8 @@ namespace {
 
 // Others on so much of the machine leave no time as it would be; on less they do when runs differ, too.
 constexpr double kCrowdedPercent = 25, kSharedPercent = 10;
-// A tenth of the queries is so much slower than the typical one, or the layers' means are above their medians.
+// A tenth of the queries is so much slower than the typical one, or the layers' means are above their
+// medians.
 constexpr double kUnsteadyPercent = 20, kRestlessPercent = 10;
 constexpr double kThrottledShare = 0.25;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Logs as metadata files. Figures become numbers, series lists of min, max, mean, median and percentiles; other values stay
-// whole.
+// Logs as metadata files. Figures become numbers, series lists of min, max, mean, median and percentiles;
+// other values stay whole.
 #include <array>
 
 #include "base/json.h"

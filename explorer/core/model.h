@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that is known of an engine, as data: what the readers fill, the analysis extends, and analysis_json.h
-// writes. The fields are those of docs/schema/analysis.schema.json, which says what each means; an empty optional is
-// null there: not known, never 0. Layers, tensors and rows refer to each other by index.
+// Everything that is known of an engine, as data: what the readers fill, the analysis extends, and
+// analysis_json.h writes. The fields are those of docs/schema/analysis.schema.json, which says what each
+// means; an empty optional is null there: not known, never 0. Layers, tensors and rows refer to each other by
+// index.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +38,8 @@ struct TensorUse {
   std::string type, format;
   std::optional<int64_t> bytes;
   bool is_weights = false;
-  // Where the file says that it lies: in another tensor's memory, "" in the arena; no offset when it does not say.
+  // Where the file says that it lies: in another tensor's memory, "" in the arena; no offset when it does not
+  // say.
   std::string inside;
   std::optional<int64_t> offset;
 };
@@ -191,7 +193,8 @@ struct Peaks {
   }
 };
 
-// Can the times be used? Others at work, or runs that differ much from each other, make them those of the machine.
+// Can the times be used? Others at work, or runs that differ much from each other, make them those of the
+// machine.
 struct Measurement {
   bool usable = true;
   std::vector<std::string> reasons;  // why not

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the nodes of the model went. Most are named by a layer, in its metadata or its name. A layer that names none (an
-// opaque block, a file without metadata) holds what lies between its inputs and its outputs, found through the names of
-// tensors. What is left over vanished, and the model itself mostly tells why:
+// Where the nodes of the model went. Most are named by a layer, in its metadata or its name. A layer that
+// names none (an opaque block, a file without metadata) holds what lies between its inputs and its outputs,
+// found through the names of tensors. What is left over vanished, and the model itself mostly tells why:
 //
 //   unused    no output of the model depends on it
 //   constant  it reads constants only: computed when the engine was built
@@ -118,7 +118,8 @@ class Placement {
     }
   }
 
-  // The model's tensors at one side of a layer. Where a reformat or copy stands between, its other side has the name.
+  // The model's tensors at one side of a layer. Where a reformat or copy stands between, its other side has
+  // the name.
   std::vector<int> tensors_at(const Layer& layer, bool inputs) const {
     constexpr int kMost = 8;
     std::vector<int> found;
@@ -141,8 +142,9 @@ class Placement {
     return found;
   }
 
-  // Backwards from the layer's outputs to its inputs, past nodes that no layer has yet and that compute something. Whoever
-  // comes to an input of the model that is none of the layer's has left the layer on the way: then nothing is known.
+  // Backwards from the layer's outputs to its inputs, past nodes that no layer has yet and that compute
+  // something. Whoever comes to an input of the model that is none of the layer's has left the layer on the
+  // way: then nothing is known.
   void place_by_tensors(Layer& layer) {
     const auto inputs = tensors_at(layer, true);
     const std::unordered_set<int> borders(inputs.begin(), inputs.end());

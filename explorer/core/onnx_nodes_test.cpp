@@ -96,7 +96,8 @@ TEST(OnnxNodes, AreFoundThroughTensors) {
   EXPECT_EQ(engine.onnx->own_layers, std::vector<int>{1});
 }
 
-// A reformat before the block renames its input; a block that cannot be told from what is before it takes nothing.
+// A reformat before the block renames its input; a block that cannot be told from what is before it takes
+// nothing.
 TEST(OnnxNodes, AreFoundAcrossReformats) {
   const std::string copy = layer("Reformatting CopyNode for Input Tensor 0 to B", "x", "xr"),
                     rest = layer("gemm", "f", "y");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layer information, all dialects: TensorRT 8 to 10 ("Bindings", "Format/Datatype"), 11 ("I/O Tensors", "Format" and
-// "Datatype"), ours (both), a bare list of layers, and names alone. What is missing stays unknown; only what would make
-// every later number wrong (a layer without a name, dimensions that are no numbers) is refused.
+// Layer information, all dialects: TensorRT 8 to 10 ("Bindings", "Format/Datatype"), 11 ("I/O Tensors",
+// "Format" and "Datatype"), ours (both), a bare list of layers, and names alone. What is missing stays
+// unknown; only what would make every later number wrong (a layer without a name, dimensions that are no
+// numbers) is refused.
 #include <fmt/format.h>
 
 #include <array>
@@ -199,8 +200,9 @@ void read_bindings(const JsonAt& root, LayerFile& file) {
   }
 }
 
-// Features tell the release: 11 splits the format, 10 prints bare type words for generated kernels, 8.6 and 9 know
-// streams and metadata, older ones do not. 9 is told from 8.6 by nothing but its generated-kernel layers.
+// Features tell the release: 11 splits the format, 10 prints bare type words for generated kernels, 8.6 and 9
+// know streams and metadata, older ones do not. 9 is told from 8.6 by nothing but its generated-kernel
+// layers.
 std::string dialect_of(const JsonAt& root, const std::vector<Layer>& layers) {
   if (root.json().is_object()) {
     if (root.find("Producer") && root.at("Producer").json().is_string() &&

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// trtexec's logs: sections "=== Title ===" of "key: value" lines, with or without time stamps, values whole. The two
-// metadata files that were made from logs hold the same sections as JSON objects and give the same result.
+// trtexec's logs: sections "=== Title ===" of "key: value" lines, with or without time stamps, values whole.
+// The two metadata files that were made from logs hold the same sections as JSON objects and give the same
+// result.
 #include <fmt/format.h>
 
 #include <charconv>

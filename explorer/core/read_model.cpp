@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A model's nodes, tensors and initializers, as the command line takes them out of an ONNX file. Tensors that nodes name and
-// the file does not describe are added without type and shape.
+// A model's nodes, tensors and initializers, as the command line takes them out of an ONNX file. Tensors that
+// nodes name and the file does not describe are added without type and shape.
 #include <unordered_map>
 
 #include "base/json.h"

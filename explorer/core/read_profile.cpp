@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Profiles (--exportProfile) and times (--exportTimes). Records may have more or fewer keys than a release writes: the
-// name and an average are all that is needed, and an average is made from a total when only that is there.
+// Profiles (--exportProfile) and times (--exportTimes). Records may have more or fewer keys than a release
+// writes: the name and an average are all that is needed, and an average is made from a total when only that
+// is there.
 #include <fmt/format.h>
 
 #include "base/error.h"

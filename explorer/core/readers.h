@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Readers of every file that tells something of an engine: layer information of TensorRT 8 to 11 and ours, profiles,
-// times, trtexec's logs and what others made of them, accuracy. Which one a file is, its content tells, not its name.
-// A reader takes what it knows, keeps what it does not, and throws one Input error with file and field for what
-// contradicts its own form.
+// Readers of every file that tells something of an engine: layer information of TensorRT 8 to 11 and ours,
+// profiles, times, trtexec's logs and what others made of them, accuracy. Which one a file is, its content
+// tells, not its name. A reader takes what it knows, keeps what it does not, and throws one Input error with
+// file and field for what contradicts its own form.
 #pragma once
 
 #include <string>

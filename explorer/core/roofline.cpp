@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Time against what the device could do: roof = max(flops / peak flops, bytes / peak bandwidth). Peaks are given or
-// measured; without them the best rates of this very profile stand in, which makes every verdict "at best": the fastest
-// of the layers that they are taken from then has 100 % by construction, and the report says so.
+// Time against what the device could do: roof = max(flops / peak flops, bytes / peak bandwidth). Peaks are
+// given or measured; without them the best rates of this very profile stand in, which makes every verdict "at
+// best": the fastest of the layers that they are taken from then has 100 % by construction, and the report
+// says so.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,8 +16,8 @@ namespace {
 
 // A layer that is expected to reach this share of the roof has nothing to win.
 constexpr double kReachable = 0.8;
-// Rates of shorter layers say more about the clock and the caches than about the device. An engine that has hardly any
-// longer ones is judged by all that it has.
+// Rates of shorter layers say more about the clock and the caches than about the device. An engine that has
+// hardly any longer ones is judged by all that it has.
 constexpr double kShortestForEstimate_ms = 0.02;
 
 double typical_ms(const LayerTime& time) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Commands to try. One that builds repeats what is known of the engine's own build, shapes and types: without them a
-// copied command would build another engine. cli/findings_test.cpp gives each to the command line's parser.
+// Commands to try. One that builds repeats what is known of the engine's own build, shapes and types: without
+// them a copied command would build another engine. cli/findings_test.cpp gives each to the command line's
+// parser.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -34,8 +34,9 @@ std::vector<std::string> slowest_lines(const EngineData& engine, std::vector<int
 std::set<std::string> allowed_types(const EngineData& engine);
 // The level of the tuner, when the file says.
 std::optional<int> optimization_level(const EngineData& engine);
-// "trtexec --onnx=... SHAPES TYPES flags --saveEngine=...": builds the same engine anew, with `flags` besides. Files that
-// are not known are called model.onnx and model.engine. Empty when the engine was built with all of `flags` already.
+// "trtexec --onnx=... SHAPES TYPES flags --saveEngine=...": builds the same engine anew, with `flags`
+// besides. Files that are not known are called model.onnx and model.engine. Empty when the engine was built
+// with all of `flags` already.
 std::string build_command(const EngineData& engine, const std::string& flags);
 // "trtexec --loadEngine=... SHAPES flags"
 std::string run_command(const EngineData& engine, const std::string& flags);

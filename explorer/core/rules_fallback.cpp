@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers that no kernel of the device can run: they run on the reference implementation, which is there to be right, an
-// element at a time. One of them may take longer than all others together.
+// Layers that no kernel of the device can run: they run on the reference implementation, which is there to be
+// right, an element at a time. One of them may take longer than all others together.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,8 +39,8 @@ std::vector<Finding> find_reference_layers(const EngineData& engine) {
   return {f};
 }
 
-// Ours alone: the builder wrote why the layer reads floats where the model or the build allows less, or why a Q or DQ is a
-// layer.
+// Ours alone: the builder wrote why the layer reads floats where the model or the build allows less, or why a
+// Q or DQ is a layer.
 std::vector<Finding> find_higher_precision(const EngineData& engine) {
   const auto text = [](const Layer& l, const char* key) {
     const auto found = l.attributes->find(key);

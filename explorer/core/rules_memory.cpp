@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What sets the peak of activation memory, and what it would be without: a tensor that lies there unused while the largest
-// layers run could be computed again when it is needed, or be needed earlier.
+// What sets the peak of activation memory, and what it would be without: a tensor that lies there unused
+// while the largest layers run could be computed again when it is needed, or be needed earlier.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 namespace lathe::explorer {
 namespace {
 
-// Bytes alive at the worst step when `tensor` is kept only from its writers to its first reader and at its last.
+// Bytes alive at the worst step when `tensor` is kept only from its writers to its first reader and at its
+// last.
 int64_t peak_without(const EngineData& engine, const Tensor& tensor, int from, int to) {
   int64_t peak = 0;
   for (size_t i = 0; i < engine.memory.steps.size(); ++i) {

@@ -181,8 +181,8 @@ std::vector<Finding> find_unexplained_gap(const EngineData& engine) {
   return {f};
 }
 
-// Runs of the engine that differ from each other, and layers whose mean is far above their median: something else had the
-// machine for a while.
+// Runs of the engine that differ from each other, and layers whose mean is far above their median: something
+// else had the machine for a while.
 std::vector<Finding> find_noisy_timing(const EngineData& engine) {
   const auto& s = engine.statistics;
   const double spread = s.compute ? s.compute->variation_percent.value_or(0) : 0;
@@ -215,8 +215,8 @@ std::vector<Finding> find_noisy_timing(const EngineData& engine) {
   return {f};
 }
 
-// The builder timed each tactic by itself; a layer that needs much longer in the engine finds its data or its threads in
-// another state there. Medians, so that a disturbed run is no reason.
+// The builder timed each tactic by itself; a layer that needs much longer in the engine finds its data or its
+// threads in another state there. Medians, so that a disturbed run is no reason.
 std::vector<Finding> find_slower_than_tuned(const EngineData& engine) {
   const auto tuned_ms = [](const Layer& l) {
     const auto found = l.attributes->find("TacticTimeMs");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Precision and layout: reformats, Q/DQ, conversions, types without fast units, sizes that fast units cannot use.
+// Precision and layout: reformats, Q/DQ, conversions, types without fast units, sizes that fast units cannot
+// use.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,8 +57,8 @@ bool is_models_own(const Layer& layer) {
   return layer.type != "Reformat" && !layer.origins.empty() && !layer.origins_from_name;
 }
 
-// "fp16:chw,fp32:chw" for the network's inputs or outputs, with the types into which reformats turn them, or from which.
-// Empty when no reformat touches them, and for layouts that the flag has no plain word for.
+// "fp16:chw,fp32:chw" for the network's inputs or outputs, with the types into which reformats turn them, or
+// from which. Empty when no reformat touches them, and for layouts that the flag has no plain word for.
 std::string io_formats(const EngineData& engine, const std::vector<int>& reformats, const std::string& io) {
   std::string text;
   bool changed = false;
@@ -162,8 +163,8 @@ std::vector<Finding> find_reformats(const EngineData& engine) {
 
 namespace {
 
-// Nothing is lost between the two: a narrower type in the middle rounds, which the builder may do for its own purposes, and
-// may not take back where the model asks for it.
+// Nothing is lost between the two: a narrower type in the middle rounds, which the builder may do for its own
+// purposes, and may not take back where the model asks for it.
 bool undo_each_other(const Layer& first, const Layer& second) {
   if (!is_change(first) || !is_change(second) || is_quantisation(first) || is_quantisation(second))
     return false;
@@ -331,7 +332,8 @@ std::vector<Finding> find_no_matrix_unit(const EngineData& engine) {
     }
     return false;
   };
-  // A convolution without a tactic has its runner for a name (CudaDepthwiseConvolution); Cask's runners are many kernels.
+  // A convolution without a tactic has its runner for a name (CudaDepthwiseConvolution); Cask's runners are
+  // many kernels.
   const auto kernel_of = [](const Layer& l) {
     const bool runner_tells = is_convolution(l) && !l.runner.starts_with("Cask");
     return l.tactic.empty() && runner_tells ? l.runner : l.tactic;

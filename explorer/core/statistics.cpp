@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine as a whole: sums, series, groups, and why the sum of the layers is not the latency of the engine.
+// The engine as a whole: sums, series, groups, and why the sum of the layers is not the latency of the
+// engine.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -75,17 +76,17 @@ void sort_parts(Statistics& s) {
                    [](const GapPart& a, const GapPart& b) { return std::fabs(a.ms) > std::fabs(b.ms); });
 }
 
-// Streams that run beside each other make the layer sum larger than the engine's latency; clocks read between layers,
-// too; gaps between launches make it smaller. Means are compared: only they add up, a sum of medians is the median of
-// nothing.
+// Streams that run beside each other make the layer sum larger than the engine's latency; clocks read between
+// layers, too; gaps between launches make it smaller. Means are compared: only they add up, a sum of medians
+// is the median of nothing.
 void explain_gap(EngineData& engine) {
   Statistics& s = engine.statistics;
   const auto layers_ms = s.layer_sum_ms;
   if (!layers_ms || !s.engine_latency_ms) return;
   s.gap_ms = exact_difference(*s.engine_latency_ms, *layers_ms);
   double rest = *s.gap_ms;
-  // A mean is above its median when something took the machine away for a while; each of the two runs had its own such
-  // moments. What is left is the engine's.
+  // A mean is above its median when something took the machine away for a while; each of the two runs had its
+  // own such moments. What is left is the engine's.
   const auto& median = s.compute ? std::optional(s.compute->median_ms) : std::nullopt;
   if (median && *median > 0 && s.layer_median_sum_ms && *s.layer_median_sum_ms > 0) {
     const double engine_ms = exact_difference(*s.engine_latency_ms, *median);
@@ -130,8 +131,8 @@ void explain_gap(EngineData& engine) {
   sort_parts(s);
 }
 
-// The same in words, with medians where both sides have them: slow runs of a busy machine lift means, and say nothing of the
-// engine.
+// The same in words, with medians where both sides have them: slow runs of a busy machine lift means, and say
+// nothing of the engine.
 void say_gap(EngineData& engine) {
   Statistics& s = engine.statistics;
   if (!s.gap_ms) return;

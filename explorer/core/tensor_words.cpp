@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Types are found by words rather than by a table of phrases: the phrases differ between releases (a missing blank, a
-// trailing "format", "(kLINEAR)"), the words for the type do not.
+// Types are found by words rather than by a table of phrases: the phrases differ between releases (a missing
+// blank, a trailing "format", "(kLINEAR)"), the words for the type do not.
 #include "explorer/core/tensor_words.h"
 
 #include <array>

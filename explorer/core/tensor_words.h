@@ -18,8 +18,8 @@ std::string element_type(std::string_view words);
 int element_bits(std::string_view type);
 bool is_float_type(std::string_view type);
 
-// Bytes of a tensor, counting the channels that a vectorised layout pads; nothing when a dimension or the type is
-// unknown.
+// Bytes of a tensor, counting the channels that a vectorised layout pads; nothing when a dimension or the
+// type is unknown.
 std::optional<int64_t> tensor_bytes(const Shape& shape, std::string_view type, std::string_view format);
 
 // Product of dimensions; nothing when one is unknown or the product has no meaning as a count.

@@ -50,8 +50,8 @@ struct Painter {
     return result + line + "\n";
   }
 
-  // A command that can still be copied: broken between its words, with a backslash at the end of each line but the last.
-  // Words in quotes stay whole.
+  // A command that can still be copied: broken between its words, with a backslash at the end of each line
+  // but the last. Words in quotes stay whole.
   std::string command_lines(const std::string& command) const {
     std::string result, line = "     $", word;
     bool quoted = false;

@@ -11,8 +11,9 @@
 
 namespace lathe::explorer {
 
-// Summary, slowest layers, bars by type and precision, findings; for several engines the comparison first. `colour`: escape
-// sequences, for a terminal only. No line is longer than `width` characters; commands to copy are broken with backslashes.
+// Summary, slowest layers, bars by type and precision, findings; for several engines the comparison first.
+// `colour`: escape sequences, for a terminal only. No line is longer than `width` characters; commands to
+// copy are broken with backslashes.
 std::string summary_text(const Analysis& analysis, bool colour, size_t width = 80);
 
 std::string summary_markdown(const Analysis& analysis);
@@ -31,8 +32,9 @@ std::string ms_text(double ms);
 // "12.3 GFLOP/s", "97.5 MiB"
 std::string si_text(double value, const std::string& unit);
 std::string binary_text(double bytes);
-// A layer's short name, the same everywhere: one node's path without its middle and how many nodes more it has:
-// "layer.0/…/query/MatMul +2". The innermost numbered part stays, as it alone tells repeated blocks apart.
+// A layer's short name, the same everywhere: one node's path without its middle and how many nodes more it
+// has: "layer.0/…/query/MatMul +2". The innermost numbered part stays, as it alone tells repeated blocks
+// apart.
 std::string layer_label(const std::string& name);
 // The same in at most `width` characters.
 std::string layer_label(const std::string& name, size_t width);

@@ -33,8 +33,9 @@ std::string last_segments(std::string_view path) {
   return text;
 }
 
-// Of a fused layer's names the first that is a path to a node: quantised models of TensorFlow begin with tensors
-// ("a/ReadVariableOp:0") and nodes that a converter made ("QuantLinearNode__638"). Without one, the first.
+// Of a fused layer's names the first that is a path to a node: quantised models of TensorFlow begin with
+// tensors ("a/ReadVariableOp:0") and nodes that a converter made ("QuantLinearNode__638"). Without one, the
+// first.
 std::string_view telling_part(std::string_view name) {
   for (size_t start = 0; start < name.size();) {
     const size_t end = std::min(name.find(" + ", start), name.size());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The analysis as a trace (the "trace event" JSON that Perfetto and chrome://tracing open): an engine is a process, a
-// stream a thread, a layer an event of its average time; the bytes alive are a counter. Times are in microseconds.
+// The analysis as a trace (the "trace event" JSON that Perfetto and chrome://tracing open): an engine is a
+// process, a stream a thread, a layer an event of its average time; the bytes alive are a counter. Times are
+// in microseconds.
 #include <fmt/format.h>
 
 #include "base/json.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// trex looks types up in a table of phrases of TensorRT 8 to 10 and counts everything else as 0 bytes, so each type gets a
-// phrase that is in it; vectorised layouts keep theirs. It fails on a reformat without origin and on a convolution that is
-// not 2-D, which therefore gets a name of its own.
+// trex looks types up in a table of phrases of TensorRT 8 to 10 and counts everything else as 0 bytes, so
+// each type gets a phrase that is in it; vectorised layouts keep theirs. It fails on a reformat without
+// origin and on a convolution that is not 2-D, which therefore gets a name of its own.
 #include "explorer/core/write_layers.h"
 
 #include <fmt/format.h>
@@ -73,7 +73,8 @@ std::string type_of(const Layer& layer) {
   return flat ? layer.type : "ConvolutionND";
 }
 
-// Tensors by the names that the engine's graph has for them; with `once` each write of a name makes a name of its own.
+// Tensors by the names that the engine's graph has for them; with `once` each write of a name makes a name of
+// its own.
 class Names {
  public:
   Names(const EngineData& engine, bool once)
@@ -116,8 +117,8 @@ Json layer_json(const Layer& layer, Names& names) {
   return json;
 }
 
-// Every layer has a record; without one in what was read it is 0, which these tools take for not timed. TensorRT 8 has no
-// medians, and none are made up.
+// Every layer has a record; without one in what was read it is 0, which these tools take for not timed.
+// TensorRT 8 has no medians, and none are made up.
 Json profile_json(const EngineData& engine) {
   const double sum = engine.statistics.layer_sum_ms.value_or(-1);
   if (sum < 0) return nullptr;

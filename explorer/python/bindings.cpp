@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The core for Python: files in, one Analysis out, every view of it as text. No logic of its own; frames and plots are made
-// in Python from analysis.json.
+// The core for Python: files in, one Analysis out, every view of it as text. No logic of its own; frames and
+// plots are made in Python from analysis.json.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The JSON stands inside a script element, which "</script" or "<!--" in a layer's name would end or upset. '<' occurs in
-// JSON only inside strings, where \u003c means the same; U+2028 and U+2029 are harmless, as the text is parsed as
-// JSON and not run. Ten thousand layers are some 17 MB of JSON, which no mail server takes, and 1 MB compressed: above a
-// limit the text goes in as gzip in base64, which every browser since 2023 unpacks by itself. Below it the JSON stays
-// readable, for people and for scripts that look for it.
+// The JSON stands inside a script element, which "</script" or "<!--" in a layer's name would end or upset.
+// '<' occurs in JSON only inside strings, where \u003c means the same; U+2028 and U+2029 are harmless, as the
+// text is parsed as JSON and not run. Ten thousand layers are some 17 MB of JSON, which no mail server takes,
+// and 1 MB compressed: above a limit the text goes in as gzip in base64, which every browser since 2023
+// unpacks by itself. Below it the JSON stays readable, for people and for scripts that look for it.
 #include "explorer/web/report_page.h"
 
 #include <zlib.h>

@@ -25,7 +25,8 @@
 
 namespace lathe::v1 {
 
-// The shapes that an engine accepts. Every dynamic input has a range; min <= opt <= max in each dim, and it is tuned for opt.
+// The shapes that an engine accepts. Every dynamic input has a range; min <= opt <= max in each dim, and it
+// is tuned for opt.
 class OptimizationProfile {
  public:
   OptimizationProfile& set_dims(std::string input, Dims min, Dims opt, Dims max);
@@ -44,7 +45,8 @@ class OptimizationProfile {
   std::vector<Range> ranges_;
 };
 
-// Measured times, kept between builds. Text; files of several machines merge. Cheap to copy: copies share the cache.
+// Measured times, kept between builds. Text; files of several machines merge. Cheap to copy: copies share the
+// cache.
 class TimingCache {
  public:
   TimingCache();
@@ -143,13 +145,15 @@ class Builder {
   // `directory`: where external weights lie; empty: there are none.
   Network parse_onnx(std::span<const std::byte> model, const std::string& directory = {});
 
-  // Imports the model and forgets it. Throws when there is no such file; a damaged model is one that is not supported.
+  // Imports the model and forgets it. Throws when there is no such file; a damaged model is one that is not
+  // supported.
   ModelSupport check_onnx(const std::string& path);
   // The same for a model in memory, with its external weights in `directory` (empty: there are none).
   ModelSupport check_onnx(std::span<const std::byte> model, const std::string& directory = {});
 
   Engine build(const Network& network, const BuilderConfig& config = {});
-  // An engine for this builder's device from the file of another, in seconds: untimed, or timed with `config`.
+  // An engine for this builder's device from the file of another, in seconds: untimed, or timed with
+  // `config`.
   Engine retarget(const std::string& path);
   Engine retune(const std::string& path, const BuilderConfig& config = {});
 
@@ -187,7 +191,8 @@ class Refitter {
   // All weights of a model with the same layers; what was set before is forgotten.
   void set_from_onnx(const std::string& path);
   void set_from_onnx(std::span<const std::byte> model, const std::string& directory = {});
-  // The old engine stays as it is. Throws when weights are missing, or lead to other layers (a factor that was exactly 1, say).
+  // The old engine stays as it is. Throws when weights are missing, or lead to other layers (a factor that
+  // was exactly 1, say).
   Engine refit() const;
 
  private:

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Engines from C, and from every language that calls C. The functions are those of the C++ API (builder.h, runtime.h), which says more.
+ * Engines from C, and from every language that calls C. The functions are those of the C++ API (builder.h,
+ * runtime.h), which says more.
  *
- * A function that can fail returns an error, or NULL when all is well; lathe_error_free() frees it. Functions whose name ends in _free take
- * NULL. Structs begin with their size, so that programs and libraries of different versions understand each other: fill them by the
- * _init functions. Texts are UTF-8. An engine may be used by many threads, a context by one at a time. */
+ * A function that can fail returns an error, or NULL when all is well; lathe_error_free() frees it. Functions
+ * whose name ends in _free take NULL. Structs begin with their size, so that programs and libraries of
+ * different versions understand each other: fill them by the _init functions. Texts are UTF-8. An engine may
+ * be used by many threads, a context by one at a time. */
 #pragma once
 
 #include <stddef.h>
@@ -100,15 +102,16 @@ lathe_error* lathe_context_tensor_shape(lathe_context* context, const char* tens
                                         size_t* rank);
 lathe_error* lathe_context_execute(lathe_context* context);
 
-/* State: outputs that stay in memory of the context and are inputs of the next run, which is a step (ExecutionContext::keep_state).
- * Output number i is the next value of input number i; a count of 0 takes the pairs that names tell, and `count` (may be null)
- * gets how many there are. Such tensors are not bound. */
+/* State: outputs that stay in memory of the context and are inputs of the next run, which is a step
+ * (ExecutionContext::keep_state). Output number i is the next value of input number i; a count of 0 takes the
+ * pairs that names tell, and `count` (may be null) gets how many there are. Such tensors are not bound. */
 lathe_error* lathe_context_keep_state(lathe_context* context, const char* const* inputs,
                                       const char* const* outputs, size_t* count);
 /* What the input begins with, now and after each reset: a copy of `data`. */
 lathe_error* lathe_context_set_state(lathe_context* context, const char* input, int type, const int64_t* dims,
                                      size_t rank, const void* data);
-/* What the next step reads: its extents (room for LATHE_MAX_RANK) and size, and a copy where `data` is not null and has room. */
+/* What the next step reads: its extents (room for LATHE_MAX_RANK) and size, and a copy where `data` is not
+ * null and has room. */
 lathe_error* lathe_context_read_state(lathe_context* context, const char* input, int64_t* dims, size_t* rank,
                                       void* data, size_t* bytes);
 lathe_error* lathe_context_reset_state(lathe_context* context);

@@ -28,7 +28,8 @@ class EngineInspector {
   explicit EngineInspector(const Engine& engine);
   // In order of execution, profile by profile.
   std::vector<LayerDescription> layers() const;
-  // The whole engine in the layout of TensorRT's inspector, as --exportLayerInfo writes it, with all that is known.
+  // The whole engine in the layout of TensorRT's inspector, as --exportLayerInfo writes it, with all that is
+  // known.
   std::string json() const;
   // A line for each layer.
   std::string text() const;

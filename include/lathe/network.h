@@ -4,8 +4,8 @@
 //
 //   NetworkBuilder net("two layers");
 //   NetworkTensor x = net.input("x", DataType::Float, {-1, 3, 32, 32}, {"batch"});
-//   NetworkTensor y = net.activation(Activation::Relu, net.convolution(x, net.constant(weights), {}, {.strides = {2, 2}}));
-//   net.output(net.reduce(Reduction::Mean, y, {2, 3}, false), "features");
+//   NetworkTensor y = net.activation(Activation::Relu, net.convolution(x, net.constant(weights), {},
+//   {.strides = {2, 2}})); net.output(net.reduce(Reduction::Mean, y, {2, 3}, false), "features");
 //   Engine engine = builder.build(net.finish());
 #pragma once
 
@@ -39,7 +39,8 @@ class Network {
   int layer_count() const;  // operators before optimization
   std::vector<NetworkLayer> layers() const;
 
-  // As an ONNX model. Weights go to a file beside it, path.data, where they pass 2 GB. Throws for what ONNX cannot say.
+  // As an ONNX model. Weights go to a file beside it, path.data, where they pass 2 GB. Throws for what ONNX
+  // cannot say.
   void to_onnx(const std::string& path) const;
   std::vector<std::byte> to_onnx_bytes() const;
 
@@ -179,8 +180,9 @@ struct ResizeOptions {
   bool exclude_outside = false, antialias = false;
 };
 
-// Adds layers one by one. Each call checks types and shapes and throws Error (Input) that names the layer. A layer without a name gets
-// its operator's and a number. Tensors of the networks around a body may be used inside of it.
+// Adds layers one by one. Each call checks types and shapes and throws Error (Input) that names the layer. A
+// layer without a name gets its operator's and a number. Tensors of the networks around a body may be used
+// inside of it.
 class NetworkBuilder {
  public:
   explicit NetworkBuilder(const std::string& name = "network");
@@ -191,7 +193,8 @@ class NetworkBuilder {
   NetworkTensor input(const std::string& name, DataType type, const Dims& dims,
                       const std::vector<std::string>& dim_names = {});
   NetworkTensor constant(const HostTensor& values, const std::string& name = {});
-  // By reference: `keep_alive` holds the memory, which must not change, as long as a network or an engine needs it.
+  // By reference: `keep_alive` holds the memory, which must not change, as long as a network or an engine
+  // needs it.
   NetworkTensor constant(DataType type, const Dims& dims, const void* data,
                          std::shared_ptr<const void> keep_alive, const std::string& name = {});
   NetworkTensor scalar(double value, DataType type = DataType::Float);
@@ -219,7 +222,8 @@ class NetworkBuilder {
                     const Attributes& attributes = {}, size_t outputs = 1, const std::string& name = {});
 
   // --- pointwise. Shapes broadcast as numpy's.
-  // alpha and beta are ONNX's; without them its defaults. Clip: between alpha and beta. ScaledTanh: alpha * tanh(beta * x).
+  // alpha and beta are ONNX's; without them its defaults. Clip: between alpha and beta. ScaledTanh: alpha *
+  // tanh(beta * x).
   NetworkTensor activation(Activation kind, const NetworkTensor& x, std::optional<double> alpha = {},
                            std::optional<double> beta = {}, const std::string& name = {});
   NetworkTensor unary(Unary kind, const NetworkTensor& x, const std::string& name = {});
@@ -249,11 +253,13 @@ class NetworkBuilder {
                                 bool transpose_b = false, const std::string& name = {});
   NetworkTensor einsum(const std::string& equation, const NetworkTensors& inputs,
                        const std::string& name = {});
-  // q (B, H, Sq, D), k (B, H, Sk, D), v (B, H, Sk, Dv). mask: bool (true keeps) or float (added). scale: 1 / sqrt(D) without one.
+  // q (B, H, Sq, D), k (B, H, Sk, D), v (B, H, Sk, Dv). mask: bool (true keeps) or float (added). scale: 1 /
+  // sqrt(D) without one.
   NetworkTensor attention(const NetworkTensor& q, const NetworkTensor& k, const NetworkTensor& v,
                           const NetworkTensor& mask = {}, bool causal = false,
                           std::optional<double> scale = {}, const std::string& name = {});
-  // x (B, H, S, D); caches (positions, D/2) with position_ids (B, S), else (B, S, D/2). rotary_dim: of D; 0: all.
+  // x (B, H, S, D); caches (positions, D/2) with position_ids (B, S), else (B, S, D/2). rotary_dim: of D; 0:
+  // all.
   NetworkTensor rotary_embedding(const NetworkTensor& x, const NetworkTensor& cos_cache,
                                  const NetworkTensor& sin_cache, const NetworkTensor& position_ids = {},
                                  bool interleaved = false, int64_t rotary_dim = 0,
@@ -276,10 +282,12 @@ class NetworkBuilder {
                                                 const std::string& name = {});
   NetworkTensor softmax(const NetworkTensor& x, int64_t axis = -1, bool logarithm = false,
                         const std::string& name = {});
-  // Softmax over the first lengths[i] elements of row i of x (rows, columns) or (Z, rows, columns); the others become 0.
+  // Softmax over the first lengths[i] elements of row i of x (rows, columns) or (Z, rows, columns); the
+  // others become 0.
   NetworkTensor ragged_softmax(const NetworkTensor& x, const NetworkTensor& lengths,
                                const std::string& name = {});
-  // Mean 0 and variance 1 over dims from `axis` on; scale and bias have these dims. rms: no mean is subtracted.
+  // Mean 0 and variance 1 over dims from `axis` on; scale and bias have these dims. rms: no mean is
+  // subtracted.
   NetworkTensor layer_norm(const NetworkTensor& x, const NetworkTensor& scale, const NetworkTensor& bias = {},
                            int64_t axis = -1, double epsilon = 1e-5, bool rms = false,
                            const std::string& name = {});
@@ -380,7 +388,8 @@ class NetworkBuilder {
   };
   using LoopBody = std::function<LoopStep(NetworkBuilder& body, const NetworkTensor& iteration,
                                           const NetworkTensors& carried)>;
-  // trip_count: one int64 element; condition: one bool; absent ones do not end the loop. Gives the carried values, then what was scanned.
+  // trip_count: one int64 element; condition: one bool; absent ones do not end the loop. Gives the carried
+  // values, then what was scanned.
   NetworkTensors loop(const NetworkTensor& trip_count, const NetworkTensor& condition,
                       const NetworkTensors& carried, const LoopBody& body, const std::string& name = {});
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Custom operators: what a plugin library implements, in C, so that libraries outlive compilers. plugin.h has the same for C++.
+ * Custom operators: what a plugin library implements, in C, so that libraries outlive compilers. plugin.h has
+ * the same for C++.
  *
- * A library exports one function, lathe_plugin_library(), which lists its operators. An operator is matched to the nodes of a model by
- * its name (the node's operator type), its version and its namespace (the node's attributes plugin_version and plugin_namespace, else the
- * node's domain). create() makes an instance from a node's attributes; all other functions get it, from many threads at once.
+ * A library exports one function, lathe_plugin_library(), which lists its operators. An operator is matched
+ * to the nodes of a model by its name (the node's operator type), its version and its namespace (the node's
+ * attributes plugin_version and plugin_namespace, else the node's domain). create() makes an instance from a
+ * node's attributes; all other functions get it, from many threads at once.
  *
- * Functions that can fail return 0 for success; else they write why into `error`, and the build or run ends with that text. Structs that
- * may grow begin with their size. Types are ONNX's TensorProto.DataType: 1 float, 7 int64, ... Everything that a function gets lives until
- * it returns. */
+ * Functions that can fail return 0 for success; else they write why into `error`, and the build or run ends
+ * with that text. Structs that may grow begin with their size. Types are ONNX's TensorProto.DataType: 1
+ * float, 7 int64, ... Everything that a function gets lives until it returns. */
 #pragma once
 
 #include <stddef.h>
@@ -83,8 +85,8 @@ typedef struct {
 enum { LATHE_PLUGIN_LINEAR, LATHE_PLUGIN_CHANNELS_LAST };
 enum { LATHE_PLUGIN_CPU, LATHE_PLUGIN_CUDA };
 
-/* An operand at concrete extents. `dims` are logical (N, C, ...) in both formats. `data` is NULL where nothing is run; CUDA: device
- * memory. */
+/* An operand at concrete extents. `dims` are logical (N, C, ...) in both formats. `data` is NULL where
+ * nothing is run; CUDA: device memory. */
 typedef struct {
   size_t struct_size;
   int type;
@@ -123,8 +125,9 @@ struct lathe_plugin_operator {
                lathe_plugin_shape* outputs, size_t output_count, const lathe_plugin_dims* dims,
                lathe_plugin_error* error);
 
-  /* 1 when these types and formats can be run on the device (extents and data are not set), else 0. NULL: what infer() accepts, linear.
-   * Offered are the model's own types, and FP16 or BF16 where a build may use them. */
+  /* 1 when these types and formats can be run on the device (extents and data are not set), else 0. NULL:
+   * what infer() accepts, linear. Offered are the model's own types, and FP16 or BF16 where a build may use
+   * them. */
   int (*supports)(void* instance, int device, const lathe_plugin_tensor* inputs, size_t input_count,
                   const lathe_plugin_tensor* outputs, size_t output_count);
 
@@ -132,7 +135,8 @@ struct lathe_plugin_operator {
   int64_t (*workspace_bytes)(void* instance, int device, const lathe_plugin_tensor* inputs,
                              size_t input_count, const lathe_plugin_tensor* outputs, size_t output_count);
 
-  /* Into how many parts run_cpu() can be divided: it is called for ranges of them, by several threads at once. NULL: 1. */
+  /* Into how many parts run_cpu() can be divided: it is called for ranges of them, by several threads at
+   * once. NULL: 1. */
   int64_t (*work_items)(void* instance, const lathe_plugin_tensor* inputs, size_t input_count,
                         const lathe_plugin_tensor* outputs, size_t output_count);
 
@@ -141,7 +145,8 @@ struct lathe_plugin_operator {
   int (*run_cuda)(void* instance, const lathe_plugin_call* call,
                   lathe_plugin_error* error); /* NULL: CPU only */
 
-  /* The fields that an engine file keeps, from which create() makes the instance again: calls `add` for each. NULL: the node's own. */
+  /* The fields that an engine file keeps, from which create() makes the instance again: calls `add` for each.
+   * NULL: the node's own. */
   int (*serialize)(void* instance, void (*add)(void* sink, const lathe_plugin_field* field), void* sink,
                    lathe_plugin_error* error);
 };
@@ -155,7 +160,8 @@ typedef struct {
   const lathe_plugin_operator* const* operators; /* they live as long as the library is loaded */
 } lathe_plugin_library_info;
 
-/* The one function of a plugin library. `host_abi_version`: what the program that loads it knows. NULL: the library cannot work with it. */
+/* The one function of a plugin library. `host_abi_version`: what the program that loads it knows. NULL: the
+ * library cannot work with it. */
 typedef const lathe_plugin_library_info* (*lathe_plugin_library_function)(uint32_t host_abi_version);
 LATHE_PLUGIN_EXPORT const lathe_plugin_library_info* lathe_plugin_library(uint32_t host_abi_version);
 

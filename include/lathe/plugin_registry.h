@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The custom operators that builders, runtimes and refitters may use: libraries by path, and operators of this program.
+// The custom operators that builders, runtimes and refitters may use: libraries by path, and operators of
+// this program.
 //
 //   PluginRegistry plugins;
 //   plugins.load("libswish.so");
@@ -27,13 +28,14 @@ struct PluginInfo {
 class PluginRegistry {
  public:
   PluginRegistry();
-  // Throws Error for what is no plugin library, one of another ABI version, and operators that are there already. A library that is
-  // loaded already is left as it is.
+  // Throws Error for what is no plugin library, one of another ABI version, and operators that are there
+  // already. A library that is loaded already is left as it is.
   void load(const std::string& path);
-  // An operator of this program. The struct and what it points to must outlive the registry and all engines that use it; `owner`, if
-  // there is one, lives as long as they do.
+  // An operator of this program. The struct and what it points to must outlive the registry and all engines
+  // that use it; `owner`, if there is one, lives as long as they do.
   void add(const lathe_plugin_operator& op, std::shared_ptr<const void> owner = nullptr);
-  // Libraries that engine files carry are run from now on: only for files whose makers you trust like programs.
+  // Libraries that engine files carry are run from now on: only for files whose makers you trust like
+  // programs.
   void trust_engines();
   std::vector<PluginInfo> plugins() const;
 

@@ -50,7 +50,8 @@ class Engine {
   std::vector<TensorInfo> inputs() const;
   std::vector<TensorInfo> outputs() const;
   int profile_count() const;
-  // The smallest, tuned-for and largest extents of an input in a profile. Throws for an unknown name or profile.
+  // The smallest, tuned-for and largest extents of an input in a profile. Throws for an unknown name or
+  // profile.
   Dims min_dims(std::string_view input, int profile = 0) const;
   Dims opt_dims(std::string_view input, int profile = 0) const;
   Dims max_dims(std::string_view input, int profile = 0) const;
@@ -80,8 +81,8 @@ class Engine {
 class OutputAllocator {
  public:
   virtual ~OutputAllocator() = default;
-  // Memory of at least `bytes` bytes on the engine's device for this run's result. Called by the thread that runs; null or an
-  // exception makes the run fail.
+  // Memory of at least `bytes` bytes on the engine's device for this run's result. Called by the thread that
+  // runs; null or an exception makes the run fail.
   virtual void* allocate(std::string_view output, size_t bytes, const Dims& dims) = 0;
 };
 
@@ -106,40 +107,43 @@ struct StatePair {
   std::string input, output;
 };
 
-// The state of running an engine: shapes, addresses and scratch memory. Move-only. Used by one thread at a time: a second one, or a
-// call while a run is on a stream, gets an Error (Input), as does any use of a context that was moved away.
+// The state of running an engine: shapes, addresses and scratch memory. Move-only. Used by one thread at a
+// time: a second one, or a call while a run is on a stream, gets an Error (Input), as does any use of a
+// context that was moved away.
 //
 //   context.bind_input("x", DataType::Float, {2, 4}, x);              // your memory, read in place
 //   context.bind_output("y", DataType::Float, y, context.tensor_bytes("y"));  // written in place
 //   context.execute();
 //
-// Memory is of the engine's device, row-major, contiguous, aligned to its element type; it stays bound until another is.
+// Memory is of the engine's device, row-major, contiguous, aligned to its element type; it stays bound until
+// another is.
 class ExecutionContext {
  public:
   ExecutionContext(ExecutionContext&&) noexcept;
   ExecutionContext& operator=(ExecutionContext&&) noexcept;
   ~ExecutionContext();
 
-  // Copies: runs once on host tensors in the engine's order; their extents are the shapes of this run. Throws when one does not
-  // fit the engine or its optimization profile. What is bound stays bound.
+  // Copies: runs once on host tensors in the engine's order; their extents are the shapes of this run. Throws
+  // when one does not fit the engine or its optimization profile. What is bound stays bound.
   std::vector<HostTensor> run(const std::vector<HostTensor>& inputs);
 
   // Shapes of dynamic inputs; bind_input sets them, too.
   void set_input_shape(std::string_view input, const Dims& dims);
   // Elements of a shape tensor. A bound one in host memory is read at each run.
   void set_input_values(std::string_view input, const std::vector<int64_t>& elements);
-  // Checks the shapes and gives all outputs theirs. Returns the inputs that have no shape yet; then no output has one. Throws for
-  // shapes outside of the optimization profile.
+  // Checks the shapes and gives all outputs theirs. Returns the inputs that have no shape yet; then no output
+  // has one. Throws for shapes outside of the optimization profile.
   std::vector<std::string> infer_shapes();
-  // Extents at the shapes that are set. A data-dependent output's are the upper bound before the run and the result's after it.
+  // Extents at the shapes that are set. A data-dependent output's are the upper bound before the run and the
+  // result's after it.
   Dims tensor_shape(std::string_view tensor);
   // Bytes that the tensor's memory must have; those of the upper bound where the size depends on data.
   size_t tensor_bytes(std::string_view tensor);
 
   void bind_input(std::string_view input, DataType type, const Dims& dims, const void* data);
   void bind_output(std::string_view output, DataType type, void* data, size_t bytes);
-  // The allocator is asked at each run: before it, and the result is written in place; after it and with a copy where the size
-  // depends on data. It must outlive the runs.
+  // The allocator is asked at each run: before it, and the result is written in place; after it and with a
+  // copy where the size depends on data. It must outlive the runs.
   void bind_output(std::string_view output, OutputAllocator& allocator);
   // What the engine reads or writes; null when nothing is bound.
   const void* tensor_address(std::string_view tensor) const;
@@ -148,15 +152,16 @@ class ExecutionContext {
   void execute();
   // The same with a time per layer (slower than execute()).
   void execute(Profiler& profiler);
-  // Checks, then returns at once: the run is done when the stream was synchronized. Until then neither the context nor its memory
-  // may be used. `inputs_consumed` is called on the stream's thread when inputs may be written again.
+  // Checks, then returns at once: the run is done when the stream was synchronized. Until then neither the
+  // context nor its memory may be used. `inputs_consumed` is called on the stream's thread when inputs may be
+  // written again.
   void enqueue(Stream& stream, std::function<void()> inputs_consumed = {});
 
   // State. From now on each run is a step: these outputs stay in memory of the context and are inputs of the
   // next run. Such tensors get no shape and no binding, and run() takes and gives the others only. Where the
-  // output is the input with something behind it (present = Concat(past, new)), a CPU writes only what is new,
-  // if the layers that read it can; elsewhere two memories change places. Room is for the largest shapes of
-  // the optimization profile. Without pairs: those that names tell (past.x and present.x, h0 and hn, x and
+  // output is the input with something behind it (present = Concat(past, new)), a CPU writes only what is
+  // new, if the layers that read it can; elsewhere two memories change places. Room is for the largest shapes
+  // of the optimization profile. Without pairs: those that names tell (past.x and present.x, h0 and hn, x and
   // new_x). Gives the pairs. Throws Input for one that cannot be state; a step for which there is no room
   // throws, too, and changes nothing.
   //

@@ -2,8 +2,9 @@
 //
 // What all parts of the public API share: element types, tensors, errors, devices and the logger.
 //
-// The API lives in the namespace of its version, lathe::v1; `using namespace lathe::v1;` is the usual start. Its headers
-// include nothing but the standard library. All functions throw Error; none of them leaves an object half changed.
+// The API lives in the namespace of its version, lathe::v1; `using namespace lathe::v1;` is the usual start.
+// Its headers include nothing but the standard library. All functions throw Error; none of them leaves an
+// object half changed.
 #pragma once
 
 #include <cstddef>

@@ -16,8 +16,8 @@
 namespace lathe_python {
 namespace {
 
-// Lines go to a Python function of severity and text, or to logging. An exception inside of it is a line on stderr, as for any
-// callback that cannot raise.
+// Lines go to a Python function of severity and text, or to logging. An exception inside of it is a line on
+// stderr, as for any callback that cannot raise.
 class PythonLogger final : public api::Logger {
  public:
   explicit PythonLogger(nb::object function) : function_(std::move(function)) {}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one place where C++ errors become Python's: an object of lathe.Error or a class derived from it, made by lathe._errors.
+// The one place where C++ errors become Python's: an object of lathe.Error or a class derived from it, made
+// by lathe._errors.
 #include "module.h"
 
 namespace lathe_python {

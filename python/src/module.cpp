@@ -2,7 +2,8 @@
 #include "module.h"
 
 NB_MODULE(_core, m) {
-  // Libraries that keep modules until the process ends (PyTorch's list of backends) are no fault of the program.
+  // Libraries that keep modules until the process ends (PyTorch's list of backends) are no fault of the
+  // program.
   nanobind::set_leak_warnings(false);
   m.doc() = "Bindings of Lathe's public API. `import lathe` has them all.";
   lathe_python::bind_errors(m);

@@ -37,10 +37,12 @@ api::Dims dims_of(const AnyArray& array) {
   return dims;
 }
 
-// Any object that is or makes an array: DLPack, buffers and __array_interface__ without a copy; numbers and lists as `type`.
+// Any object that is or makes an array: DLPack, buffers and __array_interface__ without a copy; numbers and
+// lists as `type`.
 Array to_array(nb::handle object, const api::TensorInfo& input);
 
-// An engine, and idle contexts for calls: each call in flight has one of its own, so that threads do not wait for each other.
+// An engine, and idle contexts for calls: each call in flight has one of its own, so that threads do not wait
+// for each other.
 class PyEngine {
  public:
   explicit PyEngine(api::Engine engine);

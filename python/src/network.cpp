@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The network API: products, functions, reductions, and the network itself. Where C++ has two forms of an argument, numbers or a tensor, Python takes either; numbers and arrays become
-// constants.
+// The network API: products, functions, reductions, and the network itself. Where C++ has two forms of an
+// argument, numbers or a tensor, Python takes either; numbers and arrays become constants.
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>

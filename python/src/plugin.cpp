@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Custom operators: libraries by path, and classes of Python over numpy. A class becomes an operator of the plugin interface; the
-// interface's functions take the GIL and call it.
+// Custom operators: libraries by path, and classes of Python over numpy. A class becomes an operator of the
+// plugin interface; the interface's functions take the GIL and call it.
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>

@@ -57,7 +57,8 @@ nb::dlpack::dtype dlpack_type(api::DataType type, const std::string& tensor) {
 Array to_array(nb::handle object, const api::TensorInfo& input) {
   Array array;
   if (!nb::try_cast(object, array)) {
-    // What holds no array yet is made one of the input's type; what does keeps its own, which is then checked.
+    // What holds no array yet is made one of the input's type; what does keeps its own, which is then
+    // checked.
     const nb::object numpy = nb::module_::import_("numpy");
     const bool has_type = nb::hasattr(object, "__array_interface__") || nb::hasattr(object, "dtype");
     const nb::object made = has_type

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA backend is a shared object of its own (liblathe_cuda.so), opened when a GPU is asked for: where there is no
-// driver, or none of this backend was installed, everything else works.
+// The CUDA backend is a shared object of its own (liblathe_cuda.so), opened when a GPU is asked for: where
+// there is no driver, or none of this backend was installed, everything else works.
 #include "backend/all.h"
 
 #include <dlfcn.h>
@@ -19,8 +19,8 @@ namespace {
 
 constexpr const char* kCudaLibrary = "liblathe_cuda.so";
 
-// Where the shared object may lie: beside the program or library that this code is in, in lib/ beside its bin/, or where
-// the dynamic linker looks.
+// Where the shared object may lie: beside the program or library that this code is in, in lib/ beside its
+// bin/, or where the dynamic linker looks.
 std::vector<std::string> cuda_library_paths() {
   std::vector<std::string> paths;
   Dl_info here{};

@@ -19,8 +19,8 @@ struct DeviceOptions {
   std::shared_ptr<ThreadPool> pool;  // null: one is made with `threads` members
 };
 
-// Throws Input when the device is unknown or absent, naming what there is: never a silent fallback. With "auto" the
-// target of the backend says what was taken.
+// Throws Input when the device is unknown or absent, naming what there is: never a silent fallback. With
+// "auto" the target of the backend says what was taken.
 std::shared_ptr<const Backend> open_backend(const DeviceOptions& options = {});
 
 }  // namespace lathe

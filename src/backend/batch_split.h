@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A batch computed in parts: each part goes all the way through the network before the next one, and every thread takes parts
-// of its own. What lies between two layers is then one part's and stays in the caches, and threads never wait for each other;
-// weights are read once per part instead of once per batch. Networks with large activations and small weights gain
-// (EfficientNet-B0), those with large weights lose. The builder measures both (builder/batch_items.h).
+// A batch computed in parts: each part goes all the way through the network before the next one, and every
+// thread takes parts of its own. What lies between two layers is then one part's and stays in the caches, and
+// threads never wait for each other; weights are read once per part instead of once per batch. Networks with
+// large activations and small weights gain (EfficientNet-B0), those with large weights lose. The builder
+// measures both (builder/batch_items.h).
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device can do, as data: which instructions it has, how many units work on a layer, what its memories hold and deliver, what
-// it computes in a nanosecond. Families and estimates read it; no function knows one machine's numbers by heart.
-// Files of tests/devices/ describe devices that nobody here has.
+// What a device can do, as data: which instructions it has, how many units work on a layer, what its memories
+// hold and deliver, what it computes in a nanosecond. Families and estimates read it; no function knows one
+// machine's numbers by heart. Files of tests/devices/ describe devices that nobody here has.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,8 @@ class CpuFeatures {
 struct DeviceModel {
   std::string name;
   int units = 1;  // cores that work on a layer, or multiprocessors
-  // A memory with what all units together read of it: caches from the nearest on, the last one is the device's main memory.
+  // A memory with what all units together read of it: caches from the nearest on, the last one is the
+  // device's main memory.
   struct Memory {
     std::string name;
     int64_t bytes = 0;

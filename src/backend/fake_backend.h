@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A backend for tests of the tuner, the memory plan, the engine file and the runtime: few tactics, fixed times, real memory.
+// A backend for tests of the tuner, the memory plan, the engine file and the runtime: few tactics, fixed
+// times, real memory.
 //
-// Every layer has "fake_linear" (1 ms) and "fake_fast" (0.4 ms, channels-last operands, which are stored as linear: here formats are
-// only labels); reformats cost 0.05 ms; Conv also has an inexact "fake_winograd" (0.2 ms), MatMul in each allowed type "fake_low" (0.1 ms)
-// and "fake_low_sums" with an FP32 result (0.2 ms). DepthwiseBlock has "fake_block" (0.1 ms) in channels-last. Reshape, Split, Slice
-// and Concat are views in linear format. Pointwise layers may work in place. It computes on float32: Relu, Add (same shapes), and Conv as x +
-// w[0], with w packed into a block; copies for the rest.
+// Every layer has "fake_linear" (1 ms) and "fake_fast" (0.4 ms, channels-last operands, which are stored as
+// linear: here formats are only labels); reformats cost 0.05 ms; Conv also has an inexact "fake_winograd"
+// (0.2 ms), MatMul in each allowed type "fake_low" (0.1 ms) and "fake_low_sums" with an FP32 result (0.2 ms).
+// DepthwiseBlock has "fake_block" (0.1 ms) in channels-last. Reshape, Split, Slice and Concat are views in
+// linear format. Pointwise layers may work in place. It computes on float32: Relu, Add (same shapes), and
+// Conv as x + w[0], with w packed into a block; copies for the rest.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a layer has to compute and to move at the shapes that it is tuned for: what a time is expected from before anything runs.
+// What a layer has to compute and to move at the shapes that it is tuned for: what a time is expected from
+// before anything runs.
 #pragma once
 
 #include "backend/tactic.h"

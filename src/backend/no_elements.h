@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors without elements. A layer whose results have none does nothing. A layer that makes elements out of none (the sum over
-// an empty axis is 0, the product of [3, 0] and [0, 4] is twelve zeros) runs on the reference: kernels count on at least one step.
+// Tensors without elements. A layer whose results have none does nothing. A layer that makes elements out of
+// none (the sum over an empty axis is 0, the product of [3, 0] and [0, 4] is twelve zeros) runs on the
+// reference: kernels count on at least one step.
 #pragma once
 
 #include <span>
@@ -10,8 +11,8 @@
 
 namespace lathe {
 
-// An operand has no elements at the shapes that the layer is tuned for. Then only views and the reference are offered: tactics
-// divide by extents when they choose their blocking, and there is nothing to be fast at. A
+// An operand has no elements at the shapes that the layer is tuned for. Then only views and the reference are
+// offered: tactics divide by extents when they choose their blocking, and there is nothing to be fast at. A
 // loop may begin with nothing and grow.
 bool has_empty_operand(const LayerQuery& query);
 // Whether a family may be asked for its tactics of the layer.

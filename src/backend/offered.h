@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Choices may come from a file that others made. A kernel believes what its family's list() promises (types, formats, instructions
-// that exist, operands that are constants), so a program asks the family again before it makes the kernel.
+// Choices may come from a file that others made. A kernel believes what its family's list() promises (types,
+// formats, instructions that exist, operands that are constants), so a program asks the family again before
+// it makes the kernel.
 #pragma once
 
 #include <optional>
@@ -17,14 +18,15 @@ namespace lathe {
 Support is_offered(std::span<const Tactic> listed, const Tactic& tactic);
 // Throws Input that names layer and tactic.
 void require_offered(const Support& support, const Node& layer, const Tactic& tactic);
-// The graph as list() may see it. A final graph has one type for each value, while the tuner's had the model's own types and
-// layers that may mix them: so a layer is asked about all types that its tactic has, first as it is, then, where values have 16
-// bits, with all of them in FP32.
+// The graph as list() may see it. A final graph has one type for each value, while the tuner's had the
+// model's own types and layers that may mix them: so a layer is asked about all types that its tactic has,
+// first as it is, then, where values have 16 bits, with all of them in FP32.
 std::vector<Graph> graphs_to_ask(const Graph& graph, std::span<const Choice> choices);
 [[noreturn]] void throw_unknown_family(const Node& layer, const Tactic& tactic);
 
-// Throws Input unless one of a backend's families offers the tactic for the layer in one of the graphs. Families have a runner,
-// list(query, device) and, where that depends on more than the layer, accepts(query, tactic, device).
+// Throws Input unless one of a backend's families offers the tactic for the layer in one of the graphs.
+// Families have a runner, list(query, device) and, where that depends on more than the layer, accepts(query,
+// tactic, device).
 template <class Family, class Device>
 void check_choice(const std::vector<Family>& families, const std::vector<Graph>& graphs, NodeId layer,
                   const SymbolRanges& ranges, const Tactic& tactic, const Device& device) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where values lie at concrete shapes, and the operands of a run of layers as addresses. Constants are known when layers
-// are prepared; what lies in the arena or with the caller is filled in by bind(), which costs nothing when the same memory
-// comes again.
+// Where values lie at concrete shapes, and the operands of a run of layers as addresses. Constants are known
+// when layers are prepared; what lies in the arena or with the caller is filled in by bind(), which costs
+// nothing when the same memory comes again.
 #pragma once
 
 #include <cstddef>

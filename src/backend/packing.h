@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks that a program keeps in the engine file: packed weights, GPU binaries. Made once at build, found again when an
-// engine is loaded.
+// Blocks that a program keeps in the engine file: packed weights, GPU binaries. Made once at build, found
+// again when an engine is loaded.
 #pragma once
 
 #include <functional>
@@ -16,12 +16,14 @@
 
 namespace lathe {
 
-// Packs constants once: at build into the store, at load found there. `key` is unique per layer; add a suffix per block.
+// Packs constants once: at build into the store, at load found there. `key` is unique per layer; add a suffix
+// per block.
 struct PackContext {
   BlobStore& blobs;
   std::string key;
-  // The block if it is stored; else calls pack() and stores what it returns. The layer knows how many bytes it will read: a stored
-  // block of another size is refused as an Input error (an engine file that does not fit itself).
+  // The block if it is stored; else calls pack() and stores what it returns. The layer knows how many bytes
+  // it will read: a stored block of another size is refused as an Input error (an engine file that does not
+  // fit itself).
   std::span<const std::byte> packed(std::string_view suffix, int64_t bytes,
                                     const std::function<std::vector<std::byte>()>& pack) const;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Custom operators as layers, for all backends: which tactics a plugin offers, and its operands at concrete extents.
+// Custom operators as layers, for all backends: which tactics a plugin offers, and its operands at concrete
+// extents.
 #pragma once
 
 #include <span>
@@ -14,7 +15,8 @@ namespace lathe {
 
 inline constexpr std::string_view kPluginRunner = "Plugin";
 
-// One tactic for each type and format that the plugin takes, or one that is refused with the reason. Nothing for other operators.
+// One tactic for each type and format that the plugin takes, or one that is refused with the reason. Nothing
+// for other operators.
 std::vector<Tactic> list_plugin(const LayerQuery& query, PluginDevice device);
 
 class PluginLayer {

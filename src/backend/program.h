@@ -2,8 +2,9 @@
 //
 // What a backend makes of all layers, choices and memory offsets together: the thing that runs.
 //
-// A Program is immutable and shared by all contexts (packed weights, compiled code). An Execution is the mutable state of
-// one context: arena, prepared shapes, recorded graphs. Barriers, parallel branches, graph capture live inside.
+// A Program is immutable and shared by all contexts (packed weights, compiled code). An Execution is the
+// mutable state of one context: arena, prepared shapes, recorded graphs. Barriers, parallel branches, graph
+// capture live inside.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,8 @@
 
 namespace lathe {
 
-// Which tactic a layer got, and the time that decided it (ms; an estimate where nothing was timed). One per node, in graph order.
+// Which tactic a layer got, and the time that decided it (ms; an estimate where nothing was timed). One per
+// node, in graph order.
 struct Choice {
   Tactic tactic;
   double time_ms = 0;
@@ -51,8 +53,8 @@ struct MemoryPlan {
   int slots = 0;               // of Grown values
 };
 
-// Byte blocks that a program wants kept in the engine file (packed weights, GPU binaries). When a program is compiled
-// from a file the blocks are already there and packing is skipped.
+// Byte blocks that a program wants kept in the engine file (packed weights, GPU binaries). When a program is
+// compiled from a file the blocks are already there and packing is skipped.
 class BlobStore {
  public:
   virtual ~BlobStore() = default;
@@ -98,10 +100,12 @@ class Buffer {
 class Execution {
  public:
   virtual ~Execution() = default;
-  // Values of all symbols of the input shapes. Prepares what depends on shapes; cheap when they were seen before.
+  // Values of all symbols of the input shapes. Prepares what depends on shapes; cheap when they were seen
+  // before.
   virtual void set_shapes(const SymbolValues& values) = 0;
-  // Addresses of graph inputs, then outputs, in backend memory, linear format. Data-dependent outputs must have room for
-  // their upper bound; the address of a Grown output is not used. Enqueues on `stream` (the CPU runs at once).
+  // Addresses of graph inputs, then outputs, in backend memory, linear format. Data-dependent outputs must
+  // have room for their upper bound; the address of a Grown output is not used. Enqueues on `stream` (the CPU
+  // runs at once).
   virtual void run(std::span<void* const> bindings, Stream& stream) = 0;
   // The same, one layer at a time: time_ms[i] is the i-th layer's time.
   virtual void run_profiled(std::span<void* const> bindings, Stream& stream, std::span<double> time_ms) = 0;

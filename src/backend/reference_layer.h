@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last resort of every backend: an operator in linear format and the graph's own types, through its reference
-// evaluation on the host. Slow and right. With it a valid graph always builds. Backends bring the operands to the host and
-// the results back.
+// The last resort of every backend: an operator in linear format and the graph's own types, through its
+// reference evaluation on the host. Slow and right. With it a valid graph always builds. Backends bring the
+// operands to the host and the results back.
 //
-// It takes part in data-dependent shapes: the evaluation returns tensors with their true extents, from which the new
-// symbols are read.
+// It takes part in data-dependent shapes: the evaluation returns tensors with their true extents, from which
+// the new symbols are read.
 #pragma once
 
 #include <string_view>

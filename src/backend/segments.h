@@ -17,8 +17,8 @@ struct Segments {
   // By layer: data-dependent dims that it determines. Layers behind it are prepared when it has run.
   std::vector<std::vector<std::string>> new_symbols;
 };
-// Around: a cut in front of such a layer, too, where sizes that follow from the values of its operands are found
-// (sizes_from_values.h). The first range is then empty if the first layer is one.
+// Around: a cut in front of such a layer, too, where sizes that follow from the values of its operands are
+// found (sizes_from_values.h). The first range is then empty if the first layer is one.
 enum class Cut { Behind, Around };
 Segments find_segments(const ProgramSpec& spec, Cut cut);
 

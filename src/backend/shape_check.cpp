@@ -29,7 +29,8 @@ void check_view(const ProgramSpec& spec, const Node& node, ValueId id, const Sym
                     "' of " + to_string(upper_extents(base.shape, symbols)));
 }
 
-// What an operand is spread over: the dims of the result, but for the last ones that are matrices of a product.
+// What an operand is spread over: the dims of the result, but for the last ones that are matrices of a
+// product.
 struct Spread {
   Shape over;
   size_t matrix_dims = 0;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The check of a program's layers before they are prepared for shapes that it has not seen: what operators say of the extents, that
-// every view lies inside of the memory that it is a view of, and that no operand is spread over a result (numpy's broadcasting)
-// where the kernel was not made for that.
+// The check of a program's layers before they are prepared for shapes that it has not seen: what operators
+// say of the extents, that every view lies inside of the memory that it is a view of, and that no operand is
+// spread over a result (numpy's broadcasting) where the kernel was not made for that.
 //
-// A kernel knows at build time which dims are 1 and are spread. Of x[n] + z[m] it takes n and m to be equal; with m = 1 it would
-// read z[1], z[2] and so on. Where strides are computed from the extents of the run (pointwise layers on the CPU) that works.
+// A kernel knows at build time which dims are 1 and are spread. Of x[n] + z[m] it takes n and m to be equal;
+// with m = 1 it would read z[1], z[2] and so on. Where strides are computed from the extents of the run
+// (pointwise layers on the CPU) that works.
 #pragma once
 
 #include "backend/program.h"
@@ -15,12 +16,13 @@ namespace lathe {
 // Where a kernel may find out at the run that an operand is spread.
 enum class LateSpread { PointwiseLayers, Nowhere };
 
-// Layers [first, last) of the program's order. Throws Input. Costs some microseconds a layer, once per shapes.
+// Layers [first, last) of the program's order. Throws Input. Costs some microseconds a layer, once per
+// shapes.
 void check_shapes(const ProgramSpec& spec, size_t first, size_t last, const SymbolValues& symbols,
                   LateSpread late);
 
-// False for a layer whose operands fit each other only at sizes that a run finds, and not at the upper bounds that stand for them
-// when the layer is timed. (Five of at most eight elements, plus a tensor of five.)
+// False for a layer whose operands fit each other only at sizes that a run finds, and not at the upper bounds
+// that stand for them when the layer is timed. (Five of at most eight elements, plus a tensor of five.)
 bool fits_at_upper_bounds(const LayerQuery& query);
 
 }  // namespace lathe

@@ -57,7 +57,8 @@ void assume_open_sizes_of(const LayerQuery& query, SymbolValues& values) {
 
 SymbolValues LayerQuery::opt_values() const {
   SymbolValues values;
-  // A layer without elements has nothing to time, and is not what an engine of such a profile is for: the least that works.
+  // A layer without elements has nothing to time, and is not what an engine of such a profile is for: the
+  // least that works.
   for (const auto& [symbol, range] : ranges)
     values.emplace(symbol, range.opt == 0 ? std::min<int64_t>(1, range.max) : range.opt);
   assume_open_sizes_of(*this, values);
@@ -86,9 +87,11 @@ Tactic linear_tactic(const LayerQuery& query, std::string_view runner, std::stri
   t.name = std::move(name);
   t.id = hash_text(t.name);
   for (const ValueId v : node.inputs)
-    t.inputs.push_back(v == kNoValue ? TensorType{} : TensorType{query.graph.value(v).number_type(), kLinear});
+    t.inputs.push_back(v == kNoValue ? TensorType{}
+                                     : TensorType{query.graph.value(v).number_type(), kLinear});
   for (const ValueId v : node.outputs)
-    t.outputs.push_back(v == kNoValue ? TensorType{} : TensorType{query.graph.value(v).number_type(), kLinear});
+    t.outputs.push_back(v == kNoValue ? TensorType{}
+                                      : TensorType{query.graph.value(v).number_type(), kLinear});
   return t;
 }
 

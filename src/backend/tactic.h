@@ -23,11 +23,13 @@ struct Support {
   static Support no(std::string why) { return {false, std::move(why)}; }
 };
 
-// Packed constants up to this size keep their bytes in an engine file, too: a tactic may look at them at run time.
+// Packed constants up to this size keep their bytes in an engine file, too: a tactic may look at them at run
+// time.
 inline constexpr int64_t kKeptConstantBytes = 64 << 10;
 
-// The numbers that make a variant of its family, in the order in which the tactic's name has them: {"rows", 128}, {"splits", 2}. A
-// family makes its variant from them and prints the name from the variant; nothing reads a name.
+// The numbers that make a variant of its family, in the order in which the tactic's name has them: {"rows",
+// 128}, {"splits", 2}. A family makes its variant from them and prints the name from the variant; nothing
+// reads a name.
 class TacticParams {
  public:
   using Entry = std::pair<std::string, int64_t>;
@@ -63,10 +65,12 @@ struct Tactic {
   std::vector<TensorType> inputs, outputs;
   // Error relative to direct summation in the same type (Winograd F(4,3) about 10).
   double error_factor = 1;
-  // What the family expects at the opt shapes, in microseconds; 0: it does not say. For a layer all families say it, or none.
+  // What the family expects at the opt shapes, in microseconds; 0: it does not say. For a layer all families
+  // say it, or none.
   double expected_us = 0;
-  // NaN in what the layer reads is NaN in what it makes of it. False for what a library computes with instructions that take
-  // the other operand (oneDNN's Relu makes 0 of it): such tactics are left out of builds that check numerics.
+  // NaN in what the layer reads is NaN in what it makes of it. False for what a library computes with
+  // instructions that take the other operand (oneDNN's Relu makes 0 of it): such tactics are left out of
+  // builds that check numerics.
   bool keeps_nan = true;
   // No work is done: output 0 lies inside input 0's memory (reshape, contiguous slice). Other way round for
   // Concat: inputs lie inside the output. The memory plan places them.
@@ -90,8 +94,8 @@ struct LayerQuery {
   SymbolValues max_values() const;
 };
 
-// The types that the layer may use: that of its result first. Those of numbers: bytes of a grid are offered by
-// families that know grids.
+// The types that the layer may use: that of its result first. Those of numbers: bytes of a grid are offered
+// by families that know grids.
 std::vector<DType> layer_types(const LayerQuery& query);
 
 // A tactic with all operands in their own type (of numbers) and linear, absent ones Undefined; a family then
@@ -101,7 +105,8 @@ Tactic linear_tactic(const LayerQuery& query, std::string_view runner, std::stri
 // The tactic as another variant of its family.
 Tactic with_variant(Tactic tactic, std::string name, TacticParams params);
 
-// The layer reads this input a second time, as an operand of its epilogue: its memory cannot take the result early.
+// The layer reads this input a second time, as an operand of its epilogue: its memory cannot take the result
+// early.
 bool reads_twice(const LayerQuery& query, size_t input);
 
 }  // namespace lathe

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers that move nothing: the output is a piece of the input's memory (Reshape, Identity, Slice and Split along the
-// outermost axis, Gather of one index, a Transpose that an image's format makes up for), or the inputs are pieces of the output's (Concat). The memory plan places them,
-// nothing runs. The tactics are the same on every backend, but for the formats that it has and how it wants addresses.
+// Layers that move nothing: the output is a piece of the input's memory (Reshape, Identity, Slice and Split
+// along the outermost axis, Gather of one index, a Transpose that an image's format makes up for), or the
+// inputs are pieces of the output's (Concat). The memory plan places them, nothing runs. The tactics are the
+// same on every backend, but for the formats that it has and how it wants addresses.
 #pragma once
 
 #include <span>
@@ -27,11 +28,11 @@ inline bool puts_channels_last(const Ints& perm) {
 
 std::vector<Tactic> list_views(const LayerQuery& query, const ViewRules& rules);
 
-// The types in which a layer may hold elements that it only moves: those of layer_types(), and bytes where what
-// it reads and what it gives lie on one grid.
+// The types in which a layer may hold elements that it only moves: those of layer_types(), and bytes where
+// what it reads and what it gives lie on one grid.
 std::vector<DType> moved_types(const LayerQuery& query);
-// Whether elements of that type may lie in the format: bytes of a grid lie in no blocked one, because kernels of
-// bytes have none.
+// Whether elements of that type may lie in the format: bytes of a grid lie in no blocked one, because kernels
+// of bytes have none.
 bool may_lie(const LayerQuery& query, DType type, const Format& format);
 
 }  // namespace lathe

@@ -15,8 +15,8 @@ namespace {
 constexpr std::align_val_t kAlignment{64};
 constexpr size_t kPiece = size_t{4} << 20;
 
-// Huge pages for the inside of a large block, where the system grants them: weights are streamed, and a table of small pages has
-// no room for all of them.
+// Huge pages for the inside of a large block, where the system grants them: weights are streamed, and a table
+// of small pages has no room for all of them.
 void ask_for_huge_pages(std::byte* begin, size_t bytes) {
   constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
   const uintptr_t first = (reinterpret_cast<uintptr_t>(begin) + kHugePage - 1) / kHugePage * kHugePage;
@@ -24,7 +24,8 @@ void ask_for_huge_pages(std::byte* begin, size_t bytes) {
   if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 }
 
-// The whole pages inside [begin, end) lose their contents and their memory. Only for memory that nobody reads again.
+// The whole pages inside [begin, end) lose their contents and their memory. Only for memory that nobody reads
+// again.
 void give_back(std::byte* begin, std::byte* end) {
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t first = (reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page;

@@ -96,8 +96,8 @@ int physical_cores(const fs::path& root, const std::vector<int>& cpus) {
   return static_cast<int>(cores.size());
 }
 
-// The affinity mask of a thread. The kernel refuses a buffer smaller than its own masks, so it grows until it fits. Empty when
-// even that fails.
+// The affinity mask of a thread. The kernel refuses a buffer smaller than its own masks, so it grows until it
+// fits. Empty when even that fails.
 class AffinityMask {
  public:
   explicit AffinityMask(pthread_t thread) : thread_(thread) {

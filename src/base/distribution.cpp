@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bucket of a value is its float without the low bits of the mantissa: for positive floats the order of the bits is the order
-// of the values, so that the buckets are sorted, and no logarithm is needed.
+// The bucket of a value is its float without the low bits of the mantissa: for positive floats the order of
+// the bits is the order of the values, so that the buckets are sorted, and no logarithm is needed.
 #include "base/distribution.h"
 
 #include <algorithm>

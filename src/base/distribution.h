@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statistics of a stream of values in bounded memory. Up to `exact_values` values are kept as they are, and every figure is exact.
-// More values go into buckets that are narrow beside their value (2,048 to a factor of two): count, minimum, maximum, mean and
-// deviation stay exact, and a value of the order (median, percentiles) is off by at most 0.025 %.
+// Statistics of a stream of values in bounded memory. Up to `exact_values` values are kept as they are, and
+// every figure is exact. More values go into buckets that are narrow beside their value (2,048 to a factor of
+// two): count, minimum, maximum, mean and deviation stay exact, and a value of the order (median,
+// percentiles) is off by at most 0.025 %.
 #pragma once
 
 #include <cstddef>

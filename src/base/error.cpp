@@ -6,8 +6,8 @@
 namespace lathe {
 namespace {
 
-// Control characters, which the names in a damaged file may hold, as \n or \x1b, so that an error is one line; only a list
-// begins lines of its own, each with two spaces.
+// Control characters, which the names in a damaged file may hold, as \n or \x1b, so that an error is one
+// line; only a list begins lines of its own, each with two spaces.
 std::string printable(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string result;

@@ -25,10 +25,12 @@ class Error : public std::exception {
   ErrorKind kind() const { return kind_; }
   // Context first, then the original message, joined by ": ".
   const char* what() const noexcept override { return text_.c_str(); }
-  // The same in parts: what was wrong, and the context, from the general to the particular; empty when there is none.
+  // The same in parts: what was wrong, and the context, from the general to the particular; empty when there
+  // is none.
   const std::string& message() const { return message_; }
   const std::string& context() const { return context_; }
-  // The node of the model that the error is about and its operator; empty when it is about none, or about many.
+  // The node of the model that the error is about and its operator; empty when it is about none, or about
+  // many.
   const std::string& node() const { return node_; }
   const std::string& op_type() const { return op_type_; }
   // Says which node that is, unless somebody deeper has.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files: read-only memory maps, whole reads, writes that either finish or leave the old file as it was, and writes in place.
+// Files: read-only memory maps, whole reads, writes that either finish or leave the old file as it was, and
+// writes in place.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,8 @@ class MappedFile {
 // Throws a System error that names the file.
 std::string read_file(const std::filesystem::path& path);
 
-// The folder and those above it, as far as they do not exist. Throws a System error that names it and the reason.
+// The folder and those above it, as far as they do not exist. Throws a System error that names it and the
+// reason.
 void create_folders(const std::filesystem::path& path);
 
 // Receives the pieces of a file in order.
@@ -45,13 +47,14 @@ class FileWriter {
 };
 
 // Calls `body` with a writer to a temporary file beside `path`, syncs it and renames it over `path`. On any
-// failure (a full disk, a file size limit, an exception from `body`) the temporary file is removed, the old file
-// stays, and an error that names `path` is thrown.
+// failure (a full disk, a file size limit, an exception from `body`) the temporary file is removed, the old
+// file stays, and an error that names `path` is thrown.
 void write_file_atomically(const std::filesystem::path& path, const std::function<void(FileWriter&)>& body);
 void write_file_atomically(const std::filesystem::path& path, std::string_view contents);
 
-// The same, but a file that exists is emptied and written where it is, for files that somebody may hold open: who opened it
-// before reads the new contents, and its links stay. A failure then leaves what was written so far.
+// The same, but a file that exists is emptied and written where it is, for files that somebody may hold open:
+// who opened it before reads the new contents, and its links stay. A failure then leaves what was written so
+// far.
 void write_file_in_place(const std::filesystem::path& path, const std::function<void(FileWriter&)>& body);
 
 }  // namespace lathe

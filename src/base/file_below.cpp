@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// openat2 (Linux 5.6) with RESOLVE_BENEATH does it all, links inside of the folder included. Older kernels and some sandboxes do
-// not have it: there each part of the path is opened below the one before it, and links are refused.
+// openat2 (Linux 5.6) with RESOLVE_BENEATH does it all, links inside of the folder included. Older kernels
+// and some sandboxes do not have it: there each part of the path is opened below the one before it, and links
+// are refused.
 #include "base/file_below.h"
 
 #include <fcntl.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files that others name: a path is followed once, by the kernel, and cannot lead out of its folder, not even when somebody
-// changes links at the same time. Bytes are read, not mapped: a file that becomes shorter gives an error and no signal.
+// Files that others name: a path is followed once, by the kernel, and cannot lead out of its folder, not even
+// when somebody changes links at the same time. Bytes are read, not mapped: a file that becomes shorter gives
+// an error and no signal.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,8 @@ namespace lathe {
 
 class FileBelow {
  public:
-  // Throws Input when there is no such file below the folder; the text is part of a sentence about `relative`.
+  // Throws Input when there is no such file below the folder; the text is part of a sentence about
+  // `relative`.
   FileBelow(const std::filesystem::path& folder, const std::filesystem::path& relative);
   ~FileBelow();
   FileBelow(const FileBelow&) = delete;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two doors to JSON. Depth is limited: nlohmann's parser is iterative, but a document of a million brackets would
-// overflow the stack when its tree is destroyed or walked. It is counted before parsing and not by the parser's callback:
-// with one, the end of each object walks over all of its siblings before it, which is quadratic for lists of objects.
+// The two doors to JSON. Depth is limited: nlohmann's parser is iterative, but a document of a million
+// brackets would overflow the stack when its tree is destroyed or walked. It is counted before parsing and
+// not by the parser's callback: with one, the end of each object walks over all of its siblings before it,
+// which is quadratic for lists of objects.
 #include "base/json.h"
 
 #include <fmt/format.h>

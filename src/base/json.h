@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON, in the order in which it was written. nlohmann-json was chosen because it is strict, packaged everywhere
-// and keeps member order; include this header in .cpp files only, it is heavy.
+// JSON, in the order in which it was written. nlohmann-json was chosen because it is strict, packaged
+// everywhere and keeps member order; include this header in .cpp files only, it is heavy.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,8 @@
 #include "base/error.h"
 #include "base/json_value.h"
 
-// The library converts any number to any integer, also 1e30, which has no defined result. Here that is an Input error.
+// The library converts any number to any integer, also 1e30, which has no defined result. Here that is an
+// Input error.
 template <class T>
 struct nlohmann::adl_serializer<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>> {
   template <class AnyJson>

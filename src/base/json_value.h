@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON for headers: its name, and a value as a member. Who looks into one includes base/json.h, which is heavy.
+// JSON for headers: its name, and a value as a member. Who looks into one includes base/json.h, which is
+// heavy.
 #pragma once
 
 #include <memory>

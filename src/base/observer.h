@@ -92,9 +92,10 @@ struct EngineGenerated {
   double seconds = 0;
 };
 
-using Event = std::variant<Message, ModelParsed, FusionApplied, LayerRemoved, PassFinished, StageFinished,
-                           GraphOptimized, CostsStarted, FormatsStarted, RunnerStarted, RunnerSkipped, TacticTimed,
-                           RunnerFinished, TacticChosen, ReformatAdded, Progress, MemoryPlanned, EngineGenerated>;
+using Event =
+    std::variant<Message, ModelParsed, FusionApplied, LayerRemoved, PassFinished, StageFinished,
+                 GraphOptimized, CostsStarted, FormatsStarted, RunnerStarted, RunnerSkipped, TacticTimed,
+                 RunnerFinished, TacticChosen, ReformatAdded, Progress, MemoryPlanned, EngineGenerated>;
 
 class Observer {
  public:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The standard library's "no memory" says neither how much was wanted nor for what. Stages that know it say it.
+// The standard library's "no memory" says neither how much was wanted nor for what. Stages that know it say
+// it.
 #pragma once
 
 #include <new>
@@ -10,7 +11,8 @@
 
 namespace lathe {
 
-// Calls `body`. Where it finds no memory: a System error "out of memory: <what for>", with figures. `what_for()` makes the text.
+// Calls `body`. Where it finds no memory: a System error "out of memory: <what for>", with figures.
+// `what_for()` makes the text.
 template <class WhatFor, class Body>
 auto with_memory_for(const WhatFor& what_for, Body&& body) {
   try {

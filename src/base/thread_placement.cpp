@@ -7,7 +7,8 @@
 
 namespace lathe {
 
-ThreadPlacement::ThreadPlacement(int threads, bool enabled) : enabled_(enabled), places_(static_cast<size_t>(threads)) {}
+ThreadPlacement::ThreadPlacement(int threads, bool enabled)
+    : enabled_(enabled), places_(static_cast<size_t>(threads)) {}
 
 void ThreadPlacement::begin(int index) {
   at(index).fetched_from.store(kNowhere, std::memory_order_relaxed);

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// On which CPUs the members of a team run, and what to do when they stand in each other's way. Nobody is pinned: threads are
-// moved at the moment when it helps, and may run afterwards wherever they could before.
+// On which CPUs the members of a team run, and what to do when they stand in each other's way. Nobody is
+// pinned: threads are moved at the moment when it helps, and may run afterwards wherever they could before.
 //
 // Two things go wrong on machines that are not ours alone.
 //
-// Two members on one CPU while another is idle: a scheduler that saves power wakes a thread there, and the two take turns.
-// The member that finds itself there after a sleep moves away.
+// Two members on one CPU while another is idle: a scheduler that saves power wakes a thread there, and the
+// two take turns. The member that finds itself there after a sleep moves away.
 //
-// A member that lost its CPU to another process in the middle of its work: the others would wait for a whole time slice (4 ms
-// and more) although they have CPUs that they do not use. Who waits for such a member fetches it to its own CPU and makes
-// room there: a worker goes where the member came from and queues up behind the other process. The caller stays, because
-// everybody waits for it at the end; it sleeps, and the fetched member goes back by itself when its piece is done. Whether a
-// thread runs, its CPU clock tells: it stands still for one that does not.
+// A member that lost its CPU to another process in the middle of its work: the others would wait for a whole
+// time slice (4 ms and more) although they have CPUs that they do not use. Who waits for such a member
+// fetches it to its own CPU and makes room there: a worker goes where the member came from and queues up
+// behind the other process. The caller stays, because everybody waits for it at the end; it sleeps, and the
+// fetched member goes back by itself when its piece is done. Whether a thread runs, its CPU clock tells: it
+// stands still for one that does not.
 #pragma once
 
 #include <pthread.h>
@@ -40,8 +41,8 @@ class ThreadPlacement {
 
   // Whether spinning for `other` would only keep it from running.
   bool shares_cpu(int other) const;
-  // Looks at the CPU clock of `other` twice, calling `wait` in between, and says whether it stood still. `wait` returns true
-  // when there is nothing left to wait for.
+  // Looks at the CPU clock of `other` twice, calling `wait` in between, and says whether it stood still.
+  // `wait` returns true when there is nothing left to wait for.
   template <class Wait>
   bool stands_still(int other, const Wait& wait) const;
   // Brings `other` to this thread's CPU and makes room for it; the caller of this is to sleep next.

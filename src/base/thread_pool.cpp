@@ -2,30 +2,32 @@
 //
 // How a team starts, meets, shares work and ends.
 //
-// start: each worker has a ticket on its own cache line; the caller writes the number of the run on the tickets of
-// the members it wants, and wakes those that sleep. A worker that is not wanted is not disturbed.
+// start: each worker has a ticket on its own cache line; the caller writes the number of the run on the
+// tickets of the members it wants, and wakes those that sleep. A worker that is not wanted is not disturbed.
 //
-// barrier: each member has a word on its own cache line that says how far it has come (run, barrier). In a small
-// team everybody writes his own word and reads the others': one hand-over of a cache line, half of what a common
-// counter costs. In a big team member 0 reads all words and then releases the others.
+// barrier: each member has a word on its own cache line that says how far it has come (run, barrier). In a
+// small team everybody writes his own word and reads the others': one hand-over of a cache line, half of what
+// a common counter costs. In a big team member 0 reads all words and then releases the others.
 //
-// share: each piece has a word that says (round, portions done, taken by its member, taken by others). A member takes the
-// portions of its own piece from the front, then those of other pieces from the back, then waits until all are done. Portions
-// shrink, so that cores of one speed rarely take anything from one another, and one that is half as fast again as the other
-// gets that much more to do. (A virtual core whose hardware thread has a busy neighbour runs 1.5 times slower for some
-// milliseconds to seconds: with fixed halves, MobileNetV2 on two such cores took 4.0 ms instead of 2.7.)
-// Rounds end when their pieces are done, not when everybody was there, so a member that lost its CPU between two portions costs
-// nothing but its help; one that lost it inside of a portion is fetched to a CPU that the team has (placement.h). All pieces of a
-// round are done before anybody begins the next, so a member that comes late finds every piece of its round done and
-// takes nothing.
+// share: each piece has a word that says (round, portions done, taken by its member, taken by others). A
+// member takes the portions of its own piece from the front, then those of other pieces from the back, then
+// waits until all are done. Portions shrink, so that cores of one speed rarely take anything from one
+// another, and one that is half as fast again as the other gets that much more to do. (A virtual core whose
+// hardware thread has a busy neighbour runs 1.5 times slower for some milliseconds to seconds: with fixed
+// halves, MobileNetV2 on two such cores took 4.0 ms instead of 2.7.) Rounds end when their pieces are done,
+// not when everybody was there, so a member that lost its CPU between two portions costs nothing but its
+// help; one that lost it inside of a portion is fetched to a CPU that the team has (placement.h). All pieces
+// of a round are done before anybody begins the next, so a member that comes late finds every piece of its
+// round done and takes nothing.
 //
-// end: a member that leaves, in whatever way, writes a word that is greater than that of any barrier of this run;
-// the caller waits for all of them. Only then may the job change, so a slow member never sees the next one.
+// end: a member that leaves, in whatever way, writes a word that is greater than that of any barrier of this
+// run; the caller waits for all of them. Only then may the job change, so a slow member never sees the next
+// one.
 //
-// All wait in the same way: spin for a bounded time, then sleep in the kernel (wait_word.h). Sleeping rather than yielding
-// matters when two members share a core while another is idle: a scheduler looks for an idle core when it wakes a thread,
-// not when a thread yields, and two members that only yield to each other were seen to stay together for seconds. A pool
-// with more threads than cores does not spin at all.
+// All wait in the same way: spin for a bounded time, then sleep in the kernel (wait_word.h). Sleeping rather
+// than yielding matters when two members share a core while another is idle: a scheduler looks for an idle
+// core when it wakes a thread, not when a thread yields, and two members that only yield to each other were
+// seen to stay together for seconds. A pool with more threads than cores does not spin at all.
 #include "base/thread_pool.h"
 
 #include <algorithm>
@@ -55,10 +57,12 @@ using std::chrono::microseconds;
 // Longer than the gaps between the layers of a network and between inferences of a benchmark loop, shorter
 // than anything a user would notice as load. Waking a sleeping thread costs 5 to 50 us.
 constexpr microseconds kSpinTime{40};
-// Who sleeps looks after that time whether the other one runs, and takes that time to see. A member that lost its CPU for less
-// comes back by itself, or the scheduler moves it to the CPU that its sleeping team mate has left.
+// Who sleeps looks after that time whether the other one runs, and takes that time to see. A member that lost
+// its CPU for less comes back by itself, or the scheduler moves it to the CPU that its sleeping team mate has
+// left.
 constexpr microseconds kNap{150}, kGlance{5};
-// Pauses before a portion is taken of a piece that nobody has begun: twice what a hand-over between two cores takes.
+// Pauses before a portion is taken of a piece that nobody has begun: twice what a hand-over between two cores
+// takes.
 constexpr int kGrace = 32;
 
 // Leaves a body whose team has failed. Not an Error: nobody but run() may catch it.
@@ -192,7 +196,8 @@ class TeamBarrier {
  private:
   static constexpr int kBarrierBits = 24;
   static constexpr int kSmallTeam = 8;
-  // The word of a piece: the round, and below it how many portions are done, taken from the front, and taken from the back.
+  // The word of a piece: the round, and below it how many portions are done, taken from the front, and taken
+  // from the back.
   static constexpr int kRoundBits = 24;
   static constexpr uint64_t kCountMask = 255, kDone = uint64_t{1} << 16, kFront = 1 << 8, kBack = 1;
   static uint64_t done(uint64_t round) { return (round << kRoundBits) + Worker::kPortions * kDone; }
@@ -271,7 +276,8 @@ class TeamBarrier {
     }
     return true;
   }
-  // Who has left counts as arrived at every barrier: whoever waits goes on, and sees `failed_` if that was the reason.
+  // Who has left counts as arrived at every barrier: whoever waits goes on, and sees `failed_` if that was
+  // the reason.
   void leave(int index) {
     const uint64_t word = left_word();
     if (index != 0) placement_.end(index);

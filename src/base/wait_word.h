@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A number on its own cache line that only grows, and that threads wait for: spinning for a bounded time, then asleep in the
-// kernel. Spinning makes a hand-over cost a fraction of a microsecond; the bound makes a busy machine cost its share only.
+// A number on its own cache line that only grows, and that threads wait for: spinning for a bounded time,
+// then asleep in the kernel. Spinning makes a hand-over cost a fraction of a microsecond; the bound makes a
+// busy machine cost its share only.
 //
-// A waiter announces itself (`sleepers`) before it looks a last time, and whoever changes the word looks at `sleepers` after
-// the change, all sequentially consistent: one of the two sees the other, so no wake-up is lost, and nobody makes a system
-// call when nobody sleeps.
+// A waiter announces itself (`sleepers`) before it looks a last time, and whoever changes the word looks at
+// `sleepers` after the change, all sequentially consistent: one of the two sees the other, so no wake-up is
+// lost, and nobody makes a system call when nobody sleeps.
 #pragma once
 
 #include <atomic>

@@ -63,7 +63,8 @@ class FunctionLogger final : public v1::Logger {
   void* user_;
 };
 
-// The options of a program that was compiled with this version's struct or a shorter one: what it lacks has its default.
+// The options of a program that was compiled with this version's struct or a shorter one: what it lacks has
+// its default.
 lathe_options known(const lathe_options* options) {
   lathe_options result;
   lathe_options_init(&result);

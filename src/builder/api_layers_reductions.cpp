@@ -42,7 +42,8 @@ NetworkTensor NetworkBuilder::softmax(const NetworkTensor& x, int64_t axis, bool
   return one(logarithm ? "LogSoftmax" : "Softmax", {x}, {{"axis", axis}}, name);
 }
 
-// What lies behind a row's length is as small as can be, so that it adds nothing; a row of length 0 is all zeros.
+// What lies behind a row's length is as small as can be, so that it adds nothing; a row of length 0 is all
+// zeros.
 NetworkTensor NetworkBuilder::ragged_softmax(const NetworkTensor& x, const NetworkTensor& lengths,
                                              const std::string& name) {
   const NetworkTensor columns =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The network API: graphs that are made call by call. Every layer is an ONNX operator that the importers turn into core operators, so
-// that a network that was made and one that was read mean the same.
+// The network API: graphs that are made call by call. Every layer is an ONNX operator that the importers turn
+// into core operators, so that a network that was made and one that was read mean the same.
 #include <algorithm>
 
 #include "builder/edit_network.h"

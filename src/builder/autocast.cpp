@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A node that loses much when an input of it is rounded (a difference of numbers that are nearly equal, an exponential of
-// large ones) is not helped by computing in float32: what it reads has to come in float32. So the input is what stays.
+// A node that loses much when an input of it is rounded (a difference of numbers that are nearly equal, an
+// exponential of large ones) is not helped by computing in float32: what it reads has to come in float32. So
+// the input is what stays.
 #include "builder/autocast.h"
 
 #include <fmt/format.h>

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every value is one of three: shared (the same for all items; it does not depend on the batch at all), items (one of its dims is
-// the batch, or a multiple of it, and the i-th slice along it depends on shared values and on i-th slices only), or mixed (anything
-// else). Each operator has a rule for when its result is items; one that is not listed makes mixed results. By induction over the graph,
-// a network whose outputs are all items gives the same numbers when it runs on parts of the batch.
+// Every value is one of three: shared (the same for all items; it does not depend on the batch at all), items
+// (one of its dims is the batch, or a multiple of it, and the i-th slice along it depends on shared values
+// and on i-th slices only), or mixed (anything else). Each operator has a rule for when its result is items;
+// one that is not listed makes mixed results. By induction over the graph, a network whose outputs are all
+// items gives the same numbers when it runs on parts of the batch.
 //
-// The symbol may occur in one dim only, as itself or times a constant: a table with an entry per pair of items is mixed. Most
-// operators want it as their first dim; products, what goes over elements or along another axis, and moves take it anywhere (rows of all
-// items as one matrix, and a result for each of several right operands in front of them, are what products of transformers become).
+// The symbol may occur in one dim only, as itself or times a constant: a table with an entry per pair of
+// items is mixed. Most operators want it as their first dim; products, what goes over elements or along
+// another axis, and moves take it anywhere (rows of all items as one matrix, and a result for each of several
+// right operands in front of them, are what products of transformers become).
 #include "builder/batch_items.h"
 
 #include <algorithm>
@@ -225,7 +227,8 @@ class Finder {
     return op.starts && !op.axes.empty() &&
            std::all_of(op.axes.begin(), op.axes.end(), [&](int64_t axis) { return beside(axis, node); });
   }
-  // The shape asked for has the batch, or one, where the result has the batch: another symbol may stand for as many, but not for a part.
+  // The shape asked for has the batch, or one, where the result has the batch: another symbol may stand for
+  // as many, but not for a part.
   bool keeps_items(const Expand& op, const Node& node) const {
     if (!op.shape || !all_aligned(node)) return false;
     const Shape& result = shape(node.outputs[0]);
@@ -271,7 +274,8 @@ BatchItems find_batch_items(const Graph& graph) {
     if (graph.value(id).contents) return {.symbol = {}, .reason = "an input decides shapes", .batch = {}};
   if (graph.outputs().empty() || graph.value(graph.outputs()[0]).shape.empty())
     return {.symbol = {}, .reason = "the first output is no batch", .batch = {}};
-  // A split batch has one plan for all parts; a size that each part finds for itself would need plans of its own.
+  // A split batch has one plan for all parts; a size that each part finds for itself would need plans of its
+  // own.
   for (const NodeId id : graph.order())
     if (finds_a_size(graph, graph.node(id)))
       return {.symbol = {}, .reason = "'" + graph.node(id).name + "' finds a size when it runs", .batch = {}};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Does a network treat the items of its batch one by one? Then it may compute them in parts (backend/batch_split.h).
+// Does a network treat the items of its batch one by one? Then it may compute them in parts
+// (backend/batch_split.h).
 #pragma once
 
 #include <string>

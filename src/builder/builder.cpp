@@ -120,8 +120,8 @@ std::string names_of(const std::vector<DType>& types) {
   return names;
 }
 
-// Where times of single layers may mislead, the tuned engine races those that are built without timing: with the same types, and
-// with none.
+// Where times of single layers may mislead, the tuned engine races those that are built without timing: with
+// the same types, and with none.
 BuiltVariant build_checked(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
                            const BuildOptions& options, const Pipeline& pipeline) {
   BuildOptions untimed = options;
@@ -195,8 +195,8 @@ std::set<std::string> integer_runners(const PlanVariant& variant) {
   return runners;
 }
 
-// Times of layers say where integers win; the engine that computes its products in floats is timed as a whole, too, so that a
-// model with quantised tensors is never slower than it would be without.
+// Times of layers say where integers win; the engine that computes its products in floats is timed as a
+// whole, too, so that a model with quantised tensors is never slower than it would be without.
 BuiltVariant build_no_slower_than_floats(const Graph& portable, const SymbolRanges& ranges,
                                          const std::vector<DType>& types, const BuildOptions& options,
                                          const Pipeline& pipeline) {
@@ -215,7 +215,8 @@ BuiltVariant build_no_slower_than_floats(const Graph& portable, const SymbolRang
   return fastest_engine(std::move(rivals), pipeline, "integers or floats");
 }
 
-// One item at a time keeps the least between two layers; a part for each thread reads weights once per thread.
+// One item at a time keeps the least between two layers; a part for each thread reads weights once per
+// thread.
 std::vector<BatchSplit> possible_splits(const Graph& portable, const SymbolRanges& ranges,
                                         const BuildOptions& options, const Pipeline& pipeline) {
   if (options.batch_part == 0 || pipeline.backend.one_thread() == nullptr) return {};

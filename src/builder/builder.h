@@ -28,15 +28,16 @@ class Builder {
   ~Builder();
 
   const std::shared_ptr<const Backend>& backend() const { return backend_; }
-  // Custom operators that models may have. `first`: they come before operators of the same name that are known here.
+  // Custom operators that models may have. `first`: they come before operators of the same name that are
+  // known here.
   void use_plugins(std::shared_ptr<const PluginSource> plugins, bool first = false) {
     plugins_ = std::move(plugins);
     plugins_first_ = first;
   }
 
   // Emits ModelParsed. Throws Input; all unsupported operators are listed at once.
-  // `shapes` of inputs, when each will have only one: an input without a rank gets it, and a model that is only supported
-  // when its shapes are known is read for these.
+  // `shapes` of inputs, when each will have only one: an input without a rank gets it, and a model that is
+  // only supported when its shapes are known is read for these.
   Network parse_onnx(const std::filesystem::path& path,
                      const std::map<std::string, Extents, std::less<>>& shapes = {});
   // `directory` is where external data is looked for; empty: there is none.
@@ -49,8 +50,9 @@ class Builder {
   std::shared_ptr<const Engine> retarget(const Plan& plan);
   // The same with tactics timed anew. Profiles come from the plan; `options.profiles` is ignored.
   std::shared_ptr<const Engine> retune(const Plan& plan, const BuildOptions& options);
-  // The plan's section for this device with other weights (builder/refit.h): its portable graph with new constants, or the
-  // same model from elsewhere. `passes` as when it was built. The new engine's plan has this section only.
+  // The plan's section for this device with other weights (builder/refit.h): its portable graph with new
+  // constants, or the same model from elsewhere. `passes` as when it was built. The new engine's plan has
+  // this section only.
   std::shared_ptr<const Engine> refit(const Plan& plan, std::shared_ptr<const Graph> portable,
                                       const PassOptions& passes = {});
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Edits of networks: NetworkBuilder's and `lathe edit`'s. Tensors go by the names of the model's values. All throw Input.
+// Edits of networks: NetworkBuilder's and `lathe edit`'s. Tensors go by the names of the model's values. All
+// throw Input.
 #pragma once
 
 #include <string>

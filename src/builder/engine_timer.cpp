@@ -22,7 +22,8 @@ namespace {
 constexpr int kRepetitions = 20;
 constexpr double kSeconds = 2;  // per engine
 constexpr int kRunsInARow = 4;
-// A whole engine that takes so much more than its layers was timed in a slow phase (TuningTraits): it is timed again after a pause.
+// A whole engine that takes so much more than its layers was timed in a slow phase (TuningTraits): it is
+// timed again after a pause.
 constexpr double kSlowPhase = 1.1;
 constexpr int kTurns = 3;
 constexpr std::chrono::milliseconds kPause(400);
@@ -62,8 +63,9 @@ class TimedEngine {
     for (int i = 0; i < 2; ++i) run_ms();
   }
 
-  // On a device, queries follow each other closely, and the first one, which finds a rival's weights in the caches, does not
-  // count. The host's caches are so small beside an engine that this makes no difference there.
+  // On a device, queries follow each other closely, and the first one, which finds a rival's weights in the
+  // caches, does not count. The host's caches are so small beside an engine that this makes no difference
+  // there.
   double run_ms() {
     const int runs = backend_.is_host() ? 1 : kRunsInARow;
     if (runs > 1) execution_->run(bindings_, *stream_);
@@ -135,7 +137,8 @@ void measure(const std::vector<BuiltVariant*>& variants, const Pipeline& pipelin
                               "whole engine '" + variants[i]->variant.graph->name() + "'");
 }
 
-// Made-up inputs may be none that the model takes, where shapes are data: then what the layers sum up to has to do.
+// Made-up inputs may be none that the model takes, where shapes are data: then what the layers sum up to has
+// to do.
 bool try_to_measure(const std::vector<BuiltVariant*>& variants, const Pipeline& pipeline,
                     const std::string& race) try {
   measure(variants, pipeline, race);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What stands behind NetworkBuilder: the graph that its calls add to, or that of a body, and the networks around it.
+// What stands behind NetworkBuilder: the graph that its calls add to, or that of a body, and the networks
+// around it.
 #pragma once
 
 #include <map>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a build may choose, a loaded engine must be allowed to have (backend/offered.h), on every machine: tactics are only listed
-// here, so a CPU with AMX is a description.
+// What a build may choose, a loaded engine must be allowed to have (backend/offered.h), on every machine:
+// tactics are only listed here, so a CPU with AMX is a description.
 #include "backend/offered.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,8 @@ cpu::Machine described(cpu::Isa isa, int threads) {
   return machine;
 }
 
-// Lists the tactics of a described machine in a random order, so that a build without timing takes any of them.
+// Lists the tactics of a described machine in a random order, so that a build without timing takes any of
+// them.
 class ListingBackend final : public Backend {
  public:
   ListingBackend(const cpu::Machine& machine, uint32_t seed) : machine_(machine), random_(seed) {

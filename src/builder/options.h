@@ -34,8 +34,8 @@ struct BuildOptions {
   bool strongly_typed = false;  // types come from the model: the flags above have no effect
   bool winograd = true;         // tactics with error_factor > 1, within the error budget
   bool keep_nan = false;        // only tactics that keep NaN (--checkNumerics)
-  // Items of the batch at a time, each part on a thread of its own (backend/batch_split.h). 0: the whole batch at once; -1:
-  // one, a thread's share, or the whole batch, whatever is faster.
+  // Items of the batch at a time, each part on a thread of its own (backend/batch_split.h). 0: the whole
+  // batch at once; -1: one, a thread's share, or the whole batch, whatever is faster.
   int64_t batch_part = -1;
 
   // --- effort

@@ -40,8 +40,9 @@ Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vec
 // The graph with all optional rewrites, for the tuner to choose among; what comes of them is its to tell.
 Graph optional_rewrites(const Graph& graph, const BuildOptions& options, const Pipeline& pipeline);
 
-// Portable graph -> passes -> tuner -> memory plan -> program, for the shapes of one profile. `types` are those that layers
-// may compute in besides their own. With a split, layers are tuned for one part on one thread.
+// Portable graph -> passes -> tuner -> memory plan -> program, for the shapes of one profile. `types` are
+// those that layers may compute in besides their own. With a split, layers are tuned for one part on one
+// thread.
 BuiltVariant build_variant(const Graph& portable, const SymbolRanges& ranges, const std::vector<DType>& types,
                            const BuildOptions& options, const Pipeline& pipeline,
                            const BatchSplit& split = {});

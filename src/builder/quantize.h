@@ -73,13 +73,14 @@ QuantizeResult quantize_model(const std::filesystem::path& path, const Network& 
 QuantizeResult quantize_with_scales(const std::filesystem::path& path, const TensorScales& scales,
                                     onnx::QuantizationScope scope = {});
 
-// Weights alone, of products. Throws Input for a model that cannot be quantised. `inputs`: from measure_inputs, or empty.
+// Weights alone, of products. Throws Input for a model that cannot be quantised. `inputs`: from
+// measure_inputs, or empty.
 QuantizeResult quantize_weights(const std::filesystem::path& path, const onnx::WeightRounding& rounding,
                                 const onnx::QuantizationScope& scope,
                                 const onnx::InputSumsByTensor& inputs = {});
 
-// What the products of the scope read, over all samples, in the reference interpreter. `graph`: the model of `path`. Throws Input
-// for no samples and for elements that are not finite.
+// What the products of the scope read, over all samples, in the reference interpreter. `graph`: the model of
+// `path`. Throws Input for no samples and for elements that are not finite.
 onnx::InputSumsByTensor measure_inputs(const std::filesystem::path& path, const Graph& graph,
                                        const onnx::QuantizationScope& scope, const SampleSource& source,
                                        const std::function<void(int64_t)>& progress = {});

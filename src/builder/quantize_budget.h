@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which products of a model may compute in integers, so that what the model gives stays within a budget: each group of products
-// is quantised alone to see what it costs, the costliest stay float one after the other, and engines of the models so far are
-// judged on samples that calibration has not seen, for accuracy and for time.
+// Which products of a model may compute in integers, so that what the model gives stays within a budget: each
+// group of products is quantised alone to see what it costs, the costliest stay float one after the other,
+// and engines of the models so far are judged on samples that calibration has not seen, for accuracy and for
+// time.
 #pragma once
 
 #include <functional>
@@ -57,19 +58,19 @@ struct BudgetResult {
 
 struct BudgetOptions {
   AccuracyBudget budget;
-  // Of the engines that are judged. Without profiles they are for the shapes of the samples. Where the types allow FP16 or BF16
-  // and these alone are beyond the budget, the floats of quantised models are float32.
+  // Of the engines that are judged. Without profiles they are for the shapes of the samples. Where the types
+  // allow FP16 or BF16 and these alone are beyond the budget, the floats of quantised models are float32.
   BuildOptions build;
-  // False: what is kept has an integer product. True: it may be the model without any, in the types of `build` or, where
-  // something narrower fits and float32 is faster, in float32.
+  // False: what is kept has an integer product. True: it may be the model without any, in the types of
+  // `build` or, where something narrower fits and float32 is faster, in float32.
   bool may_keep_floats = false;
   std::filesystem::path directory;        // of the model: where external data is
   std::function<void(Network&)> prepare;  // before an engine is built
   std::function<void(const std::string&)> progress;
 };
 
-// `held_back`: samples for judging; `seen`: one for sensitivities. Throws Input when nothing narrower than float32 fits, with the
-// nearest value that was reached.
+// `held_back`: samples for judging; `seen`: one for sensitivities. Throws Input when nothing narrower than
+// float32 fits, with the nearest value that was reached.
 BudgetResult quantize_within(CalibratedModel& calibrated, const Network& network, Builder& builder,
                              const std::vector<Tensor>& seen,
                              const std::vector<std::vector<Tensor>>& held_back, const BudgetOptions& options);

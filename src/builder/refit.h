@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An engine with other weights and the same layers. The passes run again on the portable graph with its new weights, so that
-// whatever they fold is folded anew; each layer of the engine then takes operator and constants of the layer of its name, and
-// keeps its tactic, types and formats. Nothing is timed.
+// An engine with other weights and the same layers. The passes run again on the portable graph with its new
+// weights, so that whatever they fold is folded anew; each layer of the engine then takes operator and
+// constants of the layer of its name, and keeps its tactic, types and formats. Nothing is timed.
 //
-// Right because the engine's graph is compared with what the passes made, layer by layer: same operators, same operands, same
-// shapes. Weights that lead to other layers (a factor that was exactly 1 and is not any more) are refused with the layer's name.
+// Right because the engine's graph is compared with what the passes made, layer by layer: same operators,
+// same operands, same shapes. Weights that lead to other layers (a factor that was exactly 1 and is not any
+// more) are refused with the layer's name.
 #pragma once
 
 #include <map>
@@ -32,13 +33,14 @@ void check_weights(const Graph& portable, const NamedWeights& weights);
 // The graph with these weights, which are checked.
 Graph with_weights(const Graph& portable, const NamedWeights& weights);
 
-// What the passes made of a portable graph: with the rewrites that are always made, and with the optional ones, too.
+// What the passes made of a portable graph: with the rewrites that are always made, and with the optional
+// ones, too.
 struct OptimizedGraphs {
   const Graph& plain;
   const Graph& fused;
 };
-// The layers of `built` with operators and constants of `optimized`, without packed weights. Throws where they are not the same
-// layers.
+// The layers of `built` with operators and constants of `optimized`, without packed weights. Throws where
+// they are not the same layers.
 PlanVariant refit_variant(const PlanVariant& built, const OptimizedGraphs& optimized);
 
 }  // namespace lathe

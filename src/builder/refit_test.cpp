@@ -14,7 +14,8 @@
 namespace lathe {
 namespace {
 
-// Batch norm and bias fold into the convolution, q and k become one product, and the scale goes into the epilogue.
+// Batch norm and bias fold into the convolution, q and k become one product, and the scale goes into the
+// epilogue.
 constexpr const char* kModel = R"(graph "small" {
   input %x: float32[n, 3, 8, 8]
   const %w: float32[16, 3, 3, 3] = random 1

@@ -97,8 +97,8 @@ Pixels middle(const Pixels& from, int64_t width, int64_t height) {
   return to;
 }
 
-// The input's size out of the middle. Without a short side the crop has kSeenOfShortSide of it, or as much as there is; a
-// short side below the input's is the input's.
+// The input's size out of the middle. Without a short side the crop has kSeenOfShortSide of it, or as much as
+// there is; a short side below the input's is the input's.
 Pixels seen(const Pixels& from, const Layout& layout, int64_t short_side) {
   const double least = std::max(static_cast<double>(layout.width) / from.width,
                                 static_cast<double>(layout.height) / from.height);

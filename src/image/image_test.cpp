@@ -84,7 +84,8 @@ TEST_F(Image, ValuesAreThoseOfTheRecipe) {
   EXPECT_NEAR(imagenet[2], (0 - 0.406) / 0.225, 1e-4);
 }
 
-// A wide picture whose left third is red, middle third green and right third blue: the middle is what ImageNet's networks see.
+// A wide picture whose left third is red, middle third green and right third blue: the middle is what
+// ImageNet's networks see.
 TEST_F(Image, ImageNetSeesTheMiddle) {
   write(96, 32, [](int x, int) {
     return std::array{x < 32 ? 255 : 0, x >= 32 && x < 64 ? 255 : 0, x >= 64 ? 255 : 0};

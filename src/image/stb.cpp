@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stb's macros choose what its headers contain: the readers of three formats, and pictures of 2^14 pixels a side at most, so that a
-// file of a few bytes does not ask for gigabytes.
+// stb's macros choose what its headers contain: the readers of three formats, and pictures of 2^14 pixels a
+// side at most, so that a file of a few bytes does not ask for gigabytes.
 #include "image/stb.h"
 
 #include <limits>

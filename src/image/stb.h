@@ -9,7 +9,8 @@
 
 namespace lathe {
 
-// Rows of pixels with so many channels (1 grey, 3 RGB), whatever the file has; empty with a reason when it cannot be read.
+// Rows of pixels with so many channels (1 grey, 3 RGB), whatever the file has; empty with a reason when it
+// cannot be read.
 std::vector<unsigned char> stb_decode(const unsigned char* bytes, size_t count, int channels, int& width,
                                       int& height, std::string& reason);
 // Bilinear, and where a picture shrinks all pixels that fall into one are averaged.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A graph inside of an operator: the branches of If, what Loop and Scan repeat. It reads nothing of the graph around it but its own
-// inputs, among which are the values that it captures; its dims may name that graph's symbols. A body is shared and never changes: a
-// rewrite gives its operator another one.
+// A graph inside of an operator: the branches of If, what Loop and Scan repeat. It reads nothing of the graph
+// around it but its own inputs, among which are the values that it captures; its dims may name that graph's
+// symbols. A body is shared and never changes: a rewrite gives its operator another one.
 #pragma once
 
 #include <memory>

@@ -25,7 +25,8 @@ using Kind = DimAtom::Kind;
 
 // A product of sums grows fast; no real model comes near this.
 constexpr size_t kMaxTerms = 1000;
-// Factors of one product. Each is compared with the others by all that is inside of it, so the limit is what a hostile file can cost.
+// Factors of one product. Each is compared with the others by all that is inside of it, so the limit is what
+// a hostile file can cost.
 constexpr size_t kMaxFactors = 64;
 
 [[noreturn]] void throw_overflow() {

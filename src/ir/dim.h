@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A dimension: a constant, an integer expression over named symbols ("batch", "2*seq + 1"), or a number known only
-// at run time with an upper bound (the output of NonZero).
+// A dimension: a constant, an integer expression over named symbols ("batch", "2*seq + 1"), or a number known
+// only at run time with an upper bound (the output of NonZero).
 //
-// Expressions are kept in a normal form: a sum of products of atoms with integer coefficients, where an atom is a
-// symbol or a non-linear operation (floor_div, mod, min, max) of normal forms. Equal normal forms are equal dims, so
-// `batch*12*64/64 == batch*12` holds wherever the algebra is exact. Symbols stand for integers >= 0.
+// Expressions are kept in a normal form: a sum of products of atoms with integer coefficients, where an atom
+// is a symbol or a non-linear operation (floor_div, mod, min, max) of normal forms. Equal normal forms are
+// equal dims, so `batch*12*64/64 == batch*12` holds wherever the algebra is exact. Symbols stand for integers
+// >= 0.
 #pragma once
 
 #include <cstdint>

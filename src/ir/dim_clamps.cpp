@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An operand of min never wins when the difference to the other one is never negative inside the ranges. The bounds of a
-// difference are computed on its normal form, where common terms have cancelled: seq + 1 - seq is 1 whatever seq is.
+// An operand of min never wins when the difference to the other one is never negative inside the ranges. The
+// bounds of a difference are computed on its normal form, where common terms have cancelled: seq + 1 - seq is
+// 1 whatever seq is.
 #include "ir/dim_clamps.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The normal form behind Dim, for those who take it apart: dim.cpp (algebra), dim_text.cpp (text) and what writes dims as nodes.
+// The normal form behind Dim, for those who take it apart: dim.cpp (algebra), dim_text.cpp (text) and what
+// writes dims as nodes.
 //
 // A sum of terms; a term is a coefficient times a sorted product of atoms. Terms are ordered by degree
 // (highest first), then by their atoms, so the constant term comes last and equal values have equal forms.

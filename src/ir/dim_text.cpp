@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Dims as text and back. The grammar, lowest binding first:
-//   dim     := sum [ "<=" dim ]              the part before "<=" must be a name: data-dependent, with its upper bound
+//   dim     := sum [ "<=" dim ]              the part before "<=" must be a name: data-dependent, with its
+//                                            upper bound
 //   sum     := ["-"] product { ("+" | "-") product }
 //   product := factor { "*" factor }
 //   factor  := integer | name | function "(" dim "," dim ")" | "(" dim ")"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element types: the one table. Numbers follow ONNX's TensorProto.DataType so that import and export are a cast.
+// Element types: the one table. Numbers follow ONNX's TensorProto.DataType so that import and export are a
+// cast.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The only way to change a graph. Keeps producers, names and provenance right; shapes and types of new values come from
-// the caller (ops/build.h infers them).
+// The only way to change a graph. Keeps producers, names and provenance right; shapes and types of new values
+// come from the caller (ops/build.h infers them).
 #pragma once
 
 #include <span>
@@ -37,8 +37,8 @@ class GraphEditor {
   NodeId add_node(std::string name, Op op, std::vector<ValueId> inputs, std::vector<NewValue> outputs,
                   std::vector<Origin> origins, NodeId before = kNoNode);
 
-  // All readers of `from` (nodes and graph outputs) read `to` instead, except the producer of `to`. A graph output keeps
-  // its name: when `from` is an output, the two swap names. Ask can_replace_uses() first.
+  // All readers of `from` (nodes and graph outputs) read `to` instead, except the producer of `to`. A graph
+  // output keeps its name: when `from` is an output, the two swap names. Ask can_replace_uses() first.
   void replace_uses(ValueId from, ValueId to);
   // No when `from` is a graph output and `to` cannot take its name: an input, a constant or itself an output.
   bool can_replace_uses(ValueId from, ValueId to) const;
@@ -56,8 +56,8 @@ class GraphEditor {
   void set_constant(ValueId value, Tensor tensor);
   void rename_node(NodeId node, std::string name);
   void rename_value(ValueId value, std::string name);
-  // Makes `node` take over the outputs of `other` (output by output), and its origins; removes `other`. Nobody else may
-  // read what `node` gave before.
+  // Makes `node` take over the outputs of `other` (output by output), and its origins; removes `other`.
+  // Nobody else may read what `node` gave before.
   void take_over_outputs(NodeId node, NodeId other);
 
   // Provenance: `into` also implements what `from` implemented, and is called "into + from".
@@ -66,8 +66,8 @@ class GraphEditor {
   void remove_node(NodeId node);
   // Removes nodes that nobody reads, repeatedly. Returns how many.
   int remove_dead_nodes();
-  // Moves the node behind the last one that produces an input of it, if it stands before that. Right when no node between the two
-  // reads a result of it.
+  // Moves the node behind the last one that produces an input of it, if it stands before that. Right when no
+  // node between the two reads a result of it.
   void move_behind_inputs(NodeId node);
   // Stable topological order; needed after inputs were set to values that are produced later.
   void sort();

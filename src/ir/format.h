@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a tensor lies in memory. Dims are always logical (N, C, spatial...); the format says in which order they are
-// stored:
+// How a tensor lies in memory. Dims are always logical (N, C, spatial...); the format says in which order
+// they are stored:
 //   Linear          row-major, as ONNX
 //   ChannelsLast    N, spatial..., C
 //   ChannelBlocked  N, ceil(C / block), spatial..., block   (the rest of the last block is zero)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The IR: values and nodes in vectors, referred to by id, strongly typed. Read here; change only through ir/edit.h.
+// The IR: values and nodes in vectors, referred to by id, strongly typed. Read here; change only through
+// ir/edit.h.
 //
-// A value is a graph input, a constant, or the output of one node. A node applies an operator to its inputs and then its
-// epilogue to the result. Every node carries the ONNX nodes that it implements.
+// A value is a graph input, a constant, or the output of one node. A node applies an operator to its inputs
+// and then its epilogue to the result. Every node carries the ONNX nodes that it implements.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,8 @@ struct Value {
   Shape shape;
   Format format;    // linear until the tuner chose
   Tensor constant;  // set for constants (always linear)
-  // What is in a small integer tensor, when it can be said in dims (shape computations). One entry per element.
+  // What is in a small integer tensor, when it can be said in dims (shape computations). One entry per
+  // element.
   std::optional<Shape> contents;
   // The grid on which all elements lie, where it is known: they may be stored as its integers. They are when
   // it has the dtype.
@@ -52,8 +54,8 @@ struct Origin {
   bool operator==(const Origin&) const = default;
 };
 
-// Node and Graph are copied as their members say; the constructors are defaulted in graph.cpp, because compiling them in every
-// file that holds a graph costs more than calling them.
+// Node and Graph are copied as their members say; the constructors are defaulted in graph.cpp, because
+// compiling them in every file that holds a graph costs more than calling them.
 struct Node {
   Node();
   Node(const Node& other);
@@ -68,7 +70,8 @@ struct Node {
   std::vector<ValueId> outputs;  // kNoValue for an unused optional output
   PointwiseProgram epilogue;     // applies to output 0; empty: none
   std::vector<Origin> origins;
-  // Types that the layer may compute in besides its own (set for --bf16, --fp16, --best). Empty: its own only.
+  // Types that the layer may compute in besides its own (set for --bf16, --fp16, --best). Empty: its own
+  // only.
   std::vector<DType> allowed_types;
   bool removed = false;
 
@@ -114,7 +117,8 @@ class Graph {
   std::vector<NodeId> order_;
   std::vector<int64_t> places_;  // by node: numbers that grow along order_, with gaps
   std::vector<ValueId> inputs_, outputs_;
-  // Indexes, kept by GraphEditor: who has a name, and which nodes read a value (one entry per reading operand).
+  // Indexes, kept by GraphEditor: who has a name, and which nodes read a value (one entry per reading
+  // operand).
   std::unordered_map<std::string, ValueId> value_names_;
   std::unordered_set<std::string> node_names_;
   std::vector<std::vector<NodeId>> readers_;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A custom operator as the graph sees it: what the model says of it, and the code that some library gives it (plugin/ loads
-// libraries; include/lathe/plugin_abi.h is what they implement). Code is bound to an operator by a PluginSource: when a model is
-// imported and when an engine is read. An operator without code can be looked at, but neither inferred nor run.
+// A custom operator as the graph sees it: what the model says of it, and the code that some library gives it
+// (plugin/ loads libraries; include/lathe/plugin_abi.h is what they implement). Code is bound to an operator
+// by a PluginSource: when a model is imported and when an engine is read. An operator without code can be
+// looked at, but neither inferred nor run.
 #pragma once
 
 #include <cstdint>
@@ -63,8 +64,8 @@ struct PluginCall {
 
 enum class PluginDevice : uint8_t { Cpu, Cuda };
 
-// The code of one operator of a model. Used by many threads at once. What the library returns is checked here; errors are Input
-// errors that name the plugin.
+// The code of one operator of a model. Used by many threads at once. What the library returns is checked
+// here; errors are Input errors that name the plugin.
 class PluginCode {
  public:
   virtual ~PluginCode() = default;
@@ -97,12 +98,13 @@ class PluginSource {
                                                    std::string_view fields) const = 0;
   // The plugins that there are, for messages: "Swish 1, Mish 1".
   virtual std::string list() const = 0;
-  // A library that an engine file carries. False, and nothing is loaded, unless engines are trusted to run code.
+  // A library that an engine file carries. False, and nothing is loaded, unless engines are trusted to run
+  // code.
   virtual bool load_carried(const std::string& name, std::span<const std::byte> bytes) = 0;
 };
 
-// Gives all plugins of the graph, bodies included, their code. Throws an Input error that names those that are missing and says how to
-// load them, or what `hint` says. `source` may be null: nothing is loaded.
+// Gives all plugins of the graph, bodies included, their code. Throws an Input error that names those that
+// are missing and says how to load them, or what `hint` says. `source` may be null: nothing is loaded.
 void bind_plugins(Graph& graph, const PluginSource* source, const std::string& hint = {});
 
 }  // namespace lathe

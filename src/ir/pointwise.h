@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pointwise operations, and the small SSA program that serves as the epilogue of a layer and as a layer of its own.
+// Pointwise operations, and the small SSA program that serves as the epilogue of a layer and as a layer of
+// its own.
 //
-// One table of codes is used by the graph's Pointwise node, by programs, by the reference evaluator and by the code
-// generators, so an operation is defined once (ops/pointwise.cpp evaluates it).
+// One table of codes is used by the graph's Pointwise node, by programs, by the reference evaluator and by
+// the code generators, so an operation is defined once (ops/pointwise.cpp evaluates it).
 #pragma once
 
 #include <cstdint>
@@ -114,9 +115,9 @@ struct PointwiseStep {
   bool operator==(const PointwiseStep&) const = default;
 };
 
-// Inputs broadcast to the result's shape by numpy's rule. Arithmetic is FP32 inside for float types; the result is the
-// last step, converted to the output's type. As an epilogue, input 0 is what the layer computed and inputs 1.. are the
-// node's trailing inputs.
+// Inputs broadcast to the result's shape by numpy's rule. Arithmetic is FP32 inside for float types; the
+// result is the last step, converted to the output's type. As an epilogue, input 0 is what the layer computed
+// and inputs 1.. are the node's trailing inputs.
 struct PointwiseProgram {
   int input_count = 0;
   std::vector<PointwiseStep> steps;

@@ -9,7 +9,8 @@
 namespace lathe {
 namespace {
 
-// A constant says more than a symbol, and sums of symbols more than what is clamped: tokens[seq] + table[min(seq, 512)] is [seq].
+// A constant says more than a symbol, and sums of symbols more than what is clamped: tokens[seq] +
+// table[min(seq, 512)] is [seq].
 int uncertainty(const Dim& dim) {
   if (dim.is_constant()) return 0;
   return is_polynomial(dim) ? 1 : 2;

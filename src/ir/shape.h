@@ -25,8 +25,9 @@ Dim element_count(const Shape& shape);
 // Row-major strides in elements.
 Extents row_major_strides(const Extents& extents);
 
-// numpy broadcasting. A symbolic dim against 1 gives the symbolic dim; two different symbolic dims broadcast to the
-// first when neither can be 1 is unknown: they are taken as equal (checked at run time). Throws Input when impossible.
+// numpy broadcasting. A symbolic dim against 1 gives the symbolic dim; two different symbolic dims broadcast
+// to the first when neither can be 1 is unknown: they are taken as equal (checked at run time). Throws Input
+// when impossible.
 Shape broadcast(const Shape& a, const Shape& b);
 Extents broadcast(const Extents& a, const Extents& b);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replaces dims everywhere in a graph: in shapes, contents and attributes. A profile with min = max makes a dynamic model
-// static, and then everything folds.
+// Replaces dims everywhere in a graph: in shapes, contents and attributes. A profile with min = max makes a
+// dynamic model static, and then everything folds.
 #pragma once
 
 #include <functional>

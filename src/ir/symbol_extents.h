@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extents while some dims are not known yet: a data-dependent dim counts with its upper bound until the layer that produces it
-// has run. upper_extents() bounds it by what is known of this run, bounded_extents() by a whole optimization profile.
+// Extents while some dims are not known yet: a data-dependent dim counts with its upper bound until the layer
+// that produces it has run. upper_extents() bounds it by what is known of this run, bounded_extents() by a
+// whole optimization profile.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,8 @@
 
 namespace lathe {
 
-// The data-dependent names in a dim that have values, also those in the bounds of others; whether there are others.
+// The data-dependent names in a dim that have values, also those in the bounds of others; whether there are
+// others.
 inline bool find_known(const Dim& dim, const SymbolValues& values,
                        std::map<std::string, Dim, std::less<>>& known) {
   bool open = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host tensor: type, extents and shared bytes, always in linear format. Weights may point into a mapped file.
+// A host tensor: type, extents and shared bytes, always in linear format. Weights may point into a mapped
+// file.
 #pragma once
 
 #include <cstddef>
@@ -36,8 +37,8 @@ class Tensor {
   // Bytes owned by somebody else (a mapped file): `keep_alive` holds them.
   static Tensor wrap(DType dtype, Extents extents, std::span<const std::byte> bytes,
                      std::shared_ptr<const void> keep_alive);
-  // Type and extents of a constant whose bytes were packed elsewhere: an engine does not keep them twice. Reading
-  // elements is an internal error.
+  // Type and extents of a constant whose bytes were packed elsewhere: an engine does not keep them twice.
+  // Reading elements is an internal error.
   static Tensor without_bytes(DType dtype, Extents extents);
   template <class T>
   static Tensor from(Extents extents, const std::vector<T>& values);
@@ -55,7 +56,8 @@ class Tensor {
   // Only while nobody else shares the bytes (they were allocated by us, not wrapped).
   std::span<std::byte> mutable_bytes();
 
-  // Elements as T; T's size must be that of the element type (uint16_t reads float16/bfloat16 bits, uint8_t bool).
+  // Elements as T; T's size must be that of the element type (uint16_t reads float16/bfloat16 bits, uint8_t
+  // bool).
   template <class T>
   std::span<const T> data() const;
   template <class T>

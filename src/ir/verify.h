@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Structural rules of a graph: ids in range, one producer per value, topological order, unique names, epilogue operands
-// present. Types and shapes are checked against the operators' rules by ops/infer.h.
+// Structural rules of a graph: ids in range, one producer per value, topological order, unique names,
+// epilogue operands present. Types and shapes are checked against the operators' rules by ops/infer.h.
 #pragma once
 
 #include "ir/graph.h"

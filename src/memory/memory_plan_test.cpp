@@ -187,7 +187,8 @@ TEST(Views, OffsetsFollowTheFormat) {
   EXPECT_EQ(offset(rows, kBlocked16, 0), 2 * 7 * 16 * 4);
 }
 
-// What a run finds the size of and nothing bounds has no place in the arena: it takes turns in slots, and an output keeps its own.
+// What a run finds the size of and nothing bounds has no place in the arena: it takes turns in slots, and an
+// output keeps its own.
 TEST(MemoryPlan, OpenSizesLieInSlots) {
   Case c;
   const ValueId x = c.input("x", {8});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values whose size only a run finds and little bounds (backend/open_size.h) lie in slots, which grow. Values share a slot when one is
-// not read any more before the other is written.
+// Values whose size only a run finds and little bounds (backend/open_size.h) lie in slots, which grow. Values
+// share a slot when one is not read any more before the other is written.
 #pragma once
 
 #include <vector>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every operator of every domain, in each of its versions, on inputs of any number, rank, size and type and with
-// any attributes: it is read, or refused as a wrong or unsupported input. A crash, an assertion, a
+// Every operator of every domain, in each of its versions, on inputs of any number, rank, size and type and
+// with any attributes: it is read, or refused as a wrong or unsupported input. A crash, an assertion, a
 // std::exception or an internal error is a bug of ours. Seeds are fixed.
 //
-// Half of a model's choices agree with one another (one type, one rank, one length of lists): a model whose parts
-// are all independent rarely gets beyond an importer's first check.
+// Half of a model's choices agree with one another (one type, one rank, one length of lists): a model whose
+// parts are all independent rarely gets beyond an importer's first check.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -163,7 +163,8 @@ class AnyModel {
     return inputs;
   }
 
-  // A result of other nodes that reads `name`: a shape computation, or a tensor whose extent only a run finds.
+  // A result of other nodes that reads `name`: a shape computation, or a tensor whose extent only a run
+  // finds.
   std::string computed(TestModel& m, const std::string& name) {
     const std::string result = name + "_computed";
     if (one_in(2)) {
@@ -201,7 +202,8 @@ class AnyModel {
     }
   }
 
-  // A tensor of small numbers: of each integer the first byte alone is not zero, or all of them are 255 or 127.
+  // A tensor of small numbers: of each integer the first byte alone is not zero, or all of them are 255 or
+  // 127.
   std::string constant(const std::string& name, int type, const std::vector<int64_t>& extents,
                        int64_t count) {
     const DType dtype = static_cast<DType>(type);

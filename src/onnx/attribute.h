@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attributes of ONNX operators as values of a program: for operators that are called, and for models that are written.
+// Attributes of ONNX operators as values of a program: for operators that are called, and for models that are
+// written.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes If, Loop and Scan from functions that fill their bodies: the importer fills them from a model, a program through the
-// network API.
+// Makes If, Loop and Scan from functions that fill their bodies: the importer fills them from a model, a
+// program through the network API.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,8 @@ struct BodyBuilder {
   BodyBuilder(const BodyBuilder&) = delete;
 
   ValueId add_input(DType dtype, Shape shape, std::string name);
-  // What stands in the body for a value of the graph around it. Constants are shared, everything else is an input.
+  // What stands in the body for a value of the graph around it. Constants are shared, everything else is an
+  // input.
   ValueId capture(const GraphBuilder& around, ValueId outer);
 
   Graph graph;
@@ -44,8 +45,9 @@ struct WithBodies {
 
 WithBodies make_if(const GraphBuilder& around, ValueId condition, const FillBody& fill_then,
                    const FillBody& fill_else);
-// `operands`: trip count and condition, absent or not, and the carried values. The body is filled again with a symbol in the place of each
-// dim that is another one after an iteration than before it, until nothing changes; `node` names these symbols.
+// `operands`: trip count and condition, absent or not, and the carried values. The body is filled again with
+// a symbol in the place of each dim that is another one after an iteration than before it, until nothing
+// changes; `node` names these symbols.
 WithBodies make_loop(const GraphBuilder& around, const std::string& node, Values operands,
                      const InputNames& names, const FillBody& fill);
 // `op` has all but its body; its axes may count from the end.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adds what an ONNX operator stands for to a graph, without a model around it: what the importers are for a file, this is for
-// programs that make a network call by call.
+// Adds what an ONNX operator stands for to a graph, without a model around it: what the importers are for a
+// file, this is for programs that make a network call by call.
 #pragma once
 
 #include <string>
@@ -20,7 +20,8 @@ struct OperatorCall {
   size_t outputs = 1;
 };
 
-// The outputs. Operators mean what the newest opset says. Throws Input, naming the layer, its operator and inputs.
+// The outputs. Operators mean what the newest opset says. Throws Input, naming the layer, its operator and
+// inputs.
 Values call_operator(GraphBuilder& builder, const OperatorCall& call);
 
 }  // namespace lathe::onnx

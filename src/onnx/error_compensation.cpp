@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// H = sums + a little of their mean on the diagonal, so that it has an inverse. With R upper and H = R * transpose(R), from the
-// last row to the first, U is inverse(R).
+// H = sums + a little of their mean on the diagonal, so that it has an inverse. With R upper and H = R *
+// transpose(R), from the last row to the first, U is inverse(R).
 #include "onnx/error_compensation.h"
 
 #include <algorithm>

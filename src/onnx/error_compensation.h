@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rounding weights of a product by what it reads: one after the other, where each takes up the errors of those before it (GPTQ:
-// Frantar and others, 2022), and then once more, where each takes the integer that is best beside all others, as AdaRound (Nagel and
-// others, 2020) learns them, by descent along single weights. What matters is the product, not the weights: where two inputs go together, the error of one's weight can be
-// taken back by the other's. `sums` says which go together.
+// Rounding weights of a product by what it reads: one after the other, where each takes up the errors of
+// those before it (GPTQ: Frantar and others, 2022), and then once more, where each takes the integer that is
+// best beside all others, as AdaRound (Nagel and others, 2020) learns them, by descent along single weights.
+// What matters is the product, not the weights: where two inputs go together, the error of one's weight can
+// be taken back by the other's. `sums` says which go together.
 //
-// Example: inputs that are always equal, weights 0.4 and 0.4, integers only. Rounded alone: 0 and 0, and 0.8 of each input is
-// lost. In turn: 0, whose error of 0.4 goes to the second, which becomes 0.8 and is rounded to 1.
+// Example: inputs that are always equal, weights 0.4 and 0.4, integers only. Rounded alone: 0 and 0, and 0.8
+// of each input is lost. In turn: 0, whose error of 0.4 goes to the second, which becomes 0.8 and is rounded
+// to 1.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +22,8 @@
 
 namespace lathe::onnx {
 
-// Weights that take up each other's errors: all of them up to this number, else those of one piece of so many. The work of a
-// column grows with its square.
+// Weights that take up each other's errors: all of them up to this number, else those of one piece of so
+// many. The work of a column grows with its square.
 inline constexpr int64_t kPiece = 1024;
 
 // Of the rows that a product read: the sum of x[i] * x[j] for i and j of one piece.
@@ -35,8 +37,9 @@ struct InputSums {
 };
 using InputSumsByTensor = std::map<std::string, InputSums, std::less<>>;
 
-// What an error of weight i does best to the later ones: w[i + n] -= error * row(i)[n] for n > 0, where the error of w[i] was
-// divided by row(i)[0]. In each piece an upper triangle U with inverse(sums) = transpose(U) * U.
+// What an error of weight i does best to the later ones: w[i + n] -= error * row(i)[n] for n > 0, where the
+// error of w[i] was divided by row(i)[0]. In each piece an upper triangle U with inverse(sums) = transpose(U)
+// * U.
 class ErrorSpread {
  public:
   // `inputs` stay the caller's.
@@ -54,19 +57,20 @@ class ErrorSpread {
   std::vector<float> rows_;
 };
 
-// `weights`: from the one that was rounded, which lost `error`, to those behind it; `row`: its row of the spread.
+// `weights`: from the one that was rounded, which lost `error`, to those behind it; `row`: its row of the
+// spread.
 void pass_error_on(std::span<float> weights, float error, std::span<const float> row);
 
-// The squared error of a column of the product over all rows, where its weights are off by `errors`; pieces as if they did not go
-// together.
+// The squared error of a column of the product over all rows, where its weights are off by `errors`; pieces
+// as if they did not go together.
 double output_error(const InputSums& inputs, std::span<const float> errors);
 
 // Weights of a column as integers, with the scale of each.
 struct RoundedColumn {
   std::vector<float> integers, scales;
 };
-// In turn, each weight takes the integer from `low` to `high` that lowers the error of the output most, until none does, or for a few
-// rounds. `weights` are those that `column` stands for.
+// In turn, each weight takes the integer from `low` to `high` that lowers the error of the output most, until
+// none does, or for a few rounds. `weights` are those that `column` stands for.
 void settle(const InputSums& inputs, std::span<const float> weights, float low, float high,
             RoundedColumn& column);
 

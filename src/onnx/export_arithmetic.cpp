@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pointwise operations and programs, products, quantization. A fused layer becomes the operators that it was made of.
+// Pointwise operations and programs, products, quantization. A fused layer becomes the operators that it was
+// made of.
 #include "onnx/export_node.h"
 
 #include <map>
@@ -135,7 +136,8 @@ std::string NodeExport::pointwise_parts(const PointwiseStep& s, const Names& x, 
       return last("Mul", {step("Round", {step("Div", {x[0], constant(s.alpha)})}), constant(s.alpha)});
     case C::Mod: {
       if (!is_float(dtype)) return last("Mod", x);
-      // ONNX's modulus of real numbers has the sign of the dividend; the divisor's is one divisor further where they differ.
+      // ONNX's modulus of real numbers has the sign of the dividend; the divisor's is one divisor further
+      // where they differ.
       const std::string rest = step("Mod", x, {{"fmod", int64_t{1}}}), zero = constant(0);
       const std::string differ =
           step("Less", {step("Mul", {step("Sign", {rest}), step("Sign", {x[1]})}), zero});

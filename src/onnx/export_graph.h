@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One graph, or one body of an operator, on its way into a model: names of its values, and dims as tensors. Internal to export.
+// One graph, or one body of an operator, on its way into a model: names of its values, and dims as tensors.
+// Internal to export.
 #pragma once
 
 #include <map>
@@ -15,13 +16,15 @@ namespace lathe::onnx {
 
 class GraphExport {
  public:
-  // `names` are those of the graph's inputs where it is a body, whose inputs may stand for values of the graph around it.
+  // `names` are those of the graph's inputs where it is a body, whose inputs may stand for values of the
+  // graph around it.
   GraphExport(const Graph& graph, ModelState& model) : graph_(graph), writer_(model) {}
   GraphExport(const Graph& graph, const GraphExport& around, const Names& input_names);
 
   const Graph& graph() const { return graph_; }
   ModelState& model() const { return writer_.model(); }
-  // Writes all of the graph. `own_inputs`: how many of its inputs are inputs of the GraphProto; all without it.
+  // Writes all of the graph. `own_inputs`: how many of its inputs are inputs of the GraphProto; all without
+  // it.
   std::string write(std::optional<size_t> own_inputs = std::nullopt);
 
   std::string name_of(ValueId id) const;  // "" for kNoValue

@@ -34,7 +34,8 @@ void NodeExport::operator()(const Split& op) {
   result("Split", {in(0), graph_.dims(op.sizes)}, {{"axis", op.axis}});
 }
 
-// The end in front of the first element, of a slice that runs backwards, is -1 here and a number far below in ONNX.
+// The end in front of the first element, of a slice that runs backwards, is -1 here and a number far below in
+// ONNX.
 void NodeExport::operator()(const Slice& op) {
   if (!op.starts) return result("Slice", all_inputs());
   Shape ends = *op.ends;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each core operator is in ONNX: one function per operator, in the export_*.cpp file of its family. Internal to export.
+// What each core operator is in ONNX: one function per operator, in the export_*.cpp file of its family.
+// Internal to export.
 #pragma once
 
 #include <string>

@@ -60,8 +60,8 @@ void NodeExport::operator()(const MelWeightMatrix& op) {
   result("MelWeightMatrix", all_inputs(), {{"output_datatype", static_cast<int64_t>(op.dtype)}});
 }
 
-// A shape that is not constant is that of a tensor. ONNX's seed is the real number with the same bits; who draws with another
-// generator gets other numbers.
+// A shape that is not constant is that of a tensor. ONNX's seed is the real number with the same bits; who
+// draws with another generator gets other numbers.
 void NodeExport::random(std::string_view op_type, const Shape& shape, DType dtype, Attributes attributes,
                         int64_t seed) {
   attributes.emplace_back("dtype", static_cast<int64_t>(dtype));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is written is read again and computes the same. All operators are written and read by tests/conformance; here is what its
-// models do not have: dims that depend on inputs, epilogues, fused layers, bodies that capture.
+// What is written is read again and computes the same. All operators are written and read by
+// tests/conformance; here is what its models do not have: dims that depend on inputs, epilogues, fused
+// layers, bodies that capture.
 #include "onnx/export.h"
 
 #include <gtest/gtest.h>
@@ -109,7 +110,8 @@ TEST(Export, Rotary) {
               {{2, 2, 3, 6}, {3, 4}, {3, 4}});
 }
 
-// Values that are stored as the integers of their grid are quantized there and dequantized where they are read.
+// Values that are stored as the integers of their grid are quantized there and dequantized where they are
+// read.
 TEST(Export, StoredIntegers) {
   expect_same(R"(graph "g" {
   input %x: float32[n, 4]

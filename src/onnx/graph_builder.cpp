@@ -20,8 +20,8 @@ bool small_and_static(const std::vector<ResultInfo>& results) {
   });
 }
 
-// Quantized constants stay as they are: their integer form is what the quantized kernels want. A loop may run for hours.
-// A plugin may give another result each time.
+// Quantized constants stay as they are: their integer form is what the quantized kernels want. A loop may run
+// for hours. A plugin may give another result each time.
 bool may_fold(const Op& op) {
   return bodies_of(op).empty() && !std::holds_alternative<Plugin>(op) &&
          !std::holds_alternative<QuantizeLinear>(op) && !std::holds_alternative<DequantizeLinear>(op);

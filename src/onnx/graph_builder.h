@@ -30,7 +30,8 @@ class GraphBuilder {
   ValueId add_constant(std::string_view name, Tensor tensor);
   // A copy of a value, never folded: for graph outputs that are inputs or constants.
   ValueId add_identity(std::string_view name, ValueId value);
-  // Makes a value an output of that name. One that is an input, a constant or an output already gets there through a copy.
+  // Makes a value an output of that name. One that is an input, a constant or an output already gets there
+  // through a copy.
   void add_output(const std::string& name, ValueId value);
   std::string unique_name(std::string_view wanted);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One walk over the nodes that an output needs, in topological order. A node that is not supported is noted and its outputs are
-// poisoned: of nodes that read them only the operator is looked at, and at the end one error lists every problem. What is wrong (rather than not supported) ends the import at once.
+// One walk over the nodes that an output needs, in topological order. A node that is not supported is noted
+// and its outputs are poisoned: of nodes that read them only the operator is looked at, and at the end one
+// error lists every problem. What is wrong (rather than not supported) ends the import at once.
 #include "onnx/graph_importer.h"
 
 #include <algorithm>

@@ -33,8 +33,8 @@ class GraphImporter {
   void run();
 
  private:
-  // Names in sight while a list of nodes is imported: a graph, a branch or body (sees its parent's names) or a
-  // function (does not).
+  // Names in sight while a list of nodes is imported: a graph, a branch or body (sees its parent's names) or
+  // a function (does not).
   struct Scope {
     Scope* parent = nullptr;
     GraphBuilder* builder = nullptr;  // of the graph that the nodes become part of

@@ -30,8 +30,9 @@ Shape equal_parts(const NodeImport& node, const Dim& dim, int64_t parts) {
   return sizes;
 }
 
-// Sizes that only a run knows: each part is a slice between running sums. The first place of all parts is looked up in a list of one
-// zero, at twice what the sum is off or a size is below zero: an index that is not in the list unless the sizes are right.
+// Sizes that only a run knows: each part is a slice between running sums. The first place of all parts is
+// looked up in a list of one zero, at twice what the sum is off or a size is below zero: an index that is not
+// in the list unless the sizes are right.
 Values split_at_run_time(NodeImport& node, int64_t axis, const Dim& dim, int64_t outputs) {
   using C = PointwiseCode;
   if (is_data_dependent({dim}))

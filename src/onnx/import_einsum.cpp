@@ -6,8 +6,8 @@
 //
 //   "bij,bkj->bik":  batch b, rows i, columns k, contracted j:  (b, i, j) x (b, j, k) -> (b, i, k)
 //
-// An ellipsis stands for the labels '0', '1', ... counted from the right. A label twice in one operand is its diagonal,
-// which is taken first.
+// An ellipsis stands for the labels '0', '1', ... counted from the right. A label twice in one operand is its
+// diagonal, which is taken first.
 #include <algorithm>
 
 #include "onnx/importers.h"
@@ -119,7 +119,8 @@ class EinsumImport {
     return labels;
   }
 
-  // Without the second of two dims with the same label: zeros off their diagonal, then a sum over the second one.
+  // Without the second of two dims with the same label: zeros off their diagonal, then a sum over the second
+  // one.
   Term diagonal(Term term) {
     for (size_t second = 1; second < term.labels.size(); ++second) {
       const size_t first = term.labels.find(term.labels[second]);

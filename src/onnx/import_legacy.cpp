@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What operators meant in opsets 1 to 6, where it differs from later ones: broadcasting by `axis`, shapes and sizes as
-// attributes, BatchNormalization and Dropout with `is_test`. Attributes like consumed_inputs say nothing about results and are not read.
+// What operators meant in opsets 1 to 6, where it differs from later ones: broadcasting by `axis`, shapes and
+// sizes as attributes, BatchNormalization and Dropout with `is_test`. Attributes like consumed_inputs say
+// nothing about results and are not read.
 #include "onnx/importers.h"
 
 namespace lathe::onnx {

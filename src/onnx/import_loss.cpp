@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss: what the target's class gets, negated and weighted, then reduced.
+// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss: what the target's class gets, negated and weighted,
+// then reduced.
 #include "onnx/importers.h"
 
 namespace lathe::onnx {

@@ -24,7 +24,8 @@ Values import_rms_norm(NodeImport& node) {
   return {node.add(op, {node.in(0), node.in(1)})};
 }
 
-// ONNX Runtime's name for an RMS norm, which its tools put into ONNX's domain. The second output is 1 / the root mean square.
+// ONNX Runtime's name for an RMS norm, which its tools put into ONNX's domain. The second output is 1 / the
+// root mean square.
 Values import_simplified_layer_norm(NodeImport& node) {
   const LayerNorm op{.axis = node.integer("axis", -1), .epsilon = node.real("epsilon", 1e-5f), .rms = true};
   if (!node.wants_output(1)) return {node.add(op, {node.in(0), node.in(1)})};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Importers that write an operator out, or that choose something for it: what the node tests of ONNX do not show.
+// Importers that write an operator out, or that choose something for it: what the node tests of ONNX do not
+// show.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -254,7 +255,8 @@ TEST(ImportVision, BlocksOfAnImage) {
     m.input("x", kFloat, shape).ints("image", image).ints("block", block).output("y");
     return m.node("Col2Im", {"x", "image", "block"}, {"y"}, attributes);
   };
-  // Two channels, overlapping blocks, a column that no block reaches, and a block that reaches into the padding.
+  // Two channels, overlapping blocks, a column that no block reaches, and a block that reaches into the
+  // padding.
   const Tensor x = floats({1, 4, 2}, {1, 2, 10, 20, 3, 4, 30, 40});
   EXPECT_EQ(
       run(fold({"N", "4", "2"}, {1, 4}, {1, 2}, {TestModel::ints_attribute("dilations", {1, 2})}), {x})[0],

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optionals of tensors: what a tensor is in the place of an optional is known at import, so nothing is left of these.
+// Optionals of tensors: what a tensor is in the place of an optional is known at import, so nothing is left
+// of these.
 #include "onnx/importers.h"
 
 namespace lathe::onnx {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes that a plugin library runs: matched by operator type, and by the attributes plugin_version and plugin_namespace, as TensorRT's
-// importer does. Without a namespace, the node's domain is tried, then none.
+// Nodes that a plugin library runs: matched by operator type, and by the attributes plugin_version and
+// plugin_namespace, as TensorRT's importer does. Without a namespace, the node's domain is tried, then none.
 #pragma once
 
 #include "ir/plugin.h"

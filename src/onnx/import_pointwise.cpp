@@ -156,8 +156,8 @@ Values import_where(NodeImport& node) {
   return {node.pointwise(PointwiseCode::Where, {node.in(0), node.in(1), node.in(2)})};
 }
 
-// Elements that are drawn below the ratio become 0, the others grow by 1 / (1 - ratio); nothing changes where `training`, a boolean
-// that only a run knows, is false.
+// Elements that are drawn below the ratio become 0, the others grow by 1 / (1 - ratio); nothing changes where
+// `training`, a boolean that only a run knows, is false.
 Values drop_elements(NodeImport& node) {
   const ValueId x = node.in(0);
   const ValueId one = node.scalar(1, DType::Float32), zero = node.scalar(0, node.dtype(0));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random numbers: uniform and normal ones are core operators, Bernoulli, Multinomial and Dropout in training mode compare with them.
-// An engine draws the same numbers in every run. A node without a seed gets one from its name, so that a model builds to the
-// same engine each time; the log says so.
+// Random numbers: uniform and normal ones are core operators, Bernoulli, Multinomial and Dropout in training
+// mode compare with them. An engine draws the same numbers in every run. A node without a seed gets one from
+// its name, so that a model builds to the same engine each time; the log says so.
 #include "onnx/import_random.h"
 
 #include <bit>
@@ -82,7 +82,8 @@ Values import_bernoulli(NodeImport& node) {
   return {node.cast(is_one, node.element_type("dtype", node.dtype(0)), "")};
 }
 
-// The number of classes whose probabilities together are at most the number that was drawn. x holds logarithms.
+// The number of classes whose probabilities together are at most the number that was drawn. x holds
+// logarithms.
 Values import_multinomial(NodeImport& node) {
   if (node.rank(0) != 2) node.fail("its input needs two dimensions (batch, classes)");
   const Shape x = node.shape(0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RNN, GRU and LSTM: one core operator per direction, on time-major tensors. `layout` 1 (batch first) becomes transposes.
+// RNN, GRU and LSTM: one core operator per direction, on time-major tensors. `layout` 1 (batch first) becomes
+// transposes.
 #include <algorithm>
 #include <map>
 
@@ -49,8 +50,8 @@ struct Activations {
   std::vector<float> alpha, beta;
 };
 
-// `activation_alpha` and `activation_beta` hold values for those activations that have such a parameter, in their order,
-// all directions one after the other.
+// `activation_alpha` and `activation_beta` hold values for those activations that have such a parameter, in
+// their order, all directions one after the other.
 std::vector<Activations> read_activations(const NodeImport& node, size_t directions,
                                           std::vector<std::string> defaults) {
   std::vector<std::string> names = node.texts("activations");

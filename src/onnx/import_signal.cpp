@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fourier transforms, window functions and MelWeightMatrix. Windows are written out: sums of cosines over their length.
+// Fourier transforms, window functions and MelWeightMatrix. Windows are written out: sums of cosines over
+// their length.
 #include <numbers>
 
 #include "onnx/importers.h"
@@ -30,7 +31,8 @@ Values import_mel(NodeImport& node) {
                    {node.in(0), node.in(1), node.in(2), node.in(3), node.in(4)})};
 }
 
-// a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n), in double; n is the size, and one less when the window is symmetric.
+// a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n), in double; n is the size, and one less when the window is
+// symmetric.
 Values add_window(NodeImport& node, double a0, double a1, double a2) {
   const ValueId size = node.reshape(node.cast(node.in(0), DType::Int64, "size"), {}, "length");
   const ValueId zero = node.scalar(0, DType::Int64), one = node.scalar(1, DType::Int64);

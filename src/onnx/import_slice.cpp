@@ -2,10 +2,11 @@
 //
 // Slice: attributes until opset 9, inputs since. Known bounds are resolved to [0, dim] here, as dims.
 //
-// With a symbolic dim the order of a bound and the dim is not always known. Constant bounds take dims to be at least 1, so
-// that x[:, 0:1] has size 1 and not min(1, seq), and symbolic ones that such dims make positive are not counted from the end
-// (x[:, :seq - 1]). Slice's rule refuses the sizes for which that is wrong. All else is clamped as ONNX says: table[:, :seq]
-// of 512 rows has min(seq, 512), and where no seq of the profile is larger, seq.
+// With a symbolic dim the order of a bound and the dim is not always known. Constant bounds take dims to be
+// at least 1, so that x[:, 0:1] has size 1 and not min(1, seq), and symbolic ones that such dims make
+// positive are not counted from the end (x[:, :seq - 1]). Slice's rule refuses the sizes for which that is
+// wrong. All else is clamped as ONNX says: table[:, :seq] of 512 rows has min(seq, 512), and where no seq of
+// the profile is larger, seq.
 #include <algorithm>
 #include <limits>
 #include <map>

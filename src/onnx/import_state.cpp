@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operators that carry a state from call to call: TensorScatter (caches of a fixed size), CausalConvWithState, LinearAttention.
+// Operators that carry a state from call to call: TensorScatter (caches of a fixed size),
+// CausalConvWithState, LinearAttention.
 #include <cmath>
 
 #include "onnx/importers.h"

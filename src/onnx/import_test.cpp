@@ -195,7 +195,8 @@ TEST(Import, ConstantConditionsChooseABranch) {
   }
 }
 
-// ONNX wants a condition, if only an absent one; a file that leaves it out is no reason to read behind the operands.
+// ONNX wants a condition, if only an absent one; a file that leaves it out is no reason to read behind the
+// operands.
 TEST(Import, ALoopMayHaveATripCountAlone) {
   TestModel body;
   body.input("i", kInt64, {}).input("go", 9, {}).output("on").output("s");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TfIdfVectorizer on tokens that are numbers. Operators on strings are not supported: there are no tensors of strings.
+// TfIdfVectorizer on tokens that are numbers. Operators on strings are not supported: there are no tensors of
+// strings.
 #include "onnx/importers.h"
 
 namespace lathe::onnx {

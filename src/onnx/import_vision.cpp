@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operators that sample images at places that are data: GridSample, AffineGrid, RoiAlign, MaxRoiPool, DeformConv; and the
-// opposites of windows, Col2Im and MaxUnpool. AffineGrid and MaxUnpool are written out.
+// Operators that sample images at places that are data: GridSample, AffineGrid, RoiAlign, MaxRoiPool,
+// DeformConv; and the opposites of windows, Col2Im and MaxUnpool. AffineGrid and MaxUnpool are written out.
 #include "onnx/importers.h"
 #include "onnx/window.h"
 
@@ -31,7 +31,8 @@ Values import_grid_sample(NodeImport& node) {
   return {node.add(op, {node.in(0), node.in(1)})};
 }
 
-// --- AffineGrid: at pixel (y, x) of the result, theta times (x, y, 1), with x and y in [-1, 1]. Innermost coordinate first.
+// --- AffineGrid: at pixel (y, x) of the result, theta times (x, y, 1), with x and y in [-1, 1]. Innermost
+// coordinate first.
 class AffineGridImport {
  public:
   explicit AffineGridImport(NodeImport& node) : node_(node) {}

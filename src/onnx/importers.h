@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which operators are imported: one function per family, each in import_<family>.cpp (those of other domains than ONNX's own
-// in a folder per domain); importers.cpp joins them.
+// Which operators are imported: one function per family, each in import_<family>.cpp (those of other domains
+// than ONNX's own in a folder per domain); importers.cpp joins them.
 #pragma once
 
 #include <string_view>
@@ -69,10 +69,12 @@ std::vector<Importer> ml_tree_importers();
 
 // All of them, sorted by domain, operator and version.
 const std::vector<Importer>& all_importers();
-// The importer of an operator (`domain` is empty for ONNX's own), or null. `known` says whether another opset has one.
+// The importer of an operator (`domain` is empty for ONNX's own), or null. `known` says whether another opset
+// has one.
 const Importer* find_importer(std::string_view domain, std::string_view op_type, int64_t opset,
                               bool* known = nullptr);
-// Imports the node as ONNX's own operator `op_type` of `opset`, with these inputs: for operators of vendors that mean the same.
+// Imports the node as ONNX's own operator `op_type` of `opset`, with these inputs: for operators of vendors
+// that mean the same.
 Values import_as(const NodeImport& node, std::string_view op_type, int64_t opset, Values inputs);
 
 }  // namespace lathe::onnx

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing a model that is a copy of another one with some nodes and constants changed: fields are copied as they
-// are, so that whatever nobody changes stays byte by byte.
+// Writing a model that is a copy of another one with some nodes and constants changed: fields are copied as
+// they are, so that whatever nobody changes stays byte by byte.
 #pragma once
 
 #include <set>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tensor keeps its name in the type of its producer. What others see by name (inputs and outputs of the network, and what
-// bodies read) keeps it in its type of old, or with converted inputs and outputs in the narrow one; the other type has
-// the name with a suffix.
+// A tensor keeps its name in the type of its producer. What others see by name (inputs and outputs of the
+// network, and what bodies read) keeps it in its type of old, or with converted inputs and outputs in the
+// narrow one; the other type has the name with a suffix.
 #include "onnx/mixed_precision_model.h"
 
 #include <algorithm>

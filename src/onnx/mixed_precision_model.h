@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A float32 model in mixed precision, written from the model and a plan: narrow nodes read and give the narrow type,
-// each tensor that both kinds need has one Cast behind its producer, and constants are stored in the type that is read.
+// A float32 model in mixed precision, written from the model and a plan: narrow nodes read and give the
+// narrow type, each tensor that both kinds need has one Cast behind its producer, and constants are stored in
+// the type that is read.
 #pragma once
 
 #include <string>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which nodes of a float32 model may compute in float16 or bfloat16: all that the narrow type has an operator for, except
-// those that were excluded, whose values leave the range of the type, or that lose more than the type's rounding.
+// Which nodes of a float32 model may compute in float16 or bfloat16: all that the narrow type has an operator
+// for, except those that were excluded, whose values leave the range of the type, or that lose more than the
+// type's rounding.
 #pragma once
 
 #include <map>
@@ -28,7 +29,8 @@ struct WideReason {
 
 // What was measured.
 struct MixedPrecisionFacts {
-  // Float32 tensors that the model computes. What is not here (shapes, constants) has its value before anything runs.
+  // Float32 tensors that the model computes. What is not here (shapes, constants) has its value before
+  // anything runs.
   std::set<std::string, std::less<>> computed;
   std::map<std::string, WideReason, std::less<>> tensors;  // that the narrow type cannot hold, constants too
   std::map<std::string, WideReason, std::less<>> nodes;    // by name: that lose too much

@@ -48,7 +48,8 @@ struct TensorProto {
   Entries external_data;
 };
 
-// Zero but for the values, which have a name (that of the tensor). indices: (count) of elements, or (count, rank).
+// Zero but for the values, which have a name (that of the tensor). indices: (count) of elements, or (count,
+// rank).
 struct SparseTensorProto {
   TensorProto values, indices;
   std::vector<int64_t> dims;
@@ -151,8 +152,8 @@ inline bool is_onnx_domain(std::string_view domain) {
   return domain.empty() || domain == "ai.onnx";
 }
 
-// What a node is called: its name, or without one its operator and a running number ("Relu_0"). `unnamed` counts those
-// of one list of nodes so far, by operator.
+// What a node is called: its name, or without one its operator and a running number ("Relu_0"). `unnamed`
+// counts those of one list of nodes so far, by operator.
 std::string node_name(const NodeProto& node, std::map<std::string, int, std::less<>>& unnamed);
 
 // Where tensors of a model take their bytes from: the file itself, and files beside it.

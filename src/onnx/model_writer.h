@@ -15,7 +15,8 @@ namespace lathe::onnx {
 
 using Names = std::vector<std::string>;
 
-// What the graphs of one model share: names, which may not repeat in bodies, the opset, and the file of large weights.
+// What the graphs of one model share: names, which may not repeat in bodies, the opset, and the file of large
+// weights.
 struct ModelState {
   int64_t opset = 21;
   std::set<std::string, std::less<>> names;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which of ONNX's operators may compute in float16 and bfloat16, and what has to be known to change their types.
+// Which of ONNX's operators may compute in float16 and bfloat16, and what has to be known to change their
+// types.
 #pragma once
 
 #include <cstdint>

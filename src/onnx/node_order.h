@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In which order the nodes of a graph, a body or a function are imported. Files are meant to list them in topological order,
-// but some tools append nodes where they please.
+// In which order the nodes of a graph, a body or a function are imported. Files are meant to list them in
+// topological order, but some tools append nodes where they please.
 #pragma once
 
 #include <functional>
@@ -20,9 +20,9 @@ struct NodeOrder {
   bool sorted = false;       // the file's order was another one
 };
 
-// `outputs`: the names that the list is there for. `given` says whether a name has a value before any of the nodes. Order
-// and results of a cycle are the file's: the name that nothing produced in time is found when it is looked up. Throws Input
-// when two nodes produce the same name.
+// `outputs`: the names that the list is there for. `given` says whether a name has a value before any of the
+// nodes. Order and results of a cycle are the file's: the name that nothing produced in time is found when it
+// is looked up. Throws Input when two nodes produce the same name.
 NodeOrder order_nodes(const std::vector<NodeProto>& nodes, const std::vector<std::string_view>& outputs,
                       const std::function<bool(std::string_view)>& given);
 

@@ -112,7 +112,8 @@ class Planner {
     plan_.readers.emplace(i, k);
   }
 
-  // Its weights; null, with the reason noted, where they cannot be quantised. `halves`: those of 16 bits can, too.
+  // Its weights; null, with the reason noted, where they cannot be quantised. `halves`: those of 16 bits can,
+  // too.
   const TensorProto* weights_of(size_t i, bool halves = false) {
     const NodeProto& n = node(i);
     const TensorProto* w = n.inputs.size() < 2 ? nullptr : constant(n.inputs[1]);

@@ -37,8 +37,8 @@ QuantizedModel write_quantized_model(std::span<const std::byte> bytes, const Mod
                                      const std::map<std::string, Quantization, std::less<>>& grids,
                                      const Smoothing& smoothing = {}, const BiasShifts& shifts = {});
 
-// The products of plan.weight_only as com.microsoft's MatMulNBits. `inputs`: of the tensors that they read; weights of products
-// whose input is among them take up each other's errors.
+// The products of plan.weight_only as com.microsoft's MatMulNBits. `inputs`: of the tensors that they read;
+// weights of products whose input is among them take up each other's errors.
 QuantizedModel write_weight_only_model(std::span<const std::byte> bytes, const ModelProto& model,
                                        TensorSource& tensors, const QuantizationPlan& plan,
                                        const WeightRounding& rounding, const InputSumsByTensor& inputs = {});

@@ -80,8 +80,8 @@ class BlockRounder {
                        [scale](float w, float q, auto add) { add(0, (w - scale * q) * (w - scale * q)); })[0];
   }
 
-  // Sums over the weights and their integers, in lanes, which compilers vectorise: a block has a power of two of elements, 16 or
-  // more.
+  // Sums over the weights and their integers, in lanes, which compilers vectorise: a block has a power of two
+  // of elements, 16 or more.
   template <size_t kSums, class Terms>
   std::array<float, kSums> in_lanes(std::span<const float> block, float inverse, const Terms& terms) const {
     constexpr size_t kLanes = 16;
@@ -135,7 +135,8 @@ double output_error(const InputSums& inputs, std::span<const float> column, cons
   return output_error(inputs, errors);
 }
 
-// The better of what compensation and the nearest integers become when they have settled: never worse than the nearest.
+// The better of what compensation and the nearest integers become when they have settled: never worse than
+// the nearest.
 RoundedColumn round_by_samples(const BlockRounder& rounder, const std::vector<float>& column, int64_t k,
                                int64_t block, const ErrorSpread& spread) {
   const InputSums& inputs = spread.inputs();

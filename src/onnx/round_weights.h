@@ -29,8 +29,8 @@ struct RoundedWeights {
   Tensor scales;  // float32 [columns, blocks]
 };
 
-// `spread`: what the rounding of each weight leaves for those behind it; columns then have no larger error of the output on the
-// samples than with each weight rounded alone, as it is for null.
+// `spread`: what the rounding of each weight leaves for those behind it; columns then have no larger error of
+// the output on the samples than with each weight rounded alone, as it is for null.
 // The scale of a block is the one with the least squared error of some that are tried, rounded to FP16 where
 // that has it, so that engines may keep two bytes of it. Throws Input for elements that are not finite;
 // `name` is the weights'.

@@ -85,7 +85,8 @@ TEST(RoundWeights, SamplesNeverMakeTheOutputWorse) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
   ThreadPool pool;
-  // Few and many rows, inputs that go together more and less, one input that is always zero, and two pieces of inputs.
+  // Few and many rows, inputs that go together more and less, one input that is always zero, and two pieces
+  // of inputs.
   for (const auto& [k, rows, shared] : {std::tuple(40, 6, 0.9f), std::tuple(96, 400, 0.5f),
                                         std::tuple(96, 400, 0.0f), std::tuple(1060, 30, 0.7f)}) {
     InputSums inputs{.k = k};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Squeeze and Unsqueeze whose axes only a run knows: the new shape is computed by integer operators, and a Reshape reads it. The
-// rank is known, because the number of axes is.
+// Squeeze and Unsqueeze whose axes only a run knows: the new shape is computed by integer operators, and a
+// Reshape reads it. The rank is known, because the number of axes is.
 #pragma once
 
 #include "onnx/import_node.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sequences while a model is imported: lists of values. Where lengths and positions are known, sequences leave nothing in the
-// graph; a name in sight then stands for a list instead of a value.
+// Sequences while a model is imported: lists of values. Where lengths and positions are known, sequences
+// leave nothing in the graph; a name in sight then stands for a list instead of a value.
 #pragma once
 
 #include <optional>
@@ -21,8 +21,8 @@ class Sequences {
 
   // Whether the operator is one that only works on sequences.
   static bool knows(std::string_view op_type);
-  // The results when the operator is one on sequences (or on an optional that holds one); else nothing. Throws Unsupported
-  // where only a run knows a position or a length.
+  // The results when the operator is one on sequences (or on an optional that holds one); else nothing.
+  // Throws Unsupported where only a run knows a position or a length.
   std::optional<Values> import_operator(NodeImport& node);
 
  private:

@@ -67,8 +67,8 @@ TEST(Zoo, UnknownRecipesAreErrors) {
   }
 }
 
-// Names of batch and sequence are all that the shapes of a model's values depend on; only the detector has dims that
-// depend on data (how many boxes are left).
+// Names of batch and sequence are all that the shapes of a model's values depend on; only the detector has
+// dims that depend on data (how many boxes are left).
 void expect_known_shapes(const std::string& name, const Graph& graph) {
   for (const std::string& symbol : graph.symbols())
     EXPECT_TRUE(symbol == "batch" || symbol == "seq") << name << ": " << symbol;

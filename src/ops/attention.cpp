@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention: softmax(q k^T * scale + mask) v per batch and head of q, all in double. One block of query rows at a
-// time, so that the whole score matrix never exists. A row that the mask forbids entirely gives zeros.
+// Attention: softmax(q k^T * scale + mask) v per batch and head of q, all in double. One block of query rows
+// at a time, so that the whole score matrix never exists. A row that the mask forbids entirely gives zeros.
 
 #include <cmath>
 #include <limits>

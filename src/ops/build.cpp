@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes with inferred results, and the check that a graph obeys its operators' rules. Types and shapes must be equal, but for dims
-// that only a run finds: when a rewrite makes known what they depend on, they stay the run's to find.
+// Nodes with inferred results, and the check that a graph obeys its operators' rules. Types and shapes must
+// be equal, but for dims that only a run finds: when a rewrite makes known what they depend on, they stay the
+// run's to find.
 
 #include "ops/build.h"
 

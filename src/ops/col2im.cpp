@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Col2Im, the opposite of cutting an image into blocks: each element of each block is added to the pixel that it came from.
+// Col2Im, the opposite of cutting an image into blocks: each element of each block is added to the pixel that
+// it came from.
 #include <algorithm>
 #include <string>
 

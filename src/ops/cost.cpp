@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cost of a layer, see cost.h. Every operand is read once and every result written once, in its own type; operators
-// that look elements up read no more than they give.
+// The cost of a layer, see cost.h. Every operand is read once and every result written once, in its own type;
+// operators that look elements up read no more than they give.
 
 #include "ops/cost.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one run of a layer must do at least: operations, and bytes that go in and out. A report divides measured time by it.
+// What one run of a layer must do at least: operations, and bytes that go in and out. A report divides
+// measured time by it.
 #pragma once
 
 #include <cstdint>

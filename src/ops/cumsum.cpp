@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CumSum and CumProd: running sums and products along one axis. Small floats are computed in FP32 and rounded when stored, so
-// that long sums do not lose what a 16-bit sum would.
+// CumSum and CumProd: running sums and products along one axis. Small floats are computed in FP32 and rounded
+// when stored, so that long sums do not lose what a 16-bit sum would.
 #include <string>
 #include <type_traits>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DeformConv: a convolution whose taps read x at places of their own, tap + offset, by bilinear interpolation with zeros around
-// the image, each times a factor of the mask. The values of all taps of a position are gathered first, then multiplied
-// with the filters of their group.
+// DeformConv: a convolution whose taps read x at places of their own, tap + offset, by bilinear interpolation
+// with zeros around the image, each times a factor of the mask. The values of all taps of a position are
+// gathered first, then multiplied with the filters of their group.
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A depthwise convolution with its pointwise neighbours means what its parts mean one after the other: shapes, results and
-// operations come from Conv, part by part.
+// A depthwise convolution with its pointwise neighbours means what its parts mean one after the other:
+// shapes, results and operations come from Conv, part by part.
 
 #include "ops/depthwise_block.h"
 

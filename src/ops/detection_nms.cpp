@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DetectionNms: the detections of each item of a batch, best first: pairs of box and class above a threshold, without those that overlap
-// a better one. Among equal scores the lower box comes first, then the lower class.
+// DetectionNms: the detections of each item of a batch, best first: pairs of box and class above a threshold,
+// without those that overlap a better one. Among equal scores the lower box comes first, then the lower
+// class.
 #include <algorithm>
 #include <string>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DFT, STFT and MelWeightMatrix. A transform of length n = p * m is p transforms of every p-th element, joined with the roots
-// of unity; p is n's smallest factor, so that a prime length is the plain sum. All in double.
+// DFT, STFT and MelWeightMatrix. A transform of length n = p * m is p transforms of every p-th element,
+// joined with the roots of unity; p is n's smallest factor, so that a prime length is the plain sum. All in
+// double.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -133,7 +134,8 @@ std::vector<ResultInfo> infer_dft(const DFT& op, const InferContext& context) {
   return {{x.dtype, shape}};
 }
 
-// One line of the input, cut or filled with zeros to n points. Half a spectrum is completed by its mirror image.
+// One line of the input, cut or filled with zeros to n points. Half a spectrum is completed by its mirror
+// image.
 std::vector<Complex> read_line(const double* x, int64_t count, int64_t stride, int64_t parts, int64_t n,
                                bool half) {
   std::vector<Complex> line(static_cast<size_t>(n));

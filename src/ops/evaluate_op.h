@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests: infers and evaluates one operator on concrete tensors and checks that both agree on types and extents.
+// For tests: infers and evaluates one operator on concrete tensors and checks that both agree on types and
+// extents.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What shape rules of operators with many inputs share: each input against the shape that the others ask for. The same rules
-// run again on the tensors of an evaluation, so that no evaluation reads outside of its arrays.
+// What shape rules of operators with many inputs share: each input against the shape that the others ask for.
+// The same rules run again on the tensors of an evaluation, so that no evaluation reads outside of its
+// arrays.
 #pragma once
 
 #include <string_view>

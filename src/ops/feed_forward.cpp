@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two products with a function between them mean what they mean one after the other: shapes, results and operations come
-// from MatMul, product by product.
+// Two products with a function between them mean what they mean one after the other: shapes, results and
+// operations come from MatMul, product by product.
 #include "ops/families.h"
 
 namespace lathe {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The inner product of the reference evaluation: 4 x 4 results stay in eight registers of two doubles, which every x86-64
-// and AArch64 has. Written out by hand, because -O2 does not unroll loops over registers and would keep the sums in memory.
+// The inner product of the reference evaluation: 4 x 4 results stay in eight registers of two doubles, which
+// every x86-64 and AArch64 has. Written out by hand, because -O2 does not unroll loops over registers and
+// would keep the sums in memory.
 
 #include "ops/gemm.h"
 

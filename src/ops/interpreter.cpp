@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The interpreter, see interpreter.h. A value lives from its node to its last reader. Dims that depend on data get their
-// value from the tensor that has them, right after its node ran.
+// The interpreter, see interpreter.h. A value lives from its node to its last reader. Dims that depend on
+// data get their value from the tensor that has them, right after its node ran.
 
 #include "ops/interpreter.h"
 
@@ -12,8 +12,8 @@ namespace lathe {
 
 namespace {
 
-// Makes `dim` agree with an actual extent: binds a lone unknown symbol, checks anything else that can be evaluated.
-// False when they differ.
+// Makes `dim` agree with an actual extent: binds a lone unknown symbol, checks anything else that can be
+// evaluated. False when they differ.
 bool agree(const Dim& dim, int64_t extent, SymbolValues& symbols) {
   if (const auto name = dim.as_symbol(); name && !symbols.contains(*name)) {
     symbols.emplace(*name, extent);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs a graph node by node with the operators' reference evaluation. Slow and simple: it folds constants and, as the
-// oracle, judges passes, tactics and engines.
+// Runs a graph node by node with the operators' reference evaluation. Slow and simple: it folds constants
+// and, as the oracle, judges passes, tactics and engines.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,8 @@ namespace lathe {
 
 struct InterpretOptions {
   ThreadPool* pool = nullptr;  // null: one thread
-  // Sees every value that is computed (not inputs and constants), in execution order. Values are freed when nobody needs
-  // them any more; keep a copy of the Tensor (it shares bytes) to hold one.
+  // Sees every value that is computed (not inputs and constants), in execution order. Values are freed when
+  // nobody needs them any more; keep a copy of the Tensor (it shares bytes) to hold one.
   std::function<void(ValueId, const Tensor&)> on_value = nullptr;
   // Sees a node before it runs.
   std::function<void(NodeId)> on_node = nullptr;
@@ -28,16 +28,16 @@ struct InterpretOptions {
   std::function<std::vector<Tensor>(NodeId, std::span<const Tensor>, const SymbolValues&)> evaluate = nullptr;
 };
 
-// Values of the symbols from the extents of the inputs, those of `known` among them. Throws Input when an input is missing, has another type or rank,
-// or an extent that its dim cannot have.
+// Values of the symbols from the extents of the inputs, those of `known` among them. Throws Input when an
+// input is missing, has another type or rank, or an extent that its dim cannot have.
 SymbolValues bind_symbols(const Graph& graph, std::span<const Tensor> inputs, SymbolValues known = {});
 
 // Inputs and outputs in the graph's order.
 std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs,
                               const InterpretOptions& options = {});
 
-// One node on given operands (absent: default Tensor), for folding, for comparing a single layer, and where no
-// kernel runs it. What is stored as integers of a grid comes and goes as these integers.
+// One node on given operands (absent: default Tensor), for folding, for comparing a single layer, and where
+// no kernel runs it. What is stored as integers of a grid comes and goes as these integers.
 std::vector<Tensor> interpret_node(const Graph& graph, const Node& node, std::span<const Tensor> inputs,
                                    const SymbolValues& symbols, ThreadPool* pool = nullptr,
                                    const RunBody* run_body = nullptr);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LinearAttention: attention with a state of K x V numbers per head instead of a cache. Each step lets the state decay, writes the
-// outer product of key and value (or of what the state gets wrong about the value: the delta rules) and reads it with the query.
+// LinearAttention: attention with a state of K x V numbers per head instead of a cache. Each step lets the
+// state decay, writes the outer product of key and value (or of what the state gets wrong about the value:
+// the delta rules) and reads it with the query.
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -14,8 +14,8 @@
 
 namespace lathe {
 
-// Refuses what cannot fit into this machine's memory with an Input error, before the system starts to swap for a tensor
-// that somebody's typing error made huge.
+// Refuses what cannot fit into this machine's memory with an Input error, before the system starts to swap
+// for a tensor that somebody's typing error made huge.
 void check_result_size(DType dtype, const Extents& extents);
 // The result of an evaluation, after that check.
 Tensor allocate_result(DType dtype, Extents extents);
@@ -36,8 +36,8 @@ Tensor gather_strided(const EvaluateContext& context, const Tensor& x, const Str
 
 int64_t element_bytes(DType dtype);  // not for types of less than a byte
 
-// Types of 4 and 2 bits share bytes, so they cannot be moved by bytes: evaluate on a wider type and pack again. All
-// tensors in `movable` positions are unpacked; other types pass through untouched.
+// Types of 4 and 2 bits share bytes, so they cannot be moved by bytes: evaluate on a wider type and pack
+// again. All tensors in `movable` positions are unpacked; other types pass through untouched.
 using Evaluation = std::function<std::vector<Tensor>(const EvaluateContext&)>;
 std::vector<Tensor> move_elements(const EvaluateContext& context, const Evaluation& evaluation);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random attributes and shapes, most of them wrong, through inference and evaluation of the data-movement and index
-// operators. Whatever comes in, an operator gives a result of the foretold shape or an Input error; the sanitizer builds
-// see to the rest. The seed is fixed and each round has its own, which a failure prints.
+// Random attributes and shapes, most of them wrong, through inference and evaluation of the data-movement and
+// index operators. Whatever comes in, an operator gives a result of the foretold shape or an Input error; the
+// sanitizer builds see to the rest. The seed is fixed and each round has its own, which a failure prints.
 #include <random>
 
 #include "ops/op_test.h"

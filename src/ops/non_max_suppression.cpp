@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NonMaxSuppression: for each batch and class, boxes in the order of falling scores; a box that overlaps one already chosen
-// by more than the threshold goes. Among equal scores the lower index comes first.
+// NonMaxSuppression: for each batch and class, boxes in the order of falling scores; a box that overlaps one
+// already chosen by more than the threshold goes. Among equal scores the lower index comes first.
 #include <algorithm>
 #include <string>
 

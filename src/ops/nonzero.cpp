@@ -16,7 +16,8 @@ std::vector<Tensor> evaluate_nonzero(const NonZero&, const EvaluateContext& cont
       if (Codec::get(x.bytes().data(), i) != 0) found.push_back(i);
     }
   });
-  // A scalar counts as a vector of one element, but its positions have no coordinates (ONNX follows numpy: rank 0).
+  // A scalar counts as a vector of one element, but its positions have no coordinates (ONNX follows numpy:
+  // rank 0).
   const auto count = static_cast<int64_t>(found.size());
   Tensor result = allocate_result(DType::Int64, {x.rank(), count});
   const auto to = result.mutable_data<int64_t>();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operators of a page or less: random numbers, Det, BitCast, Unique, TfIdfVectorizer, LinearAttention, CumProd.
+// Operators of a page or less: random numbers, Det, BitCast, Unique, TfIdfVectorizer, LinearAttention,
+// CumProd.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plugin: a custom operator. Shapes and values come from its library's code; what that returns was checked by plugin/, against what
-// the graph says it is checked like any operator's.
+// Plugin: a custom operator. Shapes and values come from its library's code; what that returns was checked by
+// plugin/, against what the graph says it is checked like any operator's.
 #include <algorithm>
 #include <string>
 

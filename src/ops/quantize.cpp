@@ -95,7 +95,8 @@ std::vector<double> parameters(const EvaluateContext& context, size_t i, const S
   return tensor.to_doubles();
 }
 
-// y[i] = of(x[i], scale, zero point), the scale and zero point being those of the element, and stored as `to`.
+// y[i] = of(x[i], scale, zero point), the scale and zero point being those of the element, and stored as
+// `to`.
 template <class Function>
 std::vector<Tensor> evaluate_scaled(const EvaluateContext& context, int64_t axis, int64_t block, DType to,
                                     bool saturate, const Function& of) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RandomUniform and RandomNormal by Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"): a function from a
-// key (the seed) and a counter (the number of the element) to 128 random bits. No element depends on another one, so the
-// numbers are the same for any number of threads and on any device.
+// RandomUniform and RandomNormal by Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2,
+// 3"): a function from a key (the seed) and a counter (the number of the element) to 128 random bits. No
+// element depends on another one, so the numbers are the same for any number of threads and on any device.
 #include <array>
 #include <cmath>
 #include <numbers>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RNN, GRU and LSTM, one direction: ONNX's equations step by step, each sequence on its own, in double. Weights are
-// transposed first, so that a product walks along rows of memory.
+// RNN, GRU and LSTM, one direction: ONNX's equations step by step, each sequence on its own, in double.
+// Weights are transposed first, so that a product walks along rows of memory.
 #include <algorithm>
 #include <cmath>
 #include <string>

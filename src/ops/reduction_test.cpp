@@ -43,7 +43,8 @@ TEST(Pool, PaddingNeverWinsAndNeverCountsUnlessAsked) {
 }
 
 TEST(Pool, CeilModeStopsAtTheDeclaredPadding) {
-  // Length 4, kernel 3, stride 2, pad 1 each side: the third window covers position 3, one pad, and one beyond it.
+  // Length 4, kernel 3, stride 2, pad 1 each side: the third window covers position 3, one pad, and one
+  // beyond it.
   Pool average{PoolKind::Average, {3}, {2}, {}, {1}, {1}};
   average.ceil_mode = average.count_include_pad = true;
   expect_near(evaluate_op(average, {ramp({1, 1, 4})})[0], {1.0 / 3, 2, 1.5});

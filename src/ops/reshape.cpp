@@ -27,7 +27,8 @@ std::vector<Tensor> evaluate_reshape(const ReshapeOp& op, const EvaluateContext&
   return {x.reshaped(std::move(extents))};
 }
 
-// No dim is larger than the number of elements, unless there are none: 0 then copies a dim, or is one beside which any may stand.
+// No dim is larger than the number of elements, unless there are none: 0 then copies a dim, or is one beside
+// which any may stand.
 Dim largest_dim(const ReshapeOp& op, const Shape& x) {
   if (op.allow_zero) return kUnboundedUpper;
   Dim most = element_count(x);

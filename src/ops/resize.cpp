@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Resize. Interpolation is separable: each resized dim is a linear map from its input to its result positions, given by a
-// table of (first index, weights) per result position, and the maps are applied one dim after the other in double. All of
-// ONNX's variety (modes, coordinates, antialias, exclude_outside, crops) is in how the tables are made.
+// Resize. Interpolation is separable: each resized dim is a linear map from its input to its result
+// positions, given by a table of (first index, weights) per result position, and the maps are applied one dim
+// after the other in double. All of ONNX's variety (modes, coordinates, antialias, exclude_outside, crops) is
+// in how the tables are made.
 //
-// A source position x lies between floor(x) and floor(x) + 1; when it is a whole number ONNX takes the pixel pair on its
-// left with ratio 1, which decides which neighbours a kernel sees.
+// A source position x lies between floor(x) and floor(x) + 1; when it is a whole number ONNX takes the pixel
+// pair on its left with ratio 1, which decides which neighbours a kernel sees.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -30,7 +31,8 @@ struct AxisPlan {
   double roi_begin = 0, roi_end = 1;
 };
 
-// Result position i is the sum of weights[k] * in[clamp(first[i] + k)]; `outside`: the extrapolation value instead.
+// Result position i is the sum of weights[k] * in[clamp(first[i] + k)]; `outside`: the extrapolation value
+// instead.
 struct AxisTable {
   int64_t taps = 1;
   std::vector<int64_t> first;
@@ -248,7 +250,8 @@ Tensor rounded_result(DType dtype, const Extents& extents, const std::vector<dou
   return result;
 }
 
-// Nearest with whole source positions needs no arithmetic, so it works on every type exactly (int64 beyond 2^53 too).
+// Nearest with whole source positions needs no arithmetic, so it works on every type exactly (int64 beyond
+// 2^53 too).
 bool is_pure_movement(const Resize& op) {
   return op.mode == ResizeMode::Nearest && op.coordinates != CoordinateMode::TfCropAndResize;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReverseSequence turns the first `lengths[b]` steps of item b around and leaves the rest (the padding) where it is: a copy
-// of rows, each from a place that its batch and time index say.
+// ReverseSequence turns the first `lengths[b]` steps of item b around and leaves the rest (the padding) where
+// it is: a copy of rows, each from a place that its batch and time index say.
 #include <algorithm>
 #include <cstring>
 #include <string>

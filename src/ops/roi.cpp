@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RoiAlign and MaxRoiPool: a fixed number of bins from each box of an image. RoiAlign interpolates at points inside a bin and
-// takes their mean or largest; MaxRoiPool takes the largest whole pixel.
+// RoiAlign and MaxRoiPool: a fixed number of bins from each box of an image. RoiAlign interpolates at points
+// inside a bin and takes their mean or largest; MaxRoiPool takes the largest whole pixel.
 #include <algorithm>
 #include <cmath>
 #include <limits>

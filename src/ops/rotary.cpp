@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rotary: pairs of elements turn by an angle per position, written as its definition says, in double, element by element.
+// Rotary: pairs of elements turn by an angle per position, written as its definition says, in double, element
+// by element.
 #include <algorithm>
 
 #include "base/error.h"

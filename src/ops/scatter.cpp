@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ScatterElements and ScatterND: a copy of the data in which the updates replace, or are combined with, what the indices
-// address. One after the other, in the order of the updates, so duplicates combine and the last one wins without a reduction.
+// ScatterElements and ScatterND: a copy of the data in which the updates replace, or are combined with, what
+// the indices address. One after the other, in the order of the updates, so duplicates combine and the last
+// one wins without a reduction.
 #include <cstring>
 #include <string>
 

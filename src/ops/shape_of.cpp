@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values from shapes: ShapeTensor, ShapeOf, Range and Fill. Their contents stay dims as long as anything can be said.
+// Values from shapes: ShapeTensor, ShapeOf, Range and Fill. Their contents stay dims as long as anything can
+// be said.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -61,8 +62,8 @@ void check_range_types(DType start, DType limit, DType delta) {
                     "; they must be of one number type");
 }
 
-// How many elements a range of constants has. Throws Input for a step of 0, operands of several elements, and more elements than a
-// tensor may have.
+// How many elements a range of constants has. Throws Input for a step of 0, operands of several elements, and
+// more elements than a tensor may have.
 int64_t range_count(const Tensor& start, const Tensor& limit, const Tensor& delta) {
   check_range_types(start.dtype(), limit.dtype(), delta.dtype());
   if (start.size() != 1 || limit.size() != 1 || delta.size() != 1)

@@ -120,8 +120,8 @@ SliceBounds clamp_slice(const Dim& start, const Dim& end, int64_t step, const Di
     bounds.start = clamp(start, 0, dim);
     bounds.end = clamp(end, 0, dim);
   } else {
-    // ONNX clamps to [0, dim - 1], where Python would say "nothing" for a start before the first element; an empty dim
-    // has nothing in any case, so the upper end wins.
+    // ONNX clamps to [0, dim - 1], where Python would say "nothing" for a start before the first element; an
+    // empty dim has nothing in any case, so the upper end wins.
     const Dim last = dim - 1;
     if (start.is_constant(-1) || (is_huge(start) && start.value() > 0)) {
       bounds.start = last;

@@ -23,8 +23,8 @@ std::string type_text(DType dtype, const Shape& shape);
 // fit.
 Shape resolve_reshape(const Shape& input, const Shape& requested, bool allow_zero);
 
-// A bound of a slice counted from the front: negative ones count from the end of `dim`. Not clamped. Exact for symbols >= 0,
-// those included whose sign is not known: x[-m:] starts at dim - m, but at 0 when m is 0.
+// A bound of a slice counted from the front: negative ones count from the end of `dim`. Not clamped. Exact
+// for symbols >= 0, those included whose sign is not known: x[-m:] starts at dim - m, but at 0 when m is 0.
 Dim count_from_front(const Dim& bound, const Dim& dim);
 
 // Slice along one axis, ONNX's rules: negative bounds count from the end, all are clamped. `step` != 0.
@@ -43,8 +43,8 @@ Shape split_evenly(const Dim& dim, int64_t parts);
 // Expand: numpy's two-way broadcast, -1 is not special.
 Shape expand_shape(const Shape& input, const Shape& requested);
 
-// The result of a Resize by scales (floor(dim * scale), exact in the float's value) or by sizes, which are one per entry of
-// op.axes or one per dim. nullopt when an aspect policy meets symbolic dims.
+// The result of a Resize by scales (floor(dim * scale), exact in the float's value) or by sizes, which are
+// one per entry of op.axes or one per dim. nullopt when an aspect policy meets symbolic dims.
 Shape resize_shape(const Resize& op, const Shape& input, std::span<const float> scales);
 std::optional<Shape> resize_shape_for_sizes(const Resize& op, const Shape& input, const Shape& sizes);
 

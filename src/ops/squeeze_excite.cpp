@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SqueezeExcite: every channel times a gate that two small products compute from the means of all channels. Written as its
-// definition says, in double, image by image.
+// SqueezeExcite: every channel times a gate that two small products compute from the means of all channels.
+// Written as its definition says, in double, image by image.
 #include "base/error.h"
 #include "ir/elements.h"
 #include "ops/families.h"

@@ -8,7 +8,8 @@ Tensor tensor(Extents extents, const std::vector<float>& values) {
   return Tensor::from<float>(std::move(extents), values);
 }
 
-// Two channels of two positions: means 2 and 4, the middle layer is relu(2 + 4/2 + 1) = 5, the gates 0.5 and 0.
+// Two channels of two positions: means 2 and 4, the middle layer is relu(2 + 4/2 + 1) = 5, the gates 0.5 and
+// 0.
 const std::vector<Tensor> kInputs = {tensor({1, 2, 2}, {1, 3, 2, 6}), tensor({1, 2, 1}, {1, 0.5f}),
                                      tensor({1}, {1}), tensor({2, 1, 1}, {0.1f, -0.2f}), tensor({2}, {0, 1})};
 const SqueezeExcite kOp{.squeeze = PointwiseProgram::parse("Relu(0)", 1),

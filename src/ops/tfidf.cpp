@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TfIdfVectorizer: how often each n-gram of a pool stands in a row of integers, where the items of an n-gram may be apart by up
-// to max_skip items, all by the same distance.
+// TfIdfVectorizer: how often each n-gram of a pool stands in a row of integers, where the items of an n-gram
+// may be apart by up to max_skip items, all by the same distance.
 #include <algorithm>
 #include <map>
 #include <string>

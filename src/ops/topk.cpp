@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TopK and ArgReduce: positions of the largest or smallest elements of each line along an axis. Among equals the lower
-// index comes first (ArgReduce may ask for the last). NaN counts as the largest, as in numpy: it must not upset the order.
+// TopK and ArgReduce: positions of the largest or smallest elements of each line along an axis. Among equals
+// the lower index comes first (ArgReduce may ask for the last). NaN counts as the largest, as in numpy: it
+// must not upset the order.
 #include <algorithm>
 #include <string>
 

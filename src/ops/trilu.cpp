@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trilu keeps one side of a diagonal and OneHot sets one element of each row: both write elements by position alone.
+// Trilu keeps one side of a diagonal and OneHot sets one element of each row: both write elements by position
+// alone.
 #include <algorithm>
 #include <cstring>
 #include <string>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unique: slices along an axis (or single elements) that differ, where each was first, which of them each slice is, and how
-// often. Slices are ordered like words in a dictionary; NaN is equal to NaN and behind everything, as in numpy.
+// Unique: slices along an axis (or single elements) that differ, where each was first, which of them each
+// slice is, and how often. Slices are ordered like words in a dictionary; NaN is equal to NaN and behind
+// everything, as in numpy.
 #include <algorithm>
 #include <numeric>
 #include <string>

@@ -5,8 +5,8 @@
 // Models that are stored in 16 bits compute what sums a row in FP32. Kernels for these operators sum in FP32
 // whatever they read, and round the result once, as the model does.
 //
-// Must not fire when the FP32 result is read elsewhere, when the casts are of different types, or when a scale
-// or bias is no number of the narrow type.
+// Must not fire when the FP32 result is read elsewhere, when the casts are of different types, or when a
+// scale or bias is no number of the narrow type.
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"

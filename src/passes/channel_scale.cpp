@@ -18,8 +18,8 @@ int64_t groups_of(const Node& node) {
   return std::get<ConvTranspose>(node.op).groups;
 }
 
-// Which output channel an element of the weights belongs to. Conv: (M, C/groups, ...). ConvTranspose: (C, M/groups, ...),
-// where the group of an input channel says which block of output channels it feeds.
+// Which output channel an element of the weights belongs to. Conv: (M, C/groups, ...). ConvTranspose: (C,
+// M/groups, ...), where the group of an input channel says which block of output channels it feeds.
 struct ChannelOf {
   bool transposed;
   int64_t rows, columns, groups, inner;

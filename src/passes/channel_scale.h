@@ -14,14 +14,15 @@ struct ChannelScale {
   std::vector<double> scale, shift;  // one entry per output channel
 };
 
-// Is the node a Conv or ConvTranspose without epilogue whose weights and bias are constants that nothing else needs changed?
+// Is the node a Conv or ConvTranspose without epilogue whose weights and bias are constants that nothing else
+// needs changed?
 bool has_constant_weights(const Graph& graph, NodeId conv);
 int64_t output_channels(const Graph& graph, NodeId conv);
 // New weights and bias constants; the old ones stay for other readers.
 void scale_channels(Graph& graph, NodeId conv, const ChannelScale& scale);
 
-// The numbers of a constant that has one element per channel of `rank`-dimensional data (N, C, ...): shape [C], [C, 1, 1],
-// [1, C, 1, 1], or one element for all channels.
+// The numbers of a constant that has one element per channel of `rank`-dimensional data (N, C, ...): shape
+// [C], [C, 1, 1], [1, C, 1, 1], or one element for all channels.
 std::optional<std::vector<double>> per_channel(const Graph& graph, ValueId constant, int64_t channels,
                                                size_t rank);
 

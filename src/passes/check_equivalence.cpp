@@ -17,7 +17,8 @@ bool is_narrow(DType dtype) {
   return is_float(dtype) && dtype_info(dtype).bits < 32;
 }
 
-// A rewrite may sum in another order, no more. Where the model rounds to a narrow type on the way, a rewrite may not.
+// A rewrite may sum in another order, no more. Where the model rounds to a narrow type on the way, a rewrite
+// may not.
 double limit(const Graph& graph, DType dtype) {
   if (!is_float(dtype)) return 0;
   bool narrow = is_narrow(dtype);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Attention in the order of dims in which its operands come:
-//   Transpose'(Attention{BSHD}(Transpose(q), Transpose(k), Transpose(v)))  in place of  Attention{BHSD}(q, k, v)
-// where most of the operands come from a Transpose that splits heads, (B, S, H, D) to (B, H, S, D). The inverse Transposes
-// cancel against the exporter's (simplify_shuffles), and the one behind usually as well, so that no data moves.
+//   Attention{BHSD}(q, k, v)  ->  Transpose'(Attention{BSHD}(Transpose(q), Transpose(k), Transpose(v)))
+// where most of the operands come from a Transpose that splits heads, (B, S, H, D) to (B, H, S, D). The
+// inverse Transposes cancel against the exporter's (simplify_shuffles), and the one behind usually as well,
+// so that no data moves.
 //
 // Must not fire when one operand at most loses its Transpose.
 #include "ops/build.h"

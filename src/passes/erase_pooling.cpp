@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pooling window of one element gives its input back: AveragePool and MaxPool with kernel 1x1, stride 1 and no
-// padding, and a mean, sum, maximum or minimum over axes of extent 1 (global pooling of a 1x1 image). What an adaptive pool
-// becomes when the image already has the wanted size.
+// A pooling window of one element gives its input back: AveragePool and MaxPool with kernel 1x1, stride 1 and
+// no padding, and a mean, sum, maximum or minimum over axes of extent 1 (global pooling of a 1x1 image). What
+// an adaptive pool becomes when the image already has the wanted size.
 //
-// Must not fire with padding, for Max with indices, or when the shape changes and is not just rid of ones: then a reduction
-// without kept dims becomes a Reshape.
+// Must not fire with padding, for Max with indices, or when the shape changes and is not just rid of ones:
+// then a reduction without kept dims becomes a Reshape.
 #include <algorithm>
 
 #include "ir/edit.h"

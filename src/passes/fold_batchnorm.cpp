@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // BatchNorm behind a convolution goes into its weights and bias:
-//   (w x + b - mean) * s / sqrt(var + eps) + t  =  (w k) x + (b - mean) k + t      with k = s / sqrt(var + eps)
+//   (w x + b - mean) * s / sqrt(var + eps) + t  =  (w k) x + (b - mean) k + t
+// with k = s / sqrt(var + eps)
 //
-// Must not fire when the convolution's result is read by anybody else, or when weights or statistics are not constants.
+// Must not fire when the convolution's result is read by anybody else, or when weights or statistics are not
+// constants.
 #include <cmath>
 
 #include "passes/channel_scale.h"

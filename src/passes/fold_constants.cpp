@@ -85,8 +85,8 @@ std::optional<Tensor> known_contents(const Graph& graph, const Node& node) {
   return Tensor::from_doubles(value.dtype, extents, elements);
 }
 
-// Quantised weights keep their grid, so that kernels can have the integers back: in 16 bits, too, whose rounding is less
-// than half a step.
+// Quantised weights keep their grid, so that kernels can have the integers back: in 16 bits, too, whose
+// rounding is less than half a step.
 std::optional<Quantization> grid_of_constant(const Graph& graph, const Node& node, size_t output) {
   if (node.outputs[output] == kNoValue) return std::nullopt;
   const DType type = graph.value(node.outputs[output]).dtype;

@@ -2,7 +2,8 @@
 //
 // x + b, x - b and x * s behind a convolution, with constants per channel, go into its bias and weights.
 //
-// Must not fire when the convolution's result is read by anybody else, nor for constants that vary over space.
+// Must not fire when the convolution's result is read by anybody else, nor for constants that vary over
+// space.
 #include "passes/channel_scale.h"
 #include "passes/match.h"
 #include "passes/passes.h"

@@ -2,11 +2,11 @@
 //
 //   Conv(Pad(x, spatial zeros))  ->  Conv(x) with larger pads
 //
-// Exporters of TensorFlow models write "same" padding of strided convolutions this way. Right because a convolution pads with
-// zeros itself, and pads of both add up.
+// Exporters of TensorFlow models write "same" padding of strided convolutions this way. Right because a
+// convolution pads with zeros itself, and pads of both add up.
 //
-// Must not fire when the padding is not zero, reflects, crops, touches batch or channels, depends on shapes, or is read by
-// anything else; nor when the convolution computes its own padding (auto_pad).
+// Must not fire when the padding is not zero, reflects, crops, touches batch or channels, depends on shapes,
+// or is read by anything else; nor when the convolution computes its own padding (auto_pad).
 #include "ir/edit.h"
 #include "passes/match.h"
 #include "passes/passes.h"

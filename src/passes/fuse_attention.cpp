@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Scaled dot-product attention becomes one node:
-//   MatMul(Softmax([MatMul(q [* a], k' [* b]) [* scale or / scale] [masks]]), v)  ->  Attention(q, k, v, [mask])
-// with k' = k transposed. Masks are added, or stand in Where(condition, scores, -inf) or Where(condition, -inf, scores); several
-// become one. The heads may be dim 1 of four or joined with the batch (rank 3), and Reshapes from the one to the other may stand
-// anywhere between the products; so may casts to a wider type and back. k and v may have one head for all of q.
+//   MatMul(Softmax([MatMul(q [* a], k' [* b]) [* scale or / scale] [masks]]), v)
+//     ->  Attention(q, k, v, [mask])
+// with k' = k transposed. Masks are added, or stand in Where(condition, scores, -inf) or Where(condition,
+// -inf, scores); several become one. The heads may be dim 1 of four or joined with the batch (rank 3), and
+// Reshapes from the one to the other may stand anywhere between the products; so may casts to a wider type
+// and back. k and v may have one head for all of q.
 //
-// Weights that are guarded, Where(IsNaN(weights), 0, weights), are those of Attention, which gives zeros where a row's mask
-// forbids every key. That is what exporters guard against; a NaN among the operands stays one in Attention.
+// Weights that are guarded, Where(IsNaN(weights), 0, weights), are those of Attention, which gives zeros
+// where a row's mask forbids every key. That is what exporters guard against; a NaN among the operands stays
+// one in Attention.
 //
-// Scales of q and k that stand above the shuffles that split heads are taken out there: products that make q, k and v are then
-// alike (merge_matmuls).
+// Scales of q and k that stand above the shuffles that split heads are taken out there: products that make q,
+// k and v are then alike (merge_matmuls).
 //
-// Must not fire when the scores or the weights of the softmax are read elsewhere, when the mask does not broadcast to the
-// scores or is scaled with them, or when a Where fills with a number that is not out of reach of real scores.
+// Must not fire when the scores or the weights of the softmax are read elsewhere, when the mask does not
+// broadcast to the scores or is scaled with them, or when a Where fills with a number that is not out of
+// reach of real scores.
 #include <algorithm>
 #include <cmath>
 
@@ -108,7 +112,8 @@ bool note_heads(const Shape& shape, Match& match) {
   return true;
 }
 
-// A node between the products that does not change the matrices of a value, but how they are counted or stored; else kNoValue.
+// A node between the products that does not change the matrices of a value, but how they are counted or
+// stored; else kNoValue.
 ValueId same_matrices(const Graph& graph, ValueId value, bool towards_wide) {
   const NodeId node = graph.value(value).producer;
   if (node == kNoNode || !sole_user(graph, value)) return kNoValue;
@@ -144,7 +149,8 @@ bool match_product(const Graph& graph, NodeId product, Match& match) {
   return true;
 }
 
-// The scores from the softmax's operand up to the product. Of a sum, either operand may be the one that leads there.
+// The scores from the softmax's operand up to the product. Of a sum, either operand may be the one that leads
+// there.
 std::optional<Match> match_scores(const Graph& graph, ValueId scores, Match match) {
   const NodeId node = graph.value(scores).producer;
   if (node == kNoNode || !sole_user(graph, scores) || !note_heads(shape_of(graph, scores), match))

@@ -3,7 +3,8 @@
 //   min(max(x, a), b)  ->  Clip[a, b](x)  when a <= b        max(min(x, b), a)  ->  the same
 //   Clip[0, largest](x)  ->  Relu(x)
 //
-// Must not fire for a > b, where the order of min and max matters, nor when the inner result is read elsewhere.
+// Must not fire for a > b, where the order of min and max matters, nor when the inner result is read
+// elsewhere.
 #include <limits>
 
 #include "ir/edit.h"

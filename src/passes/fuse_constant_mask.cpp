@@ -2,10 +2,11 @@
 //
 // Masks of attention that are known:
 //   Attention(q, k, v, zeros)            ->  Attention(q, k, v)
-//   Attention(q, k, v, lower triangle)   ->  Attention{causal}(q, k, v)      row i sees keys 0 to i, and nothing else is added
+//   Attention(q, k, v, lower triangle)   ->  Attention{causal}(q, k, v)      row i sees keys 0 to i, and
+//                                                                            nothing else is added
 //
-// Half of the keys are then never read. Boolean masks count likewise. Must not fire when the mask differs between heads or items,
-// or when a forbidden key keeps a score that real ones can reach.
+// Half of the keys are then never read. Boolean masks count likewise. Must not fire when the mask differs
+// between heads or items, or when a forbidden key keeps a score that real ones can reach.
 #include "ir/edit.h"
 #include "passes/match.h"
 #include "passes/passes.h"

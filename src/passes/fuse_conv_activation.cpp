@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-//   Conv + activation  ->  Conv with epilogue {Relu(0)}        any function of one operand: Relu, Clip, Silu, Sigmoid, ...
+//   Conv + activation  ->  Conv with epilogue {Relu(0)}        any function of one operand: Relu, Clip, Silu,
+//                                                              Sigmoid, ...
 //
 // Must not fire when the convolution's own result is read by anything else or is a graph output.
 #include "passes/match.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //   Conv + (its result with another tensor)  ->  Conv with epilogue {Add(0,1)} and one more input
-// for sums (residual connections), products (squeeze-and-excite) and whatever else a pointwise node does with operands that
-// broadcast to the result.
+// for sums (residual connections), products (squeeze-and-excite) and whatever else a pointwise node does with
+// operands that broadcast to the result.
 //
-// Of two convolutions that are added the first in order takes the sum, and then runs after the other one. Must not fire when
-// the convolution's own result is read by anything else, or when the sum is wider than it.
+// Of two convolutions that are added the first in order takes the sum, and then runs after the other one.
+// Must not fire when the convolution's own result is read by anything else, or when the sum is wider than it.
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"

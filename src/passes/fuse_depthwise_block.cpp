@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-//   [Conv 1x1 + activation] -> Conv, one filter per channel [+ activation] -> [Conv 1x1 + epilogue]   ->   DepthwiseBlock
-// with at least one of the two pointwise neighbours. What is between the parts is several times wider than what goes in and
-// comes out (six times in MobileNetV2), and one layer can keep it in the caches.
+//   [Conv 1x1 + activation], Conv with one filter per channel [+ activation], [Conv 1x1 + epilogue]
+//     ->  DepthwiseBlock
+// with at least one of the two pointwise neighbours. What is between the parts is several times wider than
+// what goes in and comes out (six times in MobileNetV2), and one layer can keep it in the caches.
 //
-// An optional rewrite: the tuner times the block against its parts. Must not fire when a result between the parts is read by
-// anything else or is an output, when an epilogue between them has operands, when a neighbour has strides, groups or pads, or when
-// weights are not constant. A pointwise convolution between two depthwise ones goes to the first of them.
+// An optional rewrite: the tuner times the block against its parts. Must not fire when a result between the
+// parts is read by anything else or is an output, when an epilogue between them has operands, when a
+// neighbour has strides, groups or pads, or when weights are not constant. A pointwise convolution between
+// two depthwise ones goes to the first of them.
 #include <algorithm>
 
 #include "passes/match.h"

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //   MatMul [+ bias, activation] -> MatMul [+ epilogue]   ->   FeedForward
-// What is between the products is wider than what goes in and comes out (four times in a transformer), and one layer can keep it in
-// the caches, in the form that the second product reads.
+// What is between the products is wider than what goes in and comes out (four times in a transformer), and
+// one layer can keep it in the caches, in the form that the second product reads.
 //
-// An optional rewrite: the tuner times the layer against its parts. Must not fire when the result of the first product is read by
-// anything else or is an output, when weights are computed or batches of matrices, when what is between the products reads data (a gate,
-// say), or when the first product does not widen the rows.
+// An optional rewrite: the tuner times the layer against its parts. Must not fire when the result of the
+// first product is read by anything else or is an output, when weights are computed or batches of matrices,
+// when what is between the products reads data (a gate, say), or when the first product does not widen the
+// rows.
 #include <algorithm>
 
 #include "passes/match.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-//   0.5 * x * (1 + erf(x / sqrt(2)))  ->  GeluErf(x)        (factors in any order, x * 0.7071 instead of the division)
+//   0.5 * x * (1 + erf(x / sqrt(2)))  ->  GeluErf(x)        (factors in any order, x * 0.7071 instead of the
+//                                                           division)
 //
 // Must not fire when an intermediate result is read elsewhere.
 #include <cmath>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-//   d = x - mean(x); d / sqrt(mean(d^2) + epsilon)  ->  LayerNorm(x)        over all axes from one to the last
+//   d = x - mean(x); d / sqrt(mean(d^2) + epsilon)  ->  LayerNorm(x)        over all axes from one to the
+//                                                                           last
 //
-// Scale and bias are joined by fuse_norm_scale. Must not fire when mean, d or variance are read by anything else, or when
-// the two means run over different axes.
+// Scale and bias are joined by fuse_norm_scale. Must not fire when mean, d or variance are read by anything
+// else, or when the two means run over different axes.
 #include <algorithm>
 
 #include "passes/match.h"

@@ -2,8 +2,8 @@
 //
 //   MatMul + bias + activation + residual  ->  MatMul with epilogue {Add(0,1) GeluErf(3) Add(4,2)}
 //
-// Every pointwise node that alone reads the product joins its epilogue. Must not fire when the product is read by anything
-// else, or when an operand is wider than it.
+// Every pointwise node that alone reads the product joins its epilogue. Must not fire when the product is
+// read by anything else, or when an operand is wider than it.
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"

@@ -2,8 +2,8 @@
 //
 //   LayerNorm(x) * g  ->  LayerNorm(x, g)        LayerNorm(x, [g]) + b  ->  LayerNorm(x, [g], b)
 //
-// g and b are constants of the normalised dims. Must not fire when the norm already has a scale or bias, when the constant
-// varies over other dims, or when the norm's result is read elsewhere.
+// g and b are constants of the normalised dims. Must not fire when the norm already has a scale or bias, when
+// the constant varies over other dims, or when the norm's result is read elsewhere.
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"

@@ -2,9 +2,9 @@
 //
 //   Mul, Add, Relu in a row  ->  one PointwiseChain {Mul(0,1) Add(3,2) Relu(4)}
 //
-// Runs last: what can be the tail of a convolution or product should be that. Must not fire when the first result is read by
-// anything else, when shapes differ (a small tensor would be computed once per element of the large one), or when types
-// differ.
+// Runs last: what can be the tail of a convolution or product should be that. Must not fire when the first
+// result is read by anything else, when shapes differ (a small tensor would be computed once per element of
+// the large one), or when types differ.
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //   DequantizeLinear(QuantizeLinear(x, s, z), s, z)  ->  Clip[low s, high s](x), RoundTo[s](1)     one scale
-//                                                    ->  Div by s, Round, Clip, Mul by s           one scale per channel
+//                                          ->  Div by s, Round, Clip, Mul by s     one scale per channel
 //
-// where low and high are the ends of the integer type minus z. The zero point cancels: what is left is the nearest multiple
-// of s, s times clamp(round(x / s), low, high). With one scale the clamp may come first: round(x / s) grows with x, and
-// gives high for high s, because the two roundings on the way are far below half a step (up to 16 bits). The result is that
-// of the two nodes to the last bit. Only NaN, for which integers have no place, stays NaN.
+// where low and high are the ends of the integer type minus z. The zero point cancels: what is left is the
+// nearest multiple of s, s times clamp(round(x / s), low, high). With one scale the clamp may come first:
+// round(x / s) grows with x, and gives high for high s, because the two roundings on the way are far below
+// half a step (up to 16 bits). The result is that of the two nodes to the last bit. Only NaN, for which
+// integers have no place, stays NaN.
 //
-// Must not fire when scale or zero point are not constant or differ between the two nodes, for blocks of scales, for
-// float8, for scales that are not positive normal numbers, and when the result has another type than x.
+// Must not fire when scale or zero point are not constant or differ between the two nodes, for blocks of
+// scales, for float8, for scales that are not positive normal numbers, and when the result has another type
+// than x.
 #include <algorithm>
 #include <cmath>
 #include <limits>

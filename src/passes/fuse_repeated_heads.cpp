@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Heads of k and v that exporters repeat for each group of heads of q (grouped-query attention) are read by the group instead:
+// Heads of k and v that exporters repeat for each group of heads of q (grouped-query attention) are read by
+// the group instead:
 //   Attention(q, Reshape(Expand(Reshape(k))), Reshape(Expand(Reshape(v))))  ->  Attention(q, k, v)
-// with k of (B, H, S, D) as (B, H, 1, S, D), expanded to (B, H, R, S, D) and read as (B, H * R, S, D); likewise in BSHD.
+// with k of (B, H, S, D) as (B, H, 1, S, D), expanded to (B, H, R, S, D) and read as (B, H * R, S, D);
+// likewise in BSHD.
 //
-// Must not fire when k and v are repeated by different numbers, when whole sets of heads are repeated (the new dim in front of H,
-// so that neighbouring heads of q belong to different heads of k), or when only one of the two is repeated.
+// Must not fire when k and v are repeated by different numbers, when whole sets of heads are repeated (the
+// new dim in front of H, so that neighbouring heads of q belong to different heads of k), or when only one of
+// the two is repeated.
 #include "ops/build.h"
 #include "passes/match.h"
 #include "passes/passes.h"

@@ -2,16 +2,19 @@
 //
 // Rotary position embedding becomes one node. Its spellings, with a and b the two elements of each pair of x:
 //   x * cos + Concat(-b, a) * sin                       halves: a = x[..., :R/2], b = x[..., R/2:]
-//   x * cos + join(-b, a) * sin                         neighbours: a = x[..., 0::2], b = x[..., 1::2], join alternates
-//   Concat(a * cos - b * sin, b * cos + a * sin)        halves, with cosines and sines of one element per pair
+//   x * cos + join(-b, a) * sin                         neighbours: a = x[..., 0::2], b = x[..., 1::2], join
+//                                                       alternates
+//   Concat(a * cos - b * sin, b * cos + a * sin)        halves, with cosines and sines of one element per
+//                                                       pair
 //   join(a * cos - b * sin, b * cos + a * sin)          neighbours, likewise (complex numbers as pairs)
 //   Concat(Rotary(x[..., :R]), x[..., R:])   ->  Rotary(x)                   where only a part turns
 //
-// a and b are Slices, or outputs of one Split, of x; neighbours may also be columns of x reshaped to (..., R/2, 2). join is a
-// Concat of (..., R/2, 1) along the last axis and a Reshape back. Cosines per pair are spread over both elements first.
+// a and b are Slices, or outputs of one Split, of x; neighbours may also be columns of x reshaped to (...,
+// R/2, 2). join is a Concat of (..., R/2, 1) along the last axis and a Reshape back. Cosines per pair are
+// spread over both elements first.
 //
-// Must not fire when the turned half has its sign on the other side, when a part of x is another than the half, when the angles
-// do not broadcast to x, or when a product is read elsewhere.
+// Must not fire when the turned half has its sign on the other side, when a part of x is another than the
+// half, when the angles do not broadcast to x, or when a product is read elsewhere.
 #include <algorithm>
 
 #include "passes/match.h"
@@ -87,7 +90,8 @@ std::optional<Part> column_part(const Graph& graph, NodeId node) {
   return Part{x, *column, 2, *width / 2};
 }
 
-// What a value is of another along the last dim, looking through a Reshape that only drops or adds a dim of 1 at the end.
+// What a value is of another along the last dim, looking through a Reshape that only drops or adds a dim of 1
+// at the end.
 std::optional<Part> part_of(const Graph& graph, ValueId value) {
   for (int i = 0; i < 2; ++i) {
     const NodeId node = graph.value(value).producer;

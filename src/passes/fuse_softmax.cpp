@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-//   e = exp(x - max(x)); e / sum(e)  ->  Softmax(x)          also without the subtraction, which changes nothing but range
+//   e = exp(x - max(x)); e / sum(e)  ->  Softmax(x)          also without the subtraction, which changes
+//                                                            nothing but range
 //
 // Maximum and sum run over the same single axis and keep it. Must not fire when e is read by anything else.
 #include <algorithm>

@@ -2,10 +2,10 @@
 //
 //   x * gate(Conv1x1(act(Conv1x1(mean of x over all positions))))  ->  SqueezeExcite(x)
 //
-// One layer instead of four, three of which are too small for more than one thread. Runs when activations are in the
-// epilogues of their convolutions. Must not fire where the backend has no such layer; when mean, middle or gates are read by
-// anything else; when weights are computed, a convolution looks beside its pixel, or an activation has operands; nor on
-// types other than FP32, whose gates would be rounded in between.
+// One layer instead of four, three of which are too small for more than one thread. Runs when activations are
+// in the epilogues of their convolutions. Must not fire where the backend has no such layer; when mean,
+// middle or gates are read by anything else; when weights are computed, a convolution looks beside its pixel,
+// or an activation has operands; nor on types other than FP32, whose gates would be rounded in between.
 #include <algorithm>
 
 #include "passes/match.h"
@@ -19,7 +19,8 @@ bool is_constant(const Graph& graph, ValueId value) {
   return value == kNoValue || graph.value(value).is_constant();
 }
 
-// The convolution behind `value` when it is a product over channels that only `user` reads, with constant weights.
+// The convolution behind `value` when it is a product over channels that only `user` reads, with constant
+// weights.
 NodeId product_over_channels(const Graph& graph, ValueId value, NodeId user) {
   const NodeId id = graph.value(value).producer;
   if (id == kNoNode || sole_user(graph, value) != user) return kNoNode;

@@ -10,8 +10,8 @@
 
 namespace lathe {
 
-// `f`: the value to which 1 is added. Gives the nodes behind it in data order, the last one giving the product; nullopt when
-// the pattern is another or any intermediate result is read elsewhere.
+// `f`: the value to which 1 is added. Gives the nodes behind it in data order, the last one giving the
+// product; nullopt when the pattern is another or any intermediate result is read elsewhere.
 std::optional<std::vector<NodeId>> match_gelu_tail(const Graph& graph, ValueId f, ValueId x);
 
 }  // namespace lathe

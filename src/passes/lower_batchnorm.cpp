@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A BatchNorm that could not go into a convolution becomes x * k + t with constants per channel, two pointwise nodes that
-// fuse with their neighbours:
+// A BatchNorm that could not go into a convolution becomes x * k + t with constants per channel, two
+// pointwise nodes that fuse with their neighbours:
 //   k = scale / sqrt(variance + epsilon),  t = bias - mean * k
 //
-// Must not fire when the parameters are not constants, or when the number of channels is known only at run time: a BatchNorm
-// refuses a wrong one, a product would spread one channel over all constants. Then the layer stays as it is.
+// Must not fire when the parameters are not constants, or when the number of channels is known only at run
+// time: a BatchNorm refuses a wrong one, a product would spread one channel over all constants. Then the
+// layer stays as it is.
 #include <cmath>
 
 #include "passes/match.h"

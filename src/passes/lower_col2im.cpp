@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Col2Im for a backend that has no kernel of it: element p of a block goes to its place by a transposed convolution
-// whose filter p has a single one, at p.
+// Col2Im for a backend that has no kernel of it: element p of a block goes to its place by a transposed
+// convolution whose filter p has a single one, at p.
 //   Col2Im(x)  ->  ConvTranspose(Reshape(x), unit filters), one group per channel
 //
-// Must not fire when the backend has the operator, which needs no product; when the sizes are known only at run
-// time; or when the filters would be large.
+// Must not fire when the backend has the operator, which needs no product; when the sizes are known only at
+// run time; or when the filters would be large.
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -32,7 +32,8 @@ std::optional<Ints> known_ints(const Graph& graph, ValueId id) {
   return value.constant.to_int64s();
 }
 
-// The convolution and the shape of its operand. Whether the sizes fit each other is checked by the operator's rule.
+// The convolution and the shape of its operand. Whether the sizes fit each other is checked by the operator's
+// rule.
 struct Lowered {
   ConvTranspose conv;
   Shape blocks;

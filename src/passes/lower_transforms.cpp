@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fourier transforms for a backend that has no kernels of them. A transform of a known, moderate length is a linear
-// map, and its matrix is the transform of the unit vectors:
-//   DFT(x)            ->  Reshape(MatMul(Reshape(x), matrix)), between Transposes where the axis is not the last but one
-//   STFT(x, window)   ->  Reshape(Transpose(Conv(Transpose(x), filters))), one pair of filters per bin, strides = step
+// Fourier transforms for a backend that has no kernels of them. A transform of a known, moderate length is a
+// linear map, and its matrix is the transform of the unit vectors:
+//   DFT(x)            ->  Reshape(MatMul(Reshape(x), matrix)), between Transposes where the axis is not the
+//                         last but one
+//   STFT(x, window)   ->  Reshape(Transpose(Conv(Transpose(x), filters))), one pair of filters per bin,
+//                         strides = step
 //
-// Must not fire when the backend has the operator, whose fast transform needs less than a tenth of the time; when
-// length, axis, step or window are known only at run time; or when the matrix would be large.
+// Must not fire when the backend has the operator, whose fast transform needs less than a tenth of the time;
+// when length, axis, step or window are known only at run time; or when the matrix would be large.
 #include <numeric>
 #include <optional>
 
@@ -36,8 +38,8 @@ std::optional<int64_t> known_number(const Graph& graph, const Node& node, size_t
   return value.constant.to_int64s().front();
 }
 
-// What `op` makes of each unit vector of `points` real or complex points, times its element of the window: a tensor
-// (points * parts, points of the result, parts of the result).
+// What `op` makes of each unit vector of `points` real or complex points, times its element of the window: a
+// tensor (points * parts, points of the result, parts of the result).
 Tensor transformed_units(const DFT& op, DType dtype, int64_t points, int64_t parts,
                          std::optional<int64_t> length, const Tensor& window) {
   const int64_t count = points * parts;

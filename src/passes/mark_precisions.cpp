@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For --bf16, --fp16 and --best: says on each FP32 layer in which other types it may compute and store. The tuner decides.
+// For --bf16, --fp16 and --best: says on each FP32 layer in which other types it may compute and store. The
+// tuner decides.
 //
-// Products and what stands between them may be low: Conv, MatMul, Attention, pooling, batch and group norms, softmax,
-// activations, data movement. Inside, accumulation, softmax, norms, pow and exp stay FP32 whatever is stored. Must not mark:
-//   * LayerNorm in bfloat16: it stands on the residual stream of a transformer. What it stores in a low type is added to every
-//     layer that follows, so the error grows with depth (BERT-base, bfloat16, relative L2: 1.1e-2 with low norms, 4.4e-3
-//     without). Float16 rounds eight times finer, and on a GPU the casts and wider rows round FP32 norms cost a fifth of BERT;
-//   * functions whose results span many orders of magnitude (Exp, Pow, Log, Reciprocal, ... as layers of their own);
-//   * layers that turn data into decisions (TopK, ArgReduce, NonMaxSuppression, comparisons) or count (CumSum, Range);
+// Products and what stands between them may be low: Conv, MatMul, Attention, pooling, batch and group norms,
+// softmax, activations, data movement. Inside, accumulation, softmax, norms, pow and exp stay FP32 whatever
+// is stored. Must not mark:
+//   * LayerNorm in bfloat16: it stands on the residual stream of a transformer. What it stores in a low type
+//     is added to every layer that follows, so the error grows with depth (BERT-base, bfloat16, relative L2:
+//     1.1e-2 with low norms, 4.4e-3 without). Float16 rounds eight times finer, and on a GPU the casts and
+//     wider rows round FP32 norms cost a fifth of BERT;
+//   * functions whose results span many orders of magnitude (Exp, Pow, Log, Reciprocal, ... as layers of
+//     their own);
+//   * layers that turn data into decisions (TopK, ArgReduce, NonMaxSuppression, comparisons) or count
+//     (CumSum, Range);
 //   * Q/DQ, Cast, and everything that is not FP32: those types are the user's own;
-//   * in bfloat16, what a later layer broadcasts: the gates of squeeze-and-excitation, scales per row. All elements that meet
-//     such a value share its rounding error, which therefore does not average out in later sums; a gate near 0.5 moves its
-//     whole channel by up to 0.4 % (EfficientNet-B0 with only these rounded, relative L2: 1.9e-2 from the gates, 0.7e-2 from
-//     all feature maps together). Such values are few, so that FP32 costs next to nothing;
-//   * in a type that has no number for a constant that the layer reads or gives, directly or through pointwise layers: the -3.4e38
-//     of exported attention masks would become infinite, and a row that is masked throughout not a number.
+//   * in bfloat16, what a later layer broadcasts: the gates of squeeze-and-excitation, scales per row. All
+//     elements that meet such a value share its rounding error, which therefore does not average out in later
+//     sums; a gate near 0.5 moves its whole channel by up to 0.4 % (EfficientNet-B0 with only these rounded,
+//     relative L2: 1.9e-2 from the gates, 0.7e-2 from all feature maps together). Such values are few, so
+//     that FP32 costs next to nothing;
+//   * in a type that has no number for a constant that the layer reads or gives, directly or through
+//     pointwise layers: the -3.4e38 of exported attention masks would become infinite, and a row that is
+//     masked throughout not a number.
 #include <algorithm>
 #include <array>
 #include <cmath>

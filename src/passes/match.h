@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The small questions that patterns are made of. All of them look at one node or value; none changes anything.
+// The small questions that patterns are made of. All of them look at one node or value; none changes
+// anything.
 #pragma once
 
 #include <initializer_list>
@@ -43,7 +44,8 @@ struct WithScalar {
 };
 std::optional<WithScalar> operand_with_scalar(const Graph& graph, NodeId node);
 
-// A binary node seen as (`value`, other), either way round; kNoValue when it does not read `value` or only that.
+// A binary node seen as (`value`, other), either way round; kNoValue when it does not read `value` or only
+// that.
 ValueId other_operand(const Graph& graph, NodeId node, ValueId value);
 
 // Do all values have the same float type?

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Products of one left operand with constant matrices of one shape become one product with the stack of them:
-//   q = MatMul(x, Wq) [+ bq]; k = MatMul(x, Wk) [+ bk]; ...   ->   y = MatMul(rows of x, [Wq, Wk, ...]) [+ [bq, bk, ...]]
-//                                                                  q, k, ... = Split(y) along the stack
-// with x as (rows, K), the stack as (count, K, N) and y as (count, rows, N). The stack is the outermost dim of y, so each part
-// is dense and Split and Reshape move nothing; side by side as columns of one matrix the parts would be strided, and every
-// reader (attention above all) would have to copy or take strides. x is read while it is in cache, by one layer in place of
-// several. A tactic of the stack may still run one call per matrix, so nothing is lost where that is the fastest.
+//   q = MatMul(x, Wq) [+ bq]; k = MatMul(x, Wk) [+ bk]; ...   ->
+//   y = MatMul(rows of x, [Wq, Wk, ...]) [+ [bq, bk, ...]]; q, k, ... = Split(y) along the stack
+// with x as (rows, K), the stack as (count, K, N) and y as (count, rows, N). The stack is the outermost dim
+// of y, so each part is dense and Split and Reshape move nothing; side by side as columns of one matrix the
+// parts would be strided, and every reader (attention above all) would have to copy or take strides. x is
+// read while it is in cache, by one layer in place of several. A tactic of the stack may still run one call
+// per matrix, so nothing is lost where that is the fastest.
 //
-// Must not fire when the products differ in more than the numbers of their constants, when the weights lie on a grid (a stack does
-// not, and kernels that read integers gain more), when an operand of an epilogue is
-// computed at run time, or when a result is a graph output (its place is the caller's buffer, not a part of y).
+// Must not fire when the products differ in more than the numbers of their constants, when the weights lie on
+// a grid (a stack does not, and kernels that read integers gain more), when an operand of an epilogue is
+// computed at run time, or when a result is a graph output (its place is the caller's buffer, not a part of
+// y).
 #include <algorithm>
 #include <cstring>
 #include <map>

@@ -2,8 +2,9 @@
 //
 //   Rotary(cos, sin, q); Rotary(cos, sin, k)  ->  Rotary(cos, sin, q, k)
 //
-// One layer for queries and keys: a rotary embedding is so little work that starting a layer counts. Must not fire when one of
-// the two is computed from the other, when they turn other pairs, or when a result is a graph output (its place is the caller's).
+// One layer for queries and keys: a rotary embedding is so little work that starting a layer counts. Must not
+// fire when one of the two is computed from the other, when they turn other pairs, or when a result is a
+// graph output (its place is the caller's).
 #include <algorithm>
 #include <set>
 

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Moves shuffles below the matrix products and pointwise operations that do not mind, so that they meet others and vanish.
+// Moves shuffles below the matrix products and pointwise operations that do not mind, so that they meet
+// others and vanish.
 //
-//   matmul(shuffle(x), W)      ->  shuffle(matmul(x', W))   W a constant matrix; the rows of x' are in the source's order
-//   pointwise(shuffle(x), c)   ->  shuffle(pointwise(x, c)) c a scalar, or along a last dim that the shuffle leaves alone
+//   matmul(shuffle(x), W)      ->  shuffle(matmul(x', W))   W a constant matrix; the rows of x' are in the
+//                                                           source's order
+//   pointwise(shuffle(x), c)   ->  shuffle(pointwise(x, c)) c a scalar, or along a last dim that the shuffle
+//                                  leaves alone
 //   add(unsqueeze(x), y)       ->  unsqueeze(add(x, squeeze(y)))
 //
-// The last one lets a product of a single batch take the sum behind it: flattened rows get their batch dim of 1 back between
-// the two. It must not fire where the other operand comes from a shuffle, too: they would change places forever.
+// The last one lets a product of a single batch take the sum behind it: flattened rows get their batch dim of
+// 1 back between the two. It must not fire where the other operand comes from a shuffle, too: they would
+// change places forever.
 //
-// Exporters compute self-attention sequence first, (S, B, E), or flatten to (B*S, E) for Gemm; both are only orders of the
-// rows of a product, which does not depend on them. It must not fire when the order and grouping of the rows is the source's
-// already (so it ends), nor when x' would need more shuffles than before without a change of order.
+// Exporters compute self-attention sequence first, (S, B, E), or flatten to (B*S, E) for Gemm; both are only
+// orders of the rows of a product, which does not depend on them. It must not fire when the order and
+// grouping of the rows is the source's already (so it ends), nor when x' would need more shuffles than before
+// without a change of order.
 #include <algorithm>
 
 #include "ops/build.h"
@@ -43,8 +48,8 @@ std::optional<Above> shuffles_above(const Graph& graph, ValueId value) {
   return above;
 }
 
-// Puts `map` between the node's result, which gets the shape `product`, and its readers. A name stands for one order of elements:
-// where the map changes it, the name goes to what the readers get.
+// Puts `map` between the node's result, which gets the shape `product`, and its readers. A name stands for
+// one order of elements: where the map changes it, the name goes to what the readers get.
 void shuffle_below(GraphEditor& editor, NodeId id, const Shape& product, const ShuffleMap& map,
                    NodeId last_above) {
   const Graph& graph = editor.graph();
@@ -144,7 +149,8 @@ bool move_below_matmul(Graph& graph, NodeId id, PassContext& context) {
   if (!above.reshape(operand)) return false;
   const bool reordered = order != wanted;
   const int above_length = above.shortest().length();
-  // Rows that are in order already are only grouped as in the source, so that a later reshape can undo this one.
+  // Rows that are in order already are only grouped as in the source, so that a later reshape can undo this
+  // one.
   if (!reordered && (operand == map.result() || above_length > static_cast<int>(chain.size()))) return false;
 
   // The way back, for the product's result.

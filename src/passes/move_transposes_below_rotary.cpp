@@ -2,8 +2,9 @@
 //
 //   Rotary(cos, sin, Transpose(x))  ->  Transpose(Rotary(cos', sin', x))     the last dim stays the last
 //
-// Exporters split heads before they turn them; behind the rotary embedding the Transpose meets those that attention puts around
-// itself. The angles are transposed the other way, which moves nothing where they have one dim that is not 1.
+// Exporters split heads before they turn them; behind the rotary embedding the Transpose meets those that
+// attention puts around itself. The angles are transposed the other way, which moves nothing where they have
+// one dim that is not 1.
 //
 // Must not fire when the transposed value is read elsewhere or the last dim moves.
 #include "ops/build.h"

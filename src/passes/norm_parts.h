@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pieces that layer norm and RMS norm are written out in: a mean over trailing axes, a square, 1 / sqrt(v + epsilon).
+// The pieces that layer norm and RMS norm are written out in: a mean over trailing axes, a square, 1 / sqrt(v
+// + epsilon).
 #pragma once
 
 #include <optional>
@@ -16,7 +17,8 @@ std::optional<int64_t> trailing_mean_axis(const Graph& graph, NodeId node);
 // The node that computes value * value: Square, Pow(value, 2) or Mul(value, value).
 bool is_square_of(const Graph& graph, NodeId node, ValueId value);
 
-// What divides by the root of (variance + epsilon): from the node that adds epsilon to the one that gives `numerator / root`.
+// What divides by the root of (variance + epsilon): from the node that adds epsilon to the one that gives
+// `numerator / root`.
 struct RootDivision {
   float epsilon = 0;
   ValueId variance = kNoValue;

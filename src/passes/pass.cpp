@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The runner. Everything that all passes need and none should do itself: clean up, verify, time, report, dump, and the
-// switches that find a wrong rewrite by bisection.
+// The runner. Everything that all passes need and none should do itself: clean up, verify, time, report,
+// dump, and the switches that find a wrong rewrite by bisection.
 #include "passes/pass.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 namespace lathe {
 namespace {
 
-// A stage ends when a round changes nothing. Every pass makes a graph smaller or moves towards a form that it leaves alone,
-// so this bound only guards against two passes that undo each other.
+// A stage ends when a round changes nothing. Every pass makes a graph smaller or moves towards a form that it
+// leaves alone, so this bound only guards against two passes that undo each other.
 constexpr int kMaxRounds = 12;
 
 int layer_count(const Graph& graph) {

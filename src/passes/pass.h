@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pass: a name and a function that rewrites a graph into an equivalent one and says whether it changed something. The
-// runner times, verifies, dumps, cleans dead nodes, disables by name and stops after N changes; a pass does none of that.
+// A pass: a name and a function that rewrites a graph into an equivalent one and says whether it changed
+// something. The runner times, verifies, dumps, cleans dead nodes, disables by name and stops after N
+// changes; a pass does none of that.
 #pragma once
 
 #include <functional>
@@ -26,7 +27,8 @@ class PassContext {
   std::vector<DType> allowed_types;
   // Types that the device does not compute in, for the pass that computes in FP32 instead.
   std::vector<DType> widened_types;
-  // Operators that not every backend has, and the one at hand does: a pass that makes one or writes one out asks first.
+  // Operators that not every backend has, and the one at hand does: a pass that makes one or writes one out
+  // asks first.
   std::vector<std::string_view> backend_operators;
   bool has_operator(std::string_view name) const;
 
@@ -62,11 +64,13 @@ struct PassOptions {
 
 // The passes of a normal build in their order (stages.cpp).
 std::vector<Stage> default_stages();
-// Rewrites that pay on some machines and shapes only. They run on a copy; the tuner takes each where it is faster.
+// Rewrites that pay on some machines and shapes only. They run on a copy; the tuner takes each where it is
+// faster.
 std::vector<Stage> optional_stages();
 
-// Runs the stages in order; each stage repeats until nothing changes (bounded). Throws with the pass's name as context.
-// Nodes that nobody reads any more are removed after every pass that changed something, and the graph is verified.
+// Runs the stages in order; each stage repeats until nothing changes (bounded). Throws with the pass's name
+// as context. Nodes that nobody reads any more are removed after every pass that changed something, and the
+// graph is verified.
 void run_passes(Graph& graph, const std::vector<Stage>& stages, const PassOptions& options,
                 PassContext& context);
 

@@ -5,8 +5,8 @@
 //   graph "before" { ... }
 //   --- (or "--- unchanged")
 //   graph "after" { ... }
-// The passes run in the given order, each until it changes nothing; the runner verifies the result and compares it with the
-// oracle on random input.
+// The passes run in the given order, each until it changes nothing; the runner verifies the result and
+// compares it with the oracle on random input.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All passes. Each stands in the file of its name, which says what it does and when it must not fire; stages.cpp says in
-// which order they run and why.
+// All passes. Each stands in the file of its name, which says what it does and when it must not fire;
+// stages.cpp says in which order they run and why.
 #pragma once
 
 #include "passes/pass.h"

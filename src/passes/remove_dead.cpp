@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Removes nodes whose results nobody reads and that give no graph output. Not counted as rewrites one by one: what is dead
-// has no meaning that could go wrong.
+// Removes nodes whose results nobody reads and that give no graph output. Not counted as rewrites one by one:
+// what is dead has no meaning that could go wrong.
 #include "ir/edit.h"
 #include "passes/passes.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Removes nodes that give their input back:
-//   Identity, Cast to the same type, Reshape/Expand/Tile/Pad/Slice to the same shape, Transpose by the identity,
-//   Concat and Split of one part, Reduce over no axis, x * 1, x / 1, x + 0, x - 0, Linear[1, 0]
+//   Identity, Cast to the same type, Reshape/Expand/Tile/Pad/Slice to the same shape, Transpose by the
+//   identity, Concat and Split of one part, Reduce over no axis, x * 1, x / 1, x + 0, x - 0, Linear[1, 0]
 //
-// Must not fire when the type or shape changes (x + 0 may broadcast), nor when a graph output would lose its name: an
-// Identity from an input to an output stays.
+// Must not fire when the type or shape changes (x + 0 may broadcast), nor when a graph output would lose its
+// name: an Identity from an input to an output stays.
 #include <algorithm>
 #include <numeric>
 

@@ -2,9 +2,10 @@
 //
 //   Clip, RoundTo[s] of values that come out of the same Clip, RoundTo[s]  ->  those values
 //
-// directly or through what only moves or picks them: Reshape, Transpose, Slice, Split, Expand, Concat (of such values
-// only), max pooling, Relu where the clip has zero. Exporters quantise on both sides of such layers with one scale.
-// Rounding twice is rounding once: a multiple of s over s lies within 1/100 of an integer.
+// directly or through what only moves or picks them: Reshape, Transpose, Slice, Split, Expand, Concat (of
+// such values only), max pooling, Relu where the clip has zero. Exporters quantise on both sides of such
+// layers with one scale. Rounding twice is rounding once: a multiple of s over s lies within 1/100 of an
+// integer.
 //
 // Must not fire when scales or bounds differ, or when one input of a Concat has another grid.
 #include <algorithm>

@@ -129,8 +129,8 @@ bool is_commutative(PointwiseCode code) {
          code == PointwiseCode::Max;
 }
 
-// The program of `first` and then `tail`, which reads the result of `first` as `joint`. `inputs` are the values of the
-// first program's inputs; the tail's other inputs are appended to them.
+// The program of `first` and then `tail`, which reads the result of `first` as `joint`. `inputs` are the
+// values of the first program's inputs; the tail's other inputs are appended to them.
 PointwiseProgram joined(PointwiseProgram program, std::vector<ValueId>& inputs, ValueId joint,
                         const PointwiseProgram& tail, const std::vector<ValueId>& tail_inputs) {
   const int old_inputs = program.input_count;
@@ -156,7 +156,8 @@ PointwiseProgram joined(PointwiseProgram program, std::vector<ValueId>& inputs, 
       const auto place = std::find(inputs.begin(), inputs.end(), input) - inputs.begin();
       operand = input == joint ? result : static_cast<int>(place);
     }
-    // Where order does not matter, the value that flows through the program comes first: one form for kernels to know.
+    // Where order does not matter, the value that flows through the program comes first: one form for kernels
+    // to know.
     const int flowing = program.input_count + static_cast<int>(program.steps.size()) - 1;
     const int before = program.steps.empty() ? 0 : flowing;
     if (is_commutative(step.code) && step.operands[1] == before)
@@ -174,7 +175,8 @@ bool append_to_epilogue(Graph& graph, PassContext& context, NodeId layer, NodeId
   const ValueId joint = first.outputs[0];
   PointwiseProgram program = first.epilogue;
   if (program.empty()) program.input_count = 1;
-  // Input 0 of an epilogue is the layer's own result; while the layer has no epilogue it is the same value as `joint`.
+  // Input 0 of an epilogue is the layer's own result; while the layer has no epilogue it is the same value as
+  // `joint`.
   std::vector<ValueId> inputs = {kNoValue};
   inputs.insert(inputs.end(), first.inputs.begin() + static_cast<std::ptrdiff_t>(first.op_input_count()),
                 first.inputs.end());

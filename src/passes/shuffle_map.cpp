@@ -154,7 +154,8 @@ std::optional<ShuffleMap::Chain> ShuffleMap::chain_of(const std::vector<std::vec
 
 ShuffleMap::Chain ShuffleMap::shortest() const {
   const std::vector<int> positions = source_positions();
-  // Moving the result's own dims needs no reshape afterwards, the source's own none before; the merged runs always work.
+  // Moving the result's own dims needs no reshape afterwards, the source's own none before; the merged runs
+  // always work.
   Chain best = *chain_of(merged_groups(positions), positions);
   std::vector<std::vector<int>> by_source = source_;
   const std::vector<int> order = flatten(result_);

@@ -5,8 +5,8 @@
 //   Concat(all parts of Split(x), in order) -> x
 //   Concat(Concat(a, b), c) along one axis  -> Concat(a, b, c)
 //
-// Must not fire when the inner Concat is read by others (its copy would stay and the outer would grow), nor for parts in
-// another order or along another axis.
+// Must not fire when the inner Concat is read by others (its copy would stay and the outer would grow), nor
+// for parts in another order or along another axis.
 #include <algorithm>
 
 #include "passes/match.h"

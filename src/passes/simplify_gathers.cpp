@@ -2,9 +2,9 @@
 //
 // A Gather of one known index is a Slice, and the Slice moves above Reshapes and Transposes:
 //   Gather(Transpose(Reshape(x, [B, S, 3, E]), [2, 0, 1, 3]), 1, axis 0)  ->  Slice(x, [..., E:2E]) reshaped
-// That is how exporters take q, k and v out of one product; as slices of the product they can become products of their own
-// (split_matmuls). Must not fire when the index is negative and the dim is not known, nor when the part that is read is not
-// contiguous along one dim of the source (ShuffleMap::select says so).
+// That is how exporters take q, k and v out of one product; as slices of the product they can become products
+// of their own (split_matmuls). Must not fire when the index is negative and the dim is not known, nor when
+// the part that is read is not contiguous along one dim of the source (ShuffleMap::select says so).
 #include <algorithm>
 
 #include "passes/match.h"

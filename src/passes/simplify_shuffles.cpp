@@ -2,11 +2,13 @@
 //
 // Replaces a chain of reshapes and transposes by the shortest chain that moves elements in the same way.
 //
-//   reshape(transpose(reshape(x)))  ->  x, one reshape, one transpose, or at most reshape + transpose + reshape
+//   reshape(transpose(reshape(x)))  ->  x, one reshape, one transpose, or at most reshape + transpose +
+//                                       reshape
 //
-// Right because a chain is determined by its map of atoms (shuffle_map.h). It must not fire when the result would be as long
-// as the chain, nor remove values that somebody else reads. Of two as long, the one that puts an image's channels last before it
-// joins its spatial dims is better: in channels-last format that moves nothing.
+// Right because a chain is determined by its map of atoms (shuffle_map.h). It must not fire when the result
+// would be as long as the chain, nor remove values that somebody else reads. Of two as long, the one that
+// puts an image's channels last before it joins its spatial dims is better: in channels-last format that
+// moves nothing.
 #include <algorithm>
 
 #include "backend/view.h"

@@ -2,11 +2,13 @@
 //
 // A product with constant weights whose columns go separate ways becomes one product for each:
 //   y = MatMul(x, W) [+ b];  q, k, v = columns of y       ->       q = MatMul(x, Wq) [+ bq]; k = ...; v = ...
-// The columns of y are strided, so reading them apart would be a copy; three products write three dense results at the same
-// number of operations, and merge_matmuls makes one of them where their shapes agree. The parts are Slices or one Split along
-// the last dim, of y or of a Reshape that regroups its rows (a Gemm on flattened rows).
+// The columns of y are strided, so reading them apart would be a copy; three products write three dense
+// results at the same number of operations, and merge_matmuls makes one of them where their shapes agree. The
+// parts are Slices or one Split along the last dim, of y or of a Reshape that regroups its rows (a Gemm on
+// flattened rows).
 //
-// Must not fire when anybody reads y as a whole, when parts overlap (work would grow), or when the weights are not constant.
+// Must not fire when anybody reads y as a whole, when parts overlap (work would grow), or when the weights
+// are not constant.
 #include <algorithm>
 #include <cstring>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order of the passes, and why. A stage repeats until none of its passes changes anything, so order within a stage only
-// says who looks first.
+// The order of the passes, and why. A stage repeats until none of its passes changes anything, so order
+// within a stage only says who looks first.
 #include "passes/passes.h"
 
 namespace lathe {
@@ -11,24 +11,27 @@ std::vector<Stage> default_stages() {
       // What nobody reads should not be looked at by anybody.
       {"dead-layer removal", {{"remove_dead", "DeadLayerRemoval", remove_dead}}},
 
-      // The types in which layers will compute, before anything looks at types: casts inside of the model may vanish.
+      // The types in which layers will compute, before anything looks at types: casts inside of the model may
+      // vanish.
       {"type widening", {{"widen_types", "TypeWidening", widen_types}}},
 
-      // Constants first: patterns ask for numbers, and exporters write them as little computations. Equal nodes are merged
-      // here too, because a pattern must see "read once" where an exporter wrote the same thing twice.
+      // Constants first: patterns ask for numbers, and exporters write them as little computations. Equal
+      // nodes are merged here too, because a pattern must see "read once" where an exporter wrote the same
+      // thing twice.
       {"constant folding",
        {{"fold_constants", "ConstantFolding", fold_constants},
         {"remove_noop", "NoopRemoval", remove_noop},
         {"merge_common_subexpressions", "DupeLayerRemoval", merge_common_subexpressions},
         {"erase_pooling", "PoolingErasure", erase_pooling}}},
 
-      // Operators that the backend lacks become products, which later passes take like any other. Their windows and sizes are
-      // constants by now.
+      // Operators that the backend lacks become products, which later passes take like any other. Their
+      // windows and sizes are constants by now.
       {"operator lowering",
        {{"lower_transforms", "TransformLowering", lower_transforms},
         {"lower_col2im", "Col2ImLowering", lower_col2im}}},
 
-      // Rounding to a grid is pointwise: tails take it like any other function. Repeated ones go before a tail hides them.
+      // Rounding to a grid is pointwise: tails take it like any other function. Repeated ones go before a
+      // tail hides them.
       {"quantization fusion",
        {{"fuse_quantize_dequantize", "QuantizeDequantizeFusion", fuse_quantize_dequantize},
         {"remove_repeated_rounding", "RepeatedRoundingRemoval", remove_repeated_rounding}}},
@@ -39,8 +42,9 @@ std::vector<Stage> default_stages() {
         {"fold_batchnorm", "ConvScaleFusion", fold_batchnorm},
         {"fold_conv_bias", "ConvScaleFusion", fold_conv_bias}}},
 
-      // Shuffles out of the way of everything that looks for neighbours: down behind products until they cancel. Slices of
-      // a product become products (split_matmuls) only after the shuffles between them are gone.
+      // Shuffles out of the way of everything that looks for neighbours: down behind products until they
+      // cancel. Slices of a product become products (split_matmuls) only after the shuffles between them are
+      // gone.
       {"shuffle fusion",
        {{"simplify_shuffles", "ShuffleShuffleFusion", simplify_shuffles},
         {"move_shuffles_down", "ShuffleMatMulSwap", move_shuffles_down},
@@ -51,7 +55,8 @@ std::vector<Stage> default_stages() {
         {"remove_noop", "NoopRemoval", remove_noop},
         {"merge_common_subexpressions", "DupeLayerRemoval", merge_common_subexpressions}}},
 
-      // Functions that exporters write out in parts. Before the epilogues, which would take the parts one by one.
+      // Functions that exporters write out in parts. Before the epilogues, which would take the parts one by
+      // one.
       {"function fusion",
        {{"fuse_gelu_erf", "GeluErfFusion", fuse_gelu_erf},
         {"fuse_gelu_tanh", "GeluTanhFusion", fuse_gelu_tanh},
@@ -65,9 +70,9 @@ std::vector<Stage> default_stages() {
         {"fuse_norm_scale", "NormScaleFusion", fuse_norm_scale},
         {"fuse_rotary", "RotaryFusion", fuse_rotary}}},
 
-      // Attention needs its softmax whole. Then what it reads: masks that are known and repeated heads go, and the Transposes that
-      // split heads come down to it, where they cancel against those that it puts around itself.
-      // The log has the label of TensorRT's Myelin, which compiles such functions.
+      // Attention needs its softmax whole. Then what it reads: masks that are known and repeated heads go,
+      // and the Transposes that split heads come down to it, where they cancel against those that it puts
+      // around itself. The log has the label of TensorRT's Myelin, which compiles such functions.
       {"Myelin optimization",
        {{"fuse_attention", "AttentionFusion", fuse_attention},
         {"fold_constants", "ConstantFolding", fold_constants},
@@ -82,7 +87,8 @@ std::vector<Stage> default_stages() {
       // A BatchNorm that is still there has no convolution in front.
       {"batchnorm lowering", {{"lower_batchnorm", "ScaleLowering", lower_batchnorm}}},
 
-      // Tails into their layers. Activations before sums: of conv, relu, add the relu belongs to the convolution.
+      // Tails into their layers. Activations before sums: of conv, relu, add the relu belongs to the
+      // convolution.
       {"vertical fusions",
        {{"fuse_conv_activation", "ConvReluFusion", fuse_conv_activation},
         {"fuse_conv_residual", "ConvEltwiseSumFusion", fuse_conv_residual},
@@ -98,8 +104,8 @@ std::vector<Stage> default_stages() {
        {{"merge_common_subexpressions", "DupeLayerRemoval", merge_common_subexpressions}}},
       {"final dead-layer removal", {{"remove_dead", "DeadLayerRemoval", remove_dead}}},
 
-      // q, k and v as one product: when they have their biases, which are stacked like the weights. Their Reshapes then meet
-      // those that split heads.
+      // q, k and v as one product: when they have their biases, which are stacked like the weights. Their
+      // Reshapes then meet those that split heads.
       {"tensor merging",
        {{"merge_matmuls", "MatMulMerging", merge_matmuls},
         {"merge_rotaries", "RotaryMerging", merge_rotaries},

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Types that the device has no kernels for (float16 on every CPU): the whole graph computes in FP32 between casts at its
-// inputs and outputs, which keep their types.
+// Types that the device has no kernels for (float16 on every CPU): the whole graph computes in FP32 between
+// casts at its inputs and outputs, which keep their types.
 //
 //   input %x: float16, const %w: float16            input %x: float16, const %w_: float32
 //   %y: float16 = Conv(%x, %w)                 ->   %a: float32 = Cast(%x)     %b: float32 = Conv(%a, %w_)
 //   output %y                                       %y: float16 = Cast(%b)     output %y
 //
-// FP32 holds every float16 and bfloat16 number, so constants are the same numbers, and what a layer computes is rounded less
-// often than the model asks for. Casts inside of the model then lead from FP32 to FP32 and vanish.
+// FP32 holds every float16 and bfloat16 number, so constants are the same numbers, and what a layer computes
+// is rounded less often than the model asks for. Casts inside of the model then lead from FP32 to FP32 and
+// vanish.
 //
-// Must not fire when such a type is only moved, cast or looked up: movement has kernels for elements of any size.
+// Must not fire when such a type is only moved, cast or looked up: movement has kernels for elements of any
+// size.
 #include <algorithm>
 #include <map>
 

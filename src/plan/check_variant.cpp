@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The graph is inferred again, so shapes and types are those that its operators give. Where values lie is derived again from graph
-// and choices (memory/views.h); of the file's placements only the arena's offsets are news, and these are checked against
-// lifetimes.
+// The graph is inferred again, so shapes and types are those that its operators give. Where values lie is
+// derived again from graph and choices (memory/views.h); of the file's placements only the arena's offsets
+// are news, and these are checked against lifetimes.
 #include "plan/check_variant.h"
 
 #include <algorithm>
@@ -66,8 +66,8 @@ class ExtentChecker {
   const SymbolRanges& ranges_;
 };
 
-// A dim that only a run finds may be another one than its operator infers, where a rewrite made known what it depended on. Memory is
-// planned for its bound, which must hold all that the operator may give.
+// A dim that only a run finds may be another one than its operator infers, where a rewrite made known what it
+// depended on. Memory is planned for its bound, which must hold all that the operator may give.
 void check_found_dims(const Graph& graph, const Node& node, const SymbolRanges& ranges) {
   const auto is_found = [&](ValueId id) {
     return id != kNoValue && std::any_of(graph.value(id).shape.begin(), graph.value(id).shape.end(),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Does a variant that was read from a file fit together? Hashes only say that the file is as its writer left it. What is checked
-// here holds for every backend: afterwards a program that runs the variant reads and writes inside of its memory as long as its
-// kernels do, and kernels believe only what their backend offers for the layer (each backend compares at compile).
+// Does a variant that was read from a file fit together? Hashes only say that the file is as its writer left
+// it. What is checked here holds for every backend: afterwards a program that runs the variant reads and
+// writes inside of its memory as long as its kernels do, and kernels believe only what their backend offers
+// for the layer (each backend compares at compile).
 #pragma once
 
 #include "plan/plan.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Header (64 bytes), section table (64 bytes each), sections, blocks; all numbers little-endian. The last section, "blocks", is
-// the table of blocks.
+// Header (64 bytes), section table (64 bytes each), sections, blocks; all numbers little-endian. The last
+// section, "blocks", is the table of blocks.
 #include "plan/container.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of an engine file: named text sections, and blocks of weights. Every offset, length and hash is checked before the
-// bytes behind it are used. docs/engine-format.md describes the layout.
+// The bytes of an engine file: named text sections, and blocks of weights. Every offset, length and hash is
+// checked before the bytes behind it are used. docs/engine-format.md describes the layout.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,8 @@ struct OptimizationProfile {
   bool operator==(const OptimizationProfile&) const = default;
 };
 
-// What the names of layers and bindings end in for a profile, as in TensorRT: " [profile 1]"; nothing for the first.
+// What the names of layers and bindings end in for a profile, as in TensorRT: " [profile 1]"; nothing for the
+// first.
 std::string profile_suffix(int profile);
 
 // What a caller sees of an input or output.

@@ -160,11 +160,13 @@ std::shared_ptr<const PlanSection> Plan::section(size_t index) const {
   return section;
 }
 
-// Manifest, graph and sections of a file are checked one by one when they are read; here, that they speak of the same tensors.
+// Manifest, graph and sections of a file are checked one by one when they are read; here, that they speak of
+// the same tensors.
 namespace {
 
-// Equal for the shapes of a profile. A section's graph may have the value of a symbol in its place, where the profile leaves no
-// choice, and no clamps that its shapes never reach; what only a run finds may have another bound.
+// Equal for the shapes of a profile. A section's graph may have the value of a symbol in its place, where the
+// profile leaves no choice, and no clamps that its shapes never reach; what only a run finds may have another
+// bound.
 bool same_in_profile(const Dim& a, const Dim& b, const SymbolRanges& ranges) {
   if (!a.data_dependent_names().empty() || !b.data_dependent_names().empty()) return true;
   for (const auto bound : {&SymbolRange::min, &SymbolRange::opt, &SymbolRange::max}) {
@@ -177,7 +179,8 @@ bool same_in_profile(const Dim& a, const Dim& b, const SymbolRanges& ranges) {
 
 }  // namespace
 
-// Inputs must be the same dims: callers' memory has the extents that the manifest says. Room for outputs is asked of the section.
+// Inputs must be the same dims: callers' memory has the extents that the manifest says. Room for outputs is
+// asked of the section.
 void Plan::check_tensors(const Graph& graph, const SymbolRanges& ranges, const std::string& who,
                          bool is_section) const {
   std::map<std::string, Dim, std::less<>> fixed;

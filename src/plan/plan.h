@@ -41,7 +41,8 @@ struct PlanVariant {
   BatchSplit split;
   std::string tuning;  // what the tuner tried, as text for reports (tune/tuning_record.h); "": not known
 
-  // What the tuner expects of the whole engine: the sum over its layers, for as many parts as one of the threads gets.
+  // What the tuner expects of the whole engine: the sum over its layers, for as many parts as one of the
+  // threads gets.
   double predicted_ms(int threads) const;
   ProgramSpec spec() const { return {graph, choices, memory, ranges, blobs, split}; }
 };
@@ -67,8 +68,8 @@ enum class ProfilingVerbosity { None, LayerNamesOnly, Detailed };
 class Plan {
  public:
   // The file is mapped and its structure checked; block hashes are checked when a section or the portable
-  // graph is used. One Input error names the file and what is wrong with it. Custom operators get their code from `plugins`
-  // when a graph is used; libraries that the file carries are offered to it.
+  // graph is used. One Input error names the file and what is wrong with it. Custom operators get their code
+  // from `plugins` when a graph is used; libraries that the file carries are offered to it.
   static std::shared_ptr<const Plan> read(const std::filesystem::path& path,
                                           std::shared_ptr<PluginSource> plugins = nullptr);
   static std::shared_ptr<const Plan> from_bytes(std::vector<std::byte> bytes, std::string source,
@@ -79,7 +80,8 @@ class Plan {
   std::vector<OptimizationProfile> profiles;  // complete
   ProfilingVerbosity verbosity = ProfilingVerbosity::LayerNamesOnly;
   std::string lathe_version;
-  // Plugin libraries inside the file, by their file name. An engine is data: they are run only for who trusts it.
+  // Plugin libraries inside the file, by their file name. An engine is data: they are run only for who trusts
+  // it.
   std::map<std::string, std::vector<std::byte>, std::less<>> plugin_libraries;
 
   size_t section_count() const { return sections_.size(); }
@@ -106,8 +108,8 @@ class Plan {
   // A plan with the same content whose sections can be changed.
   std::shared_ptr<Plan> clone() const;
   std::shared_ptr<Plan> clone_without_sections() const;
-  // The same without weights of more than 16 elements: what is left says which layers there are and how they run. Only a refit
-  // makes an engine of it.
+  // The same without weights of more than 16 elements: what is left says which layers there are and how they
+  // run. Only a refit makes an engine of it.
   std::shared_ptr<const Plan> stripped() const;
   bool is_stripped = false;
 

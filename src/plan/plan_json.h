@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The text sections of an engine file: plan structures to JSON and back. Weights go to blocks of the container.
+// The text sections of an engine file: plan structures to JSON and back. Weights go to blocks of the
+// container.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plugin interface in C as PluginCode: converts operands, checks what comes back, and turns errors into ours.
+// The plugin interface in C as PluginCode: converts operands, checks what comes back, and turns errors into
+// ours.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The custom operators that builds and runs may use: those of libraries and of this program. Threads may share it.
+// The custom operators that builds and runs may use: those of libraries and of this program. Threads may
+// share it.
 #pragma once
 
 #include <map>
@@ -24,8 +25,8 @@ class Registry final : public PluginSource {
     std::shared_ptr<const void> handle;
   };
 
-  // Throws Input for what is no plugin library and for operators that are there already, from elsewhere. Loading the same path again
-  // does nothing.
+  // Throws Input for what is no plugin library and for operators that are there already, from elsewhere.
+  // Loading the same path again does nothing.
   void load(const std::string& path);
   // `owner` lives as long as the operator is used.
   void add(const lathe_plugin_operator& op, std::shared_ptr<const void> owner = nullptr);

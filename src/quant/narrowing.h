@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What float16 or bfloat16 makes of the elements of a tensor, over all samples: how large they are, and how much of them
-// rounding takes.
+// What float16 or bfloat16 makes of the elements of a tensor, over all samples: how large they are, and how
+// much of them rounding takes.
 #pragma once
 
 #include <span>

@@ -112,7 +112,8 @@ int64_t product_from(const Extents& extents, int64_t first) {
   return result;
 }
 
-// Terms that one element of the result sums, by operator; `first` and `second` are the extents of inputs 0 and 1.
+// Terms that one element of the result sums, by operator; `first` and `second` are the extents of inputs 0
+// and 1.
 struct TermsPerElement {
   Extents first, second;
   std::span<const Extents> all;
@@ -234,8 +235,9 @@ Comparison compare(const Tensor& actual, const Tensor& expected) {
 }
 
 double tolerance(DType dtype, int64_t reduction_length, double error_factor) {
-  // Operands, result and a few roundings in between cost a constant; FP32 accumulation of n terms grows like the square
-  // root of n for rounding errors of random sign. Narrow types accumulate in FP32, so their own roundoff stays constant.
+  // Operands, result and a few roundings in between cost a constant; FP32 accumulation of n terms grows like
+  // the square root of n for rounding errors of random sign. Narrow types accumulate in FP32, so their own
+  // roundoff stays constant.
   const double own = 4 * unit_roundoff(dtype);
   const double accumulator = unit_roundoff(dtype == DType::Float64 ? DType::Float64 : DType::Float32);
   if (own == 0) return 0;

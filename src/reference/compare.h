@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far a result is from the oracle's: metrics, the worst element, and a tolerance that follows from type and reduction
-// length instead of from what happened to pass.
+// How far a result is from the oracle's: metrics, the worst element, and a tolerance that follows from type
+// and reduction length instead of from what happened to pass.
 #pragma once
 
 #include <span>
@@ -35,8 +35,9 @@ struct Comparison {
 // Types may differ (an engine's bf16 against the oracle's float32); values are compared as double.
 Comparison compare(const Tensor& actual, const Tensor& expected);
 
-// The relative L2 error that a computation in `dtype` may have when each result sums `reduction_length` products:
-// unit roundoff times a factor for accumulation, times what the tactic declares. Integers and bool: 0.
+// The relative L2 error that a computation in `dtype` may have when each result sums `reduction_length`
+// products: unit roundoff times a factor for accumulation, times what the tactic declares. Integers and bool:
+// 0.
 double tolerance(DType dtype, int64_t reduction_length, double error_factor = 1);
 // Numbers that are rounded to the steps of a grid: all of them are in steps, from the zero point.
 struct RoundingToGrid {
@@ -45,8 +46,9 @@ struct RoundingToGrid {
   std::span<const double>
       numbers;  // before they are rounded; empty: not known, and taken for evenly spread between steps
 };
-// The relative L2 error behind such a rounding of numbers that may be off by `before`. A number within reach of the middle between
-// two steps may fall to either, and is then off by a whole step, as one element of any tensor may be; no other may.
+// The relative L2 error behind such a rounding of numbers that may be off by `before`. A number within reach
+// of the middle between two steps may fall to either, and is then off by a whole step, as one element of any
+// tensor may be; no other may.
 double tolerance_on_grid(double before, const RoundingToGrid& grid);
 // How many products one output element of the node sums (1 for pointwise): Conv, MatMul, Reduce, norms, ...
 int64_t reduction_length(const Node& node, std::span<const Extents> inputs);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The generator of random graphs, see random_graph.h. A step picks a value that exists (late ones more often, so that
-// chains form for passes to fuse) and an operation that fits its rank; what does not fit is drawn again.
+// The generator of random graphs, see random_graph.h. A step picks a value that exists (late ones more often,
+// so that chains form for passes to fuse) and an operation that fits its rank; what does not fit is drawn
+// again.
 
 #include "reference/random_graph.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Input data from a seed: the same numbers on every machine, because only integer arithmetic and exact float operations
-// make them.
+// Input data from a seed: the same numbers on every machine, because only integer arithmetic and exact float
+// operations make them.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@
 
 namespace lathe {
 
-// What to draw for one input. Without an entry: floats are about standard normal, integers are 0 or 1 (legal as mask, flag
-// and token of any vocabulary), bool is random, and an input whose name speaks of a mask is all ones.
+// What to draw for one input. Without an entry: floats are about standard normal, integers are 0 or 1 (legal
+// as mask, flag and token of any vocabulary), bool is random, and an input whose name speaks of a mask is all
+// ones.
 struct InputRange {
   double low = 0, high = 1;  // integers: both included
 };

@@ -127,8 +127,8 @@ void add_program(Fields& fields, const PointwiseProgram& program) {
   fields.emplace_back("InputArgs", std::move(arguments));
   fields.emplace_back("NbOutputVars", int64_t{1});
   fields.emplace_back("OutputVars", std::vector<std::string>{fmt::format("var{}", program.steps.size() - 1)});
-  // Literals stand in the operations. No empty lists Params and Literals: onnx's helpers, with which people draw such files,
-  // find no type for them.
+  // Literals stand in the operations. No empty lists Params and Literals: onnx's helpers, with which people
+  // draw such files, find no type for them.
   fields.emplace_back("NbParams", int64_t{0});
   fields.emplace_back("NbLiterals", int64_t{0});
   fields.emplace_back("NbOperations", static_cast<int64_t>(operations.size()));
@@ -221,7 +221,8 @@ struct OpDescriber {
     add_epilogue(d.fields, graph, node, false);
     return d;
   }
-  // Blocks of several layers: tools count the bytes of Weights and Bias, so each is the sum of what the block holds.
+  // Blocks of several layers: tools count the bytes of Weights and Bias, so each is the sum of what the block
+  // holds.
   OpDescription operator()(const DepthwiseBlock& block) const { return with_weights(generic(block)); }
   OpDescription operator()(const FeedForward& block) const { return with_weights(generic(block)); }
   OpDescription operator()(const Pool& pool) const {

@@ -12,8 +12,8 @@
 namespace lathe {
 namespace {
 
-// A tactic may round its operands from FP32 to TF32, which keeps 11 bits of 24. The factor is against limits that allow for long
-// FP32 sums. The budget of errors does not count it: the user's options allow it.
+// A tactic may round its operands from FP32 to TF32, which keeps 11 bits of 24. The factor is against limits
+// that allow for long FP32 sums. The budget of errors does not count it: the user's options allow it.
 double rounding_factor(const Tactic& tactic) {
   return tactic.params.get("tf32", 0) != 0 ? 1024 : 1;
 }
@@ -32,7 +32,8 @@ std::vector<double> from_zero(const Tensor& integers, double zero) {
   return numbers;
 }
 
-// The limit behind QuantizeLinear, relative to the numbers that the integers stand for. Small floats have no steps of one size.
+// The limit behind QuantizeLinear, relative to the numbers that the integers stand for. Small floats have no
+// steps of one size.
 double limit_on_grid(double limit, const std::vector<Tensor>& operands, const Tensor& result) {
   if (is_float(result.dtype())) return std::max(limit, std::sqrt(limit));
   const bool has_zero = operands.size() > 2 && operands[2] && operands[2].size() == 1;
@@ -46,14 +47,15 @@ double limit_on_grid(double limit, const std::vector<Tensor>& operands, const Te
   return tolerance_on_grid(limit, {.elements = result.size(), .rms = rms(rounded), .numbers = numbers});
 }
 
-// The same for numbers that lie on a grid, where what was rounded to it is not known. Of several scales the largest counts.
+// The same for numbers that lie on a grid, where what was rounded to it is not known. Of several scales the
+// largest counts.
 double limit_on_grid(double limit, const Tensor& result, const Quantization& grid) {
   const double step = static_cast<double>(*std::ranges::max_element(grid.scales));
   return tolerance_on_grid(limit, {.elements = result.size(), .rms = rms(result.to_doubles()) / step});
 }
 
-// The limit behind a node whose operands may be off by `limit`. A layer may compute in a wider type than the model asks
-// for: the difference is then the model's own rounding.
+// The limit behind a node whose operands may be off by `limit`. A layer may compute in a wider type than the
+// model asks for: the difference is then the model's own rounding.
 double limit_behind(const Node& node, double limit, DType own, DType compute_type, int64_t terms,
                     const std::vector<Tensor>& operands, const Tensor& result) {
   if (std::holds_alternative<QuantizeLinear>(node.op)) return limit_on_grid(limit, operands, result);
@@ -111,8 +113,8 @@ class Oracle {
     return operands.at(target);
   }
 
-  // Of what the limit of `own`, the value of `target`, is relative to, and of its elements: integers of QuantizeLinear are compared as
-  // they are, and stand for distances to a zero point.
+  // Of what the limit of `own`, the value of `target`, is relative to, and of its elements: integers of
+  // QuantizeLinear are compared as they are, and stand for distances to a zero point.
   double ratio_of_sizes(ValueId target, const Tensor& own) const {
     const NodeId id = graph_.value(target).producer;
     if (id == kNoNode || is_float(own.dtype())) return 1;

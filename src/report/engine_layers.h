@@ -14,7 +14,8 @@ namespace lathe {
 // The shapes that a profile was tuned for.
 SymbolValues opt_symbols(const Engine& engine, int profile);
 
-// Every profile's layers, with the shapes that `symbols` gives for it; without them dims that are not constant are -1.
+// Every profile's layers, with the shapes that `symbols` gives for it; without them dims that are not
+// constant are -1.
 LayerReport describe_engine(const Engine& engine,
                             const std::function<std::optional<SymbolValues>(int profile)>& symbols);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A layer's costs come from its own graph. Those of an ONNX node come from the portable graph, where nothing is fused yet:
-// one ONNX node may be several operators there (their costs add up), and what it writes is saved when only nodes of the
-// same layer read it.
+// A layer's costs come from its own graph. Those of an ONNX node come from the portable graph, where nothing
+// is fused yet: one ONNX node may be several operators there (their costs add up), and what it writes is
+// saved when only nodes of the same layer read it.
 #include "report/layer_costs.h"
 
 #include <algorithm>

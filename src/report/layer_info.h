@@ -18,8 +18,8 @@
 
 namespace lathe {
 
-// Where a tensor lies: `offset` bytes inside another tensor's memory (`inside`), or inside the arena. Inputs and outputs of
-// the network are the caller's and have none.
+// Where a tensor lies: `offset` bytes inside another tensor's memory (`inside`), or inside the arena. Inputs
+// and outputs of the network are the caller's and have none.
 struct TensorPlace {
   std::string inside;  // "": the arena
   int64_t offset = 0;
@@ -91,8 +91,8 @@ struct LayerReport {
 LayerReport describe_layers(const Plan& plan, const PlanVariant& variant,
                             const std::optional<SymbolValues>& symbols);
 
-// Adds what runs for the next profile. Its layers, and the bindings that they read and write, carry profile_suffix(), so that
-// names stay unique and readers can tell profiles apart.
+// Adds what runs for the next profile. Its layers, and the bindings that they read and write, carry
+// profile_suffix(), so that names stay unique and readers can tell profiles apart.
 void add_profile(LayerReport& report, const Plan& plan, const PlanVariant& variant,
                  const std::optional<SymbolValues>& symbols);
 
@@ -110,7 +110,8 @@ std::string format_text(const TensorType& type);
 std::string layer_info_json(const LayerReport& report);
 // One layer of it with all that is known.
 std::string layer_json(const LayerInfo& layer);
-// A line per layer as TensorRT 8's verbose log has them: "Layer(Reformat): a, Tactic: 0x.., x (Float[1,3]) -> y (Float[1,3])".
+// A line per layer as TensorRT 8's verbose log has them: "Layer(Reformat): a, Tactic: 0x.., x (Float[1,3]) ->
+// y (Float[1,3])".
 std::string engine_layers_text(const LayerReport& report);
 // The lines of --dumpLayerInfo after "Layers:".
 std::string layer_info_text(const LayerReport& report);

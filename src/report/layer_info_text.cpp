@@ -110,8 +110,9 @@ std::string tensors_json(const std::vector<LayerTensor>& tensors) {
   return "[" + text + "]";
 }
 
-// Ours alone, after what the inspector writes: readers of the inspector's keys pass them over. The nodes are a list within
-// an object: onnx's helpers, with which people draw such files, take objects, and no lists of objects.
+// Ours alone, after what the inspector writes: readers of the inspector's keys pass them over. The nodes are
+// a list within an object: onnx's helpers, with which people draw such files, take objects, and no lists of
+// objects.
 std::string costs_json(const LayerCosts& costs) {
   std::string nodes;
   for (const auto& node : costs.nodes) {

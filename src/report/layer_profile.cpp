@@ -10,7 +10,8 @@
 namespace lathe {
 namespace {
 
-// Scripts divide by these times. A layer that is a view of memory takes none: the least that a clock tells stands for it.
+// Scripts divide by these times. A layer that is a view of memory takes none: the least that a clock tells
+// stands for it.
 std::string time_text(float ms) {
   constexpr float kLeastMs = 1e-6f;
   return format_json_number(static_cast<double>(std::max(ms, kLeastMs)));

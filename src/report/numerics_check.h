@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where NaN and infinity begin: one run of an engine, layer by layer, that names the first layer whose result has one
-// although everything that it read was finite (--checkNumerics).
+// Where NaN and infinity begin: one run of an engine, layer by layer, that names the first layer whose result
+// has one although everything that it read was finite (--checkNumerics).
 #pragma once
 
 #include <optional>

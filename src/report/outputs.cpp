@@ -15,7 +15,8 @@ std::string dims_text(const Tensor& tensor, const char* separator) {
   return fmt::format("{}", fmt::join(tensor.extents(), separator));
 }
 
-// Gives all values, row-major, with separators between them, piece by piece to `take`; `number` makes the text of one.
+// Gives all values, row-major, with separators between them, piece by piece to `take`; `number` makes the
+// text of one.
 template <class Number, class Take>
 void write_values(const Tensor& tensor, std::string_view separator, Number number, Take take) {
   bool is_first = true;

@@ -3,8 +3,9 @@
 // What the measured queries of a run say: times per query, and the summary computed from them by trtexec's
 // definitions (milliseconds). The text report, --exportTimes and --exportSummary are views of it.
 //
-// A run may last for hours, so what is recorded does not grow with it: distributions (base/distribution.h), and the averages of
-// the first and the last windows, which is what the report prints. Single queries are only kept for --exportTimes.
+// A run may last for hours, so what is recorded does not grow with it: distributions (base/distribution.h),
+// and the averages of the first and the last windows, which is what the report prints. Single queries are
+// only kept for --exportTimes.
 //
 // The keys speak of a GPU because scripts match them. On a backend that computes on the host they mean:
 // compute = the time in which the layers run; H2D and D2H = 0, nothing is copied; enqueue = what the call

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why layers compute in a higher precision than the model or the build allows, from what the tuner tried: `lathe why`, and the
-// explorer's findings.
+// Why layers compute in a higher precision than the model or the build allows, from what the tuner tried:
+// `lathe why`, and the explorer's findings.
 #pragma once
 
 #include "report/layer_info.h"

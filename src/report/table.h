@@ -20,7 +20,8 @@ class Table {
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.empty(); }
-  // Lines indented by two blanks, titles first; at most `width` characters each, as far as columns may be cut (0: no limit).
+  // Lines indented by two blanks, titles first; at most `width` characters each, as far as columns may be cut
+  // (0: no limit).
   std::string text(size_t width = 0) const;
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between the public API (lathe::v1) and the library: conversions, and the one place where exceptions change their type.
+// Between the public API (lathe::v1) and the library: conversions, and the one place where exceptions change
+// their type.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ExecutionContext: memory by tensor name, checked once per change, so that a run of what was bound before costs nothing but the run.
+// ExecutionContext: memory by tensor name, checked once per change, so that a run of what was bound before
+// costs nothing but the run.
 #include <algorithm>
 #include <atomic>
 #include <cstring>

@@ -78,10 +78,11 @@ class Context {
   Extents output_extents(size_t index);
   bool output_is_data_dependent(size_t index) const;
   int64_t input_bytes(size_t index);
-  // Room that the output's binding must have (upper bound of data-dependent dims). 0 for one that the execution holds.
+  // Room that the output's binding must have (upper bound of data-dependent dims). 0 for one that the
+  // execution holds.
   int64_t output_bytes(size_t index);
-  // An output whose size nothing bounds lies in memory of the execution: its binding is not used, may be null, and after a run
-  // held_output() says where it is, in backend memory, until the next one.
+  // An output whose size nothing bounds lies in memory of the execution: its binding is not used, may be
+  // null, and after a run held_output() says where it is, in backend memory, until the next one.
   bool output_is_held(size_t index) const;
   const void* held_output(size_t index) const { return execution_->held_output(index); }
 

@@ -42,9 +42,9 @@ bool feeds_wide_norm(const Graph& graph, ValueId value, DType dtype) {
   });
 }
 
-// The sum in front of a norm that must stay FP32 (passes/mark_precisions.cpp says why) is part of the same residual stream: where
-// a product can give it in FP32, it is not rounded to fewer bits on the way. By time alone the two are equal, and chance decided
-// (BERT-base in bfloat16: relative L2 4.4e-3 or 1.1e-2).
+// The sum in front of a norm that must stay FP32 (passes/mark_precisions.cpp says why) is part of the same
+// residual stream: where a product can give it in FP32, it is not rounded to fewer bits on the way. By time
+// alone the two are equal, and chance decided (BERT-base in bfloat16: relative L2 4.4e-3 or 1.1e-2).
 void refuse_narrow_sums(const LayerQuery& query, std::vector<Tactic>& tactics, Observer& observer) {
   if (query.layer().outputs.size() != 1 || query.layer().inputs.empty()) return;
   const ValueId result = query.layer().outputs[0];

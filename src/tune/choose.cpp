@@ -38,8 +38,8 @@ class Problem {
   }
 
  private:
-  // A reformat alone is measured without what it does to its neighbours. The surcharge also keeps noise of single layers from
-  // paying for a zigzag between formats.
+  // A reformat alone is measured without what it does to its neighbours. The surcharge also keeps noise of
+  // single layers from paying for a zigzag between formats.
   double reformat_ms(ValueId value, const TensorType& from, const TensorType& to) {
     if (from == to) return 0;
     if (is_inside(from) || is_inside(to)) return kImpossible;
@@ -47,8 +47,8 @@ class Problem {
   }
   // What stays inside of a fused layer (alternatives.cpp) cannot be turned into anything.
   static bool is_inside(const TensorType& type) { return type.dtype == DType::Undefined; }
-  // Where narrow types win as a rule, a wide one has to win by more than the noise: its weights and activations also take more
-  // of the caches from its neighbours.
+  // Where narrow types win as a rule, a wide one has to win by more than the noise: its weights and
+  // activations also take more of the caches from its neighbours.
   double layer_ms(size_t i, const LayerState& state) const {
     const std::vector<DType>& allowed = node(i).allowed_types;
     const bool wide =
@@ -152,7 +152,8 @@ class Problem {
   Pbqp pbqp_;
 };
 
-// What the layer would lose with its best exact state of the same types, per squared error that it would save.
+// What the layer would lose with its best exact state of the same types, per squared error that it would
+// save.
 double price(const std::vector<LayerState>& states, size_t chosen) {
   double loss = kImpossible;
   for (const LayerState& s : states)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The choice: one state per layer (a tactic with its types and formats), minimal in the sum of layers and reformats.
+// The choice: one state per layer (a tactic with its types and formats), minimal in the sum of layers and
+// reformats.
 #pragma once
 
 #include <vector>
@@ -13,12 +14,14 @@ namespace lathe {
 struct LayerState {
   Tactic tactic;
   double ms = 0;
-  // The layer is a part of this alternative (alternatives.h), in this one of its states; -1: it runs by itself.
+  // The layer is a part of this alternative (alternatives.h), in this one of its states; -1: it runs by
+  // itself.
   int alternative = -1, variant = -1;
 };
 
-// The network's relative error from tactics that are less exact than direct summation: the root of the sum of squares of
-// their errors stays below it. FP32 engines are promised at 1e-5 of the oracle, and summation order takes its part.
+// The network's relative error from tactics that are less exact than direct summation: the root of the sum of
+// squares of their errors stays below it. FP32 engines are promised at 1e-5 of the oracle, and summation
+// order takes its part.
 inline constexpr double kErrorBudget = 7e-6;
 
 // Of the states with the same types keeps the fastest, and the fastest exact one when that is another.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why a layer runs on the reference: its result is right, but it takes one thread and double precision, often a hundred times
-// as long as a kernel. The engine keeps the reason, so that logs, JSON and reports can show it.
+// Why a layer runs on the reference: its result is right, but it takes one thread and double precision, often
+// a hundred times as long as a kernel. The engine keeps the reason, so that logs, JSON and reports can show
+// it.
 #pragma once
 
 #include <set>
@@ -11,7 +12,8 @@
 
 namespace lathe {
 
-// One clause for each runner that refused the layer; "no kernel for CumSum on this device" when none knows its operator.
+// One clause for each runner that refused the layer; "no kernel for CumSum on this device" when none knows
+// its operator.
 std::string fallback_reason(const Backend& backend, const LayerQuery& query,
                             const std::set<std::string, std::less<>>& disabled_runners);
 

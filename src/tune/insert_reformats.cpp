@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names are TensorRT's: "Reformatting CopyNode for Input Tensor 0 to X" gives "Reformatted Input Tensor 0 to X". A value
-// that several layers want in one other format is turned once, before the first of them.
+// Names are TensorRT's: "Reformatting CopyNode for Input Tensor 0 to X" gives "Reformatted Input Tensor 0 to
+// X". A value that several layers want in one other format is turned once, before the first of them.
 #include "tune/insert_reformats.h"
 
 #include <algorithm>
@@ -121,8 +121,8 @@ class Inserter {
     }
   }
 
-  // The output's name goes to the new value; the old one is called `inner`, or keeps a name that others know (an input, another
-  // output of the same value).
+  // The output's name goes to the new value; the old one is called `inner`, or keeps a name that others know
+  // (an input, another output of the same value).
   void replace_output(size_t k, const TensorType& wanted, const std::string& node_name,
                       const std::string& inner) {
     const ValueId v = graph().outputs()[k];

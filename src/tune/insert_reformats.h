@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes the choice into the graph: values get the types and formats that their layers store, Reformat nodes stand where
-// neighbours disagree, and copies where a view cannot be placed.
+// Writes the choice into the graph: values get the types and formats that their layers store, Reformat nodes
+// stand where neighbours disagree, and copies where a view cannot be placed.
 #pragma once
 
 #include "base/observer.h"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rivals of one layer race in groups, since each holds rotating copies of its operands: a group stays under a memory
-// limit, and the fastest so far (perhaps of an earlier build) runs along in the next group. Others count by their ratio to it: cores
-// of shared machines change speed, by 1.5 to 2 times for seconds, and a figure of then says little beside one of now.
+// Rivals of one layer race in groups, since each holds rotating copies of its operands: a group stays under a
+// memory limit, and the fastest so far (perhaps of an earlier build) runs along in the next group. Others
+// count by their ratio to it: cores of shared machines change speed, by 1.5 to 2 times for seconds, and a
+// figure of then says little beside one of now.
 #include "tune/measure.h"
 
 #include <algorithm>

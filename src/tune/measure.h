@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times of tactics, through the timing cache: what is there is not measured, and what is measured is read back from there. Says
-// what it does in the events of a TensorRT build log.
+// Times of tactics, through the timing cache: what is there is not measured, and what is measured is read
+// back from there. Says what it does in the events of a TensorRT build log.
 #pragma once
 
 #include <chrono>
@@ -27,16 +27,18 @@ class Measurer {
     bool announce = true;  // tell the observer
     bool again = false;    // races for new times, which take the place of those in the cache
   };
-  // Milliseconds per tactic (0 for views); kImpossible where the tactic could not be prepared or there was no time for it.
-  // Empty when there was no time for any, or the layer finds an open size. What there was no time for is in the cache as such, so that the answer only
-  // depends on the cache once the layer is through.
+  // Milliseconds per tactic (0 for views); kImpossible where the tactic could not be prepared or there was no
+  // time for it. Empty when there was no time for any, or the layer finds an open size. What there was no
+  // time for is in the cache as such, so that the answer only depends on the cache once the layer is through.
   std::vector<double> times(const LayerQuery& query, const std::vector<Tactic>& tactics,
                             const Request& request);
 
-  // What the tactic takes now, by a few runs of it alone; kImpossible where it cannot run. The cache is neither asked nor told.
+  // What the tactic takes now, by a few runs of it alone; kImpossible where it cannot run. The cache is
+  // neither asked nor told.
   double current_ms(const LayerQuery& query, const Tactic& tactic) const;
 
-  // A result has a size that the layer finds and that nothing bounds (backend/open_size.h): with made up data that may be anything.
+  // A result has a size that the layer finds and that nothing bounds (backend/open_size.h): with made up data
+  // that may be anything.
   static bool finds_open_size(const LayerQuery& query);
 
   // The time is in the cache, or there is nothing to time.
@@ -62,7 +64,8 @@ class Measurer {
     std::unique_ptr<TimedLayer> layer;  // once it is prepared
     bool refuses = false;               // its data
   };
-  // Prepares `rivals` where they are not, races them for this share of the time left, and stores what comes out.
+  // Prepares `rivals` where they are not, races them for this share of the time left, and stores what comes
+  // out.
   void race(const LayerQuery& query, const std::vector<Tactic>& tactics, std::vector<Rival>& rivals,
             const Request& request, double share, std::vector<Result>& results);
   void leave_untimed(const LayerQuery& query, const Tactic& tactic, Result& result);

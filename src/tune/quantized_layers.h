@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What became of quantisation in an engine, for the log: which layers compute in integers and which had a reason
-// not to, and which QuantizeLinear and DequantizeLinear nodes are still there.
+// What became of quantisation in an engine, for the log: which layers compute in integers and which had a
+// reason not to, and which QuantizeLinear and DequantizeLinear nodes are still there.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,8 @@
 
 namespace lathe {
 
-// One layer: its tactics with their times (kImpossible where there is none), what was refused, what was chosen.
+// One layer: its tactics with their times (kImpossible where there is none), what was refused, what was
+// chosen.
 struct TunedLayer {
   LayerQuery query;
   const std::vector<Tactic>& tactics;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What it costs to turn a value from one type and format into another, and by which tactic. Each (shape, from, to) is asked
-// once; measured through the timing cache, or estimated when nothing is timed.
+// What it costs to turn a value from one type and format into another, and by which tactic. Each (shape,
+// from, to) is asked once; measured through the timing cache, or estimated when nothing is timed.
 #pragma once
 
 #include <list>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Successive halving: rivals leave when their best run so far is behind the leader's by a factor that shrinks with the
-// number of runs. The factors are wide compared with the noise of a minimum of few runs (a few percent on a quiet machine;
-// up to 2x for single runs where other processes hold the cores), so a rival that could win is not lost.
+// Successive halving: rivals leave when their best run so far is behind the leader's by a factor that shrinks
+// with the number of runs. The factors are wide compared with the noise of a minimum of few runs (a few
+// percent on a quiet machine; up to 2x for single runs where other processes hold the cores), so a rival that
+// could win is not lost.
 #include "tune/timer.h"
 
 #include <algorithm>
@@ -15,8 +16,9 @@
 namespace lathe {
 namespace {
 
-// Most noise adds, and it may touch up to 65 % of the runs. But the layers of a network do not have their best runs at once: sums of the
-// 20th percentile were 7 % below what ResNet-50 and BERT took on two threads, of this one 5 % (Zen 5, means of three and six builds).
+// Most noise adds, and it may touch up to 65 % of the runs. But the layers of a network do not have their
+// best runs at once: sums of the 20th percentile were 7 % below what ResNet-50 and BERT took on two threads,
+// of this one 5 % (Zen 5, means of three and six builds).
 constexpr double kScore = 0.35;
 
 class Race {

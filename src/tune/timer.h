@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The one timing loop: rivals run in turn, A B C A B C, so that drift of the clock or of the machine hits all
-// alike; a rival that is clearly behind leaves early; the score is a percentile below the median, because noise only
-// ever adds. The tuner uses it for tactics and whole engines, the bench program for problems.
+// alike; a rival that is clearly behind leaves early; the score is a percentile below the median, because
+// noise only ever adds. The tuner uses it for tactics and whole engines, the bench program for problems.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct TimerOptions {
   int least_repetitions = 5;  // before that a leader is not believed
   double clearly_ahead =
       1.03;  // the race ends when the leader's score beats every rival's best by this factor
-  // The rival with whose earlier figure the scores will be compared; -1: none. When it leaves early it runs again at the end: the
-  // device may have changed its speed since.
+  // The rival with whose earlier figure the scores will be compared; -1: none. When it leaves early it runs
+  // again at the end: the device may have changed its speed since.
   int yardstick = -1;
 };
 

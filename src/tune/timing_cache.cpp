@@ -67,8 +67,9 @@ bool parse_time(std::string_view word, double& milliseconds, double& budget_seco
          (untimed ? number >= 0 : number > 0);
 }
 
-// Holds `path`.lock as long as it lives, so that two builds that end together lose no entries. The file goes with the lock: who
-// waited for a file that is gone holds a lock that nobody else sees, and takes another one.
+// Holds `path`.lock as long as it lives, so that two builds that end together lose no entries. The file goes
+// with the lock: who waited for a file that is gone holds a lock that nobody else sees, and takes another
+// one.
 class FileLock {
  public:
   explicit FileLock(const std::filesystem::path& path) : name_(path.string() + ".lock") {

@@ -4,12 +4,13 @@
 //
 //   lathe timing cache 1
 //   <target key hash> <signature hash> <tactic id> <milliseconds>  # <signature, for people>
-//   <target key hash> <signature hash> <tactic id> untimed:<seconds>  # a budget of so many seconds ended before its turn
+//   <target key hash> <signature hash> <tactic id> untimed:<seconds>  # a budget of so many seconds ended
+//                                                                     before its turn
 //
-// What a budget did not reach is in the cache too, so that a build from it decides the same; a larger budget times it.
-// The key is everything that the time depends on, so an entry is either right or never looked up: lines that
-// cannot be read are skipped and counted. Times are rounded to the text's digits before anybody uses them: a
-// build from the cache sees the same numbers as the build that measured.
+// What a budget did not reach is in the cache too, so that a build from it decides the same; a larger budget
+// times it. The key is everything that the time depends on, so an entry is either right or never looked up:
+// lines that cannot be read are skipped and counted. Times are rounded to the text's digits before anybody
+// uses them: a build from the cache sees the same numbers as the build that measured.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +40,8 @@ class TimingCache {
   // Was it not timed within this budget or a larger one?
   bool is_untimed(const Key& key, double budget_seconds) const;
 
-  // Adds the entries of a text. A time that is there already stays; it takes the place of an untimed entry, and of two
-  // untimed ones the larger budget counts. Returns how many lines were skipped.
+  // Adds the entries of a text. A time that is there already stays; it takes the place of an untimed entry,
+  // and of two untimed ones the larger budget counts. Returns how many lines were skipped.
   int merge_text(std::string_view text);
   void merge(const TimingCache& other);
   std::string to_text() const;  // sorted by key

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers are timed in graph order, each with a share of the time budget that its expected cost deserves, so that a short budget
-// still reaches every layer. What it does not reach is estimated: the result is a correct engine at any time.
+// Layers are timed in graph order, each with a share of the time budget that its expected cost deserves, so
+// that a short budget still reaches every layer. What it does not reach is estimated: the result is a correct
+// engine at any time.
 #include "tune/tune.h"
 
 #include <algorithm>
@@ -143,8 +144,8 @@ class Tuner {
                        [&](const Tactic& t) { return measurer_.is_known(query(i), t); });
   }
 
-  // The winner of each layer that this build timed runs a few times more. Where it is faster now by more than noise, all rivals
-  // race anew: a slow phase need not hit them alike.
+  // The winner of each layer that this build timed runs a few times more. Where it is faster now by more than
+  // noise, all rivals race anew: a slow phase need not hit them alike.
   void time_slow_phases_again(const std::vector<size_t>& measured) {
     const auto winner = [&](size_t i) {
       return static_cast<size_t>(std::min_element(times_[i].begin(), times_[i].end()) - times_[i].begin());
@@ -224,12 +225,14 @@ class Tuner {
     fused_states_.clear();
     for (size_t i = 0; i < alternatives_.size(); ++i) {
       fused_states_.push_back(undominated(tactics_[layers() + i], times_[layers() + i]));
-      // A boundary that goes costs no barrier any more and keeps data in the caches, as one without a reformat.
+      // A boundary that goes costs no barrier any more and keeps data in the caches, as one without a
+      // reformat.
       add_states(graph_, fused_, alternatives_[i], static_cast<int>(i), traits_.reformat_surcharge_ms,
                  fused_states_.back(), states);
     }
     const std::vector<LayerState> chosen = choose(states);
-    // Where the solver had to guess, parts may have disagreed; without alternatives there is nothing to disagree on.
+    // Where the solver had to guess, parts may have disagreed; without alternatives there is nothing to
+    // disagree on.
     return is_consistent(alternatives_, chosen) ? chosen : choose(apart);
   }
   std::vector<LayerState> choose(std::vector<std::vector<LayerState>> states) {
@@ -289,7 +292,8 @@ class Tuner {
     return refused;
   }
 
-  // Slow tactics that were not considered while there were others; false when there are none within the limit.
+  // Slow tactics that were not considered while there were others; false when there are none within the
+  // limit.
   bool add_last_resorts(size_t i) {
     bool added = false;
     for (Tactic& tactic : backend_.tactics(query(i))) {

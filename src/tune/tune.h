@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tuner: which tactic, types and formats each layer gets. Layers are timed (through the timing cache), reformats are timed,
-// and both are minimised together over the whole graph. The result is a typed graph with Reformat nodes, ready for the memory
-// plan.
+// The tuner: which tactic, types and formats each layer gets. Layers are timed (through the timing cache),
+// reformats are timed, and both are minimised together over the whole graph. The result is a typed graph with
+// Reformat nodes, ready for the memory plan.
 #pragma once
 
 #include <set>
@@ -39,8 +39,8 @@ struct TunedGraph {
   TuningRecord tried;
 };
 
-// `fused`: a copy of the graph in which an optional pass has made one layer of several; each such layer is used where it is
-// faster than its parts. Nothing is fused when nothing is timed.
+// `fused`: a copy of the graph in which an optional pass has made one layer of several; each such layer is
+// used where it is faster than its parts. Nothing is fused when nothing is timed.
 TunedGraph tune_graph(const Graph& graph, const SymbolRanges& ranges, const Backend& backend,
                       const TuneOptions& options, TimingCache& cache, Observer& observer,
                       const Graph* fused = nullptr);

@@ -235,8 +235,8 @@ TEST(Tune, NoTimeLeftStillGivesAnEngine) {
   EXPECT_NE(tuned.log.lines.back().find("budget for tuning ended before 2 of 2 layers"), std::string::npos);
 }
 
-// Nothing is timed at a bound that no run comes near, which would take its memory and minutes: what finds such a size is estimated,
-// and what reads it is timed at a size that is assumed.
+// Nothing is timed at a bound that no run comes near, which would take its memory and minutes: what finds
+// such a size is estimated, and what reads it is timed at a size that is assumed.
 TEST(Tune, SizesThatLittleBoundsAreAssumed) {
   const char* text = R"(graph "found" {
   input %x: float32[n]
@@ -288,7 +288,8 @@ TEST(Tune, LeaderOfAGroupIsPreparedOnce) {
   EXPECT_EQ(backend.timings, 3 + 2);
 }
 
-// The third rival races when the machine is half as fast, and still wins, beside one that was timed before and in an earlier build.
+// The third rival races when the machine is half as fast, and still wins, beside one that was timed before
+// and in an earlier build.
 TEST(Tune, RivalsCountByTheirRatioToTheLeader) {
   constexpr const char* kLarge = R"(graph "large" {
   input %x: float32[1, 8, 800, 800]

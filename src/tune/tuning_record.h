@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tuner tried: per layer the tactics that it timed, fastest first, and those that it could not use, with the reason.
-// An engine keeps it as text, for reports; nothing that runs reads it. Its size is bounded: layers that are alike share one
-// list, and a list holds the tactics that matter and counts the others.
+// What the tuner tried: per layer the tactics that it timed, fastest first, and those that it could not use,
+// with the reason. An engine keeps it as text, for reports; nothing that runs reads it. Its size is bounded:
+// layers that are alike share one list, and a list holds the tactics that matter and counts the others.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ using TuningRecord = std::map<std::string, LayerTuning>;  // by layer name
 // "float32:linear, float32:linear -> float32:nhwc", without constants that the tactic packs.
 std::string types_text(const Tactic& tactic);
 
-// Of all that was tried what a reader wants: `chosen` and the fastest ones, and one tactic for each reason of a runner.
+// Of all that was tried what a reader wants: `chosen` and the fastest ones, and one tactic for each reason of
+// a runner.
 LayerTuning shortened(LayerTuning tuning, const TriedTactic& chosen);
 
 // A record of the largest networks stays below about 256 KiB: layers beyond that have no list.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The workspace limit: a tactic that needs more scratch memory is refused. Only tactics that are about to be chosen are asked,
-// since the answer costs as much as making the layer.
+// The workspace limit: a tactic that needs more scratch memory is refused. Only tactics that are about to be
+// chosen are asked, since the answer costs as much as making the layer.
 #pragma once
 
 #include <map>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The classes of the public API besides contexts, used as a program outside of the project uses them: through include/lathe and the
-// shared library alone.
+// The classes of the public API besides contexts, used as a program outside of the project uses them: through
+// include/lathe and the shared library alone.
 #include <cstring>
 #include <optional>
 #include <stop_token>

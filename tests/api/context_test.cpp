@@ -78,7 +78,8 @@ TEST_F(Api, ContextRunsInMemoryOfTheCaller) {
   EXPECT_EQ(context.tensor_bytes("y"), 12u);
 }
 
-// Pages that cannot be written, and others that end where the tensor ends: what was bound is used in place and nothing beside it.
+// Pages that cannot be written, and others that end where the tensor ends: what was bound is used in place
+// and nothing beside it.
 TEST_F(Api, ContextTouchesNothingElse) {
   const Pages input(kTwoRows.size() * sizeof(float)), output(kTheirResult.size() * sizeof(float));
   std::memcpy(input.tensor(), kTwoRows.data(), kTwoRows.size() * sizeof(float));

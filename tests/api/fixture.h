@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of the public API share: a folder, a logger that remembers, a builder, and errors by their parts.
+// What the tests of the public API share: a folder, a logger that remembers, a builder, and errors by their
+// parts.
 #pragma once
 
 #include <gtest/gtest.h>

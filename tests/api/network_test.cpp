@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The network API through include/lathe and the shared library alone: layers by what they compute, and the same after the network was
-// written as ONNX and read again.
+// The network API through include/lathe and the shared library alone: layers by what they compute, and the
+// same after the network was written as ONNX and read again.
 #include <gtest/gtest.h>
 
 #include <cmath>

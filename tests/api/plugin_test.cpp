@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Custom operators of a program, through builds, files and runs; and inputs and outputs of other types and formats.
+// Custom operators of a program, through builds, files and runs; and inputs and outputs of other types and
+// formats.
 #include <atomic>
 
 #include "fixture.h"

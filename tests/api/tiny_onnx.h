@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small ONNX model, written byte by byte: y = Relu(x * weights + bias), x of batch x 4, y of batch x 3. The public API's test
-// links nothing of the library's inside, so it has no other writer. Field numbers are those of onnx.proto.
+// A small ONNX model, written byte by byte: y = Relu(x * weights + bias), x of batch x 4, y of batch x 3. The
+// public API's test links nothing of the library's inside, so it has no other writer. Field numbers are those
+// of onnx.proto.
 #pragma once
 
 #include <cstdint>

@@ -4,9 +4,10 @@
 // runner per backend turns a graph and inputs into outputs; the cases, the tolerance and the verdict are the
 // same for all.
 //
-// usage: conformance CASES [--backend NAME] [--cpuIsa NAME] [--only TEXT] [--json FILE] [--write FOLDER] Prints one line per
-// failed case and a summary; the JSON lists every case: name, operators, opset, verdict, reason. Exceptions
-// are the caller's business (run.py), so the exit code is 0 unless the folder cannot be read.
+// usage: conformance CASES [--backend NAME] [--cpuIsa NAME] [--only TEXT] [--json FILE] [--write FOLDER]
+// Prints one line per failed case and a summary; the JSON lists every case: name, operators, opset, verdict,
+// reason. Exceptions are the caller's business (run.py), so the exit code is 0 unless the folder cannot be
+// read.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -27,8 +28,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Verdict {
-  // "passed", "passed frozen" (with shapes, axes or scales as constants), "failed" (a wrong answer, or a bug of ours), "refused"
-  // (an error that says what is not possible), "unsupported" (so said at import)
+  // "passed", "passed frozen" (with shapes, axes or scales as constants), "failed" (a wrong answer, or a bug
+  // of ours), "refused" (an error that says what is not possible), "unsupported" (so said at import)
   std::string result;
   std::string reason;
 };
@@ -120,9 +121,10 @@ std::vector<Tensor> run_model(const ImportedModel& model, const DataSet& data, R
   return runner.run(model.graph, inputs);
 }
 
-// Which inputs become constants before the model is imported. Cases have shapes, axes and scales as inputs even where the
-// operator only works with constants, or where nothing bounds the result's size. Such a case is refused as it is and runs again
-// with less left open; the verdict says so. A wrong answer is never tried again.
+// Which inputs become constants before the model is imported. Cases have shapes, axes and scales as inputs
+// even where the operator only works with constants, or where nothing bounds the result's size. Such a case
+// is refused as it is and runs again with less left open; the verdict says so. A wrong answer is never tried
+// again.
 enum class Fixed { None, BehindFirst, All };
 
 // Inputs that look like shapes, axes, sizes or scales.

@@ -20,9 +20,9 @@ class Runner {
   virtual std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> inputs) = 0;
 };
 
-// "oracle" (the reference interpreter), "exported" (the same on the graph after it was written as ONNX, to `folder` where that is set,
-// and read again) or "cpu" (engines of the CPU backend, its instruction sets capped when `cpu_isa` is not empty). Throws Input for an
-// unknown name.
+// "oracle" (the reference interpreter), "exported" (the same on the graph after it was written as ONNX, to
+// `folder` where that is set, and read again) or "cpu" (engines of the CPU backend, its instruction sets
+// capped when `cpu_isa` is not empty). Throws Input for an unknown name.
 std::unique_ptr<Runner> make_runner(std::string_view backend, const std::string& cpu_isa = {},
                                     const std::string& folder = {});
 

@@ -10,8 +10,8 @@
 
 namespace fuzz {
 
-// Memory that ends (but for alignment) at a page that nobody may touch: code that a sanitizer does not see, generated code too, ends in
-// a signal when it goes beyond.
+// Memory that ends (but for alignment) at a page that nobody may touch: code that a sanitizer does not see,
+// generated code too, ends in a signal when it goes beyond.
 class GuardedMemory {
  public:
   explicit GuardedMemory(size_t bytes) : mapped_((bytes + kPage - 1) / kPage * kPage + kPage) {

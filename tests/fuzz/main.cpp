@@ -2,8 +2,9 @@
 //
 // usage: fuzz engines|models|all [--seconds=60] [--count=N] [--first=N] [--case=N [--keep=FILE]]
 //
-// `all` shares the seconds out. --seconds=0 --count=100000: that many, however long it takes. Case numbers are seeds: --case=N runs
-// one case again, in this process, so that a debugger or a sanitizer sees it; --keep writes the case's file first.
+// `all` shares the seconds out. --seconds=0 --count=100000: that many, however long it takes. Case numbers
+// are seeds: --case=N runs one case again, in this process, so that a debugger or a sanitizer sees it; --keep
+// writes the case's file first.
 #include <charconv>
 #include <cstdio>
 #include <cstring>

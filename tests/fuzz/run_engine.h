@@ -8,8 +8,9 @@
 
 namespace fuzz {
 
-// A few runs with random data in memory of exactly the right size. Input errors of single runs are the answer to their shapes and
-// end only that run; everything else is thrown. Engines and shapes that want more than `most_bytes` are not run.
+// A few runs with random data in memory of exactly the right size. Input errors of single runs are the answer
+// to their shapes and end only that run; everything else is thrown. Engines and shapes that want more than
+// `most_bytes` are not run.
 void run_engine(const lathe::Engine& engine, Random& random, int64_t most_bytes = int64_t{64} << 20);
 
 }  // namespace fuzz

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small ONNX models that between them have most operators, symbols in their shapes, views, and constants that are packed.
+// Small ONNX models that between them have most operators, symbols in their shapes, views, and constants that
+// are packed.
 #pragma once
 
 #include <string>

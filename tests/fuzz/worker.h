@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cases run in a process of their own, one after the other, thousands per second. When a case ends that process (a signal, a
-// sanitizer), takes too long or throws what it must not, its number is printed as a command that runs it again, and the next case
-// goes on in a new process.
+// Cases run in a process of their own, one after the other, thousands per second. When a case ends that
+// process (a signal, a sanitizer), takes too long or throws what it must not, its number is printed as a
+// command that runs it again, and the next case goes on in a new process.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ struct Tally {
 // What a case came to. Anything else it throws is a finding.
 enum class Outcome { Accepted, Refused };
 
-// `prepare` makes what all cases share, in the process that runs them; the function it returns runs case number `n`.
+// `prepare` makes what all cases share, in the process that runs them; the function it returns runs case
+// number `n`.
 using Case = std::function<Outcome(int64_t n)>;
 Tally run_cases(const std::string& command, const Limits& limits, const std::function<Case()>& prepare);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The same bytes, however busy the GPU is: one context replays its CUDA graph over and over while two others load the machine
-// on and off with other shapes. Races between kernels (a launch that starts early and reads too soon, a scratch that two kernels
-// share) show as a changed byte, and hardly ever on an idle GPU.
+// The same bytes, however busy the GPU is: one context replays its CUDA graph over and over while two others
+// load the machine on and off with other shapes. Races between kernels (a launch that starts early and reads
+// too soon, a scratch that two kernels share) show as a changed byte, and hardly ever on an idle GPU.
 //
 // usage: replays ENGINE COUNT [DEVICE]
 // Exit code 1 when a replay differs from the first run.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engines of random graphs against the oracle. A backend lists several tactics for a layer; a build without timing takes
-// the first, so this program puts another one first for every layer, drawn from the seed: with enough seeds every tactic
-// meets every neighbour, in every format.
+// Engines of random graphs against the oracle. A backend lists several tactics for a layer; a build without
+// timing takes the first, so this program puts another one first for every layer, drawn from the seed: with
+// enough seeds every tactic meets every neighbour, in every format.
 //
 // usage: random_graphs [--seeds A..B] [--steps N] [--cpuIsa NAME] [--threads N]
 // Prints one line per failure with the command that reproduces it; exit code 1 when there was one.

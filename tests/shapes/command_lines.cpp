@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs many command lines, each in a child of a process that has loaded everything: a sanitized program takes most of a second to
-// start, and a generator wants thousands.
+// Runs many command lines, each in a child of a process that has loaded everything: a sanitized program takes
+// most of a second to start, and a generator wants thousands.
 //
 // usage: command_lines SECONDS MEMORY_MIB
-// Reads command lines from standard input, one a line, words separated by tabs, the first being the program's name. For each it
-// writes "CODE BYTES\n" and so many bytes of what came on standard error. CODE is the exit code, or the signal's number below zero:
-// -24 (SIGXCPU) of one that computed for more than SECONDS, -14 (SIGALRM) of one that did not end in five times as many, on a machine
-// that others may use. MEMORY_MIB limits the address space, 0: not (sanitizers need terabytes of it).
+// Reads command lines from standard input, one a line, words separated by tabs, the first being the program's
+// name. For each it writes "CODE BYTES\n" and so many bytes of what came on standard error. CODE is the exit
+// code, or the signal's number below zero: -24 (SIGXCPU) of one that computed for more than SECONDS, -14
+// (SIGALRM) of one that did not end in five times as many, on a machine that others may use. MEMORY_MIB
+// limits the address space, 0: not (sanitizers need terabytes of it).
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One context, many random shapes within the optimization profile: memory has to stay flat, the host's or, on a GPU, the GPU's. What is kept per shape
-// (prepared plans, oneDNN's primitives) is bounded, so memory stops growing after a while; what grows on is a leak.
+// One context, many random shapes within the optimization profile: memory has to stay flat, the host's or, on
+// a GPU, the GPU's. What is kept per shape (prepared plans, oneDNN's primitives) is bounded, so memory stops
+// growing after a while; what grows on is a leak.
 //
 // usage: random_shapes ENGINE COUNT SEED LIMIT_MIB [DEVICE]
-// Runs the largest shapes, then COUNT random ones, and prints MiB in use every tenth of the way. Exit code 1 when the
-// highest of the last half lies more than LIMIT_MIB above the first tenth.
+// Runs the largest shapes, then COUNT random ones, and prints MiB in use every tenth of the way. Exit code 1
+// when the highest of the last half lies more than LIMIT_MIB above the first tenth.
 #include <fmt/format.h>
 
 #include <algorithm>

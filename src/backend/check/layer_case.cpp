@@ -60,8 +60,9 @@ Tensor with_special(const Tensor& tensor, Special special) {
   return Tensor::from_doubles(tensor.dtype(), tensor.extents(), values);
 }
 
-// Keys that a query does not see are not read, where the oracle multiplies them by zero, which makes NaN of NaN. And a query of
-// NaN that sees no key at all, by a mask of bool, is zero there and NaN in a kernel that adds minus infinity.
+// Keys that a query does not see are not read, where the oracle multiplies them by zero, which makes NaN of
+// NaN. And a query of NaN that sees no key at all, by a mask of bool, is zero there and NaN in a kernel that
+// adds minus infinity.
 size_t special_inputs(const LayerCase& layer) {
   const size_t all = layer.inputs.size() + layer.operands.size();
   const auto* attention = std::get_if<Attention>(&layer.op);
@@ -71,9 +72,10 @@ size_t special_inputs(const LayerCase& layer) {
   return attention->causal || has_mask ? 1 : all;
 }
 
-// May NaN stand where the oracle has a number? Transforms add up what belongs to several results, the stem multiplies what lies
-// beside its window by weights of zero, as joined groups do with each other. FP32 as three BF16 makes NaN of an infinite operand,
-// and so do the padded channels inside of a depthwise block, where an activation would make a number of infinity again.
+// May NaN stand where the oracle has a number? Transforms add up what belongs to several results, the stem
+// multiplies what lies beside its window by weights of zero, as joined groups do with each other. FP32 as
+// three BF16 makes NaN of an infinite operand, and so do the padded channels inside of a depthwise block,
+// where an activation would make a number of infinity again.
 bool spreads(const Tactic& tactic, Special special) {
   if (tactic.error_factor > 1 || tactic.runner == "StemConvolution" || tactic.params.get("joined", 1) > 1)
     return true;

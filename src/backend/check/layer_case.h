@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For the tests of all backends: a one-node graph with random data, what the operator means for it (evaluate_node), and the
-// comparison of a tactic's result with that.
+// For the tests of all backends: a one-node graph with random data, what the operator means for it
+// (evaluate_node), and the comparison of a tactic's result with that.
 //
-// Random values have few mantissa bits, so that BF16 and FP16 tactics get the same inputs as the oracle; their results may
-// then differ by one rounding of the result.
+// Random values have few mantissa bits, so that BF16 and FP16 tactics get the same inputs as the oracle;
+// their results may then differ by one rounding of the result.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,8 @@ struct LayerCase {
   bool all_bits = false;  // random values use all of FP32's mantissa
   // Roundings to 16 bits between input and result, for 16-bit types.
   double rounding = 1;
-  // The first dim of inputs that have the rank and batch of input 0 is a symbol: a kernel made for all batches.
+  // The first dim of inputs that have the rank and batch of input 0 is a symbol: a kernel made for all
+  // batches.
   bool dynamic_batch = false;
   TensorType from, to;  // of a Reformat
   // Where the machine is only emulated: this many tactics of each type and format are run.
@@ -66,9 +67,10 @@ LayerProblem make_problem(const LayerCase& layer, Special special = Special::Non
 // One for each of kSpecials; none for a layer of many operations, which the oracle takes long for.
 std::vector<LayerProblem> special_problems(const LayerCase& layer, const LayerProblem& plain);
 
-// May the tactic be held to the rules for such inputs? NaN: where the oracle has NaN. Infinity: not finite where the oracle is
-// infinite; transforms (Winograd, Strassen) and approximations may make NaN of it. Tactics with an error factor may spread
-// both to neighbours, because they add up sums of several results. Denormal numbers: not in float16, where they are zero.
+// May the tactic be held to the rules for such inputs? NaN: where the oracle has NaN. Infinity: not finite
+// where the oracle is infinite; transforms (Winograd, Strassen) and approximations may make NaN of it.
+// Tactics with an error factor may spread both to neighbours, because they add up sums of several results.
+// Denormal numbers: not in float16, where they are zero.
 bool is_checked_with(const Tactic& tactic, Special special);
 
 // "name input types -> output types".
@@ -89,14 +91,15 @@ class OperandMemory {
   std::unique_ptr<std::byte, Free> bytes_;
 };
 
-// The operands of a problem as the tactic wants them stored; absent or packed ones are empty. Outputs are poisoned and have
-// a guard behind them.
+// The operands of a problem as the tactic wants them stored; absent or packed ones are empty. Outputs are
+// poisoned and have a guard behind them.
 struct LayerBuffers {
   std::vector<std::vector<std::byte>> inputs, outputs;
 };
 LayerBuffers make_buffers(const LayerProblem& problem, const Tactic& tactic);
 
-// A test failure that names `what` when a result is wrong, something was written behind it, or padding channels are not 0.
+// A test failure that names `what` when a result is wrong, something was written behind it, or padding
+// channels are not 0.
 void expect_results(const LayerCase& layer, const LayerProblem& problem, const Tactic& tactic,
                     const LayerBuffers& buffers, const std::string& what);
 

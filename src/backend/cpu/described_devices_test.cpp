@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every tactic that is offered for the layers of bench/problems runs on the CPUs that tests/devices/ describes, whatever this one is.
-// oneDNN's are left out: the library lists what it has for the CPU that it runs on.
+// Every tactic that is offered for the layers of bench/problems runs on the CPUs that tests/devices/
+// describes, whatever this one is. oneDNN's are left out: the library lists what it has for the CPU that it
+// runs on.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -44,7 +45,8 @@ const std::vector<bench::Problem>& problems() {
   return all;
 }
 
-// What the instructions in a name stand for. The longest that a name contains counts: "amx_fp16" has no vector arithmetic to it.
+// What the instructions in a name stand for. The longest that a name contains counts: "amx_fp16" has no
+// vector arithmetic to it.
 CpuFeatures needed_for(const std::string& name) {
   using enum CpuFeature;
   if (name.find("amx_fp16") != std::string::npos) return {Avx2, Avx512, Bf16, AmxBf16, Fp16};

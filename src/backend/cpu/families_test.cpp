@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which operators have a kernel on the CPU, and which only the reference runs: a list that must say every operator once.
+// Which operators have a kernel on the CPU, and which only the reference runs: a list that must say every
+// operator once.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,8 +19,9 @@ namespace {
 
 // What has no kernel, and why. A new kernel takes its operator off this list.
 const std::set<std::string_view> kOnlyReference = {
-    // Folded where its inputs are constants, as in every model that is known. Where a run brings the sample rate or an edge, 80
-    // bins of 257 rows take 20 us on the reference (ONNX Runtime: 8), once beside a transform of every frame.
+    // Folded where its inputs are constants, as in every model that is known. Where a run brings the sample
+    // rate or an edge, 80 bins of 257 rows take 20 us on the reference (ONNX Runtime: 8), once beside a
+    // transform of every frame.
     "MelWeightMatrix",
 };
 // Fused layers and format changes: their families' tests make them.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a CPU tactic is inside: a family lists its tactics for a layer, makes a LayerKernel (weights packed once), and that
-// prepares a PreparedLayer for concrete extents, which every member of the team runs on its part.
+// What a CPU tactic is inside: a family lists its tactics for a layer, makes a LayerKernel (weights packed
+// once), and that prepares a PreparedLayer for concrete extents, which every member of the team runs on its
+// part.
 //
 // A new family is one file with a `TacticFamily x_tactics()` function and one line in tactics.cpp.
 #pragma once
@@ -21,7 +22,8 @@
 
 namespace lathe::cpu {
 
-// What kernels are compiled for, and what --cpuIsa names: each includes the ones before it. What a machine has is a set of features.
+// What kernels are compiled for, and what --cpuIsa names: each includes the ones before it. What a machine
+// has is a set of features.
 enum class Isa : uint8_t { Avx2, Avx512, Avx512Bf16, Amx };
 
 struct AmxTable;
@@ -54,7 +56,8 @@ class ResultMemory {
   virtual std::byte* take(size_t output, size_t bytes) = 0;
 };
 
-// Addresses of one layer's operands, in the node's order; null where absent or where the tactic packed a constant.
+// Addresses of one layer's operands, in the node's order; null where absent or where the tactic packed a
+// constant.
 struct LayerArgs {
   std::span<const void* const> inputs;
   std::span<void* const> outputs;
@@ -62,21 +65,23 @@ struct LayerArgs {
   ResultMemory* results = nullptr;  // for a layer that finds sizes
 };
 
-// A layer at concrete extents. Immutable: several executions may not share one, but run() is const for the team.
+// A layer at concrete extents. Immutable: several executions may not share one, but run() is const for the
+// team.
 class PreparedLayer {
  public:
   virtual ~PreparedLayer() = default;
   virtual size_t scratch_bytes() const { return 0; }
-  // How many pieces the work has, at most `available`. run() is called for each, by whichever thread, and in portions where there
-  // is a piece for each thread (Worker::slice() gives a portion's range; memory of its own a thread finds by its index). No
-  // barrier is needed between layers of one piece.
+  // How many pieces the work has, at most `available`. run() is called for each, by whichever thread, and in
+  // portions where there is a piece for each thread (Worker::slice() gives a portion's range; memory of its
+  // own a thread finds by its index). No barrier is needed between layers of one piece.
   virtual int members(int available) const { return available; }
-  // Whether run() calls share() or barrier() when it works in `count` pieces: then `count` must be all threads that are available, and
-  // each calls run() once. It ends with one of the two. With share() alone nobody waits for a thread that does not come; barrier() does,
-  // and fetches it.
+  // Whether run() calls share() or barrier() when it works in `count` pieces: then `count` must be all
+  // threads that are available, and each calls run() once. It ends with one of the two. With share() alone
+  // nobody waits for a thread that does not come; barrier() does, and fetches it.
   virtual bool meets(int /*count*/) const { return false; }
   virtual void run(const LayerArgs& args, const Worker& worker) const = 0;
-  // Whether it asks for the memory of results whose size it finds (LayerArgs::results) when it has them. Others get room for the bound.
+  // Whether it asks for the memory of results whose size it finds (LayerArgs::results) when it has them.
+  // Others get room for the bound.
   virtual bool takes_memory() const { return false; }
   // After a run of a layer with data-dependent outputs: the values of its new symbols. Called by member 0.
   virtual void resolve(const LayerArgs&, SymbolValues&) const {}
@@ -119,12 +124,13 @@ class LayerKernel {
 
 struct TacticFamily {
   std::string_view runner;
-  // Tactics of the layer, supported and refused, best guess first. Nothing for operators that are not the family's.
+  // Tactics of the layer, supported and refused, best guess first. Nothing for operators that are not the
+  // family's.
   std::vector<Tactic> (*list)(const LayerQuery& query, const Machine& machine);
   std::unique_ptr<LayerKernel> (*make)(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                                        const PackContext& pack);
-  // Whether a tactic of a loaded engine fits the layer, where list() would take too long or depends on the number of threads, which may
-  // be another one than when the engine was built. Null: it must be in list().
+  // Whether a tactic of a loaded engine fits the layer, where list() would take too long or depends on the
+  // number of threads, which may be another one than when the engine was built. Null: it must be in list().
   Support (*accepts)(const LayerQuery& query, const Tactic& tactic, const Machine& machine) = nullptr;
 };
 

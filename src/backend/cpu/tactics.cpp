@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What exists on the CPU: every tactic family, in the order of expectation. The tuner times all of them; without timing
-// (level 0) the first supported tactic wins, so a family stands before those that it usually beats. The reference comes
-// last: it runs everything, slowly.
+// What exists on the CPU: every tactic family, in the order of expectation. The tuner times all of them;
+// without timing (level 0) the first supported tactic wins, so a family stands before those that it usually
+// beats. The reference comes last: it runs everything, slowly.
 #include "backend/cpu/kernel.h"
 
 namespace lathe::cpu {

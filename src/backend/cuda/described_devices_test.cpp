@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every tactic that is offered for the layers of bench/problems fits the GPUs that tests/devices/ describes, and generated kernels
-// compile for each of them. No GPU is needed.
+// Every tactic that is offered for the layers of bench/problems fits the GPUs that tests/devices/ describes,
+// and generated kernels compile for each of them. No GPU is needed.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -63,7 +63,8 @@ void expect_fits(const KernelSource& kernel, const DeviceProperties& gpu) {
   EXPECT_GE(gpu.registers_per_multiprocessor / (resident * kernel.threads), 24);
 }
 
-// One name for the same parameters, and other parameters for another name: of the tactics of a layer with the same types.
+// One name for the same parameters, and other parameters for another name: of the tactics of a layer with the
+// same types.
 void expect_unique_names(const std::vector<Tactic>& tactics) {
   std::map<std::string, std::string> name_of, params_of;
   for (const Tactic& t : tactics) {

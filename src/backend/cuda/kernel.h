@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a CUDA tactic is inside: a family lists its tactics for a layer, makes a LayerKernel (constants packed and uploaded,
-// sources compiled), and that prepares a PreparedLayer for concrete extents, which enqueues the layer on a stream.
+// What a CUDA tactic is inside: a family lists its tactics for a layer, makes a LayerKernel (constants packed
+// and uploaded, sources compiled), and that prepares a PreparedLayer for concrete extents, which enqueues the
+// layer on a stream.
 //
 // A new family is one file with a `TacticFamily x_tactics()` function and one line in tactics.cpp.
 //
-// Operands are 16-byte aligned in device memory. Constants that a tactic does not pack lie there too, linear, in their own
-// type. list(), make() and prepare() also work for a device that is only described; nothing is uploaded or loaded then.
+// Operands are 16-byte aligned in device memory. Constants that a tactic does not pack lie there too, linear,
+// in their own type. list(), make() and prepare() also work for a device that is only described; nothing is
+// uploaded or loaded then.
 #pragma once
 
 #include <memory>
@@ -24,7 +26,8 @@
 
 namespace lathe::cuda {
 
-// Device addresses of one layer's operands, in the node's order; null where absent or where the tactic packed a constant.
+// Device addresses of one layer's operands, in the node's order; null where absent or where the tactic packed
+// a constant.
 struct LayerArgs {
   std::span<const void* const> inputs;
   std::span<void* const> outputs;
@@ -36,12 +39,13 @@ class PreparedLayer {
  public:
   virtual ~PreparedLayer() = default;
   virtual size_t scratch_bytes() const { return 0; }
-  // Enqueues the layer. It must not wait for the stream, allocate, or copy from pageable memory, unless capturable() says
-  // so: the same calls are recorded into a CUDA graph.
+  // Enqueues the layer. It must not wait for the stream, allocate, or copy from pageable memory, unless
+  // capturable() says so: the same calls are recorded into a CUDA graph.
   virtual void enqueue(const LayerArgs& args, CUstream stream) const = 0;
   // No, with the reason, when the layer works on the host in between.
   virtual Support capturable() const { return {}; }
-  // After a run of a layer with data-dependent outputs, when the stream is idle: the values of its new symbols.
+  // After a run of a layer with data-dependent outputs, when the stream is idle: the values of its new
+  // symbols.
   virtual void resolve(const LayerArgs&, SymbolValues&) const {}
 };
 
@@ -65,7 +69,8 @@ class LayerKernel {
 
 struct TacticFamily {
   std::string_view runner;
-  // Tactics of the layer, supported and refused, best guess first. Nothing for operators that are not the family's.
+  // Tactics of the layer, supported and refused, best guess first. Nothing for operators that are not the
+  // family's.
   std::vector<Tactic> (*list)(const LayerQuery& query, const Device& device);
   // `device` outlives the kernel.
   std::unique_ptr<LayerKernel> (*make)(const LayerQuery& query, const Tactic& tactic, const Device& device,
@@ -73,12 +78,14 @@ struct TacticFamily {
   // The kernels that make() will compile, for compiling them ahead on other threads. Null: none.
   std::vector<KernelSource> (*sources)(const LayerQuery& query, const Tactic& tactic,
                                        const Device& device) = nullptr;
-  // Whether a tactic of a loaded engine fits the layer, where list() asks a library and takes too long. Null: it must be in list().
+  // Whether a tactic of a loaded engine fits the layer, where list() asks a library and takes too long. Null:
+  // it must be in list().
   Support (*accepts)(const LayerQuery& query, const Tactic& tactic, const Device& device) = nullptr;
-  // What the packed constants depend on besides the types of the operands: tactics with the same key pack alike, and share what one
-  // of them has packed while a layer is timed. Null: each packs in its own way.
+  // What the packed constants depend on besides the types of the operands: tactics with the same key pack
+  // alike, and share what one of them has packed while a layer is timed. Null: each packs in its own way.
   std::string (*packing_key)(const Tactic& tactic) = nullptr;
-  // Whether its tactics are expected to beat all other families' for this layer, wherever it stands in the list. Null: no.
+  // Whether its tactics are expected to beat all other families' for this layer, wherever it stands in the
+  // list. Null: no.
   bool (*leads)(const LayerQuery& query, const Device& device) = nullptr;
 };
 

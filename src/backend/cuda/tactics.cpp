@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What exists on a GPU: every tactic family, in the order of expectation. The tuner times all of them; without timing
-// (level 0) the first supported tactic wins, so a family stands before those that it usually beats. The reference comes
-// last: it runs everything, on the host, slowly.
+// What exists on a GPU: every tactic family, in the order of expectation. The tuner times all of them;
+// without timing (level 0) the first supported tactic wins, so a family stands before those that it usually
+// beats. The reference comes last: it runs everything, on the host, slowly.
 #include "backend/cuda/codegen/generated_layer.h"
 #include "backend/offered.h"
 #include "base/error.h"

@@ -10,8 +10,8 @@
 
 namespace lathe::onnx {
 
-// `name` is ONNX's name of the operator (empty: none); `parameters` are its attributes in ONNX's order, and a missing one has
-// ONNX's default.
+// `name` is ONNX's name of the operator (empty: none); `parameters` are its attributes in ONNX's order, and a
+// missing one has ONNX's default.
 ValueId apply_activation(NodeImport& node, ValueId x, std::string_view name,
                          const std::vector<float>& parameters);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the attention operators of com.microsoft have in common: heads out of rows, masks in all their forms, and the core operator
-// (or products and a softmax where that cannot say it).
+// What the attention operators of com.microsoft have in common: heads out of rows, masks in all their forms,
+// and the core operator (or products and a softmax where that cannot say it).
 #pragma once
 
 #include <string>
@@ -19,10 +19,12 @@ class AttentionWriter {
   // --- what may be attended. All of these combine.
   // A number added to the scores, broadcast to (B, H, S, T).
   void add_bias(ValueId bias);
-  // Integers that are 0 where a score becomes `filter` smaller: (B, T), (B, S, T), or (B, 1, M, M) with M at least S and T.
-  // In one dimension: the number of keys (B); or their ends and then their starts (2 B); or numbers first of 3 B + 2.
+  // Integers that are 0 where a score becomes `filter` smaller: (B, T), (B, S, T), or (B, 1, M, M) with M at
+  // least S and T. In one dimension: the number of keys (B); or their ends and then their starts (2 B); or
+  // numbers first of 3 B + 2.
   void add_mask(ValueId mask, float filter);
-  // Keys behind the query's own position are out of sight; the first query stands at `past`, a dim or a value (B, 1, 1, 1).
+  // Keys behind the query's own position are out of sight; the first query stands at `past`, a dim or a value
+  // (B, 1, 1, 1).
   void be_causal(const Dim& past);
   void be_causal(ValueId past);
   // Keys from `end` on, a value (B, 1, 1, 1), are out of sight.
@@ -31,11 +33,13 @@ class AttentionWriter {
   void be_local(ValueId past, int64_t window);
 
   float softcap = 0;
-  // Each head's softmax has one more score (H) that nothing is attended for: kNoValue, or a zero with `smooth`.
+  // Each head's softmax has one more score (H) that nothing is attended for: kNoValue, or a zero with
+  // `smooth`.
   ValueId sink = kNoValue;
   bool smooth = false;
 
-  // The result (B, S, H * D). `scores` and `weights`: the scores before and behind the softmax, when someone wants them.
+  // The result (B, S, H * D). `scores` and `weights`: the scores before and behind the softmax, when someone
+  // wants them.
   ValueId write();
   ValueId write_scores();
   ValueId scores = kNoValue, weights = kNoValue;

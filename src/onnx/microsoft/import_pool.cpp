@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// com.microsoft: MaxpoolWithMask. In each row of a window, a masked pixel hides itself and what follows it; the first
-// pixel of a plane is never masked. With the pixels x0, x1, x2 of such a row and their masks:
+// com.microsoft: MaxpoolWithMask. In each row of a window, a masked pixel hides itself and what follows it;
+// the first pixel of a plane is never masked. With the pixels x0, x1, x2 of such a row and their masks:
 //   where(m0, max(x0, where(m1, max(x1, where(m2, x2, lowest)), lowest)), lowest)
-// for all windows at once: xk and mk are every stride-th pixel from k on. A MaxPool over the other dims follows.
+// for all windows at once: xk and mk are every stride-th pixel from k on. A MaxPool over the other dims
+// follows.
 #include <limits>
 
 #include "onnx/importers.h"

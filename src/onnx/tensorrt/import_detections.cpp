@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TensorRT's plugins that select boxes: EfficientNMS_TRT, EfficientNMS_ONNX_TRT, BatchedNMS_TRT and BatchedNMSDynamic_TRT. What comes
-// before the selection (sigmoid, decoding of anchors, corners of centers) is written out.
+// TensorRT's plugins that select boxes: EfficientNMS_TRT, EfficientNMS_ONNX_TRT, BatchedNMS_TRT and
+// BatchedNMSDynamic_TRT. What comes before the selection (sigmoid, decoding of anchors, corners of centers)
+// is written out.
 #include "onnx/tensorrt/importers.h"
 
 namespace lathe::onnx {
@@ -14,7 +15,8 @@ bool flag(const NodeImport& node, std::string_view name, bool otherwise) {
   return node.integer(name, otherwise ? 1 : 0) != 0;
 }
 
-// Part `index` of (x, y, w, h) or of two corners, and its partner: the first or the last two numbers of each box.
+// Part `index` of (x, y, w, h) or of two corners, and its partner: the first or the last two numbers of each
+// box.
 ValueId half(NodeImport& node, ValueId boxes, bool last) {
   const auto axis = static_cast<int64_t>(node.shape_of(boxes).size()) - 1;
   return node.slice(boxes, axis, last ? 2 : 0, last ? 4 : 2, last ? "last" : "first");
@@ -76,8 +78,8 @@ Values import_batched_nms(NodeImport& node) {
   return results;
 }
 
-// As ONNX's NonMaxSuppression, in int32, and as many rows as there can be: what was not selected repeats the last row (0 where there is
-// none).
+// As ONNX's NonMaxSuppression, in int32, and as many rows as there can be: what was not selected repeats the
+// last row (0 where there is none).
 Values import_onnx_nms(NodeImport& node) {
   const int64_t most = node.integer("max_output_boxes_per_class", 100);
   const ValueId boxes = node.in(0), scores = node.in(1);

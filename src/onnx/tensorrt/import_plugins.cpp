@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TensorRT's plugins besides those that select boxes, written out with core operators: ROIAlign_TRT, CropAndResize(Dynamic),
-// ModulatedDeformConv2d, MultiscaleDeformableAttnPlugin_TRT, DisentangledAttention_TRT, InstanceNormalization_TRT,
-// GroupNormalizationPlugin and ScatterND.
+// TensorRT's plugins besides those that select boxes, written out with core operators: ROIAlign_TRT,
+// CropAndResize(Dynamic), ModulatedDeformConv2d, MultiscaleDeformableAttnPlugin_TRT,
+// DisentangledAttention_TRT, InstanceNormalization_TRT, GroupNormalizationPlugin and ScatterND.
 #include <cmath>
 
 #include "onnx/tensorrt/importers.h"
@@ -43,8 +43,8 @@ Values import_modulated_deform_conv(NodeImport& node) {
   return {node.add(op, {node.in(0), node.in(3), node.in(1), node.in_or_none(4), node.in(2)})};
 }
 
-// --- CropAndResize: boxes (N, B, 4, 1) of y1, x1, y2, x2, of which 0 and 1 are the first and last pixel. All boxes of an image are one
-// tall grid, so that no image is copied. Samples outside of the image are 0.
+// --- CropAndResize: boxes (N, B, 4, 1) of y1, x1, y2, x2, of which 0 and 1 are the first and last pixel. All
+// boxes of an image are one tall grid, so that no image is copied. Samples outside of the image are 0.
 class CropImport {
  public:
   explicit CropImport(NodeImport& node)
@@ -114,8 +114,9 @@ Values import_crop_and_resize(NodeImport& node) {
   return CropImport(node).run();
 }
 
-// --- MultiscaleDeformableAttnPlugin_TRT: value (N, S, M, D), shapes of the levels (L, 2), their starts (L), places (N, Lq, M, L, P, 2)
-// in 0 .. 1, weights (N, Lq, M, L, P). Each level is sampled as images, one of each head; weighted samples are added up.
+// --- MultiscaleDeformableAttnPlugin_TRT: value (N, S, M, D), shapes of the levels (L, 2), their starts (L),
+// places (N, Lq, M, L, P, 2) in 0 .. 1, weights (N, Lq, M, L, P). Each level is sampled as images, one of
+// each head; weighted samples are added up.
 class DeformableAttentionImport {
  public:
   explicit DeformableAttentionImport(NodeImport& node) : node_(node) {}
@@ -169,8 +170,8 @@ Values import_deformable_attention(NodeImport& node) {
   return DeformableAttentionImport(node).run();
 }
 
-// --- DisentangledAttention_TRT (DeBERTa v2): scores of content with content, and of both with the relative position, which is exact
-// for the span's inner half and logarithmic outside.
+// --- DisentangledAttention_TRT (DeBERTa v2): scores of content with content, and of both with the relative
+// position, which is exact for the span's inner half and logarithmic outside.
 class DisentangledImport {
  public:
   explicit DisentangledImport(NodeImport& node) : node_(node), span_(node.required_integer("span")) {}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plugins of TensorRT that are known by name. Models have them in any domain, mostly in ONNX's own; here they are in one.
+// Plugins of TensorRT that are known by name. Models have them in any domain, mostly in ONNX's own; here they
+// are in one.
 #pragma once
 
 #include <string_view>

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention, FP32 inside for FP32, BF16 and FP16 tensors: tiles of queries against the packed keys and values of a head
-// (attention/attention.inc). BF16 tensors have a second way: both products with BF16's dot product, scores and sums in FP32
-// (attention/attention_avx512_bf16.cpp), or in AMX tiles, where queries, widths and keys are padded with zeros to whole tiles. Work is
-// shared out by heads, and by groups of queries when heads are few.
-// Reached by tiles (one core of an Emerald Rapids, cold, 12 heads of width 64): 128 tokens 0.19 ms, 197 tokens 0.42 ms; by dots 0.69 and 1.68.
-// Reached by the second (Zen 4, two threads, cold, 12 heads of width 64, of 472 GFLOP/s): 330 at 128 tokens (70 %), 343 at 1024; the
-// first gives 183 of 236 (77 %).
+// Attention, FP32 inside for FP32, BF16 and FP16 tensors: tiles of queries against the packed keys and values
+// of a head (attention/attention.inc). BF16 tensors have a second way: both products with BF16's dot product,
+// scores and sums in FP32 (attention/attention_avx512_bf16.cpp), or in AMX tiles, where queries, widths and
+// keys are padded with zeros to whole tiles. Work is shared out by heads, and by groups of queries when heads
+// are few.
+// Reached by tiles (one core of an Emerald Rapids, cold, 12 heads of width 64): 128 tokens 0.19 ms, 197
+// tokens 0.42 ms; by dots 0.69 and 1.68. Reached by the second (Zen 4, two threads, cold, 12 heads of width
+// 64, of 472 GFLOP/s): 330 at 128 tokens (70 %), 343 at 1024; the first gives 183 of 236 (77 %).
 #include <cmath>
 #include <limits>
 
@@ -148,7 +149,8 @@ class PreparedAttention final : public PreparedLayer {
     return m;
   }
 
-  // Rows of queries as they are counted here: all queries of a head, then those of the next one that shares its keys.
+  // Rows of queries as they are counted here: all queries of a head, then those of the next one that shares
+  // its keys.
   void run_few(const LayerArgs& args, const Worker& worker) const {
     const int64_t shared_heads = heads / sharing, rows = sharing * queries;
     float* scores = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats();
@@ -347,7 +349,8 @@ class PreparedAttention final : public PreparedLayer {
     epilogue->apply(args, sums, result_stride(), out, rows, out_rows.row, value_width);
   }
 
-  // Rows of the mask as numbers to add: in place, or converted into `out`. `stride`: between rows (0: one serves all).
+  // Rows of the mask as numbers to add: in place, or converted into `out`. `stride`: between rows (0: one
+  // serves all).
   const float* load_mask(const LayerArgs& args, int64_t b, int64_t h, int64_t first, int64_t rows, float* out,
                          int64_t& stride) const {
     const int64_t base = b * mask.batch + h * mask.head + first * mask.row;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention's parts for AVX512-BF16. Scores of a tile of queries lie in L1 or L2 for all keys, so each is read twice (maximum,
-// then exponential) and written once as a BF16 weight of at most 1; sums are taken of the rounded weights, so that rounding
-// does not shift the mean.
+// Attention's parts for AVX512-BF16. Scores of a tile of queries lie in L1 or L2 for all keys, so each is
+// read twice (maximum, then exponential) and written once as a BF16 weight of at most 1; sums are taken of
+// the rounded weights, so that rounding does not shift the mean.
 //
-// Instructions per 16 scores: about 19, half of them the exponential. Reached (Emerald Rapids): 32 rows of 128 keys with a mask 1.5 us, as
-// long as AMX takes for their products.
+// Instructions per 16 scores: about 19, half of them the exponential. Reached (Emerald Rapids): 32 rows of
+// 128 keys with a mask 1.5 us, as long as AMX takes for their products.
 #include "backend/cpu/vector/vec_avx512.h"
 //
 #include "backend/cpu/vector/math.inc"
@@ -57,7 +57,8 @@ void weigh_row(const ScoreTile& t, int64_t r) {
     best = vmax(best, x);
   }
   float highest = hmax(best);
-  // The maximum passes over NaN when numbers follow it; a row of nothing else is not one whose keys are all forbidden.
+  // The maximum passes over NaN when numbers follow it; a row of nothing else is not one whose keys are all
+  // forbidden.
   if (highest == -__builtin_inff())
     for (int64_t k = 0; k < visible; ++k)
       if (scores[k] != scores[k]) highest = scores[k];

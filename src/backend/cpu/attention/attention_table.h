@@ -16,7 +16,8 @@ struct AttentionHead {
   int64_t key_count = 0, width = 0, value_width = 0;
   float scale = 1;
   bool causal = false;
-  // What is added to the scores: null, or rows mask_stride apart (0: the same for all queries), key_count long.
+  // What is added to the scores: null, or rows mask_stride apart (0: the same for all queries), key_count
+  // long.
   const float* mask = nullptr;
   int64_t mask_stride = 0;
 };
@@ -42,7 +43,8 @@ struct AttentionTable {
   int64_t block;      // keys per step of the online softmax
   // Floats of work memory for queries(): scores, results and factors of a tile.
   int64_t (*work_floats)(int64_t value_width);
-  // `rows` (<= tile_rows) queries, the first of which is query number `first`; results to out, rows out_stride apart.
+  // `rows` (<= tile_rows) queries, the first of which is query number `first`; results to out, rows
+  // out_stride apart.
   void (*queries)(const AttentionHead& head, int64_t first, int64_t rows, float* work, float* out,
                   int64_t out_stride);
   void (*few)(const FewQueries& f);

@@ -21,7 +21,8 @@ LayerCase attention(int64_t b, int64_t h, int64_t sq, int64_t sk, int64_t d, int
   return layer;
 }
 
-// With BF16's dot products the weights are rounded too: half a unit of 2^-8 each, relative to the largest value.
+// With BF16's dot products the weights are rounded too: half a unit of 2^-8 each, relative to the largest
+// value.
 constexpr double kRoundedWeights = 2e-3;
 
 TEST(AttentionTactics, SizesLayoutsAndMasksInBf16) {

@@ -12,9 +12,9 @@
 namespace lathe::cpu {
 
 // `graph` as text; random inputs. Kernels of each instruction set that this machine has, and those of quads
-// and tiles in software; one to three threads. Bytes may differ by one step, and one in 200 of them does where
-// sums are scaled in FP32; floats differ by rounding alone. Returns what ran, as "name input types -> output
-// types [kernels]", without repetitions for numbers of threads.
+// and tiles in software; one to three threads. Bytes may differ by one step, and one in 200 of them does
+// where sums are scaled in FP32; floats differ by rounding alone. Returns what ran, as "name input types ->
+// output types [kernels]", without repetitions for numbers of threads.
 std::vector<std::string> check_grids(const TacticFamily& family, const std::string& graph);
 
 // "name types: reason" of each refused tactic.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests: runs a one-node graph through every supported tactic of a family, at every instruction set of this machine
-// and with one to three members, and compares with what the operator means (evaluate_node).
+// For tests: runs a one-node graph through every supported tactic of a family, at every instruction set of
+// this machine and with one to three members, and compares with what the operator means (evaluate_node).
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@
 
 namespace lathe::cpu {
 
-// What CPUID says of this machine, never what a family makes of it: a test decides by them what must run here.
+// What CPUID says of this machine, never what a family makes of it: a test decides by them what must run
+// here.
 bool has_avx512();
 bool has_avx512_bf16();  // there the kernels of AMX run as well, on tiles in software
 bool has_amx_fp16();     // AMX and AVX512-FP16

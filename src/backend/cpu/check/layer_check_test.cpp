@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The comparison of tactics with the oracle; see layer_check.h. (Named _test so that it belongs to the test program.)
+// The comparison of tactics with the oracle; see layer_check.h. (Named _test so that it belongs to the test
+// program.)
 #include "backend/cpu/check/layer_check.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,8 @@ namespace {
 
 constexpr int kApart = -1;
 
-// Operands where a kernel reads and writes them: 64-byte aligned, as in the arena; the result in the memory of an input or apart.
+// Operands where a kernel reads and writes them: 64-byte aligned, as in the arena; the result in the memory
+// of an input or apart.
 struct Placed {
   std::vector<OperandMemory> inputs, outputs;
   std::vector<const void*> in;

@@ -29,14 +29,15 @@ struct TacticCheckResult {
   std::vector<std::string> failures;  // what differs, with the tactic's name
 };
 
-// Checks the layer `node` of `graph` with every supported tactic. Inputs that are not constants get random data; integer
-// inputs get small non-negative numbers.
+// Checks the layer `node` of `graph` with every supported tactic. Inputs that are not constants get random
+// data; integer inputs get small non-negative numbers.
 TacticCheckResult check_tactics(const Graph& graph, NodeId node, const TacticCheck& check = {});
 
-// The same with one to three threads (`check.threads` is not used): failures, and runs in which no tactic ran, are test
-// failures. What ran and was refused in all of them.
+// The same with one to three threads (`check.threads` is not used): failures, and runs in which no tactic
+// ran, are test failures. What ran and was refused in all of them.
 TacticCheckResult expect_right(const Graph& graph, NodeId node, TacticCheck check);
-// As if the machine kept all members away but the last one, which takes their pieces from the back, and then does its own.
+// As if the machine kept all members away but the last one, which takes their pieces from the back, and then
+// does its own.
 void run_alone_in_team(const PreparedLayer& layer, const LayerArgs& args, int members);
 // Did a tactic run whose description has this part?
 bool ran(const TacticCheckResult& result, std::string_view part);

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolution in BF16, or FP32 in parts, by AMX tiles, channels-last, any window: a product whose rows are pixels and whose steps along k are
-// the window's taps, with no matrix of windows in between (implicit GEMM).
+// Convolution in BF16, or FP32 in parts, by AMX tiles, channels-last, any window: a product whose rows are
+// pixels and whose steps along k are the window's taps, with no matrix of windows in between (implicit GEMM).
 //
-// A member copies the input lines that a strip of output rows needs into its scratch, with zeros around them. Lines whose
-// number is the same modulo the vertical stride follow one another, and a line is as long as an output row times the horizontal
-// stride: so output pixels in a row, and from row to row, are the same distance apart in the strip, 16 of them are one
-// tile whatever the width of the image, and a tap is a constant offset. Between rows a few results belong to no pixel
-// (3x3: 1 in 57 to 1 in 8); they are not stored.
-// Channels that no step of 16 to 32 divides are padded in the copy; of up to 4 channels the taps of a window's row are one after
-// the other, and a step takes several.
+// A member copies the input lines that a strip of output rows needs into its scratch, with zeros around them.
+// Lines whose number is the same modulo the vertical stride follow one another, and a line is as long as an
+// output row times the horizontal stride: so output pixels in a row, and from row to row, are the same
+// distance apart in the strip, 16 of them are one tile whatever the width of the image, and a tap is a
+// constant offset. Between rows a few results belong to no pixel (3x3: 1 in 57 to 1 in 8); they are not
+// stored.
+// Channels that no step of 16 to 32 divides are padded in the copy; of up to 4 channels the taps of a
+// window's row are one after the other, and a step takes several.
 //
-// Operations: 2 K C R S per result. Bytes: input twice (the copy is read from L2), weights and result once; weights
-// of 3x3 512-512 (4.7 MB) come from L3, at 7x7 pixels the larger part of the floor.
-// Reached (one core of an Emerald Rapids, cold, of 2,850 GFLOP/s): 3x3 64@56 1,260 (44 %), 256@14 1,280 (45 %), 512@7 660, where
-// weights come at 13 GB/s; 7x7 stem from FP32 planes 640. oneDNN's: 1,260, 1,000, 440, 690 after a reformat.
-// FP32 by three BF16 parts a value (amx_matmul.cpp), each in a strip of its own, reached there, in FP32: 3x3 64@56 278, 128@28 293,
-// 256@14 220 (Winograd's of winograd.cpp 440, 389, 274).
+// Operations: 2 K C R S per result. Bytes: input twice (the copy is read from L2), weights and result once;
+// weights of 3x3 512-512 (4.7 MB) come from L3, at 7x7 pixels the larger part of the floor.
+// Reached (one core of an Emerald Rapids, cold, of 2,850 GFLOP/s): 3x3 64@56 1,260 (44 %), 256@14 1,280 (45
+// %), 512@7 660, where weights come at 13 GB/s; 7x7 stem from FP32 planes 640. oneDNN's: 1,260, 1,000, 440,
+// 690 after a reformat. FP32 by three BF16 parts a value (amx_matmul.cpp), each in a strip of its own,
+// reached there, in FP32: 3x3 64@56 278, 128@28 293, 256@14 220 (Winograd's of winograd.cpp 440, 389, 274).
 #include <cstring>
 
 #include "backend/cpu/tile/amx_matmul.h"
@@ -74,7 +75,8 @@ class PreparedAmxConv final : public PreparedLayer {
 
   void lay_out() {
     pixel_bytes_ = 2 * steps.channels;
-    // From the first pixel of an output row to that of the next, in outputs: padding on the right may be the next line's on the left.
+    // From the first pixel of an output row to that of the next, in outputs: padding on the right may be the
+    // next line's on the left.
     const int64_t needed = (x.output - 1) * x.stride + (x.kernel - 1) * x.dilation + 1;
     const int64_t right = std::max<int64_t>(0, needed - x.pad_begin - x.input);
     const int64_t pixels =

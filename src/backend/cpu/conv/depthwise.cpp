@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Depthwise convolution (one filter per channel) where channels are contiguous, any window; 3, 5 and 7 columns with stride
-// 1 or 2 have their own loops (conv/depthwise.inc). Activations are applied to a few columns at a time (vector/activation.inc), any
-// other epilogue to an output row while it is in L1 or L2.
+// Depthwise convolution (one filter per channel) where channels are contiguous, any window; 3, 5 and 7
+// columns with stride 1 or 2 have their own loops (conv/depthwise.inc). Activations are applied to a few
+// columns at a time (vector/activation.inc), any other epilogue to an output row while it is in L1 or L2.
 #include <cstring>
 #include <optional>
 
@@ -218,7 +218,8 @@ class PreparedDepthwise final : public PreparedLayer {
     return static_cast<const std::byte*>(args.inputs[0]) + dtype_bytes(type.dtype, element);
   }
 
-  // Blocked: rows of a plane (image, vector of channels) in groups, so that the epilogue is called once per group.
+  // Blocked: rows of a plane (image, vector of channels) in groups, so that the epilogue is called once per
+  // group.
   void run_blocked(const LayerArgs& args, const Worker& worker) const {
     const int64_t lanes = vector(), width = x.output * lanes;
     float* buffer = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats();
@@ -242,9 +243,9 @@ class PreparedDepthwise final : public PreparedLayer {
     }
   }
 
-  // Groups of an image's output rows; those of one vector of channels are computed one after the other. One group where the lines that two
-  // vectors share stay in L1, or where much is saved by widening once; else groups that L2 holds beside much else, since the next vector
-  // reads the same pages.
+  // Groups of an image's output rows; those of one vector of channels are computed one after the other. One
+  // group where the lines that two vectors share stay in L1, or where much is saved by widening once; else
+  // groups that L2 holds beside much else, since the next vector reads the same pages.
   int64_t row_groups(int members) const {
     const int64_t line_bytes = 64 * (y.input * x.input + y.output * x.output);
     const int64_t row_bytes = dtype_bytes(type.dtype, (x.input * y.stride + x.output) * channels);

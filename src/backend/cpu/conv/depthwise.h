@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What layers with a depthwise convolution share: the kernels' tables, which window rows lie inside the data, packed weights.
+// What layers with a depthwise convolution share: the kernels' tables, which window rows lie inside the data,
+// packed weights.
 #pragma once
 
 #include <vector>
@@ -27,15 +28,15 @@ struct InputRows {
   int64_t pitch = 0;
   int64_t ring = 0;  // 0: all rows are there
 };
-// Output rows [begin, end) of one vector of channels. `d` says all but which rows and what they want: `in` is the first channel of the
-// image's first row, `out` that of output row `begin`.
+// Output rows [begin, end) of one vector of channels. `d` says all but which rows and what they want: `in` is
+// the first channel of the image's first row, `out` that of output row `begin`.
 void run_depthwise(const DepthwiseTable& table, DepthwiseRows& d, const InputRows& in, const WindowAxis& y,
                    const std::vector<WindowRows>& window_rows, const void* weights, int64_t begin,
                    int64_t end);
 
-// Input rows of one vector of BF16 channels, widened to FP32 a few output rows ahead of the windows: to place the halves of a loaded
-// vector takes as long as two multiply-adds, and 3x3 windows would do it three times for each vector. With the padding as zeros, all
-// windows lie inside the data. The rows are a ring in L1.
+// Input rows of one vector of BF16 channels, widened to FP32 a few output rows ahead of the windows: to place
+// the halves of a loaded vector takes as long as two multiply-adds, and 3x3 windows would do it three times
+// for each vector. With the padding as zeros, all windows lie inside the data. The rows are a ring in L1.
 class WidenedRows {
  public:
   static bool suits(DType type, const WindowAxis& y, const WindowAxis& x);

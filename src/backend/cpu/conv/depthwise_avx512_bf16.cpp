@@ -16,7 +16,8 @@
 namespace lathe::cpu {
 namespace {
 
-// One instruction places the halves, where widening and shifting take two: every loaded vector meets only a few multiply-adds.
+// One instruction places the halves, where widening and shifting take two: every loaded vector meets only a
+// few multiply-adds.
 struct DepthwiseBf16 {
   using Element = uint16_t;
   static Vec full(const uint16_t* p) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Depthwise convolution of FP16 for AVX512-FP16, with results in BF16, and what makes its input of an AMX product's sums: the inside of a
-// DepthwiseBlock. A sum of taps rounds to 2^-11 at each, which is less than the 2^-9 of its result.
+// Depthwise convolution of FP16 for AVX512-FP16, with results in BF16, and what makes its input of an AMX
+// product's sums: the inside of a DepthwiseBlock. A sum of taps rounds to 2^-11 at each, which is less than
+// the 2^-9 of its result.
 //
-// Instructions for 32 channels of a pixel (a core starts two in a cycle): expansion 7 and SiLU's 13, where FP32 takes 28; a 3x3 window
-// with stride 1 9 multiply-adds and 10 / 8 * 3 loads, where FP32 takes twice both; to BF16 6.
+// Instructions for 32 channels of a pixel (a core starts two in a cycle): expansion 7 and SiLU's 13, where
+// FP32 takes 28; a 3x3 window with stride 1 9 multiply-adds and 10 / 8 * 3 loads, where FP32 takes twice
+// both; to BF16 6.
 #include "backend/cpu/vector/vec_avx512_fp16.h"
 //
 #include "backend/cpu/conv/depthwise_fp16_table.h"
@@ -13,7 +15,8 @@
 namespace lathe::cpu {
 namespace {
 
-// x / (1 + 2^t), t = factor x. Beyond |t| = 32 the sigmoid is 0 or 1 in FP16. Adding 1.5 * 2^10 rounds to an integer.
+// x / (1 + 2^t), t = factor x. Beyond |t| = 32 the sigmoid is 0 or 1 in FP16. Adding 1.5 * 2^10 rounds to an
+// integer.
 inline Vec vsilu(Vec x, Vec factor) {
   const Vec t = vmin(vset(32), vmax(vset(-32), x * factor));
   const Vec n = (t + vset(1536)) - vset(1536), r = t - n;

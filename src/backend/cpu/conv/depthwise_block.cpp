@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A depthwise convolution with its pointwise neighbours as one layer, in FP32 and BF16, channels-last (depthwise_strips.cpp says how
-// it runs). Between expansion and window numbers are FP32 whatever the layer stores, or FP16, which holds 2^-11 of them where the
-// layer stores 2^-9.
+// A depthwise convolution with its pointwise neighbours as one layer, in FP32 and BF16, channels-last
+// (depthwise_strips.cpp says how it runs). Between expansion and window numbers are FP32 whatever the layer
+// stores, or FP16, which holds 2^-11 of them where the layer stores 2^-9.
 //
-// FP16 has less range. So the taps of a channel are divided by a power of two, its scale, until their magnitudes add up to at most 1: no
-// sum is then larger than what it is of and the bias, and small weights lose no bits. Where an activation has no upper bound, strips
-// with expanded values that still would be too large are done in FP32.
+// FP16 has less range. So the taps of a channel are divided by a power of two, its scale, until their
+// magnitudes add up to at most 1: no sum is then larger than what it is of and the bias, and small weights
+// lose no bits. Where an activation has no upper bound, strips with expanded values that still would be too
+// large are done in FP32.
 //
-// Operations: those of the parts. Bytes: data, weights and result once; what is between the parts never leaves L2.
-// Reached in tiles (one core of an Emerald Rapids, cold; FP32 inside in parentheses): 24-144-24@56 with a residual 0.51 ms (0.68),
-// 32-192-32@28 0.094 (0.162), 64-384-64@14 0.115 (0.170), 160-960@7 0.166 (0.188); with SiLU and 5x5, 40-240@28 0.30 (0.42), 80-480@14
-// 0.091 (0.136), 192-1152@7 0.097 (0.139).
+// Operations: those of the parts. Bytes: data, weights and result once; what is between the parts never
+// leaves L2. Reached in tiles (one core of an Emerald Rapids, cold; FP32 inside in parentheses): 24-144-24@56
+// with a residual 0.51 ms (0.68), 32-192-32@28 0.094 (0.162), 64-384-64@14 0.115 (0.170), 160-960@7 0.166
+// (0.188); with SiLU and 5x5, 40-240@28 0.30 (0.42), 80-480@14 0.091 (0.136), 192-1152@7 0.097 (0.139).
 #include <cmath>
 #include <cstring>
 #include <limits>

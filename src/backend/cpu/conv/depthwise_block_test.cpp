@@ -29,7 +29,8 @@ LayerCase make_case(const Block& b) {
                            .depthwise_epilogue = b.out > 0 ? activation : PointwiseProgram{}},
       .allowed_types = {DType::BFloat16},
       .tolerance = 4e-6,
-      // BF16 results of the expansion and the window are rounded again where the oracle keeps FP32, and the other way round.
+      // BF16 results of the expansion and the window are rounded again where the oracle keeps FP32, and the
+      // other way round.
       .rounding = 4};
   const CheckedInput absent{.absent = true};
   const auto weights = [&](Extents extents, double largest = 0.5) {
@@ -101,7 +102,8 @@ TEST(DepthwiseBlockTactics, Activations) {
   check_layer(depthwise_block_tactics(), layer);
 }
 
-// What does not fit FP16, or only when it is scaled. With weights of the expansion from 250 to 800 some strips fit and others do not.
+// What does not fit FP16, or only when it is scaled. With weights of the expansion from 250 to 800 some
+// strips fit and others do not.
 TEST(DepthwiseBlockTactics, RangesOfFp16) {
   for (const char* activation : {"Silu[1](0)", "Relu(0)", "Clip[-9e4,9e4](0)"}) {
     for (const double weight : {250.0, 400.0, 500.0, 600.0, 800.0, 2e4}) {

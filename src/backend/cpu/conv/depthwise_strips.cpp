@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A few output rows at a time (a strip) go through all parts, so that the tensors between the parts, six times as wide as
-// those around them, stay in L1 and L2. Within a strip, 32 channels at a time are expanded and filtered; expanded rows that the
-// next strip wants again stay in a ring. The projection then takes all channels of the strip in one go.
+// A few output rows at a time (a strip) go through all parts, so that the tensors between the parts, six
+// times as wide as those around them, stay in L1 and L2. Within a strip, 32 channels at a time are expanded
+// and filtered; expanded rows that the next strip wants again stay in a ring. The projection then takes all
+// channels of the strip in one go.
 //
-// Members of the team share the output rows: neighbours expand the rows twice that both their windows want. Where there are
-// few rows and many channels (7x7 pixels, 960 channels) that would be half of the rows, and each member would read all
-// weights; there members share the channels instead, each adds to projection's sums of its own, and these are added up at the end.
+// Members of the team share the output rows: neighbours expand the rows twice that both their windows want.
+// Where there are few rows and many channels (7x7 pixels, 960 channels) that would be half of the rows, and
+// each member would read all weights; there members share the channels instead, each adds to projection's
+// sums of its own, and these are added up at the end.
 #include "backend/cpu/conv/depthwise_strips.h"
 
 #include <algorithm>
@@ -43,8 +45,8 @@ void PreparedStrips::plan() {
   // Pixels of a multiple of 1 KB fall into the same few cache sets.
   stride_ = share_chunks_ * chunk();
   if (dtype_bytes(type, stride_) % 1024 == 0) stride_ += chunk();
-  // As many rows as leave half of L2 to the weights and to what streams through; or thin strips, of which the expanded rows of a
-  // chunk stay in L1 until they are filtered.
+  // As many rows as leave half of L2 to the weights and to what streams through; or thin strips, of which the
+  // expanded rows of a chunk stay in L1 until they are filtered.
   const int64_t element_bytes = fp16_expansion ? 2 : 4;
   const auto fits = [&](int64_t strip) {
     return thin ? rows_for(strip) * x.input * chunk() * element_bytes <= kThinBytes

@@ -13,7 +13,8 @@
 
 namespace lathe::cpu {
 
-// Packed constants of a block; null where a part is absent. Channels between the parts are padded to half panels.
+// Packed constants of a block; null where a part is absent. Channels between the parts are padded to half
+// panels.
 struct BlockWeights {
   const std::byte *expand = nullptr, *project = nullptr;  // column panels
   const std::byte* depthwise = nullptr;                   // pack_depthwise()
@@ -45,7 +46,8 @@ class PreparedStrips final : public PreparedLayer {
   std::vector<WindowRows> window_rows;               // per output row
   Isa isa = Isa::Avx512;
   const AmxTable* amx = nullptr;  // products in AMX tiles (depthwise_strips_amx.cpp); null: in registers
-  // With AMX: what makes expanded rows FP16; null: they are FP32. Strips with a value beyond the limit are done again in FP32.
+  // With AMX: what makes expanded rows FP16; null: they are FP32. Strips with a value beyond the limit are
+  // done again in FP32.
   AmxProduct::FinishRows fp16_expansion = nullptr;
   uint16_t fp16_limit = 0;  // in FP16
   int threads = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pointwise parts of a strip in AMX tiles: as depthwise_strips.cpp's expand() and project(), but for all pixels at once.
-// Pixels that are no whole cache lines, and a last group of fewer than 16, are copied first.
+// The pointwise parts of a strip in AMX tiles: as depthwise_strips.cpp's expand() and project(), but for all
+// pixels at once. Pixels that are no whole cache lines, and a last group of fewer than 16, are copied first.
 #include "backend/cpu/conv/depthwise_strips.h"
 #include "backend/cpu/tile/amx_table.h"
 #include "backend/cpu/vector/own_tactic.h"

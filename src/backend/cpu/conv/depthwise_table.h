@@ -12,7 +12,8 @@
 namespace lathe::cpu {
 
 struct DepthwiseRows {
-  // Rows of one vector of channels; all that follows is in elements. Rows may lie in a ring: beyond its end they go on at its begin.
+  // Rows of one vector of channels; all that follows is in elements. Rows may lie in a ring: beyond its end
+  // they go on at its begin.
   const void* in = nullptr;             // first channel of column 0 of the first row that is stored
   Stored stored = Stored::F32;          // or BF16; a table of FP16: F16
   int64_t first = 0;                    // the row that the first window row inside the data falls on

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Squeeze-and-excite where channels are contiguous (channels-last and blocked). A member takes the part of an image that it
-// probably wrote in the layer before: channels of blocked formats, pixels of channels-last ones; what another core wrote comes
-// at a quarter of the speed. It sums its part, multiplies the means into the first product, and the members exchange their
-// shares of its sums when they meet. The gates and the product with them follow while the data is in its cache. With
-// images enough for everybody, a member takes whole images and nobody meets.
+// Squeeze-and-excite where channels are contiguous (channels-last and blocked). A member takes the part of an
+// image that it probably wrote in the layer before: channels of blocked formats, pixels of channels-last
+// ones; what another core wrote comes at a quarter of the speed. It sums its part, multiplies the means into
+// the first product, and the members exchange their shares of its sums when they meet. The gates and the
+// product with them follow while the data is in its cache. With images enough for everybody, a member takes
+// whole images and nobody meets.
 //
-// Bytes: the input twice, of which the second time mostly from L2, the result once, the weights once (by every member for
-// channels-last).
+// Bytes: the input twice, of which the second time mostly from L2, the result once, the weights once (by
+// every member for channels-last).
 #include <cstring>
 
 #include "backend/cpu/conv/squeeze_excite_table.h"
@@ -26,7 +27,8 @@ const SqueezeExciteTable& squeeze_excite_table(Isa isa) {
   return isa == Isa::Avx2 ? squeeze_excite_table_avx2() : squeeze_excite_table_avx512();
 }
 
-// Where the packed weights lie, in floats: [channel][padded middle], [middle], [vector of channels][middle][lane], [channel].
+// Where the packed weights lie, in floats: [channel][padded middle], [middle], [vector of
+// channels][middle][lane], [channel].
 struct PackedWeights {
   int64_t channels = 0, middle = 0;  // as in the network
   int64_t padded_channels = 0, padded_middle = 0;
@@ -109,8 +111,8 @@ class PreparedSqueezeExcite final : public PreparedLayer {
     return (n * pixels + share.pixels.begin) * layout.channels;
   }
 
-  // What the share contributes to the means, and these to the middle layer. Both are sums, so that it does not matter whether
-  // the share is one of channels or of pixels.
+  // What the share contributes to the means, and these to the middle layer. Both are sums, so that it does
+  // not matter whether the share is one of channels or of pixels.
   void share_of_middle(const LayerArgs& args, int64_t n, const Share& share, float* means,
                        float* middle) const {
     const int64_t count = share.channels.end - share.channels.begin, vector = lanes();
@@ -133,7 +135,8 @@ class PreparedSqueezeExcite final : public PreparedLayer {
                                       layout.padded_middle, middle);
   }
 
-  // From the members' shares of the middle layer to the result, for this share. `middle` may be the only one of them.
+  // From the members' shares of the middle layer to the result, for this share. `middle` may be the only one
+  // of them.
   void finish(const LayerArgs& args, int64_t n, const Share& share, const float* shares, int count,
               float* middle, float* gates) const {
     if (share.empty()) return;

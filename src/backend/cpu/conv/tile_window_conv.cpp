@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolution in FP32 and BF16, channels-last, any window, as a product whose rows are pixels: the pixels that a row of the window meets
-// are copied together for each result, and the tile kernel (tile/tile_matmul_table.h) multiplies them with that row's weights,
-// one row of the window after the other. Results below each other share these copies: kernel width instead of R S times the input.
+// Convolution in FP32 and BF16, channels-last, any window, as a product whose rows are pixels: the pixels
+// that a row of the window meets are copied together for each result, and the tile kernel
+// (tile/tile_matmul_table.h) multiplies them with that row's weights, one row of the window after the other.
+// Results below each other share these copies: kernel width instead of R S times the input.
 //
-// It is for few pixels and many channels, where weights are most of the traffic and Winograd's four times as many would come
-// from L3: each weight is read once per block of pixels, and the next ones are fetched while some are used.
+// It is for few pixels and many channels, where weights are most of the traffic and Winograd's four times as
+// many would come from L3: each weight is read once per block of pixels, and the next ones are fetched while
+// some are used.
 //
-// Operations: 2 K C R S per result. Bytes: weights and results once, the input S times to L2 and back. The floor is the arithmetic or,
-// below some 60 pixels (BF16 120), the weights' way from L3.
-// Reached (Zen 5, cold, of 273 GFLOP/s FP32 and 512 BF16 a core): 512-512@7 BF16 523 on one thread and 945 on two, FP32 251 and 437 to
-// 482; from 14x14 with stride 2 510 and 970, 251 and 471 to 486. oneDNN's best of BF16 there: 436 and 857, 397 and 815.
-// Members take lines of the image or panels of columns, whatever reads less.
+// Operations: 2 K C R S per result. Bytes: weights and results once, the input S times to L2 and back. The
+// floor is the arithmetic or, below some 60 pixels (BF16 120), the weights' way from L3.
+// Reached (Zen 5, cold, of 273 GFLOP/s FP32 and 512 BF16 a core): 512-512@7 BF16 523 on one thread and 945 on
+// two, FP32 251 and 437 to 482; from 14x14 with stride 2 510 and 970, 251 and 471 to 486. oneDNN's best of
+// BF16 there: 436 and 857, 397 and 815. Members take lines of the image or panels of columns, whatever reads
+// less.
 #include <algorithm>
 #include <cstring>
 
@@ -71,8 +74,8 @@ class PreparedTileWindow final : public PreparedLayer {
   }
 
  private:
-  // Lines of one image, and what they meet: line `t` below the first one's window is kept at `slot(t)`, so that lines of results that
-  // follow one another find theirs so, too.
+  // Lines of one image, and what they meet: line `t` below the first one's window is kept at `slot(t)`, so
+  // that lines of results that follow one another find theirs so, too.
   struct Piece {
     int64_t first = 0, count = 0;  // lines, of all images
     int64_t offset = 0;            // bytes, in the block
@@ -122,8 +125,8 @@ class PreparedTileWindow final : public PreparedLayer {
     return shares.by_rows(members);
   }
 
-  // For each line from the first window of the piece to the last and each pixel of a result, the pixels under one row of the window, one
-  // behind the other; zeros outside of the image.
+  // For each line from the first window of the piece to the last and each pixel of a result, the pixels under
+  // one row of the window, one behind the other; zeros outside of the image.
   void copy(const LayerArgs& args, const Piece& piece, std::byte* to) const {
     const int64_t image = piece.first / y.output, top = piece.first % y.output * y.stride - y.pad_begin;
     for (int64_t t = 0; t <= (piece.count - 1) * y.stride + reach(); ++t) {

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// 3x3 convolution with stride 1 by Winograd's F(4x4, 3x3), in channels-last or blocks of 16 channels: a tile of 4 x 4
-// results costs 36 multiplications per pair of channels instead of 144.
+// 3x3 convolution with stride 1 by Winograd's F(4x4, 3x3), in channels-last or blocks of 16 channels: a tile
+// of 4 x 4 results costs 36 multiplications per pair of channels instead of 144.
 //
 //   V[p] = transformed input tiles   [tile][C]     for each of the 36 points p
 //   M[p] = V[p] U[p]                 [tile][K]     U: transformed weights, packed into panels of 32 columns
 //   result = transformed M + bias, operand and activation
 //
-// Operations: 72 C K per tile (a quarter of the direct 288 C K, more where the last tiles hang over the edge). Bytes: U, four times
-// the direct weights, once per block of tiles; V and M of a block stay in L2 mostly. The floor is the arithmetic, or U from L3
-// (28 GB/s a core) when a block has fewer than 14 tiles.
-// A member takes blocks of tiles through all three steps, without a meeting. When that would leave it fewer tiles than a block,
-// all members share out each step instead (tiles, then points and panels, then tiles): each reads only its part of U.
-// Reached (Zen 4, two threads, cold, of 236 GFLOP/s; operations of the direct algorithm): 64@56 685 GFLOP/s (2.9 x),
-// 128@28 619, 256@14 370; batch 8 64@56 466, 256@14 548. oneDNN's: 274, 571, 355; 362, 428.
-// The error is about ten times that of direct summation: the points' powers up to 8 cost the bits. BF16 tensors are therefore
-// computed in FP32, a quarter of the operations at half of BF16's rate; only results are rounded.
+// Operations: 72 C K per tile (a quarter of the direct 288 C K, more where the last tiles hang over the
+// edge). Bytes: U, four times the direct weights, once per block of tiles; V and M of a block stay in L2
+// mostly. The floor is the arithmetic, or U from L3 (28 GB/s a core) when a block has fewer than 14 tiles.
+// A member takes blocks of tiles through all three steps, without a meeting. When that would leave it fewer
+// tiles than a block, all members share out each step instead (tiles, then points and panels, then tiles):
+// each reads only its part of U. Reached (Zen 4, two threads, cold, of 236 GFLOP/s; operations of the direct
+// algorithm): 64@56 685 GFLOP/s (2.9 x), 128@28 619, 256@14 370; batch 8 64@56 466, 256@14 548. oneDNN's:
+// 274, 571, 355; 362, 428. The error is about ten times that of direct summation: the points' powers up to 8
+// cost the bits. BF16 tensors are therefore computed in FP32, a quarter of the operations at half of BF16's
+// rate; only results are rounded.
 #include <cstring>
 
 #include "backend/cpu/conv/winograd_table.h"
@@ -256,8 +257,8 @@ class WinogradKernel final : public LayerKernel {
   int64_t bytes() const {
     return dtype_bytes(DType::Float32, kWinogradPoints * in_channels_ * out_channels_ + out_channels_);
   }
-  // U as [point][panel][C][columns of the panel], then the bias. Channels are multiples of 16, so panels have 32 columns, the
-  // last perhaps 16.
+  // U as [point][panel][C][columns of the panel], then the bias. Channels are multiples of 16, so panels have
+  // 32 columns, the last perhaps 16.
   std::vector<std::byte> pack_weights(const Tensor& constant, const std::vector<float>& bias) const {
     const std::vector<double> w = constant.to_doubles();
     const int64_t panel = tile_matmul_table_f32_avx512().panel;

@@ -12,7 +12,8 @@ namespace lathe::cpu {
 
 inline constexpr int kWinogradOut = 4, kWinogradIn = 6, kWinogradPoints = 36;
 
-// One tile of the input: 6 x 6 pixels of which rows [row_begin, row_end) and columns likewise lie inside the data.
+// One tile of the input: 6 x 6 pixels of which rows [row_begin, row_end) and columns likewise lie inside the
+// data.
 struct WinogradInput {
   const void* pixels = nullptr;  // channel 0 of the tile's pixel (0, 0), which may lie outside
   Stored stored = Stored::F32;   // or BF16

@@ -51,7 +51,8 @@ class Reader {
     from_memory_ = typical(few, [&] { flush_lines(data_, data_ + few * kPiece); });
   }
 
-  // Reads all pieces within a period, and something else that leaves the private cache between them. The share that was still there.
+  // Reads all pieces within a period, and something else that leaves the private cache between them. The
+  // share that was still there.
   double read_within(double period_ns) {
     const auto start = Clock::now();
     double kept = 0;
@@ -92,8 +93,8 @@ class Reader {
   unsigned sum_ = 0;
 };
 
-// What such a network may take, milliseconds: what middling layers reach, in operations a millisecond and thread. Twice or half
-// as long changes the share little.
+// What such a network may take, milliseconds: what middling layers reach, in operations a millisecond and
+// thread. Twice or half as long changes the share little.
 double expected_ms(double flops, DType stored, const Machine& machine) {
   const bool narrow = stored == DType::BFloat16;
   const double rate = !machine.has(CpuFeature::Avx512) ? 30e6 : !narrow ? 80e6 : machine.amx ? 300e6 : 150e6;

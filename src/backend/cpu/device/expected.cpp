@@ -7,8 +7,8 @@
 
 namespace lathe::cpu {
 
-// A core does two vectors of multiply-adds a cycle, or 16 x 16 x 32 products in tiles in 16; it reads 32 bytes a cycle from its L2 and
-// 8 from L3, and two cores take what one memory channel gives.
+// A core does two vectors of multiply-adds a cycle, or 16 x 16 x 32 products in tiles in 16; it reads 32
+// bytes a cycle from its L2 and 8 from L3, and two cores take what one memory channel gives.
 DeviceModel model_of(const Machine& machine) {
   constexpr double kCyclesPerNs = 2.5;
   const double cores = machine.threads, lanes = machine.has(CpuFeature::Avx512) ? 16 : 8;

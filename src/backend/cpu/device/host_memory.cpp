@@ -14,7 +14,8 @@ namespace {
 
 constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20;
 
-// Whole huge pages, fresh from the system: what the heap gives back may have been cut into small ones for good. Null: no memory.
+// Whole huge pages, fresh from the system: what the heap gives back may have been cut into small ones for
+// good. Null: no memory.
 std::byte* map_huge_pages(size_t bytes) {
   if (bytes + kHugePage < bytes) return nullptr;
   void* const all =

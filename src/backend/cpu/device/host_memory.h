@@ -33,7 +33,8 @@ class HostBuffer final : public Buffer {
   size_t bytes_ = 0;
 };
 
-// Pieces of few large buffers, each aligned to a cache line, not initialised. What is never touched of a buffer takes no memory.
+// Pieces of few large buffers, each aligned to a cache line, not initialised. What is never touched of a
+// buffer takes no memory.
 class HostSlabs {
  public:
   // Bytes of the first buffer and of those after it; a larger piece has one of its own size.

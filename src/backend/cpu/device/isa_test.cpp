@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All tactics of a few layers at every instruction set that this machine has. oneDNN takes one level per process, so each
-// level runs in a process of its own (a death test that exits with 0).
+// All tactics of a few layers at every instruction set that this machine has. oneDNN takes one level per
+// process, so each level runs in a process of its own (a death test that exits with 0).
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -78,7 +78,8 @@ TEST(Machine, CapTakesFeaturesAwayButNeverAddsOne) {
   EXPECT_EQ(make_machine(info, Isa::Amx, 2).features, info.features);
 }
 
-// Neither needs the other: Zen 6 has FP16 and no tiles, the first CPUs with tiles have no FP16 products in them.
+// Neither needs the other: Zen 6 has FP16 and no tiles, the first CPUs with tiles have no FP16 products in
+// them.
 TEST(Machine, FeaturesAreNoOrder) {
   using enum CpuFeature;
   const Machine no_tiles = make_machine({.features = {Avx2, Avx512, Vnni, Bf16, Fp16}}, {}, 2);

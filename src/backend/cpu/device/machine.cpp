@@ -176,7 +176,8 @@ CpuInfo read_cpu_info() {
   return info;
 }
 
-// A number, because scripts read one: the level of x86-64 (v3 has AVX2, v4 AVX-512), .1 with BF16, .2 with AMX.
+// A number, because scripts read one: the level of x86-64 (v3 has AVX2, v4 AVX-512), .1 with BF16, .2 with
+// AMX.
 std::string_view isa_number(Isa isa) {
   switch (isa) {
     case Isa::Avx2:
@@ -260,7 +261,8 @@ Machine make_machine(const CpuInfo& info, std::optional<Isa> cap, int threads) {
   if (machine.isa() == Isa::Amx) machine.amx = &amx_table();
   machine.integers = &vector_integers(machine);
   if (machine.has(CpuFeature::AmxInt8)) machine.integer_tiles = &integer_table_amx();
-  // Zen 5: 2.4 cycles for 512 bits; SiLU 5.7 instead of 7.7. Not measured elsewhere: there it stays as it was.
+  // Zen 5: 2.4 cycles for 512 bits; SiLU 5.7 instead of 7.7. Not measured elsewhere: there it stays as it
+  // was.
   machine.divides_quickly = info.vendor == "AuthenticAMD" && info.family >= 26;
   machine.threads = std::max(1, threads);
   if (info.l1_bytes > 0) machine.l1_bytes = info.l1_bytes;
@@ -291,7 +293,8 @@ std::vector<std::pair<std::string, std::string>> describe_device(const CpuInfo& 
   sysinfo(&memory);
   const auto mebibytes = [](double bytes) { return fmt::format("{:.0f} MiB", bytes / (1 << 20)); };
   const std::string uuid = hash_to_string(hash_text(describe_target(info, machine).key));
-  // The rows of a GPU first, under its names. 0 stands for what the system does not tell: scripts look for a number.
+  // The rows of a GPU first, under its names. 0 stands for what the system does not tell: scripts look for a
+  // number.
   return {
       {"Available Devices", ""},
       {"  Device cpu", fmt::format("\"{}\" UUID: {}", info.brand, uuid)},

@@ -18,13 +18,15 @@ namespace lathe::cpu {
 struct CpuInfo {
   std::string vendor, brand;
   int family = 0, model = 0, stepping = 0;
-  // Avx2: with FMA and F16C. Avx512: F, BW, DQ, VL and CD. Only what the operating system saves the state of, or grants (AMX).
+  // Avx2: with FMA and F16C. Avx512: F, BW, DQ, VL and CD. Only what the operating system saves the state of,
+  // or grants (AMX).
   CpuFeatures features;
   int64_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;  // data or unified; 0: not reported
 };
 CpuInfo read_cpu_info();
 
-// From a description as in tests/devices/. Throws Input naming `source` when something is missing or of another type.
+// From a description as in tests/devices/. Throws Input naming `source` when something is missing or of
+// another type.
 CpuInfo cpu_info_from_json(std::string_view text, std::string_view source);
 
 // The features that --cpuIsa=`cap` leaves.

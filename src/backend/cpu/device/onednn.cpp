@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/hash.h"
 
-// OpenMP API 5.2, sections 18.2.1 and 18.2.3. Declared here because each compiler ships an omp.h of its own, and what counts is
-// the runtime that oneDNN was linked to: GCC's, in Debian.
+// OpenMP API 5.2, sections 18.2.1 and 18.2.3. Declared here because each compiler ships an omp.h of its own,
+// and what counts is the runtime that oneDNN was linked to: GCC's, in Debian.
 extern "C" {
 int omp_get_max_threads();
 void omp_set_num_threads(int count);

@@ -143,7 +143,8 @@ void OnednnCall::add_scratch(int argument, const dnnl::memory::desc& desc) {
 }
 
 void OnednnCall::add_constant(int argument, const dnnl::memory::desc& desc, const void* data) {
-  // oneDNN reads it only, but its memory objects know no const. Constants are packed without padding left to clear.
+  // oneDNN reads it only, but its memory objects know no const. Constants are packed without padding left to
+  // clear.
   add(argument, desc, From::Constant, 0, 0, const_cast<void*>(data));
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One oneDNN primitive with its arguments, ready to run on a part of a layer. Arguments know which operand of the layer
-// they are and at which offset, so that one LayerArgs serves all parts; a memory object is touched only when the address
-// changed since the last run, because oneDNN then clears the padding of blocked tensors.
+// One oneDNN primitive with its arguments, ready to run on a part of a layer. Arguments know which operand of
+// the layer they are and at which offset, so that one LayerArgs serves all parts; a memory object is touched
+// only when the address changed since the last run, because oneDNN then clears the padding of blocked
+// tensors.
 #pragma once
 
 #include <dnnl.hpp>
@@ -31,8 +32,8 @@ bool is_onednn_reference(const char* impl_info);
 // post_ops::append_eltwise with a scale in oneDNN 2.x and without in 3.x.
 void onednn_append_eltwise(dnnl::post_ops& list, dnnl::algorithm algorithm, float alpha, float beta);
 [[noreturn]] void throw_no_onednn_memory();
-// oneDNN 2.6 crashes where it gets no memory for the code that it generates: whether there is enough is asked before each of its
-// calls that may generate some. Throws System.
+// oneDNN 2.6 crashes where it gets no memory for the code that it generates: whether there is enough is asked
+// before each of its calls that may generate some. Throws System.
 void require_onednn_memory();
 template <class Call>
 auto with_onednn_memory(const Call& call) {
@@ -44,8 +45,8 @@ auto with_onednn_memory(const Call& call) {
     throw;
   }
 }
-// Around a kernel that is made or prepared: what oneDNN refuses there, sizes that its integers cannot count among them, is an Input
-// error that says so.
+// Around a kernel that is made or prepared: what oneDNN refuses there, sizes that its integers cannot count
+// among them, is an Input error that says so.
 template <class Call>
 auto with_onednn_errors(const Call& call) {
   try {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the packed weights of a loaded engine lie while it runs: copied out of the file's mapping, block behind block, in huge
-// pages. A network of 20 MB goes through more small pages than the processor keeps translations for (12 MB on a Zen 4), and
-// prefetchers stop at the end of a page. Blocks that were packed in this process stay where they are.
+// Where the packed weights of a loaded engine lie while it runs: copied out of the file's mapping, block
+// behind block, in huge pages. A network of 20 MB goes through more small pages than the processor keeps
+// translations for (12 MB on a Zen 4), and prefetchers stop at the end of a page. Blocks that were packed in
+// this process stay where they are.
 #pragma once
 
 #include <mutex>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolution through oneDNN: direct and Winograd, FP32 and BF16, in blocked, channels-last and linear formats, each with
-// several ways to share the work (onednn_conv_problem.h). Weights are packed once per part. The epilogue becomes post-ops
-// where oneDNN can fuse them, else our own evaluator runs over the part's result.
+// Convolution through oneDNN: direct and Winograd, FP32 and BF16, in blocked, channels-last and linear
+// formats, each with several ways to share the work (onednn_conv_problem.h). Weights are packed once per
+// part. The epilogue becomes post-ops where oneDNN can fuse them, else our own evaluator runs over the part's
+// result.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -132,7 +133,8 @@ class ConvKernel final : public LayerKernel {
     }
   }
 
-  // Parts that are done one after the other. They have the same shape (images one by one), so one primitive serves all.
+  // Parts that are done one after the other. They have the same shape (images one by one), so one primitive
+  // serves all.
   void add_tasks(const ConvProblem& problem, const std::vector<ConvPart>& parts, size_t weights_index,
                  PreparedConv& prepared) const {
     const PackedWeights& packed = weights_[weights_index];
@@ -248,8 +250,8 @@ std::string reason_to_refuse(const LayerQuery& query) {
   return {};
 }
 
-// Winograd's weights cannot be repacked, so its kernel must not depend on dims that vary; and oneDNN cannot pack them
-// when a channel block is not full.
+// Winograd's weights cannot be repacked, so its kernel must not depend on dims that vary; and oneDNN cannot
+// pack them when a channel block is not full.
 bool winograd_possible(const LayerQuery& query, const ConvProblem& problem) {
   const lathe::Shape& shape = query.graph.value(query.layer().inputs[0]).shape;
   return problem.groups == 1 && problem.in_channels % 16 == 0 && problem.out_channels % 16 == 0 &&
@@ -277,8 +279,8 @@ bool last_part_has_plan(const ConvProblem& problem, const ConvVariant& variant, 
   return last.channels == first.channels || plan_conv(problem, variant, last, bias, chain).has_value();
 }
 
-// Each image unfolded for a product: what oneDNN does where it has no better kernel. With a residual it takes a hundred times as long
-// (64-256@56 of 8 images 900 ms), and timing it left no time for those that win.
+// Each image unfolded for a product: what oneDNN does where it has no better kernel. With a residual it takes
+// a hundred times as long (64-256@56 of 8 images 900 ms), and timing it left no time for those that win.
 bool is_gemm(std::string_view implementation) {
   return ("_" + std::string(implementation) + "_").find("_gemm_") != std::string::npos;
 }

@@ -210,8 +210,8 @@ ConvPart channel_part(const ConvProblem& problem, const ConvVariant& variant, in
   return part;
 }
 
-// As many parts for each thread as the portions of its piece can make use of, if each is worth a call: with parts of 10 us or of
-// less than four rows, convolutions of EfficientNet-B0 took 7 to 25 % longer.
+// As many parts for each thread as the portions of its piece can make use of, if each is worth a call: with
+// parts of 10 us or of less than four rows, convolutions of EfficientNet-B0 took 7 to 25 % longer.
 int64_t row_parts(const ConvProblem& problem, const ConvVariant& variant, int threads) {
   constexpr double kLeastNs = 20'000;
   constexpr int64_t kEach = 4, kLeastRows = 4;
@@ -227,8 +227,8 @@ int64_t row_parts(const ConvProblem& problem, const ConvVariant& variant, int th
 std::vector<std::vector<ConvPart>> conv_parts(const ConvProblem& problem, const ConvVariant& variant,
                                               int threads) {
   std::vector<std::vector<ConvPart>> members;
-  // Winograd goes image by image too: which of its two kernels oneDNN takes depends on the batch, and their weights
-  // cannot be turned into one another.
+  // Winograd goes image by image too: which of its two kernels oneDNN takes depends on the batch, and their
+  // weights cannot be turned into one another.
   const auto each_image = [](const ConvPart& part) {
     std::vector<ConvPart> parts(static_cast<size_t>(part.images), part);
     for (size_t n = 0; n < parts.size(); ++n) {

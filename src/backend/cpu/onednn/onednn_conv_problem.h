@@ -3,15 +3,17 @@
 // A convolution, the parts it is split into, and oneDNN's primitive for a part.
 //
 //   Whole     one part: single thread, or too small to share
-//   Channels  output channels (or groups): every part has its own weights and writes its own channels of one image
+//   Channels  output channels (or groups): every part has its own weights and writes its own channels of one
+//             image
 //   Rows      output rows of one image, for formats where rows are contiguous (channels last)
 //   Batch     images
 //
-// Each part is a dense tensor of its own at an offset, because oneDNN's fast kernels refuse tensors with gaps.
+// Each part is a dense tensor of its own at an offset, because oneDNN's fast kernels refuse tensors with
+// gaps.
 //
-// Groups of fewer channels than a vector has oneDNN unfold images for a product. Several of them joined are one group that its
-// fast kernels take: the weights between channels of different groups are zero. That is more arithmetic than is asked for, as many
-// times as groups are joined, and still several times as fast.
+// Groups of fewer channels than a vector has oneDNN unfold images for a product. Several of them joined are
+// one group that its fast kernels take: the weights between channels of different groups are zero. That is
+// more arithmetic than is asked for, as many times as groups are joined, and still several times as fast.
 #pragma once
 
 #include <dnnl.hpp>
@@ -60,7 +62,8 @@ struct ConvPart {
 
 // The split as part of a tactic's name: "_oc2", "_rows", "_batch" or nothing.
 std::string split_suffix(const ConvVariant& variant);
-// And as its parameters. What an engine file says may be no split at all: then the parameters of what was read are others.
+// And as its parameters. What an engine file says may be no split at all: then the parameters of what was
+// read are others.
 TacticParams split_params(const ConvVariant& variant);
 void read_split(const TacticParams& params, ConvVariant& variant);
 
@@ -72,7 +75,8 @@ ConvPart channel_part(const ConvProblem& problem, const ConvVariant& variant, in
 std::vector<std::vector<ConvPart>> conv_parts(const ConvProblem& problem, const ConvVariant& variant,
                                               int threads);
 
-// Groups to join so that one has whole vectors of `block` channels: 1 where they have, or where joining is no way.
+// Groups to join so that one has whole vectors of `block` channels: 1 where they have, or where joining is no
+// way.
 int groups_to_join(const Conv& conv, int64_t in_channels, int64_t out_channels, int64_t block);
 // Weights of (out channels, channels of a group, taps), as those of `joined` groups as one.
 std::vector<float> join_groups(const std::vector<float>& weights, const ConvProblem& joined_problem,
@@ -89,8 +93,8 @@ struct ConvPlan {
   dnnl::convolution_forward::primitive_desc desc;
   bool fused = false;  // the post-ops are in it
 };
-// oneDNN's implementation for a part; nothing when it has only its reference. `weights`: a layout to keep to, or null for
-// any. `chain` null: without post-ops. With post-ops that oneDNN cannot fuse it tries without.
+// oneDNN's implementation for a part; nothing when it has only its reference. `weights`: a layout to keep to,
+// or null for any. `chain` null: without post-ops. With post-ops that oneDNN cannot fuse it tries without.
 std::optional<ConvPlan> plan_conv(const ConvProblem& problem, const ConvVariant& variant,
                                   const ConvPart& part, bool bias, const PostOpChain* chain,
                                   const dnnl::memory::desc* weights = nullptr);

@@ -191,8 +191,8 @@ TEST(OnednnConv, FusesEpilogues) {
       *build(problem, PointwiseProgram::parse("Mul(0,1) Add(3,2) Relu(4)", 3), {{channel, true}, {full}}));
 }
 
-// Steps of a fused epilogue that lie half a step apart would differ from the oracle's by whole ones; sums of convolutions never
-// lie there exactly, and rounding to 2^-20 of them shows whether the arithmetic is right.
+// Steps of a fused epilogue that lie half a step apart would differ from the oracle's by whole ones; sums of
+// convolutions never lie there exactly, and rounding to 2^-20 of them shows whether the arithmetic is right.
 TEST(OnednnConv, RoundsToAGridInItsPostOps) {
   const Problem problem{.channels = 16,
                         .out_channels = 24,
@@ -216,7 +216,8 @@ TEST(OnednnConv, FunctionsThatComeTwice) {
     expect_right(*build(problem, PointwiseProgram::parse(text, 1)));
 }
 
-// Whatever says that it keeps NaN does; what does not say so is a Relu, a Clip or another function of oneDNN's.
+// Whatever says that it keeps NaN does; what does not say so is a Relu, a Clip or another function of
+// oneDNN's.
 TEST(OnednnConv, SaysWhatKeepsNan) {
   const Problem problem{.channels = 16, .out_channels = 16, .spatial = {8, 8}, .conv = {.kernel = {1, 1}}};
   int keeping = 0, losing = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transposed convolution through oneDNN, image by image or the whole batch. oneDNN has it as the gradient of a
-// convolution; post-ops are rarely fused there, so the epilogue is our own pass over each image's result.
+// Transposed convolution through oneDNN, image by image or the whole batch. oneDNN has it as the gradient of
+// a convolution; post-ops are rarely fused there, so the epilogue is our own pass over each image's result.
 #include <fmt/format.h>
 
 #include <algorithm>

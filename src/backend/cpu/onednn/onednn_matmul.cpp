@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products through oneDNN, FP32 and BF16, with a constant b packed once (per part of the columns when they are
-// shared out) or both operands computed at run time. Tensors are in linear format.
+// Matrix products through oneDNN, FP32 and BF16, with a constant b packed once (per part of the columns when
+// they are shared out) or both operands computed at run time. Tensors are in linear format.
 #include <fmt/format.h>
 
 #include <algorithm>

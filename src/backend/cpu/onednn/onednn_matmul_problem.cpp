@@ -33,7 +33,8 @@ Dims with_batch(const Extents& batch, const MatMulPart& part, int64_t rows, int6
   return dims;
 }
 
-// Strides of a stack of stored matrices of `rows` x `columns` elements, seen as their transposes if so wanted.
+// Strides of a stack of stored matrices of `rows` x `columns` elements, seen as their transposes if so
+// wanted.
 Dims matrix_strides(const Extents& batch, int64_t rows, int64_t columns, bool transposed) {
   Dims strides(batch.size() + 2);
   int64_t step = rows * columns;

@@ -4,11 +4,13 @@
 //
 //   Whole    one part
 //   Rows     rows of the result; all parts read all of b
-//   Columns  columns of the result, each with its own packed piece of a constant b. oneDNN's fast kernels want a dense
-//            result, so with more than one row a part is computed into scratch and put into place by the epilogue
+//   Columns  columns of the result, each with its own packed piece of a constant b. oneDNN's fast kernels
+//            want a dense
+//            result, so with more than one row a part is computed into scratch and put into place by the
+//            epilogue
 //   Batch    along the first batch dim
-// One matrix times a stack of constant ones (q, k and v of attention) is a product for each matrix, split alike: the parts of
-// a member follow each other, so that it reads its rows again while they are in cache.
+// One matrix times a stack of constant ones (q, k and v of attention) is a product for each matrix, split
+// alike: the parts of a member follow each other, so that it reads its rows again while they are in cache.
 #pragma once
 
 #include <dnnl.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Max and average pooling through oneDNN. A pool is split like a convolution whose groups are single channels, so it uses
-// the same parts (onednn_conv_problem.h).
+// Max and average pooling through oneDNN. A pool is split like a convolution whose groups are single
+// channels, so it uses the same parts (onednn_conv_problem.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,12 +31,14 @@ ConvProblem problem_at(const Pool& pool, const Extents& input) {
 
 dnnl::algorithm algorithm_of(const Pool& pool) {
   if (pool.kind == PoolKind::Max) return dnnl::algorithm::pooling_max;
-  // Padding that oneDNN adds on its own (rows that ceil_mode opens) must not be counted; those are refused below.
+  // Padding that oneDNN adds on its own (rows that ceil_mode opens) must not be counted; those are refused
+  // below.
   return pool.count_include_pad ? dnnl::algorithm::pooling_avg_include_padding
                                 : dnnl::algorithm::pooling_avg_exclude_padding;
 }
 
-// oneDNN 2.x makes an operation descriptor first, and knows dilation in a second operation only; 3.x takes all at once.
+// oneDNN 2.x makes an operation descriptor first, and knows dilation in a second operation only; 3.x takes
+// all at once.
 template <class Pooling>
 typename Pooling::primitive_desc make_desc(dnnl::algorithm algorithm, const dnnl::memory::desc& source,
                                            const dnnl::memory::desc& result, const Dims& strides,

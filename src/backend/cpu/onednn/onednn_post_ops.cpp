@@ -83,8 +83,9 @@ void PostOpChain::append_literal(dnnl::algorithm algorithm, float number) {
       {.algorithm = algorithm, .binary = true, .constant = true, .literal = number, .shape = Shape::Scalar});
 }
 
-// oneDNN's kernels (2.7) keep one set of constants for each function, so that the second Clip or Linear of a chain computes
-// with the bounds or factors of the first. Those two become operations with numbers; the others are refused.
+// oneDNN's kernels (2.7) keep one set of constants for each function, so that the second Clip or Linear of a
+// chain computes with the bounds or factors of the first. Those two become operations with numbers; the
+// others are refused.
 bool PostOpChain::append_function(const Step& step) {
   using Algorithm = dnnl::algorithm;
   const bool repeated = std::any_of(steps_.begin(), steps_.end(), [&](const Step& before) {
@@ -104,8 +105,8 @@ bool PostOpChain::append_function(const Step& step) {
   return true;
 }
 
-// x / scale, to the nearest integer (half to even), times scale. A product with 1 / scale instead of the quotient would
-// move what lies between two multiples to the other one.
+// x / scale, to the nearest integer (half to even), times scale. A product with 1 / scale instead of the
+// quotient would move what lies between two multiples to the other one.
 bool PostOpChain::append_round_to(const PointwiseStep& step) {
   if (step.code != PointwiseCode::RoundTo) return false;
   append_literal(dnnl::algorithm::binary_div, step.alpha);
@@ -142,8 +143,9 @@ bool PostOpChain::describe_operand(const LayerQuery& query, Step& step, const Te
     step.shape = Shape::Full;
   else
     return false;
-  // A constant as large as the result would have to be packed in the result's format; the own epilogue does that. A scalar
-  // or row that is computed at run time exists in the result's type, and oneDNN wants it dense: true for one image only.
+  // A constant as large as the result would have to be packed in the result's format; the own epilogue does
+  // that. A scalar or row that is computed at run time exists in the result's type, and oneDNN wants it
+  // dense: true for one image only.
   if (step.constant) return step.shape != Shape::Full;
   return step.shape == Shape::Full;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A layer's epilogue as oneDNN post-ops: a chain in which every step takes the value so far. What does not fit stays with
-// the layer's own epilogue (pointwise_eval.h), applied to the part when the primitive has finished.
+// A layer's epilogue as oneDNN post-ops: a chain in which every step takes the value so far. What does not
+// fit stays with the layer's own epilogue (pointwise_eval.h), applied to the part when the primitive has
+// finished.
 #pragma once
 
 #include <dnnl.hpp>
@@ -13,7 +14,8 @@
 
 namespace lathe::cpu {
 
-// A part of the result: where it lies, for operands that are as large as the result or have one value per channel.
+// A part of the result: where it lies, for operands that are as large as the result or have one value per
+// channel.
 struct ResultPart {
   dnnl::memory::desc desc;   // of the part
   int64_t offset_bytes = 0;  // of the part in the result's storage
@@ -24,14 +26,15 @@ struct ResultPart {
 
 class PostOpChain {
  public:
-  // nullopt: the epilogue is no such chain. `channel_axis` is the result's axis of per-channel operands (1 for
-  // convolution, the last for matmul). `stacked`: a part never spans axis 0, so that constants may differ along it.
+  // nullopt: the epilogue is no such chain. `channel_axis` is the result's axis of per-channel operands (1
+  // for convolution, the last for matmul). `stacked`: a part never spans axis 0, so that constants may differ
+  // along it.
   static std::optional<PostOpChain> from_epilogue(const LayerQuery& query, const TensorType& result,
                                                   size_t channel_axis, bool stacked = false);
 
   bool empty() const { return steps_.empty(); }
-  // False with functions for which oneDNN's kernels take the other operand of a comparison (Relu, Clip, Max, Min, and what
-  // bounds the argument of an exponential).
+  // False with functions for which oneDNN's kernels take the other operand of a comparison (Relu, Clip, Max,
+  // Min, and what bounds the argument of an exponential).
   bool keeps_nan() const;
   // Packs constant operands. The store keeps them, because a loaded engine has no large constants.
   void pack_constants(const LayerQuery& query, const PackContext& pack);

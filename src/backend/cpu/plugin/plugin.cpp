@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Custom operators on the CPU: the team shares out the parts into which the plugin divides its work. One that finds sizes runs on one
-// thread into memory of its upper bound, from which what it found is taken.
+// Custom operators on the CPU: the team shares out the parts into which the plugin divides its work. One that
+// finds sizes runs on one thread into memory of its upper bound, from which what it found is taken.
 #include <algorithm>
 #include <cstring>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Max and average pooling where channels are contiguous (channels-last and blocked), any window; and global pooling in
-// linear format. One output row at a time: a row's windows share their input rows, which stay in L1 or L2.
-// Maxima of BF16 are taken as they are stored (vector/reduce.inc).
+// Max and average pooling where channels are contiguous (channels-last and blocked), any window; and global
+// pooling in linear format. One output row at a time: a row's windows share their input rows, which stay in
+// L1 or L2. Maxima of BF16 are taken as they are stored (vector/reduce.inc).
 #include <limits>
 
 #include "backend/cpu/vector/own_tactic.h"

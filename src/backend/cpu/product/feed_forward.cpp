@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two products with a function between them in AMX tiles, in BF16: a block of rows goes through both before the next one, so that
-// what is between them stays in L2. It is written as the tiles that the second product reads (1 KB in one piece, [panel][row][32
-// columns]): apart, rows four times as wide go to L3 or memory and come back, and are copied into tiles there.
+// Two products with a function between them in AMX tiles, in BF16: a block of rows goes through both before
+// the next one, so that what is between them stays in L2. It is written as the tiles that the second product
+// reads (1 KB in one piece, [panel][row][32 columns]): apart, rows four times as wide go to L3 or memory and
+// come back, and are copied into tiles there.
 //
-// Operations: 2 M H (K + N). Bytes: both weights once per block of rows, rows and results once. The floor is the tiles'
-// arithmetic (tile/amx_product.inc), or the weights' way from L3 or memory below some 200 rows.
-// Reached (one core of an Emerald Rapids, cold, of 2,850 GFLOP/s): 128 rows of 768, 3072 hidden ones with GELU, 1,020 GFLOP/s (36 %). Of its
-// products by themselves in chunks: 197x768 by 768x3072 with GELU 1,010, 197x3072 by 3072x768 1,097; by whole panels 858 and 852.
-// Members share rows, or, where there are few, the columns of each product in turn: then each weight is read by one of them.
+// Operations: 2 M H (K + N). Bytes: both weights once per block of rows, rows and results once. The floor is
+// the tiles' arithmetic (tile/amx_product.inc), or the weights' way from L3 or memory below some 200 rows.
+// Reached (one core of an Emerald Rapids, cold, of 2,850 GFLOP/s): 128 rows of 768, 3072 hidden ones with
+// GELU, 1,020 GFLOP/s (36 %). Of its products by themselves in chunks: 197x768 by 768x3072 with GELU 1,010,
+// 197x3072 by 3072x768 1,097; by whole panels 858 and 852. Members share rows, or, where there are few, the
+// columns of each product in turn: then each weight is read by one of them.
 #include <cstring>
 
 #include "backend/cpu/tile/amx_matmul.h"
@@ -94,7 +96,8 @@ class PreparedFeedForward final : public PreparedLayer {
     return 2.0 * static_cast<double>(m * hidden) * static_cast<double>(k + n) / 1500;
   }
   double weight_bytes() const { return 2.0 * static_cast<double>(hidden * (k + n)); }
-  // As for products (amx_matmul.cpp). Where columns are shared, everybody also reads the hidden rows that others wrote.
+  // As for products (amx_matmul.cpp). Where columns are shared, everybody also reads the hidden rows that
+  // others wrote.
   bool by_rows(int members) const {
     const ProductShares shares{.arithmetic = arithmetic(),
                                .weights = weight_bytes() / 30,

@@ -2,9 +2,9 @@
 //
 // Det and Inverse of each matrix of a batch, of FP32 and FP64, by elimination in double (lu.inc).
 //
-// Small matrices go eight at a time, one per lane, because a pivot and a division per column are what they wait
-// for; large ones and single ones row by row. Threads share the batch. Bytes: x and the result once; the matrices at
-// work stay in L1 (eight of 12 x 12) or L2.
+// Small matrices go eight at a time, one per lane, because a pivot and a division per column are what they
+// wait for; large ones and single ones row by row. Threads share the batch. Bytes: x and the result once; the
+// matrices at work stay in L1 (eight of 12 x 12) or L2.
 #include <algorithm>
 
 #include "backend/cpu/product/lu_table.h"

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FP32 matrix products of ours: constant right operands packed into panels once, others packed panel by panel on the way.
+// FP32 matrix products of ours: constant right operands packed into panels once, others packed panel by panel
+// on the way.
 //
-// Operations: 2 M N K; bytes: the weights once per block of rows, rows and results once. Below 15 rows or so weights come
-// from memory and bound the time; above, the multiply-add rate does.
-// A member takes (block of rows, panel) pairs. For a pair the K loop runs in chunks, so that a chunk of the panel stays in
-// L2 while all tiles of rows pass over it; the block's results (at most 140 x 32) stay in L1 or L2 until the epilogue has
-// been applied.
-// A 1x1 convolution in channels-last is such a product: pixels are rows, and its weights are the transposed right operand.
-// Rows that lie a multiple of 1 KB apart fall into the same few cache sets (87 instead of 113 GFLOP/s at K = 768): they are first copied to a padded stride
-// by the whole team. BF16 and FP16 rows are widened there.
+// Operations: 2 M N K; bytes: the weights once per block of rows, rows and results once. Below 15 rows or so
+// weights come from memory and bound the time; above, the multiply-add rate does.
+// A member takes (block of rows, panel) pairs. For a pair the K loop runs in chunks, so that a chunk of the
+// panel stays in L2 while all tiles of rows pass over it; the block's results (at most 140 x 32) stay in L1
+// or L2 until the epilogue has been applied.
+// A 1x1 convolution in channels-last is such a product: pixels are rows, and its weights are the transposed
+// right operand. Rows that lie a multiple of 1 KB apart fall into the same few cache sets (87 instead of 113
+// GFLOP/s at K = 768): they are first copied to a padded stride by the whole team. BF16 and FP16 rows are
+// widened there.
 #include <cstring>
 
 #include "backend/cpu/device/expected.h"
@@ -269,7 +271,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-// --- 1x1 convolution ---------------------------------------------------------------------------------------------
+// --- 1x1 convolution --------------------------------------------------------------------------------------
 class PixelConvKernel final : public LayerKernel {
  public:
   PixelConvKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,

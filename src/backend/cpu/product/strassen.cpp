@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FP32 products with constant right operands by Strassen's algorithm in Winograd's form, one level: seven products of half the rows,
-// columns and depth instead of eight. MatMul, and 1x1 convolution in channels-last (pixels are rows).
+// FP32 products with constant right operands by Strassen's algorithm in Winograd's form, one level: seven
+// products of half the rows, columns and depth instead of eight. MatMul, and 1x1 convolution in channels-last
+// (pixels are rows).
 //
-// Operations: 7/8 of 2 M N K, and the sums of what goes in: 5/4 additions for an element of the rows, 5/4 for one of the weights.
-// Bytes: the weights once per block of rows; the sums of rows, 7/4 of them, written and read again. So it pays from about 60 rows and
-// 100 columns; the floor is the arithmetic.
-// The weights are packed as for the direct product. Their sums are formed, panel pair by panel pair, by the first tile that meets them,
-// just before it multiplies (a pass of their own costs 5 % at 128 rows, and so does forming them beside the pair before, as L2 must
-// then hold two pairs' sums); kept for all inferences they would be 7/4 of the bytes from memory. Where sums come out, most products go on with those in registers.
-// Reached (operations of the direct algorithm): Zen 4, two threads, cold, beside other work, of 236 GFLOP/s, 1024x768 by 768x768 237, by
-// 768x3072 239. Emerald Rapids, one thread, cold, of 179 GFLOP/s: 1576x768 by 768x3072 with GELU 173, 197 rows 174; 1576x3072 by
-// 3072x768 with an operand 165.
-// k goes in chunks, so that one chunk of two panels and of a tile of rows stay in L2. What comes next is fetched ahead.
-// Members take ranges of rows, or pairs of panels. These they share out anew for each chunk of a block of rows: whoever has formed
-// the block's left operands may then take any pair, so a portion costs nothing but the last meeting.
-// The error is two to three times that of direct summation, and it is relative to the largest rows and columns of a tile, not to each
-// element: halves of very different size would hurt the smaller one.
+// Operations: 7/8 of 2 M N K, and the sums of what goes in: 5/4 additions for an element of the rows, 5/4 for
+// one of the weights. Bytes: the weights once per block of rows; the sums of rows, 7/4 of them, written and
+// read again. So it pays from about 60 rows and 100 columns; the floor is the arithmetic.
+// The weights are packed as for the direct product. Their sums are formed, panel pair by panel pair, by the
+// first tile that meets them, just before it multiplies (a pass of their own costs 5 % at 128 rows, and so
+// does forming them beside the pair before, as L2 must then hold two pairs' sums); kept for all inferences
+// they would be 7/4 of the bytes from memory. Where sums come out, most products go on with those in
+// registers. Reached (operations of the direct algorithm): Zen 4, two threads, cold, beside other work, of
+// 236 GFLOP/s, 1024x768 by 768x768 237, by 768x3072 239. Emerald Rapids, one thread, cold, of 179 GFLOP/s:
+// 1576x768 by 768x3072 with GELU 173, 197 rows 174; 1576x3072 by 3072x768 with an operand 165.
+// k goes in chunks, so that one chunk of two panels and of a tile of rows stay in L2. What comes next is
+// fetched ahead. Members take ranges of rows, or pairs of panels. These they share out anew for each chunk of
+// a block of rows: whoever has formed the block's left operands may then take any pair, so a portion costs
+// nothing but the last meeting. The error is two to three times that of direct summation, and it is relative
+// to the largest rows and columns of a tile, not to each element: halves of very different size would hurt
+// the smaller one.
 #include <algorithm>
 #include <cstring>
 
@@ -35,8 +38,8 @@ namespace {
 constexpr int64_t kChunk = 768;      // of k, at most
 constexpr int64_t kUnit = 32;        // of k: half of it fills whole vectors
 constexpr int64_t kFewestRows = 32;  // below, the weights' way counts more than the arithmetic
-// Of rows, whose left operands (150 KB at 384 steps) pass over all panels: as many as stay in a large L2 beside the panels and their sums,
-// or so many that the panels' way counts little.
+// Of rows, whose left operands (150 KB at 384 steps) pass over all panels: as many as stay in a large L2
+// beside the panels and their sums, or so many that the panels' way counts little.
 constexpr int64_t kFewTiles = 6, kManyTiles = 16;
 constexpr int64_t kFetchingTiles =
     3;  // that fetch what the next panels need, where L2 would not keep it for long
@@ -155,8 +158,9 @@ class PreparedStrassen final : public PreparedLayer {
     return most_block_tiles() * left_floats_of_tile() + right_floats() + result_floats() +
            (by_rows(count) ? partial_floats() : 0) + 16;
   }
-  // Rows: everybody reads all weights (30 GB/s). Groups: everybody forms all sums of rows (20 GB/s). The smaller traffic counts even
-  // where it hides behind the arithmetic: neighbours on the machine want their part of the memory's rate.
+  // Rows: everybody reads all weights (30 GB/s). Groups: everybody forms all sums of rows (20 GB/s). The
+  // smaller traffic counts even where it hides behind the arithmetic: neighbours on the machine want their
+  // part of the memory's rate.
   bool by_rows(int members) const {
     const ProductShares shares{
         .arithmetic = 1.75 * static_cast<double>(m * n * matrices) * static_cast<double>(k()) / 110,
@@ -195,8 +199,8 @@ class PreparedStrassen final : public PreparedLayer {
     return weights + (index * k() + depth.first(c)) * panel();
   }
 
-  // A block of tiles over one pair of panels. The first one forms the sums of the panels; where `at` is the pass's first pair, each
-  // tile's left operands are formed just before. `next`: null at the end.
+  // A block of tiles over one pair of panels. The first one forms the sums of the panels; where `at` is the
+  // pass's first pair, each tile's left operands are formed just before. `next`: null at the end.
   void run_group(const Part& part, const Place& at, const Place* next) const {
     const int64_t all = tiles(part.rows_count()), first = first_tile(part, at.pass), c = chunk(at.pass);
     const int64_t end = std::min(first + part.block_tiles, all);
@@ -240,7 +244,8 @@ class PreparedStrassen final : public PreparedLayer {
     }
   }
 
-  // Tile `i` of `count` fetches its share of the next panels: all tiles do, or those just before they are wanted.
+  // Tile `i` of `count` fetches its share of the next panels: all tiles do, or those just before they are
+  // wanted.
   void fetch_panels(const Place* next, int64_t i, int64_t count, StrassenTile& t) const {
     const int64_t window = keeps_ahead ? count : std::min(count, kFetchingTiles), turn = i - count + window;
     const bool fetches = next && turn >= 0;

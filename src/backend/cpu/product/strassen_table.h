@@ -4,7 +4,7 @@
 //
 // A tile has two halves of rows and two panels of columns, and k is halved as well:
 //
-//   | C11 C12 |   | A11 A12 | | B11 B12 |     rows of A: upper and lower half; columns: first and second half of k
+//   | C11 C12 |   | A11 A12 | | B11 B12 |     rows of A: upper, lower half; columns: halves of k
 //   | C21 C22 | = | A21 A22 | | B21 B22 |     columns of B: left and right panel
 //
 // In Winograd's form, in the order in which the kernel runs the products:
@@ -47,10 +47,11 @@ struct StrassenTile {
   int64_t rows = 0;        // of each half, at most the table's
   int64_t lower_rows = 0;  // of the lower half that exist: `rows` or one less
   int64_t steps = 0;       // half of k
-  const float* a =
-      nullptr;  // left operands, in the order in which they are read: [product][block of steps][row][kLeftSteps]
-  // Right operands: two panels of weights, [step][panel], whose second half of k is `quarter` elements behind the first; and sums of
-  // their quarters, one `sum_stride` behind the other. The first tile over these panels forms the sums as it needs them.
+  // Left operands, in the order in which they are read: [product][block of steps][row][kLeftSteps].
+  const float* a = nullptr;
+  // Right operands: two panels of weights, [step][panel], whose second half of k is `quarter` elements behind
+  // the first; and sums of their quarters, one `sum_stride` behind the other. The first tile over these
+  // panels forms the sums as it needs them.
   const float *left = nullptr, *right = nullptr;
   int64_t quarter = 0;
   float* sums = nullptr;
@@ -60,14 +61,15 @@ struct StrassenTile {
   // k in several calls: sums [quarter][row][panel] between them. `first` call: not read; `last`: not written.
   float* partial = nullptr;
   bool first = true, last = true;
-  // The last call's result. Rows of the lower half follow those of the upper, the right panel follows the left.
+  // The last call's result. Rows of the lower half follow those of the upper, the right panel follows the
+  // left.
   const float* operand = nullptr;  // null: none
   int64_t operand_stride = 0;
   float* out = nullptr;
   int64_t out_stride = 0;
   RegisterTail tail;
-  // Brought into L2 on the way, so many bytes per step of each product: the weights of the next panels, and the left operands
-  // of the next tile.
+  // Brought into L2 on the way, so many bytes per step of each product: the weights of the next panels, and
+  // the left operands of the next tile.
   const float* ahead[kStrassenProducts] = {};
   const float* left_ahead = nullptr;
   int64_t ahead_bytes = 0, left_ahead_bytes = 0;
@@ -77,8 +79,8 @@ struct StrassenTile {
 struct StrassenTable {
   int64_t tile_rows, panel;  // of a half; columns of one panel
   void (*run)(const StrassenTile& tile);
-  // The left operands of row `row` of each half, which have `rows` (see StrassenTile::a), each with 2 `steps` elements; `lower`: null
-  // for zeros.
+  // The left operands of row `row` of each half, which have `rows` (see StrassenTile::a), each with 2 `steps`
+  // elements; `lower`: null for zeros.
   void (*form_left)(const float* upper, const float* lower, int64_t steps, int64_t row, int64_t rows,
                     float* out);
 };

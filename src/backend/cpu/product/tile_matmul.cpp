@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products with constant right operands, in FP32 and BF16, finished in registers: MatMul, and 1x1 convolution in channels-last
-// (pixels are rows), with any stride.
+// Products with constant right operands, in FP32 and BF16, finished in registers: MatMul, and 1x1 convolution
+// in channels-last (pixels are rows), with any stride.
 //
-// Operations: 2 M N K. Bytes: the weights, rows and results once each. The floor is the arithmetic when a weight meets more
-// than about 30 rows (FP32; BF16 60), else the weights' way from L3 or memory.
-// Reached (Zen 4, two threads, cold, of 236 GFLOP/s FP32 and 472 BF16): 128x768 by 768x3072 with GELU, BF16 and FP32 86 %; 1x1
-// 64-256@56 with an operand, FP32 87 %; 16-96@112 with SiLU, where 1.2 million exponentials count more than the product, 29 %.
-// Reached (Emerald Rapids, one thread, cold, of 213 GFLOP/s FP32): 128x768 by 768x768 93 %, by 768x3072 with GELU 84 %, 128x3072 by
-// 3072x768 75 % (44 % before k went in chunks); 1x1 256-64@56 94 %, 64-256@56 with an operand 85 %, 24-144@56 71 %.
-// A member works on a range of rows or on a range of panels (32 columns), whatever reads less from afar. Rows go in blocks that stay in L2
-// while all panels pass over them, and k in chunks where rows are long; sums wait in L2 between two chunks. Weights that fit into
-// an eighth of L2 turn that around: a tile of 14 rows takes all panels.
-// Rows that lie a multiple of 4 KB apart (2 KB where L1 has 8 ways) fall into the same few cache sets, and strided pixels apart:
-// such a block is first copied together, by each member that uses it: members share out the panels block by block, and copy once a block.
+// Operations: 2 M N K. Bytes: the weights, rows and results once each. The floor is the arithmetic when a
+// weight meets more than about 30 rows (FP32; BF16 60), else the weights' way from L3 or memory.
+// Reached (Zen 4, two threads, cold, of 236 GFLOP/s FP32 and 472 BF16): 128x768 by 768x3072 with GELU, BF16
+// and FP32 86 %; 1x1 64-256@56 with an operand, FP32 87 %; 16-96@112 with SiLU, where 1.2 million
+// exponentials count more than the product, 29 %. Reached (Emerald Rapids, one thread, cold, of 213 GFLOP/s
+// FP32): 128x768 by 768x768 93 %, by 768x3072 with GELU 84 %, 128x3072 by 3072x768 75 % (44 % before k went
+// in chunks); 1x1 256-64@56 94 %, 64-256@56 with an operand 85 %, 24-144@56 71 %. A member works on a range
+// of rows or on a range of panels (32 columns), whatever reads less from afar. Rows go in blocks that stay in
+// L2 while all panels pass over them, and k in chunks where rows are long; sums wait in L2 between two
+// chunks. Weights that fit into an eighth of L2 turn that around: a tile of 14 rows takes all panels.
+// Rows that lie a multiple of 4 KB apart (2 KB where L1 has 8 ways) fall into the same few cache sets, and
+// strided pixels apart: such a block is first copied together, by each member that uses it: members share out
+// the panels block by block, and copy once a block.
 #include <cstring>
 #include <numeric>
 
@@ -31,7 +33,8 @@ namespace {
 constexpr int64_t kChunkBytes = 768 * 4;  // of a row, at most, when a block of rows would not stay in L2
 constexpr int64_t kSumBytes = 512 << 10;  // of a block of rows between two chunks
 
-// Both layouts of constant matrices: [k][n], and [n][k] when transposed. Then the biases. FP32 `in_parts` is packed as three BF16.
+// Both layouts of constant matrices: [k][n], and [n][k] when transposed. Then the biases. FP32 `in_parts` is
+// packed as three BF16.
 std::vector<std::byte> pack_weights(const Tensor& constant, DType type, bool in_parts, bool transposed,
                                     int64_t matrices, int64_t k, int64_t n, const std::vector<float>& bias) {
   const Tensor wide = constant.dtype() == DType::Float32
@@ -131,13 +134,15 @@ class PreparedTileMatMul final : public PreparedLayer {
   int64_t panel_count() const { return matrices * matrix_panels(); }
   int64_t row_bytes() const { return dtype_bytes(type, k); }
   int64_t weight_bytes() const { return row_bytes() * n * matrices; }
-  // Whether the rows of a tile fall into so few sets of L1 that they would drive each other out (64 sets of 64 bytes).
+  // Whether the rows of a tile fall into so few sets of L1 that they would drive each other out (64 sets of
+  // 64 bytes).
   bool collide(const Machine& machine) const {
     constexpr int64_t kWay = 4096;
     const int64_t in_one_set = tile_matmul_table(type).tile_rows * std::gcd(row_bytes(), kWay) / kWay;
     return 3 * in_one_set > 2 * (machine.l1_bytes / kWay);
   }
-  // Rows: everybody reads all weights. Panels: everybody reads all rows. The larger share counts, at some 30 GB/s from L3.
+  // Rows: everybody reads all weights. Panels: everybody reads all rows. The larger share counts, at some 30
+  // GB/s from L3.
   bool by_rows(int members) const {
     const int64_t tile = tile_matmul_table(type).tile_rows;
     const double gflops = type == DType::Float32 ? 110 : 220;
@@ -234,8 +239,8 @@ class PreparedTileMatMul final : public PreparedLayer {
     }
   }
 
-  // All weights stay in L2: what comes from afar are rows, results and operand. Each panel of a tile fetches its share of
-  // what the next tile wants.
+  // All weights stay in L2: what comes from afar are rows, results and operand. Each panel of a tile fetches
+  // its share of what the next tile wants.
   void run_rows_first(const LayerArgs& args, const Worker::Range& rows, const Worker::Range& panels,
                       std::byte* own) const {
     const MatMulTileTable& table = tile_matmul_table(type);
@@ -289,7 +294,8 @@ class PreparedTileMatMul final : public PreparedLayer {
     }
   }
 
-  // One tile of rows takes all panels, then the next tile; otherwise a block of rows takes one panel after the other.
+  // One tile of rows takes all panels, then the next tile; otherwise a block of rows takes one panel after
+  // the other.
   bool rows_first_ = false;
   int64_t block_rows_ = 14, rows_of_portion_ = 14;
   int64_t chunks_ = 1;         // of k, that a block takes one after the other

@@ -13,8 +13,8 @@ namespace lathe::cpu {
 
 class WindowAddresses {
  public:
-  // One to three axes. Taps beside the image read a line of the byte `beside`; so do taps that fill a window up
-  // to a multiple of `multiple` taps.
+  // One to three axes. Taps beside the image read a line of the byte `beside`; so do taps that fill a window
+  // up to a multiple of `multiple` taps.
   WindowAddresses(int64_t batch, int64_t channels, std::vector<WindowAxis> axes, uint8_t beside,
                   int64_t multiple = 1);
 

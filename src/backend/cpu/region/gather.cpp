@@ -2,8 +2,8 @@
 //
 // Gather along one axis as copies of rows: embeddings, and selections from small tensors.
 //
-// Bytes: every gathered row read once and written once. A table that is a constant is read where the engine keeps it, and
-// widened or narrowed on the way when the layer's type is another float type.
+// Bytes: every gathered row read once and written once. A table that is a constant is read where the engine
+// keeps it, and widened or narrowed on the way when the layer's type is another float type.
 #include <cstring>
 
 #include "backend/cpu/vector/own_tactic.h"

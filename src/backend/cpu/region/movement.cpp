@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transpose, Concat, Split, Slice, Expand, Tile and DepthToSpace where they are not views: strided copies of ours.
+// Transpose, Concat, Split, Slice, Expand, Tile and DepthToSpace where they are not views: strided copies of
+// ours.
 //
-// Bytes: each element read once and written once. Concat, Split and Slice also run in channels-last, and in blocked
-// formats when the channel dim is cut at whole blocks only; dims are then those of the storage.
+// Bytes: each element read once and written once. Concat, Split and Slice also run in channels-last, and in
+// blocked formats when the channel dim is cut at whole blocks only; dims are then those of the storage.
 #include "backend/cpu/vector/operand_strides.h"
 #include "backend/cpu/vector/own_tactic.h"
 #include "backend/cpu/vector/strided_copy.h"
@@ -142,7 +143,8 @@ Parts tile_parts(const ShapeContext& c, int64_t bytes) {
   return parts;
 }
 
-// DepthToSpace: channels (b, b, C) [DCR] or (C, b, b) [CRD] of an image (H, W) become (C, H b, W b). Inverse: back.
+// DepthToSpace: channels (b, b, C) [DCR] or (C, b, b) [CRD] of an image (H, W) become (C, H b, W b). Inverse:
+// back.
 Parts depth_to_space_parts(const DepthToSpace& op, const ShapeContext& c, int64_t bytes) {
   const Extents& deep = op.inverse ? c.outputs[0] : c.inputs[0];  // (N, C b b, H, W)
   const int64_t b = op.block, n = deep[0], channels = deep[1] / (b * b), h = deep[2], w = deep[3];

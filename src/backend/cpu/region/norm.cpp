@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layer norm, RMS norm and softmax on FP32, BF16 and FP16 rows; computation in FP32. Rows are shared out over the team.
+// Layer norm, RMS norm and softmax on FP32, BF16 and FP16 rows; computation in FP32. Rows are shared out over
+// the team.
 #include "backend/cpu/region/row_kernels.h"
 #include "backend/cpu/vector/own_tactic.h"
 
@@ -43,7 +44,7 @@ std::vector<RowTypes> same_types(const LayerQuery& query) {
   return types;
 }
 
-// --- layer norm --------------------------------------------------------------------------------------------------
+// --- layer norm -------------------------------------------------------------------------------------------
 class PreparedLayerNorm final : public PreparedLayer {
  public:
   LayerNorm op;
@@ -148,7 +149,7 @@ std::vector<Tactic> list_layer_norm(const LayerQuery& query, const Machine& mach
   return tactics;
 }
 
-// --- softmax -----------------------------------------------------------------------------------------------------
+// --- softmax ----------------------------------------------------------------------------------------------
 class PreparedSoftmax final : public PreparedLayer {
  public:
   bool log = false;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pointwise, PointwiseChain and Cast layers in every format, QuantizeLinear and DequantizeLinear in linear format, through
-// the vectorised evaluator.
+// Pointwise, PointwiseChain and Cast layers in every format, QuantizeLinear and DequantizeLinear in linear
+// format, through the vectorised evaluator.
 //
-// Bytes: each operand read once, the result written once; a chain's intermediate values never leave L1. The floor is
-// memory (or L2) bandwidth until a program holds several exp, erf or divisions.
+// Bytes: each operand read once, the result written once; a chain's intermediate values never leave L1. The
+// floor is memory (or L2) bandwidth until a program holds several exp, erf or divisions.
 #include <algorithm>
 #include <vector>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions over neighbouring axes: the last ones (rows), or ones in the middle of the storage (columns), which is what a
-// global average pool is in channels-last and blocked formats. Sums in FP32 over several independent chains.
+// Reductions over neighbouring axes: the last ones (rows), or ones in the middle of the storage (columns),
+// which is what a global average pool is in channels-last and blocked formats. Sums in FP32 over several
+// independent chains.
 #include <cmath>
 
 #include "backend/cpu/region/vector_reduction.h"
@@ -105,7 +106,8 @@ class PreparedReduce final : public PreparedLayer {
       epilogue->apply(args, results, n, at, 1, n, n);
     }
   }
-  // One call for several reductions whose results are neighbours: a plane of a blocked format has only one vector of them.
+  // One call for several reductions whose results are neighbours: a plane of a blocked format has only one
+  // vector of them.
   void columns(const LayerArgs& args, const Worker& worker) const {
     const ReduceTable& table = reduce_table(isa);
     alignas(64) float results[kChunk];

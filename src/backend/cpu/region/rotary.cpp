@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rotary embedding on FP32, BF16 and FP16 rows; computation in FP32. Rows of all operands are shared out over the team.
-// Bytes: every element read and written once; cosines and sines of a position serve all heads and stay in L1.
+// Rotary embedding on FP32, BF16 and FP16 rows; computation in FP32. Rows of all operands are shared out over
+// the team. Bytes: every element read and written once; cosines and sines of a position serve all heads and
+// stay in L1.
 #include "backend/cpu/region/row_kernels.h"
 #include "backend/cpu/vector/own_tactic.h"
 

@@ -2,9 +2,10 @@
 //
 // Nearest-neighbour Resize of images in every format and type, as copies of pixels.
 //
-// Which input position an output position shows is asked of the operator's own definition: it resizes the ramp 0, 1, 2, ...
-// once per spatial dim, and what comes out are the positions. So coordinate and rounding modes are defined in one place.
-// Bytes: input read once, output written once; an output row that repeats the one above is copied from it.
+// Which input position an output position shows is asked of the operator's own definition: it resizes the
+// ramp 0, 1, 2, ... once per spatial dim, and what comes out are the positions. So coordinate and rounding
+// modes are defined in one place. Bytes: input read once, output written once; an output row that repeats the
+// one above is copied from it.
 #include <cstring>
 
 #include "backend/cpu/vector/own_tactic.h"

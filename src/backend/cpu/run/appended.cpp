@@ -3,7 +3,8 @@
 // Two forms of `present = Concat(past, new)` are known:
 //
 //   a layer that copies both      past -> Concat -> present      it copies `new` only
-//   a view                        past -> copy inside present    the copy has nothing to do; the layer that makes `new` writes it
+//   a view                        past -> copy inside present    the copy has nothing to do; the layer that
+//                                                                makes `new` writes it
 //                                 new  -> inside present         where the past ends
 //
 // The second one exists only where all dims in front of the axis are 1, so its past begins where the present

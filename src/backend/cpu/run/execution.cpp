@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A run is one visit of the team: all members walk the same list of layers (shape_plan.cpp), so an inference wakes the
-// pool once. Where shapes depend on data the list ends, the caller reads the new dims, and the rest is prepared and walked.
+// A run is one visit of the team: all members walk the same list of layers (shape_plan.cpp), so an inference
+// wakes the pool once. Where shapes depend on data the list ends, the caller reads the new dims, and the rest
+// is prepared and walked.
 #include "backend/cpu/run/execution.h"
 
 #include <fmt/format.h>

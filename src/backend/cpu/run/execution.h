@@ -33,7 +33,8 @@ class CpuExecution final : public Execution, public LayerScratch, public Appendi
   AppendForm append_form(size_t input, size_t output) const override;
   void append_in_place(const std::vector<Append>& appends) override;
 
-  // For whoever walks several executions layer by layer: bind() once, then the layers in order. Only programs with one segment.
+  // For whoever walks several executions layer by layer: bind() once, then the layers in order. Only programs
+  // with one segment.
   void bind(std::span<void* const> bindings);
   void run_layer(size_t layer);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compiling: kernels are made in parallel, because packing and code generation take 0.2 to 3 ms a layer and an engine has
-// to load in a fraction of a second. The store of packed blocks is locked for that; its order does not depend on threads
-// when it orders by key.
+// Compiling: kernels are made in parallel, because packing and code generation take 0.2 to 3 ms a layer and
+// an engine has to load in a fraction of a second. The store of packed blocks is locked for that; its order
+// does not depend on threads when it orders by key.
 #include "backend/cpu/run/program.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The compiled network on the CPU: one kernel with packed weights per layer. Immutable, shared by all executions.
+// The compiled network on the CPU: one kernel with packed weights per layer. Immutable, shared by all
+// executions.
 #pragma once
 
 #include <memory>
@@ -57,7 +58,8 @@ class CpuProgram final : public Program, public std::enable_shared_from_this<Cpu
 // tactic_families(), made once.
 const std::vector<TacticFamily>& families();
 
-// Throws Input when no family offers the tactic for the layer of one of the graphs (offered.h): choices may come from a file.
+// Throws Input when no family offers the tactic for the layer of one of the graphs (offered.h): choices may
+// come from a file.
 void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRanges& ranges,
                   const Tactic& tactic, Machine machine);
 
@@ -65,7 +67,8 @@ void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRa
 std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic,
                                          const Machine& machine, const PackContext& pack);
 
-// Calls body(0..count-1) on the pool; items go to whoever is free, because making a kernel takes 1 us or 10 ms.
+// Calls body(0..count-1) on the pool; items go to whoever is free, because making a kernel takes 1 us or 10
+// ms.
 void for_each_parallel(ThreadPool& pool, size_t count, const std::function<void(size_t)>& body);
 
 }  // namespace lathe::cpu

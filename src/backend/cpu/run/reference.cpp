@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reference on the CPU (backend/reference_layer.h): linear operands are read where they lie, results copied into place. Operands
-// in other formats, which a layer of another family has when it meets a tensor without elements, are copied to linear and back.
+// The reference on the CPU (backend/reference_layer.h): linear operands are read where they lie, results
+// copied into place. Operands in other formats, which a layer of another family has when it meets a tensor
+// without elements, are copied to linear and back.
 #include "backend/cpu/run/reference.h"
 
 #include <cstring>

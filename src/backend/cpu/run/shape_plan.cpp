@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups: the team shares out the pieces of layers without meeting, as long as no layer touches memory that another thread
-// may still be using. Since the last meeting we keep which bytes were read and written; a layer that would write what was
-// read or written, or read what was written, begins a new group. Two layers of one piece never do: one thread runs them.
+// Groups: the team shares out the pieces of layers without meeting, as long as no layer touches memory that
+// another thread may still be using. Since the last meeting we keep which bytes were read and written; a
+// layer that would write what was read or written, or read what was written, begins a new group. Two layers
+// of one piece never do: one thread runs them.
 #include "backend/cpu/run/shape_plan.h"
 
 #include <fmt/format.h>
@@ -222,7 +223,8 @@ void ShapePlan::find_groups() {
 void ShapePlan::run_step(size_t index, const Worker& worker, std::byte* scratch) const {
   const Step& step = steps_[index];
   if (step.prepared == nullptr || worker.piece >= step.members) return;
-  // Fewer pieces than the team has members: each is done in one go, in a place of scratch that is the piece's.
+  // Fewer pieces than the team has members: each is done in one go, in a place of scratch that is the
+  // piece's.
   const bool all = step.members >= worker.count;
   if (!all && worker.portion > 0) return;
   LayerArgs operands = args(index, scratch);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A run of layers at concrete shapes, ready to execute: prepared kernels, addresses of all operands, and the places where
-// the team must meet. Made once per shapes; a run only patches the caller's buffers in.
+// A run of layers at concrete shapes, ready to execute: prepared kernels, addresses of all operands, and the
+// places where the team must meet. Made once per shapes; a run only patches the caller's buffers in.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,8 @@ struct Step {
   int members = 1;
 };
 
-// Steps [begin, end) that need no meeting among them: piece i of all of them, in order, is work for one thread.
+// Steps [begin, end) that need no meeting among them: piece i of all of them, in order, is work for one
+// thread.
 struct StepGroup {
   size_t begin = 0, end = 0;
   int pieces = 0;
@@ -69,7 +70,8 @@ class ShapePlan {
   std::vector<Step> steps_;
   std::vector<StepGroup> groups_;
   OperandTable operands_;
-  // Bytes that slots must have before the steps run, and the slots of results whose memory steps take themselves.
+  // Bytes that slots must have before the steps run, and the slots of results whose memory steps take
+  // themselves.
   struct Need {
     int slot = -1;
     size_t bytes = 0;

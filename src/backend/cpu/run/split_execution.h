@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state of running a program whose batch is split (backend/batch_split.h): every thread has an execution of its own and takes
-// the next part when it has done one, so a slow core gets fewer. With fewer parts than threads the whole team works on one
-// part after the other.
+// The state of running a program whose batch is split (backend/batch_split.h): every thread has an execution
+// of its own and takes the next part when it has done one, so a slow core gets fewer. With fewer parts than
+// threads the whole team works on one part after the other.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,8 @@ class SplitExecution final : public Execution {
  private:
   const BatchSplit& split() const { return program_->spec().split; }
   int64_t batch() const { return symbols_.at(split().symbol); }
-  // The split's part, or less, so that no thread gets more than the others: 5 items in parts of up to 4 are 3 and 2 for two threads.
+  // The split's part, or less, so that no thread gets more than the others: 5 items in parts of up to 4 are 3
+  // and 2 for two threads.
   int64_t part_items() const;
   // None where no result has elements: a batch of 2^31 - 1 items of nothing takes no time.
   int64_t part_count() const { return has_results_ ? (batch() + part_items() - 1) / part_items() : 0; }

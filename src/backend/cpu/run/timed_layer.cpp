@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Timing in context: inside a network a layer finds its weights and most of its inputs outside the private caches, because
-// the layers before it went through them. Hot loops understate the cost by 1.2 to 1.5 times and favour kernels that
-// prefetch badly. So before each run every member of the team sweeps through a buffer larger than its private cache; that
-// evicts inputs and packed weights alike (rotating input buffers would leave the weights hot).
+// Timing in context: inside a network a layer finds its weights and most of its inputs outside the private
+// caches, because the layers before it went through them. Hot loops understate the cost by 1.2 to 1.5 times
+// and favour kernels that prefetch badly. So before each run every member of the team sweeps through a buffer
+// larger than its private cache; that evicts inputs and packed weights alike (rotating input buffers would
+// leave the weights hot).
 //
-// Then each member writes its piece of the inputs, as the layer before would have: what another core wrote comes at a
-// third of the speed or less (28 GB/s against 90 where the two cores do not share a cache), so a split that reads what its
-// own core wrote must show its advantage. Pieces are contiguous in storage: rows of channels-last tensors, channels of
-// blocked ones.
+// Then each member writes its piece of the inputs, as the layer before would have: what another core wrote
+// comes at a third of the speed or less (28 GB/s against 90 where the two cores do not share a cache), so a
+// split that reads what its own core wrote must show its advantage. Pieces are contiguous in storage: rows of
+// channels-last tensors, channels of blocked ones.
 //
-// What is read once an inference, weights and the network's inputs, comes from memory as far as the last-level cache did not keep it
-// (cache_residency.h): that share is flushed from all caches. (BERT-base, BF16, Zen 4, two threads, 128x3072 by 3072x768: 1.39 ms with
-// the weights in L3, 1.6 in the network. MobileNetV2, BF16, one thread: its last product 28 us and 83.)
+// What is read once an inference, weights and the network's inputs, comes from memory as far as the
+// last-level cache did not keep it (cache_residency.h): that share is flushed from all caches. (BERT-base,
+// BF16, Zen 4, two threads, 128x3072 by 3072x768: 1.39 ms with the weights in L3, 1.6 in the network.
+// MobileNetV2, BF16, one thread: its last product 28 us and 83.)
 //
-// Operands lie in huge pages, as in a network's arena: with small ones a depthwise window took up to five times as long, channels-last, or
-// not, from run to run (672@14, Zen 5: 53 to 256 us).
+// Operands lie in huge pages, as in a network's arena: with small ones a depthwise window took up to five
+// times as long, channels-last, or not, from run to run (672@14, Zen 5: 53 to 256 us).
 //
-// Data is seeded and random for floats. Integers are indices or masks somewhere, so they stay where any operator accepts
-// them: 0 and 1, or positions inside the axis for Gather.
+// Data is seeded and random for floats. Integers are indices or masks somewhere, so they stay where any
+// operator accepts them: 0 and 1, or positions inside the axis for Gather.
 #include "backend/cpu/run/timed_layer.h"
 
 #include <algorithm>
@@ -96,8 +98,8 @@ class CpuTimedLayer final : public TimedLayer {
     members_ = std::clamp(prepared_->members(machine.threads), 1, machine.threads);
     make_operands(query, tactic, context);
     scratch_ = memory_.allocate(prepared_->scratch_bytes());
-    // Three times the private cache evicts nearly all of it under any replacement policy. (After one and a half times, weights of 0.6 MB
-    // came back 1.4 times as fast as in a network; Emerald Rapids, 2 MB.)
+    // Three times the private cache evicts nearly all of it under any replacement policy. (After one and a
+    // half times, weights of 0.6 MB came back 1.4 times as fast as in a network; Emerald Rapids, 2 MB.)
     sweep_bytes_ = machine.l2_bytes * 3;
     sweep_ = HostBuffer(static_cast<size_t>(sweep_bytes_ * members_), "timing a layer with cold caches");
     std::memset(sweep_.data(), 1, sweep_.bytes());
@@ -158,8 +160,9 @@ class CpuTimedLayer final : public TimedLayer {
     }
   }
 
-  // What the memory plan will place so, wherever nobody reads the residual later: half as much is brought in to be written. The residual
-  // grows by the same amount in each run; other programs could leave denormal numbers behind, so their operands stay.
+  // What the memory plan will place so, wherever nobody reads the residual later: half as much is brought in
+  // to be written. The residual grows by the same amount in each run; other programs could leave denormal
+  // numbers behind, so their operands stay.
   static int residual_in_place(const Node& node, const Tactic& tactic) {
     const auto& allowed = tactic.in_place_inputs;
     const bool residual = !allowed.empty() && allowed[0] >= static_cast<int>(node.op_input_count()) &&
@@ -209,8 +212,9 @@ class CpuTimedLayer final : public TimedLayer {
     return data;
   }
 
-  // What a private cache keeps of a piece that was just written or read: its end. What came before went to the last-level cache, where
-  // it lies since the run before; to touch it again took longer than the layers of large batches themselves.
+  // What a private cache keeps of a piece that was just written or read: its end. What came before went to
+  // the last-level cache, where it lies since the run before; to touch it again took longer than the layers
+  // of large batches themselves.
   Worker::Range kept(Worker::Range piece) const {
     return {std::max(piece.begin, piece.end - 2 * machine_.l2_bytes), piece.end};
   }

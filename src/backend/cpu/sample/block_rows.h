@@ -3,9 +3,9 @@
 // An image as the sum of the blocks that cover it, row by row: what Col2Im is, and the last step of a
 // transposed convolution.
 //
-// With a step s, blocks that lie next to one another reach every s-th pixel. A row is therefore summed in s lines,
-// one per remainder of the pixel by s: each tap then adds a run of neighbours, and the lines are interleaved once
-// at the end. Pixel 7 of a row with step 3 is element 2 of line 1.
+// With a step s, blocks that lie next to one another reach every s-th pixel. A row is therefore summed in s
+// lines, one per remainder of the pixel by s: each tap then adds a run of neighbours, and the lines are
+// interleaved once at the end. Pixel 7 of a row with step 3 is element 2 of line 1.
 #pragma once
 
 #include <algorithm>
@@ -41,8 +41,9 @@ class BlockRows {
   // What a member needs to sum a band in lines; 0 where a row is one line.
   int64_t line_floats() const { return is_one_line() ? 0 : band() * row_floats(); }
 
-  // Writes rows [begin, end) of the image to `sum`, no more than a band: `start` and what blocks have for them. `x`: the
-  // elements of tap 0 of all blocks, those of the next tap `tap_stride` elements further. `lines`: line_floats().
+  // Writes rows [begin, end) of the image to `sum`, no more than a band: `start` and what blocks have for
+  // them. `x`: the elements of tap 0 of all blocks, those of the next tap `tap_stride` elements further.
+  // `lines`: line_floats().
   void sum(int64_t begin, int64_t end, const SampleTable& table, const void* x, Stored type,
            int64_t tap_stride, float start, float* sum, float* lines) const {
     float* to = is_one_line() ? sum : lines;

@@ -3,8 +3,8 @@
 // Col2Im on FP32, BF16 and FP16: rows of the image are sums of the rows of blocks that cover them.
 //
 // Bytes: x read once, the image written once: some rows collect their sums in L1, so that no pixel goes to
-// memory twice. Operations: one addition per element of x, by vectors (block_rows.h), and with steps above 1 a
-// transposition of each row in registers.
+// memory twice. Operations: one addition per element of x, by vectors (block_rows.h), and with steps above 1
+// a transposition of each row in registers.
 #include <algorithm>
 
 #include "backend/cpu/sample/block_rows.h"

@@ -9,8 +9,8 @@
 
 namespace lathe::cpu {
 
-// Elements from one row of FP32 weights, k long, to the next: no multiple of 1 KB apart, because those would share
-// few cache sets.
+// Elements from one row of FP32 weights, k long, to the next: no multiple of 1 KB apart, because those would
+// share few cache sets.
 inline int64_t packed_stride(int64_t k) {
   const int64_t rounded = round_up(k, 16);
   return rounded % 256 == 0 ? rounded + 16 : rounded;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums of pixels: weighted ones of pixels that lie anywhere, the loops of RoiAlign, GridSample and DeformConv, and
-// those of blocks that overlap, of Col2Im and transposed convolutions. One table per instruction set.
+// Sums of pixels: weighted ones of pixels that lie anywhere, the loops of RoiAlign, GridSample and
+// DeformConv, and those of blocks that overlap, of Col2Im and transposed convolutions. One table per
+// instruction set.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,8 @@ struct SampleTable {
   // factors[i], if given.
   void (*corners)(const double* ys, const double* xs, const float* factors, int64_t n, int64_t height,
                   int64_t width, const Corners& out);
-  // For each tap k and i < runs[k].count: sum[runs[k].to + i] += x[first + k * tap_stride + runs[k].from + i].
+  // For each tap k and i < runs[k].count: sum[runs[k].to + i] += x[first + k * tap_stride + runs[k].from +
+  // i].
   void (*add_runs)(const void* x, Stored type, int64_t first, int64_t tap_stride, const TapRun* runs,
                    int64_t taps, float* sum);
 };

@@ -26,17 +26,21 @@ CheckedInput constant(double value) {
 TEST(TreeTactics, RowsTreesTargetsAndAggregates) {
   for (const int64_t rows : {0, 1, 3, 8, 17, 200})
     for (const int64_t trees : {1, 7, 60})
-      for (const int64_t targets : {1, 3}) EXPECT_GE(check_layer(tree_tactics(), tree_case({.rows = rows, .trees = trees, .targets = targets})), 1);
+      for (const int64_t targets : {1, 3})
+        EXPECT_GE(check_layer(tree_tactics(), tree_case({.rows = rows, .trees = trees, .targets = targets})),
+                  1);
   for (const TreeAggregate aggregate : {TreeAggregate::Average, TreeAggregate::Min, TreeAggregate::Max})
     for (const int64_t rows : {2, 30})
-      EXPECT_GE(check_layer(tree_tactics(), tree_case({.rows = rows, .targets = 4, .aggregate = aggregate})), 1);
+      EXPECT_GE(check_layer(tree_tactics(), tree_case({.rows = rows, .targets = 4, .aggregate = aggregate})),
+                1);
 }
 
 TEST(TreeTactics, ComparisonsAndTypes) {
   for (const int modes : {0, 1, 2})
     for (const DType type : {DType::Float32, DType::Float64})
       EXPECT_GE(check_layer(tree_tactics(), tree_case({.rows = 40, .modes = modes, .type = type})), 1);
-  const std::vector<std::string> why = refusals(tree_tactics(), tree_case({.rows = 40, .type = DType::Float16}));
+  const std::vector<std::string> why =
+      refusals(tree_tactics(), tree_case({.rows = 40, .type = DType::Float16}));
   ASSERT_EQ(why.size(), 1u);
   EXPECT_NE(why[0].find("rows of float16 instead of 32 or 64 bit floats"), std::string::npos) << why[0];
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TfIdfVectorizer: the n-grams of the pool are a tree, whose edges are items and whose nodes say which column the
-// n-gram that ends there has. From each item of a row one walk counts the n-grams of all lengths that begin there, and
-// ends at the first item that continues none. Threads share the rows.
+// TfIdfVectorizer: the n-grams of the pool are a tree, whose edges are items and whose nodes say which column
+// the n-gram that ends there has. From each item of a row one walk counts the n-grams of all lengths that
+// begin there, and ends at the first item that continues none. Threads share the rows.
 //
-// The edges of all nodes are in one hash table. Operations: one look-up per item and distance where no n-gram begins,
-// max_gram at most; bytes: the items once, the table (24 bytes an edge, half full at most) in L1 or L2.
+// The edges of all nodes are in one hash table. Operations: one look-up per item and distance where no n-gram
+// begins, max_gram at most; bytes: the items once, the table (24 bytes an edge, half full at most) in L1 or
+// L2.
 #include <algorithm>
 #include <bit>
 
@@ -32,8 +33,8 @@ class GramTree {
     }
   }
 
-  // Counts the n-grams of `longest` items at most, and of two at least if `skips`, that begin at `row` and go on
-  // `distance` items further.
+  // Counts the n-grams of `longest` items at most, and of two at least if `skips`, that begin at `row` and go
+  // on `distance` items further.
   template <class T>
   void count(const T* row, int64_t distance, int64_t longest, bool skips, float* counts) const {
     int32_t node = 0;

@@ -7,7 +7,8 @@ namespace lathe::cpu {
 TacticFamily tfidf_tactics();
 namespace {
 
-// Single items 2, 3, 5; pairs (5, 4), (5, 6), (2, 2); a triple (2, 3, 2), and a pair twice, whose last column counts.
+// Single items 2, 3, 5; pairs (5, 4), (5, 6), (2, 2); a triple (2, 3, 2), and a pair twice, whose last column
+// counts.
 TfIdfVectorizer grams(TfIdfMode mode, int64_t min_gram, int64_t max_gram, int64_t max_skip) {
   TfIdfVectorizer op{.mode = mode, .min_gram = min_gram, .max_gram = max_gram, .max_skip = max_skip};
   op.ngram_counts = {0, 3, 11};

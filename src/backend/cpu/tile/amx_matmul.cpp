@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Members share groups of 16 rows or panels of 32 columns, whatever reads less from afar. Four orders, for the tuner to choose:
-// all rows of a block meet a panel before the next one (weights come from afar once, 32 columns at a time); the same with a
-// chunk along k at a time, which stays in L1 while partial sums go out and in; or all panels meet 32 rows (a short row stays
-// in L1, weights in L2); or, for rows of a few steps, 128 rows in groups of 16 (AmxProduct::by_groups). Rows go in blocks that leave a
-// part of L2 to the weights.
+// Members share groups of 16 rows or panels of 32 columns, whatever reads less from afar. Four orders, for
+// the tuner to choose: all rows of a block meet a panel before the next one (weights come from afar once, 32
+// columns at a time); the same with a chunk along k at a time, which stays in L1 while partial sums go out
+// and in; or all panels meet 32 rows (a short row stays in L1, weights in L2); or, for rows of a few steps,
+// 128 rows in groups of 16 (AmxProduct::by_groups). Rows go in blocks that leave a part of L2 to the weights.
 //
-// Operations: 2 M N K. Bytes: weights, rows and results once each. The floor is the tiles' arithmetic (tile/amx_product.inc), or the weights'
-// way from L3 or memory below some 200 rows.
-// Reached (one core of an Emerald Rapids, cold, of 2,850 GFLOP/s; in parentheses oneDNN's): 128x768 by 768x768 990 (790), by 768x3072 with
-// GELU 720 (480), 128x3072 by 3072x768 with an operand 950 (700), 197 rows of it 920 (590); 1x1 256-64@56 960 (980), 64-256@56 550 (560), where
-// results count, 512-128@28 1,240 hot. What is missing: a tile of rows from L2 takes as long as two products, and 32x32
-// results take 350 cycles beside their products.
-// In chunks that stay in L1 (384 to 512 elements) only rows come from L2: 197x768 by 768x3072 with GELU 1,010 where whole panels give 860,
-// 197x3072 by 3072x768 1,100 where they give 850. Where another thread uses the same core, and L1 with it, whole panels are quicker.
+// Operations: 2 M N K. Bytes: weights, rows and results once each. The floor is the tiles' arithmetic
+// (tile/amx_product.inc), or the weights' way from L3 or memory below some 200 rows.
+// Reached (one core of an Emerald Rapids, cold, of 2,850 GFLOP/s; in parentheses oneDNN's): 128x768 by
+// 768x768 990 (790), by 768x3072 with GELU 720 (480), 128x3072 by 3072x768 with an operand 950 (700), 197
+// rows of it 920 (590); 1x1 256-64@56 960 (980), 64-256@56 550 (560), where results count, 512-128@28 1,240
+// hot. What is missing: a tile of rows from L2 takes as long as two products, and 32x32 results take 350
+// cycles beside their products.
+// In chunks that stay in L1 (384 to 512 elements) only rows come from L2: 197x768 by 768x3072 with GELU 1,010
+// where whole panels give 860, 197x3072 by 3072x768 1,100 where they give 850. Where another thread uses the
+// same core, and L1 with it, whole panels are quicker.
 //
-// FP32 in parts: 12 M N K operations in BF16, 6 bytes a weight, and rows are split as they are copied (0.4 cycles a value). Long
-// rows go in chunks, so that a block's parts stay in L2. Reached there in GFLOP/s of FP32, where AVX-512 has 163 and the floor is
-// 445: 128x768 by 768x768 221, by 768x3072 with GELU 279, 128x3072 by 3072x768 with an operand 227, 1024 rows 244 and 245; 1x1
-// 256-1024@14 with an operand 244. (tile_matmul.cpp's in AVX-512: 156, 152, 156, 157, 147; 162.)
+// FP32 in parts: 12 M N K operations in BF16, 6 bytes a weight, and rows are split as they are copied (0.4
+// cycles a value). Long rows go in chunks, so that a block's parts stay in L2. Reached there in GFLOP/s of
+// FP32, where AVX-512 has 163 and the floor is 445: 128x768 by 768x768 221, by 768x3072 with GELU 279,
+// 128x3072 by 3072x768 with an operand 227, 1024 rows 244 and 245; 1x1 256-1024@14 with an operand 244.
+// (tile_matmul.cpp's in AVX-512: 156, 152, 156, 157, 147; 162.)
 #include "backend/cpu/tile/amx_matmul.h"
 
 #include "backend/cpu/tile/product_shares.h"
@@ -33,8 +36,9 @@ constexpr int64_t kSumBytes = 512 << 10;  // of a block between two chunks
 
 }  // namespace
 
-// Strided pixels lie apart; a tile whose rows cross cache lines loads six times slower (18 ns instead of 3); and rows that many panels
-// meet out of L2 come in twice the time when a tile is 16 lines apart and not 1 KB in one piece.
+// Strided pixels lie apart; a tile whose rows cross cache lines loads six times slower (18 ns instead of 3);
+// and rows that many panels meet out of L2 come in twice the time when a tile is 16 lines apart and not 1 KB
+// in one piece.
 bool PreparedAmxMatMul::copies() const {
   const bool from_l2 = 2 * kGroup * row_bytes() > kPairBytes && panel_count() >= 8;
   return in_parts || !source.dense() || row_bytes() % 64 != 0 || from_l2;
@@ -91,7 +95,8 @@ int PreparedAmxMatMul::members(int available) const {
   return members_for(time, available);
 }
 
-// Rows: everybody reads all weights. Panels: everybody reads all rows. The larger share counts, at some 30 GB/s from L3.
+// Rows: everybody reads all weights. Panels: everybody reads all rows. The larger share counts, at some 30
+// GB/s from L3.
 bool PreparedAmxMatMul::by_rows(int members) const {
   const ProductShares shares{.arithmetic = arithmetic(),
                              .weights = static_cast<double>(row_bytes() * n * matrices) / 30,
@@ -130,7 +135,8 @@ void PreparedAmxMatMul::place_groups(const LayerArgs& args, int64_t first, int64
     if (copies())
       copy_group(data, row, std::min(kGroup, rows - g * kGroup), steps, copied + g * group_bytes());
   }
-  // The last group may have fewer rows than a tile reads; the others stay where they are, so it keeps their pitch.
+  // The last group may have fewer rows than a tile reads; the others stay where they are, so it keeps their
+  // pitch.
   if (!copies() && rows % kGroup != 0) {
     starts[count - 1] = copied;
     table->copy_rows(data + (first + rows / kGroup * kGroup) * row_bytes(), row_bytes(), row_bytes(),

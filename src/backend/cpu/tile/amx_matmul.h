@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A product of rows and constant panels in AMX tiles, in BF16 or in FP32 by three BF16 parts a value, at concrete extents: what
-// tile_matmul.cpp's tactics for AMX run.
+// A product of rows and constant panels in AMX tiles, in BF16 or in FP32 by three BF16 parts a value, at
+// concrete extents: what tile_matmul.cpp's tactics for AMX run.
 #pragma once
 
 #include <memory>
@@ -16,16 +16,16 @@
 
 namespace lathe::cpu {
 
-// What meets what first: all rows of a block meet a panel, or a chunk along k of it; or all panels meet 32 rows, or 128 rows in
-// groups of 16.
+// What meets what first: all rows of a block meet a panel, or a chunk along k of it; or all panels meet 32
+// rows, or 128 rows in groups of 16.
 enum class AmxOrder : uint8_t { Panels, Chunks, Rows, Groups };
 constexpr std::string_view amx_order_name(AmxOrder order) {
   constexpr std::string_view kNames[] = {"panels", "chunks", "rows", "groups"};
   return kNames[static_cast<size_t>(order)];
 }
 
-// What a tactic for tiles chooses, and that as its parameters. `in_parts`: FP32 by the six products of three BF16 parts a value that
-// count, a term of XLA's (BF16_BF16_F32_X6).
+// What a tactic for tiles chooses, and that as its parameters. `in_parts`: FP32 by the six products of three
+// BF16 parts a value that count, a term of XLA's (BF16_BF16_F32_X6).
 struct AmxVariant {
   bool in_parts = false;
   AmxOrder order = AmxOrder::Panels;
@@ -42,7 +42,8 @@ struct AmxVariant {
   }
 };
 
-// Steps of a chunk along k, of which the panel's part stays in L1; also of all of k where that is short enough.
+// Steps of a chunk along k, of which the panel's part stays in L1; also of all of k where that is short
+// enough.
 constexpr int64_t amx_chunk_steps(int64_t k, int64_t step, bool in_parts) {
   const int64_t most = in_parts ? 128 : 512, chunks = (k + most - 1) / most;
   return (k / step + chunks - 1) / chunks;
@@ -105,7 +106,8 @@ class PreparedAmxMatMul final : public PreparedLayer {
                  const Worker::Range& chunk, std::byte* own) const;
 
   int64_t step_ = 32, block_groups_ = 1;
-  // In parts, k goes in chunks where not enough rows would stay in L2, for so many panels at a time, whose sums wait there.
+  // In parts, k goes in chunks where not enough rows would stay in L2, for so many panels at a time, whose
+  // sums wait there.
   int64_t chunks_ = 1, chunk_steps_ = 1, group_panels_ = 1;
   int64_t rows_at_ = 0, sums_at_ = 0, partial_at_ = 0,
           member_bytes_ = 0;  // in a member's scratch, after the groups' addresses

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The eight tile registers of AMX. Numbers are template arguments, as they are part of the instructions; the assembler knows
-// them without a flag, and no compiler moves other memory accesses past them.
+// The eight tile registers of AMX. Numbers are template arguments, as they are part of the instructions; the
+// assembler knows them without a flag, and no compiler moves other memory accesses past them.
 #pragma once
 
 #include <cstdint>

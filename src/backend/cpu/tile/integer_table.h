@@ -35,8 +35,8 @@ struct IntegerTail {
 };
 
 // The same in fewer instructions, where bytes are stored and there is no function. Scales and biases of the
-// output are those of the sums divided by a unit: the step of the result, or of the rounding before the operand
-// joins.
+// output are those of the sums divided by a unit: the step of the result, or of the rounding before the
+// operand joins.
 struct ByteTail {
   enum class Operand : uint8_t { None, Bytes, Floats };
   Operand operand = Operand::None;

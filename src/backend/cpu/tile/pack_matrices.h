@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Right operands of FP32 products as panels: [panel][k][columns of a panel], so that a kernel reads them from front to back. The
-// last panel's missing columns are zero.
+// Right operands of FP32 products as panels: [panel][k][columns of a panel], so that a kernel reads them from
+// front to back. The last panel's missing columns are zero.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AMX's tile registers in software, so that its kernels are tested on any CPU with AVX512-BF16: what TDPBF16PS does by the
-// manual, with sums of even and of odd elements apart, fused multiply-adds, and denormals as zero.
+// AMX's tile registers in software, so that its kernels are tested on any CPU with AVX512-BF16: what
+// TDPBF16PS does by the manual, with sums of even and of odd elements apart, fused multiply-adds, and
+// denormals as zero.
 #include <cmath>
 #include <cstdlib>
 #include <cstring>

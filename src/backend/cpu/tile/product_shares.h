@@ -13,8 +13,8 @@ struct ProductShares {
   double weights = 0, rows = 0;             // to fetch them from L3 or memory
   int64_t row_units = 1, column_units = 1;  // what is not divided further: tiles of rows, panels of columns
 
-  // Whether members take ranges of rows, each reading all weights, or of columns, each reading all rows: what takes the member with
-  // the largest share less time.
+  // Whether members take ranges of rows, each reading all weights, or of columns, each reading all rows: what
+  // takes the member with the largest share less time.
   bool by_rows(int members) const {
     if (members == 1) return true;
     const auto largest = [members](int64_t units) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the rows of a product's left operand lie: images of height x width pixels, every stride-th of which is a row. A plain
-// matrix is one image of one line.
+// Where the rows of a product's left operand lie: images of height x width pixels, every stride-th of which
+// is a row. A plain matrix is one image of one line.
 #pragma once
 
 #include <cstdint>

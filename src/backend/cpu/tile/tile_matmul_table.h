@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tile of a matrix product, finished in registers: product, bias, operand, activation and conversion in one call. One table
-// per element type and instruction set.
+// A tile of a matrix product, finished in registers: product, bias, operand, activation and conversion in one
+// call. One table per element type and instruction set.
 #pragma once
 
 #include <cstddef>

@@ -31,8 +31,8 @@ inline float bf16_part(float x, int64_t part) {
   return of_part;
 }
 
-// [panel][step][columns of the panel], where a step is one FP32 or two BF16; the last panel has 16 or 32 columns.
-// `at(k, n)` gives the weights.
+// [panel][step][columns of the panel], where a step is one FP32 or two BF16; the last panel has 16 or 32
+// columns. `at(k, n)` gives the weights.
 template <class At>
 void pack_columns(std::byte* out, DType type, int64_t k, int64_t n, const At& at) {
   const int64_t width = tile_matmul_table(type).panel;

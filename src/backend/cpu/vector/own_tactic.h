@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the families with kernels of ours share: tactic skeletons, questions about a layer, and the choice of how
-// many members work on it.
+// What the families with kernels of ours share: tactic skeletons, questions about a layer, and the choice of
+// how many members work on it.
 #pragma once
 
 #include <algorithm>
@@ -50,13 +50,13 @@ inline const ReduceTable& reduce_table(Isa isa) {
   return isa == Isa::Avx2 ? reduce_table_avx2() : reduce_table_avx512();
 }
 
-// A linear_tactic() with input 0 and output 0 as `type`, other float operands of the operator in their own type, and epilogue
-// operands as the epilogue wants them for that result.
+// A linear_tactic() with input 0 and output 0 as `type`, other float operands of the operator in their own
+// type, and epilogue operands as the epilogue wants them for that result.
 Tactic typed_tactic(const LayerQuery& query, std::string_view runner, std::string name,
                     const TensorType& input, const TensorType& output);
 
-// Members for a layer that takes about `nanoseconds` on one: a barrier costs 0.3 us and waking a cold partner's cache more,
-// so a layer below 4 us stays on one.
+// Members for a layer that takes about `nanoseconds` on one: a barrier costs 0.3 us and waking a cold
+// partner's cache more, so a layer below 4 us stays on one.
 inline int members_for(double nanoseconds, int available) {
   // Before it is an int: a convolution by computed weights may take hours.
   return static_cast<int>(std::clamp(nanoseconds / 2000.0, 1.0, static_cast<double>(available)));

@@ -101,8 +101,8 @@ bool is_loaded_float(DType dtype) {
   return dtype == DType::Float32 || dtype == DType::BFloat16 || dtype == DType::Float16;
 }
 
-// Where each step's result lives: a slot is free again after the result's last reader. `first_free` slots are taken.
-// Returns how many slots there are in all.
+// Where each step's result lives: a slot is free again after the result's last reader. `first_free` slots are
+// taken. Returns how many slots there are in all.
 int assign_step_slots(const PointwiseProgram& program, int first_free, std::vector<int>& slot_of_step) {
   const auto steps = static_cast<int>(program.steps.size());
   std::vector<int> last_use(program.steps.size(), steps);
@@ -328,7 +328,8 @@ void PointwiseEvaluator::execute(const Run& run) const {
   }
 }
 
-// Runs all steps; the last one writes to `target` when there is one, else to its slot. Returns where the result is.
+// Runs all steps; the last one writes to `target` when there is one, else to its slot. Returns where the
+// result is.
 const float* PointwiseEvaluator::run_steps(const float** values, float (*slots)[kPointwisePiece],
                                            int64_t count, float* target) const {
   const size_t input_count = inputs_.size();
@@ -367,8 +368,8 @@ void PointwiseEvaluator::store(const float* result, std::byte* out, int64_t coun
   }
 }
 
-// A tile whose rows stay inside the innermost walk dim: several rows per piece, gathered and scattered row by row, so that
-// the steps still run over long pieces. Products produce such tiles, 16 or 32 columns wide.
+// A tile whose rows stay inside the innermost walk dim: several rows per piece, gathered and scattered row by
+// row, so that the steps still run over long pieces. Products produce such tiles, 16 or 32 columns wide.
 void PointwiseEvaluator::run_narrow_tile(const std::byte* first, int64_t first_stride,
                                          std::span<const void* const> inputs, std::byte* output,
                                          const Tile& tile) const {

@@ -47,11 +47,11 @@ struct PointwiseOperand {
 class PointwiseEvaluator {
  public:
   static constexpr int kMaxInputs = 12;
-  // What integers are in a program: integers, whose arithmetic wraps around (only conversions are offered), or numbers that
-  // are read into FP32 and stay in the range of what is stored, as quantisation has them.
+  // What integers are in a program: integers, whose arithmetic wraps around (only conversions are offered),
+  // or numbers that are read into FP32 and stay in the range of what is stored, as quantisation has them.
   enum class Integers : uint8_t { Wrap, Numbers };
-  // No: an operation or a type needs the reference tactic (integer arithmetic, for example). What is stored as
-  // bytes of a grid counts as Float32.
+  // No: an operation or a type needs the reference tactic (integer arithmetic, for example). What is stored
+  // as bytes of a grid counts as Float32.
   static Support supports(const PointwiseProgram& program, std::span<const DType> inputs, DType output,
                           Integers integers = Integers::Wrap);
 
@@ -148,8 +148,8 @@ class PointwiseEvaluator {
   int64_t tail_ = 0, block_ = 1, channel_blocks_ = 1, spatial_ = 1;
 };
 
-// How a tactic whose result has type `result` wants a pointwise operand stored: Undefined for a constant, bytes
-// beside bytes where it lies on a grid.
+// How a tactic whose result has type `result` wants a pointwise operand stored: Undefined for a constant,
+// bytes beside bytes where it lies on a grid.
 // Sets `reason` when it cannot be used.
 TensorType operand_type(const Value& value, const Shape& result_shape, const TensorType& result,
                         std::string& reason);

@@ -28,7 +28,8 @@ struct PointwiseTable {
   void (*load_f16)(const uint16_t* in, float* out, int64_t n);
   void (*store_bf16)(const float* in, uint16_t* out, int64_t n);
   void (*store_f16)(const float* in, uint16_t* out, int64_t n);
-  // Integers as the numbers that they are; back toward zero, the nearest where there is no such integer, NaN as zero.
+  // Integers as the numbers that they are; back toward zero, the nearest where there is no such integer, NaN
+  // as zero.
   using LoadIntegers = void (*)(const void* in, float* out, int64_t n);
   using StoreIntegers = void (*)(const float* in, void* out, int64_t n);
   LoadIntegers load_i8, load_u8, load_i16, load_u16, load_i32, load_i64;

@@ -17,8 +17,8 @@ enum class Activation : uint8_t {
   RoundTo /* the nearest multiple of alpha, after the clamp */
 };
 
-// What happens to a value on its way out: activation(value + bias) or, operand_last, activation(value + bias) + operand;
-// otherwise activation(value + bias + operand).
+// What happens to a value on its way out: activation(value + bias) or, operand_last, activation(value + bias)
+// + operand; otherwise activation(value + bias + operand).
 struct RegisterTail {
   Activation activation = Activation::Clamp;
   float low = -__builtin_inff(), high = __builtin_inff(), alpha = 1;

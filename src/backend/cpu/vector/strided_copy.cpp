@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies between strided views. A head split or merge comes out as row copies at memory speed; a 2-D transposition as
-// tiles of 8x8 in registers (vector/transpose_avx2.cpp).
+// Copies between strided views. A head split or merge comes out as row copies at memory speed; a 2-D
+// transposition as tiles of 8x8 in registers (vector/transpose_avx2.cpp).
 #include "backend/cpu/vector/strided_copy.h"
 
 #include <algorithm>

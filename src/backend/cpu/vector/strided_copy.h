@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A copy between two strided views of the same extents: what transposes, slices, concatenations, splits, expansions and
-// format changes are. Dims are sorted by the output's strides and merged; then the innermost loops are row copies, tile
-// transpositions, or single elements.
+// A copy between two strided views of the same extents: what transposes, slices, concatenations, splits,
+// expansions and format changes are. Dims are sorted by the output's strides and merged; then the innermost
+// loops are row copies, tile transpositions, or single elements.
 #pragma once
 
 #include <cstddef>

@@ -47,8 +47,9 @@ bool set_activation(const PointwiseStep& step, RegisterTail& tail) {
   }
 }
 
-// A constant with one value for each channel (or one for all), whatever dims of 1 surround it; or one row of channels for each
-// of `batch` matrices. Small enough that a loaded engine still has its bytes: the plan must come out the same there.
+// A constant with one value for each channel (or one for all), whatever dims of 1 surround it; or one row of
+// channels for each of `batch` matrices. Small enough that a loaded engine still has its bytes: the plan must
+// come out the same there.
 bool is_channel_constant(const Value& value, const Shape& result, size_t channel_axis, const Shape* batch) {
   if (!value.is_constant() || !is_float(value.dtype) || value.shape.size() > result.size()) return false;
   int64_t elements = 1;

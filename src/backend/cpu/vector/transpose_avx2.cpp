@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// 8x8 transposition with AVX2, used at every level: 512-bit shuffles move no more elements per cycle on the CPUs at hand.
+// 8x8 transposition with AVX2, used at every level: 512-bit shuffles move no more elements per cycle on the
+// CPUs at hand.
 //
-// Bytes: 4 read and 4 written per element, both in whole cache lines: 16 rows are taken together, so that 64 bytes are
-// written at a time, and their lines stay in L1 while the columns advance. The floor is the bandwidth of where they lie.
+// Bytes: 4 read and 4 written per element, both in whole cache lines: 16 rows are taken together, so that 64
+// bytes are written at a time, and their lines stay in L1 while the columns advance. The floor is the
+// bandwidth of where they lie.
 #include "backend/cpu/vector/vec_avx2.h"
 //
 #include "backend/cpu/vector/transpose_tile.h"

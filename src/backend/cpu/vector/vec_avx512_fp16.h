@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words of vec_avx512.h that windows use, for vectors of 32 FP16: twice the numbers for each instruction. (AVX512-FP16 computes
-// with denormals at full speed, whatever MXCSR says of FP32's.)
+// The words of vec_avx512.h that windows use, for vectors of 32 FP16: twice the numbers for each instruction.
+// (AVX512-FP16 computes with denormals at full speed, whatever MXCSR says of FP32's.)
 #pragma once
 
 #include <immintrin.h>

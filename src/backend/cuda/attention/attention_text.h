@@ -33,8 +33,8 @@ struct AttentionNames {
 };
 
 AttentionNames attention_names(KernelBuilder& b, const LayerQuery& query, const Attention& op);
-// Defines masked(score, row, key): the score of head h of batch b with the mask, in units of log 2, or -infinity; and
-// mask_pair() where the names say so.
+// Defines masked(score, row, key): the score of head h of batch b with the mask, in units of log 2, or
+// -infinity; and mask_pair() where the names say so.
 void define_masked(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, const Attention& op,
                    AttentionNames& names);
 

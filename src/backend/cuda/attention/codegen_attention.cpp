@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention as one kernel: softmax(q k^T * scale + mask) v without the matrix of scores. A query row keeps the
-// largest score so far, the sum of exponentials and the unnormalized result in FP32 (online softmax).
+// Attention as one kernel: softmax(q k^T * scale + mask) v without the matrix of scores. A query row keeps
+// the largest score so far, the sum of exponentials and the unnormalized result in FP32 (online softmax).
 //
 // 16-bit types: tensor cores (mma.sync). A warp has 16 query rows; the block's warps share tiles of keys and
 // values, which arrive in shared memory by asynchronous copies, one tile ahead. The scores of a tile, as
@@ -90,8 +90,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   return tactics;
 }
 
-// Block geometry, pointers and strides; `rows` query rows per block. Defines b, h, q0, bh, and masked() or mask_pair() as
-// AttentionNames has them.
+// Block geometry, pointers and strides; `rows` query rows per block. Defines b, h, q0, bh, and masked() or
+// mask_pair() as AttentionNames has them.
 Names begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, const Attention& op, int rows,
             bool pointers = true) {
   const Sizes s = attention_sizes(query, op);

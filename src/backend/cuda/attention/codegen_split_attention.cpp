@@ -335,8 +335,8 @@ class SplitWriter {
         "for (int i = blockIdx.z * (WARPS * 32) + threadIdx.x; i < ROWS * DV / 4; i += SPLITS * WARPS * 32) "
         "{");
     b.line(filled_in(kTogether, together_names(b)));
-    b.line(
-        "}\n__syncwarp();\ncluster_arrive();\ncluster_wait();");  // others may still read what this block holds
+    // Others may still read what this block holds.
+    b.line("}\n__syncwarp();\ncluster_arrive();\ncluster_wait();");
     return b.finish();
   }
 

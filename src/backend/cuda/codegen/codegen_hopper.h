@@ -32,8 +32,8 @@ std::string hopper_primitives();
 // of BN columns, grows over `tiles` steps of K; needs STAGES, STAGE, ROWS, MULTIPLY and the barriers `full`
 // and `empty`.
 std::string_view multiply_steps();
-// The same for blocks that stay: STEPS steps of one tile by warpgroup `group`, from stage `s` on, where the last
-// tile has ended, in its `parity`.
+// The same for blocks that stay: STEPS steps of one tile by warpgroup `group`, from stage `s` on, where the
+// last tile has ended, in its `parity`.
 std::string_view multiply_next_tile();
 // What becomes of the sums of GROUPS warpgroups, each 64 rows of BN columns in `sum`. First `tile`, in shared
 // memory from `base` on: the rows of all, BN + 8 floats apart.

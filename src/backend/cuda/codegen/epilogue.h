@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The epilogue of a layer for tactics whose library cannot fuse it: the library writes its result (into scratch or into
-// the output), then one generated pointwise kernel applies the program.
+// The epilogue of a layer for tactics whose library cannot fuse it: the library writes its result (into
+// scratch or into the output), then one generated pointwise kernel applies the program.
 //
 //   // list():
 //   if (Support s = Epilogue::list(query, result_type, tactic.inputs); !s.ok) tactic.support = s;
@@ -9,8 +9,8 @@
 //   Epilogue epilogue(query, tactic, computed_type, device, pack);
 //   // prepare():
 //   std::unique_ptr<PreparedEpilogue> prepared = epilogue.prepare(context);
-//   // enqueue(): `values` is what the layer computed, in computed_type (same extents as output 0); may be the output
-//   prepared->enqueue(args, values, stream);
+//   // enqueue(): `values` is what the layer computed, in computed_type (same extents as output 0); may be
+//   the output prepared->enqueue(args, values, stream);
 #pragma once
 
 #include <memory>
@@ -28,9 +28,9 @@ class PreparedEpilogue {
 
 class Epilogue {
  public:
-  // Appends the types of the layer's epilogue operands to `inputs` for a result of type `output`: constants Undefined when
-  // they are packed, else in their own type and linear; other float operands in the type of the result; operands with the
-  // result's rank in its format. A refusal says what is in the way.
+  // Appends the types of the layer's epilogue operands to `inputs` for a result of type `output`: constants
+  // Undefined when they are packed, else in their own type and linear; other float operands in the type of
+  // the result; operands with the result's rank in its format. A refusal says what is in the way.
   static Support list(const LayerQuery& query, const TensorType& output, std::vector<TensorType>& inputs);
 
   // The kernel behind a library's that computes in the type of the result.

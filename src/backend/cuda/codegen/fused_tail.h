@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a layer is to a library: the types it can have, and its epilogue: + residual, + bias, activation, each at most once.
-// What has another form runs as a pointwise kernel behind the library's (epilogue.h).
+// What a layer is to a library: the types it can have, and its epilogue: + residual, + bias, activation, each
+// at most once. What has another form runs as a pointwise kernel behind the library's (epilogue.h).
 #pragma once
 
 #include <optional>
@@ -31,7 +31,8 @@ std::vector<std::byte> channel_vector(const Tensor& constant, int64_t channels, 
 
 // A constant's elements in type `dtype` (16 or 32 bit float).
 std::vector<std::byte> convert_floats(const Tensor& constant, DType dtype);
-// The same in another order: a nest of three loops over `extents`, outermost first, reads at `strides` (elements).
+// The same in another order: a nest of three loops over `extents`, outermost first, reads at `strides`
+// (elements).
 std::vector<std::byte> convert_floats(const Tensor& constant, DType dtype, std::span<const int64_t> extents,
                                       std::span<const int64_t> strides);
 

@@ -120,7 +120,8 @@ void Gemm::enqueue(const void* a, const void* b, const void* bias, const void* r
   const CublasLt& lt = *device_.libraries->cublaslt;
   const float one = 1, beta = problem_.residual ? 1 : 0;
   cublasLtMatmulDesc_t operation = operation_;
-  // The address of the bias is part of the description; it never changes for one layer, so setting it again is harmless.
+  // The address of the bias is part of the description; it never changes for one layer, so setting it again
+  // is harmless.
   if (problem_.bias)
     require(
         lt.cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),

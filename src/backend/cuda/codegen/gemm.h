@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products through cuBLASLt: result = activation(a b + residual + bias), row-major, possibly a batch of them.
+// Matrix products through cuBLASLt: result = activation(a b + residual + bias), row-major, possibly a batch
+// of them.
 //
-// cuBLASLt thinks in column-major matrices, so it is asked for the transposed product: result^T = b^T a^T. It is asked for
-// several algorithms, and number `rank` of its list is a tactic: the list is the same for one version of the library on one
-// kind of GPU, which is what a target is.
+// cuBLASLt thinks in column-major matrices, so it is asked for the transposed product: result^T = b^T a^T. It
+// is asked for several algorithms, and number `rank` of its list is a tactic: the list is the same for one
+// version of the library on one kind of GPU, which is what a target is.
 #pragma once
 
 #include <cublasLt.h>
@@ -33,7 +34,8 @@ class Gemm {
  public:
   static constexpr size_t kScratchBytes = 32 << 20;
 
-  // Number `rank` of cuBLASLt's algorithms for the problem, best guess first. Throws Input when it offers fewer.
+  // Number `rank` of cuBLASLt's algorithms for the problem, best guess first. Throws Input when it offers
+  // fewer.
   Gemm(const Device& device, const GemmProblem& problem, int rank);
   ~Gemm();
   Gemm(const Gemm&) = delete;

@@ -28,7 +28,7 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 
-// --- the emulator ------------------------------------------------------------------------------------------------
+// --- the emulator -----------------------------------------------------------------------------------------
 class Emulator {
  public:
   Emulator()
@@ -165,7 +165,7 @@ void run_emulated(const SymbolValues& symbols, const Tactic& tactic, const Layer
     if (!b.outputs[i].empty()) std::memcpy(b.outputs[i].data(), outputs[i].data(), b.outputs[i].size());
 }
 
-// --- the GPU -----------------------------------------------------------------------------------------------------
+// --- the GPU ----------------------------------------------------------------------------------------------
 // Null where there is none.
 std::shared_ptr<const Device> gpu() {
   static const std::shared_ptr<const Device> device = []() -> std::shared_ptr<const Device> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From generated sources to what the backend runs: one LayerKernel for all families that are described by a GeneratedFamily.
+// From generated sources to what the backend runs: one LayerKernel for all families that are described by a
+// GeneratedFamily.
 #pragma once
 
 #include "backend/cuda/codegen/own_tactic.h"

@@ -88,7 +88,8 @@ struct LayerSource {
 // built on them.
 std::string_view device_primitives();
 std::string_view device_prelude();
-// load_early(p, w): 16 bytes into four words, which the compiler leaves in front of products that follow __syncwarp().
+// load_early(p, w): 16 bytes into four words, which the compiler leaves in front of products that follow
+// __syncwarp().
 std::string_view early_loads();
 
 // "float", "f16", ... as the prelude names storage types; empty: no kernel stores it.

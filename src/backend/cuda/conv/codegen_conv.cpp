@@ -31,8 +31,8 @@ constexpr std::string_view kRunner = "HopperConvolution";
 
 struct Variant {
   int groups = 1, bn = 64, resident = 1, splits = 1;
-  bool shares =
-      false;  // the blocks that split K share a tile as a cluster; else a second kernel adds up what they stored
+  // The blocks that split K share a tile as a cluster; else a second kernel adds up what they stored.
+  bool shares = false;
 
   static Variant of(const TacticParams& params) {
     return {params.get_int("rows") / 64, params.get_int("columns"), params.get_int("resident"),

@@ -52,7 +52,7 @@ std::string multiple(const std::string& x, int64_t factor) {
   return factor == 1 ? x : x + " * " + std::to_string(factor);
 }
 
-// --- pooling -----------------------------------------------------------------------------------------------------
+// --- pooling ----------------------------------------------------------------------------------------------
 constexpr std::string_view kPoolRunner = "Pooling";
 
 std::vector<Tactic> list_pool(const LayerQuery& query, const Device&) {
@@ -146,7 +146,7 @@ LayerSource generate_pool(const LayerQuery& query, const Tactic& tactic, const D
   return {{b.finish()}};
 }
 
-// --- depthwise convolution ---------------------------------------------------------------------------------------
+// --- depthwise convolution --------------------------------------------------------------------------------
 constexpr std::string_view kDepthwiseRunner = "DepthwiseConvolution";
 
 std::vector<Tactic> list_depthwise(const LayerQuery& query, const Device&) {

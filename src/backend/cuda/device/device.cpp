@@ -82,8 +82,9 @@ int64_t DeviceProperties::shared_bytes_each(int resident) const {
 
 namespace {
 
-// Multiplications and additions of a multiprocessor in a cycle. Tensor cores: 16-bit operands, sums in FP32 (NVIDIA's architecture
-// whitepapers; consumer GPUs sum in FP32 at half the rate that they are sold with). The others: FP32.
+// Multiplications and additions of a multiprocessor in a cycle. Tensor cores: 16-bit operands, sums in FP32
+// (NVIDIA's architecture whitepapers; consumer GPUs sum in FP32 at half the rate that they are sold with).
+// The others: FP32.
 struct OpsPerCycle {
   double tensor = 1024, plain = 256;
 };
@@ -103,7 +104,8 @@ double DeviceProperties::tensor_ops_per_us() const {
 DeviceModel DeviceProperties::model() const {
   const double cycles_per_ns = clock_khz / 1e6, all = multiprocessors * cycles_per_ns;
   const OpsPerCycle ops = ops_per_cycle(major, minor);
-  // A multiprocessor takes 64 bytes a cycle from L2, of which half arrives where all do; memory moves data on both edges of its clock.
+  // A multiprocessor takes 64 bytes a cycle from L2, of which half arrives where all do; memory moves data on
+  // both edges of its clock.
   return {.name = name,
           .units = multiprocessors,
           .memories = {{"L2", l2_bytes, 32 * all},
@@ -166,7 +168,8 @@ std::shared_ptr<const Device> open_device(int ordinal, bool tf32) {
   device->tf32 = tf32;
   device->driver = driver;
   device->ordinal = ordinal;
-  // The primary context, which cuDNN and cuBLASLt use too. Kept until the process ends: libraries hold on to it.
+  // The primary context, which cuDNN and cuBLASLt use too. Kept until the process ends: libraries hold on to
+  // it.
   driver->require(driver->cuDevicePrimaryCtxRetain(&device->context, handle), "opening a context on the GPU");
   device->make_current();
   device->libraries = Libraries::open();

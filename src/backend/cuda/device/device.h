@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The GPU that tactics are listed and compiled for: its properties as data, and, when it is really there, the way to it.
+// The GPU that tactics are listed and compiled for: its properties as data, and, when it is really there, the
+// way to it.
 //
-// Properties can be read from a file, so tactics are enumerated and kernels compiled for a GPU on a machine without one:
-// list(), make() and prepare() of a family work there, only enqueue() needs the GPU.
+// Properties can be read from a file, so tactics are enumerated and kernels compiled for a GPU on a machine
+// without one: list(), make() and prepare() of a family work there, only enqueue() needs the GPU.
 #pragma once
 
 #include <memory>
@@ -32,12 +33,14 @@ struct DeviceProperties {
   int clock_khz = 0, memory_clock_khz = 0, memory_bus_bits = 0;
   int driver_version = 0;
 
-  // What each of `resident` blocks on a multiprocessor may have of its shared memory; the system takes 1 KiB for each.
+  // What each of `resident` blocks on a multiprocessor may have of its shared memory; the system takes 1 KiB
+  // for each.
   int64_t shared_bytes_each(int resident) const;
   bool is_hopper() const { return major == 9 && minor == 0; }  // with wgmma, which no other has
   bool has_clusters() const { return major >= 9; }
   bool overlaps_launches() const { return major >= 9; }  // programmatic dependent launch
-  // Products of 16-bit operands that the tensor cores of one multiprocessor do at the highest clock, in operations a microsecond.
+  // Products of 16-bit operands that the tensor cores of one multiprocessor do at the highest clock, in
+  // operations a microsecond.
   double tensor_ops_per_us() const;
   // All of it, in the terms that all devices have.
   DeviceModel model() const;
@@ -66,7 +69,8 @@ struct Device {
   std::string architecture() const;
 };
 
-// Opens GPU number `ordinal`. Throws Input saying what is missing: driver, GPU, or a compute capability of 8.0.
+// Opens GPU number `ordinal`. Throws Input saying what is missing: driver, GPU, or a compute capability of
+// 8.0.
 std::shared_ptr<const Device> open_device(int ordinal, bool tf32);
 // A device that is only described, with whatever libraries there are: for tests and inspection.
 std::shared_ptr<const Device> describe_device(const DeviceProperties& properties, bool tf32 = true);

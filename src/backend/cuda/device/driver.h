@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of NVIDIA's driver that Lathe calls, found with dlopen: a package with this backend runs where there is no
-// driver. The driver API is all that is needed (kernels come from NVRTC), so there is no CUDA runtime and no nvcc.
+// The functions of NVIDIA's driver that Lathe calls, found with dlopen: a package with this backend runs
+// where there is no driver. The driver API is all that is needed (kernels come from NVRTC), so there is no
+// CUDA runtime and no nvcc.
 #pragma once
 
 #include <cuda.h>
@@ -17,8 +18,8 @@ CUresult CUDAAPI cuProfilerStop();
 
 namespace lathe::cuda {
 
-// cuda.h renames some functions (cuMemAlloc is cuMemAlloc_v2), and the name to look up is the renamed one. That is why the
-// table is a macro: the preprocessor alone knows those names.
+// cuda.h renames some functions (cuMemAlloc is cuMemAlloc_v2), and the name to look up is the renamed one.
+// That is why the table is a macro: the preprocessor alone knows those names.
 #define LATHE_DRIVER_FUNCTIONS(X) \
   X(cuInit)                       \
   X(cuDriverGetVersion)           \
@@ -80,7 +81,8 @@ struct Driver {
   LATHE_DRIVER_FUNCTIONS(LATHE_MEMBER)
 #undef LATHE_MEMBER
 
-  // Opens libcuda.so.1 and calls cuInit. Null when that fails; `reason` then says what is missing, for a person.
+  // Opens libcuda.so.1 and calls cuInit. Null when that fails; `reason` then says what is missing, for a
+  // person.
   static std::shared_ptr<const Driver> open(std::string& reason);
 
   // Throws System: "<what>: out of memory (CUDA_ERROR_OUT_OF_MEMORY)".

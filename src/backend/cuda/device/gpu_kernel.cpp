@@ -75,7 +75,8 @@ uint64_t source_hash(const Device& device, const std::string& source,
 
 }  // namespace
 
-// The first to ask compiles, outside the lock because it takes 0.05 to 0.5 s; who asks meanwhile waits for it.
+// The first to ask compiles, outside the lock because it takes 0.05 to 0.5 s; who asks meanwhile waits for
+// it.
 KernelCache::Binary KernelCache::binary(const Device& device, uint64_t hash, const std::string& name,
                                         const std::string& source, const std::vector<std::string>& options) {
   std::promise<Binary> promise;

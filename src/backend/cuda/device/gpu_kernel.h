@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From CUDA C++ source to a kernel on the GPU, in three steps that are apart because they happen at different times:
-// compile (NVRTC, at engine build, needs no GPU), load (when a program is made), launch (when it runs).
+// From CUDA C++ source to a kernel on the GPU, in three steps that are apart because they happen at different
+// times: compile (NVRTC, at engine build, needs no GPU), load (when a program is made), launch (when it
+// runs).
 #pragma once
 
 #include <future>
@@ -24,13 +25,13 @@ std::vector<std::byte> compile_source(const Device& device, const std::string& n
                                       const std::string& source,
                                       const std::vector<std::string>& options = {});
 
-// Modules are loaded once per binary, sources compiled once per process: equal layers, and the timing of a layer and the
-// program that uses it, share.
+// Modules are loaded once per binary, sources compiled once per process: equal layers, and the timing of a
+// layer and the program that uses it, share.
 // Modules stay loaded until the process ends, like the context that they belong to.
 class KernelCache {
  public:
-  // The binary of a source: from `blobs` (an engine from a file), from this process, or compiled now; `blobs` has it
-  // afterwards under "cubin/<hash of source and options>".
+  // The binary of a source: from `blobs` (an engine from a file), from this process, or compiled now; `blobs`
+  // has it afterwards under "cubin/<hash of source and options>".
   std::span<const std::byte> compiled(const Device& device, BlobStore& blobs, const std::string& name,
                                       const std::string& source, const std::vector<std::string>& options);
   // Compiles into this process's binaries, for a later compiled().
@@ -52,8 +53,9 @@ struct LaunchShape {
   unsigned block[3] = {1, 1, 1};
   unsigned cluster[3] = {1, 1, 1};
   unsigned shared_bytes = 0;  // dynamic
-  // The kernel may start while the one before it still runs (programmatic dependent launch), where the GPU can. It must execute
-  // griddepcontrol.wait in every block before it reads or writes anything but its own constants.
+  // The kernel may start while the one before it still runs (programmatic dependent launch), where the GPU
+  // can. It must execute griddepcontrol.wait in every block before it reads or writes anything but its own
+  // constants.
   bool early = false;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dlopen looks where the dynamic linker looks: LD_LIBRARY_PATH, this library's run path (the wheels that it was built with),
-// the system's folders. Libraries are never closed, since they keep state per process.
+// dlopen looks where the dynamic linker looks: LD_LIBRARY_PATH, this library's run path (the wheels that it
+// was built with), the system's folders. Libraries are never closed, since they keep state per process.
 #include "backend/cuda/device/libraries.h"
 
 #include <dlfcn.h>
@@ -37,7 +37,8 @@ std::unique_ptr<Nvrtc> open_nvrtc(std::vector<std::string>& missing) {
   int major = 0, minor = 0;
   table->nvrtcVersion(&major, &minor);
   table->version = major * 1000 + minor * 10;
-  // NVRTC opens it by name and has no run path of its own, so it has to be in the process already when only ours leads there.
+  // NVRTC opens it by name and has no run path of its own, so it has to be in the process already when only
+  // ours leads there.
   dlopen(fmt::format("libnvrtc-builtins.so.{}.{}", major, minor).c_str(), RTLD_NOW | RTLD_GLOBAL);
   return table;
 }

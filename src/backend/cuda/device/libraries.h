@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NVRTC, cuDNN and cuBLASLt as tables of functions, opened when present. Each is a source of tactics (NVRTC: of every
-// kernel of our own), none is required: what is missing is named once, with what it costs.
+// NVRTC, cuDNN and cuBLASLt as tables of functions, opened when present. Each is a source of tactics (NVRTC:
+// of every kernel of our own), none is required: what is missing is named once, with what it costs.
 #pragma once
 
 #include <cublasLt.h>
@@ -90,7 +90,8 @@ struct Libraries {
   static std::shared_ptr<const Libraries> open();
 };
 
-// The libraries' own state on one device. cuDNN's handle serves one thread at a time: hold `mutex` while using it.
+// The libraries' own state on one device. cuDNN's handle serves one thread at a time: hold `mutex` while
+// using it.
 struct LibraryHandles {
   std::mutex mutex;
   cudnnHandle_t cudnn = nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams, events and buffers of the GPU behind the backend's interface. Small owners; all calls go to one device.
+// Streams, events and buffers of the GPU behind the backend's interface. Small owners; all calls go to one
+// device.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranges with names on a profiler's timeline (NVTX, where its headers were there when Lathe was built). Where no tool
-// listens, a range is two tests of a pointer.
+// Ranges with names on a profiler's timeline (NVTX, where its headers were there when Lathe was built). Where
+// no tool listens, a range is two tests of a pointer.
 #pragma once
 
 #include <string>

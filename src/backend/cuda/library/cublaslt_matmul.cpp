@@ -2,8 +2,9 @@
 //
 // MatMul, and convolutions with 1x1 windows over channels-last tensors, through cuBLASLt (gemm.h).
 //
-// A constant b is packed K-major, in the type of the product: Hopper's TF32 instructions take nothing else, and FP16 ones
-// lose nothing. Batch dims become rows where b is the same for all, else one strided batch, else a call per outer index.
+// A constant b is packed K-major, in the type of the product: Hopper's TF32 instructions take nothing else,
+// and FP16 ones lose nothing. Batch dims become rows where b is the same for all, else one strided batch,
+// else a call per outer index.
 #include <fmt/format.h>
 
 #include <algorithm>

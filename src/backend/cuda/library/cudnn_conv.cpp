@@ -2,10 +2,11 @@
 //
 // Convolutions through cuDNN, channels-last, in FP16, BF16 and FP32 (TF32 unless forbidden).
 //
-// cuDNN has its good precompiled plans for one pattern: convolution, + residual, + bias in the type of the data, ReLU or
-// nothing, in that order; another order falls silently to kernels that are compiled for 0.3 s and more. So a bias is always
-// there (zeros if the layer has none). Other activations have two ways: as part of the graph, compiled by cuDNN, or the
-// pattern without activation and a pointwise kernel of ours behind it.
+// cuDNN has its good precompiled plans for one pattern: convolution, + residual, + bias in the type of the
+// data, ReLU or nothing, in that order; another order falls silently to kernels that are compiled for 0.3 s
+// and more. So a bias is always there (zeros if the layer has none). Other activations have two ways: as part
+// of the graph, compiled by cuDNN, or the pattern without activation and a pointwise kernel of ours behind
+// it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,8 +26,8 @@ namespace lathe::cuda {
 namespace {
 
 constexpr std::string_view kRunner = "CudnnConvolution";
-// Of a layer's first type; of its own type, when that is the second, there are few: it is there to fall back on. The tuner
-// times about two dozen tactics of a layer, and cuBLASLt's and ours have to be among them.
+// Of a layer's first type; of its own type, when that is the second, there are few: it is there to fall back
+// on. The tuner times about two dozen tactics of a layer, and cuBLASLt's and ours have to be among them.
 constexpr size_t kMostConfigs = 10, kMostCompiled = 1, kFallbackConfigs = 2;
 enum TensorId : int64_t { kX = 1, kW, kY, kBias, kResidual };
 
@@ -238,8 +239,8 @@ class CudnnConvKernel final : public LayerKernel {
   }
 
  private:
-  // The chosen configuration; where it does not take these extents (it was chosen at others), the heuristic's first that
-  // does.
+  // The chosen configuration; where it does not take these extents (it was chosen at others), the heuristic's
+  // first that does.
   std::shared_ptr<CudnnDescriptor> make_plan(const CudnnGraph& graph) const {
     try {
       return graph.plan(config_);
@@ -352,8 +353,9 @@ void add_tactics(const LayerQuery& query, const Device& device, DType type, cons
   const std::vector<CudnnConfig> configs = configs_of(device, problem);
   for (const CudnnConfig& config : configs)
     if (!config.compiled_at_run_time && listed++ < most) add(config);
-  // What cuDNN compiles takes up to a second and is half as fast as what it has ready (ResNet-50's layers on an H200: 13 to 39
-  // us instead of 4 to 7), so it is a rival only where it saves a kernel, and a last way where nothing is ready.
+  // What cuDNN compiles takes up to a second and is half as fast as what it has ready (ResNet-50's layers on
+  // an H200: 13 to 39 us instead of 4 to 7), so it is a rival only where it saves a kernel, and a last way
+  // where nothing is ready.
   const bool saves_a_kernel = first_type && form.tail && form.tail->activation && !form.tail->is_relu();
   for (const CudnnConfig& config : configs)
     if (config.compiled_at_run_time && (saves_a_kernel || listed == 0) && compiled++ < kMostCompiled)
@@ -374,8 +376,8 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Device& device) {
   std::vector<Tactic> tactics;
   const ConvForm fused = fused_form(query), plain = plain_form(query);
   for (const DType type : library_types(query)) {
-    // Where cuDNN would compile the activation in, the precompiled pattern and a kernel behind it compete; they come
-    // first, because compiling takes longer than all of the rest of a build without timing.
+    // Where cuDNN would compile the activation in, the precompiled pattern and a kernel behind it compete;
+    // they come first, because compiling takes longer than all of the rest of a build without timing.
     const bool in_pattern = fused.tail && (!fused.tail->activation || fused.tail->is_relu());
     if (!in_pattern) add_tactics(query, device, type, plain, tactics);
     if (fused.tail) add_tactics(query, device, type, fused, tactics);

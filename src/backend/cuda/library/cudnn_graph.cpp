@@ -18,8 +18,8 @@ const Cudnn& cudnn_of(const Device& device) {
   return *device.libraries->cudnn;
 }
 
-// cuDNN's form of the device's properties. What DeviceProperties does not hold is the same on all GPUs of compute
-// capability 8 and 9, or only matters for launching.
+// cuDNN's form of the device's properties. What DeviceProperties does not hold is the same on all GPUs of
+// compute capability 8 and 9, or only matters for launching.
 std::string cudnn_device_json(const DeviceProperties& p) {
   Json json = Json::object();
   json["maxGridSize"] = {2147483647, 65535, 65535};

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuDNN's backend interface: an operation graph of descriptors, the configurations that its heuristics propose for it, and
-// execution plans. The C interface is used directly; NVIDIA's C++ front end costs 20 to 40 s of compile time a file.
+// cuDNN's backend interface: an operation graph of descriptors, the configurations that its heuristics
+// propose for it, and execution plans. The C interface is used directly; NVIDIA's C++ front end costs 20 to
+// 40 s of compile time a file.
 //
-// A configuration is named by its engine and knobs ("e41_k2-3_k27-1"), so it can be found again for other shapes and in
-// another process. Heuristics need no GPU: a described device passes its properties as JSON.
+// A configuration is named by its engine and knobs ("e41_k2-3_k27-1"), so it can be found again for other
+// shapes and in another process. Heuristics need no GPU: a described device passes its properties as JSON.
 #pragma once
 
 #include <cudnn_graph.h>
@@ -58,7 +59,8 @@ struct CudnnConfig {
 
   static constexpr int kMostKnobs = 48;
   std::string name() const;  // "e41_k2-3_k27-1"
-  // As parameters of a tactic, behind those that it has already; and back: what an engine file says may be none.
+  // As parameters of a tactic, behind those that it has already; and back: what an engine file says may be
+  // none.
   void add_to(TacticParams& params) const;
   static CudnnConfig of(const TacticParams& params);
 };
@@ -82,8 +84,8 @@ class CudnnGraph {
   void pointwise(const PointwiseMode& mode, const CudnnNode& x, const CudnnNode& b, const CudnnNode& y);
   void finish();
 
-  // The configurations that the heuristics propose, best guess first, without those that are not deterministic or
-  // give up accuracy (Winograd, FP16 sums; tensor cores for FP32 where TF32 is not allowed).
+  // The configurations that the heuristics propose, best guess first, without those that are not
+  // deterministic or give up accuracy (Winograd, FP16 sums; tensor cores for FP32 where TF32 is not allowed).
   std::vector<CudnnConfig> configs(bool allow_tf32) const;
 
   // An executable plan of the configuration. Throws Input when cuDNN refuses it for this graph.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Custom operators on a GPU: the plugin enqueues on the stream. Their workspace is the layer's scratch memory.
+// Custom operators on a GPU: the plugin enqueues on the stream. Their workspace is the layer's scratch
+// memory.
 #include "backend/cuda/kernel.h"
 #include "backend/plugin_layer.h"
 

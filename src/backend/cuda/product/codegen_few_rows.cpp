@@ -87,7 +87,8 @@ int64_t lane_k(int64_t step, int64_t half, int64_t t) {
   return step * kStep + half * 32 + t * 8;
 }
 
-// `words(column, k)`: eight weights from k on as `bits() / 4` words of 32 bits; zeros beyond the last column or k.
+// `words(column, k)`: eight weights from k on as `bits() / 4` words of 32 bits; zeros beyond the last column
+// or k.
 template <class Words>
 std::vector<std::byte> pack(const Variant& v, int64_t columns, int64_t depth, const Words& words) {
   const int64_t tiles = (columns + kTile - 1) / kTile, steps = steps_of(depth);
@@ -202,9 +203,9 @@ void add_blocks(const LayerQuery& query, const Variant& v, DType type, LayerSour
 
 // --- the kernel
 
-// What the hardware has for it: loads of weights, which are read once and leave no trace in L1, and of x, which
-// stay in front of the products; and differences of pairs of 16-bit floats. (Loads of what is said to be constant would wait for the previous kernel: the compiler
-// moves the wait in front of them.)
+// What the hardware has for it: loads of weights, which are read once and leave no trace in L1, and of x,
+// which stay in front of the products; and differences of pairs of 16-bit floats. (Loads of what is said to
+// be constant would wait for the previous kernel: the compiler moves the wait in front of them.)
 constexpr std::string_view kHardware = R"cuda(
 DEV void load_once(const void* p, u32* w) {
   asm volatile("ld.global.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"

@@ -4,7 +4,8 @@
 // they are not views. Each is one or more boxes: a loop nest with strides on both sides. The nest is put into
 // the order of the output and merged; then a box is
 //   - rows:  the innermost dim is contiguous on both sides: vectors of up to 16 bytes;
-//   - tiles: another dim is contiguous in the input (a transpose): squares go through shared memory, so that both sides are
+//   - tiles: another dim is contiguous in the input (a transpose): squares go through shared memory, so that
+//     both sides are
 //            read and written in whole lines;
 //   - single elements otherwise.
 // Bytes are the floor: every element is read once and written once.

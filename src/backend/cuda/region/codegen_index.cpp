@@ -54,7 +54,7 @@ Support stored(const Tactic& t) {
   return {};
 }
 
-// --- Gather ------------------------------------------------------------------------------------------------------
+// --- Gather -----------------------------------------------------------------------------------------------
 constexpr std::string_view kGatherRunner = "Gather";
 
 std::vector<Tactic> list_gather(const LayerQuery& query, const Device&) {
@@ -107,7 +107,7 @@ LayerSource generate_gather(const LayerQuery& query, const Tactic& tactic, const
   return {{end(b, v)}};
 }
 
-// --- Pad ---------------------------------------------------------------------------------------------------------
+// --- Pad --------------------------------------------------------------------------------------------------
 constexpr std::string_view kPadRunner = "Pad";
 
 std::vector<Tactic> list_formats(const LayerQuery& query, std::string_view runner, const std::string& name,
@@ -193,7 +193,7 @@ LayerSource generate_pad(const LayerQuery& query, const Tactic& tactic, const De
   return {{end(b, v)}};
 }
 
-// --- Resize ------------------------------------------------------------------------------------------------------
+// --- Resize -----------------------------------------------------------------------------------------------
 constexpr std::string_view kResizeRunner = "Resize";
 
 Support resize_supports(const LayerQuery& query, const Resize& op) {
@@ -306,7 +306,7 @@ LayerSource generate_resize(const LayerQuery& query, const Tactic& tactic, const
   return {{end(b, v)}};
 }
 
-// --- Trilu -------------------------------------------------------------------------------------------------------
+// --- Trilu ------------------------------------------------------------------------------------------------
 constexpr std::string_view kTriluRunner = "Trilu";
 
 std::vector<Tactic> list_trilu(const LayerQuery& query, const Device&) {

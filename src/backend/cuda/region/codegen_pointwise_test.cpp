@@ -41,7 +41,8 @@ TEST(CudaPointwise, Integers) {
   EXPECT_EQ(check_generated(pointwise_family(), cases), static_cast<int>(cases.size()));
 }
 
-// Scales and zero points for the tensor and along an axis, constant or not; integers are the oracle's exactly.
+// Scales and zero points for the tensor and along an axis, constant or not; integers are the oracle's
+// exactly.
 TEST(CudaPointwise, Quantization) {
   std::vector<LayerCase> cases;
   for (const DType type : {DType::Int8, DType::UInt8, DType::Int16})

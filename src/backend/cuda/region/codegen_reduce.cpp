@@ -388,7 +388,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   return generate_groups(query, tactic, walk, tactic.params.get_int("threads"));
 }
 
-// --- ArgReduce ---------------------------------------------------------------------------------------------------
+// --- ArgReduce --------------------------------------------------------------------------------------------
 constexpr std::string_view kArgRunner = "ArgReduce";
 
 std::vector<Tactic> list_arg(const LayerQuery& query, const Device&) {
@@ -430,7 +430,7 @@ LayerSource generate_arg(const LayerQuery& query, const Tactic& tactic, const De
   return {{b.finish()}};
 }
 
-// --- GroupNorm ---------------------------------------------------------------------------------------------------
+// --- GroupNorm --------------------------------------------------------------------------------------------
 constexpr std::string_view kGroupRunner = "GroupNorm";
 
 std::vector<Tactic> list_group_norm(const LayerQuery& query, const Device&) {

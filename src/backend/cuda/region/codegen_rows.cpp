@@ -127,7 +127,7 @@ int threads_of(const Tactic& tactic) {
   return tactic.params.get_int("threads");
 }
 
-// --- LayerNorm ---------------------------------------------------------------------------------------------------
+// --- LayerNorm --------------------------------------------------------------------------------------------
 constexpr std::string_view kNormRunner = "LayerNorm";
 
 // Scale or bias as the kernel reads it: a constant in its own type, else the layer's.
@@ -273,7 +273,7 @@ LayerSource generate_layer_norm(const LayerQuery& query, const Tactic& tactic, c
   return {{b.finish()}};
 }
 
-// --- Softmax -----------------------------------------------------------------------------------------------------
+// --- Softmax ----------------------------------------------------------------------------------------------
 constexpr std::string_view kSoftmaxRunner = "SoftMax";
 
 std::vector<Tactic> list_columns(const LayerQuery& query) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What liblathe_cuda.so exports: a factory with C linkage. Both sides are of one build (lathe_cuda_version is compared), so
-// C++ objects may pass; exceptions do not.
+// What liblathe_cuda.so exports: a factory with C linkage. Both sides are of one build (lathe_cuda_version is
+// compared), so C++ objects may pass; exceptions do not.
 #include <cstring>
 #include <exception>
 

@@ -93,8 +93,8 @@ class CudaBackend final : public Backend {
     return compile_ahead(std::move(tasks), families_, device_);
   }
 
-  // Rates that small layers reach (on an H200 200 TFLOP/s and 2 TB/s); a reformat of a tensor that stays in the L2 costs its readers
-  // little beyond its own launch.
+  // Rates that small layers reach (on an H200 200 TFLOP/s and 2 TB/s); a reformat of a tensor that stays in
+  // the L2 costs its readers little beyond its own launch.
   TuningTraits tuning_traits() const override {
     const DeviceModel model = device_->properties.model();
     return {.flops_per_ms = 0.187 * model.ops_per_ns(DType::Float16) * 1e6,

@@ -12,7 +12,8 @@
 
 namespace lathe::cuda {
 
-// For a device that is only described, the backend lists tactics and compiles sources; whatever needs the GPU throws.
+// For a device that is only described, the backend lists tactics and compiles sources; whatever needs the GPU
+// throws.
 std::unique_ptr<Backend> create_cuda_backend(std::shared_ptr<const Device> device);
 
 }  // namespace lathe::cuda

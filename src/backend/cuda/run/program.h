@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The compiled network on the GPU: one kernel with its constants per layer, and the constants that layers read in place.
-// Immutable, shared by all executions.
+// The compiled network on the GPU: one kernel with its constants per layer, and the constants that layers
+// read in place. Immutable, shared by all executions.
 #pragma once
 
 #include <functional>
@@ -49,7 +49,8 @@ class CudaProgram final : public Program, public std::enable_shared_from_this<Cu
   int64_t weight_bytes_ = 0;
 };
 
-// Calls body(0..count-1) on a few threads of its own, and rethrows the first error: compiling a kernel takes 0.05 to 0.5 s.
+// Calls body(0..count-1) on a few threads of its own, and rethrows the first error: compiling a kernel takes
+// 0.05 to 0.5 s.
 void for_each_parallel(size_t count, const std::function<void(size_t)>& body);
 
 }  // namespace lathe::cuda

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reference on the host (backend/reference_layer.h), between copies from and to the GPU. It waits for the stream, so an
-// engine with such a layer is launched in pieces around it, and the log says so.
+// The reference on the host (backend/reference_layer.h), between copies from and to the GPU. It waits for the
+// stream, so an engine with such a layer is launched in pieces around it, and the log says so.
 #include "backend/cuda/run/reference.h"
 
 #include <fmt/format.h>

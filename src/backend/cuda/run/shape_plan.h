@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A run of layers at concrete shapes, ready to be enqueued: prepared layers and the addresses of all operands. Made once
-// per shapes; a run only patches the caller's buffers in.
+// A run of layers at concrete shapes, ready to be enqueued: prepared layers and the addresses of all
+// operands. Made once per shapes; a run only patches the caller's buffers in.
 //
-// Launching 60 kernels one by one costs the host 150 us, as one CUDA graph 1 us. So when shapes and buffers come a second
-// time the layers are recorded as graphs: one, or several around layers that work on the host. A recording counts only
-// when its replay gave the bytes that the eager run gave.
+// Launching 60 kernels one by one costs the host 150 us, as one CUDA graph 1 us. So when shapes and buffers
+// come a second time the layers are recorded as graphs: one, or several around layers that work on the host.
+// A recording counts only when its replay gave the bytes that the eager run gave.
 #pragma once
 
 #include <list>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A layer runs in a network as a node of a CUDA graph, so it is timed as one: a graph holds the layer several times, over
-// rotating sets of operands, and two events enclose its launch. Single launches would measure the host, which takes longer
-// to launch a kernel than most kernels run.
+// A layer runs in a network as a node of a CUDA graph, so it is timed as one: a graph holds the layer several
+// times, over rotating sets of operands, and two events enclose its launch. Single launches would measure the
+// host, which takes longer to launch a kernel than most kernels run.
 //
-// What the caches hold is as in a network: activations come from the layer before, so they are in the L2 when they fit
-// (the sets together stay below half of it, or there is one set that does not fit anyway); the weights of one network
-// mostly fit too. Data is seeded and random: a product of zeros runs 13 % faster than one of real data. Integers are
-// indices or masks somewhere, so they stay where any operator accepts them.
+// What the caches hold is as in a network: activations come from the layer before, so they are in the L2 when
+// they fit (the sets together stay below half of it, or there is one set that does not fit anyway); the
+// weights of one network mostly fit too. Data is seeded and random: a product of zeros runs 13 % faster than
+// one of real data. Integers are indices or masks somewhere, so they stay where any operator accepts them.
 #include "backend/cuda/run/timed_layer.h"
 
 #include <algorithm>
@@ -125,8 +125,8 @@ class CudaTimedLayer final : public TimedLayer {
   void record() {
     // The first call loads modules and sets function attributes, which cannot be recorded.
     enqueue(0);
-    // The least of a few: launches that wait for the host look longer than the kernel is, and then the graph would hold so few
-    // copies that its own launch counts.
+    // The least of a few: launches that wait for the host look longer than the kernel is, and then the graph
+    // would hold so few copies that its own launch counts.
     double ms = HUGE_VAL;
     for (int batch = 0; batch < 3 && ms > 0.002; ++batch) {
       start_.record(stream_.handle());

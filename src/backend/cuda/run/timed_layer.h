@@ -17,8 +17,8 @@
 
 namespace lathe::cuda {
 
-// Operands and packed constants of the layers timed last, for their rivals, and random data for all: making them takes longer
-// than timing.
+// Operands and packed constants of the layers timed last, for their rivals, and random data for all: making
+// them takes longer than timing.
 class TimingMemory {
  public:
   struct Set {
