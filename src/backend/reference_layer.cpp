@@ -38,8 +38,8 @@ Tensor ReferenceLayer::constant(size_t index) const {
 }
 
 std::vector<Tensor> ReferenceLayer::evaluate(const std::vector<Tensor>& inputs,
-                                             const RunBody* run_body) const {
-  std::vector<Tensor> results = interpret_node(graph_, node_, inputs, symbols_, nullptr, run_body);
+                                             const BodyRunner* bodies) const {
+  std::vector<Tensor> results = interpret_node(graph_, node_, inputs, symbols_, nullptr, bodies);
   results.resize(node_.outputs.size());
   for (size_t i = 0; i < results.size(); ++i)
     if (node_.outputs[i] != kNoValue) check_result(results[i], i);

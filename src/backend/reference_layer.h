@@ -38,8 +38,8 @@ class ReferenceLayer {
   Tensor constant(size_t index) const;
 
   // One tensor per output. Throws when one has another type than planned, or more bytes than its upper bound.
-  // `run_body` runs the bodies of the operator; null: the reference.
-  std::vector<Tensor> evaluate(const std::vector<Tensor>& inputs, const RunBody* run_body = nullptr) const;
+  // `bodies` runs the bodies of the operator; null: the reference.
+  std::vector<Tensor> evaluate(const std::vector<Tensor>& inputs, const BodyRunner* bodies = nullptr) const;
   // Adds the new symbols that these results determine.
   void resolve(const std::vector<Extents>& results, SymbolValues& values) const;
 

@@ -283,32 +283,50 @@ std::vector<ResultInfo> infer_scan(const Scan& op, const InferContext& context) 
 
 // --- evaluation
 
-// The one element of a condition or of a trip count.
-int64_t single(const Tensor& tensor, std::string_view what) {
-  if (tensor.size() != 1)
-    throw_input_error(std::string(what) + " has " + std::to_string(tensor.size()) +
-                      " elements; it must have one");
-  return tensor.to_int64s()[0];
-}
+// Node by node, in memory of the host.
+class ReferenceBodies final : public BodyRunner {
+ public:
+  explicit ReferenceBodies(ThreadPool* pool) : pool_(pool) {}
+  std::vector<Tensor> run(const Graph& body, std::span<const Tensor> inputs,
+                          const SymbolValues& symbols) const override {
+    return interpret(body, inputs, {.pool = pool_, .symbols = symbols});
+  }
 
-bool condition_of(const Tensor& condition) {
-  return single(condition, "the condition") != 0;
-}
+ private:
+  ThreadPool* pool_;
+};
 
-Tensor evaluate_op(const Op& op, const std::vector<Tensor>& inputs, const EvaluateContext& context) {
-  return find_op_def(op).evaluate(op, {.inputs = inputs, .pool = context.pool})[0];
-}
+// The bodies of the node that is evaluated.
+class Bodies {
+ public:
+  explicit Bodies(const EvaluateContext& context)
+      : context_(context),
+        reference_(context.pool),
+        runner_(context.bodies != nullptr ? *context.bodies : reference_) {}
 
-std::vector<Tensor> run_body(const Graph& body, const std::vector<Tensor>& inputs,
-                             const EvaluateContext& context) {
-  const SymbolValues symbols = context.symbols ? *context.symbols : SymbolValues{};
-  if (context.run_body != nullptr) return (*context.run_body)(body, inputs, symbols);
-  return interpret(body, inputs, {.pool = context.pool, .symbols = symbols});
-}
+  const BodyRunner* operator->() const { return &runner_; }
+  std::vector<Tensor> run(const Graph& body, std::span<const Tensor> inputs) const {
+    return runner_.run(body, inputs, context_.symbols ? *context_.symbols : SymbolValues{});
+  }
+  // The one element of a condition or of a trip count.
+  int64_t single(const Tensor& tensor, std::string_view what) const {
+    if (tensor.size() != 1)
+      throw_input_error(std::string(what) + " has " + std::to_string(tensor.size()) +
+                        " elements; it must have one");
+    return runner_.on_host(tensor).to_int64s()[0];
+  }
+  bool condition(const Tensor& tensor) const { return single(tensor, "the condition") != 0; }
+
+ private:
+  const EvaluateContext& context_;
+  const ReferenceBodies reference_;
+  const BodyRunner& runner_;
+};
 
 std::vector<Tensor> evaluate_if(const If& op, const EvaluateContext& context) {
-  const Body& branch = condition_of(context.input(0)) ? op.then_branch : op.else_branch;
-  return run_body(branch.graph(), {context.inputs.begin() + 1, context.inputs.end()}, context);
+  const Bodies bodies(context);
+  const Body& branch = bodies.condition(context.input(0)) ? op.then_branch : op.else_branch;
+  return bodies.run(branch.graph(), context.inputs.subspan(1));
 }
 
 // The extents of a slice that no iteration gave: nothing says dims that an iteration would have found, so
@@ -326,7 +344,7 @@ Extents known_extents(const Shape& shape, const EvaluateContext& context) {
 // Slices of one result, in the order of iterations, joined along a new axis. `slice`: what the body says of
 // one.
 Tensor stacked(std::vector<Tensor> slices, size_t axis, bool reversed, const Value& slice,
-               const EvaluateContext& context) {
+               const EvaluateContext& context, const Bodies& bodies) {
   const auto with_axis = [&](Extents extents, int64_t count) {
     extents.insert(extents.begin() + static_cast<std::ptrdiff_t>(axis), count);
     return extents;
@@ -338,7 +356,7 @@ Tensor stacked(std::vector<Tensor> slices, size_t axis, bool reversed, const Val
                         to_string(other.extents()) + " in another");
   if (reversed) std::reverse(slices.begin(), slices.end());
   for (Tensor& part : slices) part = part.reshaped(with_axis(part.extents(), 1));
-  return evaluate_op(Concat{.axis = static_cast<int64_t>(axis)}, slices, context);
+  return bodies->join(slices, axis);
 }
 
 std::vector<Tensor> evaluate_loop(const Loop& op, const EvaluateContext& context) {
@@ -347,14 +365,15 @@ std::vector<Tensor> evaluate_loop(const Loop& op, const EvaluateContext& context
   std::vector<Tensor> inputs(context.inputs.begin(), context.inputs.end());
   inputs.resize(std::max(inputs.size(), kLoopOwnInputs));
   std::vector<std::vector<Tensor>> slices(body.outputs().size() - 1 - static_cast<size_t>(op.carried));
-  const int64_t trips = context.has(0) ? single(context.input(0), "the trip count") : INT64_MAX;
+  const Bodies bodies(context);
+  const int64_t trips = context.has(0) ? bodies.single(context.input(0), "the trip count") : INT64_MAX;
   const Tensor true_scalar = Tensor::from_doubles(DType::Bool, {}, std::vector<double>{1});
-  bool go_on = !context.has(1) || condition_of(context.input(1));
+  bool go_on = !context.has(1) || bodies.condition(context.input(1));
   for (int64_t i = 0; i < trips && go_on; ++i) {
     inputs[0] = Tensor::scalar_i64(i);
     inputs[1] = true_scalar;
-    std::vector<Tensor> results = run_body(body, inputs, context);
-    go_on = condition_of(results[0]);
+    std::vector<Tensor> results = bodies.run(body, inputs);
+    go_on = bodies.condition(results[0]);
     std::move(results.begin() + 1, results.begin() + 1 + op.carried, inputs.begin() + kLoopOwnInputs);
     for (size_t s = 0; s < slices.size(); ++s)
       slices[s].push_back(std::move(results[1 + static_cast<size_t>(op.carried) + s]));
@@ -363,7 +382,7 @@ std::vector<Tensor> evaluate_loop(const Loop& op, const EvaluateContext& context
                               inputs.begin() + static_cast<std::ptrdiff_t>(carried_end));
   for (size_t s = 0; s < slices.size(); ++s) {
     const Value& slice = body_output(body, 1 + static_cast<size_t>(op.carried) + s);
-    outputs.push_back(stacked(std::move(slices[s]), 0, false, slice, context));
+    outputs.push_back(stacked(std::move(slices[s]), 0, false, slice, context, bodies));
   }
   return outputs;
 }
@@ -373,6 +392,7 @@ std::vector<Tensor> evaluate_scan(const Scan& op, const EvaluateContext& context
   const auto states = static_cast<size_t>(op.states);
   std::vector<Tensor> inputs(context.inputs.begin(), context.inputs.end());
   std::vector<std::vector<Tensor>> slices(body.outputs().size() - states);
+  const Bodies bodies(context);
   std::vector<size_t> axes;
   int64_t count = -1;
   for (size_t i = 0; i < op.input_axes.size(); ++i) {
@@ -385,11 +405,10 @@ std::vector<Tensor> evaluate_scan(const Scan& op, const EvaluateContext& context
   }
   for (int64_t k = 0; k < count; ++k) {
     for (size_t i = 0; i < axes.size(); ++i) {
-      const Tensor at = Tensor::scalar_i64(is_reversed(op.input_reversed, i) ? count - 1 - k : k);
-      inputs[states + i] = evaluate_op(Gather{.axis = static_cast<int64_t>(axes[i])},
-                                       {context.input(states + i), at}, context);
+      const int64_t at = is_reversed(op.input_reversed, i) ? count - 1 - k : k;
+      inputs[states + i] = bodies->slice(context.input(states + i), axes[i], at);
     }
-    std::vector<Tensor> results = run_body(body, inputs, context);
+    std::vector<Tensor> results = bodies.run(body, inputs);
     std::move(results.begin(), results.begin() + op.states, inputs.begin());
     for (size_t s = 0; s < slices.size(); ++s) slices[s].push_back(std::move(results[states + s]));
   }
@@ -398,12 +417,27 @@ std::vector<Tensor> evaluate_scan(const Scan& op, const EvaluateContext& context
     const Value& slice = body_output(body, states + s);
     const size_t axis = axis_of(op.output_axes[s], slice.shape.size() + 1, "a scanned output");
     outputs.push_back(
-        stacked(std::move(slices[s]), axis, is_reversed(op.output_reversed, s), slice, context));
+        stacked(std::move(slices[s]), axis, is_reversed(op.output_reversed, s), slice, context, bodies));
   }
   return outputs;
 }
 
 }  // namespace
+
+Tensor BodyRunner::on_host(const Tensor& tensor) const {
+  return tensor;
+}
+
+Tensor BodyRunner::slice(const Tensor& tensor, size_t axis, int64_t index) const {
+  const Op op = Gather{.axis = static_cast<int64_t>(axis)};
+  const std::vector<Tensor> operands = {tensor, Tensor::scalar_i64(index)};
+  return find_op_def(op).evaluate(op, {.inputs = operands})[0];
+}
+
+Tensor BodyRunner::join(const std::vector<Tensor>& parts, size_t axis) const {
+  const Op op = Concat{.axis = static_cast<int64_t>(axis)};
+  return find_op_def(op).evaluate(op, {.inputs = parts})[0];
+}
 
 std::vector<OpDef> control_flow_ops() {
   return {op_def<If, infer_if, evaluate_if>(), op_def<Loop, infer_loop, evaluate_loop>(),

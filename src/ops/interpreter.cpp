@@ -168,13 +168,13 @@ std::vector<Tensor> numbers_of(const Graph& graph, const Node& node, std::span<c
 }  // namespace
 
 std::vector<Tensor> interpret_node(const Graph& graph, const Node& node, std::span<const Tensor> inputs,
-                                   const SymbolValues& symbols, ThreadPool* pool, const RunBody* run_body) {
+                                   const SymbolValues& symbols, ThreadPool* pool, const BodyRunner* bodies) {
   const std::vector<Tensor> numbers = numbers_of(graph, node, inputs);
   const EvaluateContext context{.inputs = numbers,
                                 .output_count = node.outputs.size(),
                                 .symbols = &symbols,
                                 .pool = pool,
-                                .run_body = run_body};
+                                .bodies = bodies};
   const DType dtype = node.outputs.empty() || node.outputs[0] == kNoValue
                           ? DType::Undefined
                           : graph.value(node.outputs[0]).number_type();

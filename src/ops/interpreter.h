@@ -40,6 +40,6 @@ std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs
 // no kernel runs it. What is stored as integers of a grid comes and goes as these integers.
 std::vector<Tensor> interpret_node(const Graph& graph, const Node& node, std::span<const Tensor> inputs,
                                    const SymbolValues& symbols, ThreadPool* pool = nullptr,
-                                   const RunBody* run_body = nullptr);
+                                   const BodyRunner* bodies = nullptr);
 
 }  // namespace lathe

@@ -37,17 +37,28 @@ struct InferContext {
   std::string dim_name(std::string_view suffix) const;
 };
 
-// Runs a body of If, Loop or Scan where the node is evaluated: its results, in the order of its outputs.
-// `symbols` are those of the graph around it.
-using RunBody = std::function<std::vector<Tensor>(const Graph& body, std::span<const Tensor> inputs,
-                                                  const SymbolValues& symbols)>;
+// How the bodies of If, Loop and Scan run where such a node is evaluated. The tensors that go into a body and
+// come out of it may lie in memory that only the runner reads: the node's evaluation asks it for the rest.
+class BodyRunner {
+ public:
+  virtual ~BodyRunner() = default;
+  // A body's results, in the order of its outputs. `symbols` are those of the graph around it.
+  virtual std::vector<Tensor> run(const Graph& body, std::span<const Tensor> inputs,
+                                  const SymbolValues& symbols) const = 0;
+  // The tensor in memory of the host, where it is unless said otherwise.
+  virtual Tensor on_host(const Tensor& tensor) const;
+  // Slice number `index` along `axis`, without that dim.
+  virtual Tensor slice(const Tensor& tensor, size_t axis, int64_t index) const;
+  // Tensors of the same extents but for dim `axis`, one behind the other along it.
+  virtual Tensor join(const std::vector<Tensor>& parts, size_t axis) const;
+};
 
 struct EvaluateContext {
   std::span<const Tensor> inputs;  // a default Tensor: absent
   size_t output_count = 1;
   const SymbolValues* symbols = nullptr;  // values of the dims in attributes
   ThreadPool* pool = nullptr;             // null: one thread
-  const RunBody* run_body = nullptr;      // null: node by node, on the reference
+  const BodyRunner* bodies = nullptr;     // null: node by node, on the reference
 
   bool has(size_t i) const { return i < inputs.size() && static_cast<bool>(inputs[i]); }
   const Tensor& input(size_t i) const { return inputs[i]; }

@@ -196,8 +196,7 @@ std::vector<Tensor> BodyRun::run(std::span<const Tensor> inputs, const SymbolVal
 std::vector<Tensor> BodyRun::run_nested(NodeId id, std::span<const Tensor> inputs,
                                         const SymbolValues& symbols) {
   const BodyRuns& runs = nested_.try_emplace(id, kernels_.layer(id).bodies, team_).first->second;
-  const RunBody run_body = [&runs](const auto&... asked) { return runs.run(asked...); };
-  return interpret_node(graph(), graph().node(id), inputs, symbols, nullptr, &run_body);
+  return interpret_node(graph(), graph().node(id), inputs, symbols, nullptr, &runs);
 }
 
 void BodyRun::prepare(const BodyKernels::Layer& layer, const ShapeContext& context,

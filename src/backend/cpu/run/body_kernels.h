@@ -76,14 +76,13 @@ class LayerTeam {
 class BodyRun;
 
 // The runs of an operator's bodies.
-class BodyRuns {
+class BodyRuns final : public BodyRunner {
  public:
   BodyRuns(const std::vector<BodyKernels>& kernels, LayerTeam& team);
   BodyRuns(BodyRuns&&) noexcept;
-  ~BodyRuns();
-  // One of the bodies, as RunBody asks for it.
+  ~BodyRuns() override;
   std::vector<Tensor> run(const Graph& body, std::span<const Tensor> inputs,
-                          const SymbolValues& symbols) const;
+                          const SymbolValues& symbols) const override;
 
  private:
   std::vector<std::unique_ptr<BodyRun>> runs_;

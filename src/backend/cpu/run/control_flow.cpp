@@ -19,8 +19,7 @@ class PreparedControlFlow final : public PreparedLayer {
   bool meets(int count) const override { return count > 1; }
   bool takes_memory() const override { return true; }
   void run(const LayerArgs& args, const Worker& worker) const override {
-    const RunBody run_body = [this](const auto&... asked) { return bodies_.run(asked...); };
-    team_.work(worker, [&] { operator_.run(args, &run_body); });
+    team_.work(worker, [&] { operator_.run(args, &bodies_); });
   }
   void resolve(const LayerArgs& args, SymbolValues& values) const override {
     operator_.resolve(args, values);

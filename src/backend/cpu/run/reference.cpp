@@ -11,7 +11,7 @@
 #include "base/error.h"
 
 namespace lathe::cpu {
-void PreparedReference::run(const LayerArgs& args, const RunBody* run_body) const {
+void PreparedReference::run(const LayerArgs& args, const BodyRunner* bodies) const {
   const Node& node = layer_.node();
   std::vector<Tensor> inputs(node.inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -19,7 +19,7 @@ void PreparedReference::run(const LayerArgs& args, const RunBody* run_body) cons
     inputs[i] = layer_.constant(i);
     if (!inputs[i]) inputs[i] = operand(i, args.inputs[i]);
   }
-  const std::vector<Tensor> results = layer_.evaluate(inputs, run_body);
+  const std::vector<Tensor> results = layer_.evaluate(inputs, bodies);
   result_extents_.clear();
   for (size_t i = 0; i < results.size(); ++i) {
     result_extents_.push_back(results[i].extents());

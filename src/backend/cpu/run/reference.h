@@ -14,7 +14,7 @@ class PreparedReference final : public PreparedLayer {
   int members(int) const override { return 1; }
   bool takes_memory() const override { return true; }
   void run(const LayerArgs& args, const Worker&) const override { run(args, nullptr); }
-  void run(const LayerArgs& args, const RunBody* run_body) const;
+  void run(const LayerArgs& args, const BodyRunner* bodies) const;
   void resolve(const LayerArgs&, SymbolValues& values) const override {
     layer_.resolve(result_extents_, values);
   }
