@@ -236,6 +236,15 @@ std::string hopper_primitives() {
   return std::string(kCopies);
 }
 
+std::string_view hopper_send_primitive() {
+  return R"cuda(DEV void send_word(int rank, void* own, u32 word, u64* barrier) {
+  asm volatile("{\n.reg .b32 there, signal;\nmapa.shared::cluster.u32 there, %0, %3;\nmapa.shared::cluster.u32 signal, %1, %3;\n"
+               "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [there], %2, [signal];\n}"
+               ::"r"(shared_address(own)), "r"(shared_address(barrier)), "r"(word), "r"(rank) : "memory");
+}
+)cuda";
+}
+
 std::string hopper_kept_primitive(DType type, int n) {
   const std::string kind = multiplied_name(type);
   const Accumulators d(n);

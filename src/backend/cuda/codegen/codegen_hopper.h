@@ -27,6 +27,9 @@ std::string hopper_kept_primitive(DType type, int n);
 std::string multiplied_name(DType type);
 // Copies, barriers and clusters alone.
 std::string hopper_primitives();
+// Behind those: send_word(rank, own, word, barrier) stores 4 bytes in block `rank` of the cluster where `own`
+// is in this one; they arrive at that block's barrier.
+std::string_view hopper_send_primitive();
 
 // What GROUPS warpgroups do with the stages that arrive from `base` on: `sum`, each thread's part of 64 rows
 // of BN columns, grows over `tiles` steps of K; needs STAGES, STAGE, ROWS, MULTIPLY and the barriers `full`

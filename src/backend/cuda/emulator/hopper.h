@@ -135,6 +135,14 @@ inline void load_shared_of(int rank, const float* own, float (&x)[4]) {
   }
   memcpy(x, emulator::shared_memories[rank] + shared_address(own), 16);
 }
+inline void send_word(int rank, void* own, u32 word, u64* b) {
+  char* const there = emulator::shared_memories[rank];
+  memcpy(there + shared_address(own), &word, 4);
+  auto& barrier = *reinterpret_cast<emulator::Barrier*>(there + shared_address(b));
+  barrier.bytes -= 4;
+  ++emulator::progress;
+  emulator::complete(barrier);
+}
 template <int threads>
 inline void meet_first() {
   emulator::meet(emulator::block().first_arrived, emulator::block().first_generation, threads);
