@@ -27,8 +27,8 @@ std::string hopper_kept_primitive(DType type, int n);
 std::string multiplied_name(DType type);
 // Copies, barriers and clusters alone.
 std::string hopper_primitives();
-// Behind those: send_word(rank, own, word, barrier) stores 4 bytes in block `rank` of the cluster where `own`
-// is in this one; they arrive at that block's barrier.
+// Behind those: send_words(rank, own, words, barrier) stores 16 bytes in block `rank` of the cluster where
+// `own` is in this one; they arrive at that block's barrier. What a block gets takes 0.7 ns a message.
 std::string_view hopper_send_primitive();
 
 // What GROUPS warpgroups do with the stages that arrive from `base` on: `sum`, each thread's part of 64 rows

@@ -135,11 +135,15 @@ inline void load_shared_of(int rank, const float* own, float (&x)[4]) {
   }
   memcpy(x, emulator::shared_memories[rank] + shared_address(own), 16);
 }
-inline void send_word(int rank, void* own, u32 word, u64* b) {
+inline void send_words(int rank, void* own, const u32 (&words)[4], u64* b) {
   char* const there = emulator::shared_memories[rank];
-  memcpy(there + shared_address(own), &word, 4);
+  if (shared_address(own) % 16 != 0) {
+    fprintf(stderr, "16 bytes are sent to shared memory at %u\n", shared_address(own));
+    abort();
+  }
+  memcpy(there + shared_address(own), words, 16);
   auto& barrier = *reinterpret_cast<emulator::Barrier*>(there + shared_address(b));
-  barrier.bytes -= 4;
+  barrier.bytes -= 16;
   ++emulator::progress;
   emulator::complete(barrier);
 }

@@ -1,47 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/recurrent/recurrent_plan.h"
 
+#include <bit>
 #include <cmath>
-
-#include "base/error.h"
 
 namespace lathe::cuda {
 namespace {
 
-// Words of a thread's registers for rows of r: half of what 512 threads can have.
-constexpr int kKeptWords = 64;
-// Of a thread's sums; more would spill.
-constexpr int kMostSums = 64;
+constexpr int kMostWarps = 16;
+// Of a thread's sums, and of the values that it makes; more would spill.
+constexpr int kMostSums = 64, kMostItems = 16;
 
 int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
+int power_above(int64_t n) {
+  return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(n)));
+}
 
-struct Layout {
-  int rows, k;  // of a fragment
-};
-Layout layout_of(bool tensor_cores) {
-  return tensor_cores ? Layout{16, 16} : Layout{32, 4};
+// Words of a thread's registers for rows of r: what sums and addresses leave.
+int kept_words(int warps) {
+  return warps <= 8 ? 160 : 64;
+}
+
+// Hidden values of a strip of tensor core rows.
+int64_t strip_units(const RecurrentPlan& plan) {
+  return plan.joins_gates() ? 4 : 16;
+}
+// A warp sends 16 bytes at once: it has a multiple of so many hidden values.
+int64_t least_units(const RecurrentPlan& plan) {
+  return plan.has_tensor_cores() ? std::max<int64_t>(8, strip_units(plan)) : 4;
+}
+
+// k of a step.
+int64_t step_width(const RecurrentPlan& plan, const RecurrentRows& rows) {
+  return plan.has_tensor_cores() ? 16 : 4 * (32 / power_above(rows.gates));
 }
 
 RecurrentRows share_out(const RecurrentPlan& plan, int64_t first_gate, int64_t gates, int products) {
-  const Layout fragment = layout_of(plan.has_tensor_cores());
   RecurrentRows p{.first_gate = first_gate, .gates = gates};
-  const int64_t strips = divide_up(gates * plan.units, fragment.rows);
-  // Of plain multiply-adds, two rows of a thread share what it reads of the state.
-  const int64_t least = plan.has_tensor_cores() ? 1 : std::min<int64_t>(strips, 2);
-  p.each = static_cast<int>(std::max(least, divide_up(strips, kRecurrentWarps)));
-  p.groups = static_cast<int>(divide_up(strips, p.each));
-  const int64_t k_steps = divide_up(plan.blocks * plan.units, fragment.k);
-  p.slices = static_cast<int>(std::min<int64_t>({kRecurrentWarps / p.groups, 8, k_steps}));
-  p.steps = static_cast<int>(divide_up(k_steps, p.slices));
-  p.kept = std::min(p.steps, kKeptWords / products / (4 * p.each));
-  // Sums of tensor cores lie in pairs of sequences; four more floats keep them in different banks.
-  p.pitch = p.groups * p.each * fragment.rows + (plan.has_tensor_cores() ? 4 : 0);
+  p.each = static_cast<int>(plan.warp_units);
+  if (plan.has_tensor_cores())
+    p.each = static_cast<int>(plan.warp_units / strip_units(plan) * (plan.joins_gates() ? 1 : gates));
+  p.steps = static_cast<int>(divide_up(plan.blocks * plan.units, step_width(plan, p)));
+  p.kept = std::min(p.steps, kept_words(plan.warps) / products / (4 * p.each));
   return p;
 }
 
+void share_out_units(RecurrentPlan& plan) {
+  const int64_t least = least_units(plan);
+  plan.units = divide_up(plan.sizes.hidden, plan.blocks * least) * least;
+  plan.warp_units = divide_up(plan.units, kMostWarps * least) * least;
+  plan.warps = static_cast<int>(divide_up(plan.units, plan.warp_units));
+  if (plan.has_tensor_cores()) {
+    const auto columns = plan.sequences / 8;
+    const auto strips = static_cast<int>(plan.warp_units / strip_units(plan));
+    plan.items = strips * columns * (plan.joins_gates() ? 1 : 4);
+  } else {
+    plan.items = std::max(1, plan.padded_values() / (32 / plan.lane_groups()));
+  }
+}
+
 }  // namespace
+
+int RecurrentPlan::padded_values() const {
+  return power_above(warp_units * sequences);
+}
 
 RecurrentSizes recurrent_sizes(const LayerQuery& query) {
   const Node& node = query.layer();
@@ -57,33 +81,29 @@ RecurrentSizes recurrent_sizes(const LayerQuery& query) {
 std::optional<RecurrentPlan> plan_recurrent(const RecurrentSizes& sizes, DType type, int blocks,
                                             int sequences, const DeviceProperties& gpu) {
   RecurrentPlan plan{.sizes = sizes, .type = type, .blocks = blocks, .sequences = sequences};
-  const int64_t word = plan.units_of_thread();
-  plan.units = divide_up(divide_up(sizes.hidden, blocks), word) * word;
-  const int products = sizes.multiplies_twice ? 2 : 1;
-  const int64_t together = sizes.multiplies_twice ? 2 : sizes.gates;
-  plan.products.push_back(share_out(plan, 0, together, products));
-  if (sizes.multiplies_twice) plan.products.push_back(share_out(plan, 2, 1, products));
-
-  const Layout fragment = layout_of(plan.has_tensor_cores());
-  int64_t k = 0, parts = 0;
+  share_out_units(plan);
+  // Each block has something to wait for.
+  if ((blocks - 1) * plan.units >= sizes.hidden || plan.items > kMostItems) return std::nullopt;
+  if (sizes.multiplies_twice)
+    plan.products = {share_out(plan, 0, 2, 2), share_out(plan, 2, 1, 2)};
+  else
+    plan.products = {share_out(plan, 0, sizes.gates, 1)};
+  int64_t k = 0;
   for (const RecurrentRows& p : plan.products) {
-    const int sums = plan.has_tensor_cores() ? p.each * sequences / 2 : p.each * sequences;
+    const int sums = plan.has_tensor_cores() ? p.each * sequences / 2 : plan.padded_values();
     if (sums > kMostSums) return std::nullopt;
-    k = std::max<int64_t>(k, int64_t{p.slices} * p.steps * fragment.k);
-    parts = std::max<int64_t>(parts, int64_t{4} * p.slices * sequences * p.pitch);
+    k = std::max<int64_t>(k, p.steps * step_width(plan, p));
   }
   // Rows of states begin in different banks.
   plan.state_pitch = k + (plan.has_tensor_cores() ? 8 : 0);
-  const auto aligned = [](int64_t bytes) { return divide_up(bytes, 16) * 16; };
-  plan.parts_at = aligned(16 + 2 * sequences * plan.state_pitch * dtype_size(type));
-  plan.staged_at = aligned(plan.parts_at + parts);
+  plan.staged_at = divide_up(16 + 2 * sequences * plan.state_pitch * dtype_size(type), 16) * 16;
   plan.shared_bytes = plan.staged_at;
   if (plan.shared_bytes > gpu.shared_bytes_per_block) return std::nullopt;
   for (RecurrentRows& p : plan.products) {
-    const int64_t step = int64_t{kRecurrentWarps} * p.each * 512;
+    const int64_t step = int64_t{plan.warps} * p.each * 512;
     p.staged = static_cast<int>(
         std::min<int64_t>(p.steps - p.kept, (gpu.shared_bytes_per_block - plan.shared_bytes) / step));
-    plan.shared_bytes += p.staged_bytes();
+    plan.shared_bytes += plan.staged_bytes(p);
   }
   return plan;
 }
@@ -91,46 +111,57 @@ std::optional<RecurrentPlan> plan_recurrent(const RecurrentSizes& sizes, DType t
 double RecurrentPlan::microseconds(const DeviceProperties& gpu, int64_t steps, int64_t batch) const {
   double cycles = 0;
   for (const RecurrentRows& p : products) {
-    const double fragments = static_cast<double>(p.warps()) * p.each;
-    // A multiprocessor does 128 multiply-adds a cycle, or starts a product of tensor cores every eight.
-    cycles += fragments * p.steps *
-              (has_tensor_cores() ? 8.0 * std::ceil(sequences / 8.0) : 128.0 * sequences / 128);
+    const double fragments = static_cast<double>(warps) * p.each;
+    // A multiprocessor does 128 multiply-adds a cycle, or starts a product of tensor cores every three.
+    cycles += fragments * p.steps * (has_tensor_cores() ? 3.3 * (sequences / 8) : 1.0 * sequences);
     cycles += fragments * 512 * (p.staged / 128.0 + (p.steps - p.kept - p.staged) / 40.0);
-    cycles += 300 + (blocks > 1 ? 450 : 50);
+    // The way through a cluster, and what each message of 16 bytes takes where it arrives.
+    const double messages =
+        static_cast<double>(sizes.hidden * dtype_size(type)) / 16 * std::min<double>(sequences, batch);
+    cycles += 350 + (blocks > 1 ? 550 + 1.3 * messages : 50);
   }
   const double clusters = std::ceil(static_cast<double>(batch) / sequences);
-  const double resident = std::max(1.0, std::floor(0.9 * gpu.multiprocessors / blocks));
+  const double resident = std::max(1.0, std::floor(1.0 * gpu.multiprocessors / blocks));
   return std::ceil(clusters / resident) * static_cast<double>(steps) * cycles * 1000 / gpu.clock_khz;
 }
 
+namespace {
+
+// Which gate (of the product), hidden value (of the warp) and k an element of a fragment belongs to.
+struct Element {
+  int64_t gate = 0, unit = 0, k = 0;
+};
+Element element_at(const RecurrentPlan& plan, const RecurrentRows& rows, int64_t fragment, int64_t lane,
+                   int64_t e) {
+  const int64_t step = fragment / rows.each, i = fragment % rows.each;
+  if (!plan.has_tensor_cores()) {
+    const int64_t lanes = 32 / power_above(rows.gates);
+    return {lane / lanes, i, (step * lanes + lane % lanes) * 4 + e};
+  }
+  // A lane's place in the left operand of a 16x8x16 product.
+  const int64_t row = lane / 4 + e / 2 % 2 * 8, k = step * 16 + lane % 4 * 2 + e % 2 + e / 4 * 8;
+  if (plan.joins_gates()) return {row / 4, i * 4 + row % 4, k};
+  return {i % rows.gates, i / rows.gates * 16 + row, k};
+}
+
+}  // namespace
+
 PackedBlock recurrent_rows_block(const RecurrentPlan& plan, const RecurrentRows& rows, const Tensor& r) {
   const int64_t elements = 16 / dtype_size(plan.type);
-  const int64_t count = int64_t{plan.blocks} * rows.warps() * rows.fragments() * 32 * elements;
-  return {dtype_bytes(plan.type, count), [plan, rows, r, elements, count] {
-            const Layout fragment = layout_of(plan.has_tensor_cores());
+  const int64_t of_warp = int64_t{rows.fragments()} * 32 * elements, of_block = plan.warps * of_warp;
+  const int64_t count = plan.blocks * of_block;
+  return {dtype_bytes(plan.type, count), [=] {
             const std::vector<double> values = r.to_doubles();
             const int64_t hidden = plan.sizes.hidden;
             std::vector<double> packed(static_cast<size_t>(count), 0.0);
             for (int64_t i = 0; i < count; ++i) {
-              const int64_t e = i % elements, lane = i / elements % 32;
-              const int64_t f = i / elements / 32 % rows.fragments();
-              const int64_t warp = i / elements / 32 / rows.fragments() % rows.warps();
-              const int64_t rank = i / elements / 32 / rows.fragments() / rows.warps();
-              const int64_t strip = warp % rows.groups * rows.each + f % rows.each;
-              const int64_t step = warp / rows.groups * rows.steps + f / rows.each;
-              int64_t row = strip * fragment.rows, k = step * fragment.k;
-              if (plan.has_tensor_cores()) {  // a lane's place in the left operand of a 16x8x16 product
-                row += lane / 4 + e / 2 % 2 * 8;
-                k += lane % 4 * 2 + e % 2 + e / 4 * 8;
-              } else {
-                row += lane;
-                k += e;
-              }
-              const int64_t unit = rank * plan.units + row % plan.units;
-              if (row >= rows.gates * plan.units || unit >= hidden || k >= hidden) continue;
-              const int64_t gate = rows.first_gate + row / plan.units;
+              const Element at =
+                  element_at(plan, rows, i % of_warp / (32 * elements), i / elements % 32, i % elements);
+              const int64_t own = i % of_block / of_warp * plan.warp_units + at.unit;
+              const int64_t unit = i / of_block * plan.units + own;
+              if (at.gate >= rows.gates || own >= plan.units || unit >= hidden || at.k >= hidden) continue;
               packed[static_cast<size_t>(i)] =
-                  values[static_cast<size_t>((gate * hidden + unit) * hidden + k)];
+                  values[static_cast<size_t>(((rows.first_gate + at.gate) * hidden + unit) * hidden + at.k)];
             }
             const Tensor t = Tensor::from_doubles(plan.type, {count}, packed);
             return std::vector<std::byte>(t.bytes().begin(), t.bytes().end());

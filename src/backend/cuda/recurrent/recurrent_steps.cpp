@@ -2,10 +2,11 @@
 //
 // All steps of a recurrent layer in one kernel; recurrent_plan.h says who has what.
 //
-// A step is a product with the state, whose parts of k the warps leave in shared memory, and then each thread
-// has the gates of its own hidden values: it adds up the parts in a fixed order, makes the new state, and
-// sends it to all blocks of the cluster. A block waits for the whole new state only, by the bytes that arrive
-// in it. Two states take turns: who has received a state knows that all others have read the one before it.
+// A step is a product with the state, whose sums meet within a warp in a fixed order; then each lane has the
+// gates of a hidden value, makes the new one, and sends it to all blocks of the cluster, the lanes that have
+// the same one to different blocks. Warps do not wait for each other but for the whole new state, by the
+// bytes that arrive in it. Two states take turns: who has received a state knows that all warps have read the
+// one before it.
 #include "backend/cuda/codegen/codegen_hopper.h"
 #include "backend/cuda/recurrent/recurrent_plan.h"
 #include "base/error.h"
@@ -17,6 +18,18 @@ std::string literal(float x) {
   return float_literal(static_cast<double>(x));
 }
 
+// Within 3e-7 of the functions, which every step waits for. A sequence for small numbers, of which the formula
+// leaves few bits.
+constexpr std::string_view kFunctions =
+    R"(DEV float sigmoid_(float x) { return __fdividef(1.f, 1.f + __expf(-x)); }
+DEV float tanh_(float x) {
+const float y = fabsf(x), large = 1.f - __fdividef(2.f, 1.f + __expf(2.f * y)), q = x * x;
+const float small = y + y * q * (-0.33333333f + q * (0.13333333f + q * (-0.053968254f + q * (0.021869489f - q * 0.0088632355f))));
+const float t = y < 0.4f ? small : large;
+return x < 0 ? -t : t;
+}
+)";
+
 // An activation as a device function on what lies between -clip and clip.
 std::string activation_text(const std::string& name, Activation kind, float alpha, float beta, float clip) {
   const std::string a = literal(alpha), b = literal(beta);
@@ -27,7 +40,7 @@ std::string activation_text(const std::string& name, Activation kind, float alph
       case Activation::Tanh:
         return "tanh_(x)";
       case Activation::Sigmoid:
-        return "sigmoid(x)";
+        return "sigmoid_(x)";
       case Activation::Affine:
         return a + " * x + " + b;
       case Activation::LeakyRelu:
@@ -54,8 +67,7 @@ std::string activation_text(const std::string& name, Activation kind, float alph
 
 // The activations of an operator as f, g and h.
 std::string activations_text(const Op& op) {
-  std::string text =
-      "DEV float tanh_(float x) { return kFastMath ? 2.f * sigmoid(2.f * x) - 1.f : tanhf(x); }\n";
+  std::string text(kFunctions);
   const auto add = [&](const auto& fields, std::initializer_list<Activation> kinds) {
     size_t i = 0;
     for (const Activation kind : kinds) {
@@ -82,102 +94,172 @@ bool is_reverse(const Op& op) {
   return std::get<LSTM>(op).reverse;
 }
 
-// A warp's fragments with the part of the state from `h` on. Their first steps are in registers.
-constexpr std::string_view kProduct = R"(struct Place { int slice, group; };
-template <class P> DEV Place place_of(int warp) { return {warp / P::GROUPS, warp % P::GROUPS}; }
-template <class P> DEV void keep_rows(const uint4* rows, u32 (&kept)[P::KEPT * P::EACH + 1][4], uint4* staged) {
+// What a warp's fragments and the state give. Several sums take turns, so that products do not wait for each
+// other.
+constexpr std::string_view kProduct =
+    R"(template <class P> DEV void keep_rows(const uint4* rows, u32 (&kept)[P::KEPT * P::EACH + 1][4], uint4* staged) {
 const int lane = threadIdx.x % 32;
-if (threadIdx.x / 32 >= P::WARPS) return;
 #pragma unroll
 for (int f = 0; f < P::KEPT * P::EACH; ++f) load_words(rows + f * 32 + lane, kept[f]);
 for (int f = 0; f < P::STAGED * P::EACH; ++f) staged[f * 32 + lane] = rows[(P::KEPT * P::EACH + f) * 32 + lane];
 }
 template <class P> DEV void multiply_rows(const uint4* rows, const u32 (&kept)[P::KEPT * P::EACH + 1][4],
-                                          const uint4* staged, const T* h, float* parts) {
+                                          const uint4* staged, const T* h, float (&in)[ITEMS][P::INPUTS]) {
 const int lane = threadIdx.x % 32;
-if (threadIdx.x / 32 >= P::WARPS) return;
-const Place place = place_of<P>(threadIdx.x / 32);
-h += place.slice * P::STEPS * KSTEP;
-Sums<P> sum = {};
-u32 w[P::EACH][4];
+Sums<P> sum[P::TURNS] = {};
 #pragma unroll
 for (int s = 0; s < P::KEPT; ++s) {
+const Column<P> x(h, s);
 #pragma unroll
-for (int i = 0; i < P::EACH; ++i)
-#pragma unroll
-for (int j = 0; j < 4; ++j) w[i][j] = kept[s * P::EACH + i][j];
-add_step<P>(sum, w, h + s * KSTEP);
+for (int i = 0; i < P::EACH; ++i) add_fragment<P>(sum[s % P::TURNS], i, kept[s * P::EACH + i], x);
 }
-#pragma unroll 4
-for (int s = 0; s < P::STAGED; ++s) {
+#pragma unroll 1
+for (int s0 = 0; s0 < P::STAGED; s0 += 4)
 #pragma unroll
-for (int i = 0; i < P::EACH; ++i) load_words(staged + (s * P::EACH + i) * 32 + lane, w[i]);
-add_step<P>(sum, w, h + (P::KEPT + s) * KSTEP);
-}
-#pragma unroll 4
-for (int s = P::KEPT + P::STAGED; s < P::STEPS; ++s) {
+for (int j = 0; j < 4; ++j) {
+const int s = s0 + j;
+if (s >= P::STAGED) continue;
+const Column<P> x(h, P::KEPT + s);
 #pragma unroll
-for (int i = 0; i < P::EACH; ++i) load_words(rows + (s * P::EACH + i) * 32 + lane, w[i]);
-add_step<P>(sum, w, h + s * KSTEP);
+for (int i = 0; i < P::EACH; ++i) {
+u32 w[4];
+load_words(staged + (s * P::EACH + i) * 32 + lane, w);
+add_fragment<P>(sum[j % P::TURNS], i, w, x);
 }
-leave_sums<P>(sum, place, parts);
 }
-// The sums of all slices for the row, and the next one where a thread has two.
-template <class P> DEV void sum_parts(const float* parts, int n, int row, float (&sum)[UNITS]) {
-load(parts + n * P::PITCH + row, sum);
+#pragma unroll 1
+for (int s0 = P::KEPT + P::STAGED; s0 < P::STEPS; s0 += 4)
 #pragma unroll
-for (int s = 1; s < P::SLICES; ++s) {
-float more[UNITS];
-load(parts + (s * SEQUENCES + n) * P::PITCH + row, more);
+for (int j = 0; j < 4; ++j) {
+const int s = s0 + j;
+if (s >= P::STEPS) continue;
+const Column<P> x(h, s);
 #pragma unroll
-for (int v = 0; v < UNITS; ++v) sum[v] += more[v];
+for (int i = 0; i < P::EACH; ++i) {
+u32 w[4];
+load_words(rows + (s * P::EACH + i) * 32 + lane, w);
+add_fragment<P>(sum[j % P::TURNS], i, w, x);
 }
+}
+#pragma unroll
+for (int t = 1; t < P::TURNS; ++t) sum[0].add(sum[t]);
+join_sums<P>(sum[0], in);
 }
 )";
 
-constexpr std::string_view kPlainSums = R"(template <class P> struct Sums { float of[SEQUENCES][P::EACH]; };
-template <class P> DEV void add_step(Sums<P>& sum, const u32 (&w)[P::EACH][4], const T* h) {
+// A lane has a value of the warp, or several from it on: the hidden values of sequence 0, then of 1, ...
+constexpr std::string_view kPlainSums =
+    R"(constexpr int VALUES = WARP_UNITS * SEQUENCES, LANES = 32 / LANE_GROUPS;
+constexpr int SAME = PADDED < LANES ? LANES / PADDED : 1, COPIES = LANE_GROUPS * SAME;
+DEV int value_of(int i) { return (int)threadIdx.x % 32 % LANES / SAME * ITEMS + i; }
+DEV int own_row(int i) { return value_of(i) % WARP_UNITS; }
+DEV int sequence(int i) { return value_of(i) / WARP_UNITS; }
+DEV int copy_of() { return (int)threadIdx.x % 32 / LANES * SAME + (int)threadIdx.x % SAME; }
+template <class P> struct Sums {
+float of[PADDED];
+DEV void add(const Sums& other) {
 #pragma unroll
-for (int n = 0; n < SEQUENCES; ++n) {
-float x[4];
-load(h + n * STATE_PITCH, x);
-#pragma unroll
-for (int i = 0; i < P::EACH; ++i)
-#pragma unroll
-for (int j = 0; j < 4; ++j) sum.of[n][i] += __uint_as_float(w[i][j]) * x[j];
+for (int i = 0; i < VALUES; ++i) of[i] += other.of[i];
 }
+};
+template <class P> struct Column {
+float x[SEQUENCES][4];
+DEV Column(const T* h, int s) {
+#pragma unroll
+for (int n = 0; n < SEQUENCES; ++n) load(h + n * STATE_PITCH + (s * P::LANES_OF_K + (int)threadIdx.x % P::LANES_OF_K) * 4, x[n]);
 }
-template <class P, class Where> DEV void leave_sums(const Sums<P>& sum, const Where& at, float* parts) {
+};
+template <class P> DEV void add_fragment(Sums<P>& sum, int i, const u32 (&w)[4], const Column<P>& h) {
 #pragma unroll
 for (int n = 0; n < SEQUENCES; ++n)
 #pragma unroll
-for (int i = 0; i < P::EACH; ++i)
-parts[(at.slice * SEQUENCES + n) * P::PITCH + (at.group * P::EACH + i) * 32 + threadIdx.x % 32] = sum.of[n][i];
+for (int j = 0; j < 4; ++j) sum.of[n * WARP_UNITS + i] += __uint_as_float(w[j]) * h.x[n][j];
+}
+// Halves of the values go to the lanes that keep them, as long as there are several.
+template <int COUNT, int M> DEV void meet_lanes(float* v) {
+if constexpr (M >= 1) {
+if constexpr (COUNT > 1) {
+const bool upper = threadIdx.x & M;
+#pragma unroll
+for (int i = 0; i < COUNT / 2; ++i) {
+const float goes = upper ? v[i] : v[i + COUNT / 2], stays = upper ? v[i + COUNT / 2] : v[i];
+v[i] = stays + shuffle_xor(goes, M);
+}
+meet_lanes<COUNT / 2, M / 2>(v);
+} else {
+v[0] += shuffle_xor(v[0], M);
+meet_lanes<1, M / 2>(v);
+}
+}
+}
+template <class P> DEV void join_sums(Sums<P>& sum, float (&in)[ITEMS][P::INPUTS]) {
+// A product of fewer gates shares out k over the groups of the others.
+#pragma unroll
+for (int m = P::LANES_OF_K / 2; m >= LANES; m /= 2)
+#pragma unroll
+for (int i = 0; i < VALUES; ++i) sum.of[i] += shuffle_xor(sum.of[i], m);
+meet_lanes<PADDED, LANES / 2>(sum.of);
+#pragma unroll
+for (int i = 0; i < ITEMS; ++i)
+#pragma unroll
+for (int g = 0; g < P::INPUTS; ++g)
+in[i][g] = P::LANES_OF_K > LANES || LANE_GROUPS == 1 ? sum.of[i] : shuffle(sum.of[i], g * LANES + (int)threadIdx.x % LANES);
 }
 )";
 
-constexpr std::string_view kTensorSums =
-    R"(template <class P> struct Sums { float of[P::EACH][SEQUENCES / 8][4]; };
-template <class P> DEV void add_step(Sums<P>& sum, const u32 (&w)[P::EACH][4], const T* h) {
-const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-#pragma unroll
-for (int n = 0; n < SEQUENCES / 8; ++n) {
-const T* from = h + (n * 8 + g) * STATE_PITCH + t * 2;
-const u32 b0 = *(const u32*)from, b1 = *(const u32*)(from + 8);
-#pragma unroll
-for (int i = 0; i < P::EACH; ++i) MULTIPLY(sum.of[i][n], w[i], b0, b1);
+// Lane 4 g + t has rows g and g + 8 of a strip, columns 2 t and 2 t + 1. With four gates in a strip, lanes g
+// and g + 4 have those of hidden value g % 4 between them: each takes one of the two sequences.
+constexpr std::string_view kTensorSums = R"(constexpr int COLUMNS = SEQUENCES / 8;
+DEV int own_row(int i) {
+const int g = (int)threadIdx.x % 32 / 4;
+return JOINS ? i / COLUMNS * 4 + g % 4 : i / 4 / COLUMNS * 16 + g + i / 2 % 2 * 8;
 }
+DEV int sequence(int i) {
+const int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+return JOINS ? i % COLUMNS * 8 + t * 2 + g / 4 : i / 4 % COLUMNS * 8 + t * 2 + i % 2;
 }
-template <class P, class Where> DEV void leave_sums(const Sums<P>& sum, const Where& at, float* parts) {
-const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+template <class P> struct Sums {
+float of[P::EACH][COLUMNS][4];
+DEV void add(const Sums& other) {
 #pragma unroll
 for (int i = 0; i < P::EACH; ++i)
 #pragma unroll
-for (int n = 0; n < SEQUENCES / 8; ++n)
+for (int n = 0; n < COLUMNS; ++n)
 #pragma unroll
-for (int e = 0; e < 4; ++e)
-parts[(at.slice * SEQUENCES + n * 8 + t * 2 + e % 2) * P::PITCH + (at.group * P::EACH + i) * 16 + g + e / 2 * 8] =
-sum.of[i][n][e];
+for (int e = 0; e < 4; ++e) of[i][n][e] += other.of[i][n][e];
+}
+};
+template <class P> struct Column {
+u32 b0[COLUMNS], b1[COLUMNS];
+DEV Column(const T* h, int s) {
+#pragma unroll
+for (int n = 0; n < COLUMNS; ++n) {
+const T* from = h + (n * 8 + (int)threadIdx.x % 32 / 4) * STATE_PITCH + s * 16 + (int)threadIdx.x % 4 * 2;
+b0[n] = *(const u32*)from;
+b1[n] = *(const u32*)(from + 8);
+}
+}
+};
+template <class P> DEV void add_fragment(Sums<P>& sum, int i, const u32 (&w)[4], const Column<P>& x) {
+#pragma unroll
+for (int n = 0; n < COLUMNS; ++n) MULTIPLY(sum.of[i][n], w, x.b0[n], x.b1[n]);
+}
+template <class P> DEV void join_sums(const Sums<P>& sum, float (&in)[ITEMS][P::INPUTS]) {
+#pragma unroll
+for (int i = 0; i < ITEMS; ++i) {
+if constexpr (JOINS) {
+const float (&d)[4] = sum.of[i / COLUMNS][i % COLUMNS];
+const bool low = threadIdx.x % 32 < 16;
+const float a = shuffle_xor(low ? d[1] : d[0], 16), b = shuffle_xor(low ? d[3] : d[2], 16);
+in[i][0] = low ? d[0] : a;
+in[i][1] = low ? a : d[1];
+in[i][2] = low ? d[2] : b;
+if constexpr (P::INPUTS > 3) in[i][3] = low ? b : d[3];
+} else {
+#pragma unroll
+for (int g = 0; g < P::INPUTS; ++g) in[i][g] = sum.of[i / 4 / COLUMNS * P::INPUTS + g][i / 4 % COLUMNS][i % 4];
+}
+}
 }
 )";
 
@@ -186,7 +268,9 @@ const idx b0 = (idx)blockIdx.x * SEQUENCES;
 const int count = (int)min(BATCH - b0, (idx)SEQUENCES);
 char* const base = shared_memory();
 T* const states = (T*)(base + 16);
-float* const parts = (float*)(base + PARTS_AT);
+const int first = rank * PART + warp * WARP_UNITS, end = min(min(first + WARP_UNITS, (rank + 1) * PART), HIDDEN);
+// A warp without hidden values of its own neither multiplies nor waits.
+const bool is_warp_live = first < end;
 START_EXCHANGE
 KEEP_ROWS
 for (int i = threadIdx.x; i < 2 * SEQUENCES * STATE_PITCH; i += THREADS) states[i] = Narrow<T>::from(0.f);
@@ -194,62 +278,44 @@ wait_for_previous_kernel();
 __syncthreads();
 for (int i = threadIdx.x; i < count * HIDDEN; i += THREADS)
 states[i / HIDDEN * STATE_PITCH + i % HIDDEN] = Narrow<T>::from(INITIAL_H(b0 * HIDDEN + i));
-// A thread's hidden values: of sequence n, from `unit` on.
-const auto sequence = [&](int i) { return (int)(threadIdx.x + i * THREADS) / WIDTH; };
-const auto own_row = [&](int i) { return (int)(threadIdx.x + i * THREADS) % WIDTH * UNITS; };
-const auto is_live = [&](int i) { return sequence(i) < count && rank * PART + own_row(i) < HIDDEN; };
-float h[ITEMS][UNITS], c[ITEMS][UNITS], extra[ITEMS][UNITS][3], x[ITEMS][UNITS][GATES];
+const auto unit_of = [&](int i) { return first + own_row(i); };
+const auto is_live = [&](int i) { return sequence(i) < count && unit_of(i) < end; };
+float h[ITEMS], c[ITEMS], extra[ITEMS][3], x[ITEMS][GATES] = {};
 idx length[ITEMS];
 #pragma unroll
 for (int i = 0; i < ITEMS; ++i) {
-length[i] = 0;
+const bool live = is_live(i);
+const idx at = live ? (b0 + sequence(i)) * HIDDEN + unit_of(i) : 0;
+h[i] = live ? INITIAL_H(at) : 0.f;
+c[i] = live ? INITIAL_C(at) : 0.f;
 #pragma unroll
-for (int v = 0; v < UNITS; ++v) {
-const int unit = rank * PART + own_row(i) + v;
-const bool inside = is_live(i) && unit < HIDDEN;
-const idx at = inside ? (b0 + sequence(i)) * HIDDEN + unit : 0;
-h[i][v] = inside ? INITIAL_H(at) : 0.f;
-c[i][v] = inside ? INITIAL_C(at) : 0.f;
-#pragma unroll
-for (int k = 0; k < 3; ++k) extra[i][v][k] = inside ? EXTRA(unit, k) : 0.f;
-}
-if (is_live(i)) {
-const long long given = LENGTH(b0 + sequence(i));
+for (int k = 0; k < 3; ++k) extra[i][k] = live ? EXTRA(unit_of(i), k) : 0.f;
+const long long given = live ? LENGTH(b0 + sequence(i)) : 0ll;
 length[i] = given < 0 ? 0 : given > TIMES ? TIMES : (idx)given;
-}
 }
 // What x gives to the gates at step s.
 const auto fetch = [&](int i, idx s) {
-const int unit = rank * PART + own_row(i);
-if (!is_live(i) || s >= length[i]) return;
-const float* from = GIVEN + ((REVERSE ? length[i] - 1 - s : s) * BATCH + b0 + sequence(i)) * (GATES * HIDDEN) + unit;
+if (s >= length[i]) return;
+const float* from = GIVEN + ((REVERSE ? length[i] - 1 - s : s) * BATCH + b0 + sequence(i)) * (GATES * HIDDEN) + unit_of(i);
 #pragma unroll
-for (int g = 0; g < GATES; ++g)
-#pragma unroll
-for (int v = 0; v < UNITS; ++v) x[i][v][g] = unit + v < HIDDEN ? from[g * HIDDEN + v] : 0.f;
+for (int g = 0; g < GATES; ++g) x[i][g] = from[g * HIDDEN];
 };
+if constexpr (AHEAD)
 #pragma unroll
-for (int i = 0; i < ITEMS; ++i) {
-#pragma unroll
-for (int v = 0; v < UNITS; ++v)
-#pragma unroll
-for (int g = 0; g < GATES; ++g) x[i][v][g] = 0;
-if constexpr (AHEAD) fetch(i, 0);
-}
+for (int i = 0; i < ITEMS; ++i) fetch(i, 0);
 int turn = 0;
 BLOCKS_READY
-// What lies behind the last hidden value stays zero.
-const auto word_of = [&](int i, const float (&values)[UNITS]) {
-T t[UNITS];
-#pragma unroll
-for (int v = 0; v < UNITS; ++v) t[v] = Narrow<T>::from(rank * PART + own_row(i) + v < HIDDEN ? values[v] : 0.f);
-u32 word;
-memcpy(&word, t, 4);
-return word;
+// Sixteen bytes of hidden values from `row` on to a block. Of values that are not live lanes make zeros.
+const auto send_row = [&](int r, int n, int row, const u32 (&words)[4]) {
+if (n >= count || first + row >= end) return;
+T* const place = states + ((turn + 1) % 2 * SEQUENCES + n) * STATE_PITCH + first + row;
+SEND_WORDS
 };
-const auto send = [&](int i, const float (&values)[UNITS]) {
-T* const to = states + ((turn + 1) % 2 * SEQUENCES + sequence(i)) * STATE_PITCH + rank * PART + own_row(i);
-SEND
+const auto send = [&](const float (&values)[ITEMS]) {
+float own[ITEMS];
+#pragma unroll
+for (int i = 0; i < ITEMS; ++i) own[i] = is_live(i) ? values[i] : 0.f;
+SEND_ALL
 };
 const auto meet = [&] {
 ++turn;
@@ -259,7 +325,7 @@ MEET
 
 // A cluster: each state's barrier counts the bytes of the values that all blocks send.
 constexpr std::string_view kStartExchange = R"(u64* const arrived = (u64*)base;
-const u32 expected = count * ((HIDDEN + UNITS - 1) / UNITS) * 4;
+const u32 expected = count * ((HIDDEN * (int)sizeof(T) + 15) / 16) * 16;
 if (threadIdx.x == 0) {
 barrier_init(arrived, 1);
 barrier_init(arrived + 1, 1);
@@ -268,109 +334,140 @@ barrier_expect(arrived, expected);
 barrier_expect(arrived + 1, expected);
 })";
 constexpr std::string_view kBlocksReady = "cluster_arrive();\ncluster_wait();";
-constexpr std::string_view kSend = R"(const u32 word = word_of(i, values);
+constexpr std::string_view kMeet = R"(if (is_warp_live) {
+barrier_wait(arrived + turn % 2, (turn - 1) / 2 % 2);
+if (threadIdx.x == 0) barrier_expect(arrived + turn % 2, expected);
+})";
+
+// Four values of FP32, in one lane or in neighbours.
+constexpr std::string_view kPlainSend = R"(if constexpr (ITEMS <= 2) {
+constexpr int QUADS = PADDED / 4;
 #pragma unroll
-for (int r = 0; r < BLOCKS; ++r) send_word(r, to, word, arrived + (turn + 1) % 2);)";
-constexpr std::string_view kMeet = R"(barrier_wait(arrived + turn % 2, (turn - 1) / 2 % 2);
-if (threadIdx.x == 0) barrier_expect(arrived + turn % 2, expected);)";
+for (int m0 = 0; m0 < QUADS * BLOCKS; m0 += 32) {
+const int m = m0 + (int)threadIdx.x % 32, q = m / BLOCKS % QUADS;
+u32 words[4];
+#pragma unroll
+for (int j = 0; j < 4; ++j) words[j] = __float_as_uint(shuffle(own[j % ITEMS], (4 * q + j) / ITEMS * SAME));
+if (m < QUADS * BLOCKS) send_row(m % BLOCKS, 4 * q / WARP_UNITS, 4 * q % WARP_UNITS, words);
+}
+} else {
+#pragma unroll
+for (int i = 0; i < ITEMS; i += 4) {
+const u32 words[4] = {__float_as_uint(own[i]), __float_as_uint(own[i + 1]), __float_as_uint(own[i + 2]), __float_as_uint(own[i + 3])};
+for (int r = copy_of(); r < BLOCKS; r += COPIES) send_row(r, sequence(i), own_row(i), words);
+}
+})";
+
+// Eight values of 16 bits: of the lanes whose numbers differ in bits 2 to 4, or in bits 2 and 3 and of two
+// strips. All of these lanes have the words then, and send them to different blocks.
+constexpr std::string_view kTensorSend = R"(const int g = (int)threadIdx.x % 32 / 4;
+const auto word_of = [&](float x) {
+const float other = shuffle_xor(x, 4);
+const T pair[2] = {Narrow<T>::from(g & 1 ? other : x), Narrow<T>::from(g & 1 ? x : other)};
+int word;
+memcpy(&word, pair, 4);
+return word;
+};
+const auto join = [&](int word, int bit, u32& low, u32& high) {
+const int other = shuffle_xor(word, 4 << bit);
+low = (u32)(g >> bit & 1 ? other : word);
+high = (u32)(g >> bit & 1 ? word : other);
+};
+if constexpr (JOINS) {
+#pragma unroll
+for (int p = 0; p < ITEMS / COLUMNS; p += 2)
+#pragma unroll
+for (int n = 0; n < COLUMNS; ++n) {
+u32 words[4];
+join(word_of(own[p * COLUMNS + n]), 1, words[0], words[1]);
+join(word_of(own[(p + 1) * COLUMNS + n]), 1, words[2], words[3]);
+for (int r = g % 4; r < BLOCKS; r += 4) send_row(r, sequence(p * COLUMNS + n), p * 4, words);
+}
+} else {
+#pragma unroll
+for (int i = 0; i < ITEMS; ++i) {
+u32 low, high, words[4];
+join(word_of(own[i]), 1, low, high);
+join((int)low, 2, words[0], words[2]);
+join((int)high, 2, words[1], words[3]);
+for (int r = g; r < BLOCKS; r += 8) send_row(r, sequence(i), own_row(i) - g, words);
+}
+})";
 
 constexpr std::string_view kSteps = R"(for (idx s = 0; s < TIMES; ++s) {
 const bool last = s + 1 == TIMES;
-multiply_rows<Rows0>(rows0, kept0, staged0, states + turn % 2 * SEQUENCES * STATE_PITCH, parts);
-__syncthreads();
+if (is_warp_live) {
+float in[ITEMS][Rows0::INPUTS];
+multiply_rows<Rows0>(rows0, kept0, staged0, states + turn % 2 * SEQUENCES * STATE_PITCH, in);
+if constexpr (!AHEAD)
+#pragma unroll
+for (int i = 0; i < ITEMS; ++i) fetch(i, s);
 FIRST_HALF
 #pragma unroll
 for (int i = 0; i < ITEMS; ++i) {
-if (!is_live(i)) continue;
-const int n = sequence(i), row = own_row(i), unit = rank * PART + row;
-const idx t = REVERSE && s < length[i] ? length[i] - 1 - s : s;
-const bool goes_on = s < length[i];
-if constexpr (!AHEAD) fetch(i, s);
-if (goes_on) {
+if (s >= length[i]) continue;
 UPDATE
 }
-if (!last) send(i, h[i]);
-T* const to = RESULT + (t * BATCH + b0 + n) * HIDDEN + unit;
+if (!last) send(h);
 #pragma unroll
-for (int v = 0; v < UNITS; ++v)
-if (unit + v < HIDDEN) to[v] = Narrow<T>::from(goes_on ? h[i][v] : 0.f);
+for (int i = 0; i < ITEMS; ++i) {
+const idx t = REVERSE && s < length[i] ? length[i] - 1 - s : s;
+if (is_live(i) && IS_FIRST) RESULT[(t * BATCH + b0 + sequence(i)) * HIDDEN + unit_of(i)] = Narrow<T>::from(s < length[i] ? h[i] : 0.f);
 if constexpr (AHEAD) fetch(i, s + 1);
+}
 }
 if (!last) meet();
 }
 #pragma unroll
 for (int i = 0; i < ITEMS; ++i) {
-if (!is_live(i)) continue;
-#pragma unroll
-for (int v = 0; v < UNITS; ++v) {
-const int unit = rank * PART + own_row(i) + v;
-if (unit >= HIDDEN) continue;
-const idx at = (b0 + sequence(i)) * HIDDEN + unit;
+if (!is_live(i) || !IS_FIRST) continue;
+const idx at = (b0 + sequence(i)) * HIDDEN + unit_of(i);
 LAST_STATES
-}
 })";
 
-constexpr std::string_view kRnn = R"(float in[UNITS];
-sum_parts<Rows0>(parts, n, row, in);
-#pragma unroll
-for (int v = 0; v < UNITS; ++v) h[i][v] = activation_f(in[v] + x[i][v][0]);)";
+constexpr std::string_view kRnn = "h[i] = activation_f(in[i][0] + x[i][0]);";
 
-constexpr std::string_view kLstm = R"(float in[4][UNITS];
-#pragma unroll
-for (int g = 0; g < 4; ++g) sum_parts<Rows0>(parts, n, g * PART + row, in[g]);
-#pragma unroll
-for (int v = 0; v < UNITS; ++v) {
-const float input = activation_f(in[0][v] + x[i][v][0] + extra[i][v][0] * c[i][v]);
-const float forget = INPUT_FORGET ? 1.f - input : activation_f(in[2][v] + x[i][v][2] + extra[i][v][2] * c[i][v]);
-c[i][v] = forget * c[i][v] + input * activation_g(in[3][v] + x[i][v][3]);
-h[i][v] = activation_f(in[1][v] + x[i][v][1] + extra[i][v][1] * c[i][v]) * activation_h(c[i][v]);
-})";
+constexpr std::string_view kLstm =
+    R"(const float input = activation_f(in[i][0] + x[i][0] + extra[i][0] * c[i]);
+const float forget = INPUT_FORGET ? 1.f - input : activation_f(in[i][2] + x[i][2] + extra[i][2] * c[i]);
+c[i] = forget * c[i] + input * activation_g(in[i][3] + x[i][3]);
+h[i] = activation_f(in[i][1] + x[i][1] + extra[i][1] * c[i]) * activation_h(c[i]);)";
 
-constexpr std::string_view kLinearGru = R"(float in[3][UNITS];
-#pragma unroll
-for (int g = 0; g < 3; ++g) sum_parts<Rows0>(parts, n, g * PART + row, in[g]);
-#pragma unroll
-for (int v = 0; v < UNITS; ++v) {
-const float update = activation_f(in[0][v] + x[i][v][0]), reset = activation_f(in[1][v] + x[i][v][1]);
-const float fresh = activation_g(x[i][v][2] + reset * (in[2][v] + extra[i][v][0]));
-h[i][v] = (1.f - update) * fresh + update * h[i][v];
-})";
+constexpr std::string_view kLinearGru =
+    R"(const float update = activation_f(in[i][0] + x[i][0]), reset = activation_f(in[i][1] + x[i][1]);
+const float fresh = activation_g(x[i][2] + reset * (in[i][2] + extra[i][0]));
+h[i] = (1.f - update) * fresh + update * h[i];)";
 
 // The update gate waits in c; what is sent is h times the reset gate.
-constexpr std::string_view kResetHalf = R"(#pragma unroll
+constexpr std::string_view kResetHalf = R"(float reset[ITEMS];
+#pragma unroll
 for (int i = 0; i < ITEMS; ++i) {
-if (!is_live(i)) continue;
-const int n = sequence(i), row = own_row(i);
-if constexpr (!AHEAD) fetch(i, s);
-float in[2][UNITS], reset[UNITS];
-#pragma unroll
-for (int g = 0; g < 2; ++g) sum_parts<Rows0>(parts, n, g * PART + row, in[g]);
-#pragma unroll
-for (int v = 0; v < UNITS; ++v) {
-c[i][v] = activation_f(in[0][v] + x[i][v][0]);
-reset[v] = activation_f(in[1][v] + x[i][v][1]) * h[i][v];
+c[i] = activation_f(in[i][0] + x[i][0]);
+reset[i] = activation_f(in[i][1] + x[i][1]) * h[i];
 }
-send(i, reset);
+send(reset);
 }
 meet();
-multiply_rows<Rows1>(rows1, kept1, staged1, states + turn % 2 * SEQUENCES * STATE_PITCH, parts);
-__syncthreads();)";
-constexpr std::string_view kFreshHalf = R"(float in[UNITS];
-sum_parts<Rows1>(parts, n, row, in);
-#pragma unroll
-for (int v = 0; v < UNITS; ++v) {
-const float fresh = activation_g(in[v] + x[i][v][2]);
-h[i][v] = (1.f - c[i][v]) * fresh + c[i][v] * h[i][v];
-})";
+if (is_warp_live) {
+float in[ITEMS][Rows1::INPUTS];
+multiply_rows<Rows1>(rows1, kept1, staged1, states + turn % 2 * SEQUENCES * STATE_PITCH, in);)";
+constexpr std::string_view kFreshHalf = R"(const float fresh = activation_g(in[i][0] + x[i][2]);
+h[i] = (1.f - c[i]) * fresh + c[i] * h[i];)";
 
-std::string rows_text(const RecurrentRows& p, size_t number) {
-  const auto field = [](std::string_view name, int64_t value) {
-    return std::string(name) + " = " + std::to_string(value);
-  };
-  return "struct Rows" + std::to_string(number) + " { static constexpr int " + field("EACH", p.each) + ", " +
-         field("GROUPS", p.groups) + ", " + field("SLICES", p.slices) + ", " + field("WARPS", p.warps()) +
-         ", " + field("STEPS", p.steps) + ", " + field("KEPT", p.kept) + ", " + field("STAGED", p.staged) +
-         ", " + field("PITCH", p.pitch) + "; };\n";
+std::string constant(std::string_view name, int64_t value) {
+  return std::string(name) + " = " + std::to_string(value);
+}
+
+std::string rows_text(const RecurrentPlan& plan, const RecurrentRows& p, size_t number) {
+  // Sums that take turns: products of tensor cores wait long for each other.
+  const int sums = plan.has_tensor_cores() ? p.each * plan.sequences / 8 : plan.padded_values();
+  const int turns = plan.has_tensor_cores() ? std::clamp(4 / sums, 1, 4) : sums <= 2 ? 2 : 1;
+  int groups = 1;
+  while (groups < p.gates) groups *= 2;
+  return "struct Rows" + std::to_string(number) + " { static constexpr int " + constant("EACH", p.each) +
+         ", " + constant("STEPS", p.steps) + ", " + constant("KEPT", p.kept) + ", " +
+         constant("STAGED", p.staged) + ", " + constant("INPUTS", p.gates) + ", " + constant("TURNS", turns) +
+         ", " + constant("LANES_OF_K", 32 / groups) + "; };\n";
 }
 
 // An optional operand as a macro: what stands at an index, or a number.
@@ -389,31 +486,30 @@ KernelSource recurrent_steps_kernel(const LayerQuery& query, const Tactic& tacti
   const RecurrentSizes& s = plan.sizes;
   const auto* gru = std::get_if<GRU>(&op);
   const auto* lstm = std::get_if<LSTM>(&op);
-  const int64_t width = plan.units / plan.units_of_thread();
-  const int64_t items = (plan.sequences * width + kRecurrentThreads - 1) / kRecurrentThreads;
   KernelBuilder b = start_kernel(query, tactic, "recurrent_steps", plan.type);
   if (plan.blocks > 1) {
     b.hardware(hopper_primitives());
     b.hardware(hopper_send_primitive());
   }
   b.waits_itself();
-  b.kernel().threads = kRecurrentThreads;
+  b.kernel().threads = 32 * plan.warps;
   b.kernel().resident = 1;
   b.kernel().grid = {ceil_div(s.batch, Dim(plan.sequences)), 1, plan.blocks};
   b.kernel().cluster = plan.blocks;
   b.kernel().shared_bytes = static_cast<int>(plan.shared_bytes);
-  const auto number = [](std::string_view name, int64_t value) {
-    return ", " + std::string(name) + " = " + std::to_string(value);
+  const auto flag = [](std::string_view name, bool value) {
+    return std::string(name) + " = " + (value ? "true" : "false");
   };
-  b.global("typedef " + std::string(storage_name(plan.type)) + " T;\nconstexpr int THREADS = " +
-           std::to_string(kRecurrentThreads) + number("BLOCKS", plan.blocks) +
-           number("SEQUENCES", plan.sequences) + number("HIDDEN", s.hidden) + number("GATES", s.gates) +
-           number("PART", plan.units) + number("UNITS", plan.units_of_thread()) + number("WIDTH", width) +
-           number("ITEMS", items) + number("KSTEP", plan.has_tensor_cores() ? 16 : 4) +
-           number("STATE_PITCH", plan.state_pitch) + number("PARTS_AT", plan.parts_at) +
-           ";\nconstexpr bool REVERSE = " + (is_reverse(op) ? "true" : "false") +
-           ", AHEAD = " + (items <= 2 ? "true" : "false") +
-           ", INPUT_FORGET = " + (lstm != nullptr && lstm->input_forget ? "true" : "false") + ";");
+  b.global("typedef " + std::string(storage_name(plan.type)) + " T;\nconstexpr int " +
+           constant("THREADS", 32 * plan.warps) + ", " + constant("BLOCKS", plan.blocks) + ", " +
+           constant("SEQUENCES", plan.sequences) + ", " + constant("HIDDEN", s.hidden) + ", " +
+           constant("GATES", s.gates) + ", " + constant("PART", plan.units) + ", " +
+           constant("WARP_UNITS", plan.warp_units) + ", " + constant("ITEMS", plan.items) + ", " +
+           constant("STATE_PITCH", plan.state_pitch) + ", " + constant("LANE_GROUPS", plan.lane_groups()) +
+           ", " + constant("PADDED", plan.padded_values()) + ";\nconstexpr bool " +
+           flag("REVERSE", is_reverse(op)) + ", " + flag("AHEAD", plan.items * s.gates <= 16) + ", " +
+           flag("JOINS", plan.joins_gates()) + ", " +
+           flag("INPUT_FORGET", lstm != nullptr && lstm->input_forget) + ";");
   if (plan.has_tensor_cores())
     b.global(std::string("#define MULTIPLY ") +
              (plan.type == DType::Float16 ? "multiply_f16" : "multiply_bf16"));
@@ -422,13 +518,14 @@ KernelSource recurrent_steps_kernel(const LayerQuery& query, const Tactic& tacti
   for (size_t i = 0; i < plan.products.size(); ++i) {
     const RecurrentRows& p = plan.products[i];
     const std::string n = std::to_string(i);
-    b.global(rows_text(p, i));
-    keep += "const uint4* const rows" + n + " = " + b.packed("r" + n, "uint4") + " + ((idx)rank * Rows" + n +
-            "::WARPS + warp) * (Rows" + n + "::EACH * Rows" + n + "::STEPS * 32);\nuint4* const staged" + n +
-            " = (uint4*)(base + " + std::to_string(staged_at) + ") + warp * (Rows" + n + "::STAGED * Rows" +
-            n + "::EACH * 32);\nu32 kept" + n + "[Rows" + n + "::KEPT * Rows" + n +
-            "::EACH + 1][4];\nkeep_rows<Rows" + n + ">(rows" + n + ", kept" + n + ", staged" + n + ");\n";
-    staged_at += p.staged_bytes();
+    b.global(rows_text(plan, p, i));
+    keep += "const uint4* const rows" + n + " = " + b.packed("r" + n, "uint4") + " + ((idx)rank * " +
+            std::to_string(plan.warps) + " + warp) * " + std::to_string(p.fragments() * 32) +
+            ";\nuint4* const staged" + n + " = (uint4*)(base + " + std::to_string(staged_at) + ") + warp * " +
+            std::to_string(p.staged * p.each * 32) + ";\nu32 kept" + n + "[" +
+            std::to_string(p.kept * p.each + 1) + "][4];\nkeep_rows<Rows" + n + ">(rows" + n + ", kept" + n +
+            ", staged" + n + ");\n";
+    staged_at += plan.staged_bytes(p);
   }
   b.global(plan.has_tensor_cores() ? kTensorSums : kPlainSums);
   b.global(kProduct);
@@ -449,25 +546,28 @@ KernelSource recurrent_steps_kernel(const LayerQuery& query, const Tactic& tacti
   } else {
     b.line("#define EXTRA(unit, k) 0.f");
   }
-  const bool cluster = plan.blocks > 1;
+  const bool cluster = plan.blocks > 1, tensor = plan.has_tensor_cores();
   b.line(filled_in(kBegin, {{"START_EXCHANGE", std::string(cluster ? kStartExchange : "")},
                             {"KEEP_ROWS", keep},
                             {"BLOCKS_READY", std::string(cluster ? kBlocksReady : "__syncthreads();")},
-                            {"SEND", std::string(cluster ? kSend : "*(u32*)to = word_of(i, values);")},
+                            {"SEND_WORDS", cluster ? "send_words(r, place, words, arrived + (turn + 1) % 2);"
+                                                   : "store_words(place, words);"},
+                            {"SEND_ALL", std::string(tensor ? kTensorSend : kPlainSend)},
                             {"MEET", std::string(cluster ? kMeet : "__syncthreads();")}}));
   std::string last;
   const auto store_last = [&](size_t output, std::string_view value) {
     if (output >= tactic.outputs.size() || tactic.outputs[output].dtype == DType::Undefined) return;
     last += b.output(output, plan.type) + "[at] = Narrow<T>::from(" + std::string(value) + ");\n";
   };
-  store_last(1, "h[i][v]");
-  if (lstm != nullptr) store_last(2, "c[i][v]");
+  store_last(1, "h[i]");
+  if (lstm != nullptr) store_last(2, "c[i]");
   const std::string_view update = lstm != nullptr      ? kLstm
                                   : gru == nullptr     ? kRnn
                                   : s.multiplies_twice ? kFreshHalf
                                                        : kLinearGru;
   b.line(filled_in(kSteps, {{"FIRST_HALF", std::string(s.multiplies_twice ? kResetHalf : "")},
                             {"UPDATE", std::string(update)},
+                            {"IS_FIRST", tensor ? "true" : "copy_of() == 0"},
                             {"LAST_STATES", last}}));
   return b.finish();
 }
