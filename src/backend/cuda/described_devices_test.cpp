@@ -181,7 +181,7 @@ std::vector<LayerCase> other_layers() {
                                 {.extents = {rows, hidden}, .constant = true},
                                 {.extents = {2 * rows}, .constant = true}},
                      .outputs = gates == 4 ? size_t{3} : size_t{2},
-                     .allowed_types = {DType::Float16, DType::BFloat16}};
+                     .allowed_types = {DType::Float16}};
   };
   return {
       recurrent(LSTM{}, 4, 256),

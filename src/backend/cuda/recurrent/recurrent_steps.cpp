@@ -18,7 +18,7 @@ std::string literal(float x) {
   return float_literal(static_cast<double>(x));
 }
 
-// Within 3e-7 of the functions, which every step waits for. A sequence for small numbers, of which the formula
+// Within 3e-7 of the functions, which every step waits for. A series for small numbers, of which the formula
 // leaves few bits.
 constexpr std::string_view kFunctions =
     R"(DEV float sigmoid_(float x) { return __fdividef(1.f, 1.f + __expf(-x)); }
