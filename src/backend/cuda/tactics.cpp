@@ -48,6 +48,7 @@ GeneratedFamily random_family();
 GeneratedFamily matrices_family();
 GeneratedFamily trees_family();
 GeneratedFamily block_grids_family();
+GeneratedFamily col2im_family();
 
 std::vector<TacticFamily> tactic_families() {
   return {
@@ -87,6 +88,7 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<matrices_family>(),
       generated_tactics<trees_family>(),
       generated_tactics<block_grids_family>(),
+      generated_tactics<col2im_family>(),
       plugin_tactics(),
       reference_tactics(),
   };

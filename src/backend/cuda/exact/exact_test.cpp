@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Det, Inverse and TreeEnsemble as generated kernels.
+// Det, Inverse, TreeEnsemble and grids of blocks as generated kernels.
 #include <gtest/gtest.h>
 
-#include <random>
-
+#include "backend/check/tree_case.h"
 #include "backend/cuda/codegen/generated_check.h"
 
 namespace lathe::cuda {
@@ -42,65 +41,17 @@ TEST(CudaMatrices, LargeOnesAreRefused) {
   EXPECT_NE(reasons[0].find("matrices of more than 64 rows"), std::string::npos) << reasons[0];
 }
 
-struct Forest {
-  std::vector<double> features, thresholds, modes, children, roots, begins = {0}, targets, weights;
-};
-
-// Complete trees of three levels, with some leaves that count for two targets.
-Forest forest(int64_t trees, int64_t width, int64_t targets) {
-  std::mt19937 random(3);
-  Forest f;
-  const auto leaf = [&] {
-    const double number = -static_cast<double>(f.begins.size());
-    for (size_t i = 0; i <= random() % 2; ++i) {
-      f.targets.push_back(static_cast<double>(random() % static_cast<uint64_t>(targets)));
-      f.weights.push_back(static_cast<double>(random() % 64) / 16 - 2);
-    }
-    f.begins.push_back(static_cast<double>(f.weights.size()));
-    return number;
-  };
-  for (int64_t t = 0; t < trees; ++t) {
-    const auto first = static_cast<double>(f.features.size());
-    f.roots.push_back(first);
-    for (int i = 0; i < 7; ++i) {
-      f.features.push_back(static_cast<double>(random() % static_cast<uint64_t>(width)));
-      f.thresholds.push_back(static_cast<double>(random() % 64) / 16 - 2);
-      f.modes.push_back(static_cast<double>(random() % 6 + (random() % 2) * 8));
-      for (int c = 1; c <= 2; ++c) f.children.push_back(2 * i + c < 7 ? first + 2 * i + c : leaf());
-    }
-  }
-  f.roots.push_back(leaf());  // a tree that is a leaf
-  return f;
-}
-
-CheckedInput table(DType type, const std::vector<double>& values) {
-  const Extents extents = {static_cast<int64_t>(values.size())};
-  return {.dtype = type,
-          .extents = extents,
-          .constant = true,
-          .value = Tensor::from_doubles(type, extents, values)};
-}
-
-LayerCase layer_of(const Forest& f, int64_t rows, int64_t width, int64_t targets, TreeAggregate aggregate) {
-  return {.op = TreeEnsemble{.targets = targets, .aggregate = aggregate},
-          .inputs = {{.extents = {rows, width}},
-                     table(DType::Int32, f.features),
-                     table(DType::Float32, f.thresholds),
-                     table(DType::UInt8, f.modes),
-                     table(DType::Int32, f.children),
-                     table(DType::Int32, f.roots),
-                     table(DType::Int32, f.begins),
-                     table(DType::Int32, f.targets),
-                     table(DType::Float32, f.weights)}};
-}
-
 TEST(CudaTrees, WalksAndAggregates) {
   std::vector<LayerCase> cases;
   for (const TreeAggregate aggregate :
        {TreeAggregate::Sum, TreeAggregate::Average, TreeAggregate::Min, TreeAggregate::Max})
     for (const int64_t targets : {1, 3, 300})
-      cases.push_back(layer_of(forest(targets == 1 ? 300 : 20, 5, targets), 4, 5, targets, aggregate));
-  cases.push_back(layer_of(forest(3, 5, 2), 0, 5, 2, TreeAggregate::Sum));
+      cases.push_back(tree_case({.rows = 4,
+                                 .trees = targets == 1 ? 300 : 20,
+                                 .targets = targets,
+                                 .aggregate = aggregate,
+                                 .modes = static_cast<int>(aggregate) % 3}));
+  cases.push_back(tree_case({.rows = 0}));
   EXPECT_EQ(check_generated(trees_family(), cases), 13);
 }
 

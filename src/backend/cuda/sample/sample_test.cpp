@@ -7,8 +7,10 @@
 #include <limits>
 
 #include "backend/cuda/codegen/generated_check.h"
+#include "ops/window.h"
 
 namespace lathe::cuda {
+GeneratedFamily col2im_family();
 GeneratedFamily deform_conv_family();
 GeneratedFamily grid_sample_family();
 GeneratedFamily max_roi_pool_family();
@@ -182,6 +184,34 @@ TEST(CudaSampledConvTranspose, WindowsPadsAndRanks) {
   cases.back().epilogue = PointwiseProgram::parse("Relu(0) Add(1,2)", 2);
   cases.back().operands = {{.extents = {1, 6, 6, 10}}};
   EXPECT_EQ(check_generated(sampled_conv_transpose_family(), cases), 4 + 3 + 1 + 1 + 3 + 1);
+}
+
+LayerCase blocks_of(const Col2Im& op, const Extents& image, const Extents& block) {
+  int64_t blocks = 1;
+  const WindowSpec spec{block, op.strides, op.dilations, op.pads_begin, op.pads_end};
+  for (const WindowAxis& axis : resolve_window(spec, image)) blocks *= axis.output;
+  const auto list = [](const Extents& values) {
+    const Extents extents = {static_cast<int64_t>(values.size())};
+    return CheckedInput{.dtype = DType::Int64,
+                        .extents = extents,
+                        .constant = true,
+                        .value = Tensor::from<int64_t>(extents, values)};
+  };
+  return {.op = op, .inputs = {{.extents = {2, 3 * element_count(block), blocks}}, list(image), list(block)}};
+}
+
+TEST(CudaCol2Im, WindowsAndRanks) {
+  std::vector<LayerCase> cases;
+  for (const int64_t stride : {1, 3})
+    for (const int64_t dilation : {1, 2}) {
+      const Ints s = {stride, 1}, d = {dilation, dilation}, p = {2, 0};
+      cases.push_back(blocks_of({s, d, p, p}, {9, 11}, {3, 2}));
+      cases.push_back(blocks_of({{stride}, {dilation}, {1}, {2}}, {40}, {4}));
+    }
+  cases.push_back(blocks_of({{1, 2, 3}, {1, 1, 2}, {0, 1, 2}, {0, 1, 0}}, {4, 5, 8}, {2, 3, 2}));
+  cases.back().allowed_types = {DType::Float16};
+  cases.push_back(blocks_of({{50, 50}, {1, 1}, {2, 2}, {2, 2}}, {9, 11}, {3, 2}));
+  EXPECT_EQ(check_generated(col2im_family(), cases), 8 + 2 + 1);
 }
 
 TEST(CudaRandom, TheNumbersOfTheOracle) {
