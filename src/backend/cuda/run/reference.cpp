@@ -96,7 +96,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
 }
 
 std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Device& device,
-                                  const PackContext&) {
+                                  const PackContext& pack) {
+  if (!bodies_of(query.layer().op).empty()) return make_control_flow(query, tactic, device, pack);
   return make_reference(query, tactic, device);
 }
 
