@@ -234,10 +234,8 @@ const BodyRun::Prepared& BodyRun::prepared_for(NodeId id, const SymbolValues& sy
   Prepared prepared;
   prepared.key = std::move(key);
   if (const auto extents = body_extents(graph(), id, prepared.key, symbols)) {
-    prepared.symbols = std::make_unique<SymbolValues>(symbols);
     prepared.outputs = extents->outputs;
-    prepare(layer, {.symbols = *prepared.symbols, .inputs = extents->inputs, .outputs = extents->outputs},
-            prepared);
+    prepare(layer, {.symbols = symbols, .inputs = extents->inputs, .outputs = extents->outputs}, prepared);
   }
   kept.insert(kept.begin(), std::move(prepared));
   if (kept.size() > kKeptShapes) kept.pop_back();

@@ -70,16 +70,30 @@ ShapePlan& CudaExecution::plan_for(size_t segment) {
     cache.splice(cache.begin(), cache, found);
   } else {
     const auto [first, last] = program_->segments().ranges[segment];
-    auto plan = std::make_unique<ShapePlan>(*program_, first, last, symbols_);
-    const bool drops = cache.size() >= kKeptPlans;
-    const bool grows = plan->scratch_bytes() > scratch_.bytes();
-    if ((drops || grows) && last_stream_ != nullptr)
-      device.driver->require(device.driver->cuCtxSynchronize(), "waiting for runs in progress");
-    if (drops) cache.pop_back();
-    if (grows) scratch_ = DeviceMemory(device, plan->scratch_bytes());
+    auto plan = std::make_unique<ShapePlan>(*program_, first, last, symbols_,
+                                            cache.empty() ? nullptr : cache.front().get());
+    if (plan->scratch_bytes() > scratch_.bytes()) {
+      if (last_stream_ != nullptr)
+        device.driver->require(device.driver->cuCtxSynchronize(), "waiting for runs in progress");
+      // Half as much again, so that lengths that grow from run to run seldom come here.
+      scratch_ = DeviceMemory(device, std::max(plan->scratch_bytes(), scratch_.bytes() * 3 / 2));
+    }
     cache.push_front(std::move(plan));
+    if (cache.size() > kKeptPlans) {
+      retire(std::move(cache.back()));
+      cache.pop_back();
+    }
   }
   return *cache.front();
+}
+
+void CudaExecution::retire(std::unique_ptr<ShapePlan> plan) {
+  if (last_stream_ == nullptr) return;
+  retired_.push_back({std::move(plan), std::make_unique<GpuEvent>(program_->device())});
+  retired_.back().end->record(last_stream_);
+  if (retired_.size() <= kKeptPlans) return;
+  retired_.front().end->synchronize();  // as many runs ago: it is done, or nearly
+  retired_.pop_front();
 }
 
 void CudaExecution::resolve_symbols(ShapePlan& plan, CUstream stream) {

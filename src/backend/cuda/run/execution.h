@@ -3,6 +3,7 @@
 // The state of running one program in one context: arena, scratch, and plans for the shapes seen lately.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -37,10 +38,17 @@ class CudaExecution final : public Execution {
   void run_segments(std::span<void* const> bindings, CUstream stream,
                     const std::function<void(ShapePlan&)>& run_plan);
   void resolve_symbols(ShapePlan& plan, CUstream stream);
+  // Destroys the plan when the device has done all that is enqueued by now.
+  void retire(std::unique_ptr<ShapePlan> plan);
 
   std::shared_ptr<const CudaProgram> program_;
   DeviceMemory arena_, scratch_;
   std::vector<PlanCache> plans_;  // by segment
+  struct Retired {
+    std::unique_ptr<ShapePlan> plan;
+    std::unique_ptr<GpuEvent> end;
+  };
+  std::deque<Retired> retired_;
   SymbolValues input_symbols_, symbols_;
   bool has_shapes_ = false;
   std::vector<void*> bindings_;  // of the run in progress or the last one

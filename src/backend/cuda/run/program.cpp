@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "backend/body_nodes.h"
 #include "backend/cuda/run/execution.h"
 #include "backend/offered.h"
 #include "base/error.h"
@@ -61,6 +62,7 @@ void CudaProgram::make_kernels() {
     const Node& node = graph().node(order[i]);
     const Tactic& tactic = spec_.choices[i].tactic;
     layers_[i].node = order[i];
+    if (bodies_of(node.op).empty()) layers_[i].symbols = symbols_of(graph(), node);
     check_choice(asked, order[i], spec_.ranges, tactic, *device_);
     if (tactic.is_view) return;
     try {

@@ -23,17 +23,17 @@ CUdeviceptr device_address(const void* address) {
 
 }  // namespace
 
-ShapePlan::ShapePlan(const CudaProgram& program, size_t first, size_t last, const SymbolValues& symbols)
+ShapePlan::ShapePlan(const CudaProgram& program, size_t first, size_t last, const SymbolValues& symbols,
+                     const ShapePlan* like)
     : program_(program), first_(first), symbols_(symbols), steps_(last - first), operands_(last - first) {
-  check_shapes(program.spec(), first, last, symbols, LateSpread::Nowhere);
+  for (size_t i = 0, end = 0; i < steps_.size(); i = end) {
+    const auto shared = [&](size_t index) { return like != nullptr && has_same_shapes(index, *like); };
+    while (end < steps_.size() && !shared(end)) ++end;
+    if (end > i) check_shapes(program.spec(), first + i, first + end, symbols, LateSpread::Nowhere);
+    for (; i < end; ++i) prepare_step(i);
+    for (; end < steps_.size() && shared(end); ++end) steps_[end] = like->steps_[end];
+  }
   for (size_t i = 0; i < steps_.size(); ++i) {
-    try {
-      prepare_step(i);
-    } catch (Error& error) {
-      error.add_context(fmt::format("preparing layer '{}'",
-                                    program_.graph().node(program_.layers()[first_ + i].node).name));
-      throw;
-    }
     if (steps_[i].prepared == nullptr) continue;
     operands_.place(i, program_.graph().node(program_.layers()[first_ + i].node), program_.spec(), symbols_,
                     [&](ValueId id) { return program_.constant(id); });
@@ -42,7 +42,17 @@ ShapePlan::ShapePlan(const CudaProgram& program, size_t first, size_t last, cons
   find_pieces();
 }
 
-void ShapePlan::prepare_step(size_t index) {
+bool ShapePlan::has_same_shapes(size_t index, const ShapePlan& other) const {
+  const size_t layer = first_ + index;
+  const auto& names = program_.layers()[layer].symbols;
+  if (!names || !program_.segments().new_symbols[layer].empty()) return false;
+  return std::all_of(names->begin(), names->end(), [&](const std::string& name) {
+    const auto one = symbols_.find(name), two = other.symbols_.find(name);
+    return one != symbols_.end() && two != other.symbols_.end() && one->second == two->second;
+  });
+}
+
+void ShapePlan::prepare_step(size_t index) try {
   const ProgramLayer& layer = program_.layers()[first_ + index];
   if (layer.kernel == nullptr) return;
   const Graph& graph = program_.graph();
@@ -60,6 +70,10 @@ void ShapePlan::prepare_step(size_t index) {
                            program_.spec().choices[first_ + index].tactic, *program_.device())
                 ->prepare(context)
           : layer.kernel->prepare(context);
+} catch (Error& error) {
+  error.add_context(fmt::format("preparing layer '{}'",
+                                program_.graph().node(program_.layers()[first_ + index].node).name));
+  throw;
 }
 
 void ShapePlan::find_pieces() {

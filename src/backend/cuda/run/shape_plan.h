@@ -21,13 +21,16 @@
 namespace lathe::cuda {
 
 struct Step {
-  std::unique_ptr<PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
+  std::shared_ptr<const PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
 };
 
 class ShapePlan {
  public:
-  // Layers [first, last). `symbols` has all that these layers' inputs need.
-  ShapePlan(const CudaProgram& program, size_t first, size_t last, const SymbolValues& symbols);
+  // Layers [first, last). `symbols` has all that these layers' inputs need. What `like`, a plan of the same
+  // layers, has prepared for the same values of a layer's symbols is shared: of a decoder's step few layers
+  // know how long the past is.
+  ShapePlan(const CudaProgram& program, size_t first, size_t last, const SymbolValues& symbols,
+            const ShapePlan* like = nullptr);
 
   const SymbolValues& symbols() const { return symbols_; }
   size_t first_layer() const { return first_; }
@@ -58,6 +61,7 @@ class ShapePlan {
   };
 
   void prepare_step(size_t index);
+  bool has_same_shapes(size_t index, const ShapePlan& other) const;
   void find_pieces();
   void enqueue_piece(const Piece& piece, CUstream stream) const;
   Recording record(CUstream stream) const;
