@@ -9,6 +9,7 @@
 #include "ir/substitute.h"
 #include "ir/symbol_extents.h"
 #include "ops/concrete_shapes.h"
+#include "ops/interpreter.h"
 
 namespace lathe {
 namespace {
@@ -40,6 +41,12 @@ bool only_changes_shape(const Node& node) {
   const auto* pointwise = std::get_if<Pointwise>(&node.op);
   return std::holds_alternative<ReshapeOp>(node.op) ||
          (pointwise && pointwise->code == PointwiseCode::Identity);
+}
+
+std::vector<Tensor> with_other_shape(const Graph& graph, const Node& node, std::span<const Tensor> operands,
+                                     const SymbolValues& symbols) {
+  if (std::holds_alternative<Pointwise>(node.op)) return {operands[0]};
+  return interpret_node(graph, node, operands, symbols);
 }
 
 bool wants_kernel(const Graph& graph, const Node& node) {

@@ -3,7 +3,7 @@
 """ONNX models on a GPU against ONNX Runtime on the CPU, node by node without its optimisations: relative L2 error of each output, which
 operators are left to the host, build time and latency.
 
-usage: against_onnxruntime.py --build build [--level 0] [--flags=--fp16] [--shapes 1] [--limit 1e-5] [--json FILE] MODEL.onnx...
+usage: against_onnxruntime.py --build build [--device 0] [--level 0] [--flags=--fp16] [--shapes 1] [--limit 1e-5] [--json FILE] MODEL.onnx...
 
 Dims with a name get values by --dims (default batch=2,seq=48,past=40,width=160,samples=16000; others 8); --shapes N adds N - 1 others by
 scaling batch and lengths. Integers of rank 2 and more are ids below --ids, masks (by name) ones with a padded end. A FP32 build runs without TF32.
@@ -49,14 +49,14 @@ def make_input(info, dims, ids, random):
 
 def engine_run(arguments, path, inputs, folder):
     """trtexec's outputs by name, its log, and seconds of the whole call."""
-    flags = [f"--loadInputs={','.join(f'{n}:{folder / f'{i}.raw'}' for i, n in enumerate(inputs))}"]
+    flags = ["--loadInputs=" + ",".join(f"{n}:{folder}/{i}.raw" for i, n in enumerate(inputs))]
     dynamic = [n for n, a in inputs.items() if a.ndim]
     if dynamic:
         flags.append("--shapes=" + ",".join(f"{n}:{'x'.join(map(str, inputs[n].shape))}" for n in dynamic))
     for i, array in enumerate(inputs.values()):
         array.tofile(folder / f"{i}.raw")
     out = folder / "outputs.json"
-    command = [arguments.build / "bin/trtexec", f"--onnx={path}", "--device=0", f"--builderOptimizationLevel={arguments.level}", *flags,
+    command = [arguments.build / "bin/trtexec", f"--onnx={path}", f"--device={arguments.device}", f"--builderOptimizationLevel={arguments.level}", *flags,
                f"--exportOutput={out}", "--iterations=20", "--duration=0.5", "--warmUp=50", *arguments.flags]
     if not any(f in ("--fp16", "--bf16", "--best") for f in arguments.flags):
         command.append("--noTF32")
@@ -104,6 +104,7 @@ def scaled(dims, step):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--device", default="0")
     parser.add_argument("--level", type=int, default=0)
     parser.add_argument("--flags", type=lambda text: text.split(), default=[])
     parser.add_argument("--shapes", type=int, default=1)

@@ -250,7 +250,7 @@ std::vector<Tensor> BodyRun::evaluate(NodeId id, std::span<const Tensor> inputs,
   if (only_changes_shape(node)) {
     std::vector<Tensor> operands(inputs.begin(), inputs.end());
     for (size_t i = 1; i < operands.size(); ++i) operands[i] = values_.on_host(operands[i]);
-    return interpret_node(graph(), node, operands, symbols);
+    return with_other_shape(graph(), node, operands, symbols);
   }
   if (layer.kernel == nullptr || is_for_host(node, inputs, symbols))
     return evaluate_on_host(id, inputs, symbols);

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/sizes_from_values.h"
 #include "base/error.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe::cuda {
 namespace {
@@ -43,7 +45,9 @@ Tensor to_linear(const Value& value, const Extents& extents, const std::vector<s
 CudaExecution::CudaExecution(std::shared_ptr<const CudaProgram> program)
     : program_(std::move(program)),
       arena_(*program_->device(), static_cast<size_t>(program_->spec().memory.arena_bytes)),
-      plans_(program_->segments().ranges.size()) {}
+      grown_(*program_->device(), program_->spec().memory.slots),
+      plans_(program_->segments().ranges.size()),
+      has_sizes_in_values_(plans_.size(), true) {}
 
 CudaExecution::~CudaExecution() {
   // Memory and graphs must not go while the device still works with them.
@@ -96,13 +100,30 @@ void CudaExecution::retire(std::unique_ptr<ShapePlan> plan) {
   retired_.pop_front();
 }
 
+bool CudaExecution::is_empty(size_t segment) const {
+  const auto [first, last] = program_->segments().ranges[segment];
+  return first == last;
+}
+
+void CudaExecution::find_sizes(size_t segment, CUstream stream) {
+  const size_t first = program_->segments().ranges[segment].first;
+  const std::vector<std::string>& fresh = program_->segments().new_symbols[first];
+  if (!has_sizes_in_values_[segment] || fresh.empty()) return;
+  const Driver& driver = *program_->device()->driver;
+  driver.require(driver.cuStreamSynchronize(stream), "waiting for the values that say a size");
+  const Node& node = program_->graph().node(program_->layers()[first].node);
+  has_sizes_in_values_[segment] = find_sizes_from_values(
+      program_->graph(), node, fresh, [this](ValueId id) { return read(id); }, symbols_);
+}
+
 void CudaExecution::resolve_symbols(ShapePlan& plan, CUstream stream) {
   bool waited = false;
   for (size_t i = 0; i < plan.steps().size(); ++i) {
     const size_t layer = plan.first_layer() + i;
     const std::vector<std::string>& fresh = program_->segments().new_symbols[layer];
     const Step& step = plan.steps()[i];
-    if (fresh.empty() || step.prepared == nullptr) continue;
+    const auto is_found = [&](const std::string& name) { return symbols_.contains(name); };
+    if (step.prepared == nullptr || std::all_of(fresh.begin(), fresh.end(), is_found)) continue;
     const Driver& driver = *program_->device()->driver;
     if (!waited) driver.require(driver.cuStreamSynchronize(stream), "waiting for a data-dependent shape");
     waited = true;
@@ -130,8 +151,11 @@ void CudaExecution::run_segments(std::span<void* const> bindings, CUstream strea
   symbols_ = input_symbols_;
   note_.clear();
   for (size_t segment = 0; segment < plans_.size(); ++segment) {
+    if (is_empty(segment)) continue;
+    find_sizes(segment, stream);
     ShapePlan& plan = plan_for(segment);
-    plan.bind(static_cast<std::byte*>(arena_.data()), static_cast<std::byte*>(scratch_.data()), bindings);
+    plan.bind(static_cast<std::byte*>(arena_.data()), static_cast<std::byte*>(scratch_.data()), bindings,
+              grown_, stream);
     run_plan(plan);
     resolve_symbols(plan, stream);
   }
@@ -179,6 +203,8 @@ void CudaExecution::run_observed(std::span<void* const> bindings, Stream& stream
 Tensor CudaExecution::read(ValueId id) {
   const Value& value = program_->graph().value(id);
   if (value.is_constant()) return value.constant;
+  if (element_count(extents(id)) == 0)
+    return Tensor::allocate(value.number_type(), extents(id));  // lies nowhere
   const ValueAddress address = value_address(program_->spec(), id, symbols_);
   const std::byte* data = nullptr;
   if (address.space == ValueAddress::Space::Arena)
@@ -187,6 +213,8 @@ Tensor CudaExecution::read(ValueId id) {
     data = static_cast<const std::byte*>(bindings_[static_cast<size_t>(address.binding)]) + address.offset;
   if (address.space == ValueAddress::Space::Constant)
     data = program_->constant(address.constant) + address.offset;
+  if (address.space == ValueAddress::Space::Slot)
+    data = grown_.addresses()[static_cast<size_t>(address.slot)] + address.offset;
   check(data != nullptr, fmt::format("value '{}' is not stored", value.name));
   const Extents shape = extents(id);
   std::vector<std::byte> stored(static_cast<size_t>(storage_bytes(value.dtype, shape, value.format)));
@@ -203,7 +231,13 @@ Extents CudaExecution::extents(ValueId id) const {
 }
 
 int64_t CudaExecution::device_bytes() const {
-  return static_cast<int64_t>(arena_.bytes() + scratch_.bytes());
+  return static_cast<int64_t>(arena_.bytes() + scratch_.bytes() + grown_.bytes());
+}
+
+const void* CudaExecution::held_output(size_t index) const {
+  const ValueAddress address = value_address(program_->spec(), program_->graph().outputs()[index], symbols_);
+  if (address.space != ValueAddress::Space::Slot) return nullptr;
+  return grown_.addresses()[static_cast<size_t>(address.slot)];
 }
 
 }  // namespace lathe::cuda

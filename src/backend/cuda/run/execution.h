@@ -26,6 +26,7 @@ class CudaExecution final : public Execution {
   void run_observed(std::span<void* const> bindings, Stream& stream, const LayerHook& hook) override;
   Tensor read(ValueId value) override;
   Extents extents(ValueId value) const override;
+  const void* held_output(size_t index) const override;
   int64_t device_bytes() const override;
   std::string launch_note() const override { return note_; }
 
@@ -34,6 +35,9 @@ class CudaExecution final : public Execution {
   using PlanCache = std::list<std::unique_ptr<ShapePlan>>;
 
   ShapePlan& plan_for(size_t segment);
+  bool is_empty(size_t segment) const;
+  // Sizes of the segment's first layer that follow from values; waits for the stream where there are any.
+  void find_sizes(size_t segment, CUstream stream);
   // Runs the segments one after the other with `run_plan`, learning data-dependent dims between them.
   void run_segments(std::span<void* const> bindings, CUstream stream,
                     const std::function<void(ShapePlan&)>& run_plan);
@@ -43,7 +47,9 @@ class CudaExecution final : public Execution {
 
   std::shared_ptr<const CudaProgram> program_;
   DeviceMemory arena_, scratch_;
-  std::vector<PlanCache> plans_;  // by segment
+  GrownMemory grown_;
+  std::vector<PlanCache> plans_;           // by segment
+  std::vector<bool> has_sizes_in_values_;  // by segment; until a size did not follow
   struct Retired {
     std::unique_ptr<ShapePlan> plan;
     std::unique_ptr<GpuEvent> end;

@@ -42,13 +42,8 @@ CudaProgram::CudaProgram(ProgramSpec spec, std::shared_ptr<const Device> device)
     : spec_(std::move(spec)), device_(std::move(device)) {
   check(spec_.choices.size() == spec_.graph->order().size(), "one choice per layer expected");
   check(spec_.memory.placements.size() >= spec_.graph->value_count(), "one placement per value expected");
-  if (spec_.memory.slots > 0)
-    throw_input_error(
-        "the model has results whose size only a run finds and that nothing bounds, which the CUDA backend "
-        "has no memory for; "
-        "build it for the CPU");
   make_kernels();
-  segments_ = find_segments(spec_, Cut::Behind);
+  segments_ = find_segments(spec_, Cut::Around);
   upload_constants();
 }
 

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 
 #include "backend/cuda/device/timeline.h"
 #include "backend/cuda/run/reference.h"
@@ -20,6 +22,22 @@ constexpr size_t kKeptRecordings = 8;
 CUdeviceptr device_address(const void* address) {
   return reinterpret_cast<CUdeviceptr>(address);
 }
+
+// The memory of results that a layer finds the size of.
+class TakenResults final : public ResultMemory {
+ public:
+  TakenResults(GrownMemory& grown, CUstream stream, std::function<int(size_t)> slot_of)
+      : grown_(grown), stream_(stream), slot_of_(std::move(slot_of)) {}
+  std::byte* take(size_t output, size_t bytes) override {
+    const int slot = slot_of_(output);
+    return slot < 0 ? nullptr : grown_.reserve(slot, bytes, stream_);
+  }
+
+ private:
+  GrownMemory& grown_;
+  CUstream stream_;
+  std::function<int(size_t)> slot_of_;
+};
 
 }  // namespace
 
@@ -40,6 +58,7 @@ ShapePlan::ShapePlan(const CudaProgram& program, size_t first, size_t last, cons
     scratch_bytes_ = std::max(scratch_bytes_, steps_[i].prepared->scratch_bytes());
   }
   find_pieces();
+  find_needs();
 }
 
 bool ShapePlan::has_same_shapes(size_t index, const ShapePlan& other) const {
@@ -89,11 +108,43 @@ void ShapePlan::find_pieces() {
   }
 }
 
-void ShapePlan::bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings) {
+// A view of a slot is as large as its base says, which is an operand of the layer that writes it.
+void ShapePlan::find_needs() {
+  if (program_.spec().memory.slots == 0) return;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Node& node = program_.graph().node(program_.layers()[first_ + i].node);
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      const ValueId id = node.outputs[k];
+      if (id == kNoValue) continue;
+      const Placement& placement = program_.spec().memory.placements[static_cast<size_t>(id)];
+      if (placement.kind != Placement::Kind::Grown) continue;
+      const Value& value = program_.graph().value(id);
+      if (finds_size(i, id))
+        taken_.push_back({i, k, placement.slot});
+      else
+        needs_.push_back(
+            {placement.slot, static_cast<size_t>(storage_bytes(
+                                 value.dtype, upper_extents(value.shape, symbols_), value.format))});
+    }
+  }
+}
+
+bool ShapePlan::finds_size(size_t step, ValueId result) const {
+  const PreparedLayer* layer = steps_[step].prepared.get();
+  const Shape& shape = program_.graph().value(result).shape;
+  return layer != nullptr && layer->takes_memory() &&
+         !std::all_of(shape.begin(), shape.end(), [&](const Dim& d) { return is_known(d, symbols_); });
+}
+
+void ShapePlan::bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings,
+                     GrownMemory& grown, CUstream stream) {
+  grown_ = &grown;
+  for (const Need& need : needs_) grown.reserve(need.slot, need.bytes, stream);
   std::vector<void*> addresses = {arena, scratch};
   addresses.insert(addresses.end(), bindings.begin(), bindings.end());
+  addresses.insert(addresses.end(), grown.addresses().begin(), grown.addresses().end());
   if (addresses == bound_) return;
-  operands_.bind(arena, bindings);
+  operands_.bind(arena, bindings, grown.addresses());
   scratch_ = scratch;
   bound_ = std::move(addresses);
 }
@@ -104,8 +155,16 @@ void ShapePlan::enqueue_step(size_t index, CUstream stream) const {
   const std::string& name = program_.graph().node(program_.layers()[first_ + index].node).name;
   // Also while a graph is recorded: a profiler traces a replay's kernels back to where they were recorded.
   const TimelineRange range(name);
+  LayerArgs operands = args(index);
+  std::optional<TakenResults> results;
+  if (step.prepared->takes_memory() && !taken_.empty())
+    operands.results = &results.emplace(*grown_, stream, [&](size_t output) {
+      for (const Taken& taken : taken_)
+        if (taken.step == index && taken.output == output) return taken.slot;
+      return -1;
+    });
   try {
-    step.prepared->enqueue(args(index), stream);
+    step.prepared->enqueue(operands, stream);
   } catch (Error& error) {
     error.add_context(fmt::format("in layer '{}'", name));
     throw;
