@@ -49,8 +49,14 @@ std::vector<Tensor> with_other_shape(const Graph& graph, const Node& node, std::
   return interpret_node(graph, node, operands, symbols);
 }
 
+bool reads_only_extents(const Node& node) {
+  return node.epilogue.empty() &&
+         (std::holds_alternative<ShapeOf>(node.op) || std::holds_alternative<ShapeTensor>(node.op));
+}
+
 bool wants_kernel(const Graph& graph, const Node& node) {
-  return bodies_of(node.op).empty() && !only_changes_shape(node) && new_names(graph, node).empty();
+  return bodies_of(node.op).empty() && !only_changes_shape(node) && !reads_only_extents(node) &&
+         new_names(graph, node).empty();
 }
 
 ChosenTactic choose_for_body(const LayerQuery& query, std::vector<Tactic> listed,

@@ -24,8 +24,11 @@ bool only_changes_shape(const Node& node);
 std::vector<Tensor> with_other_shape(const Graph& graph, const Node& node, std::span<const Tensor> operands,
                                      const SymbolValues& symbols);
 
-// Others are evaluated: their bodies have kernels, they only change a shape, or they find the size of their
-// result.
+// The result is made of the operand's extents; its bytes are not read.
+bool reads_only_extents(const Node& node);
+
+// Others are evaluated: their bodies have kernels, they only change or say a shape, or they find the size of
+// their result.
 bool wants_kernel(const Graph& graph, const Node& node);
 
 struct ChosenTactic {

@@ -247,6 +247,7 @@ std::vector<Tensor> BodyRun::evaluate(NodeId id, std::span<const Tensor> inputs,
   const Node& node = graph().node(id);
   const BodyKernels::Layer& layer = kernels_.layer(id);
   if (!layer.bodies.empty()) return run_nested(id, inputs, symbols);
+  if (reads_only_extents(node)) return interpret_node(graph(), node, inputs, symbols);
   if (only_changes_shape(node)) {
     std::vector<Tensor> operands(inputs.begin(), inputs.end());
     for (size_t i = 1; i < operands.size(); ++i) operands[i] = values_.on_host(operands[i]);

@@ -81,7 +81,7 @@ void ShapePlan::prepare_step(size_t index) try {
                              .outputs = upper_extents(graph, node.outputs, symbols_)};
   bool has_elements = false;
   for (size_t i = 0; i < node.outputs.size(); ++i)
-    has_elements |= node.outputs[i] != kNoValue && element_count(context.outputs[i]) > 0;
+    has_elements |= node.outputs[i] != kNoValue && std::ranges::count(context.outputs[i], 0) == 0;
   if (!has_elements && program_.segments().new_symbols[first_ + index].empty()) return;
   steps_[index].prepared =
       makes_elements_of_none(node, context.inputs, context.outputs)
