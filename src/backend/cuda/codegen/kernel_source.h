@@ -82,6 +82,11 @@ struct LayerSource {
   std::vector<KernelSource> kernels;
   Dim scratch_bytes = 0;
   std::map<std::string, PackedBlock> blocks = {};  // by name
+  // Sizes that only running the layer finds (the number of NonZero's columns): names of symbols. The kernels
+  // leave the values at the front of scratch memory, 8 bytes each.
+  std::vector<std::string> found = {};
+  // What the kernels number in 32 bits, whatever the index type: a run with 2^31 or more is refused.
+  Dim numbered = 0;
 };
 
 // The text that goes before every kernel: hardware primitives (PTX), which the emulator replaces, and what is
