@@ -25,22 +25,20 @@ DEV void copy_rows(u16* to, const Rows<T>& from, idx first) {
   for (int i = threadIdx.x; i < COUNT * kChunks; i += WARPS * 32) {
     const int row = i / kChunks, column = i % kChunks * 8;
     const bool inside = first + row < from.count && column < WIDTH;
-    copy_async(
-        to + row * (PADDED + 8) + column,
-        inside ? (const void*)(from.first + (first + row) * from.stride + column) : (const void*)from.first,
-        inside ? 16 : 0);
+    const T* source = from.first + (inside ? (first + row) * from.stride + column : 0);
+    copy_async(to + row * (PADDED + 8) + column, source, inside ? 16 : 0);
   }
 }
 
-// What a thread has of the scores of its warp's 16 rows with a tile's keys, in the layout of tensor cores: of
-// rows `row` and row + 8 (`half` 1) the keys key + 8 j + c, c = 0 and 1, in score[j][2 half + c].
-struct Scores {
+// The mask of what a thread has of its warp's 16 rows and a tile's keys, in the layout of tensor cores: of
+// rows `row` and row + 8 (`half` 1) the keys key + 8 j + c, c = 0 and 1, whose score is in score[j][2 half +
+// c].
+struct TileMask {
   idx row, key;
-  float score[KEYS / 8][4];
   float bias[MASK == MASK_OF_PAIRS ? 2 : 1][KEYS / 8][2];
 
   // What the tile reads of the mask, in front of the product that hides the wait.
-  template <class Masked, class MaskPair> DEV void load_mask(Masked masked, MaskPair mask_pair) {
+  template <class Masked, class MaskPair> DEV void load(Masked masked, MaskPair mask_pair) {
 #pragma unroll
     for (int j = 0; j < KEYS / 8; ++j)
       if constexpr (MASK == MASK_OF_PAIRS) {
@@ -51,8 +49,8 @@ struct Scores {
         for (int c = 0; c < 2; ++c) bias[0][j][c] = masked(0.f, 0, key + j * 8 + c);
       }
   }
-  template <class Masked> DEV float scaled(int half, int j, int c, idx keys, Masked masked) const {
-    const float x = score[j][half * 2 + c];
+  // A product of a query and a key as a score, of `keys` keys in all.
+  template <class Masked> DEV float score(float x, int half, int j, int c, idx keys, Masked masked) const {
     const idx at = key + j * 8 + c;
     if constexpr (MASK == NO_MASK) return x * SCALE;
     if constexpr (MASK == MASK_OF_KEYS) return x * SCALE + bias[0][j][c];
@@ -96,9 +94,9 @@ DEV void attend_rows(const Rows<T>& query, const Rows<T>& key, const Rows<T>& va
         for (int i = 0; i < DP / 16; ++i) load_matrix(q[i], q_row + i * 16);
       }
     }
-    Scores scores{row, tile * KEYS + t * 2, {}};
-    scores.load_mask(masked, mask_pair);
-    auto& score = scores.score;
+    TileMask mask{row, tile * KEYS + t * 2};
+    mask.load(masked, mask_pair);
+    float score[KEYS / 8][4] = {};
     const u16* k_row = ks + (tile & 1) * KEYS * KEY_PITCH + (m / 2 * 8 + lane % 8) * KEY_PITCH + m % 2 * 8;
 #pragma unroll
     for (int i = 0; i < DP / 16; ++i) {
@@ -120,8 +118,9 @@ DEV void attend_rows(const Rows<T>& query, const Rows<T>& key, const Rows<T>& va
       for (int j = 0; j < KEYS / 8; ++j)
 #pragma unroll
         for (int c = 0; c < 2; ++c) {
-          score[j][half * 2 + c] = scores.scaled(half, j, c, key.count, masked);
-          next = fmaxf(next, score[j][half * 2 + c]);
+          float& x = score[j][half * 2 + c];
+          x = mask.score(x, half, j, c, key.count, masked);
+          next = fmaxf(next, x);
         }
       next = row_max(next);
       const float base = next == -infinity() ? 0.f : next, shrink = power_of_two(top[half] - base);

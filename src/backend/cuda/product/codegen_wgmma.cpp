@@ -335,7 +335,7 @@ void define_tile_at(KernelBuilder& b, const ImplicitGemm& p, const Variant& v) {
     const bool moves = !p.batch_walk.extents.empty() && !p.batch_walk.strides[operand][0].is_constant(0);
     return "(int)(" + std::string(in_batch) + (moves ? " + batch * " + b.number(rows) : "") + ")";
   };
-  b.line("idx batch;\nconst auto tile_at = [&](int number) {\nconst idx column0 = number % " + tn +
+  b.line("idx batch;\nconst auto tile_at = [&](u32 number) {\nconst idx column0 = number % " + tn +
          " * BN, row0 = number / " + tn + " % " + tm + " * ROWS;\nbatch = number / " + tn + " / " + tm +
          ";\nreturn ProductTile{row0, column0, " + row("row0", 0, p.m) + ", " + row("column0", 1, p.n) +
          "};\n};");
