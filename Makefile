@@ -111,8 +111,12 @@ install: build
 deb: build
 	@cd build && cpack -G DEB
 
+# Device code: as .clang-format has it, but functions of one line stay on one.
+DEVICE_STYLE = '{BasedOnStyle: Google, ColumnLimit: 110, DerivePointerAlignment: false, ReflowComments: false, \
+                 AllowShortFunctionsOnASingleLine: All, AlwaysBreakTemplateDeclarations: MultiLine}'
 format:
 	@git diff --name-only --diff-filter=d main -- '*.cpp' '*.h' '*.inc' | xargs -r clang-format-14 -i
+	@git diff --name-only --diff-filter=d main -- '*.cuh' | xargs -r clang-format-14 -i --style=$(DEVICE_STYLE)
 tidy:
 	@tools/setup.sh dev
 	@cmake --preset release $(LAUNCHER) -DLATHE_TESTS=ON >/dev/null

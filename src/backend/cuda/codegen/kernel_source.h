@@ -3,6 +3,10 @@
 // A generated CUDA kernel as data: source text, the operands and numbers that it takes, and its launch
 // geometry.
 //
+// The text of device code stands in files x.cuh, whose pieces are constants of lathe_device_text/x.h. A
+// generator writes constants, names and the kernel's own expressions (operands, strides, the layer's tail)
+// around them.
+//
 // Constant dims become literals in the source; symbolic dims become 64-bit parameters, and grids are dims, so
 // that one binary serves every shape of a profile. Sources include nothing: NVRTC needs no headers, and the
 // emulator of the tests can stand in for the few primitives of the hardware.
@@ -84,10 +88,6 @@ struct LayerSource {
   std::map<std::string, PackedBlock> blocks = {};  // by name
 };
 
-// The text that goes before every kernel: hardware primitives (PTX), which the emulator replaces, and what is
-// built on them.
-std::string_view device_primitives();
-std::string_view device_prelude();
 // load_early(p, w): 16 bytes into four words, which the compiler leaves in front of products that follow
 // __syncwarp().
 std::string_view early_loads();
@@ -122,7 +122,7 @@ class KernelBuilder {
   std::string number(const Dim& dim);
 
   void line(std::string_view text) { (body_ += text) += '\n'; }
-  // More primitives of the hardware, behind device_primitives().
+  // More primitives of the hardware, behind those of primitives.cuh.
   void hardware(std::string_view text) { hardware_ += text; }
   // An input that is bytes of a grid: what is loaded are the numbers.
   void set_input_grid(size_t i, const ByteGrid& grid);
@@ -135,6 +135,8 @@ class KernelBuilder {
   }
   // Device functions before the kernel.
   void global(std::string_view text) { (globals_ += text) += '\n'; }
+  // Names of whole numbers that device text uses, in front of it.
+  void constants(const std::vector<std::pair<std::string_view, int64_t>>& values);
   // Index type: 64 bits when an operand may have 2^31 elements or more.
   void set_wide(bool wide) { wide_ = wide; }
   // Results in 16 bits do not need the last bits of exp and division.

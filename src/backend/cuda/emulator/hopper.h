@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests: what the primitives of codegen_hopper.cpp mean. Copies arrive at once; products of warpgroups
+// For tests: what the primitives of hopper.cuh mean. Copies arrive at once; products of warpgroups
 // are computed by each thread for its own results, from the swizzled tiles in shared memory.
 //
 // Included by shim.h.
