@@ -33,6 +33,19 @@ GeneratedFamily gather_family();
 GeneratedFamily pad_family();
 GeneratedFamily resize_family();
 GeneratedFamily trilu_family();
+GeneratedFamily scatter_family();
+GeneratedFamily gather_nd_family();
+GeneratedFamily one_hot_family();
+GeneratedFamily reverse_sequence_family();
+GeneratedFamily scan_family();
+GeneratedFamily fill_family();
+GeneratedFamily bit_cast_family();
+GeneratedFamily lrn_family();
+GeneratedFamily topk_family();
+GeneratedFamily nonzero_family();
+GeneratedFamily nms_family();
+GeneratedFamily detection_nms_family();
+GeneratedFamily unique_family();
 GeneratedFamily rotary_family();
 GeneratedFamily gemm_family();
 GeneratedFamily squeeze_excite_family();
@@ -63,6 +76,19 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<pad_family>(),
       generated_tactics<resize_family>(),
       generated_tactics<trilu_family>(),
+      generated_tactics<scatter_family>(),
+      generated_tactics<gather_nd_family>(),
+      generated_tactics<one_hot_family>(),
+      generated_tactics<reverse_sequence_family>(),
+      generated_tactics<scan_family>(),
+      generated_tactics<fill_family>(),
+      generated_tactics<bit_cast_family>(),
+      generated_tactics<lrn_family>(),
+      generated_tactics<topk_family>(),
+      generated_tactics<nonzero_family>(),
+      generated_tactics<nms_family>(),
+      generated_tactics<detection_nms_family>(),
+      generated_tactics<unique_family>(),
       generated_tactics<split_attention_family>(),
       generated_tactics<attention_family>(),
       generated_tactics<rotary_family>(),

@@ -113,12 +113,26 @@ class PreparedGenerated final : public PreparedLayer {
   PreparedGenerated(std::shared_ptr<const Compiled> compiled, const SymbolValues& symbols)
       : compiled_(std::move(compiled)),
         scratch_bytes_(static_cast<size_t>(upper_extent(compiled_->source.scratch_bytes, symbols))) {
+    const int64_t numbered = upper_extent(compiled_->source.numbered, symbols);
+    if (numbered >= int64_t{1} << 31)
+      throw_input_error("the layer's kernels number " + std::to_string(numbered) +
+                        " elements, and can number 2^31 - 1; split the tensor");
     for (size_t i = 0; i < compiled_->kernels.size(); ++i)
       launches_.emplace_back(compiled_->source.kernels[i], compiled_->kernels[i], symbols);
   }
   size_t scratch_bytes() const override { return scratch_bytes_; }
   void enqueue(const LayerArgs& args, CUstream stream) const override {
     for (const GeneratedLaunch& launch : launches_) launch.enqueue(args, compiled_->blocks, stream);
+  }
+  void resolve(const LayerArgs& args, SymbolValues& values) const override {
+    const std::vector<std::string>& names = compiled_->source.found;
+    if (names.empty()) return;
+    std::vector<int64_t> sizes(names.size());
+    const Driver& driver = compiled_->kernels.at(0).driver();
+    driver.require(driver.cuMemcpyDtoH(sizes.data(), reinterpret_cast<CUdeviceptr>(args.scratch),
+                                       sizes.size() * sizeof(int64_t)),
+                   "reading a size that a layer found");
+    for (size_t i = 0; i < names.size(); ++i) values.emplace(names[i], sizes[i]);
   }
 
  private:

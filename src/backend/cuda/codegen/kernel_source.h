@@ -86,6 +86,11 @@ struct LayerSource {
   std::vector<KernelSource> kernels;
   Dim scratch_bytes = 0;
   std::map<std::string, PackedBlock> blocks = {};  // by name
+  // Sizes that only running the layer finds (the number of NonZero's columns): names of symbols. The kernels
+  // leave the values at the front of scratch memory, 8 bytes each.
+  std::vector<std::string> found = {};
+  // What the kernels number in 32 bits, whatever the index type: a run with 2^31 or more is refused.
+  Dim numbered = 0;
 };
 
 // load_early(p, w): 16 bytes into four words, which the compiler leaves in front of products that follow
