@@ -51,6 +51,18 @@ GeneratedFamily gemm_family();
 GeneratedFamily squeeze_excite_family();
 GeneratedFamily stem_family();
 GeneratedFamily wgmma_conv_family();
+GeneratedFamily recurrent_family();
+GeneratedFamily linear_attention_family();
+GeneratedFamily grid_sample_family();
+GeneratedFamily roi_align_family();
+GeneratedFamily max_roi_pool_family();
+GeneratedFamily deform_conv_family();
+GeneratedFamily sampled_conv_transpose_family();
+GeneratedFamily random_family();
+GeneratedFamily matrices_family();
+GeneratedFamily trees_family();
+GeneratedFamily block_grids_family();
+GeneratedFamily col2im_family();
 
 std::vector<TacticFamily> tactic_families() {
   return {
@@ -92,6 +104,18 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<split_attention_family>(),
       generated_tactics<attention_family>(),
       generated_tactics<rotary_family>(),
+      generated_tactics<recurrent_family>(),
+      generated_tactics<linear_attention_family>(),
+      generated_tactics<grid_sample_family>(),
+      generated_tactics<roi_align_family>(),
+      generated_tactics<max_roi_pool_family>(),
+      generated_tactics<deform_conv_family>(),
+      generated_tactics<sampled_conv_transpose_family>(),
+      generated_tactics<random_family>(),
+      generated_tactics<matrices_family>(),
+      generated_tactics<trees_family>(),
+      generated_tactics<block_grids_family>(),
+      generated_tactics<col2im_family>(),
       plugin_tactics(),
       control_flow_tactics(),
       reference_tactics(),

@@ -66,7 +66,7 @@ struct Warp {
 };
 
 // A block of the cluster that runs.
-constexpr unsigned kMostBlocks = 8;
+constexpr unsigned kMostBlocks = 16;
 struct Block {
   std::vector<Warp> warps{32};
   int arrived = 0, first_arrived = 0;

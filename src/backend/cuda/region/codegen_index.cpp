@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers whose elements come from computed places: Gather, GatherElements, Pad, Resize (nearest and linear)
-// and Trilu. A thread has one vector of the result, whose last storage dim moves through unchanged where that
-// is so (channels of a resized image, rows of an embedding).
+// Layers whose elements come from computed places: Gather, GatherElements, Pad, Resize and Trilu. A thread
+// has one vector of the result, whose last storage dim moves through unchanged where that is so (channels of
+// a resized image, rows of an embedding).
 //
 // An index outside its dim cannot be reported from a kernel: such elements are zero, and no memory outside is
 // read.
@@ -156,7 +156,6 @@ LayerSource generate_pad(const LayerQuery& query, const Tactic& tactic, const De
 constexpr std::string_view kResizeRunner = "Resize";
 
 Support resize_supports(const LayerQuery& query, const Resize& op) {
-  if (op.mode == ResizeMode::Cubic) return Support::no("no cubic kernel");
   if (op.antialias || op.exclude_outside)
     return Support::no("no antialiasing and no exclusion of what lies outside");
   if (op.coordinates == CoordinateMode::TfCropAndResize) return Support::no("crops are not supported");
@@ -171,7 +170,9 @@ std::vector<Tactic> list_resize(const LayerQuery& query, const Device&) {
   const auto* op = std::get_if<Resize>(&query.layer().op);
   if (!op) return {};
   return list_formats(query, kResizeRunner,
-                      op->mode == ResizeMode::Nearest ? "cuda_resize_nearest" : "cuda_resize_linear",
+                      op->mode == ResizeMode::Nearest  ? "cuda_resize_nearest"
+                      : op->mode == ResizeMode::Linear ? "cuda_resize_linear"
+                                                       : "cuda_resize_cubic",
                       resize_supports(query, *op));
 }
 
@@ -223,8 +224,14 @@ LayerSource generate_resize(const LayerQuery& query, const Tactic& tactic, const
   }
   const auto touched = [&](size_t d) { return !(x[d] == y[d]) || (scales[d] != 0 && scales[d] != 1); };
   const int v = touched(order.back()) ? 1 : own_vector(query, tactic, x[order.back()]);
-  const bool nearest = op.mode == ResizeMode::Nearest;
+  const bool nearest = op.mode == ResizeMode::Nearest, cubic = op.mode == ResizeMode::Cubic;
   KernelBuilder b = start_kernel(query, tactic, "resize", tactic.outputs[0].dtype);
+  if (cubic)
+    b.global("DEV double cubic(double x) {\nconst double a = " +
+             float_literal(static_cast<double>(op.cubic_coeff_a)) +
+             ";\nreturn x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2 ? ((a * x - 5 * a) * x + 8 * a) "
+             "* x - "
+             "4 * a : 0;\n}");
   begin_elements(b, query, tactic, v);
   std::string offset, weight = "1.f", loops, close;
   for (size_t d = 0; d < x.size(); ++d) {
@@ -248,11 +255,14 @@ LayerSource generate_resize(const LayerQuery& query, const Tactic& tactic, const
     if (nearest) {
       offset += " + min(max(left" + ds + ", (idx)0), (idx)" + in + " - 1) * " + b.number(strides[d]);
     } else {
-      loops += "#pragma unroll\nfor (int k" + ds + " = 0; k" + ds + " < 2; ++k" + ds + ") {\n";
+      const std::string k = "k" + ds, first = cubic ? " - 1" : "";
+      loops +=
+          "#pragma unroll\nfor (int " + k + " = 0; " + k + (cubic ? " < 4; ++" : " < 2; ++") + k + ") {\n";
       close += "}";
-      offset +=
-          " + min(max(left" + ds + " + k" + ds + ", (idx)0), (idx)" + in + " - 1) * " + b.number(strides[d]);
-      weight += " * (float)(k" + ds + " ? ratio" + ds + " : 1. - ratio" + ds + ")";
+      offset += " + min(max(left" + ds + " + " + k + first + ", (idx)0), (idx)" + in + " - 1) * " +
+                b.number(strides[d]);
+      weight += cubic ? " * (float)cubic(fabs(" + k + " - 1 - ratio" + ds + "))"
+                      : " * (float)(" + k + " ? ratio" + ds + " : 1. - ratio" + ds + ")";
     }
   }
   const std::string from = b.input(0, tactic.inputs[0].dtype), vs = std::to_string(v);
