@@ -41,24 +41,38 @@ Tensor to_linear(const Value& value, const Extents& extents, const std::vector<s
 }  // namespace
 
 CudaExecution::CudaExecution(std::shared_ptr<const CudaProgram> program)
-    : program_(std::move(program)),
-      arena_(*program_->device(), static_cast<size_t>(program_->spec().memory.arena_bytes)),
-      plans_(program_->segments().ranges.size()) {}
+    : program_(std::move(program)), plans_(program_->segments().ranges.size()) {}
 
 CudaExecution::~CudaExecution() {
   // Memory and graphs must not go while the device still works with them.
   program_->device()->driver->cuCtxSetCurrent(program_->device()->context);
-  if (last_stream_ != nullptr) program_->device()->driver->cuCtxSynchronize();
+  if (has_run_) program_->device()->driver->cuCtxSynchronize();
 }
 
 void CudaExecution::set_shapes(const SymbolValues& values) {
   if (has_shapes_ && values == input_symbols_) return;
   has_shapes_ = false;
   program_->device()->make_current();
+  if (callers_arena_ == nullptr && arena_.bytes() == 0)
+    arena_ = DeviceMemory(*program_->device(), static_cast<size_t>(arena_bytes()));
   input_symbols_ = values;
   symbols_ = values;
   plan_for(0);
   has_shapes_ = true;
+}
+
+void CudaExecution::use_arena(void* memory) {
+  wait_for_runs();
+  callers_arena_ = static_cast<std::byte*>(memory);
+  arena_ = DeviceMemory();
+  has_shapes_ = false;
+}
+
+void CudaExecution::wait_for_runs() {
+  if (!has_run_) return;
+  const Driver& driver = *program_->device()->driver;
+  program_->device()->make_current();
+  driver.require(driver.cuCtxSynchronize(), "waiting for runs in progress");
 }
 
 ShapePlan& CudaExecution::plan_for(size_t segment) {
@@ -73,8 +87,7 @@ ShapePlan& CudaExecution::plan_for(size_t segment) {
     auto plan = std::make_unique<ShapePlan>(*program_, first, last, symbols_);
     const bool drops = cache.size() >= kKeptPlans;
     const bool grows = plan->scratch_bytes() > scratch_.bytes();
-    if ((drops || grows) && last_stream_ != nullptr)
-      device.driver->require(device.driver->cuCtxSynchronize(), "waiting for runs in progress");
+    if (drops || grows) wait_for_runs();
     if (drops) cache.pop_back();
     if (grows) scratch_ = DeviceMemory(device, plan->scratch_bytes());
     cache.push_front(std::move(plan));
@@ -111,13 +124,13 @@ void CudaExecution::run_segments(std::span<void* const> bindings, CUstream strea
       throw_input_error(fmt::format(
           "binding {} lies at {}, and GPU kernels need addresses that are multiples of 16", i, bindings[i]));
   program_->device()->make_current();
-  last_stream_ = stream;
+  has_run_ = true;
   bindings_.assign(bindings.begin(), bindings.end());
   symbols_ = input_symbols_;
   note_.clear();
   for (size_t segment = 0; segment < plans_.size(); ++segment) {
     ShapePlan& plan = plan_for(segment);
-    plan.bind(static_cast<std::byte*>(arena_.data()), static_cast<std::byte*>(scratch_.data()), bindings);
+    plan.bind(arena(), static_cast<std::byte*>(scratch_.data()), bindings);
     run_plan(plan);
     resolve_symbols(plan, stream);
   }
@@ -167,8 +180,7 @@ Tensor CudaExecution::read(ValueId id) {
   if (value.is_constant()) return value.constant;
   const ValueAddress address = value_address(program_->spec(), id, symbols_);
   const std::byte* data = nullptr;
-  if (address.space == ValueAddress::Space::Arena)
-    data = static_cast<const std::byte*>(arena_.data()) + address.offset;
+  if (address.space == ValueAddress::Space::Arena) data = arena() + address.offset;
   if (address.space == ValueAddress::Space::Binding)
     data = static_cast<const std::byte*>(bindings_[static_cast<size_t>(address.binding)]) + address.offset;
   if (address.space == ValueAddress::Space::Constant)
@@ -189,7 +201,7 @@ Extents CudaExecution::extents(ValueId id) const {
 }
 
 int64_t CudaExecution::device_bytes() const {
-  return static_cast<int64_t>(arena_.bytes() + scratch_.bytes());
+  return (callers_arena_ != nullptr ? 0 : arena_bytes()) + static_cast<int64_t>(scratch_.bytes());
 }
 
 }  // namespace lathe::cuda

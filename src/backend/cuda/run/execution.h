@@ -8,13 +8,14 @@
 #include <memory>
 #include <vector>
 
+#include "backend/caller_memory.h"
 #include "backend/cuda/device/stream.h"
 #include "backend/cuda/run/program.h"
 #include "backend/cuda/run/shape_plan.h"
 
 namespace lathe::cuda {
 
-class CudaExecution final : public Execution {
+class CudaExecution final : public Execution, public CallerMemory {
  public:
   explicit CudaExecution(std::shared_ptr<const CudaProgram> program);
   ~CudaExecution() override;
@@ -26,6 +27,8 @@ class CudaExecution final : public Execution {
   Tensor read(ValueId value) override;
   Extents extents(ValueId value) const override;
   int64_t device_bytes() const override;
+  int64_t arena_bytes() const override { return program_->spec().memory.arena_bytes; }
+  void use_arena(void* memory) override;
   std::string launch_note() const override { return note_; }
 
  private:
@@ -39,12 +42,17 @@ class CudaExecution final : public Execution {
   void resolve_symbols(ShapePlan& plan, CUstream stream);
 
   std::shared_ptr<const CudaProgram> program_;
+  std::byte* arena() const {
+    return callers_arena_ != nullptr ? callers_arena_ : static_cast<std::byte*>(arena_.data());
+  }
+  void wait_for_runs();
   DeviceMemory arena_, scratch_;
+  std::byte* callers_arena_ = nullptr;
   std::vector<PlanCache> plans_;  // by segment
   SymbolValues input_symbols_, symbols_;
   bool has_shapes_ = false;
   std::vector<void*> bindings_;  // of the run in progress or the last one
-  CUstream last_stream_ = nullptr;
+  bool has_run_ = false;
   std::vector<std::unique_ptr<GpuEvent>> marks_;  // run_profiled: before each layer, and behind the last
   std::string note_;
 };
