@@ -139,7 +139,15 @@ class IActivationLayer(_Layer):
     type = property(lambda self: self._kind, lambda self, kind: setattr(self, "_kind", kind))
 
     def _emit(self, nb, inputs):
+        if self._kind == t.ActivationType.SOFTPLUS and (self.alpha, self.beta) != (None, None):
+            return self._scaled_softplus(nb, inputs[0])
         return nb.activation(like(Activation, self._kind), inputs[0], self.alpha, self.beta, name=self.name)
+
+    def _scaled_softplus(self, nb, x):
+        """alpha * log(exp(beta * x) + 1)"""
+        inside, outside = (1.0 if v is None else float(v) for v in (self.beta, self.alpha))
+        y = nb.activation(Activation.SOFTPLUS, nb.elementwise(Elementwise.PROD, x, inside))
+        return nb.elementwise(Elementwise.PROD, y, outside, name=self.name)
 
 
 @adds("add_unary")
