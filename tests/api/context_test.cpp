@@ -273,6 +273,7 @@ TEST_F(Api, ActivationsLieInMemoryOfTheCaller) {
   BuilderConfig settings;
   settings.optimization_level = 0;
   settings.profiles.emplace_back().set_dims("x", {1, 64}, {2, 64}, {8, 64});
+  settings.profiles.emplace_back().set_dims("x", {1, 64}, {2, 64}, {64, 64});
   const Engine engine = builder.build(net.finish(), settings);
   const HostTensor in(DataType::Float, {8, 64}, std::vector<float>(512, 0.25F));
   const std::vector<float> expected = floats(engine.create_context().run({in})[0]);
@@ -294,6 +295,9 @@ TEST_F(Api, ActivationsLieInMemoryOfTheCaller) {
     ASSERT_EQ(*outside, std::byte{0x5A});
   EXPECT_EQ(fields_of([&] { first.set_memory(memory, need - 1); }).hint, "memory_bytes() says how many");
   EXPECT_EQ(fields_of([&] { first.set_memory(memory + 4, need); }).hint, "memory_bytes() says how many");
+  EXPECT_GT(engine.create_context(1).memory_bytes(), need);  // each profile has its own need
+  second.set_profile(1);
+  EXPECT_GT(second.memory_bytes(), need);
   first.set_memory(nullptr, 0);
   std::fill(room.begin(), room.end(), std::byte{0});
   EXPECT_EQ(floats(first.run({in})[0]), expected);

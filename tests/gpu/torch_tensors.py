@@ -85,7 +85,9 @@ def tensors():
 
     # No copies: what torch's allocator and the driver have in use does not grow by a copy of the input in a call.
     big = torch.randn(200, 64, device="cuda")
-    engine(big), torch.cuda.synchronize()
+    for _ in range(4):  # CUDA graphs are recorded for these addresses
+        engine(big)
+    torch.cuda.synchronize()
     before = torch.cuda.mem_get_info()[0]
     peak = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
@@ -266,7 +268,19 @@ def tensorrt_names():
 
 def memory():
     """Activations in a tensor of torch's; a listener sees what lies between layers."""
-    engine, expected = network()
+    net = lathe.NetworkBuilder("deep")
+    v = net.input("x", "float32", [64, 64])
+    weights = [np.random.default_rng(i).standard_normal((64, 64), np.float32) / 8 for i in range(4)]
+    for w in weights:
+        v = net.activation(lathe.Activation.TANH, net.matrix_multiply(v, w))
+    net.output(v, "y")
+    engine = lathe.compile(net, level=0, device="0", progress=False)
+
+    def expected(x):
+        for w in weights:
+            x = torch.tanh(x.double() @ torch.from_numpy(w).cuda().double())
+        return x.float()
+
     x, y = torch.randn(64, 64, device="cuda"), torch.empty(64, 64, device="cuda")
     context = lathe.ExecutionContext(engine)
     need = context.memory_bytes
@@ -277,7 +291,7 @@ def memory():
     context.bind_output_address("y", y.data_ptr(), y.nbytes)
     for _ in range(3):
         context.execute()
-    check(close(y, expected(x)) and (need == 0 or bool(room.any())), f"{need} bytes of activations in torch's memory")
+    check(close(y, expected(x)) and need > 0 and bool(room.any()), f"{need} bytes of activations in torch's memory")
     seen = {}
     context.set_debug_listener(lambda name, values: seen.__setitem__(name, values))
     context.execute()
