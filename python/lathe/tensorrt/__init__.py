@@ -21,7 +21,7 @@ from ._plugin_v3 import (DimensionOperation, DimsExprs, DynamicPluginTensorDesc,
 from ._plugins import IPluginRegistry
 from ._plugins import registry as get_plugin_registry
 from ._refit import OnnxParserRefitter, Refitter
-from ._runtime import (EngineInspector, ICudaEngine, IDebugListener, IExecutionContext, IOutputAllocator, IProfiler, ISerializationConfig,
+from ._runtime import (EngineInspector, ICudaEngine, IDebugListener, IExecutionContext, IOutputAllocator, IProfiler, IRuntimeConfig, ISerializationConfig,
                        IStreamReader, IStreamReaderV2, IStreamWriter, Profiler, Runtime)
 from ._types import *  # noqa: F403
 from ._types import Dims as Dims

@@ -373,9 +373,7 @@ class INetworkDefinition:
         raise NotSupported("INetworkDefinition.add_dist_collective")
 
     def add_dynamic_quantize(self, *_):
-        raise NotSupported("INetworkDefinition.add_dynamic_quantize")
-
-    add_dynamic_quantize_v2 = add_dynamic_quantize
+        raise NotSupported("INetworkDefinition.add_dynamic_quantize", "add_dynamic_quantize_v2 has INT8")
 
     # --- a parsed model
     def _set_model(self, model):

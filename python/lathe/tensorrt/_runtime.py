@@ -83,6 +83,17 @@ class ISerializationConfig:
         return self.flags >> flag & 1 == 1
 
 
+class IRuntimeConfig:
+    def __init__(self):
+        self._strategy = t.ExecutionContextAllocationStrategy.STATIC
+
+    def set_execution_context_allocation_strategy(self, strategy):
+        self._strategy = strategy
+
+    def get_execution_context_allocation_strategy(self):
+        return self._strategy
+
+
 class ICudaEngine:
     """`plan`: the bytes of a file that was stripped of its weights, instead of an engine; a Refitter makes it one."""
 
@@ -187,10 +198,15 @@ class ICudaEngine:
         if self._engine is None:
             return told(self._logger, self.error_recorder, "the engine was stripped of its weights: a Refitter gives them back",
                         t.ErrorCodeTRT.INVALID_STATE)
+        if isinstance(strategy, IRuntimeConfig):
+            strategy = strategy.get_execution_context_allocation_strategy()
         return IExecutionContext(self, strategy == t.ExecutionContextAllocationStrategy.USER_MANAGED)
 
     def create_execution_context_without_device_memory(self):
         return self.create_execution_context(t.ExecutionContextAllocationStrategy.USER_MANAGED)
+
+    def create_runtime_config(self):
+        return IRuntimeConfig()
 
     def create_engine_inspector(self):
         return EngineInspector(self)

@@ -38,8 +38,11 @@ class Contexts(Case):
         self.softmaxes()
         engine, x = self.engine(), RNG.random((8, 64), np.float32)
         expected = infer(engine, x=x)["y"]
+        settings = engine.create_runtime_config()
+        settings.set_execution_context_allocation_strategy(trt.ExecutionContextAllocationStrategy.USER_MANAGED)
+        self.assertEqual(settings.get_execution_context_allocation_strategy(), trt.ExecutionContextAllocationStrategy.USER_MANAGED)
         for context in (engine.create_execution_context(trt.ExecutionContextAllocationStrategy.USER_MANAGED),
-                        engine.create_execution_context_without_device_memory()):
+                        engine.create_execution_context_without_device_memory(), engine.create_execution_context(settings)):
             buffers = HostBuffers(engine, context, {"x": x})
             self.assertFalse(context.execute_async_v3(0))
             self.assertIn("it has no memory", self.logger.errors()[-1])
@@ -95,6 +98,24 @@ class Contexts(Case):
         self.assertTrue(context.execute_async_v3(0))
         self.assertIn("y", listener.seen)
         np.testing.assert_array_equal(listener.seen["y"], buffers.arrays["y"])
+
+    def test_belongings(self):
+        self.softmaxes()
+        engine = self.engine()
+        context = engine.create_execution_context()
+
+        class Recorder(trt.IErrorRecorder):
+            errors = []
+
+            def report_error(self, code, desc):
+                self.errors.append((code, desc))
+
+        context.name, context.error_recorder = "mine", Recorder()
+        self.assertEqual((context.name, context.engine), ("mine", engine))
+        self.assertFalse(context.set_input_shape("x", (100, 64)))
+        self.assertEqual(Recorder.errors[0][0], trt.ErrorCodeTRT.INVALID_ARGUMENT)
+        self.assertIn("outside of its optimization profile", Recorder.errors[0][1])
+        self.assertEqual(engine.num_aux_streams, 0)
 
     def test_times_are_reported_when_asked(self):
         self.softmaxes()

@@ -315,6 +315,19 @@ class Values(Case):
             return layer
         self.check(normal * 2 + 1, make, x)
 
+    def test_dynamic_quantize(self):
+        x = RNG.standard_normal((4, 6)).astype(np.float32)
+        for blocks, shape in (((1, 6), (4, 1, 1, 6)), ((2, 3), (2, 2, 2, 3)), ((-1, -1), (1, 4, 1, 6))):
+            largest = abs(x.reshape(shape)).max((1, 3))
+            scales = largest / 127
+            wide = np.repeat(np.repeat(scales, shape[1], 0), shape[3], 1)
+            for output, expected in ((0, np.round(x / wide)), (1, scales)):
+                def make(network, t):
+                    layer = network.add_dynamic_quantize_v2(t, blocks, trt.int8, trt.float32)
+                    return network.add_cast(layer.get_output(output), trt.float32)
+                with self.subTest(blocks, output=output):
+                    self.check(expected, make, x)
+
     def test_shape_identity_and_constants(self):
         self.check([2, 3], lambda network, t: network.add_shape(t), self.X)
         self.check(self.X, lambda network, t: network.add_identity(t), self.X)

@@ -68,8 +68,9 @@ inline int64_t packed_bytes(DType type, bool in_parts, int64_t elements) {
   return in_parts ? kBf16Parts * dtype_bytes(DType::BFloat16, elements) : dtype_bytes(type, elements);
 }
 
-// FP32 in BF16, by steps along k of so many elements, an even number that divides k: the three parts of a step
-// follow one another. Some panels at a time: what lies side by side in a row of the weights is read together.
+// FP32 in BF16, by steps along k of so many elements, an even number that divides k: the three parts of a
+// step follow one another. Some panels at a time: what lies side by side in a row of the weights is read
+// together.
 template <class At>
 void pack_column_parts(std::byte* out, int64_t step, int64_t k, int64_t n, const At& at) {
   constexpr int64_t kPanels = 8;
