@@ -14,7 +14,7 @@ class Calls:
     """The contexts that calls of one engine use: one for each call in flight."""
 
     def __init__(self, inputs, outputs):
-        self._inputs, self._outputs = inputs, outputs
+        self._outputs = outputs
         # Everything of a tensor that a call looks at, as Python's own objects.
         self._input_facts = [(t.name, t.dtype) for t in inputs]
         self._output_facts = [(t.name, t.dtype, -1 in t.shape) for t in outputs]
@@ -65,7 +65,7 @@ class Calls:
         if out or profiler is not None:
             raise InputError("the engine runs on a GPU and the inputs are in memory of the host", where="out or a profile",
                              hint="give it arrays of the GPU: x.cuda() in torch")
-        results = context.run(inputs, self._inputs)
+        results = context.run(inputs)
         return results[0] if len(results) == 1 else {t.name: value for t, value in zip(self._outputs, results)}
 
 

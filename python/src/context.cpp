@@ -53,7 +53,7 @@ class PythonListener final : public api::DebugListener {
 
 struct PyContext {
   PyContext(PyEngine& engine, int profile) : context(engine.engine().create_context(profile)) {
-    for (auto& t : engine.engine().inputs()) inputs.emplace(t.name, t);
+    for (auto& t : engine.engine().inputs()) inputs.emplace(t.name, t), order.push_back(t);
     for (auto& t : engine.engine().outputs()) outputs.emplace(t.name, t);
   }
   void bind_input(const std::string& name, nb::handle object) {
@@ -107,11 +107,11 @@ struct PyContext {
     return array_of(std::make_unique<api::HostTensor>(context.state(name)), name);
   }
   // Copies, as for a call with arrays of the host on an engine of a GPU.
-  nb::list run(const nb::list& arrays, const std::vector<api::TensorInfo>& infos) {
+  nb::list run(const nb::list& arrays) {
     std::vector<api::HostTensor> tensors;
     for (size_t i = 0; i < arrays.size(); ++i) {
-      const Array array = to_array(arrays[i], infos.at(i));
-      api::HostTensor& tensor = tensors.emplace_back(type_of(array.dtype(), infos[i].name), dims_of(array));
+      const Array array = to_array(arrays[i], order.at(i));
+      api::HostTensor& tensor = tensors.emplace_back(type_of(array.dtype(), order[i].name), dims_of(array));
       if (!tensor.bytes.empty()) std::memcpy(tensor.bytes.data(), array.data(), tensor.bytes.size());
     }
     std::vector<api::HostTensor> results;
@@ -132,6 +132,7 @@ struct PyContext {
   }
   api::ExecutionContext context;
   std::map<std::string, api::TensorInfo> inputs, outputs;
+  std::vector<api::TensorInfo> order;  // inputs as the engine has them
   std::map<std::string, std::unique_ptr<PythonAllocator>> allocators;
   std::unique_ptr<PythonListener> listener;
   std::map<std::string, Array> bound_inputs;
@@ -203,8 +204,8 @@ void bind_context(nb::module_& m) {
           nb::arg("stream") = 0,
           "For engines on GPUs: puts the run on a CUDA stream (its address; 0: the default stream) and "
           "returns. What is bound must live until the stream is done with it.")
-      .def("run", &PyContext::run, nb::arg("arrays"), nb::arg("infos"),
-           "Runs once on copies of host arrays. Returns a list of arrays.")
+      .def("run", &PyContext::run, nb::arg("arrays"),
+           "Runs once on copies of host arrays, in the engine's order. Returns a list of arrays.")
       .def(
           "set_memory",
           [](PyContext& c, uintptr_t address, size_t bytes) {

@@ -99,7 +99,7 @@ for step in ${STEPS:-models replays shapes torch}; do
       if command -v nvcc >/dev/null; then
         nvcc -std=c++20 -O2 -shared -Xcompiler -fPIC -Iinclude examples/plugin/swish_cuda.cu -o "$plugin" || failed=1
       fi
-      "${PYTHON:-python3}" tests/gpu/torch_tensors.py "$plugin" "$build/bin/enqueue_cost" || failed=1
+      "${PYTHON:-python3}" tests/gpu/torch_tensors.py "$plugin" "$build/bin/enqueue_cost" "$build/liblathe_onnxruntime.so" || failed=1
       ;;
   esac
 done

@@ -3,8 +3,9 @@
 """The Python package on a GPU: engines called with torch's CUDA tensors, on torch's streams, without copies; what a call costs; a plugin
 with CUDA code beside its code for CPUs; TensorRT's names with addresses of the GPU.
 
-usage: torch_tensors.py [PLUGIN.so [ENQUEUE_COST]]
+usage: torch_tensors.py [PLUGIN.so [ENQUEUE_COST [PROVIDER.so]]]
 PLUGIN.so: examples/plugin/swish_cuda.cu, compiled; without it that part is skipped. ENQUEUE_COST: the program tests/gpu/enqueue_cost.
+PROVIDER.so: build/liblathe_onnxruntime.so.
 Prints a line and ends with 0 where the package, torch or a GPU is missing."""
 import contextlib
 import gc
@@ -298,6 +299,29 @@ def memory():
     check(list(seen) == context.debug_tensors() and close(torch.from_numpy(seen["y"]).cuda(), expected(x)), f"a listener saw {list(seen)}")
 
 
+def provider(library):
+    """ONNX Runtime's sessions with engines on the GPU, which copy."""
+    try:
+        import onnxruntime
+        devices_of = onnxruntime.get_ep_devices
+    except (ImportError, AttributeError):
+        return print("  skipped: no ONNX Runtime with plugin providers (1.23 or newer)")
+    if library is None or not os.path.exists(library):
+        return print("  skipped: no execution provider was given")
+    onnxruntime.register_execution_provider_library("lathe", os.path.abspath(library))
+    devices = [d for d in devices_of() if d.ep_name == "LatheExecutionProvider"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        onnx.write(path, size=32)
+        results = []
+        for device in ("cpu", "0"):
+            options = onnxruntime.SessionOptions()
+            options.add_provider_for_devices(devices, {"optimization_level": "0", "device": device})
+            session = onnxruntime.InferenceSession(path, options, enable_fallback=0)
+            results.append([session.run(None, {"input": np.full((n, 3, 32, 32), 0.25 * n, np.float32)})[0] for n in (4, 1, 3, 4)])
+    check(all(close(torch.from_numpy(a), torch.from_numpy(b)) for a, b in zip(*results)), f"ONNX Runtime {onnxruntime.__version__}: the GPU's results are the CPU's")
+
+
 def main():
     library = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else None
     enqueue_cost = sys.argv[2] if len(sys.argv) > 2 else None
@@ -306,6 +330,8 @@ def main():
                        ("costs", lambda: costs(enqueue_cost))):
         with part(name):
             body()
+    with part("ONNX Runtime"):
+        provider(sys.argv[3] if len(sys.argv) > 3 else None)
     if library is None or not library.exists():
         print("skipped: the plugin with CUDA code (no library was given)")
     else:

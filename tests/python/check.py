@@ -242,6 +242,13 @@ class Engines(unittest.TestCase):
         for loaded in (lathe.load(self.path / "a.engine", threads=1), lathe.load(self.path / "b.engine", threads=1),
                        lathe.load(engine.serialize(), threads=1)):
             np.testing.assert_allclose(loaded(X), expected(X), rtol=1e-5)
+        parts = []
+        engine.write(parts.append)
+        self.assertGreater(len(parts), 1)
+        self.assertEqual(b"".join(parts), engine.serialize())
+        self.assertEqual(lathe.Runtime(threads=1).check(str(self.path / "a.engine")), {"loads": True, "reason": ""})
+        (self.path / "cut.engine").write_bytes(engine.serialize()[:500])
+        self.assertIn("cut.engine", lathe.Runtime(threads=1).check(str(self.path / "cut.engine"))["reason"])
         with self.assertRaises(lathe.InputError):
             lathe.load(engine.serialize()[:500])
         with self.assertRaises(lathe.DeviceError) as caught:
@@ -340,6 +347,42 @@ class Builds(unittest.TestCase):
             context.set_input_values("x", [1])
         with self.assertRaises(lathe.InputError):
             context.bind_input("nothing", X)
+
+    def test_memory_of_the_caller_and_what_lies_between_layers(self):
+        net = lathe.NetworkBuilder("softmaxes")
+        x = net.input("x", "float32", [4, 64])
+        for i in range(3):
+            x = net.softmax(net.transpose(x, [1, 0]), name=f"s{i}")
+        net.output(x, "y")
+        engine = lathe.compile(net, level=0, threads=1, progress=False)
+        values, y = np.random.default_rng(1).random((4, 64), np.float32), np.empty((64, 4), np.float32)
+        context = lathe.ExecutionContext(engine)
+        memory = np.zeros(context.memory_bytes + 256, np.uint8)
+        context.set_memory(memory.ctypes.data + -memory.ctypes.data % 256, context.memory_bytes)
+        context.bind_input("x", values)
+        context.bind_output("y", y)
+        seen = {}
+        context.set_debug_listener(seen.__setitem__)
+        context.execute()
+        self.assertTrue(memory.any())
+        self.assertEqual(list(seen), context.debug_tensors())
+        np.testing.assert_array_equal(seen["y"], y)
+        np.testing.assert_array_equal(y, engine(values))
+        np.testing.assert_allclose(seen["s1_output"].sum(-1), 1, rtol=1e-5)
+
+        def fail(name, array):
+            raise ZeroDivisionError(name)
+
+        context.set_debug_listener(fail, ["s1_output"])
+        with self.assertRaisesRegex(ZeroDivisionError, "s1_output"):
+            context.execute()
+        context.set_debug_listener(None)
+        context.execute()
+        self.assertTrue(engine.uses_host_memory)
+        with self.assertRaisesRegex(lathe.InputError, "a CUDA stream was given"):
+            context.enqueue_cuda(0)
+        with self.assertRaisesRegex(lathe.InputError, "too small"):
+            context.set_memory(memory.ctypes.data, 1)
 
     def test_bound_arrays_stay_alive(self):
         context = lathe.ExecutionContext(compile_quickly())
