@@ -311,6 +311,24 @@ class Builds(unittest.TestCase):
         self.assertIn(b"Tuning", text)
         self.assertIn(b"[####", text)
 
+    def test_have_as_many_threads_as_they_may(self):
+        """Of the host, while they build and run: `threads` counts the caller."""
+        code = ("import os, sys, numpy as np, lathe\n"
+                "def count(): return len(os.listdir('/proc/self/task'))\n"
+                "before, threads = count(), int(sys.argv[1])\n"
+                f"engine = lathe.compile({PRODUCT!r}, {RANGE!r}, level=1, threads=threads, progress=False)\n"
+                "plan = engine.serialize()\n"
+                "for e in (engine, lathe.load(plan, threads=threads)): e(np.ones((2, 4), np.float32))\n"
+                "built = count()\n"
+                "del engine, e\n"
+                "again = lathe.load(plan, threads=threads)\n"
+                "again(np.ones((2, 4), np.float32))\n"
+                "print(built - before, count() - before)\n")
+        for threads in (1, 3):
+            done = subprocess.run([sys.executable, "-c", code, str(threads)], capture_output=True, text=True)
+            # The first engine's threads and those of the one that was loaded beside it; then the last one's alone.
+            self.assertEqual(done.stdout.split(), [str(2 * (threads - 1)), str(threads - 1)], done.stderr)
+
     def test_log_to_logging(self):
         with self.assertLogs("lathe", logging.INFO) as caught:
             compile_quickly()
