@@ -253,6 +253,9 @@ class Runtime {
   Engine load(std::vector<std::byte> bytes);
 
   std::string device_description() const;
+  // Float types besides FP32 that layers compute in on this device: those for which BuilderConfig::fp16 and
+  // bf16 have an effect.
+  std::vector<DataType> fast_types() const;
   // Pairs of a property's name and its value with unit, as people read them.
   std::vector<std::pair<std::string, std::string>> device_properties() const;
 

@@ -334,6 +334,15 @@ void bind_builder(nb::module_& m) {
           nb::arg("engine"), nb::rv_policy::take_ownership)
       .def_prop_ro("device_description", [](const PyRuntime& r) { return r.runtime.device_description(); })
       .def_prop_ro(
+          "fast_types",
+          [](const PyRuntime& r) {
+            std::vector<std::string> names;
+            for (const api::DataType type : r.runtime.fast_types())
+              names.emplace_back(api::data_type_name(type));
+            return names;
+          },
+          "Float types besides float32 that layers compute in on this device: \"float16\", \"bfloat16\".")
+      .def_prop_ro(
           "device_properties", [](const PyRuntime& r) { return r.runtime.device_properties(); },
           "Pairs of a property's name and its value with unit.");
 }

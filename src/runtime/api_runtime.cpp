@@ -160,6 +160,13 @@ std::string Runtime::device_description() const {
   return impl_->backend->target().description;
 }
 
+std::vector<DataType> Runtime::fast_types() const {
+  std::vector<DataType> types;
+  for (const DType type : {DType::Float16, DType::BFloat16})
+    if (impl_->backend->supports_compute_type(type).ok) types.push_back(to_data_type(type));
+  return types;
+}
+
 std::vector<std::pair<std::string, std::string>> Runtime::device_properties() const {
   return impl_->backend->device_information();
 }

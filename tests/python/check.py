@@ -455,6 +455,18 @@ class Builds(unittest.TestCase):
         values = np.ones((2, 64), np.float32)
         np.testing.assert_allclose(lathe.refit(stripped, {"w": big}, threads=1)(values), values @ big, rtol=1e-4, atol=1e-5)
 
+    def test_types_that_a_device_is_fast_in(self):
+        """Flags have an effect for these types, and say that they have none for the others."""
+        types = lathe.Runtime(threads=1).fast_types
+        for flag, name in (("fp16", "float16"), ("bf16", "bfloat16")):
+            lines = []
+            builder, config = lathe.Builder(threads=1, log=lambda severity, text: lines.append(text)), lathe.BuilderConfig()
+            config.optimization_level = 0
+            setattr(config, flag, True)
+            config.add_profile(lathe.OptimizationProfile().set_shape("x", [1, 4], [2, 4], [8, 4]))
+            builder.build(builder.parse_onnx_bytes(PRODUCT), config)
+            self.assertEqual(any(f"--{flag} has no effect" in line for line in lines), name not in types, (types, lines))
+
     def test_devices(self):
         runtime = lathe.Runtime(threads=1)
         self.assertTrue(runtime.device_description)

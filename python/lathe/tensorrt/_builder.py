@@ -199,7 +199,8 @@ class Builder:
     """Builds on the CPU, or on a GPU: `device` ("0", "auto") and `threads` are Lathe's own."""
 
     num_DLA_cores, max_DLA_batch_size = 0, 0  # noqa: N815
-    platform_has_fast_fp16 = platform_has_fast_int8 = property(lambda self: True)
+    platform_has_fast_int8 = property(lambda self: True)
+    platform_has_fast_fp16 = property(lambda self: "float16" in lathe.Runtime(self._device, self._threads).fast_types)
     platform_has_tf32 = property(lambda self: False)
 
     def __init__(self, logger, threads=0, device="cpu"):
