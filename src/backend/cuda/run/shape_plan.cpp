@@ -203,11 +203,14 @@ ShapePlan::Recording ShapePlan::record(CUstream stream) const {
   Recording recording{.addresses = bound_};
   enqueue_all(stream);
   const auto eager = output_bytes(stream);
+  // The caller's stream may be the default one, which cannot be recorded, or get other work meanwhile.
+  GpuStream recorder(program_.device());
   try {
     size_t nodes = 0;
     for (const Piece& piece : pieces_) {
       if (!piece.capturable) continue;
-      recording.graphs.emplace_back(*program_.device(), stream, [&](CUstream s) { enqueue_piece(piece, s); });
+      recording.graphs.emplace_back(*program_.device(), recorder.handle(),
+                                    [&](CUstream s) { enqueue_piece(piece, s); });
       nodes += recording.graphs.back().nodes();
     }
     if (recording.graphs.empty()) {
