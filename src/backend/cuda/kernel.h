@@ -32,6 +32,7 @@ struct LayerArgs {
   std::span<const void* const> inputs;
   std::span<void* const> outputs;
   std::byte* scratch = nullptr;  // scratch_bytes() of device memory, 256-byte aligned, contents undefined
+  LaunchOrder order = {};        // only where overlap() allows it
 };
 
 // A layer at concrete extents. Immutable.
@@ -42,6 +43,8 @@ class PreparedLayer {
   // Enqueues the layer. It must not wait for the stream, allocate, or copy from pageable memory, unless
   // capturable() says so: the same calls are recorded into a CUDA graph.
   virtual void enqueue(const LayerArgs& args, CUstream stream) const = 0;
+  // Of all its kernels, as if they were one.
+  virtual LaunchOverlap overlap() const { return {}; }
   // No, with the reason, when the layer works on the host in between.
   virtual Support capturable() const { return {}; }
   // After a run of a layer with data-dependent outputs, when the stream is idle: the values of its new
@@ -65,6 +68,8 @@ class LayerKernel {
  public:
   virtual ~LayerKernel() = default;
   virtual std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const = 0;
+  // What only a network needs: forms of kernels for other places than by themselves (LaunchPlace).
+  virtual void make_forms(const Device&, BlobStore&) {}
 };
 
 struct TacticFamily {

@@ -142,6 +142,9 @@ void run_emulated(const SymbolValues& symbols, const Tactic& tactic, const Layer
         case KernelArg::Kind::Number:
           storage.push_back(arg.value.evaluate(symbols));
           break;
+        case KernelArg::Kind::Late:
+          storage.push_back(0);
+          break;
       }
     }
     std::vector<void*> args;

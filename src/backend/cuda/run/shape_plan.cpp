@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "backend/cuda/device/timeline.h"
+#include "backend/cuda/run/launch_groups.h"
 #include "backend/cuda/run/reference.h"
 #include "backend/no_elements.h"
 #include "backend/shape_check.h"
@@ -50,6 +51,16 @@ void ShapePlan::prepare_step(size_t index) {
   const ShapeContext context{.symbols = symbols_,
                              .inputs = upper_extents(graph, node.inputs, symbols_),
                              .outputs = upper_extents(graph, node.outputs, symbols_)};
+  const auto bytes = [&](ValueId id, const Extents& extents) {
+    const Value& value = graph.value(id);
+    return storage_bytes(value.dtype, extents, value.format);
+  };
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    steps_[index].input_bytes.push_back(
+        node.inputs[i] == kNoValue ? 0 : bytes(node.inputs[i], context.inputs[i]));
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    steps_[index].output_bytes.push_back(
+        node.outputs[i] == kNoValue ? 0 : bytes(node.outputs[i], context.outputs[i]));
   bool has_elements = false;
   for (size_t i = 0; i < node.outputs.size(); ++i)
     has_elements |= node.outputs[i] != kNoValue && element_count(context.outputs[i]) > 0;
@@ -82,16 +93,36 @@ void ShapePlan::bind(std::byte* arena, std::byte* scratch, std::span<void* const
   operands_.bind(arena, bindings);
   scratch_ = scratch;
   bound_ = std::move(addresses);
+  group();
 }
 
-void ShapePlan::enqueue_step(size_t index, CUstream stream) const {
+void ShapePlan::group() {
+  std::vector<LayerUse> uses(steps_.size());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    Step& step = steps_[i];
+    if (step.prepared == nullptr) continue;
+    uses[i] = {.is_launched = true, .overlap = step.prepared->overlap()};
+    if (!uses[i].overlap.takes_order) continue;
+    const size_t own = program_.graph().node(program_.layers()[first_ + i].node).op_input_count();
+    for (size_t k = 0; k < step.input_bytes.size(); ++k)
+      (k < own ? uses[i].reads : uses[i].late_reads).push_back({operands_.inputs(i)[k], step.input_bytes[k]});
+    for (size_t k = 0; k < step.output_bytes.size(); ++k)
+      uses[i].writes.push_back({operands_.outputs(i)[k], step.output_bytes[k]});
+  }
+  const std::vector<LaunchOrder> orders = group_launches(uses);
+  for (size_t i = 0; i < steps_.size(); ++i) steps_[i].order = orders[i];
+}
+
+void ShapePlan::enqueue(size_t index, CUstream stream, const LaunchOrder& order) const {
   const Step& step = steps_[index];
   if (step.prepared == nullptr) return;
   const std::string& name = program_.graph().node(program_.layers()[first_ + index].node).name;
   // Also while a graph is recorded: a profiler traces a replay's kernels back to where they were recorded.
   const TimelineRange range(name);
   try {
-    step.prepared->enqueue(args(index), stream);
+    LayerArgs with_order = args(index);
+    with_order.order = order;
+    step.prepared->enqueue(with_order, stream);
   } catch (Error& error) {
     error.add_context(fmt::format("in layer '{}'", name));
     throw;
@@ -103,7 +134,7 @@ void ShapePlan::enqueue_all(CUstream stream) const {
 }
 
 void ShapePlan::enqueue_piece(const Piece& piece, CUstream stream) const {
-  for (size_t i = piece.first; i < piece.last; ++i) enqueue_step(i, stream);
+  for (size_t i = piece.first; i < piece.last; ++i) enqueue(i, stream, steps_[i].order);
 }
 
 void ShapePlan::run(CUstream stream) {

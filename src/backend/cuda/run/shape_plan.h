@@ -5,7 +5,8 @@
 //
 // Launching 60 kernels one by one costs the host 150 us, as one CUDA graph 1 us. So when shapes and buffers
 // come a second time the layers are recorded as graphs: one, or several around layers that work on the host.
-// A recording counts only when its replay gave the bytes that the eager run gave.
+// In a graph, layers that do not need one another overlap (launch_groups.h); in an eager run each waits for
+// the one in front. A recording counts only when its replay gave the bytes that the eager run gave.
 #pragma once
 
 #include <list>
@@ -22,6 +23,8 @@ namespace lathe::cuda {
 
 struct Step {
   std::unique_ptr<PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
+  std::vector<int64_t> input_bytes, output_bytes;
+  LaunchOrder order = {};  // at the addresses that are bound
 };
 
 class ShapePlan {
@@ -37,7 +40,8 @@ class ShapePlan {
   // Sets the addresses that are not known at preparation. Cheap when they are those of the last call.
   void bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings);
   LayerArgs args(size_t index) const { return {operands_.inputs(index), operands_.outputs(index), scratch_}; }
-  void enqueue_step(size_t index, CUstream stream) const;
+  // One layer by itself: it waits for all before it.
+  void enqueue_step(size_t index, CUstream stream) const { enqueue(index, stream, {}); }
   void enqueue_all(CUstream stream) const;
   // The same as one or more CUDA graphs where possible; see above.
   void run(CUstream stream);
@@ -59,6 +63,9 @@ class ShapePlan {
 
   void prepare_step(size_t index);
   void find_pieces();
+  // Which layers overlap, at the addresses that are bound.
+  void group();
+  void enqueue(size_t index, CUstream stream, const LaunchOrder& order) const;
   void enqueue_piece(const Piece& piece, CUstream stream) const;
   Recording record(CUstream stream) const;
   void replay(const Recording& recording, CUstream stream) const;
