@@ -135,6 +135,14 @@ inline void load_shared_of(int rank, const float* own, float (&x)[4]) {
   }
   memcpy(x, emulator::shared_memories[rank] + shared_address(own), 16);
 }
+template <int N>
+inline void store_shared_of(int rank, float* own, const float (&x)[N]) {
+  if (shared_address(own) % (4 * N) != 0) {
+    fprintf(stderr, "%d bytes are stored to shared memory at %u\n", 4 * N, shared_address(own));
+    abort();
+  }
+  memcpy(emulator::shared_memories[rank] + shared_address(own), x, 4 * N);
+}
 template <int threads>
 inline void meet_first() {
   emulator::meet(emulator::block().first_arrived, emulator::block().first_generation, threads);
