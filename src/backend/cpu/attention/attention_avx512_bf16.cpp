@@ -22,8 +22,8 @@ inline Vec power_of_two(Vec t) {
   return vexp2_bf16(vmax(vset(-125), t));
 }
 
-// What forbids a key with a finite number stays finite times log2(e): a row with no other keys weighs them all
-// alike. Minus infinity and NaN stay.
+// What forbids a key with a finite number stays finite times log2(e): a row with no other keys weighs them
+// all alike. Minus infinity and NaN stay.
 inline Vec stays_finite(Vec mask) {
   return vselect(vlt(mask, vset(-3.40282347e38f)), mask, vmax(vset(-0x1p100f), mask));
 }

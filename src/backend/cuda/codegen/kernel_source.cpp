@@ -7,6 +7,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "lathe_device_text/pointwise.h"
+#include "lathe_device_text/primitives.h"
+#include "lathe_device_text/storage.h"
 
 namespace lathe::cuda {
 
@@ -61,6 +64,17 @@ std::string filled_in(std::string_view text,
     for (size_t at = out.find(from); at != std::string::npos; at = out.find(from, at + to.size()))
       out.replace(at, from.size(), to);
   return out;
+}
+
+std::string_view early_loads() {
+  return device_text::primitives::kEarlyLoads;
+}
+
+void KernelBuilder::constants(const std::vector<std::pair<std::string_view, int64_t>>& values) {
+  std::string text;
+  for (const auto& [name, value] : values)
+    text += (text.empty() ? "constexpr int " : ", ") + std::string(name) + " = " + std::to_string(value);
+  global(text + ";");
 }
 
 std::string KernelBuilder::argument(KernelArg arg, const std::string& name, const std::string& type) {
@@ -162,21 +176,61 @@ std::string KernelBuilder::number(const Dim& dim) {
   return name;
 }
 
+constexpr std::string_view kPlace = "constexpr int kPlace = 0;";
+
+// `return` leaves only `work`: the first block always comes to the end, and waits there.
+constexpr std::string_view kOrderedStart = R"(const bool is_late = kPlace == 2 && (late & 1);
+const auto wait_for_operands = [&] {
+if constexpr (kPlace != 2) wait_for_previous_kernel();
+if constexpr (kPlace == 1) allow_next_kernel();
+};
+const auto wait_for_results = [&] { if (is_late) wait_for_previous_kernel(); };
+const auto wait_for_input = [&](int i) {
+if (kPlace == 2 && (late >> (1 + i) & 1)) wait_for_previous_kernel();
+};
+if constexpr (kPlace != 1) allow_next_kernel();
+const auto work = [&] {
+)";
+constexpr std::string_view kOrderedEnd = R"(};
+work();
+if (kPlace == 2 && blockIdx.x + blockIdx.y + blockIdx.z == 0) wait_for_previous_kernel();
+)";
+
+std::string KernelSource::source_for(LaunchPlace place) const {
+  std::string form = source;
+  if (!overlap.takes_order) return form;
+  const size_t number = form.find(kPlace) + kPlace.size() - 2;
+  form[number] = static_cast<char>('0' + static_cast<int>(place));
+  return form;
+}
+
 KernelSource KernelBuilder::finish() {
+  if (kernel_.overlap.takes_order)
+    argument({.kind = KernelArg::Kind::Late, .index = 0, .value = {}, .block = {}}, "late", "const u32");
   std::string& s = kernel_.source;
   s = std::string("typedef ") + (wide_ ? "long long" : "int") + " idx;\n";
   s += std::string("constexpr bool kFastMath = ") + (fast_ ? "true" : "false") + ";\n";
-  s += device_prelude();
+  if (kernel_.overlap.takes_order) (s += kPlace) += '\n';
+  s += device_text::storage::kStorage;
+  s += device_text::pointwise::kPointwise;
   s += globals_;
   s += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(kernel_.threads) +
        (kernel_.resident > 0 ? ", " + std::to_string(kernel_.resident) : "") + ") " + kernel_.entry + "(";
   for (size_t i = 0; i < parameters_.size(); ++i) s += (i ? ", " : "") + parameters_[i];
   s += ") {\n";
   for (const std::string& cast : casts_) s += cast + "\n";
-  s += "allow_next_kernel();\n";
-  if (!waits_itself_) s += "wait_for_previous_kernel();\n";
-  s += body_ + "}\n";
-  hardware_.insert(0, device_primitives());
+  if (kernel_.overlap.takes_order) {
+    s += kOrderedStart;
+    if (!waits_itself_) s += "wait_for_operands();\n";
+    s += body_;
+    s += kOrderedEnd;
+  } else {
+    s += "allow_next_kernel();\n";
+    if (!waits_itself_) s += "wait_for_previous_kernel();\n";
+    s += body_;
+  }
+  s += "}\n";
+  hardware_.insert(0, device_text::primitives::kPrimitives);
   kernel_.hardware_bytes = hardware_.size();
   s.insert(0, hardware_);
   return std::move(kernel_);

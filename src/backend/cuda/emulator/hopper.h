@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests: what the primitives of codegen_hopper.cpp mean. Copies arrive at once; products of warpgroups
+// For tests: what the primitives of hopper.cuh mean. Copies arrive at once; products of warpgroups
 // are computed by each thread for its own results, from the swizzled tiles in shared memory.
 //
 // Included by shim.h.
@@ -146,6 +146,14 @@ inline void send_words(int rank, void* own, const u32 (&words)[4], u64* b) {
   barrier.bytes -= 16;
   ++emulator::progress;
   emulator::complete(barrier);
+}
+template <int N>
+inline void store_shared_of(int rank, float* own, const float (&x)[N]) {
+  if (shared_address(own) % (4 * N) != 0) {
+    fprintf(stderr, "%d bytes are stored to shared memory at %u\n", 4 * N, shared_address(own));
+    abort();
+  }
+  memcpy(emulator::shared_memories[rank] + shared_address(own), x, 4 * N);
 }
 template <int threads>
 inline void meet_first() {

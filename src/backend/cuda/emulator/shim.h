@@ -2,9 +2,9 @@
 //
 // For tests: enough of CUDA's execution model to run a generated kernel on the host, so that its arithmetic
 // and indexing are checked where there is no GPU. Threads of a block are fibers that run until they meet a
-// barrier; the primitives of the hardware (codegen_prelude.cpp) are replaced by what they mean. Asynchronous
-// copies arrive only when they are waited for, shared memory starts as garbage, and a barrier that not all
-// threads reach is an error.
+// barrier; the primitives of the hardware (codegen/primitives.cuh) are replaced by what they mean.
+// Asynchronous copies arrive only when they are waited for, shared memory starts as garbage, and a barrier
+// that not all threads reach is an error.
 //
 // Included in front of kernel sources by the emulator's driver; not part of the library.
 #pragma once

@@ -230,7 +230,8 @@ LayerSource generate_resize(const LayerQuery& query, const Tactic& tactic, const
     b.global("DEV double cubic(double x) {\nconst double a = " +
              float_literal(static_cast<double>(op.cubic_coeff_a)) +
              ";\nreturn x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2 ? ((a * x - 5 * a) * x + 8 * a) "
-             "* x - 4 * a : 0;\n}");
+             "* x - "
+             "4 * a : 0;\n}");
   begin_elements(b, query, tactic, v);
   std::string offset, weight = "1.f", loops, close;
   for (size_t d = 0; d < x.size(); ++d) {
