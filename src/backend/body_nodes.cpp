@@ -9,6 +9,7 @@
 #include "ir/substitute.h"
 #include "ir/symbol_extents.h"
 #include "ops/concrete_shapes.h"
+#include "ops/interpreter.h"
 
 namespace lathe {
 namespace {
@@ -42,8 +43,20 @@ bool only_changes_shape(const Node& node) {
          (pointwise && pointwise->code == PointwiseCode::Identity);
 }
 
+std::vector<Tensor> with_other_shape(const Graph& graph, const Node& node, std::span<const Tensor> operands,
+                                     const SymbolValues& symbols) {
+  if (std::holds_alternative<Pointwise>(node.op)) return {operands[0]};
+  return interpret_node(graph, node, operands, symbols);
+}
+
+bool reads_only_extents(const Node& node) {
+  return node.epilogue.empty() &&
+         (std::holds_alternative<ShapeOf>(node.op) || std::holds_alternative<ShapeTensor>(node.op));
+}
+
 bool wants_kernel(const Graph& graph, const Node& node) {
-  return bodies_of(node.op).empty() && !only_changes_shape(node) && new_names(graph, node).empty();
+  return bodies_of(node.op).empty() && !only_changes_shape(node) && !reads_only_extents(node) &&
+         new_names(graph, node).empty();
 }
 
 ChosenTactic choose_for_body(const LayerQuery& query, std::vector<Tactic> listed,

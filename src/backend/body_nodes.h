@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,17 @@ namespace lathe {
 // The ranges of the graph around the body, and an assumption for the dims that the body names itself.
 SymbolRanges ranges_inside(const Graph& body, const SymbolRanges& ranges);
 
-// Reshape, or a copy: the result shares the operand's bytes.
+// Reshape, or a copy: the result shares the operand's bytes, wherever they lie.
 bool only_changes_shape(const Node& node);
+// That result. Operands behind the first one are in memory of the host.
+std::vector<Tensor> with_other_shape(const Graph& graph, const Node& node, std::span<const Tensor> operands,
+                                     const SymbolValues& symbols);
 
-// Others are evaluated: their bodies have kernels, they only change a shape, or they find the size of their
-// result.
+// The result is made of the operand's extents; its bytes are not read.
+bool reads_only_extents(const Node& node);
+
+// Others are evaluated: their bodies have kernels, they only change or say a shape, or they find the size of
+// their result.
 bool wants_kernel(const Graph& graph, const Node& node);
 
 struct ChosenTactic {

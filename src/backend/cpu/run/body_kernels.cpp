@@ -180,6 +180,7 @@ std::vector<Tensor> BodyRun::evaluate(NodeId id, std::span<const Tensor> inputs,
   const Node& node = graph.node(id);
   const BodyKernels::Layer& layer = kernels_.layer(id);
   if (!layer.bodies.empty()) return run_nested(id, inputs, symbols);
+  if (only_changes_shape(node)) return with_other_shape(graph, node, inputs, symbols);
   if (layer.kernel == nullptr) return interpret_node(graph, node, inputs, symbols);
   const Prepared& prepared = prepared_for(id, symbols);
   if (prepared.layer == nullptr) return interpret_node(graph, node, inputs, symbols);

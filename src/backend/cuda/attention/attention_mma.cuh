@@ -55,7 +55,7 @@ struct TileMask {
     if constexpr (MASK == NO_MASK) return x * SCALE;
     if constexpr (MASK == MASK_OF_KEYS) return x * SCALE + bias[0][j][c];
     if constexpr (MASK == MASK_OF_PAIRS)
-      return !WHOLE_TILES && at >= keys ? -infinity() : x * SCALE + bias[half][j][c] * 1.4426950408889634f;
+      return !WHOLE_TILES && at >= keys ? -infinity() : x * SCALE + mask_exponent(bias[half][j][c]);
     return masked(x * SCALE, row + half * 8, at);
   }
 };

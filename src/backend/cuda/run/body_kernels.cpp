@@ -234,10 +234,8 @@ const BodyRun::Prepared& BodyRun::prepared_for(NodeId id, const SymbolValues& sy
   Prepared prepared;
   prepared.key = std::move(key);
   if (const auto extents = body_extents(graph(), id, prepared.key, symbols)) {
-    prepared.symbols = std::make_unique<SymbolValues>(symbols);
     prepared.outputs = extents->outputs;
-    prepare(layer, {.symbols = *prepared.symbols, .inputs = extents->inputs, .outputs = extents->outputs},
-            prepared);
+    prepare(layer, {.symbols = symbols, .inputs = extents->inputs, .outputs = extents->outputs}, prepared);
   }
   kept.insert(kept.begin(), std::move(prepared));
   if (kept.size() > kKeptShapes) kept.pop_back();
@@ -249,10 +247,11 @@ std::vector<Tensor> BodyRun::evaluate(NodeId id, std::span<const Tensor> inputs,
   const Node& node = graph().node(id);
   const BodyKernels::Layer& layer = kernels_.layer(id);
   if (!layer.bodies.empty()) return run_nested(id, inputs, symbols);
+  if (reads_only_extents(node)) return interpret_node(graph(), node, inputs, symbols);
   if (only_changes_shape(node)) {
     std::vector<Tensor> operands(inputs.begin(), inputs.end());
     for (size_t i = 1; i < operands.size(); ++i) operands[i] = values_.on_host(operands[i]);
-    return interpret_node(graph(), node, operands, symbols);
+    return with_other_shape(graph(), node, operands, symbols);
   }
   if (layer.kernel == nullptr || is_for_host(node, inputs, symbols))
     return evaluate_on_host(id, inputs, symbols);

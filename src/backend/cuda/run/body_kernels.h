@@ -94,8 +94,6 @@ class BodyRun {
  private:
   struct Prepared {
     std::vector<int64_t> key;
-    // Referred to by prepared layers.
-    std::unique_ptr<SymbolValues> symbols;
     std::vector<Extents> outputs;
     std::unique_ptr<PreparedLayer> layer;  // null: the host
     std::vector<std::unique_ptr<PreparedLayer>> arrange, restore;

@@ -39,10 +39,13 @@ class PreparedControlFlow final : public PreparedLayer {
     result_extents_.clear();
     for (size_t i = 0; i < results.size(); ++i) {
       result_extents_.push_back(results[i].extents());
-      if (args.outputs[i] != nullptr) values_.copy(args.outputs[i], results[i]);
+      void* place = args.results != nullptr ? args.results->take(i, results[i].bytes().size()) : nullptr;
+      if (place == nullptr) place = args.outputs[i];
+      if (place != nullptr) values_.copy(place, results[i]);
     }
   }
 
+  bool takes_memory() const override { return true; }
   void resolve(const LayerArgs&, SymbolValues& values) const override {
     operator_.resolve(result_extents_, values);
   }

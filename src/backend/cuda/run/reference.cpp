@@ -34,15 +34,18 @@ class PreparedReference final : public PreparedLayer {
     result_extents_.clear();
     for (size_t i = 0; i < results.size(); ++i) {
       result_extents_.push_back(results[i].extents());
-      if (args.outputs[i] != nullptr && !results[i].bytes().empty())
-        driver_.require(
-            driver_.cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(args.outputs[i]),
-                                      results[i].bytes().data(), results[i].bytes().size(), stream),
-            "copying a result to the GPU");
+      const std::span<const std::byte> bytes = results[i].bytes();
+      void* place = args.results != nullptr ? args.results->take(i, bytes.size()) : nullptr;
+      if (place == nullptr) place = args.outputs[i];
+      if (place != nullptr && !bytes.empty())
+        driver_.require(driver_.cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(place), bytes.data(),
+                                                  bytes.size(), stream),
+                        "copying a result to the GPU");
     }
     driver_.require(driver_.cuStreamSynchronize(stream), "copying results to the GPU");
   }
 
+  bool takes_memory() const override { return true; }
   void resolve(const LayerArgs&, SymbolValues& values) const override {
     layer_.resolve(result_extents_, values);
   }
