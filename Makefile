@@ -39,7 +39,7 @@ cuda: setup-build
 test-gpu: setup-test
 	@tools/setup-cuda.sh
 	@cmake --preset release $(LAUNCHER) -DLATHE_TESTS=ON >/dev/null
-	@cmake --build build -j$(JOBS) --target lathe lathe_cuda backend_cuda_test conformance replays random_shapes
+	@cmake --build build -j$(JOBS) --target lathe lathe_cuda backend_cuda_test conformance replays random_shapes enqueue_cost
 	@build/bin/backend_cuda_test --gtest_brief=1
 	@.venv/bin/python tests/conformance/run.py --build build --backend cuda
 	@tests/gpu/run.sh build out/gpu

@@ -135,6 +135,26 @@ inline void load_shared_of(int rank, const float* own, float (&x)[4]) {
   }
   memcpy(x, emulator::shared_memories[rank] + shared_address(own), 16);
 }
+inline void send_words(int rank, void* own, const u32 (&words)[4], u64* b) {
+  char* const there = emulator::shared_memories[rank];
+  if (shared_address(own) % 16 != 0) {
+    fprintf(stderr, "16 bytes are sent to shared memory at %u\n", shared_address(own));
+    abort();
+  }
+  memcpy(there + shared_address(own), words, 16);
+  auto& barrier = *reinterpret_cast<emulator::Barrier*>(there + shared_address(b));
+  barrier.bytes -= 16;
+  ++emulator::progress;
+  emulator::complete(barrier);
+}
+template <int N>
+inline void store_shared_of(int rank, float* own, const float (&x)[N]) {
+  if (shared_address(own) % (4 * N) != 0) {
+    fprintf(stderr, "%d bytes are stored to shared memory at %u\n", 4 * N, shared_address(own));
+    abort();
+  }
+  memcpy(emulator::shared_memories[rank] + shared_address(own), x, 4 * N);
+}
 template <int threads>
 inline void meet_first() {
   emulator::meet(emulator::block().first_arrived, emulator::block().first_generation, threads);

@@ -88,7 +88,12 @@ Box expand_box(const LayerQuery& query, const Tactic& t) {
   box.in_strides.assign(box.extents.size() - in.size(), Dim(0));
   for (size_t d = 0; d < in.size(); ++d) {
     const Dim& to = box.extents[box.in_strides.size()];
-    box.in_strides.push_back(in[d].is_constant(1) && !to.is_constant(1) ? Dim(0) : own[d]);
+    if (in[d].is_constant(1) && !to.is_constant(1))
+      box.in_strides.push_back(0);
+    else if (in[d].is_constant() || in[d] == to)
+      box.in_strides.push_back(own[d]);
+    else  // 0 where the run has a dim of 1
+      box.in_strides.push_back(own[d] * min(max(in[d] - Dim(1), Dim(0)), Dim(1)));
   }
   return box;
 }
@@ -101,7 +106,10 @@ Box tile_box(const LayerQuery& query, const Tactic& t, const Tile& op) {
   const std::vector<Dim> out = strides_of(query, node.outputs[0], t.outputs[0]);
   const Shape& shape = input_shape(query, 0);
   for (size_t d = 0; d < in.size(); ++d) {
-    box.extents.insert(box.extents.end(), {(*op.repeats)[d], shape[d]});
+    // What only values say follows from the result, whose size is known when the layer is prepared.
+    const Dim repeats =
+        op.repeats ? (*op.repeats)[d] : floor_div(output_shape(query)[d], max(shape[d], Dim(1)));
+    box.extents.insert(box.extents.end(), {repeats, shape[d]});
     box.in_strides.insert(box.in_strides.end(), {Dim(0), in[d]});
     box.out_strides.insert(box.out_strides.end(), {out[d] * shape[d], out[d]});
   }
@@ -307,6 +315,9 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   KernelBuilder b =
       start_kernel(query, carries(query, tactic) ? Tactic() : tactic, "copy", tactic.outputs[0].dtype);
   const std::vector<Box> boxes = boxes_of(query, tactic);
+  // What is put behind a cache of keys comes late, the cache does not.
+  const bool by_input = std::holds_alternative<Concat>(query.layer().op);
+  b.overlaps({.takes_order = true, .waits_by_input = by_input});
   if (!query.layer().epilogue.empty()) {
     const Tail tail(query, tactic);
     for (int v = 1; v <= 8; v *= 2)
@@ -316,8 +327,10 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   // The parts of a Concat or Split share a launch: blockIdx.y says which.
   Dim blocks = 0;
   for (size_t i = 0; i < boxes.size(); ++i) {
-    if (boxes.size() > 1) b.line("if (blockIdx.y == " + std::to_string(i) + ")");
+    if (boxes.size() > 1) b.line("if (blockIdx.y == " + std::to_string(i) + ") {");
+    if (by_input && i < LaunchOrder::kMostLateInputs) b.line("wait_for_input(" + std::to_string(i) + ");");
     const Dim own = writer.write(boxes[i], boxes.size() == 1);
+    if (boxes.size() > 1) b.line("}");
     blocks = i == 0 ? own : max(blocks, own);
   }
   b.kernel().grid = {blocks, Dim(static_cast<int64_t>(boxes.size())), 1};
@@ -327,13 +340,9 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 Support supports(const LayerQuery& query, const Tactic& t) {
   const Node& node = query.layer();
   const auto* slice = std::get_if<Slice>(&node.op);
-  const auto* expand = std::get_if<Expand>(&node.op);
-  const auto* tile = std::get_if<Tile>(&node.op);
   const bool parts = std::holds_alternative<Concat>(node.op) || std::holds_alternative<Split>(node.op);
   if (parts && !node.epilogue.empty()) return Support::no("a copy in parts applies no epilogue");
   if (slice && !slice->starts) return Support::no("starts and ends are known only at run time");
-  if (expand && !expand->shape) return Support::no("the shape is known only at run time");
-  if (tile && !tile->repeats) return Support::no("the repeats are known only at run time");
   if (parts && node.inputs.size() + node.outputs.size() > 200) return Support::no("more than 200 parts");
   for (const TensorType& type : t.inputs)
     if (type.dtype != DType::Undefined && dtype_info(type.dtype).bits < 8)
