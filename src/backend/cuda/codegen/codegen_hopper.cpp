@@ -82,12 +82,7 @@ std::string hopper_rows_primitive(DType type, int n) {
 }
 
 std::string_view hopper_send_primitive() {
-  return R"cuda(DEV void send_words(int rank, void* own, const u32 (&w)[4], u64* barrier) {
-  asm volatile("{\n.reg .b32 there, signal;\nmapa.shared::cluster.u32 there, %0, %2;\nmapa.shared::cluster.u32 signal, %1, %2;\n"
-               "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [there], {%3, %4, %5, %6}, [signal];\n}"
-               ::"r"(shared_address(own)), "r"(shared_address(barrier)), "r"(rank), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
-}
-)cuda";
+  return device_text::hopper::kSend;
 }
 
 std::string hopper_kept_primitive(DType type, int n) {

@@ -116,6 +116,19 @@ template <int N> DEV void multiply_done(int (&d)[N]) {
   for (int i = 0; i < N; ++i) asm volatile("" : "+r"(d[i])::"memory");
 }
 
+//# kSend
+// 16 bytes to block `rank` of the cluster, to where `own` is in this one; they arrive at that block's
+// barrier.
+DEV void send_words(int rank, void* own, const u32 (&w)[4], u64* barrier) {
+  asm volatile(
+      "{\n.reg .b32 there, signal;\nmapa.shared::cluster.u32 there, %0, %2;\n"
+      "mapa.shared::cluster.u32 signal, %1, %2;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [there], {%3, %4, %5, %6}, "
+      "[signal];\n}" ::"r"(shared_address(own)),
+      "r"(shared_address(barrier)), "r"(rank), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])
+      : "memory");
+}
+
 //# kCluster
 // Four sums at the same place in the shared memory of all blocks of the cluster, added up in their order.
 template <int BLOCKS> DEV void sum_over_blocks(const float* own, float (&sum)[4]) {
