@@ -23,25 +23,6 @@ const std::map<std::string_view, std::string_view> kOnlyReference = {
     {"MelWeightMatrix", "folded where its inputs are constants, as in every model that is known"},
     {"DFT", "no transform yet"},
     {"STFT", "no transform yet"},
-    {"RNN", "no kernel yet"},
-    {"GRU", "no kernel yet"},
-    {"LSTM", "no kernel yet"},
-    {"LinearAttention", "no kernel yet"},
-    {"GridSample", "no kernel yet"},
-    {"RoiAlign", "no kernel yet"},
-    {"MaxRoiPool", "no kernel yet"},
-    {"DeformConv", "no kernel yet"},
-    {"Col2Im", "no kernel yet"},
-    {"RandomUniform", "no kernel yet"},
-    {"RandomNormal", "no kernel yet"},
-    {"Det", "no kernel yet"},
-    {"Inverse", "no kernel yet"},
-    {"TreeEnsemble", "no kernel yet"},
-};
-// Forms of operators that have a kernel otherwise: the reason is part of what the families say.
-const std::map<std::string_view, std::string_view> kRefusedForms = {
-    {"Resize", "no cubic kernel"},
-    {"ConvTranspose", "the weights are computed at run time"},
 };
 // Fused layers and format changes: their families' tests make them. The CPU's are not made for a GPU.
 const std::set<std::string_view> kMadeByPasses = {
@@ -63,22 +44,17 @@ std::string in_the_way(const LayerQuery& query, const Device& device) {
 TEST(CudaFamilies, EveryOperatorHasAKernelOrIsListed) {
   const std::string path = "tests/gpu/h200.json";
   const auto device = describe_device(DeviceProperties::from_json(read_file(path), path));
-  std::set<std::string_view> seen = kMadeByPasses, refused;
+  std::set<std::string_view> seen = kMadeByPasses;
   for (const LayerCase& layer : operator_cases()) {
     const LayerProblem problem = make_problem(layer);
     const std::string reasons = in_the_way(problem.query(), *device);
-    const auto form = kRefusedForms.find(op_name(layer.op));
     if (kOnlyReference.contains(op_name(layer.op)))
       EXPECT_NE(reasons, "") << op_name(layer.op) << " has a kernel";
-    else if (form != kRefusedForms.end() && reasons.find(form->second) != std::string::npos)
-      refused.insert(form->first);
     else
       EXPECT_EQ(reasons, "") << op_display_name(layer.op);
     seen.insert(op_name(layer.op));
   }
   for (const auto& [name, reason] : kOnlyReference) seen.insert(name);
-  for (const auto& [name, reason] : kRefusedForms)
-    EXPECT_TRUE(refused.contains(name)) << name << " is not refused any more";
   for (const OpDef& def : all_op_defs())
     EXPECT_TRUE(seen.contains(def.name)) << def.name << " is neither tried nor listed";
 }
