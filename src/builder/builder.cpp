@@ -298,7 +298,8 @@ std::string size_text(const std::filesystem::path& path) {
 
 Builder::Builder(std::shared_ptr<const Backend> backend, Observer& observer, std::shared_ptr<ThreadPool> pool)
     : backend_(std::move(backend)), observer_(observer), pool_(std::move(pool)) {
-  if (!pool_) pool_ = std::make_shared<ThreadPool>(backend_->target().threads);
+  // Passes work on the host, with all of it where layers run elsewhere.
+  if (!pool_) pool_ = std::make_shared<ThreadPool>(backend_->is_host() ? backend_->target().threads : 0);
 }
 
 Builder::~Builder() = default;

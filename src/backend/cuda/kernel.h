@@ -41,6 +41,7 @@ struct LayerArgs {
   std::span<void* const> outputs;
   std::byte* scratch = nullptr;     // scratch_bytes() of device memory, 256-byte aligned, contents undefined
   ResultMemory* results = nullptr;  // null: every result has its place
+  LaunchOrder order = {};           // only where overlap() allows it
 };
 
 // A layer at concrete extents. Immutable.
@@ -51,6 +52,8 @@ class PreparedLayer {
   // Enqueues the layer. It must not wait for the stream, allocate, or copy from pageable memory, unless
   // capturable() says so: the same calls are recorded into a CUDA graph.
   virtual void enqueue(const LayerArgs& args, CUstream stream) const = 0;
+  // Of all its kernels, as if they were one.
+  virtual LaunchOverlap overlap() const { return {}; }
   // No, with the reason, when the layer works on the host in between.
   virtual Support capturable() const { return {}; }
   // Whether enqueue() asks LayerArgs::results for memory when it knows how large a result is.
@@ -76,6 +79,8 @@ class LayerKernel {
  public:
   virtual ~LayerKernel() = default;
   virtual std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const = 0;
+  // What only a network needs: forms of kernels for other places than by themselves (LaunchPlace).
+  virtual void make_forms(const Device&, BlobStore&) {}
 };
 
 struct TacticFamily {

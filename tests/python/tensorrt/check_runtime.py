@@ -248,6 +248,42 @@ class Parsed(Case):
         self.network.mark_output(tensor)
         self.assertEqual(list(self.engine())[1], tensor.name)
 
+    def test_weights_from_memory(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "model.onnx"
+            tiny_model.write(path, size=16, batch=1)
+            whole = path.read_bytes()
+            tiny_model.write(path, size=16, batch=1, external="weights.bin")
+            model = path.read_bytes()  # the convolutions' weights are not in it
+        weights = {name: np.array(tiny_model.struct.unpack(f"<{len(data) // 4}f", data), np.float32) for name, data in self.initializers(whole)}
+        x = RNG.random((1, 3, 16, 16), np.float32)
+        self.assertTrue(trt.OnnxParser(self.network, self.logger).parse(whole), self.logger.errors())
+        expected = infer(self.engine(), input=x)["output"]
+        self.setUp()
+        parser = trt.OnnxParser(self.network, self.logger)
+        self.assertFalse(parser.load_initializer("w0", b"", 0))
+        self.assertFalse(parser.parse_model_proto())
+        self.assertTrue(parser.load_model_proto(model))
+        for name, values in weights.items():
+            data = values.ctypes.data if name == "w0" else values
+            self.assertTrue(parser.load_initializer(name, data, values.nbytes))
+        self.assertTrue(parser.parse_model_proto(), self.logger.errors())
+        np.testing.assert_array_equal(infer(self.engine(), input=x)["output"], expected)
+        parser.load_initializer("nothing", b"1234", 4)
+        self.assertFalse(parser.parse_model_proto())
+        self.assertIn("no initializer 'nothing'", self.logger.errors()[-1])
+        parser.load_model_proto(b"\x07nonsense")
+        self.assertFalse(parser.parse_model_proto())
+
+    @staticmethod
+    def initializers(model):
+        from lathe.tensorrt._onnx_bytes import _fields
+        graph = next(value for number, _, value in _fields(model) if number == 7)
+        for number, _, tensor in _fields(graph):
+            if number == 5:
+                parts = {n: value for n, _, value in _fields(tensor)}
+                yield parts[8].decode(), parts[9]
+
     def test_assertions(self):
         x = self.input(2)
         self.network.mark_output(self.network.add_identity(x).get_output(0))

@@ -5,12 +5,18 @@
 // keys and values, and all rows that read them (of several heads of queries where these share keys). Keys
 // and values are read once, so the floor is their bytes over the bandwidth.
 //
-// Each warp takes 32 keys at a time, with its own largest score and sum (online softmax). Scores are
+// Each warp takes 16 or 32 keys at a time, with its own largest score and sum (online softmax). Scores are
 // products of tensor cores with up to eight rows; which element of a head stands where in the sum is free,
-// so lanes read queries and keys in 16 bytes from where they lie, as in codegen_few_rows.cpp. Probabilities
-// go through shared memory; for the sum of values a lane has eight columns, in FP32. The parts of a head are
-// put together by the blocks of a cluster, which read each other's shared memory, or, where there are more,
-// by a second kernel.
+// so lanes read queries and keys in 16 bytes from where they lie, as in codegen_few_rows.cpp. The sum of
+// values is one, too, of the transposed values with the probabilities, which are in the right lanes already:
+// a lane has four keys of eight columns, and puts neighbours in key side by side. (Multiply-adds in FP32 took
+// longer than the loads.) The parts of a head are put together by the blocks of a cluster, each of which has
+// a slice of the result and is sent all parts of it, or, where there are more, by a second kernel.
+//
+// At a thousand keys the bytes need a microsecond and everything is latency: so there are enough warps for
+// one turn each, its queries, keys and values are loaded at once, and a cluster has one barrier to wait for
+// (blocks push their parts into the others' shared memory; pulling needs a second one, so that nobody leaves
+// before all have read).
 #include "backend/cuda/attention/attention_text.h"
 #include "backend/cuda/codegen/codegen_hopper.h"
 #include "backend/cuda/codegen/generated_layer.h"
@@ -23,19 +29,43 @@ namespace {
 
 constexpr std::string_view kRunner = "SplitAttention";
 constexpr int64_t kMostRows = 8, kFewestKeys = 64;
-constexpr int kWarps = 4;
 
+// Blocks that share the keys of a head, the warps of each, and the keys that a warp takes at a time.
 struct Variant {
   int splits = 1;
   bool cluster = false;
+  int warps = 4, keys = 32;
+
   static Variant of(const TacticParams& params) {
-    return {params.get_int("splits"), params.get("cluster", 0) != 0};
+    return {params.get_int("splits"), params.get("cluster", 0) != 0, params.get_int("warps"),
+            params.get_int("keys")};
   }
-  TacticParams params() const { return {{"splits", splits}, {"cluster", cluster}}; }
+  TacticParams params() const {
+    return {{"splits", splits}, {"cluster", cluster}, {"warps", warps}, {"keys", keys}};
+  }
   std::string name() const {
-    return "cuda_attention_split_" + std::string(cluster ? "k" : "s") + std::to_string(splits);
+    return "cuda_attention_split_" + std::string(cluster ? "k" : "s") + std::to_string(splits) + "_w" +
+           std::to_string(warps) + "x" + std::to_string(keys);
   }
 };
+
+// Best guess first: one turn for each warp, and a cluster rather than a second kernel.
+std::vector<Variant> variants(int64_t width, int64_t keys, bool has_clusters) {
+  std::vector<Variant> all;
+  // Sixteen warps leave 128 registers to a thread, and heads of 128 need 170.
+  const int most = width <= 64 ? 16 : 8;
+  const auto add = [&](const Variant& v) {
+    if (v.warps <= most && (v.cluster || keys >= v.splits * v.keys)) all.push_back(v);
+  };
+  if (has_clusters)
+    for (const Variant& v : {Variant{8, true, 16, 16}, Variant{8, true, 8, 16}, Variant{8, true, 4, 32},
+                             Variant{4, true, 16, 16}, Variant{4, true, 4, 32}, Variant{2, true, 4, 32}})
+      add(v);
+  for (const Variant& v : {Variant{32, false, 4, 32}, Variant{8, false, 4, 32}, Variant{16, false, 8, 16},
+                           Variant{16, false, 4, 32}, Variant{64, false, 4, 32}})
+    add(v);
+  return all;
+}
 
 // Rows that read one head of keys and values; 0: known only at run time.
 int64_t rows_of(const LayerQuery& query, const AttentionSizes& s) {
@@ -64,17 +94,14 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
       tactics.push_back(std::move(base));
       continue;
     }
-    std::vector<Variant> variants;
-    if (device.properties.has_clusters())
-      for (const int splits : {8, 4, 2}) variants.push_back({splits, true});
-    for (const int splits : {8, 16, 32, 64})
-      if (keys >= splits * 32) variants.push_back({splits, false});
-    for (const Variant& v : variants) tactics.push_back(with_variant(base, v.name(), v.params()));
+    for (const Variant& v :
+         variants(std::max(s.width, s.value_width), keys, device.properties.has_clusters()))
+      tactics.push_back(with_variant(base, v.name(), v.params()));
   }
   return tactics;
 }
 
-// A block's part of the keys, 32 at a time for each warp. `top` is in units of log 2.
+// A block's part of the keys, TILE at a time for each warp. `top` is in units of log 2.
 constexpr std::string_view kParts =
     R"(const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 const idx shared_head = blockIdx.x % SHARED_HEADS, b = blockIdx.x / SHARED_HEADS;
@@ -84,28 +111,39 @@ const auto* query = QUERY + b * Q_BATCH + h * Q_HEAD + row * Q_ROW;
 const auto* key = KEY + b * K_BATCH + shared_head * K_HEAD;
 const auto* value = VALUE + b * V_BATCH + shared_head * V_HEAD;
 MASKED
-const idx chunk = (KEYS + SPLITS * 32 - 1) / (SPLITS * 32) * 32, begin = blockIdx.z * chunk, end = min(begin + chunk, (idx)KEYS);
-float* probabilities = (float*)shared_memory() + warp * (33 * ROWS);
-float* factors = probabilities + 32 * ROWS;
-// Values: the keys that the lanes take at once, each by LANES lanes. Lanes that are left do what others do.
-const int of = min(lane / LANES, AT_ONCE - 1), column = lane % LANES * 8;
+const idx chunk = (KEYS + SPLITS * TILE - 1) / (SPLITS * TILE) * TILE;
+const idx begin = blockIdx.z * chunk, end = min(begin + chunk, (idx)KEYS);
+float* warp_tops = (float*)shared_memory();
+float* warp_sums = warp_tops + WARPS * 8;
+float* parts = warp_sums + WARPS * 8;
+float* received = parts + WARPS * ROWS * DV;
+ARRIVE
+wait_for_previous_kernel();
 u32 q[CHUNKS][4];
 #pragma unroll
 for (int i = 0; i < CHUNKS; ++i) {
 q[i][0] = q[i][1] = q[i][2] = q[i][3] = 0;
-if (is_row && i * 32 + t * 8 < D) load_words(query + i * 32 + t * 8, q[i]);
+if (is_row && i * 32 + t * 8 < D) load_early(query + i * 32 + t * 8, q[i]);
 }
-float top = -infinity(), sum = 0, out[ROWS][8] = {};
-for (idx k0 = begin + warp * 32; k0 < end; k0 += WARPS * 32) {
-float score[4][4] = {};
-u32 v[IN_FLIGHT][4];
-const auto fetch_values = [&](int first) {
+// Rows g and g + 8 of a product of values are columns 8 g + 2 j and the next one of 64, its columns the rows.
+float top = -infinity(), sum = 0, out[SIXTY_FOURS][4][4] = {};
+for (idx k0 = begin + warp * TILE; k0 < end; k0 += WARPS * TILE) {
+float score[EIGHTS][4] = {};
+u32 v[IN_FLIGHT][4][SIXTY_FOURS][4];
+// Sixteen keys: of both halves two that follow one another.
+const auto fetch_values = [&](int sixteen, u32 (&to)[4][SIXTY_FOURS][4]) {
 #pragma unroll
-for (int n = 0; n < IN_FLIGHT; ++n)
-load_early(value + min(k0 + (first + n) * AT_ONCE + of, end - 1) * V_ROW + column, v[n]);
+for (int n = 0; n < 4; ++n) {
+const auto* from = value + min(k0 + sixteen * 16 + n / 2 * 8 + t * 2 + n % 2, end - 1) * V_ROW;
+#pragma unroll
+for (int i = 0; i < SIXTY_FOURS; ++i) {
+to[n][i][0] = to[n][i][1] = to[n][i][2] = to[n][i][3] = 0;
+if (i * 64 + g * 8 < DV) load_early(from + i * 64 + g * 8, to[n][i]);
+}
+}
 };
 #pragma unroll
-for (int j0 = 0; j0 < 4; j0 += TOGETHER) {
+for (int j0 = 0; j0 < EIGHTS; j0 += TOGETHER) {
 u32 k[TOGETHER][CHUNKS][4];
 #pragma unroll
 for (int j = 0; j < TOGETHER; ++j) {
@@ -116,7 +154,9 @@ k[j][i][0] = k[j][i][1] = k[j][i][2] = k[j][i][3] = 0;
 if (i * 32 + t * 8 < D) load_early(from + i * 32 + t * 8, k[j][i]);
 }
 }
-if (j0 + TOGETHER == 4) fetch_values(0);
+if (j0 + TOGETHER == EIGHTS)
+#pragma unroll
+for (int n = 0; n < IN_FLIGHT; ++n) fetch_values(n, v[n]);
 __syncwarp();  // or the compiler moves loads behind products
 #pragma unroll
 for (int j = 0; j < TOGETHER; ++j)
@@ -129,7 +169,7 @@ MULTIPLY(score[j0 + j], second, k[j][i][2], k[j][i][3]);
 }
 float next = top;
 #pragma unroll
-for (int j = 0; j < 4; ++j)
+for (int j = 0; j < EIGHTS; ++j)
 #pragma unroll
 for (int c = 0; c < 2; ++c) {
 const idx at = k0 + j * 8 + t * 2 + c;
@@ -143,106 +183,139 @@ const float base = next == -infinity() ? 0.f : next, shrink = power_of_two(top -
 top = next;
 sum *= shrink;
 #pragma unroll
-for (int j = 0; j < 4; ++j)
+for (int j = 0; j < EIGHTS; ++j)
 #pragma unroll
 for (int c = 0; c < 2; ++c) {
-const float p = power_of_two(score[j][c] - base);
-sum += p;
-if (g < ROWS) probabilities[(j * 8 + t * 2 + c) * ROWS + g] = p;
+sum += score[j][c] = power_of_two(score[j][c] - base);
 }
-if (t == 0 && g < ROWS) factors[g] = shrink;
-__syncwarp();
+if (k0 != begin + warp * TILE) {
+const float factors[2] = {shuffle(shrink, t * 8), shuffle(shrink, t * 8 + 4)};
 #pragma unroll
-for (int r = 0; r < ROWS; ++r) {
-const float f = factors[r];
+for (int i = 0; i < SIXTY_FOURS; ++i)
 #pragma unroll
-for (int c = 0; c < 8; ++c) out[r][c] *= f;
+for (int j = 0; j < 16; ++j) out[i][j / 4][j % 4] *= factors[j % 2];
 }
 // Keys behind the end have the probability 0.
 #pragma unroll
-for (int first = 0; first < TURNS; first += IN_FLIGHT) {
-if (first > 0) fetch_values(first);
+for (int sixteen = 0; sixteen < EIGHTS / 2; ++sixteen) {
+u32 (&w)[4][SIXTY_FOURS][4] = v[sixteen < IN_FLIGHT ? sixteen : 0];
+if (sixteen >= IN_FLIGHT) fetch_values(sixteen, w);
+const u32 p[2] = {PAIR(score[2 * sixteen][0], score[2 * sixteen][1]),
+PAIR(score[2 * sixteen + 1][0], score[2 * sixteen + 1][1])};
 #pragma unroll
-for (int n = 0; n < IN_FLIGHT; ++n) {
-const int at = (first + n) * AT_ONCE + of;
-if (at >= 32) continue;
-float x[8];
-widen_words(v[n], x);
+for (int i = 0; i < SIXTY_FOURS; ++i)
 #pragma unroll
-for (int r = 0; r < ROWS; ++r) {
-const float p = probabilities[at * ROWS + r];
-#pragma unroll
-for (int c = 0; c < 8; ++c) out[r][c] += p * x[c];
+for (int j = 0; j < 4; ++j) {
+const u32 columns[4] = {byte_permute(w[0][i][j], w[1][i][j], 0x5410), byte_permute(w[0][i][j], w[1][i][j], 0x7632),
+byte_permute(w[2][i][j], w[3][i][j], 0x5410), byte_permute(w[2][i][j], w[3][i][j], 0x7632)};
+MULTIPLY(out[i][j], columns, p[0], p[1]);
 }
 }
-}
-__syncwarp();
 }
 sum += shuffle_xor(sum, 1);
 sum += shuffle_xor(sum, 2);
-__syncthreads();
-// The warps' parts become one: [row][column], and the largest score and the sum of each row.
-float* result = (float*)shared_memory();
-float* tops = result + ROWS * DV;
-float* sums = tops + 8;
-float* warp_tops = sums + 8;
-float* warp_sums = warp_tops + WARPS * 8;
-float* parts = warp_sums + WARPS * 8;
+// The warps' parts become one.
 if (t == 0) {
 warp_tops[warp * 8 + g] = top;
 warp_sums[warp * 8 + g] = sum;
 }
-if (lane < AT_ONCE * LANES) {
 #pragma unroll
-for (int r = 0; r < ROWS; ++r) store(parts + ((warp * AT_ONCE + lane / LANES) * ROWS + r) * DV + lane % LANES * 8, out[r]);
+for (int i = 0; i < SIXTY_FOURS; ++i)
+#pragma unroll
+for (int e = 0; e < 2; ++e) {
+if (t * 2 + e >= ROWS || i * 64 + g * 8 >= DV) continue;
+float* to = parts + (warp * ROWS + t * 2 + e) * DV + i * 64 + g * 8;
+#pragma unroll
+for (int j = 0; j < 4; j += 2) {
+const float four[4] = {out[i][j][e], out[i][j][2 + e], out[i][j + 1][e], out[i][j + 1][2 + e]};
+store(to + j * 2, four);
+}
 }
 __syncthreads();
-for (int i = threadIdx.x; i < ROWS * DV; i += WARPS * 32) {
-const int r = i / DV;
-float all = -infinity(), total = 0, x = 0;
+// The largest score of a row, and its sum.
+const auto merge_row = [&](int r, float (&both)[2]) {
+both[0] = -infinity();
+both[1] = 0;
+#pragma unroll
+for (int w = 0; w < WARPS; ++w) both[0] = fmaxf(both[0], warp_tops[w * 8 + r]);
+const float from = both[0] == -infinity() ? 0.f : both[0];
+#pragma unroll
+for (int w = 0; w < WARPS; ++w) both[1] += power_of_two(warp_tops[w * 8 + r] - from) * warp_sums[w * 8 + r];
+};
+// Four columns of a row: vector i of the part.
+const auto merge_vector = [&](int i, float (&x)[4]) {
+const int r = i / (DV / 4);
+float all = -infinity();
 #pragma unroll
 for (int w = 0; w < WARPS; ++w) all = fmaxf(all, warp_tops[w * 8 + r]);
 const float from = all == -infinity() ? 0.f : all;
+x[0] = x[1] = x[2] = x[3] = 0;
 #pragma unroll
 for (int w = 0; w < WARPS; ++w) {
 const float f = power_of_two(warp_tops[w * 8 + r] - from);
-total += f * warp_sums[w * 8 + r];
-float part = 0;
-#pragma unroll 4
-for (int s = 0; s < AT_ONCE; ++s) part += parts[(w * AT_ONCE + s) * ROWS * DV + i];
-x += f * part;
+float part[4];
+load(parts + w * ROWS * DV + i * 4, part);
+#pragma unroll
+for (int c = 0; c < 4; ++c) x[c] += f * part[c];
 }
-result[i] = x;
-if (i % DV == 0) {
-tops[r] = all;
-sums[r] = total;
+};)";
+
+// To the block of the cluster that has the slice, and every row's numbers to all.
+constexpr std::string_view kPush = R"(float* numbers = received + SPLITS * SLICE * 4;
+cluster_wait();
+for (int i = threadIdx.x; i < VECTORS; i += WARPS * 32) {
+float x[4];
+merge_vector(i, x);
+store_shared_of(i / SLICE, received + (blockIdx.z * SLICE + i % SLICE) * 4, x);
 }
+for (int i = threadIdx.x; i < ROWS * SPLITS; i += WARPS * 32) {
+float both[2];
+merge_row(i / SPLITS, both);
+store_shared_of(i % SPLITS, numbers + (blockIdx.z * ROWS + i / SPLITS) * 2, both);
+}
+cluster_arrive();
+cluster_wait();
+const int first = blockIdx.z * SLICE;
+#define PART(s, i) received + (s * SLICE + i - first) * 4
+#define TOP(s, r) numbers[(s * ROWS + r) * 2]
+#define SUM(s, r) numbers[(s * ROWS + r) * 2 + 1]
+for (int i = first + threadIdx.x; i < min(first + SLICE, VECTORS); i += WARPS * 32) {)";
+
+constexpr std::string_view kStore =
+    R"(float* to = SCRATCH + ((size_t)blockIdx.x * SPLITS + blockIdx.z) * RECORD;
+for (int i = threadIdx.x; i < VECTORS; i += WARPS * 32) {
+float x[4];
+merge_vector(i, x);
+store(to + i * 4, x);
+}
+for (int r = threadIdx.x; r < ROWS; r += WARPS * 32) {
+float both[2];
+merge_row(r, both);
+store(to + ROWS * DV + r * 2, both);
 })";
 
-// Four columns of row r from the parts of all blocks, which NUMBERS(part, offset, x) reads four at a time.
+// Vector i from the parts of all blocks.
 constexpr std::string_view kTogether = R"(const int r = i / (DV / 4), column = i % (DV / 4) * 4;
-float all = -infinity(), total = 0, v[4] = {}, tops4[SPLITS][4];
+float all = -infinity(), total = 0, v[4] = {}, x[SPLITS][4];
 #pragma unroll
 for (int s = 0; s < SPLITS; ++s) {
-NUMBERS(s, ROWS * DV + r / 4 * 4, tops4[s]);
-all = fmaxf(all, tops4[s][r % 4]);
+load(PART(s, i), x[s]);
+all = fmaxf(all, TOP(s, r));
 }
 const float from = all == -infinity() ? 0.f : all;
 #pragma unroll
 for (int s = 0; s < SPLITS; ++s) {
-const float f = power_of_two(tops4[s][r % 4] - from);
-float sums4[4], x[4];
-NUMBERS(s, ROWS * DV + 8 + r / 4 * 4, sums4);
-NUMBERS(s, r * DV + column, x);
-total += f * sums4[r % 4];
+const float f = power_of_two(TOP(s, r) - from);
+total += f * SUM(s, r);
 #pragma unroll
-for (int c = 0; c < 4; ++c) v[c] += f * x[c];
+for (int c = 0; c < 4; ++c) v[c] += f * x[s][c];
 }
 const float factor = total == 0 ? 0.f : 1.f / total;
 #pragma unroll
 for (int c = 0; c < 4; ++c) v[c] *= factor;
 const idx head = shared_head * SHARING + r / QUERIES, at = b * Y_BATCH + head * Y_HEAD + r % QUERIES * Y_ROW + column;
-if (r < SHARING * QUERIES) FINISH)";
+if (r < SHARING * QUERIES) FINISH
+})";
 
 // The writer of the layer's kernels: names and numbers of one layer.
 class SplitWriter {
@@ -269,20 +342,31 @@ class SplitWriter {
  private:
   // Floats of a block's part: sums of values, and the largest score and the sum of each row.
   int64_t record() const { return rows_ * sizes_.value_width + 16; }
+  // Vectors of four columns of the result, of all rows and of a block of the cluster.
+  int64_t vectors() const { return rows_ * sizes_.value_width / 4; }
+  int64_t slice() const { return (vectors() + variant_.splits - 1) / variant_.splits; }
+  // Floats that a block of a cluster is sent.
+  int64_t received() const {
+    return variant_.cluster ? variant_.splits * (slice() * 4 + (rows_ * 2 + 3) / 4 * 4) : 0;
+  }
 
   std::string constants() const {
-    const int64_t lanes = sizes_.value_width / 8, at_once = 32 / lanes, turns = (32 + at_once - 1) / at_once;
+    const int64_t eights = variant_.keys / 8;
     std::string text = "constexpr int D = " + std::to_string(sizes_.width);
     for (const auto& [name, value] : std::vector<std::pair<const char*, int64_t>>{
              {"DV", sizes_.value_width},
              {"ROWS", rows_},
              {"CHUNKS", (sizes_.width + 31) / 32},
-             {"LANES", lanes},
-             {"AT_ONCE", at_once},
-             {"TURNS", turns},
-             {"IN_FLIGHT", std::min<int64_t>(turns, 16)},
-             {"TOGETHER", sizes_.width > 128 ? 2 : 4},  // times eight keys
-             {"WARPS", kWarps},
+             {"TILE", variant_.keys},
+             {"EIGHTS", eights},
+             {"SIXTY_FOURS", (sizes_.value_width + 63) / 64},
+             {"IN_FLIGHT", sizes_.value_width > 128 ? 1 : eights / 2},             // times sixteen keys
+             {"TOGETHER", std::min<int64_t>(eights, sizes_.width > 128 ? 2 : 4)},  // times eight keys
+             {"VECTORS", vectors()},
+             {"SLICE", slice()},
+             {"RECEIVED", received()},
+             {"RECORD", record()},
+             {"WARPS", variant_.warps},
              {"SPLITS", variant_.splits},
              {"SHARING", sizes_.heads.value() / sizes_.shared_heads.value()},
              {"SHARED_HEADS", sizes_.shared_heads.value()}})
@@ -294,26 +378,32 @@ class SplitWriter {
     const DType type = tactic_.inputs[0].dtype;
     KernelBuilder b = start_kernel(query_, tactic_, "attention_split", type);
     b.hardware(early_loads());
+    b.hardware("DEV u32 byte_permute(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }\n");
+    b.waits_itself();
     if (variant_.cluster) b.hardware(hopper_primitives());
     b.global(constants());
     const std::string storage(storage_name(type));
-    b.global("#define MULTIPLY multiply_" + storage +
-             "\nDEV void widen_words(const u32 (&w)[4], float (&x)[8]) {\n" + storage +
-             " t[8];\nmemcpy(t, w, 16);\n#pragma unroll\nfor (int i = 0; i < 8; ++i) x[i] = widen(t[i]);\n}");
-    b.kernel().threads = kWarps * 32;
+    b.global("#define MULTIPLY multiply_" + storage + "\n#define PAIR f32_to_" + storage + "x2");
+    b.kernel().threads = variant_.warps * 32;
     b.kernel().grid = {sizes_.batch * sizes_.shared_heads, 1, Dim(variant_.splits)};
     if (variant_.cluster) b.kernel().cluster = variant_.splits;
-    const int64_t dv = sizes_.value_width, at_once = 32 / (dv / 8),
-                  end = rows_ * dv + 16 + kWarps * 16 + kWarps * at_once * rows_ * dv;
-    b.kernel().shared_bytes = static_cast<int>(4 * std::max(end, kWarps * 33 * rows_));
+    const int64_t each = 16 + rows_ * sizes_.value_width;
+    b.kernel().shared_bytes = static_cast<int>(4 * (variant_.warps * each + received()));
     AttentionNames n = attention_names(b, query_, op_);
     std::vector<std::pair<std::string_view, std::string>> names = {
-        {"Q_BATCH", n.batch[0]}, {"K_BATCH", n.batch[1]},
-        {"V_BATCH", n.batch[2]}, {"Q_HEAD", n.head[0]},
-        {"K_HEAD", n.head[1]},   {"V_HEAD", n.head[2]},
-        {"Q_ROW", n.row[0]},     {"K_ROW", n.row[1]},
-        {"V_ROW", n.row[2]},     {"QUERIES", n.queries},
-        {"KEYS", n.keys},        {"SCALE", float_literal(op_.scale * 1.4426950408889634)}};
+        {"Q_BATCH", n.batch[0]},
+        {"K_BATCH", n.batch[1]},
+        {"V_BATCH", n.batch[2]},
+        {"Q_HEAD", n.head[0]},
+        {"K_HEAD", n.head[1]},
+        {"V_HEAD", n.head[2]},
+        {"Q_ROW", n.row[0]},
+        {"K_ROW", n.row[1]},
+        {"V_ROW", n.row[2]},
+        {"QUERIES", n.queries},
+        {"KEYS", n.keys},
+        {"SCALE", float_literal(op_.scale * 1.4426950408889634)},
+        {"ARRIVE", variant_.cluster ? "cluster_arrive();" : ""}};
     for (const auto& [name, i] : {std::pair{"QUERY", 0}, {"KEY", 1}, {"VALUE", 2}})
       names.emplace_back(name, b.input(static_cast<size_t>(i), type));
     const size_t masked = kParts.find("MASKED\n");
@@ -321,22 +411,12 @@ class SplitWriter {
     define_masked(b, query_, tactic_, op_, n);
     b.line(filled_in(kParts.substr(masked + 7), names));
     if (!variant_.cluster) {
-      b.line("__syncthreads();\nfloat* to = " + b.scratch(0, "float") +
-             " + ((size_t)blockIdx.x * SPLITS + blockIdx.z) * " + std::to_string(record()) +
-             ";\nfor (int i = threadIdx.x; i < " + std::to_string(record()) +
-             "; i += WARPS * 32) to[i] = result[i];");
+      b.line(filled_in(kStore, {{"SCRATCH", b.scratch(0, "float")}}));
       return b.finish();
     }
     tail_.emit(b, width());
-    b.line(
-        "#define NUMBERS(part, offset, x) load_shared_of(part, result + offset, "
-        "x)\ncluster_arrive();\ncluster_wait();");
-    b.line(
-        "for (int i = blockIdx.z * (WARPS * 32) + threadIdx.x; i < ROWS * DV / 4; i += SPLITS * WARPS * 32) "
-        "{");
+    b.line(kPush);
     b.line(filled_in(kTogether, together_names(b)));
-    // Others may still read what this block holds.
-    b.line("}\n__syncwarp();\ncluster_arrive();\ncluster_wait();");
     return b.finish();
   }
 
@@ -346,13 +426,13 @@ class SplitWriter {
     b.kernel().threads = 128;
     b.kernel().grid = {sizes_.batch * sizes_.shared_heads, 1, 1};
     tail_.emit(b, width());
-    b.line("const float* parts = " + b.scratch(0, "float") + " + (size_t)blockIdx.x * SPLITS * " +
-           std::to_string(record()) + ";\n#define NUMBERS(part, offset, x) load(parts + (part) * " +
-           std::to_string(record()) + " + offset, x)");
+    b.line("const float* parts = " + b.scratch(0, "float") + " + (size_t)blockIdx.x * SPLITS * RECORD;");
+    b.line(
+        "#define PART(s, i) parts + s * RECORD + i * 4\n#define TOP(s, r) parts[s * RECORD + ROWS * DV + r * "
+        "2]\n#define SUM(s, r) parts[s * RECORD + ROWS * DV + r * 2 + 1]");
     b.line("const idx shared_head = blockIdx.x % SHARED_HEADS, b = blockIdx.x / SHARED_HEADS;");
-    b.line("for (int i = threadIdx.x; i < ROWS * DV / 4; i += 128) {");
+    b.line("for (int i = threadIdx.x; i < VECTORS; i += 128) {");
     b.line(filled_in(kTogether, together_names(b)));
-    b.line("}");
     return b.finish();
   }
 

@@ -146,6 +146,9 @@ FoundSizes run_emulated(const SymbolValues& symbols, const Tactic& tactic, const
         case KernelArg::Kind::Number:
           storage.push_back(upper_extent(arg.value, symbols));
           break;
+        case KernelArg::Kind::Late:
+          storage.push_back(0);
+          break;
       }
     }
     std::vector<void*> args;

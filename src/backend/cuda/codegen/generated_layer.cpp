@@ -3,6 +3,7 @@
 // Compiles the kernels of a generated layer, evaluates numbers and grids at concrete extents, and launches.
 #include "backend/cuda/codegen/generated_layer.h"
 
+#include <algorithm>
 #include <deque>
 
 #include "base/error.h"
@@ -68,8 +69,9 @@ CUtensorMap GeneratedLaunch::tensor_map(const View& view, const void* address) c
 }
 
 void GeneratedLaunch::enqueue(const LayerArgs& args, const std::map<std::string, DeviceMemory>& blocks,
-                              CUstream stream) const {
-  if (shape_.grid[0] == 0 || shape_.grid[1] == 0 || shape_.grid[2] == 0) return;
+                              CUstream stream, LaunchOrder order) const {
+  uint32_t late = order.late_bits();
+  if (is_empty()) return;
   std::vector<const void*> addresses(source_.args.size());
   std::vector<void*> parameters(source_.args.size());
   std::deque<CUtensorMap> maps;
@@ -92,11 +94,17 @@ void GeneratedLaunch::enqueue(const LayerArgs& args, const std::map<std::string,
       case KernelArg::Kind::Number:
         parameters[i] = const_cast<int64_t*>(&numbers_[i]);
         break;
+      case KernelArg::Kind::Late:
+        parameters[i] = &late;
+        break;
     }
     if (const auto view = views_.find(i); view != views_.end())
       parameters[i] = &maps.emplace_back(tensor_map(view->second, addresses[i]));
   }
-  kernel_.launch(shape_, parameters.data(), stream);
+  const GpuKernel& form = order.place == LaunchPlace::Waits   ? kernel_
+                          : order.place == LaunchPlace::Leads ? *forms_[0]
+                                                              : *forms_[1];
+  form.launch(shape_, parameters.data(), stream);
 }
 
 namespace {
@@ -105,6 +113,8 @@ namespace {
 struct Compiled {
   LayerSource source;
   std::vector<GpuKernel> kernels;
+  // Their forms for other places in the order of launches; empty: none.
+  std::vector<GpuKernel> leading, following;
   std::map<std::string, DeviceMemory> blocks;
 };
 
@@ -119,10 +129,17 @@ class PreparedGenerated final : public PreparedLayer {
                         " elements, and can number 2^31 - 1; split the tensor");
     for (size_t i = 0; i < compiled_->kernels.size(); ++i)
       launches_.emplace_back(compiled_->source.kernels[i], compiled_->kernels[i], symbols);
+    for (size_t i = 0; i < compiled_->leading.size(); ++i)
+      launches_[i].set_forms(compiled_->leading[i], compiled_->following[i]);
   }
   size_t scratch_bytes() const override { return scratch_bytes_; }
   void enqueue(const LayerArgs& args, CUstream stream) const override {
-    for (const GeneratedLaunch& launch : launches_) launch.enqueue(args, compiled_->blocks, stream);
+    for (size_t i = 0; i < launches_.size(); ++i)
+      launches_[i].enqueue(args, compiled_->blocks, stream, order_of(i, args.order));
+  }
+  LaunchOverlap overlap() const override {
+    if (!are_ordered()) return {};
+    return launches_.size() == 1 ? kernels()[0].overlap : LaunchOverlap{.takes_order = true};
   }
   void resolve(const LayerArgs& args, SymbolValues& values) const override {
     const std::vector<std::string>& names = compiled_->source.found;
@@ -136,6 +153,20 @@ class PreparedGenerated final : public PreparedLayer {
   }
 
  private:
+  const std::vector<KernelSource>& kernels() const { return compiled_->source.kernels; }
+  // A kernel without blocks is not launched, and cannot lead.
+  bool are_ordered() const {
+    return !compiled_->leading.empty() && scratch_bytes_ == 0 &&
+           std::none_of(launches_.begin(), launches_.end(), [](const auto& l) { return l.is_empty(); });
+  }
+  // Kernels of the layer that are independent follow its first one.
+  LaunchOrder order_of(size_t kernel, const LaunchOrder& layer) const {
+    if (launches_.size() == 1) return layer;
+    if (!are_ordered()) return {};
+    return {.place = layer.place == LaunchPlace::Follows || kernel > 0 ? LaunchPlace::Follows
+                                                                       : LaunchPlace::Leads};
+  }
+
   std::shared_ptr<const Compiled> compiled_;
   std::vector<GeneratedLaunch> launches_;
   size_t scratch_bytes_;
@@ -143,13 +174,26 @@ class PreparedGenerated final : public PreparedLayer {
 
 class GeneratedLayer final : public LayerKernel {
  public:
-  explicit GeneratedLayer(std::shared_ptr<const Compiled> compiled) : compiled_(std::move(compiled)) {}
+  explicit GeneratedLayer(std::shared_ptr<Compiled> compiled) : compiled_(std::move(compiled)) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     return std::make_unique<PreparedGenerated>(compiled_, context.symbols);
   }
+  void make_forms(const Device& device, BlobStore& blobs) override {
+    const std::vector<KernelSource>& kernels = compiled_->source.kernels;
+    if (!device.properties.overlaps_launches() || (kernels.size() > 1 && !compiled_->source.is_independent) ||
+        !std::all_of(kernels.begin(), kernels.end(), [](const auto& k) { return k.overlap.takes_order; }))
+      return;
+    for (const KernelSource& kernel : kernels) {
+      const auto form = [&](LaunchPlace place) {
+        return GpuKernel(device, blobs, kernel.entry, kernel.source_for(place));
+      };
+      compiled_->leading.push_back(form(LaunchPlace::Leads));
+      compiled_->following.push_back(form(LaunchPlace::Follows));
+    }
+  }
 
  private:
-  std::shared_ptr<const Compiled> compiled_;
+  std::shared_ptr<Compiled> compiled_;
 };
 
 }  // namespace

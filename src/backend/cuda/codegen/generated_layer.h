@@ -31,13 +31,18 @@ TacticFamily generated_tactics() {
 class GeneratedLaunch {
  public:
   GeneratedLaunch(const KernelSource& source, const GpuKernel& kernel, const SymbolValues& symbols);
-  // `blocks`: addresses of packed blocks by name.
-  void enqueue(const LayerArgs& args, const std::map<std::string, DeviceMemory>& blocks,
-               CUstream stream) const;
+  // The forms of a kernel that leads or follows.
+  void set_forms(const GpuKernel& leads, const GpuKernel& follows) { forms_ = {&leads, &follows}; }
+  // `blocks`: addresses of packed blocks by name. `order`: this launch's.
+  void enqueue(const LayerArgs& args, const std::map<std::string, DeviceMemory>& blocks, CUstream stream,
+               LaunchOrder order = {}) const;
+
+  bool is_empty() const { return shape_.grid[0] == 0 || shape_.grid[1] == 0 || shape_.grid[2] == 0; }
 
  private:
   const KernelSource& source_;
   const GpuKernel& kernel_;
+  std::array<const GpuKernel*, 2> forms_ = {};
   LaunchShape shape_;
   std::vector<int64_t> numbers_;  // per argument: its number, or offset in scratch
   // A tensor map but for its address.

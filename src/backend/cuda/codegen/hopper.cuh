@@ -69,6 +69,21 @@ DEV void load_shared_of(int rank, const float* own, float (&x)[4]) {
       : "r"(shared_address(own)), "r"(rank)
       : "memory");
 }
+// 16 or 8 bytes to block `rank` of the cluster, where `own` is in this one.
+DEV void store_shared_of(int rank, float* own, const float (&x)[4]) {
+  asm volatile(
+      "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+      "st.shared::cluster.v4.f32 [there], {%2, %3, %4, %5};\n}" ::"r"(shared_address(own)),
+      "r"(rank), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3])
+      : "memory");
+}
+DEV void store_shared_of(int rank, float* own, const float (&x)[2]) {
+  asm volatile(
+      "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+      "st.shared::cluster.v2.f32 [there], {%2, %3};\n}" ::"r"(shared_address(own)),
+      "r"(rank), "f"(x[0]), "f"(x[1])
+      : "memory");
+}
 DEV void prefetch_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }

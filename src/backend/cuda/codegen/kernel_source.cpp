@@ -176,10 +176,41 @@ std::string KernelBuilder::number(const Dim& dim) {
   return name;
 }
 
+constexpr std::string_view kPlace = "constexpr int kPlace = 0;";
+
+// `return` leaves only `work`: the first block always comes to the end, and waits there.
+constexpr std::string_view kOrderedStart = R"(const bool is_late = kPlace == 2 && (late & 1);
+const auto wait_for_operands = [&] {
+if constexpr (kPlace != 2) wait_for_previous_kernel();
+if constexpr (kPlace == 1) allow_next_kernel();
+};
+const auto wait_for_results = [&] { if (is_late) wait_for_previous_kernel(); };
+const auto wait_for_input = [&](int i) {
+if (kPlace == 2 && (late >> (1 + i) & 1)) wait_for_previous_kernel();
+};
+if constexpr (kPlace != 1) allow_next_kernel();
+const auto work = [&] {
+)";
+constexpr std::string_view kOrderedEnd = R"(};
+work();
+if (kPlace == 2 && blockIdx.x + blockIdx.y + blockIdx.z == 0) wait_for_previous_kernel();
+)";
+
+std::string KernelSource::source_for(LaunchPlace place) const {
+  std::string form = source;
+  if (!overlap.takes_order) return form;
+  const size_t number = form.find(kPlace) + kPlace.size() - 2;
+  form[number] = static_cast<char>('0' + static_cast<int>(place));
+  return form;
+}
+
 KernelSource KernelBuilder::finish() {
+  if (kernel_.overlap.takes_order)
+    argument({.kind = KernelArg::Kind::Late, .index = 0, .value = {}, .block = {}}, "late", "const u32");
   std::string& s = kernel_.source;
   s = std::string("typedef ") + (wide_ ? "long long" : "int") + " idx;\n";
   s += std::string("constexpr bool kFastMath = ") + (fast_ ? "true" : "false") + ";\n";
+  if (kernel_.overlap.takes_order) (s += kPlace) += '\n';
   s += device_text::storage::kStorage;
   s += device_text::pointwise::kPointwise;
   s += globals_;
@@ -188,9 +219,17 @@ KernelSource KernelBuilder::finish() {
   for (size_t i = 0; i < parameters_.size(); ++i) s += (i ? ", " : "") + parameters_[i];
   s += ") {\n";
   for (const std::string& cast : casts_) s += cast + "\n";
-  s += "allow_next_kernel();\n";
-  if (!waits_itself_) s += "wait_for_previous_kernel();\n";
-  s += body_ + "}\n";
+  if (kernel_.overlap.takes_order) {
+    s += kOrderedStart;
+    if (!waits_itself_) s += "wait_for_operands();\n";
+    s += body_;
+    s += kOrderedEnd;
+  } else {
+    s += "allow_next_kernel();\n";
+    if (!waits_itself_) s += "wait_for_previous_kernel();\n";
+    s += body_;
+  }
+  s += "}\n";
   hardware_.insert(0, device_text::primitives::kPrimitives);
   kernel_.hardware_bytes = hardware_.size();
   s.insert(0, hardware_);

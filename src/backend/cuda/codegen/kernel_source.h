@@ -51,12 +51,41 @@ struct KernelArg {
     Scratch,  // address of the layer's scratch memory + `value` bytes
     Packed,   // address of the packed block `block`
     Number,   // `value`, as int64
+    Late,     // late_bits() of the launch's LaunchOrder, as uint32
   };
   Kind kind = Kind::Number;
   size_t index = 0;
   Dim value;
   std::string block;
   std::optional<TensorView> view = {};  // the kernel takes a tensor map of that memory instead of its address
+};
+
+// How a kernel runs beside the one in front of it. A group of kernels of which none reads what another writes
+// has a first one, which leads: it lets the next one start only when all before the group is complete. The
+// others follow: they start without waiting, and end after the one in front, so that who waits for the last
+// one of a group has waited for all.
+//
+// Each place is a form of the kernel of its own, compiled apart: a number that a kernel is given arrives
+// 0.3 us after its start, which is when it has to let the next one start.
+enum class LaunchPlace : uint8_t { Waits, Leads, Follows };
+
+struct LaunchOrder {
+  LaunchPlace place = LaunchPlace::Waits;
+  // Of one that follows: it waits before it reads operands of its epilogue and writes results, because those
+  // belong to the kernels in front; or it waits before it reads these inputs, each a bit.
+  bool waits_late = false;
+  uint32_t late_inputs = 0;
+  static constexpr size_t kMostLateInputs = 24;
+
+  uint32_t late_bits() const { return (waits_late ? 1u : 0u) | late_inputs << 1; }
+  bool operator==(const LaunchOrder&) const = default;
+};
+
+// What a kernel can do about those beside it.
+struct LaunchOverlap {
+  bool takes_order = false;     // it may follow and be followed
+  bool may_wait_late = false;   // it can begin without the epilogue's operands and the results' memory
+  bool waits_by_input = false;  // it can begin without any of its inputs, until it reads it
 };
 
 // One launch. Every kernel lets the next one start early and waits for the one before it (programmatic
@@ -73,6 +102,10 @@ struct KernelSource {
   int shared_bytes = 0;  // dynamic
   int resident = 0;      // blocks that a multiprocessor must be able to hold at once; 0: as it comes
   int cluster = 1;       // blocks along grid[2] that run together and read each other's shared memory
+  LaunchOverlap overlap = {};
+
+  // The source of its form for a place, if it takes an order.
+  std::string source_for(LaunchPlace place) const;
 };
 
 // A block that the kernels take as Packed: made from constants at build.
@@ -91,6 +124,7 @@ struct LayerSource {
   std::vector<std::string> found = {};
   // What the kernels number in 32 bits, whatever the index type: a run with 2^31 or more is refused.
   Dim numbered = 0;
+  bool is_independent = false;  // none of the kernels reads what another one writes
 };
 
 // load_early(p, w): 16 bytes into four words, which the compiler leaves in front of products that follow
@@ -148,6 +182,11 @@ class KernelBuilder {
   void set_fast_math(bool fast) { fast_ = fast; }
   // The kernel calls wait_for_previous_kernel() itself, after what does not depend on other kernels.
   void waits_itself() { waits_itself_ = true; }
+  // The kernel may follow others and be followed (LaunchOrder). If it waits itself, it calls
+  // wait_for_operands() in place of wait_for_previous_kernel(). If it may wait late, it calls
+  // wait_for_results() before it reads operands of its epilogue and writes results (is_late: it does wait),
+  // and if it waits by input, wait_for_input(i) before it reads input i.
+  void overlaps(const LaunchOverlap& overlap) { kernel_.overlap = overlap; }
   KernelSource& kernel() { return kernel_; }
   // The whole source.
   KernelSource finish();

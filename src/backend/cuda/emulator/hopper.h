@@ -147,6 +147,14 @@ inline void send_words(int rank, void* own, const u32 (&words)[4], u64* b) {
   ++emulator::progress;
   emulator::complete(barrier);
 }
+template <int N>
+inline void store_shared_of(int rank, float* own, const float (&x)[N]) {
+  if (shared_address(own) % (4 * N) != 0) {
+    fprintf(stderr, "%d bytes are stored to shared memory at %u\n", 4 * N, shared_address(own));
+    abort();
+  }
+  memcpy(emulator::shared_memories[rank] + shared_address(own), x, 4 * N);
+}
 template <int threads>
 inline void meet_first() {
   emulator::meet(emulator::block().first_arrived, emulator::block().first_generation, threads);

@@ -258,7 +258,7 @@ const idx column0 = blockIdx.x * (TILES * 16), row0 = blockIdx.y * ROWS;
 const bool there = column0 + tile * 16 < RESULT_COLUMNS;
 const u32* weights = PACKED_WORDS + (MATRIX_TILE (blockIdx.x * TILES + tile)) * (size_t)(STEPS * LOADS * 128) + lane * 4;
 u32 words[AHEAD][LOADS * 4], block_numbers[AHEAD][2][NUMBERS];
-const auto fetch = [&](int step, u32 (&to)[LOADS * 4], u32 (&to_numbers)[2][NUMBERS]) {
+const auto fetch_weights = [&](int step, u32 (&to)[LOADS * 4], u32 (&to_numbers)[2][NUMBERS]) {
 if (there && step < STEPS) {
 #pragma unroll
 for (int l = 0; l < LOADS; ++l) load_once(weights + step * (LOADS * 128) + l * 128, to + l * 4);
@@ -276,10 +276,16 @@ for (int i = 0; i < 2 * NUMBERS; ++i) to_numbers[i / NUMBERS][i % NUMBERS] = 0;
 }
 };
 #pragma unroll
-for (int a = 0; a < AHEAD; ++a) fetch(part + a * WARPS, words[a], block_numbers[a]);
+for (int a = 0; a < AHEAD; ++a) fetch_weights(part + a * WARPS, words[a], block_numbers[a]);
 ONCE
-wait_for_previous_kernel();
-float sum[GROUPS][4] = {};
+wait_for_operands();
+// The epilogue's operands come with x, unless they are still being made.
+const idx own_row = row0 + threadIdx.x / VECTORS, own_column = column0 + threadIdx.x % VECTORS * V;
+idx own = -1;
+Operands own_operands;
+if (!is_late && threadIdx.x < ROWS * VECTORS) own = place(own_row, own_column);
+if (own >= 0) fetch(own, own_column, own_operands);
+float sums[2][GROUPS][4] = {};  // of both halves of a step: half as many products wait for one another
 if (there) {
 for (int first = part; first < STEPS; first += AHEAD * WARPS) {
 u32 x[AHEAD][GROUPS][2][4];
@@ -300,6 +306,7 @@ for (int a = 0; a < AHEAD; ++a) {
 #pragma unroll
 for (int h = 0; h < 2; ++h) {
 const u32* w = words[a] + h * (LOADS * 2);
+float (&sum)[GROUPS][4] = sums[h];
 OPEN_BLOCK
 #pragma unroll
 for (int j = 0; j < 2; ++j) {
@@ -310,10 +317,15 @@ for (int r = 0; r < GROUPS; ++r) MULTIPLY(SUMS[r], left, x[a][r][h][2 * j], x[a]
 }
 CLOSE_BLOCK
 }
-fetch(first + (a + AHEAD) * WARPS, words[a], block_numbers[a]);
+fetch_weights(first + (a + AHEAD) * WARPS, words[a], block_numbers[a]);
 }
 }
-})";
+}
+float sum[GROUPS][4];
+#pragma unroll
+for (int r = 0; r < GROUPS; ++r)
+#pragma unroll
+for (int e = 0; e < 4; ++e) sum[r][e] = sums[0][r][e] + sums[1][r][e];)";
 
 // Sums of a warp are those of its lanes' columns g and g + 8 with rows 2 t and 2 t + 1 of x.
 constexpr std::string_view kTogether = R"(float* strip = (float*)shared_memory();
@@ -323,15 +335,19 @@ for (int r = 0; r < GROUPS; ++r)
 for (int e = 0; e < 4; ++e)
 strip[((part * ROWS + r * 8 + t * 2 + e % 2) * TILES + tile) * 16 + g + e / 2 * 8] = sum[r][e];
 __syncthreads();
-for (int i = threadIdx.x; i < ROWS * TILES * 16 / V; i += 32 * TILES * WARPS) {
-const int row = i / (TILES * 16 / V), column = i % (TILES * 16 / V) * V;
-if (row0 + row >= RESULT_ROWS) break;
+wait_for_results();
+for (int i = threadIdx.x; i < ROWS * VECTORS; i += 32 * TILES * WARPS) {
+const int row = i / VECTORS, column = i % VECTORS * V;
+const idx at = place(row0 + row, column0 + column);
+if (at < 0) continue;
+if (own < 0 || i >= 32 * TILES * WARPS) fetch(at, column0 + column, own_operands);
 float v[V] = {};
 #pragma unroll
 for (int p = 0; p < WARPS; ++p)
 #pragma unroll
 for (int j = 0; j < V; ++j) v[j] += strip[(p * ROWS + row) * (TILES * 16) + column + j];
-result(row0 + row, column0 + column, v);
+apply(own_operands, v);
+store(RESULT + at, v);
 })";
 
 // How scales and zero points of a warp's columns g and g + 8 are read, those of the 32 k's from `k` on where
@@ -401,10 +417,14 @@ KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const
   b.hardware(early_loads());
   b.hardware(kHardware);
   b.waits_itself();
+  b.overlaps({.takes_order = true, .may_wait_late = true});
   const int64_t depth = weight_extents(query).depth;
   const int tiles = v.columns / kTile, width = result_vector(query, tactic, p, 4, 1);
-  // What is under way: 32 registers of x, and no more than there is.
-  const int64_t ahead = std::clamp<int64_t>((steps_of(depth) + v.warps - 1) / v.warps, 1, 32 / v.rows);
+  // What is under way: 32 registers of x, in turns of equal length; or all that a warp has, where that is
+  // little more: what is fetched behind the wait comes a microsecond later.
+  const int64_t each = (steps_of(depth) + v.warps - 1) / v.warps, most = 32 / v.rows,
+                turns = v.few_bits && v.bits() == 4 && 2 * each <= 3 * most ? 1 : (each + most - 1) / most,
+                ahead = (each + turns - 1) / turns;
   b.kernel().threads = v.threads();
   b.kernel().grid = {ceil_div(p.n, Dim(v.columns)), ceil_div(p.m, Dim(v.rows)), p.batches};
   b.kernel().shared_bytes = v.warps * v.rows * v.columns * 4;
@@ -415,23 +435,26 @@ KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const
   b.global("constexpr int ROWS = " + std::to_string(v.rows) + ", GROUPS = ROWS / 8" +
            constant("TILES", tiles) + constant("WARPS", v.warps) + constant("LOADS", v.loads()) +
            constant("STEPS", steps_of(depth)) + constant("AHEAD", ahead) + constant("K", depth) +
-           constant("V", width) + constant("NUMBERS", numbers.words) + ";\n" + pair_text(v, p.type) +
-           "#define MULTIPLY multiply_" + (p.type == DType::Float16 ? "f16" : "bf16"));
+           constant("V", width) + constant("VECTORS", v.columns / width) +
+           constant("NUMBERS", numbers.words) + ";\n" + pair_text(v, p.type) + "#define MULTIPLY multiply_" +
+           (p.type == DType::Float16 ? "f16" : "bf16"));
   b.line("const idx batch = blockIdx.z;");
   GemmWriter writer(b, query, tactic, p, v.threads(), v.rows, v.columns, kStep, 1);
-  writer.result(width);
+  writer.result_in_place(width);
   const std::string x = b.input(0, p.type) + (moves(p, 0) ? " + batch * " + b.number(p.m * p.k) : ""),
                     matrix = moves(p, 1) ? "batch * " + b.number(ceil_div(p.n, Dim(kTile))) + " +" : "";
-  const std::vector<std::pair<std::string_view, std::string>> names = {{"FETCH_NUMBERS", numbers.fetch},
-                                                                       {"OPEN_BLOCK", numbers.each},
-                                                                       {"SUMS", numbers.part},
-                                                                       {"CLOSE_BLOCK", numbers.close},
-                                                                       {"ONCE", numbers.once},
-                                                                       {"PACKED_WORDS", b.packed("w", "u32")},
-                                                                       {"LEFT", x},
-                                                                       {"MATRIX_TILE", matrix},
-                                                                       {"RESULT_ROWS", b.number(p.m)},
-                                                                       {"RESULT_COLUMNS", b.number(p.n)}};
+  const std::vector<std::pair<std::string_view, std::string>> names = {
+      {"FETCH_NUMBERS", numbers.fetch},
+      {"OPEN_BLOCK", numbers.each},
+      {"SUMS", numbers.part},
+      {"CLOSE_BLOCK", numbers.close},
+      {"ONCE", numbers.once},
+      {"PACKED_WORDS", b.packed("w", "u32")},
+      {"LEFT", x},
+      {"RESULT + at", b.output(0, tactic.outputs[0].dtype) + " + at"},
+      {"MATRIX_TILE", matrix},
+      {"RESULT_ROWS", b.number(p.m)},
+      {"RESULT_COLUMNS", b.number(p.n)}};
   b.line(filled_in(kMultiply, names));
   b.line(numbers.at_end);
   b.line(filled_in(kTogether, names));

@@ -315,6 +315,9 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   KernelBuilder b =
       start_kernel(query, carries(query, tactic) ? Tactic() : tactic, "copy", tactic.outputs[0].dtype);
   const std::vector<Box> boxes = boxes_of(query, tactic);
+  // What is put behind a cache of keys comes late, the cache does not.
+  const bool by_input = std::holds_alternative<Concat>(query.layer().op);
+  b.overlaps({.takes_order = true, .waits_by_input = by_input});
   if (!query.layer().epilogue.empty()) {
     const Tail tail(query, tactic);
     for (int v = 1; v <= 8; v *= 2)
@@ -324,8 +327,10 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   // The parts of a Concat or Split share a launch: blockIdx.y says which.
   Dim blocks = 0;
   for (size_t i = 0; i < boxes.size(); ++i) {
-    if (boxes.size() > 1) b.line("if (blockIdx.y == " + std::to_string(i) + ")");
+    if (boxes.size() > 1) b.line("if (blockIdx.y == " + std::to_string(i) + ") {");
+    if (by_input && i < LaunchOrder::kMostLateInputs) b.line("wait_for_input(" + std::to_string(i) + ");");
     const Dim own = writer.write(boxes[i], boxes.size() == 1);
+    if (boxes.size() > 1) b.line("}");
     blocks = i == 0 ? own : max(blocks, own);
   }
   b.kernel().grid = {blocks, Dim(static_cast<int64_t>(boxes.size())), 1};

@@ -81,6 +81,7 @@ int widest_vector(const LayerQuery& query, const Tactic& tactic) {
 
 LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
   KernelBuilder b = start_kernel(query, tactic, "pointwise", tactic.outputs[0].dtype);
+  b.overlaps({.takes_order = true});
   const Tail tail(query, tactic, whole_program(query.layer()));
   const Dim total = element_count(output_shape(query));
   const int v = tail.vector(widest_vector(query, tactic));

@@ -52,6 +52,7 @@ KernelSource turn(const LayerQuery& query, const Tactic& tactic, size_t operand)
   if (!op.interleaved && width.exact_div(2)) multiples.push_back(*width.exact_div(2));
   const int v = op.interleaved ? 1 : vector_width(full_vector(type), multiples);
   KernelBuilder b = start_kernel(query, tactic, "rotary", type);
+  b.overlaps({.takes_order = true});
   const std::string vs = std::to_string(v), in = b.input(input, type), out = b.output(operand, type);
   const Dim total = element_count(x);
   b.kernel().grid[0] = ceil_div(total, Dim(256 * v));
@@ -76,7 +77,7 @@ KernelSource turn(const LayerQuery& query, const Tactic& tactic, size_t operand)
 }
 
 LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
-  LayerSource source;
+  LayerSource source{.is_independent = true};
   for (size_t i = 0; i < query.layer().outputs.size(); ++i) source.kernels.push_back(turn(query, tactic, i));
   return source;
 }

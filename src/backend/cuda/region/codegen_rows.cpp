@@ -181,6 +181,7 @@ LayerSource generate_two_rows(const LayerQuery& query, const Tactic& tactic) {
   const int v = row_vector(query, tactic, rows);
   KernelBuilder b = start_kernel(query, tactic, op.rms ? "rms_norm" : "layer_norm", tactic.outputs[0].dtype);
   b.waits_itself();
+  b.overlaps({.takes_order = true});
   Tail(query, tactic).emit(b, v);
   b.kernel().threads = 128;
   b.kernel().grid[0] = ceil_div(rows.outer, Dim(8));
@@ -202,7 +203,7 @@ LayerSource generate_two_rows(const LayerQuery& query, const Tactic& tactic) {
   b.line("float scale[K][V], bias[K][V], x[2][K][V], mean[2] = {}, square[2] = {}, factor[2];");
   if (scale) loop("load(" + b.input(1, tactic.inputs[1].dtype) + " + i, scale[k]);");
   if (bias) loop("load(" + b.input(2, tactic.inputs[2].dtype) + " + i, bias[k]);");
-  b.line("wait_for_previous_kernel();\nif (first > " + last + ") return;");
+  b.line("wait_for_operands();\nif (first > " + last + ") return;");
   loop("#pragma unroll\nfor (int r = 0; r < 2; ++r) load(" + b.input(0, tactic.inputs[0].dtype) +
        " + min(first + r, (idx)" + last + ") * " + n + " + i, x[r][k]);");
   if (!op.rms) {
@@ -230,6 +231,7 @@ LayerSource generate_layer_norm(const LayerQuery& query, const Tactic& tactic, c
   const std::string vs = std::to_string(v);
   KernelBuilder b = start_kernel(query, tactic, op.rms ? "rms_norm" : "layer_norm", tactic.outputs[0].dtype);
   b.waits_itself();
+  b.overlaps({.takes_order = true});
   Tail(query, tactic).emit(b, v);
   RowWriter row(b, rows, tactic.inputs[0].dtype, threads, v, upper_bound(rows.n, query.ranges));
   // Scale and bias are on their way before the previous kernel has ended.
@@ -244,7 +246,7 @@ LayerSource generate_layer_norm(const LayerQuery& query, const Tactic& tactic, c
            "];");
     row.loop("load(" + b.input(i, tactic.inputs[i].dtype) + " + i, early_" + names[i] + "[k]);");
   }
-  b.line("wait_for_previous_kernel();");
+  b.line("wait_for_operands();");
   row.load_row();
   b.line("float mean = 0, square = 0;");
   if (!op.rms) {

@@ -64,6 +64,7 @@ void CudaProgram::make_kernels() {
       // The position makes the key unique and orders the blocks as they are used.
       const PackContext pack{blobs, fmt::format("{:05}/{}/{}", i, node.name, tactic.name)};
       layers_[i].kernel = make_kernel({graph(), order[i], spec_.ranges}, tactic, *device_, pack);
+      layers_[i].kernel->make_forms(*device_, blobs);
     } catch (Error& error) {
       error.add_context(fmt::format("making layer '{}' with {}", node.name, tactic.name));
       throw;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "backend/cuda/device/timeline.h"
+#include "backend/cuda/run/launch_groups.h"
 #include "backend/cuda/run/reference.h"
 #include "backend/no_elements.h"
 #include "backend/shape_check.h"
@@ -149,7 +150,32 @@ void ShapePlan::bind(std::byte* arena, std::byte* scratch, std::span<void* const
   bound_ = std::move(addresses);
 }
 
-void ShapePlan::enqueue_step(size_t index, CUstream stream) const {
+void ShapePlan::group() {
+  const auto bytes_of = [&](ValueId id) {
+    if (id == kNoValue) return int64_t{0};
+    const Value& value = program_.graph().value(id);
+    return storage_bytes(value.dtype, upper_extents(value.shape, symbols_), value.format);
+  };
+  std::vector<LayerUse> uses(steps_.size());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    Step& step = steps_[i];
+    if (step.prepared == nullptr) continue;
+    uses[i].is_launched = true;
+    // How much a layer writes that finds a size is not known.
+    if (program_.segments().new_symbols[first_ + i].empty()) uses[i].overlap = step.prepared->overlap();
+    if (!uses[i].overlap.takes_order) continue;
+    const Node& node = program_.graph().node(program_.layers()[first_ + i].node);
+    for (size_t k = 0; k < node.inputs.size(); ++k)
+      (k < node.op_input_count() ? uses[i].reads : uses[i].late_reads)
+          .push_back({operands_.inputs(i)[k], bytes_of(node.inputs[k])});
+    for (size_t k = 0; k < node.outputs.size(); ++k)
+      uses[i].writes.push_back({operands_.outputs(i)[k], bytes_of(node.outputs[k])});
+  }
+  const std::vector<LaunchOrder> orders = group_launches(uses);
+  for (size_t i = 0; i < steps_.size(); ++i) steps_[i].order = orders[i];
+}
+
+void ShapePlan::enqueue(size_t index, CUstream stream, const LaunchOrder& order) const {
   const Step& step = steps_[index];
   if (step.prepared == nullptr) return;
   const std::string& name = program_.graph().node(program_.layers()[first_ + index].node).name;
@@ -164,6 +190,7 @@ void ShapePlan::enqueue_step(size_t index, CUstream stream) const {
       return -1;
     });
   try {
+    operands.order = order;
     step.prepared->enqueue(operands, stream);
   } catch (Error& error) {
     error.add_context(fmt::format("in layer '{}'", name));
@@ -176,7 +203,7 @@ void ShapePlan::enqueue_all(CUstream stream) const {
 }
 
 void ShapePlan::enqueue_piece(const Piece& piece, CUstream stream) const {
-  for (size_t i = piece.first; i < piece.last; ++i) enqueue_step(i, stream);
+  for (size_t i = piece.first; i < piece.last; ++i) enqueue(i, stream, steps_[i].order);
 }
 
 void ShapePlan::run(CUstream stream) {
@@ -199,10 +226,11 @@ void ShapePlan::run(CUstream stream) {
   note_ = recordings_.front().note;
 }
 
-ShapePlan::Recording ShapePlan::record(CUstream stream) const {
+ShapePlan::Recording ShapePlan::record(CUstream stream) {
   Recording recording{.addresses = bound_};
   enqueue_all(stream);
   const auto eager = output_bytes(stream);
+  group();
   // The caller's stream may be the default one, which cannot be recorded, or get other work meanwhile.
   GpuStream recorder(program_.device());
   try {

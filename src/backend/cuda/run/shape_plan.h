@@ -5,7 +5,8 @@
 //
 // Launching 60 kernels one by one costs the host 150 us, as one CUDA graph 1 us. So when shapes and buffers
 // come a second time the layers are recorded as graphs: one, or several around layers that work on the host.
-// A recording counts only when its replay gave the bytes that the eager run gave.
+// In a graph, layers that do not need one another overlap (launch_groups.h); in an eager run each waits for
+// the one in front. A recording counts only when its replay gave the bytes that the eager run gave.
 #pragma once
 
 #include <list>
@@ -23,6 +24,7 @@ namespace lathe::cuda {
 
 struct Step {
   std::shared_ptr<const PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
+  LaunchOrder order = {};                         // in the recording that is made
 };
 
 class ShapePlan {
@@ -44,7 +46,8 @@ class ShapePlan {
   void bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings, GrownMemory& grown,
             CUstream stream);
   LayerArgs args(size_t index) const { return {operands_.inputs(index), operands_.outputs(index), scratch_}; }
-  void enqueue_step(size_t index, CUstream stream) const;
+  // One layer by itself: it waits for all before it.
+  void enqueue_step(size_t index, CUstream stream) const { enqueue(index, stream, {}); }
   void enqueue_all(CUstream stream) const;
   // The same as one or more CUDA graphs where possible; see above.
   void run(CUstream stream);
@@ -70,8 +73,11 @@ class ShapePlan {
   void find_needs();
   // The step asks for the memory of a result when it has it, because its size is not known before.
   bool finds_size(size_t step, ValueId result) const;
+  // Which layers overlap, at the addresses that are bound.
+  void group();
+  void enqueue(size_t index, CUstream stream, const LaunchOrder& order) const;
   void enqueue_piece(const Piece& piece, CUstream stream) const;
-  Recording record(CUstream stream) const;
+  Recording record(CUstream stream);
   void replay(const Recording& recording, CUstream stream) const;
   // The bytes of all graph outputs that these layers write.
   std::vector<std::vector<std::byte>> output_bytes(CUstream stream) const;
