@@ -225,6 +225,19 @@ FoundSizes run_on_gpu(const ShapeContext& context, const LayerSource& source, La
   return {values.begin(), values.end()};
 }
 
+// The problem's symbols, and the sizes of its results.
+SymbolValues with_sizes(const LayerProblem& p) {
+  SymbolValues symbols = p.symbols;
+  const Node& node = p.graph.node(p.node);
+  for (size_t o = 0; o < p.expected.size(); ++o) {
+    if (node.outputs[o] == kNoValue) continue;
+    const Shape& shape = p.graph.value(node.outputs[o]).shape;
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (const auto name = shape[d].as_symbol()) symbols.emplace(*name, p.expected[o].extents()[d]);
+  }
+  return symbols;
+}
+
 // The sizes that a run found are those of the results.
 void expect_found(const LayerProblem& p, const FoundSizes& found, const std::string& what) {
   const Node& node = p.graph.node(p.node);
@@ -304,11 +317,15 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
     if (!gpu()) compile_once(run.tactic, run.source);
     const auto check_run = [&](const LayerProblem& problem) {
       LayerBuffers buffers = make_buffers(problem, run.tactic);
+      // Sizes that the kernels do not find themselves are known before: they follow from values.
+      const SymbolValues symbols = run.source.found.empty() ? with_sizes(problem) : problem.symbols;
       const FoundSizes found =
-          gpu() ? run_on_gpu({problem.symbols, problem.input_extents(), problem.output_extents()}, run.source,
-                             buffers)
-                : run_emulated(problem.symbols, run.tactic, run.source, library, first, buffers);
-      EXPECT_EQ(found.size(), found_names(problem.query()).size()) << describe(run.tactic);
+          gpu()
+              ? run_on_gpu({symbols, problem.input_extents(), problem.output_extents()}, run.source, buffers)
+              : run_emulated(symbols, run.tactic, run.source, library, first, buffers);
+      if (!run.source.found.empty()) {
+        EXPECT_EQ(found.size(), found_names(problem.query()).size()) << describe(run.tactic);
+      }
       expect_found(problem, found, describe(run.tactic));
       expect_results(layers[run.layer], problem, run.tactic, buffers, describe(run.tactic));
     };

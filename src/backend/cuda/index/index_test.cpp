@@ -108,6 +108,23 @@ TEST(CudaFill, ValuesRangesAndShapes) {
   EXPECT_EQ(check_generated(fill_family(), cases), 23);
 }
 
+// Numbers that only the run brings.
+TEST(CudaFill, SizesFromValues) {
+  const auto number = [](double value, DType type) {
+    return CheckedInput{.dtype = type, .extents = {}, .low = value, .high = value + 1e-6};
+  };
+  const Tensor shape = Tensor::from<int64_t>({2}, std::vector<int64_t>{3, 5});
+  std::vector<LayerCase> cases = {
+      {.op = Fill{.value = 2}, .inputs = {{.dtype = DType::Int64, .extents = {2}, .value = shape}}},
+      {.op = Range{},
+       .inputs = {number(2, DType::Int64), number(20, DType::Int64), number(3, DType::Int64)}}};
+  EXPECT_EQ(check_generated(fill_family(), cases), 2);
+  EXPECT_EQ(check_generated(one_hot_family(),
+                            {{.op = OneHot{},
+                              .inputs = {indices({4, 3}, 6), number(5, DType::Int64), {.extents = {2}}}}}),
+            1);
+}
+
 TEST(CudaBitCast, Sizes) {
   std::vector<LayerCase> cases = {
       {.op = BitCast{DType::Int32}, .inputs = {{.extents = {3, 5}}}},

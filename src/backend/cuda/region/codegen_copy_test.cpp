@@ -69,6 +69,20 @@ TEST(CudaCopy, ReformatsBetweenTypesAndFormats) {
   EXPECT_EQ(check_generated(copy_family(), cases), 32);
 }
 
+// Shapes that only values say, and dims of 1 that only the run knows.
+TEST(CudaCopy, ExpandAndTileByValues) {
+  const auto values = [](const std::vector<int64_t>& list) {
+    const auto n = static_cast<int64_t>(list.size());
+    return CheckedInput{.dtype = DType::Int64, .extents = {n}, .value = Tensor::from<int64_t>({n}, list)};
+  };
+  std::vector<LayerCase> cases = {
+      {.op = Expand{}, .inputs = {{.extents = {3, 1, 5}}, values({2, 3, 4, 5})}},
+      {.op = Expand{}, .inputs = {{.extents = {1, 7}}, values({6, 7})}, .dynamic_batch = true},
+      {.op = Expand{}, .inputs = {{.extents = {4, 7}}, values({4, 7})}, .dynamic_batch = true},
+      {.op = Tile{}, .inputs = {{.extents = {3, 5}}, values({2, 3})}, .dynamic_batch = true}};
+  EXPECT_EQ(check_generated(copy_family(), cases), 4);
+}
+
 TEST(CudaCopy, ExpandTileAndDepthToSpace) {
   std::vector<LayerCase> cases = {
       {.op = Expand{Shape{Dim(2), Dim(3), Dim(4), Dim(8)}}, .inputs = {{.extents = {3, 1, 8}}}},
