@@ -212,7 +212,7 @@ const Importer* importer_of(const NodeProto& node, int64_t opset, bool* known = 
 
 std::string GraphImporter::why_unknown(const NodeProto& node, const Scope& scope) const {
   const std::string_view domain = is_onnx_domain(node.domain) ? std::string_view() : node.domain;
-  if (domain.empty() && (is_structure(node.op_type) || Sequences::knows(node.op_type))) return {};
+  if (is_structure(node) || (domain.empty() && Sequences::knows(node.op_type))) return {};
   const int64_t opset = opset_of(node, scope);
   if (options_.plugins && has_plugin(node, *options_.plugins)) return {};
   bool known = false;
@@ -324,7 +324,7 @@ Values GraphImporter::import_by_operator(const NodeProto& node, Scope& scope, co
   if (const std::string reason = why_unknown(node, scope); !reason.empty()) throw_unsupported(reason);
   const bool takes_plugin =
       options_.plugins && options_.plugins_first && has_plugin(node, *options_.plugins);
-  if (!takes_plugin && is_onnx_domain(node.domain))
+  if (!takes_plugin && (is_onnx_domain(node.domain) || is_structure(node)))
     if (auto results = import_by_structure(import, scope)) return *results;
   if (std::any_of(import.inputs().begin(), import.inputs().end(), Sequences::is_sequence))
     throw_unsupported("one of its inputs is a sequence, which only operators on sequences may read");
@@ -333,8 +333,10 @@ Values GraphImporter::import_by_operator(const NodeProto& node, Scope& scope, co
   return import_plugin(import, node, *options_.plugins);
 }
 
-bool GraphImporter::is_structure(std::string_view op_type) {
-  return op_type == "If" || op_type == "Loop" || op_type == "Scan" || op_type == "Identity";
+bool GraphImporter::is_structure(const NodeProto& node) {
+  const std::string_view op = node.op_type;
+  return is_onnx_domain(node.domain) ? op == "If" || op == "Loop" || op == "Scan" || op == "Identity"
+                                     : node.domain == kPreviewDomain && op == "FlexAttention";
 }
 
 // Operators whose results exist already, or are found by importing a part of the model.
@@ -343,6 +345,7 @@ std::optional<Values> GraphImporter::import_by_structure(NodeImport& node, Scope
   if (node.op_type() == "Loop") return import_loop(node, scope);
   if (node.op_type() == "Scan") return import_scan(node, scope);
   if (node.op_type() == "Identity") return Values{node.in(0)};
+  if (node.op_type() == "FlexAttention") return import_flex_attention(node, scope);
   return sequences_.import_operator(node);
 }
 

@@ -73,10 +73,13 @@ class GraphImporter {
   Values import_repetition(NodeImport& node, Scope& scope);
   std::optional<Values> unroll_loop(NodeImport& node, const GraphProto& proto, Scope& scope);
   Values import_scan(NodeImport& node, Scope& scope);
+  Values import_flex_attention(NodeImport& node, Scope& scope);
+  ValueId modify(std::string_view attribute, ValueId value, NodeImport& node, Scope& scope);
   void import_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyBuilder& body);
   void import_whole_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyBuilder& body);
   ValueId capture(ValueId outer, Scope& scope);
-  static bool is_structure(std::string_view op_type);
+  // Whether importing the node imports graphs that it has, or leaves no node behind.
+  static bool is_structure(const NodeProto& node);
   std::optional<Values> import_by_structure(NodeImport& node, Scope& scope);
   void bind_outputs(const NodeProto& node, Scope& scope, const Values& results, size_t first_new);
   void bind_poison(const NodeProto& node, Scope& scope);

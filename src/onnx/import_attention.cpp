@@ -8,9 +8,21 @@
 #include <cmath>
 #include <limits>
 
+#include "onnx/heads.h"
 #include "onnx/importers.h"
 
 namespace lathe::onnx {
+
+ValueId repeat_heads(NodeImport& node, ValueId value, const Dim& heads, const std::string& name) {
+  const Shape s = node.shape_of(value);
+  if (s[1] == heads) return value;
+  const auto repeats = heads.exact_div(s[1]);
+  if (!repeats)
+    node.fail(heads.to_string() + " query heads are no multiple of " + s[1].to_string() + " key heads");
+  const ValueId wide = node.expand(node.reshape(value, {s[0], s[1], 1, s[2], s[3]}, name + "_axis"),
+                                   {s[0], s[1], *repeats, s[2], s[3]}, name);
+  return node.reshape(wide, {s[0], heads, s[2], s[3]}, name + "_heads");
+}
 
 namespace {
 
@@ -24,8 +36,9 @@ class AttentionImport {
     read_heads();
     append_past();
     const ValueId present_k = k_, present_v = v_;
-    k_ = repeat_heads(k_, "k_repeat");
-    v_ = repeat_heads(v_, "v_repeat");
+    const Dim heads = node_.shape_of(q_)[1];
+    k_ = repeat_heads(node_, k_, heads, "k_repeat");
+    v_ = repeat_heads(node_, v_, heads, "v_repeat");
     Values results = simple() ? Values{core()} : written_out();
     if (flat_) {
       const Shape y = node_.shape_of(results[0]);
@@ -66,18 +79,6 @@ class AttentionImport {
     past_ = node_.shape(4)[2];
     k_ = node_.add(Concat{.axis = 2}, {node_.in(4), k_}, "present_key");
     v_ = node_.add(Concat{.axis = 2}, {node_.in(5), v_}, "present_value");
-  }
-
-  ValueId repeat_heads(ValueId v, const std::string& name) {
-    const Shape s = node_.shape_of(v);
-    const Dim heads = node_.shape_of(q_)[1];
-    if (s[1] == heads) return v;
-    const auto repeats = heads.exact_div(s[1]);
-    if (!repeats)
-      node_.fail(heads.to_string() + " query heads are no multiple of " + s[1].to_string() + " key heads");
-    const ValueId wide = node_.expand(node_.reshape(v, {s[0], s[1], 1, s[2], s[3]}, name + "_axis"),
-                                      {s[0], s[1], *repeats, s[2], s[3]}, name);
-    return node_.reshape(wide, {s[0], heads, s[2], s[3]}, name + "_heads");
   }
 
   bool causal() const { return node_.integer("is_causal", 0) != 0; }

@@ -20,6 +20,7 @@ inline constexpr int64_t kLatestOpset = 28;
 inline constexpr int64_t kLatestIr = 14;
 inline constexpr std::string_view kMicrosoftDomain = "com.microsoft";  // what ONNX Runtime's tools write
 inline constexpr std::string_view kMlDomain = "ai.onnx.ml";
+inline constexpr std::string_view kPreviewDomain = "ai.onnx.preview";  // may change
 
 // Attributes of the call of a function, for the nodes in its body that refer to them.
 using AttributeMap = std::map<std::string_view, const AttributeProto*>;

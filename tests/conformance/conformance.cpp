@@ -243,11 +243,13 @@ void run_all(const Arguments& a) {
     ++counts[verdict.result];
     if (verdict.result == "failed" || verdict.result == "refused")
       std::cout << "failed " << info.name << ": " << verdict.reason << "\n";
+    const bool passed = verdict.result.starts_with("passed");
     list.push_back({{"name", info.name},
                     {"operators", info.operators},
                     {"opset", info.opset},
                     {"result", verdict.result},
-                    {"reason", verdict.reason}});
+                    {"reason", verdict.reason},
+                    {"fallbacks", passed ? runner->fallbacks() : std::vector<std::string>()}});
   }
   std::cout << a.backend << " on " << a.cases.string() << ": " << counts["passed"] << " passed, "
             << counts["passed frozen"] << " passed with constants, " << counts["failed"] + counts["refused"]

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's node tests, and our own cases of other domains, on every backend; checks (or writes) docs/operators.md.
 
-usage: run.py --build build [--all] [--update] [--backend cuda]
+usage: run.py --build build [--all] [--update] [--backend cuda [--page docs/operators-cuda.md --device "NVIDIA H100" [--results DIR]]]
 Without --all: the cases of 1.23 and 1.19 on the oracle and the CPU backend. --all: the models after they were written as ONNX and read
-again, and the CPU backend at every instruction set that this machine has, too. --backend: that one alone, no page. --update writes docs/operators.md; otherwise a page that is not up to date is a failure.
+again, and the CPU backend at every instruction set that this machine has, too. --backend: that one alone; --page writes how many cases pass, and how many of them
+without the reference, to a page of its own, --results from what another machine's run left in its build/conformance. --update writes docs/operators.md; otherwise a page that is not up to date is a failure.
 """
 import argparse, collections, json, pathlib, re, subprocess, sys
 
@@ -109,6 +110,33 @@ def operators_page(results):
     return "\n".join(text), problems
 
 
+def backend_page(results, backend, device):
+    """How many cases of each operator pass on a backend, and how many of them with kernels alone."""
+    cells = collections.defaultdict(collections.Counter)
+    left = collections.defaultdict(collections.Counter)
+    for (release, _), cases in results.items():
+        for case in cases:
+            operator = main_operator(case)
+            if operator is None or case["result"] == "unsupported":
+                continue
+            name = operator if release in RELEASES else f"{release} {operator}"
+            cells[name]["cases"] += 1
+            cells[name]["passed"] += case["result"].startswith("passed")
+            cells[name]["kernels"] += case["result"].startswith("passed") and not case["fallbacks"]
+            left[name].update(set(case["fallbacks"]))
+    total = {key: sum(c[key] for c in cells.values()) for key in ("cases", "passed", "kernels")}
+    text = [f"# ONNX operators on {backend.upper()}", "",
+            f"Made by `tests/conformance/run.py --backend {backend} --page` on an {device}, from ONNX's node tests (releases {' and '.join(RELEASES)}) and our own cases of",
+            "other domains: how many cases pass, shapes, axes or scales as constants where they are refused as inputs, and how many of them without a layer",
+            "that the reference runs on the host.", "",
+            f"**{total['passed']} of {total['cases']} cases pass, {total['kernels']} of them ({100 * total['kernels'] / max(total['cases'], 1):.1f} %) on the GPU alone.**", "",
+            "| operator | passed | without the host | runs on the host |", "|---|---|---|---|"]
+    for name in sorted(cells):
+        c = cells[name]
+        text.append(f"| {name} | {c['passed']} of {c['cases']} | {c['kernels']} | {', '.join(sorted(left[name]))} |")
+    return "\n".join([*text, ""])
+
+
 def operators_of(domain):
     """All operators that the domain has, by the schemas of those who define it."""
     if domain == "com.microsoft":
@@ -170,6 +198,9 @@ def main():
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--backend")
+    parser.add_argument("--page", type=pathlib.Path)
+    parser.add_argument("--device", default="NVIDIA GPU")
+    parser.add_argument("--results", type=pathlib.Path)
     args = parser.parse_args()
     build = args.build.resolve()
     (build / "conformance").mkdir(exist_ok=True)
@@ -177,10 +208,16 @@ def main():
         subprocess.run([sys.executable, "-W", "ignore", HERE / script, build / "conformance"], check=True)
     rules, results, good = read_exceptions(), {}, True
     for release in RELEASES + SUITES + DOMAINS if args.backend else ():
-        cases, output = run(build, release, args.backend)
+        if args.results:
+            cases, output = json.loads((args.results / f"{release}-{args.backend}.json").read_text()), ""
+        else:
+            cases, output = run(build, release, args.backend)
         if cases is None:
             sys.exit(f"{args.backend} on {release}: {output}")
+        results[release, args.backend] = cases
         good &= judge(rules, release, args.backend, cases)
+    if args.page:
+        args.page.write_text(backend_page(results, args.backend, args.device))
     if args.backend:
         return 0 if good else 1
     for release in RELEASES + SUITES + DOMAINS:

@@ -51,10 +51,17 @@ class EngineRunner final : public Runner {
       profile.shapes[graph.value(graph.inputs()[i]).name] = {extents, extents, extents};
     }
     options.profiles = {profile};
-    return builder_.build(network, options)->create_context()->run(inputs);
+    fallbacks_.clear();
+    const auto engine = builder_.build(network, options);
+    for (size_t i = 0; i < engine->choices().size(); ++i)
+      if (!engine->choices()[i].fallback.empty())
+        fallbacks_.emplace_back(op_display_name(engine->graph().node(engine->graph().order()[i]).op));
+    return engine->create_context()->run(inputs);
   }
+  std::vector<std::string> fallbacks() const override { return fallbacks_; }
 
  private:
+  std::vector<std::string> fallbacks_;
   NullObserver observer_;
   Builder builder_;
 };

@@ -18,6 +18,8 @@ class Runner {
  public:
   virtual ~Runner() = default;
   virtual std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> inputs) = 0;
+  // Operators that the last run's engine left to the reference.
+  virtual std::vector<std::string> fallbacks() const { return {}; }
 };
 
 // "oracle" (the reference interpreter), "exported" (the same on the graph after it was written as ONNX, to

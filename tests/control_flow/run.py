@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """If, Loop and Scan through the command line, against ONNX Runtime: built, saved, loaded and run at several shapes and conditions.
 
-usage: run.py --build build
+usage: run.py --build build [--device 0]
+--device: on a GPU, where the warning that a layer with bodies runs on the reference is a failure, too.
 """
 import argparse
 import json
@@ -156,22 +157,24 @@ def shapes_flag(name, feeds, pick):
     return f"--{name}=" + ",".join(f"{k}:" + "x".join(str(pick(d, k, i)) for i, d in enumerate(v.shape)) for k, v in feeds.items() if v.ndim)
 
 
-def run_case(t, name, proto, inputs):
+def run_case(t, name, proto, inputs, device):
     path = t.folder / f"{name}.onnx"
     onnx.save(proto, path)
     session = onnxruntime.InferenceSession(str(path))
     most = lambda d, k, i: max(f[k].shape[i] for f in inputs)
     least = lambda d, k, i: min(f[k].shape[i] for f in inputs)
     build = t.run(f"--onnx={path}", shapes_flag("minShapes", inputs[0], least), shapes_flag("optShapes", inputs[0], most),
-                  shapes_flag("maxShapes", inputs[0], most), "--builderOptimizationLevel=1", f"--saveEngine={name}.engine", "--skipInference")
+                  shapes_flag("maxShapes", inputs[0], most), "--builderOptimizationLevel=1", f"--saveEngine={name}.engine", "--skipInference", *device)
     if not t.check(build.code == 0, f"{name}: the build", build):
         return
+    on_host = [line for line in build.out + build.err if "on the reference" in line and any(op in line for op in ("If", "Loop", "Scan"))]
+    t.check(not device or not on_host, f"{name}: {on_host[:1]}", build)
     for feeds in inputs:
         for key, array in feeds.items():
             (t.folder / f"{key}.bin").write_bytes(array.tobytes())
         loads = "--loadInputs=" + ",".join(f"{k}:{k}.bin" for k in feeds)
         r = t.run(f"--loadEngine={name}.engine", shapes_flag("shapes", feeds, lambda d, k, i: d), loads, "--exportOutput=out.json", "--iterations=1",
-                  "--duration=0", "--warmUp=0")
+                  "--duration=0", "--warmUp=0", *device)
         what = f"{name} {({k: v.tolist() if v.ndim == 0 else v.shape for k, v in feeds.items()})}"
         if not t.check(r.code == 0, f"{what}: exit {r.code}", r):
             continue
@@ -202,12 +205,13 @@ def refused(t):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build")
+    parser.add_argument("--device", default="")
     arguments = parser.parse_args()
     quiet_environment()
     with tempfile.TemporaryDirectory() as folder:
         t = Tests(arguments.build, folder)
         for name, (proto, inputs) in CASES.items():
-            run_case(t, name, proto, inputs)
+            run_case(t, name, proto, inputs, [f"--device={arguments.device}", "--noTF32"] if arguments.device else [])
         refused(t)
         return t.finish("control flow")
 

@@ -26,13 +26,22 @@
 
 namespace lathe::cuda {
 
+// Memory for results whose size the layer itself finds and that nothing bounds.
+class ResultMemory {
+ public:
+  virtual ~ResultMemory() = default;
+  // So many bytes for an output; null when it has a place already, which is then in LayerArgs.
+  virtual std::byte* take(size_t output, size_t bytes) = 0;
+};
+
 // Device addresses of one layer's operands, in the node's order; null where absent or where the tactic packed
 // a constant.
 struct LayerArgs {
   std::span<const void* const> inputs;
   std::span<void* const> outputs;
-  std::byte* scratch = nullptr;  // scratch_bytes() of device memory, 256-byte aligned, contents undefined
-  LaunchOrder order = {};        // only where overlap() allows it
+  std::byte* scratch = nullptr;     // scratch_bytes() of device memory, 256-byte aligned, contents undefined
+  ResultMemory* results = nullptr;  // null: every result has its place
+  LaunchOrder order = {};           // only where overlap() allows it
 };
 
 // A layer at concrete extents. Immutable.
@@ -47,6 +56,8 @@ class PreparedLayer {
   virtual LaunchOverlap overlap() const { return {}; }
   // No, with the reason, when the layer works on the host in between.
   virtual Support capturable() const { return {}; }
+  // Whether enqueue() asks LayerArgs::results for memory when it knows how large a result is.
+  virtual bool takes_memory() const { return false; }
   // After a run of a layer with data-dependent outputs, when the stream is idle: the values of its new
   // symbols.
   virtual void resolve(const LayerArgs&, SymbolValues&) const {}

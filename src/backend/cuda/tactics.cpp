@@ -15,6 +15,7 @@ TacticFamily cublaslt_tactics();
 TacticFamily wgmma_tactics();
 TacticFamily few_rows_tactics();
 TacticFamily plugin_tactics();
+TacticFamily control_flow_tactics();
 TacticFamily reference_tactics();
 // Kernels of ours, generated:
 GeneratedFamily attention_family();
@@ -66,6 +67,7 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<attention_family>(),
       generated_tactics<rotary_family>(),
       plugin_tactics(),
+      control_flow_tactics(),
       reference_tactics(),
   };
 }

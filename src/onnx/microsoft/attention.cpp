@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "onnx/heads.h"
+
 namespace lathe::onnx {
 
 namespace {
@@ -136,19 +138,6 @@ ValueId AttentionWriter::mask() {
   return node_.pointwise(C::Where, {allowed_, bias_, out}, "masks");
 }
 
-ValueId AttentionWriter::repeat_heads(ValueId v, std::string_view name) {
-  const Shape s = node_.shape_of(v);
-  const Dim heads = node_.shape_of(q_)[1];
-  if (s[1] == heads) return v;
-  const auto repeats = heads.exact_div(s[1]);
-  if (!repeats)
-    node_.fail(heads.to_string() + " query heads are no multiple of " + s[1].to_string() + " key heads");
-  const std::string own(name);
-  const ValueId wide = node_.expand(node_.reshape(v, {s[0], s[1], 1, s[2], s[3]}, own + "_axis"),
-                                    {s[0], s[1], *repeats, s[2], s[3]}, own + "_wide");
-  return node_.reshape(wide, {s[0], heads, s[2], s[3]}, own);
-}
-
 ValueId AttentionWriter::rows(ValueId y) {
   const Shape s = node_.shape_of(y);
   const ValueId swapped = node_.transpose(y, {0, 2, 1, 3}, "y_transpose");
@@ -157,8 +146,8 @@ ValueId AttentionWriter::rows(ValueId y) {
 
 ValueId AttentionWriter::write() {
   if (softcap != 0 || sink != kNoValue || smooth) return write_scores();
-  k_ = repeat_heads(k_, "k_repeat");
-  v_ = repeat_heads(v_, "v_repeat");
+  k_ = repeat_heads(node_, k_, node_.shape_of(q_)[1], "k_repeat");
+  v_ = repeat_heads(node_, v_, node_.shape_of(q_)[1], "v_repeat");
   return rows(node_.add(Attention{.scale = scale_, .causal = causal_}, {q_, k_, v_, mask()}));
 }
 
@@ -176,8 +165,8 @@ ValueId AttentionWriter::softmax_with_sink(ValueId biased) {
 }
 
 ValueId AttentionWriter::write_scores() {
-  k_ = repeat_heads(k_, "k_repeat");
-  v_ = repeat_heads(v_, "v_repeat");
+  k_ = repeat_heads(node_, k_, node_.shape_of(q_)[1], "k_repeat");
+  v_ = repeat_heads(node_, v_, node_.shape_of(q_)[1], "v_repeat");
   if (causal_) be_causal(node_.scalar(0, DType::Int64));
   const ValueId product = node_.add(MatMul{.transpose_b = true}, {q_, k_}, "scores");
   scores = node_.pointwise(C::Mul, {product, number(node_, scale_, q_)}, "scaled");

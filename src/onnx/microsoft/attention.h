@@ -45,7 +45,6 @@ class AttentionWriter {
   ValueId scores = kNoValue, weights = kNoValue;
 
  private:
-  ValueId repeat_heads(ValueId v, std::string_view name);
   ValueId keys(const std::string& name);  // 0, 1, ... (1, 1, 1, T)
   ValueId positions(ValueId past);        // of the queries: (B or 1, 1, S, 1)
   void allow(ValueId condition);

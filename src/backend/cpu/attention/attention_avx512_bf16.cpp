@@ -22,6 +22,12 @@ inline Vec power_of_two(Vec t) {
   return vexp2_bf16(vmax(vset(-125), t));
 }
 
+// What forbids a key with a finite number stays finite times log2(e): a row with no other keys weighs them
+// all alike. Minus infinity and NaN stay.
+inline Vec stays_finite(Vec mask) {
+  return vselect(vlt(mask, vset(-3.40282347e38f)), mask, vmax(vset(-0x1p100f), mask));
+}
+
 inline __m256i rounded(Vec x) {
   return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x));
 }
@@ -38,7 +44,7 @@ void weigh_row(const ScoreTile& t, int64_t r) {
   Vec best = lowest;
   if (mask) {
     for (int64_t i = 0; i < whole; i += kWidth) {
-      const Vec x = fmadd(vload(mask + i), log2e, vload(scores + i) * scale);
+      const Vec x = fmadd(stays_finite(vload(mask + i)), log2e, vload(scores + i) * scale);
       vstore(scores + i, x);
       best = vmax(best, x);
     }
@@ -51,7 +57,7 @@ void weigh_row(const ScoreTile& t, int64_t r) {
   }
   if (last != 0) {
     Vec x = vload(scores + whole) * scale;
-    if (mask) x = fmadd(vloadn(mask + whole, visible - whole), log2e, x);
+    if (mask) x = fmadd(stays_finite(vloadn(mask + whole, visible - whole)), log2e, x);
     x = vselect(last, x, lowest);
     vstore(scores + whole, x);
     best = vmax(best, x);

@@ -94,6 +94,20 @@ TEST(AttentionTactics, ForbiddenRowsGiveZeros) {
   EXPECT_GE(check_layer(attention_tactics(), layer), 1);
 }
 
+// The lowest number is not minus infinity: keys that it forbids all weigh the same where there are no others.
+TEST(AttentionTactics, RowsForbiddenByAFiniteNumberWeighAllKeys) {
+  for (const int64_t keys : {24, 300, 600}) {
+    SCOPED_TRACE(keys);
+    LayerCase layer = attention(1, 2, 9, keys, 16, 16, AttentionLayout::BHSD);
+    constexpr double kLowest = std::numeric_limits<float>::lowest();
+    layer.inputs.push_back({.extents = {1, 1, 9, keys}, .low = kLowest, .high = kLowest});
+    EXPECT_GE(check_layer(attention_tactics(), layer), 1);
+    layer.allowed_types = {DType::BFloat16};
+    layer.tolerance = kRoundedWeights;
+    EXPECT_GE(check_layer(attention_tactics(), layer), 2);
+  }
+}
+
 TEST(AttentionTactics, HalfTypesAndEpilogue) {
   LayerCase layer = attention(1, 2, 37, 50, 24, 24, AttentionLayout::BSHD);
   layer.allowed_types = {DType::BFloat16, DType::Float16};

@@ -2,17 +2,14 @@
 #include "backend/cpu/run/body_kernels.h"
 
 #include <algorithm>
-#include <climits>
 
+#include "backend/body_nodes.h"
 #include "backend/cpu/device/onednn_call.h"
 #include "backend/cpu/run/program.h"
 #include "backend/cpu/run/reformat.h"
 #include "backend/no_elements.h"
 #include "base/error.h"
-#include "ir/new_names.h"
 #include "ir/substitute.h"
-#include "ir/symbol_extents.h"
-#include "ops/concrete_shapes.h"
 
 namespace lathe::cpu {
 namespace {
@@ -20,87 +17,22 @@ namespace {
 // Shapes that a node is prepared for and that are kept: those of a loop that alternates, and not those of one
 // that grows.
 constexpr size_t kKeptShapes = 4;
-// What is assumed of a dim that the body names itself, when tactics are listed.
-constexpr SymbolRange kOwnSymbol{1, 64, 1 << 16};
 
-// Those of the graph around the body, and an assumption for the dims that the body names itself.
-SymbolRanges ranges_inside(const Graph& body, const SymbolRanges& ranges) {
-  SymbolRanges inside = ranges;
-  for (const std::string& name : body.symbols()) inside.emplace(name, kOwnSymbol);
-  return inside;
-}
-
-// Operands have the types of the body's values. `is_linear`: and lie as they do between its nodes.
-bool has_own_types(const Graph& graph, const std::vector<ValueId>& operands,
-                   const std::vector<TensorType>& types, bool& is_linear) {
-  for (size_t i = 0; i < operands.size(); ++i) {
-    if (operands[i] == kNoValue || types[i].dtype == DType::Undefined) continue;
-    if (types[i].dtype != graph.value(operands[i]).dtype) return false;
-    is_linear &= types[i].format.is_linear();
-  }
-  return true;
-}
-
-struct Chosen {
-  std::optional<Tactic> tactic;
-  std::string reasons;  // of those who refused
-};
-
-// What an untimed build takes, exact sums that keep NaN before others; of these one with linear operands, if
-// there is one; and own families before oneDNN, which makes code for every new shape.
-Chosen choose(const LayerQuery& query, Machine machine) {
+ChosenTactic choose(const LayerQuery& query, Machine machine) {
   machine.threads = std::max(machine.threads, 2);  // the same choice for any number of threads
-  Chosen chosen;
-  int best = INT_MAX;
-  for (const TacticFamily& family : families()) {
-    if (!may_list(family.runner, query)) continue;
-    for (Tactic& tactic : family.list(query, machine)) {
-      if (!tactic.support.ok) chosen.reasons += (chosen.reasons.empty() ? "" : "; ") + tactic.support.reason;
-      bool is_linear = true;
-      if (!tactic.support.ok || tactic.last_resort || tactic.is_view ||
-          !has_own_types(query.graph, query.layer().inputs, tactic.inputs, is_linear) ||
-          !has_own_types(query.graph, query.layer().outputs, tactic.outputs, is_linear))
-        continue;
-      const bool is_exact = tactic.error_factor <= 1 && tactic.keeps_nan;
-      const int rank =
-          (is_exact ? 0 : 4) + (is_linear ? 0 : 2) + (tactic.runner.starts_with("Onednn") ? 1 : 0);
-      const bool sooner =
-          rank == best && tactic.expected_us > 0 && tactic.expected_us < chosen.tactic->expected_us;
-      if (rank >= best && !sooner) continue;
-      chosen.tactic = std::move(tactic);
-      best = rank;
-    }
-  }
-  return chosen;
-}
-
-// A copy shares the bytes.
-bool only_changes_shape(const Op& op) {
-  const auto* pointwise = std::get_if<Pointwise>(&op);
-  return std::holds_alternative<ReshapeOp>(op) || (pointwise && pointwise->code == PointwiseCode::Identity);
-}
-
-// Other nodes are evaluated: their bodies have kernels, or they need none.
-bool wants_kernel(const Graph& graph, const Node& node) {
-  return bodies_of(node.op).empty() && !only_changes_shape(node.op) && new_names(graph, node).empty();
+  std::vector<Tactic> listed;
+  for (const TacticFamily& family : families())
+    if (may_list(family.runner, query))
+      for (Tactic& tactic : family.list(query, machine)) listed.push_back(std::move(tactic));
+  // oneDNN makes code for every new shape.
+  return choose_for_body(query, std::move(listed),
+                         [](const Tactic& tactic) { return tactic.runner.starts_with("Onednn"); });
 }
 
 }  // namespace
 
 std::string without_kernel(const Graph& body, const SymbolRanges& ranges, const Machine& machine) {
-  const SymbolRanges inside = ranges_inside(body, ranges);
-  for (const NodeId id : body.order()) {
-    const Node& node = body.node(id);
-    for (const Body& inner : bodies_of(node.op))
-      if (std::string reason = without_kernel(inner.graph(), inside, machine); !reason.empty()) return reason;
-    if (!wants_kernel(body, node)) continue;
-    const Chosen chosen = choose({body, id, inside}, machine);
-    if (chosen.tactic) continue;
-    const std::string what =
-        "'" + node.name + "' (" + std::string(op_display_name(node.op)) + ") of its body has no kernel";
-    return chosen.reasons.empty() ? what : what + ": " + chosen.reasons;
-  }
-  return "";
+  return lathe::without_kernel(body, ranges, [&](const LayerQuery& query) { return choose(query, machine); });
 }
 
 BodyKernels::BodyKernels(Body body, const SymbolRanges& ranges, const Machine& machine,
@@ -115,7 +47,7 @@ BodyKernels::BodyKernels(Body body, const SymbolRanges& ranges, const Machine& m
     layer.bodies = make_body_kernels(node.op, inside, machine, {pack.blobs, key});
     if (!wants_kernel(graph(), node)) continue;
     const LayerQuery query{graph(), id, inside};
-    Chosen chosen = choose(query, machine);
+    ChosenTactic chosen = choose(query, machine);
     if (!chosen.tactic) continue;
     layer.tactic = std::move(*chosen.tactic);
     layer.kernel = make_kernel(query, layer.tactic, machine, {pack.blobs, key + "/" + layer.tactic.name});
@@ -221,32 +153,20 @@ void BodyRun::prepare(const BodyKernels::Layer& layer, const ShapeContext& conte
 
 BodyRun::Prepared& BodyRun::prepared_for(NodeId id, const SymbolValues& symbols) {
   const BodyKernels::Layer& layer = kernels_.layer(id);
-  std::vector<int64_t> key;
-  for (const std::string& name : layer.symbols) {
-    const auto found = symbols.find(name);
-    key.push_back(found == symbols.end() ? -1 : found->second);
-  }
+  std::vector<int64_t> key = shape_key(layer.symbols, symbols);
   auto& kept = prepared_[static_cast<size_t>(id)];
   const auto found = std::find_if(kept.begin(), kept.end(), [&](const Prepared& p) { return p.key == key; });
   if (found != kept.end()) {
     std::rotate(kept.begin(), found, found + 1);
     return kept.front();
   }
-  const Graph& graph = kernels_.graph();
-  const Node& node = graph.node(id);
   Prepared prepared{.key = std::move(key)};
-  // A size that nobody knows yet: the reference finds out. Otherwise the extents of operands are what their
-  // dims say.
-  if (std::find(prepared.key.begin(), prepared.key.end(), -1) == prepared.key.end()) {
-    check_concrete_shapes(graph, std::span(&id, 1), symbols);
+  if (const auto extents = body_extents(graph(), id, prepared.key, symbols)) {
     const ShapeContext context{.symbols = symbols,
-                               .inputs = upper_extents(graph, node.inputs, symbols),
-                               .outputs = upper_extents(graph, node.outputs, symbols),
+                               .inputs = extents->inputs,
+                               .outputs = extents->outputs,
                                .threads = team_.size()};
-    const bool has_elements = std::any_of(context.outputs.begin(), context.outputs.end(),
-                                          [](const Extents& e) { return element_count(e) > 0; });
-    if (has_elements && !makes_elements_of_none(node, context.inputs, context.outputs))
-      with_onednn_errors([&] { prepare(layer, context, prepared); });
+    with_onednn_errors([&] { prepare(layer, context, prepared); });
     prepared.outputs = context.outputs;
   }
   kept.insert(kept.begin(), std::move(prepared));
@@ -260,6 +180,7 @@ std::vector<Tensor> BodyRun::evaluate(NodeId id, std::span<const Tensor> inputs,
   const Node& node = graph.node(id);
   const BodyKernels::Layer& layer = kernels_.layer(id);
   if (!layer.bodies.empty()) return run_nested(id, inputs, symbols);
+  if (only_changes_shape(node)) return with_other_shape(graph, node, inputs, symbols);
   if (layer.kernel == nullptr) return interpret_node(graph, node, inputs, symbols);
   const Prepared& prepared = prepared_for(id, symbols);
   if (prepared.layer == nullptr) return interpret_node(graph, node, inputs, symbols);

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "backend/body_nodes.h"
 #include "backend/cpu/device/onednn.h"
 #include "backend/cpu/device/onednn_call.h"
 #include "backend/cpu/device/weight_memory.h"
@@ -32,21 +33,6 @@ void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRa
                   const Tactic& tactic, Machine machine) {
   machine.threads = std::max(machine.threads, 2);
   lathe::check_choice(families(), graphs, layer, ranges, tactic, machine);
-}
-
-std::vector<std::string> symbols_of(const Graph& graph, const Node& node) {
-  std::set<std::string> names;
-  const auto add = [&](const Shape& shape) {
-    for (const Dim& dim : shape) names.merge(dim.symbols());
-  };
-  for (const auto* operands : {&node.inputs, &node.outputs})
-    for (const ValueId id : *operands)
-      if (id != kNoValue) {
-        add(graph.value(id).shape);
-        if (graph.value(id).contents) add(*graph.value(id).contents);
-      }
-  names.merge(lathe::symbols_of(node.op));
-  return {names.begin(), names.end()};
 }
 
 std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic,

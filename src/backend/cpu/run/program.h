@@ -24,9 +24,6 @@ struct ProgramLayer {
   std::optional<std::vector<std::string>> symbols;
 };
 
-// The names that attributes of a node have, and shapes and contents of its operands.
-std::vector<std::string> symbols_of(const Graph& graph, const Node& node);
-
 class CpuProgram final : public Program, public std::enable_shared_from_this<CpuProgram> {
  public:
   CpuProgram(ProgramSpec spec, const Machine& machine, std::shared_ptr<ThreadPool> pool);

@@ -79,7 +79,7 @@ void define_masked(KernelBuilder& b, const LayerQuery& query, const Tactic& tact
       n.mask_has_rows = n.mask_has_rows || dim == 2;
     }
     b.line("const auto m = widen(" + b.input(3, type) + "[" + offset + "]);");
-    b.line(type == DType::Bool ? "if (m == 0) return -infinity();" : "score += m * 1.4426950408889634f;");
+    b.line(type == DType::Bool ? "if (m == 0) return -infinity();" : "score += mask_exponent(m);");
     n.has_mask = true;
     b.line("return score;\n};");
     if (n.mask_pairs)

@@ -282,7 +282,7 @@ for (int c = 0; c < 2; ++c) {)");
   const std::string scaled = "x * " + float_literal(op.scale * 1.4426950408889634);
   b.line("float& x = score[j][half * 2 + c];\nx = " +
          (pairs ? (whole_tiles ? "" : "tile * BK + j * 8 + t * 2 + c >= " + n.keys + " ? -infinity() : ") +
-                      scaled + " + bias[half][j][c] * 1.4426950408889634f"
+                      scaled + " + mask_exponent(bias[half][j][c])"
           : plain ? scaled
           : once  ? scaled + " + bias[j][c]"
                   : "masked(" + scaled + ", row, tile * BK + j * 8 + t * 2 + c)") +

@@ -221,6 +221,10 @@ template <class T> DEV void store_pair(T* p, const float (&x)[2]) {
 }
 
 DEV float infinity() { return __uint_as_float(0x7f800000u); }
+// What a mask adds to an exponent of two. A finite number that forbids (the lowest one) stays finite.
+DEV float mask_exponent(float m) {
+  return m < -3.40282347e38f ? m : fmaxf(m * 1.4426950408889634f, -3e38f);
+}
 DEV float not_a_number() { return __uint_as_float(0x7fffffffu); }
 DEV float exp_(float x) { return kFastMath ? __expf(x) : expf(x); }
 DEV float divide(float a, float b) { return kFastMath ? __fdividef(a, b) : a / b; }

@@ -9,6 +9,7 @@
 #include "backend/operand_dtype.h"
 #include "backend/whole_program.h"
 #include "base/error.h"
+#include "ir/dim_clamps.h"
 #include "ops/pointwise.h"
 
 namespace lathe::cuda {
@@ -139,7 +140,9 @@ int full_vector(DType dtype) {
 }
 
 int64_t upper_bound(const Dim& dim, const SymbolRanges& ranges) {
-  return dim.is_constant() ? dim.value() : dim.bounds(ranges).high;
+  // Nothing bounds some sizes that a run finds; sums and products with this one still fit.
+  constexpr int64_t kUnbounded = int64_t{1} << 40;
+  return dim.is_constant() ? dim.value() : std::min(largest(dim, ranges), kUnbounded);
 }
 
 bool needs_wide_index(const LayerQuery& query) {

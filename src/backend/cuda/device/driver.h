@@ -46,6 +46,7 @@ namespace lathe::cuda {
   X(cuMemcpyHtoDAsync)            \
   X(cuMemcpyDtoHAsync)            \
   X(cuMemcpyDtoDAsync)            \
+  X(cuMemcpy2DAsync)              \
   X(cuMemsetD8Async)              \
   X(cuMemsetD32Async)             \
   X(cuStreamCreate)               \

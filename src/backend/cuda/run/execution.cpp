@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/sizes_from_values.h"
 #include "base/error.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe::cuda {
 namespace {
@@ -43,7 +45,9 @@ Tensor to_linear(const Value& value, const Extents& extents, const std::vector<s
 CudaExecution::CudaExecution(std::shared_ptr<const CudaProgram> program)
     : program_(std::move(program)),
       arena_(*program_->device(), static_cast<size_t>(program_->spec().memory.arena_bytes)),
-      plans_(program_->segments().ranges.size()) {}
+      grown_(*program_->device(), program_->spec().memory.slots),
+      plans_(program_->segments().ranges.size()),
+      has_sizes_in_values_(plans_.size(), true) {}
 
 CudaExecution::~CudaExecution() {
   // Memory and graphs must not go while the device still works with them.
@@ -70,16 +74,46 @@ ShapePlan& CudaExecution::plan_for(size_t segment) {
     cache.splice(cache.begin(), cache, found);
   } else {
     const auto [first, last] = program_->segments().ranges[segment];
-    auto plan = std::make_unique<ShapePlan>(*program_, first, last, symbols_);
-    const bool drops = cache.size() >= kKeptPlans;
-    const bool grows = plan->scratch_bytes() > scratch_.bytes();
-    if ((drops || grows) && last_stream_ != nullptr)
-      device.driver->require(device.driver->cuCtxSynchronize(), "waiting for runs in progress");
-    if (drops) cache.pop_back();
-    if (grows) scratch_ = DeviceMemory(device, plan->scratch_bytes());
+    auto plan = std::make_unique<ShapePlan>(*program_, first, last, symbols_,
+                                            cache.empty() ? nullptr : cache.front().get());
+    if (plan->scratch_bytes() > scratch_.bytes()) {
+      if (last_stream_ != nullptr)
+        device.driver->require(device.driver->cuCtxSynchronize(), "waiting for runs in progress");
+      // Half as much again, so that lengths that grow from run to run seldom come here.
+      scratch_ = DeviceMemory(device, std::max(plan->scratch_bytes(), scratch_.bytes() * 3 / 2));
+    }
     cache.push_front(std::move(plan));
+    if (cache.size() > kKeptPlans) {
+      retire(std::move(cache.back()));
+      cache.pop_back();
+    }
   }
   return *cache.front();
+}
+
+void CudaExecution::retire(std::unique_ptr<ShapePlan> plan) {
+  if (last_stream_ == nullptr) return;
+  retired_.push_back({std::move(plan), std::make_unique<GpuEvent>(program_->device())});
+  retired_.back().end->record(last_stream_);
+  if (retired_.size() <= kKeptPlans) return;
+  retired_.front().end->synchronize();  // as many runs ago: it is done, or nearly
+  retired_.pop_front();
+}
+
+bool CudaExecution::is_empty(size_t segment) const {
+  const auto [first, last] = program_->segments().ranges[segment];
+  return first == last;
+}
+
+void CudaExecution::find_sizes(size_t segment, CUstream stream) {
+  const size_t first = program_->segments().ranges[segment].first;
+  const std::vector<std::string>& fresh = program_->segments().new_symbols[first];
+  if (!has_sizes_in_values_[segment] || fresh.empty()) return;
+  const Driver& driver = *program_->device()->driver;
+  driver.require(driver.cuStreamSynchronize(stream), "waiting for the values that say a size");
+  const Node& node = program_->graph().node(program_->layers()[first].node);
+  has_sizes_in_values_[segment] = find_sizes_from_values(
+      program_->graph(), node, fresh, [this](ValueId id) { return read(id); }, symbols_);
 }
 
 void CudaExecution::resolve_symbols(ShapePlan& plan, CUstream stream) {
@@ -88,7 +122,8 @@ void CudaExecution::resolve_symbols(ShapePlan& plan, CUstream stream) {
     const size_t layer = plan.first_layer() + i;
     const std::vector<std::string>& fresh = program_->segments().new_symbols[layer];
     const Step& step = plan.steps()[i];
-    if (fresh.empty() || step.prepared == nullptr) continue;
+    const auto is_found = [&](const std::string& name) { return symbols_.contains(name); };
+    if (step.prepared == nullptr || std::all_of(fresh.begin(), fresh.end(), is_found)) continue;
     const Driver& driver = *program_->device()->driver;
     if (!waited) driver.require(driver.cuStreamSynchronize(stream), "waiting for a data-dependent shape");
     waited = true;
@@ -116,8 +151,11 @@ void CudaExecution::run_segments(std::span<void* const> bindings, CUstream strea
   symbols_ = input_symbols_;
   note_.clear();
   for (size_t segment = 0; segment < plans_.size(); ++segment) {
+    if (is_empty(segment)) continue;
+    find_sizes(segment, stream);
     ShapePlan& plan = plan_for(segment);
-    plan.bind(static_cast<std::byte*>(arena_.data()), static_cast<std::byte*>(scratch_.data()), bindings);
+    plan.bind(static_cast<std::byte*>(arena_.data()), static_cast<std::byte*>(scratch_.data()), bindings,
+              grown_, stream);
     run_plan(plan);
     resolve_symbols(plan, stream);
   }
@@ -165,6 +203,8 @@ void CudaExecution::run_observed(std::span<void* const> bindings, Stream& stream
 Tensor CudaExecution::read(ValueId id) {
   const Value& value = program_->graph().value(id);
   if (value.is_constant()) return value.constant;
+  if (element_count(extents(id)) == 0)
+    return Tensor::allocate(value.number_type(), extents(id));  // lies nowhere
   const ValueAddress address = value_address(program_->spec(), id, symbols_);
   const std::byte* data = nullptr;
   if (address.space == ValueAddress::Space::Arena)
@@ -173,6 +213,8 @@ Tensor CudaExecution::read(ValueId id) {
     data = static_cast<const std::byte*>(bindings_[static_cast<size_t>(address.binding)]) + address.offset;
   if (address.space == ValueAddress::Space::Constant)
     data = program_->constant(address.constant) + address.offset;
+  if (address.space == ValueAddress::Space::Slot)
+    data = grown_.addresses()[static_cast<size_t>(address.slot)] + address.offset;
   check(data != nullptr, fmt::format("value '{}' is not stored", value.name));
   const Extents shape = extents(id);
   std::vector<std::byte> stored(static_cast<size_t>(storage_bytes(value.dtype, shape, value.format)));
@@ -189,7 +231,13 @@ Extents CudaExecution::extents(ValueId id) const {
 }
 
 int64_t CudaExecution::device_bytes() const {
-  return static_cast<int64_t>(arena_.bytes() + scratch_.bytes());
+  return static_cast<int64_t>(arena_.bytes() + scratch_.bytes() + grown_.bytes());
+}
+
+const void* CudaExecution::held_output(size_t index) const {
+  const ValueAddress address = value_address(program_->spec(), program_->graph().outputs()[index], symbols_);
+  if (address.space != ValueAddress::Space::Slot) return nullptr;
+  return grown_.addresses()[static_cast<size_t>(address.slot)];
 }
 
 }  // namespace lathe::cuda

@@ -3,6 +3,7 @@
 // The state of running one program in one context: arena, scratch, and plans for the shapes seen lately.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -25,6 +26,7 @@ class CudaExecution final : public Execution {
   void run_observed(std::span<void* const> bindings, Stream& stream, const LayerHook& hook) override;
   Tensor read(ValueId value) override;
   Extents extents(ValueId value) const override;
+  const void* held_output(size_t index) const override;
   int64_t device_bytes() const override;
   std::string launch_note() const override { return note_; }
 
@@ -33,14 +35,26 @@ class CudaExecution final : public Execution {
   using PlanCache = std::list<std::unique_ptr<ShapePlan>>;
 
   ShapePlan& plan_for(size_t segment);
+  bool is_empty(size_t segment) const;
+  // Sizes of the segment's first layer that follow from values; waits for the stream where there are any.
+  void find_sizes(size_t segment, CUstream stream);
   // Runs the segments one after the other with `run_plan`, learning data-dependent dims between them.
   void run_segments(std::span<void* const> bindings, CUstream stream,
                     const std::function<void(ShapePlan&)>& run_plan);
   void resolve_symbols(ShapePlan& plan, CUstream stream);
+  // Destroys the plan when the device has done all that is enqueued by now.
+  void retire(std::unique_ptr<ShapePlan> plan);
 
   std::shared_ptr<const CudaProgram> program_;
   DeviceMemory arena_, scratch_;
-  std::vector<PlanCache> plans_;  // by segment
+  GrownMemory grown_;
+  std::vector<PlanCache> plans_;           // by segment
+  std::vector<bool> has_sizes_in_values_;  // by segment; until a size did not follow
+  struct Retired {
+    std::unique_ptr<ShapePlan> plan;
+    std::unique_ptr<GpuEvent> end;
+  };
+  std::deque<Retired> retired_;
   SymbolValues input_symbols_, symbols_;
   bool has_shapes_ = false;
   std::vector<void*> bindings_;  // of the run in progress or the last one

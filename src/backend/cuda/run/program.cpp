@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "backend/body_nodes.h"
 #include "backend/cuda/run/execution.h"
 #include "backend/offered.h"
 #include "base/error.h"
@@ -41,13 +42,8 @@ CudaProgram::CudaProgram(ProgramSpec spec, std::shared_ptr<const Device> device)
     : spec_(std::move(spec)), device_(std::move(device)) {
   check(spec_.choices.size() == spec_.graph->order().size(), "one choice per layer expected");
   check(spec_.memory.placements.size() >= spec_.graph->value_count(), "one placement per value expected");
-  if (spec_.memory.slots > 0)
-    throw_input_error(
-        "the model has results whose size only a run finds and that nothing bounds, which the CUDA backend "
-        "has no memory for; "
-        "build it for the CPU");
   make_kernels();
-  segments_ = find_segments(spec_, Cut::Behind);
+  segments_ = find_segments(spec_, Cut::Around);
   upload_constants();
 }
 
@@ -61,6 +57,7 @@ void CudaProgram::make_kernels() {
     const Node& node = graph().node(order[i]);
     const Tactic& tactic = spec_.choices[i].tactic;
     layers_[i].node = order[i];
+    if (bodies_of(node.op).empty()) layers_[i].symbols = symbols_of(graph(), node);
     check_choice(asked, order[i], spec_.ranges, tactic, *device_);
     if (tactic.is_view) return;
     try {

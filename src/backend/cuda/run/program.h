@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ namespace lathe::cuda {
 struct ProgramLayer {
   NodeId node = kNoNode;
   std::unique_ptr<LayerKernel> kernel;  // null: a view, nothing runs
+  // The symbols that decide what it is prepared for; nothing where bodies may name others.
+  std::optional<std::vector<std::string>> symbols;
 };
 
 class CudaProgram final : public Program, public std::enable_shared_from_this<CudaProgram> {

@@ -34,15 +34,18 @@ class PreparedReference final : public PreparedLayer {
     result_extents_.clear();
     for (size_t i = 0; i < results.size(); ++i) {
       result_extents_.push_back(results[i].extents());
-      if (args.outputs[i] != nullptr && !results[i].bytes().empty())
-        driver_.require(
-            driver_.cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(args.outputs[i]),
-                                      results[i].bytes().data(), results[i].bytes().size(), stream),
-            "copying a result to the GPU");
+      const std::span<const std::byte> bytes = results[i].bytes();
+      void* place = args.results != nullptr ? args.results->take(i, bytes.size()) : nullptr;
+      if (place == nullptr) place = args.outputs[i];
+      if (place != nullptr && !bytes.empty())
+        driver_.require(driver_.cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(place), bytes.data(),
+                                                  bytes.size(), stream),
+                        "copying a result to the GPU");
     }
     driver_.require(driver_.cuStreamSynchronize(stream), "copying results to the GPU");
   }
 
+  bool takes_memory() const override { return true; }
   void resolve(const LayerArgs&, SymbolValues& values) const override {
     layer_.resolve(result_extents_, values);
   }
@@ -96,7 +99,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
 }
 
 std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Device& device,
-                                  const PackContext&) {
+                                  const PackContext& pack) {
+  if (!bodies_of(query.layer().op).empty()) return make_control_flow(query, tactic, device, pack);
   return make_reference(query, tactic, device);
 }
 

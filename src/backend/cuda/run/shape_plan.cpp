@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 
 #include "backend/cuda/device/timeline.h"
 #include "backend/cuda/run/launch_groups.h"
@@ -22,28 +24,55 @@ CUdeviceptr device_address(const void* address) {
   return reinterpret_cast<CUdeviceptr>(address);
 }
 
+// The memory of results that a layer finds the size of.
+class TakenResults final : public ResultMemory {
+ public:
+  TakenResults(GrownMemory& grown, CUstream stream, std::function<int(size_t)> slot_of)
+      : grown_(grown), stream_(stream), slot_of_(std::move(slot_of)) {}
+  std::byte* take(size_t output, size_t bytes) override {
+    const int slot = slot_of_(output);
+    return slot < 0 ? nullptr : grown_.reserve(slot, bytes, stream_);
+  }
+
+ private:
+  GrownMemory& grown_;
+  CUstream stream_;
+  std::function<int(size_t)> slot_of_;
+};
+
 }  // namespace
 
-ShapePlan::ShapePlan(const CudaProgram& program, size_t first, size_t last, const SymbolValues& symbols)
+ShapePlan::ShapePlan(const CudaProgram& program, size_t first, size_t last, const SymbolValues& symbols,
+                     const ShapePlan* like)
     : program_(program), first_(first), symbols_(symbols), steps_(last - first), operands_(last - first) {
-  check_shapes(program.spec(), first, last, symbols, LateSpread::Nowhere);
+  for (size_t i = 0, end = 0; i < steps_.size(); i = end) {
+    const auto shared = [&](size_t index) { return like != nullptr && has_same_shapes(index, *like); };
+    while (end < steps_.size() && !shared(end)) ++end;
+    if (end > i) check_shapes(program.spec(), first + i, first + end, symbols, LateSpread::Nowhere);
+    for (; i < end; ++i) prepare_step(i);
+    for (; end < steps_.size() && shared(end); ++end) steps_[end] = like->steps_[end];
+  }
   for (size_t i = 0; i < steps_.size(); ++i) {
-    try {
-      prepare_step(i);
-    } catch (Error& error) {
-      error.add_context(fmt::format("preparing layer '{}'",
-                                    program_.graph().node(program_.layers()[first_ + i].node).name));
-      throw;
-    }
     if (steps_[i].prepared == nullptr) continue;
     operands_.place(i, program_.graph().node(program_.layers()[first_ + i].node), program_.spec(), symbols_,
                     [&](ValueId id) { return program_.constant(id); });
     scratch_bytes_ = std::max(scratch_bytes_, steps_[i].prepared->scratch_bytes());
   }
   find_pieces();
+  find_needs();
 }
 
-void ShapePlan::prepare_step(size_t index) {
+bool ShapePlan::has_same_shapes(size_t index, const ShapePlan& other) const {
+  const size_t layer = first_ + index;
+  const auto& names = program_.layers()[layer].symbols;
+  if (!names || !program_.segments().new_symbols[layer].empty()) return false;
+  return std::all_of(names->begin(), names->end(), [&](const std::string& name) {
+    const auto one = symbols_.find(name), two = other.symbols_.find(name);
+    return one != symbols_.end() && two != other.symbols_.end() && one->second == two->second;
+  });
+}
+
+void ShapePlan::prepare_step(size_t index) try {
   const ProgramLayer& layer = program_.layers()[first_ + index];
   if (layer.kernel == nullptr) return;
   const Graph& graph = program_.graph();
@@ -51,19 +80,9 @@ void ShapePlan::prepare_step(size_t index) {
   const ShapeContext context{.symbols = symbols_,
                              .inputs = upper_extents(graph, node.inputs, symbols_),
                              .outputs = upper_extents(graph, node.outputs, symbols_)};
-  const auto bytes = [&](ValueId id, const Extents& extents) {
-    const Value& value = graph.value(id);
-    return storage_bytes(value.dtype, extents, value.format);
-  };
-  for (size_t i = 0; i < node.inputs.size(); ++i)
-    steps_[index].input_bytes.push_back(
-        node.inputs[i] == kNoValue ? 0 : bytes(node.inputs[i], context.inputs[i]));
-  for (size_t i = 0; i < node.outputs.size(); ++i)
-    steps_[index].output_bytes.push_back(
-        node.outputs[i] == kNoValue ? 0 : bytes(node.outputs[i], context.outputs[i]));
   bool has_elements = false;
   for (size_t i = 0; i < node.outputs.size(); ++i)
-    has_elements |= node.outputs[i] != kNoValue && element_count(context.outputs[i]) > 0;
+    has_elements |= node.outputs[i] != kNoValue && std::ranges::count(context.outputs[i], 0) == 0;
   if (!has_elements && program_.segments().new_symbols[first_ + index].empty()) return;
   steps_[index].prepared =
       makes_elements_of_none(node, context.inputs, context.outputs)
@@ -71,6 +90,10 @@ void ShapePlan::prepare_step(size_t index) {
                            program_.spec().choices[first_ + index].tactic, *program_.device())
                 ->prepare(context)
           : layer.kernel->prepare(context);
+} catch (Error& error) {
+  error.add_context(fmt::format("preparing layer '{}'",
+                                program_.graph().node(program_.layers()[first_ + index].node).name));
+  throw;
 }
 
 void ShapePlan::find_pieces() {
@@ -86,28 +109,68 @@ void ShapePlan::find_pieces() {
   }
 }
 
-void ShapePlan::bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings) {
+// A view of a slot is as large as its base says, which is an operand of the layer that writes it.
+void ShapePlan::find_needs() {
+  if (program_.spec().memory.slots == 0) return;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Node& node = program_.graph().node(program_.layers()[first_ + i].node);
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      const ValueId id = node.outputs[k];
+      if (id == kNoValue) continue;
+      const Placement& placement = program_.spec().memory.placements[static_cast<size_t>(id)];
+      if (placement.kind != Placement::Kind::Grown) continue;
+      const Value& value = program_.graph().value(id);
+      if (finds_size(i, id))
+        taken_.push_back({i, k, placement.slot});
+      else
+        needs_.push_back(
+            {placement.slot, static_cast<size_t>(storage_bytes(
+                                 value.dtype, upper_extents(value.shape, symbols_), value.format))});
+    }
+  }
+}
+
+bool ShapePlan::finds_size(size_t step, ValueId result) const {
+  const PreparedLayer* layer = steps_[step].prepared.get();
+  const Shape& shape = program_.graph().value(result).shape;
+  return layer != nullptr && layer->takes_memory() &&
+         !std::all_of(shape.begin(), shape.end(), [&](const Dim& d) { return is_known(d, symbols_); });
+}
+
+void ShapePlan::bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings,
+                     GrownMemory& grown, CUstream stream) {
+  grown_ = &grown;
+  for (const Need& need : needs_) grown.reserve(need.slot, need.bytes, stream);
   std::vector<void*> addresses = {arena, scratch};
   addresses.insert(addresses.end(), bindings.begin(), bindings.end());
+  addresses.insert(addresses.end(), grown.addresses().begin(), grown.addresses().end());
   if (addresses == bound_) return;
-  operands_.bind(arena, bindings);
+  operands_.bind(arena, bindings, grown.addresses());
   scratch_ = scratch;
   bound_ = std::move(addresses);
   group();
 }
 
 void ShapePlan::group() {
+  for (Step& step : steps_) step.order = {};
+  if (!taken_.empty()) return;  // addresses that only a run finds
+  const Graph& graph = program_.graph();
+  const auto range = [&](const void* address, ValueId id) -> MemoryRange {
+    if (address == nullptr || id == kNoValue) return {};
+    const Value& value = graph.value(id);
+    return {address, storage_bytes(value.dtype, upper_extents(value.shape, symbols_), value.format)};
+  };
   std::vector<LayerUse> uses(steps_.size());
   for (size_t i = 0; i < steps_.size(); ++i) {
-    Step& step = steps_[i];
-    if (step.prepared == nullptr) continue;
-    uses[i] = {.is_launched = true, .overlap = step.prepared->overlap()};
+    if (steps_[i].prepared == nullptr) continue;
+    uses[i] = {.is_launched = true, .overlap = steps_[i].prepared->overlap()};
     if (!uses[i].overlap.takes_order) continue;
-    const size_t own = program_.graph().node(program_.layers()[first_ + i].node).op_input_count();
-    for (size_t k = 0; k < step.input_bytes.size(); ++k)
-      (k < own ? uses[i].reads : uses[i].late_reads).push_back({operands_.inputs(i)[k], step.input_bytes[k]});
-    for (size_t k = 0; k < step.output_bytes.size(); ++k)
-      uses[i].writes.push_back({operands_.outputs(i)[k], step.output_bytes[k]});
+    const Node& node = graph.node(program_.layers()[first_ + i].node);
+    for (size_t k = 0; k < node.inputs.size(); ++k)
+      (k < node.op_input_count() ? uses[i].reads : uses[i].late_reads)
+          .push_back(range(operands_.inputs(i)[k], node.inputs[k]));
+    for (size_t k = 0; k < node.outputs.size(); ++k)
+      uses[i].writes.push_back(range(operands_.outputs(i)[k], node.outputs[k]));
   }
   const std::vector<LaunchOrder> orders = group_launches(uses);
   for (size_t i = 0; i < steps_.size(); ++i) steps_[i].order = orders[i];
@@ -119,10 +182,17 @@ void ShapePlan::enqueue(size_t index, CUstream stream, const LaunchOrder& order)
   const std::string& name = program_.graph().node(program_.layers()[first_ + index].node).name;
   // Also while a graph is recorded: a profiler traces a replay's kernels back to where they were recorded.
   const TimelineRange range(name);
+  LayerArgs operands = args(index);
+  std::optional<TakenResults> results;
+  if (step.prepared->takes_memory() && !taken_.empty())
+    operands.results = &results.emplace(*grown_, stream, [&](size_t output) {
+      for (const Taken& taken : taken_)
+        if (taken.step == index && taken.output == output) return taken.slot;
+      return -1;
+    });
   try {
-    LayerArgs with_order = args(index);
-    with_order.order = order;
-    step.prepared->enqueue(with_order, stream);
+    operands.order = order;
+    step.prepared->enqueue(operands, stream);
   } catch (Error& error) {
     error.add_context(fmt::format("in layer '{}'", name));
     throw;

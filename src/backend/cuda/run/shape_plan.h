@@ -16,21 +16,24 @@
 #include <vector>
 
 #include "backend/cuda/device/stream.h"
+#include "backend/cuda/run/grown_memory.h"
 #include "backend/cuda/run/program.h"
 #include "backend/operand_table.h"
 
 namespace lathe::cuda {
 
 struct Step {
-  std::unique_ptr<PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
-  std::vector<int64_t> input_bytes, output_bytes;
-  LaunchOrder order = {};  // at the addresses that are bound
+  std::shared_ptr<const PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
+  LaunchOrder order = {};                         // at the addresses that are bound
 };
 
 class ShapePlan {
  public:
-  // Layers [first, last). `symbols` has all that these layers' inputs need.
-  ShapePlan(const CudaProgram& program, size_t first, size_t last, const SymbolValues& symbols);
+  // Layers [first, last). `symbols` has all that these layers' inputs need. What `like`, a plan of the same
+  // layers, has prepared for the same values of a layer's symbols is shared: of a decoder's step few layers
+  // know how long the past is.
+  ShapePlan(const CudaProgram& program, size_t first, size_t last, const SymbolValues& symbols,
+            const ShapePlan* like = nullptr);
 
   const SymbolValues& symbols() const { return symbols_; }
   size_t first_layer() const { return first_; }
@@ -38,7 +41,10 @@ class ShapePlan {
   size_t scratch_bytes() const { return scratch_bytes_; }
 
   // Sets the addresses that are not known at preparation. Cheap when they are those of the last call.
-  void bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings);
+  // Memory whose size these symbols say is taken from `grown`, which stays for as long as steps run; what it
+  // has to move moves on `stream`.
+  void bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings, GrownMemory& grown,
+            CUstream stream);
   LayerArgs args(size_t index) const { return {operands_.inputs(index), operands_.outputs(index), scratch_}; }
   // One layer by itself: it waits for all before it.
   void enqueue_step(size_t index, CUstream stream) const { enqueue(index, stream, {}); }
@@ -55,14 +61,18 @@ class ShapePlan {
     bool capturable = true;
   };
   struct Recording {
-    std::vector<void*> addresses;       // arena, scratch, bindings
+    std::vector<void*> addresses;       // arena, scratch, bindings, slots
     std::vector<RecordedGraph> graphs;  // one per capturable piece
     bool usable = false;
     std::string note;
   };
 
   void prepare_step(size_t index);
+  bool has_same_shapes(size_t index, const ShapePlan& other) const;
   void find_pieces();
+  void find_needs();
+  // The step asks for the memory of a result when it has it, because its size is not known before.
+  bool finds_size(size_t step, ValueId result) const;
   // Which layers overlap, at the addresses that are bound.
   void group();
   void enqueue(size_t index, CUstream stream, const LaunchOrder& order) const;
@@ -85,9 +95,22 @@ class ShapePlan {
   OperandTable operands_;
   std::vector<Piece> pieces_;
   std::string uncapturable_;  // why there is more than one piece
+  // Bytes that slots must have before the steps run, and the slots of results whose memory steps take
+  // themselves.
+  struct Need {
+    int slot = -1;
+    size_t bytes = 0;
+  };
+  struct Taken {
+    size_t step = 0, output = 0;
+    int slot = -1;
+  };
+  std::vector<Need> needs_;
+  std::vector<Taken> taken_;
+  GrownMemory* grown_ = nullptr;
   size_t scratch_bytes_ = 0;
   std::byte* scratch_ = nullptr;
-  std::vector<void*> bound_;              // arena, scratch, bindings
+  std::vector<void*> bound_;              // arena, scratch, bindings, slots
   std::vector<std::vector<void*>> seen_;  // addresses that ran once
   std::list<Recording> recordings_;       // most recently used first
   std::string note_;

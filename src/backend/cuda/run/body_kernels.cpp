@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/run/body_kernels.h"
+
+#include <algorithm>
+
+#include "backend/body_nodes.h"
+#include "backend/cuda/run/program.h"
+#include "backend/no_elements.h"
+#include "base/error.h"
+#include "ir/edit.h"
+
+namespace lathe::cuda {
+namespace {
+
+// Shapes that a node is prepared for and that are kept: those of a loop that alternates, and not those of one
+// that grows.
+constexpr size_t kKeptShapes = 4;
+// Elements of a value that the host computes sooner than it launches a kernel.
+constexpr int64_t kFewElements = 64;
+
+const std::vector<TacticFamily>& families() {
+  static const std::vector<TacticFamily> all = tactic_families();
+  return all;
+}
+
+std::vector<Tactic> list_all(const LayerQuery& query, const Device& device) {
+  std::vector<Tactic> listed;
+  for (const TacticFamily& family : families())
+    if (may_list(family.runner, query))
+      for (Tactic& tactic : family.list(query, device)) listed.push_back(std::move(tactic));
+  return listed;
+}
+
+ChosenTactic choose(const LayerQuery& query, const Device& device) {
+  // cuDNN makes a plan for every new shape.
+  return choose_for_body(query, list_all(query, device),
+                         [](const Tactic& tactic) { return tactic.runner.starts_with("Cudnn"); });
+}
+
+bool has_bytes_for_elements(const Value& value) {
+  return dtype_info(value.dtype).bits >= 8 && !value.is_stored_quantized();
+}
+
+bool is_arranged(const TensorType& type) {
+  return type.dtype != DType::Undefined && !type.format.is_linear();
+}
+
+BodyReformat make_reformat(const Value& value, const Format& from, const Format& to,
+                           const SymbolRanges& ranges, const Device& device, const PackContext& pack) {
+  BodyReformat reformat{std::make_unique<Graph>(), nullptr};
+  GraphEditor editor(*reformat.graph);
+  const ValueId x = editor.add_input("x", value.dtype, value.shape);
+  editor.set_type(x, value.dtype, from);
+  const NodeId node =
+      editor.add_node("reformat", Reformat{}, {x},
+                      {{.name = "y", .dtype = value.dtype, .shape = value.shape, .format = to}}, {});
+  editor.mark_output(reformat.graph->node(node).outputs[0]);
+  const LayerQuery query{*reformat.graph, node, ranges};
+  std::string reasons;
+  for (const Tactic& tactic : list_all(query, device)) {
+    if (tactic.support.ok && !tactic.is_view) {
+      reformat.kernel = make_kernel(query, tactic, device, pack);
+      return reformat;
+    }
+    reasons += " " + tactic.name + ": " + tactic.support.reason + ".";
+  }
+  throw_input_error("no kernel arranges '" + value.name + "' from " +
+                    to_string(TensorType{value.dtype, from}) + " to " +
+                    to_string(TensorType{value.dtype, to}) + "." + reasons);
+}
+
+}  // namespace
+
+std::string without_kernel(const Graph& body, const SymbolRanges& ranges, const Device& device) {
+  return lathe::without_kernel(body, ranges, [&](const LayerQuery& query) { return choose(query, device); });
+}
+
+// --- what a program has
+
+BodyKernels::BodyKernels(Body body, const SymbolRanges& ranges, const Device& device, const PackContext& pack)
+    : body_(std::move(body)), device_(device), layers_(graph().node_count()) {
+  const SymbolRanges inside = ranges_inside(graph(), ranges);
+  LockedBlobStore blobs(pack.blobs);
+  const std::vector<NodeId>& order = graph().order();
+  for_each_parallel(order.size(), [&](size_t i) {
+    if (device_.is_present()) device_.make_current();
+    const std::string key = pack.key + "/" + std::to_string(i) + "/" + graph().node(order[i]).name;
+    make_layer(order[i], inside, {blobs, key});
+  });
+}
+
+void BodyKernels::make_layer(NodeId id, const SymbolRanges& inside, const PackContext& pack) {
+  const Node& node = graph().node(id);
+  Layer& layer = layers_[static_cast<size_t>(id)];
+  layer.bodies = make_body_kernels(node.op, inside, device_, pack);
+  const auto is_whole = [&](ValueId value) {
+    return value == kNoValue || has_bytes_for_elements(graph().value(value));
+  };
+  if (!wants_kernel(graph(), node) || !std::all_of(node.inputs.begin(), node.inputs.end(), is_whole) ||
+      !std::all_of(node.outputs.begin(), node.outputs.end(), is_whole))
+    return;
+  const LayerQuery query{graph(), id, inside};
+  ChosenTactic chosen = choose(query, device_);
+  if (!chosen.tactic) return;
+  layer.tactic = std::move(*chosen.tactic);
+  layer.symbols = symbols_of(graph(), node);
+  layer.kernel = make_kernel(query, layer.tactic, device_, {pack.blobs, pack.key + "/" + layer.tactic.name});
+  const auto make = [&](const Value& value, const TensorType& type, bool restores, const std::string& name) {
+    return is_arranged(type)
+               ? make_reformat(value, restores ? type.format : kLinear, restores ? kLinear : type.format,
+                               inside, device_, {pack.blobs, pack.key + "/" + name})
+               : BodyReformat{};
+  };
+  layer.constants.resize(node.inputs.size());
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    layer.arrange.emplace_back();
+    if (node.inputs[i] == kNoValue) continue;
+    const Value& value = graph().value(node.inputs[i]);
+    layer.arrange.back() = make(value, layer.tactic.inputs[i], false, "arrange" + std::to_string(i));
+    if (value.is_constant() && value.constant.has_bytes() && layer.tactic.inputs[i].dtype != DType::Undefined)
+      layer.constants[i] = DeviceMemory(device_, value.constant.bytes());
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    layer.restore.emplace_back();
+    if (node.outputs[i] == kNoValue) continue;
+    layer.restore.back() =
+        make(graph().value(node.outputs[i]), layer.tactic.outputs[i], true, "restore" + std::to_string(i));
+  }
+}
+
+std::vector<BodyKernels> make_body_kernels(const Op& op, const SymbolRanges& ranges, const Device& device,
+                                           const PackContext& pack) {
+  std::vector<BodyKernels> kernels;
+  for (const Body& body : bodies_of(op))
+    kernels.emplace_back(body, ranges, device,
+                         PackContext{pack.blobs, pack.key + "/" + std::to_string(kernels.size())});
+  return kernels;
+}
+
+// --- a run
+
+BodyRuns::BodyRuns(const std::vector<BodyKernels>& kernels, DeviceValues& values) : values_(values) {
+  for (const BodyKernels& body : kernels) runs_.push_back(std::make_unique<BodyRun>(body, values));
+}
+BodyRuns::BodyRuns(BodyRuns&&) noexcept = default;
+BodyRuns::~BodyRuns() = default;
+
+std::vector<Tensor> BodyRuns::run(const Graph& body, std::span<const Tensor> inputs,
+                                  const SymbolValues& symbols) const {
+  const auto is_asked = [&](const auto& run) { return &run->graph() == &body; };
+  const auto found = std::find_if(runs_.begin(), runs_.end(), is_asked);
+  check(found != runs_.end(), "a body without kernels");
+  return (*found)->run(inputs, symbols);
+}
+
+Tensor BodyRuns::slice(const Tensor& tensor, size_t axis, int64_t index) const {
+  const bool is_there = values_.is_on_device(tensor) && dtype_info(tensor.dtype()).bits >= 8;
+  return is_there ? values_.slice(tensor, axis, index) : BodyRunner::slice(on_host(tensor), axis, index);
+}
+
+Tensor BodyRuns::join(const std::vector<Tensor>& parts, size_t axis) const {
+  const auto is_there = [&](const Tensor& part) { return values_.is_on_device(part); };
+  if (std::any_of(parts.begin(), parts.end(), is_there) && dtype_info(parts[0].dtype()).bits >= 8)
+    return values_.join(parts, axis);
+  std::vector<Tensor> here;
+  for (const Tensor& part : parts) here.push_back(on_host(part));
+  return BodyRunner::join(here, axis);
+}
+
+std::vector<Tensor> BodyRun::run(std::span<const Tensor> inputs, const SymbolValues& symbols) {
+  return interpret(graph(), inputs,
+                   {.symbols = symbols,
+                    .evaluate = [this](NodeId id, std::span<const Tensor> operands,
+                                       const SymbolValues& known) { return evaluate(id, operands, known); }});
+}
+
+std::vector<Tensor> BodyRun::run_nested(NodeId id, std::span<const Tensor> inputs,
+                                        const SymbolValues& symbols) {
+  const BodyRuns& runs = nested_.try_emplace(id, kernels_.layer(id).bodies, values_).first->second;
+  return interpret_node(graph(), graph().node(id), inputs, symbols, nullptr, &runs);
+}
+
+std::vector<Tensor> BodyRun::evaluate_on_host(NodeId id, std::span<const Tensor> inputs,
+                                              const SymbolValues& symbols) const {
+  std::vector<Tensor> here;
+  for (const Tensor& input : inputs) here.push_back(values_.on_host(input));
+  return interpret_node(graph(), graph().node(id), here, symbols);
+}
+
+// Few numbers that are on the host, and few that come out.
+bool BodyRun::is_for_host(const Node& node, std::span<const Tensor> inputs,
+                          const SymbolValues& symbols) const {
+  int64_t elements = 0;
+  for (const Tensor& input : inputs) {
+    if (values_.is_on_device(input)) return false;
+    elements += input ? input.size() : 0;
+  }
+  for (const ValueId output : node.outputs) {
+    if (output == kNoValue) continue;
+    const Shape& shape = graph().value(output).shape;
+    if (!std::all_of(shape.begin(), shape.end(), [&](const Dim& dim) {
+          const std::set<std::string> names = dim.symbols();
+          return std::all_of(names.begin(), names.end(),
+                             [&](const std::string& name) { return symbols.contains(name); });
+        }))
+      return false;
+    elements += element_count(upper_extents(shape, symbols));
+  }
+  return elements <= kFewElements;
+}
+
+void BodyRun::prepare(const BodyKernels::Layer& layer, const ShapeContext& context,
+                      Prepared& prepared) const {
+  prepared.layer = layer.kernel->prepare(context);
+  const auto between = [&](const BodyReformat& reformat, const Extents& extents) {
+    if (reformat.kernel == nullptr || element_count(extents) == 0) return std::unique_ptr<PreparedLayer>();
+    return reformat.kernel->prepare({.symbols = context.symbols, .inputs = {extents}, .outputs = {extents}});
+  };
+  for (size_t i = 0; i < context.inputs.size(); ++i)
+    prepared.arrange.push_back(between(layer.arrange[i], context.inputs[i]));
+  for (size_t i = 0; i < context.outputs.size(); ++i)
+    prepared.restore.push_back(between(layer.restore[i], context.outputs[i]));
+}
+
+const BodyRun::Prepared& BodyRun::prepared_for(NodeId id, const SymbolValues& symbols) {
+  const BodyKernels::Layer& layer = kernels_.layer(id);
+  std::vector<int64_t> key = shape_key(layer.symbols, symbols);
+  auto& kept = prepared_[static_cast<size_t>(id)];
+  const auto found = std::find_if(kept.begin(), kept.end(), [&](const Prepared& p) { return p.key == key; });
+  if (found != kept.end()) {
+    std::rotate(kept.begin(), found, found + 1);
+    return kept.front();
+  }
+  Prepared prepared;
+  prepared.key = std::move(key);
+  if (const auto extents = body_extents(graph(), id, prepared.key, symbols)) {
+    prepared.outputs = extents->outputs;
+    prepare(layer, {.symbols = symbols, .inputs = extents->inputs, .outputs = extents->outputs}, prepared);
+  }
+  kept.insert(kept.begin(), std::move(prepared));
+  if (kept.size() > kKeptShapes) kept.pop_back();
+  return kept.front();
+}
+
+std::vector<Tensor> BodyRun::evaluate(NodeId id, std::span<const Tensor> inputs,
+                                      const SymbolValues& symbols) {
+  const Node& node = graph().node(id);
+  const BodyKernels::Layer& layer = kernels_.layer(id);
+  if (!layer.bodies.empty()) return run_nested(id, inputs, symbols);
+  if (reads_only_extents(node)) return interpret_node(graph(), node, inputs, symbols);
+  if (only_changes_shape(node)) {
+    std::vector<Tensor> operands(inputs.begin(), inputs.end());
+    for (size_t i = 1; i < operands.size(); ++i) operands[i] = values_.on_host(operands[i]);
+    return with_other_shape(graph(), node, operands, symbols);
+  }
+  if (layer.kernel == nullptr || is_for_host(node, inputs, symbols))
+    return evaluate_on_host(id, inputs, symbols);
+  const Prepared& prepared = prepared_for(id, symbols);
+  if (prepared.layer == nullptr) return evaluate_on_host(id, inputs, symbols);
+  try {
+    return run_kernel(id, inputs, prepared);
+  } catch (Error& error) {
+    error.add_context("in node '" + node.name + "' of a body");
+    throw;
+  }
+}
+
+std::vector<Tensor> BodyRun::run_kernel(NodeId id, std::span<const Tensor> inputs, const Prepared& prepared) {
+  const Node& node = graph().node(id);
+  const BodyKernels::Layer& layer = kernels_.layer(id);
+  // Values in the format that the kernel has, as bytes, and all that must stay until it is enqueued.
+  const auto arranged = [&](const TensorType& type, const Extents& extents) {
+    return values_.allocate_bytes(storage_bytes(type.dtype, extents, type.format));
+  };
+  const auto place_of = [](const Tensor& tensor) { return const_cast<std::byte*>(tensor.bytes().data()); };
+  std::vector<Tensor> held, results(node.outputs.size()), left(results.size());
+  std::vector<const void*> from(inputs.size(), nullptr);
+  std::vector<void*> to(results.size(), nullptr);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i] || layer.tactic.inputs[i].dtype == DType::Undefined) continue;
+    from[i] = layer.constants[i].data();
+    if (from[i] == nullptr) {
+      held.push_back(values_.on_device(inputs[i]));
+      from[i] = held.back().bytes().data();
+    }
+    if (prepared.arrange[i] == nullptr) continue;
+    held.push_back(arranged(layer.tactic.inputs[i], inputs[i].extents()));
+    void* place = place_of(held.back());
+    enqueue(*prepared.arrange[i], std::span(&from[i], 1), std::span(&place, 1));
+    from[i] = place;
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (node.outputs[i] == kNoValue) continue;
+    const TensorType& type = layer.tactic.outputs[i];
+    results[i] = values_.allocate(type.dtype, prepared.outputs[i]);
+    if (prepared.restore[i] != nullptr) left[i] = arranged(type, prepared.outputs[i]);
+    to[i] = place_of(left[i] ? left[i] : results[i]);
+  }
+  enqueue(*prepared.layer, from, to);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (prepared.restore[i] == nullptr) continue;
+    const void* source = left[i].bytes().data();
+    void* place = place_of(results[i]);
+    enqueue(*prepared.restore[i], std::span(&source, 1), std::span(&place, 1));
+  }
+  return results;
+}
+
+void BodyRun::enqueue(const PreparedLayer& layer, std::span<const void* const> from,
+                      std::span<void* const> to) {
+  const auto bytes = static_cast<int64_t>(layer.scratch_bytes());
+  const Tensor scratch = bytes > 0 ? values_.allocate_bytes(bytes) : Tensor();
+  layer.enqueue({from, to, const_cast<std::byte*>(scratch.bytes().data())}, values_.stream());
+}
+
+}  // namespace lathe::cuda

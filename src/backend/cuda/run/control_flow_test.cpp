@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bodies on a GPU that is only described: their tactics are chosen, kernels compiled and layers prepared.
+// What they compute is compared on a GPU by ONNX's node tests (make test-gpu).
+#include <gtest/gtest.h>
+
+#include "backend/cuda/device/libraries.h"
+#include "backend/cuda/kernel.h"
+#include "backend/cuda/run/body_kernels.h"
+#include "backend/cuda/run/cuda_backend.h"
+#include "base/file.h"
+#include "ir/edit.h"
+#include "ir/text.h"
+#include "ops/build.h"
+
+namespace lathe::cuda {
+TacticFamily control_flow_tactics();
+namespace {
+
+std::shared_ptr<const Device> h200() {
+  const std::string path = "tests/gpu/h200.json";
+  return describe_device(DeviceProperties::from_json(read_file(path), path), true);
+}
+
+// A loop whose body convolves, which kernels do with channels last, and changes a shape.
+Body convolving() {
+  return Body(parse_graph(R"(graph "body" {
+  input %i: int64[]
+  input %go: bool[]
+  input %x: float32[1, 16, 12, width]
+  const %w: float32[16, 16, 3, 3] = random 1
+  %y: float32[1, 16, 12, width] = Conv "conv" (%x, %w)
+      {kernel=[3, 3], strides=[1, 1], dilations=[1, 1], pads_begin=[1, 1], pads_end=[1, 1]}
+  %t: float32[1, 16, 12, width] = Pointwise "tanh" (%y) {code=Tanh}
+  %s: float32[16, 12*width] = Reshape "flat" (%t) {shape=[16, 12*width]}
+  output %go
+  output %t
+  output %s
+})"));
+}
+
+Graph looped(const Body& body) {
+  Graph graph = parse_graph(R"(graph "g" {
+  input %n: int64[]
+  input %x: float32[1, 16, 12, width]
+  output %x
+})");
+  GraphEditor editor(graph);
+  const std::vector<ValueId> results =
+      append_node(editor, "loop", Loop{.body = body, .carried = 1},
+                  {graph.inputs()[0], kNoValue, graph.inputs()[1]}, {}, {"last", "all"}, 2);
+  editor.replace_output(0, results[0]);
+  editor.mark_output(results[1]);
+  return graph;
+}
+
+TEST(CudaControlFlow, EveryNodeOfABodyHasAKernel) {
+  const auto device = h200();
+  const Graph graph = looped(convolving());
+  const SymbolRanges ranges = {{"width", {1, 20, 64}}};
+  const LayerQuery query{graph, graph.order().back(), ranges};
+  const std::vector<Tactic> tactics = control_flow_tactics().list(query, *device);
+  ASSERT_EQ(tactics.size(), 1u);
+  EXPECT_TRUE(tactics[0].support.ok) << tactics[0].support.reason;
+}
+
+TEST(CudaControlFlow, KernelsAreCompiledAndKept) {
+  const auto device = h200();
+  if (device->libraries->nvrtc == nullptr) GTEST_SKIP() << "NVRTC is not there";
+  const Body body = convolving();
+  const SymbolRanges ranges = {{"width", {1, 20, 64}}};
+  MemoryBlobStore blobs;
+  const BodyKernels kernels(body, ranges, *device, {blobs, "loop"});
+  const auto layer_of = [&](std::string_view name) -> const BodyKernels::Layer& {
+    for (const NodeId id : body.graph().order())
+      if (body.graph().node(id).name == name) return kernels.layer(id);
+    return kernels.layer(body.graph().order()[0]);
+  };
+  const BodyKernels::Layer& conv = layer_of("conv");
+  ASSERT_NE(conv.kernel, nullptr);
+  EXPECT_FALSE(conv.tactic.inputs[0].format.is_linear());
+  // What it reads and gives is arranged by kernels of its own.
+  ASSERT_NE(conv.arrange.at(0).kernel, nullptr);
+  ASSERT_NE(conv.restore.at(0).kernel, nullptr);
+  EXPECT_NE(layer_of("tanh").kernel, nullptr);
+  EXPECT_EQ(layer_of("flat").kernel, nullptr);  // shares its operand's bytes
+  EXPECT_FALSE(blobs.blocks().empty());
+}
+
+TEST(CudaControlFlow, NamesWhatHasNoKernel) {
+  const Body body(parse_graph(R"(graph "body" {
+  input %i: int64[]
+  input %go: bool[]
+  input %rate: int64[]
+  const %bins: int64[] = [3]
+  const %length: int64[] = [8]
+  const %low: float32[] = [0]
+  const %high: float32[] = [4]
+  %y: float32[5, 3] = MelWeightMatrix "mel" (%bins, %length, %rate, %low, %high) {dtype=float32}
+  output %go
+  output %y
+})"));
+  Graph graph = parse_graph("graph \"g\" { input %n: int64[] input %rate: int64[] output %n }");
+  GraphEditor editor(graph);
+  const std::vector<ValueId> results = append_node(
+      editor, "loop", Loop{.body = body}, {graph.inputs()[0], kNoValue, graph.inputs()[1]}, {}, {"all"});
+  editor.replace_output(0, results[0]);
+  const SymbolRanges ranges;
+  const auto tactics = control_flow_tactics().list({graph, graph.order().back(), ranges}, *h200());
+  ASSERT_EQ(tactics.size(), 1u);
+  EXPECT_NE(tactics[0].support.reason.find("'mel' (MelWeightMatrix) of its body has no kernel"),
+            std::string::npos)
+      << tactics[0].support.reason;
+}
+
+}  // namespace
+}  // namespace lathe::cuda

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/run/device_values.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace lathe::cuda {
+namespace {
+
+constexpr size_t kAlignment = 256;  // of device memory, and at least what kernels expect of operands
+constexpr size_t kOperandAlignment = 16;
+
+// Sizes of blocks: eight for each doubling, so that keys and values that grow from step to step meet a block
+// that is there.
+size_t block_size(size_t bytes) {
+  const size_t step = std::max(std::bit_floor(bytes) / 8, kAlignment);
+  return (bytes + step - 1) / step * step;
+}
+
+bool is_inside(const std::map<const std::byte*, size_t>& blocks, const std::byte* address) {
+  auto after = blocks.upper_bound(address);
+  if (after == blocks.begin()) return false;
+  const auto& [begin, bytes] = *std::prev(after);
+  return address < begin + bytes;
+}
+
+int64_t product(const Extents& extents, size_t first, size_t last) {
+  return std::accumulate(extents.begin() + static_cast<std::ptrdiff_t>(first),
+                         extents.begin() + static_cast<std::ptrdiff_t>(last), int64_t{1},
+                         std::multiplies<>());
+}
+
+std::byte* writable(const Tensor& tensor) {
+  return const_cast<std::byte*>(tensor.bytes().data());  // memory that allocate() has just taken
+}
+
+}  // namespace
+
+DeviceValues::DeviceValues(const Device& device) : device_(device) {}
+
+Tensor DeviceValues::allocate(DType dtype, Extents extents) {
+  const auto bytes = static_cast<size_t>(dtype_bytes(dtype, element_count(extents)));
+  if (bytes == 0) return Tensor::allocate(dtype, std::move(extents));
+  const size_t size = block_size(bytes);
+  DeviceMemory memory;
+  if (const auto found = pool_->free.find(size); found != pool_->free.end()) {
+    memory = std::move(found->second);
+    pool_->free.erase(found);
+  } else {
+    memory = DeviceMemory(device_, size);
+  }
+  const auto* address = static_cast<const std::byte*>(memory.data());
+  pool_->taken.emplace(address, size);
+  // Given back when the last tensor goes that shares the block.
+  auto block = std::shared_ptr<DeviceMemory>(new DeviceMemory(std::move(memory)),
+                                             [pool = pool_, size, address](DeviceMemory* given) {
+                                               const std::unique_ptr<DeviceMemory> owner(given);
+                                               pool->taken.erase(address);
+                                               pool->free.emplace(size, std::move(*owner));
+                                             });
+  return Tensor::wrap(dtype, std::move(extents), {address, bytes}, std::move(block));
+}
+
+Tensor DeviceValues::wrap(DType dtype, Extents extents, const void* address) {
+  const auto bytes = static_cast<size_t>(dtype_bytes(dtype, element_count(extents)));
+  if (bytes == 0) return Tensor::allocate(dtype, std::move(extents));
+  const auto* begin = static_cast<const std::byte*>(address);
+  wrapped_[begin] = std::max(wrapped_[begin], bytes);
+  return Tensor::wrap(dtype, std::move(extents), {begin, bytes}, nullptr);
+}
+
+bool DeviceValues::is_on_device(const Tensor& tensor) const {
+  const std::byte* address = tensor.bytes().data();
+  return !tensor.bytes().empty() && address != nullptr &&
+         (is_inside(pool_->taken, address) || is_inside(wrapped_, address));
+}
+
+Tensor DeviceValues::on_device(const Tensor& tensor) {
+  if (is_on_device(tensor) || tensor.bytes().empty()) return tensor;
+  Tensor there = allocate(tensor.dtype(), tensor.extents());
+  copy(writable(there), tensor);
+  return there;
+}
+
+Tensor DeviceValues::on_host(const Tensor& tensor) const {
+  if (!is_on_device(tensor)) return tensor;
+  Tensor here = Tensor::allocate(tensor.dtype(), tensor.extents());
+  const Driver& driver = *device_.driver;
+  driver.require(driver.cuStreamSynchronize(stream_), "waiting for a value of a body");
+  driver.require(
+      driver.cuMemcpyDtoH(here.mutable_bytes().data(), reinterpret_cast<CUdeviceptr>(tensor.bytes().data()),
+                          tensor.bytes().size()),
+      "copying a value of a body to the host");
+  return here;
+}
+
+void DeviceValues::copy(void* to, const Tensor& tensor) const {
+  if (tensor.bytes().empty()) return;
+  const Driver& driver = *device_.driver;
+  const auto target = reinterpret_cast<CUdeviceptr>(to);
+  const std::span<const std::byte> bytes = tensor.bytes();
+  driver.require(is_on_device(tensor)
+                     ? driver.cuMemcpyDtoDAsync(target, reinterpret_cast<CUdeviceptr>(bytes.data()),
+                                                bytes.size(), stream_)
+                     : driver.cuMemcpyHtoDAsync(target, bytes.data(), bytes.size(), stream_),
+                 "copying a value of a body");
+}
+
+void DeviceValues::copy_rows(const std::byte* from, std::byte* to, const Rows& rows) const {
+  if (rows.count == 0 || rows.bytes == 0) return;
+  CUDA_MEMCPY2D copy = {};
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.srcDevice = reinterpret_cast<CUdeviceptr>(from);
+  copy.dstDevice = reinterpret_cast<CUdeviceptr>(to);
+  copy.srcPitch = static_cast<size_t>(rows.from_pitch);
+  copy.dstPitch = static_cast<size_t>(rows.to_pitch);
+  copy.WidthInBytes = static_cast<size_t>(rows.bytes);
+  copy.Height = static_cast<size_t>(rows.count);
+  device_.driver->require(device_.driver->cuMemcpy2DAsync(&copy, stream_),
+                          "copying a slice of a body's value");
+}
+
+Tensor DeviceValues::slice(const Tensor& tensor, size_t axis, int64_t index) {
+  Extents extents = tensor.extents();
+  const int64_t outer = product(extents, 0, axis), count = extents[axis];
+  extents.erase(extents.begin() + static_cast<std::ptrdiff_t>(axis));
+  const int64_t inner =
+      dtype_bytes(tensor.dtype(), product(tensor.extents(), axis + 1, tensor.extents().size()));
+  const std::byte* from = tensor.bytes().data() + index * inner;
+  if (outer == 1 && reinterpret_cast<uintptr_t>(from) % kOperandAlignment == 0) {
+    const auto owner = std::make_shared<Tensor>(tensor);
+    return Tensor::wrap(tensor.dtype(), std::move(extents), {from, static_cast<size_t>(inner)}, owner);
+  }
+  Tensor slice = allocate(tensor.dtype(), std::move(extents));
+  copy_rows(from, writable(slice),
+            {.count = outer, .bytes = inner, .from_pitch = inner * count, .to_pitch = inner});
+  return slice;
+}
+
+Tensor DeviceValues::join(const std::vector<Tensor>& parts, size_t axis) {
+  Extents extents = parts[0].extents();
+  extents[axis] = 0;
+  for (const Tensor& part : parts) extents[axis] += part.extents()[axis];
+  const int64_t outer = product(extents, 0, axis);
+  const auto row_bytes = [&](const Extents& e) {
+    return dtype_bytes(parts[0].dtype(), product(e, axis, e.size()));
+  };
+  Tensor joined = allocate(parts[0].dtype(), extents);
+  if (joined.bytes().empty()) return joined;
+  std::byte* to = writable(joined);
+  for (const Tensor& part : parts) {
+    const int64_t bytes = row_bytes(part.extents());
+    if (outer == 1)
+      copy(to, part);
+    else
+      copy_rows(on_device(part).bytes().data(), to,
+                {.count = outer, .bytes = bytes, .from_pitch = bytes, .to_pitch = row_bytes(extents)});
+    to += bytes;
+  }
+  return joined;
+}
+
+}  // namespace lathe::cuda

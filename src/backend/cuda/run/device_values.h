@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Values on the GPU whose sizes are found while an engine runs: what bodies of If, Loop and Scan take and
+// give. A value is a Tensor whose bytes lie in device memory; one that the host made (the number of an
+// iteration) stays there until a kernel reads it.
+//
+// Memory is kept for the next value of about its size, in the order of one stream: a block that the host
+// gives back may be taken for a later kernel while an earlier one still reads it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "backend/cuda/device/gpu_kernel.h"
+#include "ir/tensor.h"
+
+namespace lathe::cuda {
+
+class DeviceValues {
+ public:
+  explicit DeviceValues(const Device& device);
+
+  // What the calls below enqueue goes here. Values are those of one stream.
+  void use(CUstream stream) { stream_ = stream; }
+  CUstream stream() const { return stream_; }
+
+  Tensor allocate(DType dtype, Extents extents);  // on the device; contents undefined
+  Tensor allocate_bytes(int64_t bytes) { return allocate(DType::UInt8, {bytes}); }
+  // A tensor of somebody else's device memory, which outlives it.
+  Tensor wrap(DType dtype, Extents extents, const void* address);
+  // Forgets the addresses of wrap().
+  void forget_wrapped() { wrapped_.clear(); }
+
+  bool is_on_device(const Tensor& tensor) const;
+  // The same value on the device. Both calls return the tensor itself where it is there already; on_host()
+  // waits for the stream.
+  Tensor on_device(const Tensor& tensor);
+  Tensor on_host(const Tensor& tensor) const;
+  void copy(void* to, const Tensor& tensor) const;  // from wherever it lies, to device memory
+
+  // Slice `index` along `axis`, without that dim; and parts one behind the other along `axis`.
+  Tensor slice(const Tensor& tensor, size_t axis, int64_t index);
+  Tensor join(const std::vector<Tensor>& parts, size_t axis);
+
+ private:
+  struct Pool {
+    std::multimap<size_t, DeviceMemory> free;  // by size
+    std::map<const std::byte*, size_t> taken;  // by address
+  };
+  struct Rows {
+    int64_t count = 0, bytes = 0, from_pitch = 0, to_pitch = 0;
+  };
+  void copy_rows(const std::byte* from, std::byte* to, const Rows& rows) const;
+
+  const Device& device_;
+  CUstream stream_ = nullptr;
+  std::shared_ptr<Pool> pool_ = std::make_shared<Pool>();  // outlived by values that an execution keeps
+  std::map<const std::byte*, size_t> wrapped_;
+};
+
+}  // namespace lathe::cuda
