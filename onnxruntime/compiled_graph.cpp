@@ -2,6 +2,7 @@
 #include "compiled_graph.h"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -47,9 +48,13 @@ v1::Engine EngineMaker::build(const v1::Network& network, std::vector<v1::Optimi
 struct CompiledGraph::Worker final : v1::OutputAllocator {
   Worker(std::shared_ptr<const v1::Engine> made, const std::vector<std::string>& names)
       : engine(std::move(made)), context(engine->create_context()), outputs(names) {
-    for (const std::string& name : outputs) context.bind_output(name, *this);
+    if (engine->uses_host_memory())
+      for (const std::string& name : outputs) context.bind_output(name, *this);
   }
   void* allocate(std::string_view output, size_t, const Dims& dims) override {
+    return memory_of(output, dims);
+  }
+  void* memory_of(std::string_view output, const Dims& dims) const {
     const auto at = static_cast<size_t>(std::ranges::find(outputs, output) - outputs.begin());
     OrtValue* value = nullptr;
     check(ort().KernelContext_GetOutput(kernel, at, dims.data(), dims.size(), &value));
@@ -90,10 +95,31 @@ void CompiledGraph::run(OrtKernelContext& context) {
   const std::vector<RunInput> inputs = read_inputs(context);
   std::unique_ptr<Worker> worker = take_worker(inputs);
   worker->kernel = &context;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (infos_[i]) worker->context.bind_input(inputs_[i], inputs[i].type, inputs[i].dims, inputs[i].data);
-  worker->context.execute();
+  if (worker->engine->uses_host_memory()) {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (infos_[i]) worker->context.bind_input(inputs_[i], inputs[i].type, inputs[i].dims, inputs[i].data);
+    worker->context.execute();
+  } else {
+    run_with_copies(*worker, inputs);
+  }
   give_back(std::move(worker));
+}
+
+// On a GPU: ONNX Runtime has its tensors in memory of the host.
+void CompiledGraph::run_with_copies(Worker& worker, const std::vector<RunInput>& inputs) const {
+  std::vector<v1::HostTensor> given;
+  for (const v1::TensorInfo& info : worker.engine->inputs()) {
+    const RunInput& input =
+        inputs[static_cast<size_t>(std::ranges::find(inputs_, info.name) - inputs_.begin())];
+    v1::HostTensor& tensor = given.emplace_back(input.type, input.dims);
+    if (!tensor.bytes.empty()) std::memcpy(tensor.bytes.data(), input.data, tensor.bytes.size());
+  }
+  const std::vector<v1::HostTensor> results = worker.context.run(given);
+  const std::vector<v1::TensorInfo> outputs = worker.engine->outputs();
+  for (size_t i = 0; i < results.size(); ++i) {
+    void* memory = worker.memory_of(outputs[i].name, results[i].dims);
+    if (!results[i].bytes.empty()) std::memcpy(memory, results[i].bytes.data(), results[i].bytes.size());
+  }
 }
 
 std::vector<RunInput> CompiledGraph::read_inputs(OrtKernelContext& context) const {

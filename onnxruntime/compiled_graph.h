@@ -47,6 +47,7 @@ class CompiledGraph {
   // A context, and where its outputs get their memory.
   struct Worker;
   std::vector<RunInput> read_inputs(OrtKernelContext& context) const;
+  void run_with_copies(Worker& worker, const std::vector<RunInput>& inputs) const;
   std::unique_ptr<Worker> take_worker(const std::vector<RunInput>& inputs);
   void give_back(std::unique_ptr<Worker> worker);
   bool fits(const std::vector<RunInput>& inputs) const;

@@ -51,6 +51,7 @@ const std::vector<Option>& all_options() {
                                 Text value) { o.build.optimization_level = read_number(name, value, 0, 5); }},
       {"threads",
        [](Options& o, Text name, Text value) { o.device.threads = read_number(name, value, 0, 4096); }},
+      {"device", [](Options& o, Text, Text value) { o.device.device = value; }},
       {"timing_cache_file", [](Options& o, Text, Text value) { o.timing_cache_file = value; }},
   };
   return options;

@@ -64,7 +64,7 @@ case "${1:-}" in
     check models $python tests/models/run.py --build build
     programs build "" backend_cuda_test
     for name in explorer_python explorer_web; do check $name $python tests/$name/run.py --build build; done
-    for script in include_order one_definition tactics_are_values kernel_revision; do check $script python3 tests/structure/$script.py; done
+    for script in include_order one_definition tactics_are_values kernel_revision device_text; do check $script python3 tests/structure/$script.py; done
     programs build ""
     check fuzz build/bin/fuzz all --seconds=30  # under sanitizers in asan-cli: the backends' sanitizer build takes minutes
     for script in tests/*/run.py; do

@@ -217,6 +217,8 @@ class NetworkBuilder {
   // The network as it is now, without what no output needs.
   Network finish() const;
 
+  // op() knows these custom operators, too, from now on. Builders of the network need the same registry.
+  NetworkBuilder& use_plugins(const PluginRegistry& plugins);
   // Any ONNX operator, as its newest version means it. Inputs may be absent; as many results as `outputs`.
   NetworkTensors op(const std::string& op_type, const NetworkTensors& inputs,
                     const Attributes& attributes = {}, size_t outputs = 1, const std::string& name = {});

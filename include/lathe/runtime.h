@@ -55,16 +55,24 @@ class Engine {
   Dims min_dims(std::string_view input, int profile = 0) const;
   Dims opt_dims(std::string_view input, int profile = 0) const;
   Dims max_dims(std::string_view input, int profile = 0) const;
+  // The same for the elements of a shape tensor.
+  std::vector<int64_t> min_values(std::string_view input, int profile = 0) const;
+  std::vector<int64_t> opt_values(std::string_view input, int profile = 0) const;
+  std::vector<int64_t> max_values(std::string_view input, int profile = 0) const;
 
   std::vector<std::string> layer_names(int profile = 0) const;
   int64_t weight_bytes(int profile = 0) const;      // shared by all contexts
   int64_t activation_bytes(int profile = 0) const;  // of each context
+  // Whether contexts read and write memory of the host (a CPU's engine) or of a GPU.
+  bool uses_host_memory() const;
 
   ExecutionContext create_context(int profile = 0) const;
 
   // Writes the engine file; an old file stays as it was when that fails.
   void save(const std::string& path) const;
   std::vector<std::byte> serialize() const;
+  // Gives the bytes of the engine file in order, in pieces, so that no copy of the whole is made.
+  void write(const std::function<void(std::span<const std::byte>)>& piece) const;
   // The same without weights: a Refitter makes an engine of it again.
   void save_stripped(const std::string& path) const;
   std::vector<std::byte> serialize_stripped() const;
@@ -100,6 +108,20 @@ class Stream {
   friend class ExecutionContext;
   struct Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+// A stream of a CUDA program: a cudaStream_t or CUstream; null is the default stream.
+struct CudaStream {
+  void* handle = nullptr;
+};
+
+// Sees the tensors between the layers of a run.
+class DebugListener {
+ public:
+  virtual ~DebugListener() = default;
+  // Called by the thread that runs, right behind the layer that made the tensor, with a copy, row-major. An
+  // exception makes the run fail.
+  virtual void on_tensor(std::string_view name, const HostTensor& values) = 0;
 };
 
 // An output that is the next value of an input: a decoder's `present` of its `past`.
@@ -157,6 +179,24 @@ class ExecutionContext {
   // written again.
   void enqueue(Stream& stream, std::function<void()> inputs_consumed = {});
 
+  // For engines on GPUs: puts the run on a stream of the caller's CUDA program and returns. The bound memory
+  // must live, and outputs stay untouched, until the stream is done with it; no wait for the device happens,
+  // but where a size depends on data and in the first two runs of new shapes or addresses (the second one
+  // records a CUDA graph). Runs of one context on several streams wait for each other.
+  void enqueue(CudaStream stream);
+
+  // Activations lie in this memory of the caller from now on, instead of the context's own: memory_bytes() of
+  // the engine's device, aligned to 256. Contexts that never run at the same time may share it. Set before
+  // the first shapes, no other memory is ever taken. Null: the context's own again; so does set_profile().
+  void set_memory(void* memory, size_t bytes);
+  size_t memory_bytes() const;
+
+  // Runs from now on go layer by layer, and the listener gets these tensors, or all without names: those that
+  // debug_tensors() lists. What a fusion took in is none of them; an output of the network always is. Null:
+  // none; so does set_profile(). The listener must outlive the runs. execute(profiler) tells it nothing.
+  void set_debug_listener(DebugListener* listener, std::vector<std::string> tensors = {});
+  std::vector<std::string> debug_tensors() const;
+
   // State. From now on each run is a step: these outputs stay in memory of the context and are inputs of the
   // next run. Such tensors get no shape and no binding, and run() takes and gives the others only. Where the
   // output is the input with something behind it (present = Concat(past, new)), a CPU writes only what is
@@ -202,11 +242,20 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
+  // Whether load() would take the file, from its head and index alone.
+  struct FileCheck {
+    bool loads = false;
+    std::string reason;  // why not: it is damaged, stripped, or for other devices; empty: it loads
+  };
+  FileCheck check(const std::string& path) const;
   // Throws when the file is damaged, or was made for another device only (Builder::retarget helps).
   Engine load(const std::string& path);
   Engine load(std::vector<std::byte> bytes);
 
   std::string device_description() const;
+  // Float types besides FP32 that layers compute in on this device: those for which BuilderConfig::fp16 and
+  // bf16 have an effect.
+  std::vector<DataType> fast_types() const;
   // Pairs of a property's name and its value with unit, as people read them.
   std::vector<std::pair<std::string, std::string>> device_properties() const;
 

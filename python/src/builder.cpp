@@ -311,6 +311,16 @@ void bind_builder(nb::module_& m) {
           "log(severity, text): gets the log instead of logging; severity 0 internal error, 1 error, 2 "
           "warning, 3 info, 4 verbose.")
       .def(
+          "check",
+          [](const PyRuntime& r, const std::string& path) {
+            const auto answer = r.runtime.check(path);
+            nb::dict told;
+            told["loads"] = answer.loads, told["reason"] = answer.reason;
+            return told;
+          },
+          nb::arg("path"),
+          "Whether load() would take the file, from its head alone: a dict of loads and reason (why not).")
+      .def(
           "load", [](PyRuntime& r, const std::string& path) { return new PyEngine(r.runtime.load(path)); },
           nb::arg("path"), nb::rv_policy::take_ownership, nb::call_guard<nb::gil_scoped_release>(),
           "Raises InputError when the file is damaged or was made for another device only (Builder.retarget "
@@ -323,6 +333,15 @@ void bind_builder(nb::module_& m) {
           },
           nb::arg("engine"), nb::rv_policy::take_ownership)
       .def_prop_ro("device_description", [](const PyRuntime& r) { return r.runtime.device_description(); })
+      .def_prop_ro(
+          "fast_types",
+          [](const PyRuntime& r) {
+            std::vector<std::string> names;
+            for (const api::DataType type : r.runtime.fast_types())
+              names.emplace_back(api::data_type_name(type));
+            return names;
+          },
+          "Float types besides float32 that layers compute in on this device: \"float16\", \"bfloat16\".")
       .def_prop_ro(
           "device_properties", [](const PyRuntime& r) { return r.runtime.device_properties(); },
           "Pairs of a property's name and its value with unit.");

@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
 #include <map>
 #include <memory>
 
@@ -12,6 +13,15 @@
 
 namespace lathe_python {
 namespace {
+
+nb::object array_of(std::unique_ptr<api::HostTensor> tensor, const std::string& name) {
+  const nb::dlpack::dtype type = dlpack_type(tensor->type, name);
+  const std::vector<size_t> shape(tensor->dims.begin(), tensor->dims.end());
+  void* memory = tensor->bytes.data();
+  const nb::capsule owner(tensor.release(),
+                          [](void* p) noexcept { delete static_cast<api::HostTensor*>(p); });
+  return nb::cast(nb::ndarray<nb::numpy>(memory, shape.size(), shape.data(), owner, nullptr, type));
+}
 
 // Asks a Python function, f(output, bytes, shape) -> address. Its exception makes the run fail.
 class PythonAllocator final : public api::OutputAllocator {
@@ -27,9 +37,23 @@ class PythonAllocator final : public api::OutputAllocator {
   nb::object function_;
 };
 
+// Tells a Python function, f(name, array), of tensors between layers.
+class PythonListener final : public api::DebugListener {
+ public:
+  explicit PythonListener(nb::object function) : function_(std::move(function)) {}
+  void on_tensor(std::string_view name, const api::HostTensor& values) override {
+    const nb::gil_scoped_acquire acquire;
+    function_(nb::str(name.data(), name.size()),
+              array_of(std::make_unique<api::HostTensor>(values), std::string(name)));
+  }
+
+ private:
+  nb::object function_;
+};
+
 struct PyContext {
   PyContext(PyEngine& engine, int profile) : context(engine.engine().create_context(profile)) {
-    for (auto& t : engine.engine().inputs()) inputs.emplace(t.name, t);
+    for (auto& t : engine.engine().inputs()) inputs.emplace(t.name, t), order.push_back(t);
     for (auto& t : engine.engine().outputs()) outputs.emplace(t.name, t);
   }
   void bind_input(const std::string& name, nb::handle object) {
@@ -80,17 +104,37 @@ struct PyContext {
     context.set_state(name, type_of(array.dtype(), name), dims_of(array), array.data());
   }
   nb::object state(const std::string& name) {
-    auto tensor = std::make_unique<api::HostTensor>(context.state(name));
-    const nb::dlpack::dtype type = dlpack_type(tensor->type, name);
-    const std::vector<size_t> shape(tensor->dims.begin(), tensor->dims.end());
-    void* memory = tensor->bytes.data();
-    const nb::capsule owner(tensor.release(),
-                            [](void* p) noexcept { delete static_cast<api::HostTensor*>(p); });
-    return nb::cast(nb::ndarray<nb::numpy>(memory, shape.size(), shape.data(), owner, nullptr, type));
+    return array_of(std::make_unique<api::HostTensor>(context.state(name)), name);
+  }
+  // Copies, as for a call with arrays of the host on an engine of a GPU.
+  nb::list run(const nb::list& arrays) {
+    std::vector<api::HostTensor> tensors;
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      const Array array = to_array(arrays[i], order.at(i));
+      api::HostTensor& tensor = tensors.emplace_back(type_of(array.dtype(), order[i].name), dims_of(array));
+      if (!tensor.bytes.empty()) std::memcpy(tensor.bytes.data(), array.data(), tensor.bytes.size());
+    }
+    std::vector<api::HostTensor> results;
+    {
+      const nb::gil_scoped_release release;
+      results = context.run(tensors);
+    }
+    nb::list made;
+    for (size_t i = 0; i < results.size(); ++i)
+      made.append(
+          array_of(std::make_unique<api::HostTensor>(std::move(results[i])), "number " + std::to_string(i)));
+    return made;
+  }
+  void set_listener(nb::object function, const std::vector<std::string>& tensors) {
+    auto made = function.is_none() ? nullptr : std::make_unique<PythonListener>(std::move(function));
+    context.set_debug_listener(made.get(), tensors);
+    listener = std::move(made);
   }
   api::ExecutionContext context;
   std::map<std::string, api::TensorInfo> inputs, outputs;
+  std::vector<api::TensorInfo> order;  // inputs as the engine has them
   std::map<std::string, std::unique_ptr<PythonAllocator>> allocators;
+  std::unique_ptr<PythonListener> listener;
   std::map<std::string, Array> bound_inputs;
   std::map<std::string, MutableArray> bound_outputs;
 };
@@ -139,7 +183,8 @@ void bind_context(nb::module_& m) {
            "Written in place, at each run.")
       .def("bind_input_address", &PyContext::bind_input_address, nb::arg("input"), nb::arg("shape"),
            nb::arg("address"),
-           "Host memory of the input's type, row-major, which must live until another is bound.")
+           "Memory of the engine's device and the input's type, row-major, which must live until another is "
+           "bound.")
       .def("bind_output_address", &PyContext::bind_output_address, nb::arg("output"), nb::arg("address"),
            nb::arg("bytes"))
       .def("bind_output_allocator", &PyContext::bind_allocator, nb::arg("output"), nb::arg("function"),
@@ -150,6 +195,34 @@ void bind_context(nb::module_& m) {
       .def(
           "execute", [](PyContext& c, api::Profiler& p) { c.context.execute(p); }, nb::arg("profiler"),
           nb::call_guard<nb::gil_scoped_release>(), "Runs once with a time per layer.")
+      .def(
+          "enqueue_cuda",
+          [](PyContext& c, uintptr_t stream) {
+            const nb::gil_scoped_release release;
+            c.context.enqueue(api::CudaStream{reinterpret_cast<void*>(stream)});
+          },
+          nb::arg("stream") = 0,
+          "For engines on GPUs: puts the run on a CUDA stream (its address; 0: the default stream) and "
+          "returns. What is bound must live until the stream is done with it.")
+      .def("run", &PyContext::run, nb::arg("arrays"),
+           "Runs once on copies of host arrays, in the engine's order. Returns a list of arrays.")
+      .def(
+          "set_memory",
+          [](PyContext& c, uintptr_t address, size_t bytes) {
+            c.context.set_memory(reinterpret_cast<void*>(address), bytes);
+          },
+          nb::arg("address"), nb::arg("bytes"),
+          "Activations lie there: memory_bytes of the engine's device, aligned to 256. 0: in memory of the "
+          "context's own again. Contexts that never run at the same time may share it.")
+      .def_prop_ro("memory_bytes", [](const PyContext& c) { return c.context.memory_bytes(); })
+      .def(
+          "set_debug_listener", &PyContext::set_listener, nb::arg("function").none(),
+          nb::arg("tensors") = std::vector<std::string>{},
+          "function(name, array) gets these tensors between layers (none named: all) of each run, which then "
+          "goes layer by layer. None: nobody.")
+      .def(
+          "debug_tensors", [](const PyContext& c) { return c.context.debug_tensors(); },
+          "Names of the tensors between layers that fusion left.")
       .def("keep_state", &PyContext::keep_state, nb::arg("pairs") = PyContext::Pairs{},
            "From now on a run is a step: these outputs stay in memory of the context and are inputs of the "
            "next "

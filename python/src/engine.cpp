@@ -9,6 +9,7 @@
 
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "lathe/inspector.h"
@@ -61,7 +62,10 @@ struct PyEngine::Caller {
 };
 
 PyEngine::PyEngine(api::Engine engine)
-    : engine_(std::move(engine)), inputs_(engine_.inputs()), outputs_(engine_.outputs()) {}
+    : engine_(std::move(engine)),
+      inputs_(engine_.inputs()),
+      outputs_(engine_.outputs()),
+      uses_host_memory_(engine_.uses_host_memory()) {}
 
 std::unique_ptr<PyEngine::Caller> PyEngine::take() {
   const std::lock_guard lock(mutex_);
@@ -131,6 +135,15 @@ MutableArray writable(nb::handle object, const std::string& output) {
 
 }  // namespace
 
+nb::object PyEngine::call_on_gpu(const nb::args& args, const nb::kwargs& kwargs, nb::handle profiler) {
+  const nb::dict given = given_outputs(kwargs, outputs_);
+  nb::list inputs;
+  for (const nb::handle object : arrange(inputs_, args, kwargs)) inputs.append(object);
+  if (!gpu_calls_.is_valid())
+    gpu_calls_ = nb::module_::import_("lathe._gpu").attr("Calls")(inputs_, outputs_);
+  return gpu_calls_(nb::find(*this), inputs, given, profiler);
+}
+
 nb::object PyEngine::call(const nb::args& args, const nb::kwargs& kwargs, api::Profiler* profiler) {
   const std::vector<nb::handle> arranged = arrange(inputs_, args, kwargs);
   const nb::dict given = given_outputs(kwargs, outputs_);
@@ -197,11 +210,14 @@ void bind_engine(nb::module_& m) {
       .def(
           "__call__",
           [](PyEngine& e, const nb::args& args, const nb::kwargs& kwargs) {
+            if (!e.uses_host_memory()) return e.call_on_gpu(args, kwargs, nb::none());
             return e.call(args, kwargs, nullptr);
           },
           "Runs once.\n\nArrays (numpy, DLPack, __array_interface__) by position or by input name, of the "
           "input's type and of a shape\n"
-          "inside of the optimization profile. Contiguous host memory is read in place. `out`: an array, or "
+          "inside of the optimization profile. Contiguous memory of the engine's device is read in place: of "
+          "the host, or of a GPU\n(torch, CuPy, __cuda_array_interface__), where the run is put on the "
+          "library's current stream. `out`: an array, or "
           "a dict of\n"
           "arrays by output name, to write into. Returns a numpy array, or a dict by name where there are "
           "several outputs.\n"
@@ -209,6 +225,7 @@ void bind_engine(nb::module_& m) {
       .def(
           "call_profiled",
           [](PyEngine& e, api::Profiler& profiler, const nb::args& args, const nb::kwargs& kwargs) {
+            if (!e.uses_host_memory()) return e.call_on_gpu(args, kwargs, nb::find(profiler));
             return e.call(args, kwargs, &profiler);
           },
           "As a call, and adds each layer's time to the profiler.")
@@ -224,6 +241,8 @@ void bind_engine(nb::module_& m) {
             return nb::module_::import_("lathe._asyncio").attr("run")(self, *args, **kwargs);
           },
           "As a call, awaitable: runs in the event loop's default executor.")
+      .def_prop_ro("uses_host_memory", &PyEngine::uses_host_memory,
+                   "Whether arrays lie in memory of the host or of a GPU.")
       .def_prop_ro("inputs", [](const PyEngine& e) { return e.engine().inputs(); })
       .def_prop_ro("outputs", [](const PyEngine& e) { return e.engine().outputs(); })
       .def_prop_ro("profile_count", [](const PyEngine& e) { return e.engine().profile_count(); })
@@ -238,6 +257,15 @@ void bind_engine(nb::module_& m) {
           },
           nb::arg("input"), nb::arg("profile") = 0,
           "The smallest, tuned-for and largest extents of an input.")
+      .def(
+          "value_range",
+          [](const PyEngine& e, const std::string& input, int profile) {
+            const auto& engine = e.engine();
+            return nb::make_tuple(engine.min_values(input, profile), engine.opt_values(input, profile),
+                                  engine.max_values(input, profile));
+          },
+          nb::arg("input"), nb::arg("profile") = 0,
+          "The smallest, tuned-for and largest elements of a shape tensor.")
       .def(
           "layer_names", [](const PyEngine& e, int profile) { return e.engine().layer_names(profile); },
           nb::arg("profile") = 0)
@@ -278,6 +306,14 @@ void bind_engine(nb::module_& m) {
             return nb::bytes(bytes.data(), bytes.size());
           },
           "The engine file's bytes.")
+      .def(
+          "write",
+          [](const PyEngine& e, nb::callable piece) {
+            e.engine().write(
+                [&](std::span<const std::byte> bytes) { piece(nb::bytes(bytes.data(), bytes.size())); });
+          },
+          nb::arg("piece"),
+          "piece(bytes) gets the engine file's bytes in order, so that no copy of the whole is made.")
       .def(
           "save_stripped", [](const PyEngine& e, const std::string& path) { e.engine().save_stripped(path); },
           nb::arg("path"), nb::call_guard<nb::gil_scoped_release>(),

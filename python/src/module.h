@@ -47,7 +47,10 @@ class PyEngine {
  public:
   explicit PyEngine(api::Engine engine);
   const api::Engine& engine() const { return engine_; }
+  bool uses_host_memory() const { return uses_host_memory_; }
   nb::object call(const nb::args& args, const nb::kwargs& kwargs, api::Profiler* profiler);
+  // The same for an engine of a GPU, in lathe/_gpu.py; without a profiler, None.
+  nb::object call_on_gpu(const nb::args& args, const nb::kwargs& kwargs, nb::handle profiler);
 
   struct Caller;
   std::unique_ptr<Caller> take();
@@ -56,6 +59,8 @@ class PyEngine {
  private:
   api::Engine engine_;
   std::vector<api::TensorInfo> inputs_, outputs_;
+  bool uses_host_memory_;
+  nb::object gpu_calls_;  // made by the first call
   std::mutex mutex_;
   std::vector<std::unique_ptr<Caller>> idle_;
 };

@@ -417,6 +417,10 @@ void bind_network(nb::module_& m) {
       .def("replace", &Builder::replace, nb::arg("old"), nb::arg("new"), "All that reads `old` reads `new`.")
       .def("finish", &Builder::finish, "The network as it is now, without what no output needs.")
       .def(
+          "use_plugins", [](Builder& b, const api::PluginRegistry& plugins) { b.use_plugins(plugins); },
+          nb::arg("plugins"),
+          "op() knows these custom operators, too, from now on. Builders need the same registry.")
+      .def(
           "op",
           [](Builder& b, const std::string& type, nb::handle inputs, size_t outputs, const std::string& name,
              const nb::kwargs& attributes) -> nb::object {

@@ -103,6 +103,12 @@ nb::object field_value(const lathe_plugin_field& f) {
   return f.rank == 1 && (f.type == 1 || f.type == 7) ? nb::object(copy.attr("tolist")()) : copy;
 }
 
+// "ValueError: it is too large", of an exception of Python: a traceback has no room.
+std::string last_line(const nb::python_error& error) {
+  const std::string kind = nb::cast<std::string>(nb::str(error.type().attr("__name__")));
+  return kind + ": " + nb::cast<std::string>(nb::str(error.value()));
+}
+
 // Runs with the GIL; an exception of Python becomes the error's text.
 template <class F>
 int guarded(lathe_plugin_error* error, F&& body) {
@@ -110,8 +116,8 @@ int guarded(lathe_plugin_error* error, F&& body) {
   try {
     body();
     return 0;
-  } catch (nb::python_error& e) {
-    std::snprintf(error->text, sizeof error->text, "%s", e.what());
+  } catch (const nb::python_error& e) {
+    std::snprintf(error->text, sizeof error->text, "%s", last_line(e).c_str());
   } catch (const std::exception& e) {
     std::snprintf(error->text, sizeof error->text, "%s", e.what());
   }

@@ -50,9 +50,8 @@ std::optional<Spread> spread_of(const Graph& graph, const Node& node, size_t inp
   if (std::holds_alternative<MatMul>(node.op) && is_matrix(0) && is_matrix(1)) return Spread{result, 2};
   if (late == LateSpread::PointwiseLayers) return std::nullopt;
   if (std::holds_alternative<Attention>(node.op) && input == 3) return Spread{scores_of(graph, node)};
-  const bool pointwise = std::holds_alternative<Pointwise>(node.op) ||
-                         std::holds_alternative<PointwiseChain>(node.op) ||
-                         (std::holds_alternative<Expand>(node.op) && input == 0);
+  const bool pointwise =
+      std::holds_alternative<Pointwise>(node.op) || std::holds_alternative<PointwiseChain>(node.op);
   return pointwise ? std::optional(Spread{result}) : std::nullopt;
 }
 

@@ -9,20 +9,15 @@
 #include <cstring>
 #include <new>
 
+#include "base/make_pages.h"
+
 namespace lathe {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
 constexpr size_t kPiece = size_t{4} << 20;
-
-// Huge pages for the inside of a large block, where the system grants them: weights are streamed, and a table
-// of small pages has no room for all of them.
-void ask_for_huge_pages(std::byte* begin, size_t bytes) {
-  constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
-  const uintptr_t first = (reinterpret_cast<uintptr_t>(begin) + kHugePage - 1) / kHugePage * kHugePage;
-  const uintptr_t last = (reinterpret_cast<uintptr_t>(begin) + bytes) / kHugePage * kHugePage;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
-}
+// Below it the heap keeps the memory for the next block, which then has its pages.
+constexpr size_t kGivenBack = size_t{32} << 20;
 
 // The whole pages inside [begin, end) lose their contents and their memory. Only for memory that nobody reads
 // again.
@@ -42,11 +37,12 @@ void AlignedBytes::Release::operator()(std::byte* data) const {
 AlignedBytes::AlignedBytes(std::vector<std::byte> bytes)
     : data_(static_cast<std::byte*>(::operator new(std::max<size_t>(bytes.size(), 1), kAlignment))),
       size_(bytes.size()) {
-  ask_for_huge_pages(data_.get(), size_);
+  // In huge pages: weights are streamed, and a table of small pages has no room for all of them.
+  make_pages(data_.get(), size_);
   for (size_t at = 0; at < size_; at += kPiece) {
     const size_t count = std::min(kPiece, size_ - at);
     std::memcpy(data_.get() + at, bytes.data() + at, count);
-    if (count == kPiece) give_back(bytes.data() + at, bytes.data() + at + count);
+    if (size_ >= kGivenBack && count == kPiece) give_back(bytes.data() + at, bytes.data() + at + count);
   }
 }
 

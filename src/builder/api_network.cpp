@@ -143,6 +143,11 @@ NetworkBuilder::NetworkBuilder(const std::string& name) : state_(std::make_share
 NetworkBuilder::NetworkBuilder(const Network& network)
     : state_(std::make_shared<State>(*network.impl().network.graph)) {}
 
+NetworkBuilder& NetworkBuilder::use_plugins(const PluginRegistry& plugins) {
+  state_->plugins = plugins.impl()->registry;
+  return *this;
+}
+
 NetworkTensor NetworkBuilder::input(const std::string& name, DataType type, const Dims& dims,
                                     const std::vector<std::string>& dim_names) {
   if (name.empty()) refuse("it has no name", "an input", "names are how inputs are bound");
@@ -238,8 +243,10 @@ Network NetworkBuilder::finish() const {
 NetworkTensors NetworkBuilder::op(const std::string& op_type, const NetworkTensors& inputs,
                                   const Attributes& attributes, size_t outputs, const std::string& name) {
   return translate_errors([&] {
-    onnx::OperatorCall call{
-        .op_type = op_type, .name = state_->layer_name(name, op_type), .outputs = outputs};
+    onnx::OperatorCall call{.op_type = op_type,
+                            .name = state_->layer_name(name, op_type),
+                            .outputs = outputs,
+                            .plugins = state_->plugin_source()};
     for (const NetworkTensor& input : inputs)
       call.inputs.push_back(state_->resolve(input, "layer '" + call.name + "'"));
     for (const auto& [key, value] : attributes)

@@ -30,6 +30,10 @@ struct NetworkTensor::State : std::enable_shared_from_this<NetworkTensor::State>
   }
   // The id in this graph of a tensor of this network or of one around it. Throws for a tensor of another one.
   ValueId resolve(const NetworkTensor& tensor, const std::string& who);
+  // Of this network, or of one around it; null: there are none.
+  const PluginSource* plugin_source() const {
+    return plugins != nullptr ? plugins.get() : around != nullptr ? around->plugin_source() : nullptr;
+  }
   // A name for a layer: the wanted one, or the operator's with a number.
   std::string layer_name(const std::string& wanted, std::string_view op_type);
   // The function that filled the body has returned.
@@ -40,6 +44,7 @@ struct NetworkTensor::State : std::enable_shared_from_this<NetworkTensor::State>
   std::shared_ptr<State> around;      // of a body
   onnx::BodyBuilder* body = nullptr;  // of a body, while it is filled
   bool closed = false;
+  std::shared_ptr<PluginSource> plugins;
   std::map<std::string, int, std::less<>> unnamed;
 };
 

@@ -9,6 +9,7 @@
 #include <limits>
 #include <string>
 
+#include "base/make_pages.h"
 #include "ir/elements.h"
 
 namespace lathe {
@@ -33,6 +34,7 @@ Tensor Tensor::allocate(DType dtype, Extents extents) {
     throw_system_error("out of memory: " + std::to_string(rounded) + " bytes for a " +
                        std::string(dtype_name(dtype)) + " tensor of " + to_string(extents));
   }
+  make_pages(bytes, rounded);
   std::memset(bytes, 0, rounded);
   t.data_ = std::shared_ptr<const std::byte>(
       bytes, [](const std::byte* p) { std::free(const_cast<std::byte*>(p)); });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/call_operator.h"
 
+#include "onnx/import_plugin.h"
 #include "onnx/importers.h"
 
 namespace lathe::onnx {
@@ -43,10 +44,13 @@ NodeProto to_proto(const OperatorCall& call, const std::vector<std::string>& out
   return node;
 }
 
+const Importer* find_importer_of(const NodeProto& node) {
+  return find_importer(node.domain, node.op_type, node.domain.empty() ? kLatestOpset : 1);
+}
+
 const Importer& importer_of(const NodeProto& node) {
   const std::string_view op_type = node.op_type;
-  const Importer* importer = find_importer(node.domain, op_type, node.domain.empty() ? kLatestOpset : 1);
-  if (importer != nullptr) return *importer;
+  if (const Importer* importer = find_importer_of(node)) return *importer;
   const bool has_bodies = op_type == "If" || op_type == "Loop" || op_type == "Scan";
   throw_unsupported(has_bodies ? "its bodies are no attributes: call if_else, loop or scan"
                                : "there is no such operator; docs/operators.md lists those that there are");
@@ -63,7 +67,9 @@ Values call_operator(GraphBuilder& builder, const OperatorCall& call) {
     if (call.op_type == "Identity" && call.inputs.size() == 1)
       return {builder.add_identity(call.name, call.inputs[0])};
     NodeImport node({proto, call.name, kLatestOpset, call.inputs, nullptr, tensors, builder});
-    Values results = importer_of(proto).import(node);
+    const bool is_custom =
+        call.plugins != nullptr && find_importer_of(proto) == nullptr && has_plugin(proto, *call.plugins);
+    Values results = is_custom ? import_plugin(node, proto, *call.plugins) : importer_of(proto).import(node);
     results.resize(std::max(results.size(), call.outputs), kNoValue);
     return results;
   } catch (Error& error) {

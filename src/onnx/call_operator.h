@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "ir/plugin.h"
 #include "onnx/attribute.h"
 #include "onnx/graph_builder.h"
 
@@ -18,6 +19,7 @@ struct OperatorCall {
   Values inputs;             // kNoValue: absent
   Attributes attributes = {};
   size_t outputs = 1;
+  const PluginSource* plugins = nullptr;  // with operators of their own
 };
 
 // The outputs. Operators mean what the newest opset says. Throws Input, naming the layer, its operator and

@@ -71,6 +71,7 @@ class GraphImporter {
   Values import_choice(NodeImport& node, Scope& scope);
   Values import_loop(NodeImport& node, Scope& scope);
   Values import_repetition(NodeImport& node, Scope& scope);
+  Values import_appending_loop(NodeImport& node, Scope& scope);
   std::optional<Values> unroll_loop(NodeImport& node, const GraphProto& proto, Scope& scope);
   Values import_scan(NodeImport& node, Scope& scope);
   Values import_flex_attention(NodeImport& node, Scope& scope);

@@ -14,6 +14,7 @@
 
 #include "onnx/bodies.h"
 #include "onnx/graph_importer.h"
+#include "onnx/loop_parts.h"
 #include "ops/control_flow.h"
 
 namespace lathe::onnx {
@@ -59,7 +60,8 @@ bool always_continues(const GraphProto& body, TensorSource& tensors) {
   return passed_on(body, condition) == body.inputs[1].name || is_constant_true(body, condition, tensors);
 }
 
-// The trip count and the condition, absent or not, and the carried values.
+}  // namespace
+
 Values loop_operands(const NodeImport& node) {
   Values operands = node.inputs();
   operands.resize(std::max(operands.size(), kLoopOwnInputs), kNoValue);
@@ -75,8 +77,6 @@ InputNames input_names(const GraphProto& body) {
 Values add_with_bodies(NodeImport& node, WithBodies made) {
   return node.add_multi(std::move(made.op), std::move(made.operands), made.outputs);
 }
-
-}  // namespace
 
 GraphImporter::Scope GraphImporter::inner_scope(NodeImport& node, Scope& scope) const {
   Scope inner;
@@ -212,8 +212,7 @@ std::optional<Values> GraphImporter::unroll_loop(NodeImport& node, const GraphPr
 
 Values GraphImporter::import_repetition(NodeImport& node, Scope& scope) {
   if (std::any_of(node.inputs().begin(), node.inputs().end(), Sequences::is_sequence))
-    throw_unsupported(
-        "it carries a sequence, which is supported only where the number of iterations is a small constant");
+    return import_appending_loop(node, scope);
   const GraphProto& proto = *node.graph("body");
   for (size_t i = kLoopOwnInputs; i < node.input_count(); ++i) node.in(i);  // carried values are there
   return add_with_bodies(node,

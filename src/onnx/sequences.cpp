@@ -96,6 +96,29 @@ ValueId concat_list(NodeImport& node, const Values& elements) {
   return node.add(Concat{.axis = axis}, parts);
 }
 
+// Slices (n, ...) along a new axis, or one behind the other along one that they have.
+ValueId join_slices(NodeImport& node, ValueId stacked) {
+  const bool new_axis = node.integer("new_axis", 0) != 0;
+  const Shape shape = node.shape_of(stacked);
+  const auto rank = static_cast<int64_t>(shape.size()) - (new_axis ? 0 : 1);
+  const int64_t axis = normalize_axis(node.required_integer("axis"), rank, "axis");
+  Ints perm;
+  for (int64_t d = 1; d < static_cast<int64_t>(shape.size()); ++d) perm.push_back(d);
+  perm.insert(perm.begin() + axis, 0);
+  const ValueId moved = axis == 0 ? stacked : node.transpose(stacked, perm, "slices");
+  if (new_axis) return moved;
+  Shape joined(shape.begin() + 1, shape.end());
+  joined[static_cast<size_t>(axis)] = shape[0] * joined[static_cast<size_t>(axis)];
+  return node.reshape(moved, joined, "joined");
+}
+
+// Input 1 as one number.
+ValueId one_position(NodeImport& node) {
+  const Dim count = element_count(node.shape(1));
+  if (count.is_constant() && count.value() != 1) node.fail("its position is not one number");
+  return node.reshape(node.in(1), {}, "position");
+}
+
 Values inserted(const NodeImport& node, Values list) {
   const auto count = static_cast<int64_t>(list.size());
   list.insert(list.begin() + read_position(node, 2, count, count), node.in(1));
@@ -111,13 +134,44 @@ Values erased(const NodeImport& node, Values list) {
 
 }  // namespace
 
+ValueId as_slice(NodeImport& node, ValueId element) {
+  Shape shape = node.shape_of(element);
+  shape.insert(shape.begin(), 1);
+  return node.reshape(element, shape, "slice");
+}
+
 ValueId Sequences::add(Values elements) {
-  lists_.push_back(std::move(elements));
-  return kFirst - static_cast<ValueId>(lists_.size() - 1);
+  all_.push_back({.elements = std::move(elements)});
+  return kFirst - static_cast<ValueId>(all_.size() - 1);
+}
+
+ValueId Sequences::add_slices(ValueId stacked) {
+  all_.push_back({.elements = {}, .stacked = stacked});
+  return kFirst - static_cast<ValueId>(all_.size() - 1);
+}
+
+ValueId Sequences::stacked(ValueId id) const {
+  return at(id).stacked;
 }
 
 const Values& Sequences::elements(ValueId id) const {
-  return lists_.at(static_cast<size_t>(kFirst - id));
+  if (at(id).stacked != kNoValue)
+    throw_unsupported("only a run finds how long the sequence is, to which a loop appends");
+  return at(id).elements;
+}
+
+// What can be said of slices without knowing how many there are.
+std::optional<Values> Sequences::import_of_slices(NodeImport& node, ValueId stacked) {
+  const std::string_view op = node.op_type();
+  if (op == "SequenceLength") {
+    const ValueId count = node.add(ShapeOf{.start = 0, .end = Ints{1}}, {stacked}, "count");
+    return Values{node.reshape(count, {}, "length")};
+  }
+  if (op == "SequenceAt") return Values{node.add(Gather{.axis = 0}, {stacked, one_position(node)})};
+  if (op == "ConcatFromSequence") return Values{join_slices(node, stacked)};
+  if (op == "SequenceInsert" && !node.has(2))
+    return Values{add_slices(node.add(Concat{.axis = 0}, {stacked, as_slice(node, node.in(1))}))};
+  return std::nullopt;
 }
 
 bool Sequences::knows(std::string_view op_type) {
@@ -141,6 +195,8 @@ std::optional<Values> Sequences::import_operator(NodeImport& node) {
     if (op == "OptionalHasElement") return Values{node.constant(Tensor::from<bool>({}, {true}))};
     return Values{node.in(0)};
   }
+  if (knows(op) && node.has(0) && is_sequence(node.in(0)) && stacked(node.in(0)) != kNoValue)
+    if (auto results = import_of_slices(node, stacked(node.in(0)))) return results;
   if (op == "SequenceInsert") return Values{add(inserted(node, elements(sequence_input(node))))};
   if (op == "SequenceErase") return Values{add(erased(node, elements(sequence_input(node))))};
   if (op == "SequenceLength") {

@@ -115,7 +115,7 @@ std::vector<ResultInfo> infer_recurrent(const T& op, const InferContext& context
   expect_shape(context, kW, "w", {rows, x.shape[2]});
   expect_shape(context, kR, "r", {rows, hidden});
   for (const size_t input : {kW, kR, kBias, kInitialH, kInitialC, kPeepholes})
-    if (context.has(input)) expect_dtype(context, input, "input " + std::to_string(input), x.dtype);
+    if (context.has(input)) expect_real(context, input, "input " + std::to_string(input));
   if (context.has(kBias)) expect_shape(context, kBias, "the bias", {rows * 2});
   if (context.has(kLengths)) {
     check_lengths_type(context);

@@ -152,8 +152,8 @@ TEST(RecurrentOps, WrongInputsAreRefused) {
   expect_says(error(RNN{.alpha = {1, 2}}, good),
               "alpha has 2 entries, expected none or one for each of the 1");
   expect_says(error(RNN{.clip = -1}, good), "clip is -1");
-  expect_says(error(RNN{}, with(2, Tensor::from<double>({1, 1}, {1}))),
-              "the type of input 2 is float64, expected float32");
+  expect_says(error(RNN{}, with(2, Tensor::from<int32_t>({1, 1}, {1}))),
+              "the type of input 2 is int32, expected float16");
 }
 
 }  // namespace

@@ -86,6 +86,9 @@ struct MayBeLow {
     return op.kind == ReduceKind::Mean || op.kind == ReduceKind::Max;
   }
   bool operator()(const SqueezeExcite&) const { return true; }  // its gates are FP32 inside
+  bool operator()(const RNN&) const { return true; }            // so are sums, gates and cells of these
+  bool operator()(const GRU&) const { return true; }
+  bool operator()(const LSTM&) const { return true; }
   bool operator()(const ReshapeOp&) const { return true; }
   bool operator()(const Transpose&) const { return true; }
   bool operator()(const Concat&) const { return true; }

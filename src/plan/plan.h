@@ -116,6 +116,8 @@ class Plan {
   // Same content, same bytes. The old file stays when writing fails.
   void write(const std::filesystem::path& path) const;
   std::vector<std::byte> to_bytes() const;
+  // The same bytes in order, in pieces.
+  void write_to(FileWriter& file) const;
   // How large the file is or would be.
   size_t serialized_bytes() const;
   // The file that this plan was read from, "" when it is only in memory.
@@ -132,7 +134,6 @@ class Plan {
   void check_fits(const PlanSection& section) const;
   void offer_libraries();
   PluginCodeSource code_of_plugins() const;
-  void write_to(FileWriter& file) const;
 
   std::vector<std::shared_ptr<LazySection>> sections_;
   std::shared_ptr<const ContainerReader> file_;  // null: only in memory

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <set>
 
 #include "ir/dim_clamps.h"
+#include "ir/new_names.h"
 
 namespace lathe {
 namespace {
@@ -58,6 +61,20 @@ std::string layer_type(const LayerInfo& layer, const Tactic& tactic) {
   return tactic.runner.empty() ? layer.parameter_type : tactic.runner;
 }
 
+// Data-dependent dims whose size a run knows when the layer has run, and not before.
+std::vector<std::string> dims_found_by(const Graph& graph, size_t position) {
+  const std::set<std::string> made = new_names(graph, graph.node(graph.order()[position]));
+  const auto is_known = [&](const std::string& name) {
+    const auto end = graph.order().begin() + static_cast<std::ptrdiff_t>(position);
+    return std::any_of(graph.order().begin(), end,
+                       [&](NodeId id) { return new_names(graph, graph.node(id)).contains(name); });
+  };
+  std::vector<std::string> found;
+  std::copy_if(made.begin(), made.end(), std::back_inserter(found),
+               [&](auto& name) { return !is_known(name); });
+  return found;
+}
+
 LayerInfo describe_layer(const PlanVariant& variant, size_t position,
                          const std::optional<SymbolValues>& symbols) {
   const Graph& graph = *variant.graph;
@@ -86,6 +103,9 @@ LayerInfo describe_layer(const PlanVariant& variant, size_t position,
   auto description = describe_op(graph, node);
   layer.parameter_type = std::move(description.parameter_type);
   layer.fields = std::move(description.fields);
+  // What comes behind is prepared when the layer has run: on a GPU the host waits for it.
+  if (auto found = dims_found_by(graph, position); !found.empty())
+    layer.fields.emplace_back("FindsDims", std::move(found));
   layer.type = layer_type(layer, choice.tactic);
   return layer;
 }

@@ -8,6 +8,8 @@
 
 #include "runtime/api_bridge.h"
 #include "runtime/api_stream.h"
+#include "runtime/caller_stream.h"
+#include "runtime/debug_tensors.h"
 
 namespace lathe::v1 {
 namespace {
@@ -18,6 +20,12 @@ namespace {
 
 std::string bytes_text(size_t bytes) {
   return std::to_string(bytes) + " bytes";
+}
+
+HostTensor to_host(const Tensor& tensor) {
+  HostTensor out(to_data_type(tensor.dtype()), tensor.extents());
+  if (!out.bytes.empty()) std::memcpy(out.bytes.data(), tensor.bytes().data(), out.bytes.size());
+  return out;
 }
 
 struct Binding {
@@ -44,12 +52,14 @@ bool overlap(const Binding& a, const Binding& b, size_t a_bytes, size_t b_bytes)
 
 struct ExecutionContext::Impl {
   Impl(std::unique_ptr<Context> made, std::unique_ptr<lathe::Stream> stream)
-      : context(std::move(made)), stream(std::move(stream)) {
+      : context(std::move(made)), stream(std::move(stream)), callers(*context->engine().backend()) {
     forget_bindings();
   }
 
   std::unique_ptr<Context> context;
   std::unique_ptr<lathe::Stream> stream;
+  CallerStreamRuns callers;
+  Execution::LayerHook listener;                // empty: none
   std::vector<Binding> bindings;                // inputs, then outputs
   std::vector<void*> addresses;                 // what the program gets
   std::vector<std::unique_ptr<Buffer>> bounds;  // by output: room for the upper bound of a data-dependent one
@@ -234,13 +244,26 @@ struct ExecutionContext::Impl {
     context->start_step();
     ready = false;
   }
-  void run() {
+  void enqueue_run(lathe::Stream& on) {
     allocate_before_run();
-    context->enqueue(addresses, *stream);
+    if (listener.after)
+      context->enqueue_observed(addresses, on, listener);
+    else
+      context->enqueue(addresses, on);
+  }
+  void run() {
+    callers.finish();
+    enqueue_run(*stream);
     stream->synchronize();
     hand_over_after_run();
   }
+  void run_on(void* callers_stream) {
+    enqueue_run(callers.begin(callers_stream));
+    callers.end();
+    hand_over_after_run();
+  }
   void run(LayerProfiler& layers) {
+    callers.finish();
     allocate_before_run();
     context->enqueue_profiled(addresses, *stream, layers);
     hand_over_after_run();
@@ -290,6 +313,7 @@ std::vector<HostTensor> ExecutionContext::run(const std::vector<HostTensor>& inp
     const Use use(impl().busy);
     Context& context = *impl_->context;
     impl_->ready = false;  // the shapes change
+    impl_->callers.finish();
     std::vector<Tensor> tensors;
     const std::vector<size_t> own = context.own_inputs();
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -298,10 +322,7 @@ std::vector<HostTensor> ExecutionContext::run(const std::vector<HostTensor>& inp
           borrow(inputs[i], i < own.size() ? infos[own[i]].name : "number " + std::to_string(i)));
     }
     std::vector<HostTensor> outputs;
-    for (const Tensor& t : context.run(tensors)) {
-      HostTensor& out = outputs.emplace_back(to_data_type(t.dtype()), t.extents());
-      std::memcpy(out.bytes.data(), t.bytes().data(), out.bytes.size());
-    }
+    for (const Tensor& t : context.run(tensors)) outputs.push_back(to_host(t));
     return outputs;
   });
 }
@@ -417,6 +438,55 @@ void ExecutionContext::enqueue(Stream& stream, std::function<void()> inputs_cons
   });
 }
 
+void ExecutionContext::enqueue(CudaStream on) {
+  translate_errors([&] {
+    const Use use(impl().busy);
+    impl_->check_before_run();
+    impl_->run_on(on.handle);
+  });
+}
+
+void ExecutionContext::set_memory(void* memory, size_t bytes) {
+  translate_errors([&] {
+    const Use use(impl().busy);
+    const auto need = static_cast<size_t>(impl_->context->memory_bytes());
+    const bool fits = memory == nullptr || (bytes >= need && reinterpret_cast<uintptr_t>(memory) % 256 == 0);
+    if (!fits)
+      refuse(
+          {.what = "the memory of a context is too small or not aligned",
+           .why = bytes_text(need) + " are needed at a multiple of 256, " + bytes_text(bytes) + " were given",
+           .hint = "memory_bytes() says how many"});
+    impl_->callers.finish();
+    impl_->context->use_memory(memory);
+    impl_->ready = false;
+  });
+}
+size_t ExecutionContext::memory_bytes() const {
+  return static_cast<size_t>(impl().context->memory_bytes());
+}
+
+void ExecutionContext::set_debug_listener(DebugListener* listener, std::vector<std::string> tensors) {
+  translate_errors([&] {
+    const Use use(impl().busy);
+    impl_->listener = {};
+    if (listener == nullptr) return;
+    const std::vector<std::string> known = debug_tensors();
+    for (const std::string& name : tensors)
+      if (std::count(known.begin(), known.end(), name) == 0)
+        refuse({.what = "no layer of the engine makes such a tensor",
+                .where = "tensor '" + name + "'",
+                .why = "a fusion took it in, or the network has none of this name",
+                .hint = "debug_tensors() lists those that there are; an output of the network always is"});
+    impl_->listener = debug_hook(*impl_->context, {tensors.begin(), tensors.end()},
+                                 [listener](const std::string& name, const Tensor& values) {
+                                   listener->on_tensor(name, to_host(values));
+                                 });
+  });
+}
+std::vector<std::string> ExecutionContext::debug_tensors() const {
+  return lathe::debug_tensors(impl().context->engine(), impl().context->profile());
+}
+
 std::vector<StatePair> ExecutionContext::keep_state(const std::vector<StatePair>& pairs) {
   return translate_errors([&] {
     const Use use(impl().busy);
@@ -455,10 +525,7 @@ void ExecutionContext::set_state(std::string_view input, DataType type, const Di
 HostTensor ExecutionContext::state(std::string_view input) {
   return translate_errors([&] {
     const Use use(impl().busy);
-    const Tensor values = impl_->context->read_state(impl_->find(input, true).info->name);
-    HostTensor out(to_data_type(values.dtype()), values.extents());
-    std::memcpy(out.bytes.data(), values.bytes().data(), out.bytes.size());
-    return out;
+    return to_host(impl_->context->read_state(impl_->find(input, true).info->name));
   });
 }
 void ExecutionContext::reset_state() {
@@ -484,6 +551,8 @@ int ExecutionContext::profile() const {
 void ExecutionContext::set_profile(int index) {
   translate_errors([&] {
     const Use use(impl().busy);
+    impl_->callers.finish();
+    impl_->listener = {};
     impl_->context->set_profile(index);
     impl_->forget_bindings();
   });

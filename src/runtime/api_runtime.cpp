@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "base/file.h"
 #include "runtime/api_bridge.h"
 
 namespace lathe::v1 {
@@ -53,6 +54,16 @@ Dims dims_of(const lathe::Engine& engine, std::string_view input, int profile, E
   });
 }
 
+std::vector<int64_t> values_of(const lathe::Engine& engine, std::string_view input, int profile,
+                               Extents ShapeRange::*bound) {
+  return translate_errors([&]() -> std::vector<int64_t> {
+    const auto& values = engine.profile(profile).values;
+    if (const auto it = values.find(input); it != values.end()) return it->second.*bound;
+    throw_input_error("profile " + std::to_string(profile) + " has no range for the elements of '" +
+                      std::string(input) + "' (it is unknown, or no shape tensor)");
+  });
+}
+
 }  // namespace
 
 std::vector<TensorInfo> Engine::inputs() const {
@@ -73,6 +84,15 @@ Dims Engine::opt_dims(std::string_view input, int profile) const {
 Dims Engine::max_dims(std::string_view input, int profile) const {
   return dims_of(*impl_->engine, input, profile, &ShapeRange::max);
 }
+std::vector<int64_t> Engine::min_values(std::string_view input, int profile) const {
+  return values_of(*impl_->engine, input, profile, &ShapeRange::min);
+}
+std::vector<int64_t> Engine::opt_values(std::string_view input, int profile) const {
+  return values_of(*impl_->engine, input, profile, &ShapeRange::opt);
+}
+std::vector<int64_t> Engine::max_values(std::string_view input, int profile) const {
+  return values_of(*impl_->engine, input, profile, &ShapeRange::max);
+}
 std::vector<std::string> Engine::layer_names(int profile) const {
   return translate_errors([&] { return impl_->engine->layer_names(profile); });
 }
@@ -82,11 +102,22 @@ int64_t Engine::weight_bytes(int profile) const {
 int64_t Engine::activation_bytes(int profile) const {
   return translate_errors([&] { return impl_->engine->memory_info(profile).activation_bytes; });
 }
+bool Engine::uses_host_memory() const {
+  return impl_->engine->backend()->is_host();
+}
 void Engine::save(const std::string& path) const {
   translate_errors([&] { impl_->engine->save(path); });
 }
 std::vector<std::byte> Engine::serialize() const {
   return translate_errors([&] { return impl_->engine->plan()->to_bytes(); });
+}
+void Engine::write(const std::function<void(std::span<const std::byte>)>& piece) const {
+  struct Pieces final : FileWriter {
+    explicit Pieces(const std::function<void(std::span<const std::byte>)>& piece) : piece(piece) {}
+    void write(std::span<const std::byte> bytes) override { piece(bytes); }
+    const std::function<void(std::span<const std::byte>)>& piece;
+  } pieces(piece);
+  translate_errors([&] { impl_->engine->plan()->write_to(pieces); });
 }
 void Engine::save_stripped(const std::string& path) const {
   translate_errors([&] { impl_->engine->plan()->stripped()->write(path); });
@@ -105,6 +136,19 @@ Runtime::Runtime(Logger& logger, const DeviceConfig& device) {
 }
 Runtime::~Runtime() = default;
 
+Runtime::FileCheck Runtime::check(const std::string& path) const {
+  return translate_errors([&]() -> FileCheck {
+    try {
+      const auto plan = Plan::read(path, impl_->plugins);
+      if (plan->is_stripped) return {false, "it was stripped of its weights: a Refitter gives them back"};
+      const Plan::Fit fit = plan->find_section(impl_->backend->target());
+      return {fit.section >= 0, fit.section >= 0 ? "" : fit.reason};
+    } catch (const lathe::Error& error) {
+      if (error.kind() != lathe::ErrorKind::Input) throw;
+      return {false, error.what()};
+    }
+  });
+}
 Engine Runtime::load(const std::string& path) {
   return translate_errors([&] { return impl_->load(Plan::read(path, impl_->plugins)); });
 }
@@ -114,6 +158,13 @@ Engine Runtime::load(std::vector<std::byte> bytes) {
 }
 std::string Runtime::device_description() const {
   return impl_->backend->target().description;
+}
+
+std::vector<DataType> Runtime::fast_types() const {
+  std::vector<DataType> types;
+  for (const DType type : {DType::Float16, DType::BFloat16})
+    if (impl_->backend->supports_compute_type(type).ok) types.push_back(to_data_type(type));
+  return types;
 }
 
 std::vector<std::pair<std::string, std::string>> Runtime::device_properties() const {

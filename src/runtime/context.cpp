@@ -5,6 +5,7 @@
 #include <cstring>
 #include <set>
 
+#include "backend/caller_memory.h"
 #include "base/error.h"
 #include "ir/dim_clamps.h"
 #include "runtime/engine.h"
@@ -28,6 +29,18 @@ void Context::set_profile(int index) {
   values_.assign(engine_->inputs().size(), std::nullopt);
   for (size_t i = 0; i < shapes_.size(); ++i) forget_shape(i);
   resolved_ = ran_ = false;
+}
+
+int64_t Context::memory_bytes() const {
+  const auto* execution = dynamic_cast<const CallerMemory*>(execution_.get());
+  return execution != nullptr ? execution->arena_bytes() : 0;
+}
+
+void Context::use_memory(void* memory) {
+  auto* execution = dynamic_cast<CallerMemory*>(execution_.get());
+  if (execution == nullptr) throw_input_error("the backend's executions have memory of their own only");
+  execution->use_arena(memory);
+  resolved_ = false;
 }
 
 void Context::forget_shape(size_t input) {

@@ -68,6 +68,11 @@ class Context {
   Extents largest_input_extents(size_t index);
   int64_t largest_output_bytes(size_t index);
 
+  // Activations lie in memory of the caller, of the engine's device, until the profile is another; null: in
+  // the context's own again. Throws Input where the backend has no such thing.
+  int64_t memory_bytes() const;
+  void use_memory(void* memory);
+
   // Checks shapes against the profile and prepares the execution. Called by the functions below; cheap when
   // nothing changed. Throws Input for a missing shape or one outside the profile.
   void resolve_shapes();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "backend/fake_backend.h"
@@ -10,6 +11,7 @@
 #include "memory/memory_plan.h"
 #include "tune/candidates.h"
 #include "tune/choose.h"
+#include "tune/level.h"
 #include "tune/signature.h"
 
 namespace lathe {
@@ -274,6 +276,15 @@ TEST(Tune, MaxTacticsAndLevels) {
   backend.timings = 0;
   tune(kChain, backend, {.level = 5});
   EXPECT_EQ(backend.timings, 3 + 2);  // the last resort is a rival at this level
+}
+
+TEST(Tune, AvgTimingScalesTheRunsOfATactic) {
+  for (const int level : {1, 3, 5}) {
+    const int ordinary = effort_of({.level = level}).repetitions;
+    EXPECT_GT(ordinary, 2);
+    EXPECT_EQ(effort_of({.level = level, .avg_timing = 16}).repetitions, 2 * ordinary);
+    EXPECT_EQ(effort_of({.level = level, .avg_timing = 1}).repetitions, std::max(1, ordinary / 8));
+  }
 }
 
 // With operands as large as these only two rivals race at a time, and the leader runs again with the third.

@@ -227,6 +227,31 @@ TEST_F(Api, EnginesAreSavedAndLoaded) {
   expect_part(message_of(ErrorKind::System, [&] { runtime.load(path("missing.engine")); }), "missing.engine");
 }
 
+TEST_F(Api, EngineFilesAreWrittenInPiecesAndChecked) {
+  const Engine engine = build();
+  std::vector<std::byte> written;
+  int pieces = 0;
+  engine.write([&](std::span<const std::byte> piece) {
+    written.insert(written.end(), piece.begin(), piece.end());
+    ++pieces;
+  });
+  EXPECT_EQ(written, engine.serialize());
+  EXPECT_GT(pieces, 1);
+  EXPECT_THROW(engine.write([](std::span<const std::byte>) { throw std::runtime_error("the disk is full"); }),
+               std::runtime_error);
+
+  const Runtime runtime(logger, {.threads = 1});
+  engine.save(path("a.engine"));
+  EXPECT_TRUE(runtime.check(path("a.engine")).loads);
+  EXPECT_EQ(runtime.check(path("a.engine")).reason, "");
+  engine.save_stripped(path("stripped.engine"));
+  expect_part(runtime.check(path("stripped.engine")).reason, "stripped of its weights");
+  std::ofstream(path("text.engine")) << "no engine";
+  EXPECT_FALSE(runtime.check(path("text.engine")).loads);
+  expect_part(runtime.check(path("text.engine")).reason, "text.engine");
+  EXPECT_THROW(runtime.check(path("nowhere.engine")), Error);
+}
+
 TEST_F(Api, EnginesAreMadeForThisDeviceAgain) {
   build().save(path("tiny.engine"));
   BuilderConfig level = config();

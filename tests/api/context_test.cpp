@@ -3,12 +3,15 @@
 // Contexts: memory of callers, misuse, output allocators, streams.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <future>
 #include <new>
 #include <optional>
+#include <stdexcept>
 
 #include "fixture.h"
+#include "lathe/network.h"
 
 namespace lathe::v1 {
 namespace {
@@ -258,6 +261,107 @@ TEST_F(Api, StreamsKeepTheFirstError) {
   bind_both(context, x, y);
   context.enqueue(stream);
   stream.synchronize();
+  EXPECT_EQ(y, kTheirResult);
+}
+
+// Two contexts that never run at the same time lie in one memory, which is all that they have.
+TEST_F(Api, ActivationsLieInMemoryOfTheCaller) {
+  NetworkBuilder net;
+  const auto x = net.input("x", DataType::Float, {-1, 64}, {"rows"});
+  const auto a = net.softmax(net.transpose(net.softmax(x), {1, 0}));
+  net.output(net.softmax(net.reshape(a, Dims{-1, 64})), "y");
+  BuilderConfig settings;
+  settings.optimization_level = 0;
+  settings.profiles.emplace_back().set_dims("x", {1, 64}, {2, 64}, {8, 64});
+  settings.profiles.emplace_back().set_dims("x", {1, 64}, {2, 64}, {64, 64});
+  const Engine engine = builder.build(net.finish(), settings);
+  const HostTensor in(DataType::Float, {8, 64}, std::vector<float>(512, 0.25F));
+  const std::vector<float> expected = floats(engine.create_context().run({in})[0]);
+
+  ExecutionContext first = engine.create_context(), second = engine.create_context();
+  const size_t need = first.memory_bytes();
+  ASSERT_GT(need, 0u) << "this network has no activations: nothing is tested";
+  EXPECT_EQ(need, static_cast<size_t>(engine.activation_bytes()));
+  std::vector<std::byte> room(need + 512, std::byte{0x5A});
+  auto* memory = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(room.data()) + 255) / 256 * 256);
+  const auto own = static_cast<size_t>(first.device_bytes());
+  for (ExecutionContext* context : {&first, &second}) {
+    context->set_memory(memory, need);
+    EXPECT_EQ(static_cast<size_t>(context->device_bytes()), own - need);
+    EXPECT_EQ(floats(context->run({in})[0]), expected);
+  }
+  EXPECT_TRUE(std::any_of(memory, memory + need, [](std::byte b) { return b != std::byte{0x5A}; }));
+  for (std::byte* outside = memory + need; outside < room.data() + room.size(); ++outside)
+    ASSERT_EQ(*outside, std::byte{0x5A});
+  EXPECT_EQ(fields_of([&] { first.set_memory(memory, need - 1); }).hint, "memory_bytes() says how many");
+  EXPECT_EQ(fields_of([&] { first.set_memory(memory + 4, need); }).hint, "memory_bytes() says how many");
+  EXPECT_GT(engine.create_context(1).memory_bytes(), need);  // each profile has its own need
+  second.set_profile(1);
+  EXPECT_GT(second.memory_bytes(), need);
+  first.set_memory(nullptr, 0);
+  std::fill(room.begin(), room.end(), std::byte{0});
+  EXPECT_EQ(floats(first.run({in})[0]), expected);
+  EXPECT_TRUE(std::all_of(room.begin(), room.end(), [](std::byte b) { return b == std::byte{0}; }));
+}
+
+TEST_F(Api, DebugListenersSeeTensorsBetweenLayers) {
+  NetworkBuilder net;
+  const auto x = net.input("x", DataType::Float, {2, 4});
+  const auto a = net.softmax(x, -1, false, "first");
+  const auto b = net.softmax(net.transpose(a, {1, 0}), -1, false, "second");
+  net.output(b, "y");
+  ExecutionContext context =
+      builder.build(net.finish(), BuilderConfig{.optimization_level = 0}).create_context();
+  const std::vector<std::string> known = context.debug_tensors();
+  ASSERT_GE(known.size(), 2u);
+  EXPECT_EQ(known[0], "first_output");
+  EXPECT_EQ(known.back(), "y");
+  struct Seen final : DebugListener {
+    void on_tensor(std::string_view name, const HostTensor& values) override {
+      if (fails) throw std::runtime_error("enough");
+      tensors.emplace_back(std::string(name), values);
+    }
+    std::vector<std::pair<std::string, HostTensor>> tensors;
+    bool fails = false;
+  } seen;
+  const HostTensor in(DataType::Float, {2, 4}, kTwoRows);
+  const std::vector<float> y = floats(context.run({in})[0]);
+
+  std::vector<float> bound(kTwoRows), out(8);
+  context.bind_input("x", DataType::Float, {2, 4}, bound.data());
+  context.bind_output("y", DataType::Float, out.data(), 32);
+  context.set_debug_listener(&seen);
+  context.execute();
+  EXPECT_EQ(out, y);
+  ASSERT_EQ(seen.tensors.size(), known.size());
+  for (size_t i = 0; i < known.size(); ++i) EXPECT_EQ(seen.tensors[i].first, known[i]);
+  EXPECT_EQ(seen.tensors[0].second.dims, (Dims{2, 4}));
+  const std::vector<float> first = floats(seen.tensors[0].second);
+  EXPECT_FLOAT_EQ(first[0] + first[1] + first[2] + first[3], 1);
+  EXPECT_EQ(floats(seen.tensors.back().second), y);
+
+  seen.tensors.clear();
+  context.set_debug_listener(&seen, {"first_output"});
+  context.execute();
+  ASSERT_EQ(seen.tensors.size(), 1u);
+  seen.fails = true;
+  EXPECT_THROW(context.execute(), std::runtime_error);
+  context.set_debug_listener(nullptr);
+  context.execute();
+  EXPECT_EQ(seen.tensors.size(), 1u);
+  const ErrorFields unknown = fields_of([&] { context.set_debug_listener(&seen, {"nothing"}); });
+  EXPECT_EQ(unknown.where, "tensor 'nothing'");
+}
+
+TEST_F(Api, CudaStreamsAreForEnginesOfGpus) {
+  const Engine engine = build();
+  EXPECT_TRUE(engine.uses_host_memory());
+  ExecutionContext context = engine.create_context();
+  std::vector<float> x = kTwoRows, y(6);
+  bind_both(context, x, y);
+  expect_part(message_of(ErrorKind::Input, [&] { context.enqueue(CudaStream{}); }),
+              "a CUDA stream was given");
+  context.execute();
   EXPECT_EQ(y, kTheirResult);
 }
 

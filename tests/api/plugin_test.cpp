@@ -183,6 +183,16 @@ TEST_F(PluginApi, LibrariesThatAreNoneAreRefused) {
   expect_part(message_of(ErrorKind::Input, [&] { plugins.load(path("text.so")); }), "Unable to open library");
 }
 
+TEST_F(PluginApi, InterfacesOfAnotherVersionAreRefused) {
+  lathe_plugin_operator op = plugin_operator<Above>();
+  op.struct_size -= sizeof(void*);
+  expect_part(message_of(ErrorKind::Input, [&] { plugins.add(op); }), "another version");
+  EXPECT_EQ(plugins.plugins().size(), 3u);
+  EXPECT_EQ(plugin_library<Above>(LATHE_PLUGIN_ABI_VERSION + 1), nullptr);
+  ASSERT_NE(plugin_library<Above>(LATHE_PLUGIN_ABI_VERSION), nullptr);
+  EXPECT_EQ(plugin_library<Above>(LATHE_PLUGIN_ABI_VERSION)->abi_version, uint32_t{LATHE_PLUGIN_ABI_VERSION});
+}
+
 // --- types and formats of inputs and outputs
 
 // y = Relu(x) of x (batch, 2, 2, 2).

@@ -221,6 +221,8 @@ def cache(t):
         t.expect(t.run(*words, f"--saveEngine={name}.engine"), 0)
     t.check((t.folder / "b.engine").read_bytes() == (t.folder / "c.engine").read_bytes(), "the same cache gave other bytes")
     t.expect(t.run("--onnx=static.onnx", "--skipInference", "--errorOnTimingCacheMiss"), 1)
+    t.expect(t.run(*words, "--errorOnTimingCacheMiss"), 0)
+    t.expect(t.run(*words, "--errorOnTimingCacheMiss", "--noBuilderCache"), 1)  # nothing is looked up
     for seconds in (0.001, 0.3):  # the end of the budget is in the cache, too
         words = ["--onnx=images.onnx", "--shapes=input:4x3x224x224", f"--timingCacheFile=c{seconds}.cache",
                  f"--buildTime={seconds}", "--skipInference"]

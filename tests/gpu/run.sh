@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Checks Lathe on a machine with an NVIDIA GPU: every model of the zoo, in every type and at two levels, each layer against the
-# oracle; 10,000 replays under load give the same bytes; 1,000 shapes on one context leave the GPU's memory as it was. Prints times.
+# oracle; 10,000 replays under load give the same bytes; 1,000 shapes on one context leave the GPU's memory as it was; the Python
+# package with torch's CUDA tensors and streams, and a plugin with CUDA code. Prints times.
 # usage: tests/gpu/run.sh [BUILD_DIR [OUT_DIR [MODEL...]]]
-# LEVELS (0 3) and MODES (noTF32 tf32 fp16 bf16) choose what is built; STEPS (models replays shapes) what is run; REPLAYS, SHAPES: how
-# often; KEEP=1 keeps the engines.
+# LEVELS (0 3) and MODES (noTF32 tf32 fp16 bf16) choose what is built; STEPS (models replays shapes torch) what is run; REPLAYS, SHAPES: how
+# often; KEEP=1 keeps the engines; PYTHON: where torch and the wheel are.
 set -uo pipefail
 build=${1:-build} out=${2:-out/gpu}
 shift $(($# < 2 ? $# : 2))
@@ -75,7 +76,7 @@ dynamic_engine() {
     { echo "$1: no engine with dynamic shapes: $(grep -F '[E]' "$out/$1.dynamic.log" | head -1)"; return 1; }
 }
 
-for step in ${STEPS:-models replays shapes}; do
+for step in ${STEPS:-models replays shapes torch}; do
   case $step in
     models)
       for m in "${models[@]}"; do
@@ -92,6 +93,13 @@ for step in ${STEPS:-models replays shapes}; do
       ;;
     shapes)
       dynamic_engine bert_base && "$build/bin/random_shapes" "$out/bert_base.dynamic.engine" "${SHAPES:-1000}" 7 4 0 | tail -2 || failed=1
+      ;;
+    torch)
+      plugin=$out/libswish_cuda.so
+      if command -v nvcc >/dev/null; then
+        nvcc -std=c++20 -O2 -shared -Xcompiler -fPIC -Iinclude examples/plugin/swish_cuda.cu -o "$plugin" || failed=1
+      fi
+      "${PYTHON:-python3}" tests/gpu/torch_tensors.py "$plugin" "$build/bin/enqueue_cost" "$build/liblathe_onnxruntime.so" || failed=1
       ;;
   esac
 done

@@ -193,6 +193,8 @@ def check_options(t):
     says(t, lambda: session(model, {"fp16": "maybe"}), "INVALID_ARGUMENT", "'maybe'", "option 'fp16'", "1 or 0")
     says(t, lambda: session(model, {"optimization_level": "6"}), "'6'", "a number from 0 to 5")
     says(t, lambda: session(model, {"threads": "two"}), "'two'", "option 'threads'")
+    says(t, lambda: session(model, {"device": "toaster"}), "toaster")
+    compare(t, "on the CPU by name", session(model, {"device": "cpu", "optimization_level": "0"}), reference(model), {"x": cases.rows(7, 4)})
     (t.folder / "damaged.cache").write_text("no cache")
     says(t, lambda: session(model, {"timing_cache_file": str(t.folder / "damaged.cache")}), "damaged.cache")
     cache = t.folder / "t.cache"

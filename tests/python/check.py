@@ -242,6 +242,13 @@ class Engines(unittest.TestCase):
         for loaded in (lathe.load(self.path / "a.engine", threads=1), lathe.load(self.path / "b.engine", threads=1),
                        lathe.load(engine.serialize(), threads=1)):
             np.testing.assert_allclose(loaded(X), expected(X), rtol=1e-5)
+        parts = []
+        engine.write(parts.append)
+        self.assertGreater(len(parts), 1)
+        self.assertEqual(b"".join(parts), engine.serialize())
+        self.assertEqual(lathe.Runtime(threads=1).check(str(self.path / "a.engine")), {"loads": True, "reason": ""})
+        (self.path / "cut.engine").write_bytes(engine.serialize()[:500])
+        self.assertIn("cut.engine", lathe.Runtime(threads=1).check(str(self.path / "cut.engine"))["reason"])
         with self.assertRaises(lathe.InputError):
             lathe.load(engine.serialize()[:500])
         with self.assertRaises(lathe.DeviceError) as caught:
@@ -304,6 +311,24 @@ class Builds(unittest.TestCase):
         self.assertIn(b"Tuning", text)
         self.assertIn(b"[####", text)
 
+    def test_have_as_many_threads_as_they_may(self):
+        """Of the host, while they build and run: `threads` counts the caller."""
+        code = ("import os, sys, numpy as np, lathe\n"
+                "def count(): return len(os.listdir('/proc/self/task'))\n"
+                "before, threads = count(), int(sys.argv[1])\n"
+                f"engine = lathe.compile({PRODUCT!r}, {RANGE!r}, level=1, threads=threads, progress=False)\n"
+                "plan = engine.serialize()\n"
+                "for e in (engine, lathe.load(plan, threads=threads)): e(np.ones((2, 4), np.float32))\n"
+                "built = count()\n"
+                "del engine, e\n"
+                "again = lathe.load(plan, threads=threads)\n"
+                "again(np.ones((2, 4), np.float32))\n"
+                "print(built - before, count() - before)\n")
+        for threads in (1, 3):
+            done = subprocess.run([sys.executable, "-c", code, str(threads)], capture_output=True, text=True)
+            # The first engine's threads and those of the one that was loaded beside it; then the last one's alone.
+            self.assertEqual(done.stdout.split(), [str(2 * (threads - 1)), str(threads - 1)], done.stderr)
+
     def test_log_to_logging(self):
         with self.assertLogs("lathe", logging.INFO) as caught:
             compile_quickly()
@@ -340,6 +365,42 @@ class Builds(unittest.TestCase):
             context.set_input_values("x", [1])
         with self.assertRaises(lathe.InputError):
             context.bind_input("nothing", X)
+
+    def test_memory_of_the_caller_and_what_lies_between_layers(self):
+        net = lathe.NetworkBuilder("softmaxes")
+        x = net.input("x", "float32", [4, 64])
+        for i in range(3):
+            x = net.softmax(net.transpose(x, [1, 0]), name=f"s{i}")
+        net.output(x, "y")
+        engine = lathe.compile(net, level=0, threads=1, progress=False)
+        values, y = np.random.default_rng(1).random((4, 64), np.float32), np.empty((64, 4), np.float32)
+        context = lathe.ExecutionContext(engine)
+        memory = np.zeros(context.memory_bytes + 256, np.uint8)
+        context.set_memory(memory.ctypes.data + -memory.ctypes.data % 256, context.memory_bytes)
+        context.bind_input("x", values)
+        context.bind_output("y", y)
+        seen = {}
+        context.set_debug_listener(seen.__setitem__)
+        context.execute()
+        self.assertTrue(memory.any())
+        self.assertEqual(list(seen), context.debug_tensors())
+        np.testing.assert_array_equal(seen["y"], y)
+        np.testing.assert_array_equal(y, engine(values))
+        np.testing.assert_allclose(seen["s1_output"].sum(-1), 1, rtol=1e-5)
+
+        def fail(name, array):
+            raise ZeroDivisionError(name)
+
+        context.set_debug_listener(fail, ["s1_output"])
+        with self.assertRaisesRegex(ZeroDivisionError, "s1_output"):
+            context.execute()
+        context.set_debug_listener(None)
+        context.execute()
+        self.assertTrue(engine.uses_host_memory)
+        with self.assertRaisesRegex(lathe.InputError, "a CUDA stream was given"):
+            context.enqueue_cuda(0)
+        with self.assertRaisesRegex(lathe.InputError, "too small"):
+            context.set_memory(memory.ctypes.data, 1)
 
     def test_bound_arrays_stay_alive(self):
         context = lathe.ExecutionContext(compile_quickly())
@@ -393,6 +454,18 @@ class Builds(unittest.TestCase):
             lathe.refit(stripped, {}, threads=1)
         values = np.ones((2, 64), np.float32)
         np.testing.assert_allclose(lathe.refit(stripped, {"w": big}, threads=1)(values), values @ big, rtol=1e-4, atol=1e-5)
+
+    def test_types_that_a_device_is_fast_in(self):
+        """Flags have an effect for these types, and say that they have none for the others."""
+        types = lathe.Runtime(threads=1).fast_types
+        for flag, name in (("fp16", "float16"), ("bf16", "bfloat16")):
+            lines = []
+            builder, config = lathe.Builder(threads=1, log=lambda severity, text: lines.append(text)), lathe.BuilderConfig()
+            config.optimization_level = 0
+            setattr(config, flag, True)
+            config.add_profile(lathe.OptimizationProfile().set_shape("x", [1, 4], [2, 4], [8, 4]))
+            builder.build(builder.parse_onnx_bytes(PRODUCT), config)
+            self.assertEqual(any(f"--{flag} has no effect" in line for line in lines), name not in types, (types, lines))
 
     def test_devices(self):
         runtime = lathe.Runtime(threads=1)

@@ -44,7 +44,7 @@ INSIDE = {
     "backend/cuda": [
         {"device"},
         {"kernel", "codegen"},
-        {"product", "conv", "attention", "region", "library", "emulator"},
+        {"product", "conv", "attention", "region", "index", "select", "recurrent", "sample", "exact", "library", "emulator"},
         {"run"},
         {"tactics"},
     ],

@@ -38,7 +38,7 @@ def code_lines(text):
 def main():
     problems = []
     folder = ROOT / "src/backend"
-    files = [f for f in sorted(folder.rglob("*")) if f.suffix in (".h", ".cpp", ".inc")]
+    files = [f for f in sorted(folder.rglob("*")) if f.suffix in (".h", ".cpp", ".inc", ".cuh")]
     unused = set(ALLOWED)
     for file in files:
         name = str(file.relative_to(folder))

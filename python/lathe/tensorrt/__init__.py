@@ -15,20 +15,21 @@ from ._flow import IIfConditional, ILoop
 from ._logger import IErrorRecorder, ILogger, Logger
 from ._network import ILayer, INetworkDefinition, ITensor, NotSupported
 from ._parser import OnnxParser, ParserError
+from ._plugin_v3 import (DimensionOperation, DimsExprs, DynamicPluginTensorDesc, IDimensionExpr, IExprBuilder, IPluginCreatorV3One,
+                         IPluginResourceContext, IPluginV3, IPluginV3Layer, IPluginV3OneBuild, IPluginV3OneCore, IPluginV3OneRuntime,
+                         PluginCapabilityType, PluginField, PluginFieldCollection, PluginFieldType, PluginTensorDesc, TensorRTPhase)
 from ._plugins import IPluginRegistry
 from ._plugins import registry as get_plugin_registry
 from ._refit import OnnxParserRefitter, Refitter
-from ._runtime import (EngineInspector, ICudaEngine, IExecutionContext, IOutputAllocator, IProfiler, ISerializationConfig, Profiler,
-                       Runtime)
+from ._runtime import (EngineInspector, ICudaEngine, IDebugListener, IExecutionContext, IOutputAllocator, IProfiler, IRuntimeConfig, ISerializationConfig,
+                       IStreamReader, IStreamReaderV2, IStreamWriter, Profiler, Runtime)
 from ._types import *  # noqa: F403
 from ._types import Dims as Dims
 
 __version__ = "10.14.1"
 _ABSENT = {"IInt8Calibrator", "IInt8EntropyCalibrator", "IInt8EntropyCalibrator2", "IInt8MinMaxCalibrator", "IInt8LegacyCalibrator",
-           "IAlgorithmSelector", "IPluginV2", "IPluginV2Ext", "IPluginV2DynamicExt", "IPluginV3", "IPluginV3OneCore", "IPluginV3OneBuild",
-           "IPluginV3OneRuntime", "IPluginCreator", "IPluginCreatorV3One", "PluginField", "PluginFieldCollection",
-           "PluginFieldType", "get_builder_plugin_registry", "IDebugListener", "IGpuAllocator", "IGpuAsyncAllocator",
-           "IStreamReader", "IStreamReaderV2", "IStreamWriter", "IExprBuilder", "DimsExprs"}
+           "IAlgorithmSelector", "IPluginV2", "IPluginV2Ext", "IPluginV2DynamicExt", "IPluginCreator", "get_builder_plugin_registry",
+           "IGpuAllocator", "IGpuAsyncAllocator"}
 
 
 def __getattr__(name):

@@ -196,15 +196,16 @@ class IBuilderConfig:
 
 
 class Builder:
-    """Builds on the CPU; `threads` is Lathe's own."""
+    """Builds on the CPU, or on a GPU: `device` ("0", "auto") and `threads` are Lathe's own."""
 
     num_DLA_cores, max_DLA_batch_size = 0, 0  # noqa: N815
-    platform_has_fast_fp16 = platform_has_fast_int8 = property(lambda self: True)
+    platform_has_fast_int8 = property(lambda self: True)
+    platform_has_fast_fp16 = property(lambda self: "float16" in lathe.Runtime(self._device, self._threads).fast_types)
     platform_has_tf32 = property(lambda self: False)
 
-    def __init__(self, logger, threads=0):
+    def __init__(self, logger, threads=0, device="cpu"):
         self.logger, self.error_recorder, self.gpu_allocator, self.max_threads = logger, None, None, threads or 1
-        self._threads = threads
+        self._threads, self._device = threads, device
 
     def create_network(self, flags=0):
         return INetworkDefinition(self.logger, flags, self)
@@ -244,12 +245,20 @@ class Builder:
         return None if engine is None else engine.serialize()
 
     def build_serialized_network_to_stream(self, network, config, writer):
-        plan = self.build_serialized_network(network, config)
-        return plan is not None and writer.write(plan) == len(plan)
+        """Gives the plan to writer.write(bytes) -> count in pieces. False where it cannot be built or the writer takes less."""
+        engine = self.build_engine_with_config(network, config)
+        if engine is None:
+            return False
+        try:
+            engine._write(writer)
+            return True
+        except OSError as error:
+            told(self.logger, self.error_recorder, str(error), t.ErrorCodeTRT.FAILED_EXECUTION)
+            return False
 
     def _build(self, network, config):
         finished = network._finish()
-        builder = lathe.Builder(threads=self._threads, log=line_of(self.logger), plugins=registry()._plugins)
+        builder = lathe.Builder(self._device, threads=self._threads, log=line_of(self.logger), plugins=registry()._plugins)
         progress = _Monitored(config.progress_monitor) if config.progress_monitor is not None else None
         typed = network.get_flag(t.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
         settings = config._for(finished, typed)

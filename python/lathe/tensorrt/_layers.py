@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layers of INetworkDefinition: one class each, with TensorRT's attributes and what they become, and the add_ call. Those that
 move data or select from it are in _layers_movement."""
+import lathe
 from lathe import Activation, AutoPadding, Elementwise, Pooling, Reduction, Unary
 
 from . import _types as t
@@ -139,7 +140,15 @@ class IActivationLayer(_Layer):
     type = property(lambda self: self._kind, lambda self, kind: setattr(self, "_kind", kind))
 
     def _emit(self, nb, inputs):
+        if self._kind == t.ActivationType.SOFTPLUS and (self.alpha, self.beta) != (None, None):
+            return self._scaled_softplus(nb, inputs[0])
         return nb.activation(like(Activation, self._kind), inputs[0], self.alpha, self.beta, name=self.name)
+
+    def _scaled_softplus(self, nb, x):
+        """alpha * log(exp(beta * x) + 1)"""
+        inside, outside = (1.0 if v is None else float(v) for v in (self.beta, self.alpha))
+        y = nb.activation(Activation.SOFTPLUS, nb.elementwise(Elementwise.PROD, x, inside))
+        return nb.elementwise(Elementwise.PROD, y, outside, name=self.name)
 
 
 @adds("add_unary")
@@ -386,6 +395,32 @@ class IQuantizeLayer(_Layer):
         zero = inputs[2] if len(inputs) > 2 else None
         axis = self.axis if self.axis >= 0 else 1
         return nb.quantize(inputs[0], inputs[1], zero, t.lathe_name(self.to_type), axis, name=self.name)
+
+
+@adds("add_dynamic_quantize_v2")
+class IDynamicQuantizeLayer(_Layer):
+    """Blocks of the tensor by their own largest magnitude: INT8 numbers, and the blocks' scales."""
+
+    TYPE, OUTPUTS = _L.DYNAMIC_QUANTIZE, 2
+    FIELDS = dict(block_shape=(), to_type=t.DataType.INT8, scale_type=t.DataType.FLOAT)
+    _takes, _renamed = ("input", "block_shape", "output_type", "scale_type"), {"output_type": "to_type"}
+
+    def _emit(self, nb, inputs):
+        if (self.to_type, self.scale_type) != (t.DataType.INT8, t.DataType.FLOAT):
+            raise NotSupported(f"IDynamicQuantizeLayer of {self.to_type} with scales of {self.scale_type}", "INT8 with FLOAT is")
+        x, dims, blocks = inputs[0], list(inputs[0].shape), listed(self.block_shape)
+        blocks = [d if b == -1 else b for b, d in zip(blocks, dims)]
+        if len(blocks) != len(dims) or any(b != d and (b < 1 or d < 1 or d % b) for b, d in zip(blocks, dims)):
+            raise lathe.InputError(f"blocks of {blocks} do not divide {dims}", where=f"layer '{self.name}' (DynamicQuantize)")
+        # [d0, d1] as [d0 / b0, b0, d1 / b1, b1]; a dynamic dim is one block or blocks of one element.
+        split = [part for d, b in zip(dims, blocks) for part in ((1, d) if b == d else (d // b, b))]
+        parts = nb.reshape(x, split)
+        inside = list(range(1, 2 * len(dims), 2))
+        largest = nb.reduce(Reduction.MAX, nb.unary(Unary.ABS, parts), inside, True)
+        scales = nb.elementwise(Elementwise.DIV, nb.elementwise(Elementwise.MAX, largest, 1e-12), 127.0)
+        near = nb.unary(Unary.ROUND, nb.elementwise(Elementwise.DIV, parts, scales))
+        numbers = nb.cast(nb.activation(Activation.CLIP, near, -128.0, 127.0), "int8")
+        return nb.reshape(numbers, dims, name=self.name), nb.squeeze(scales, inside)
 
 
 @adds("add_dequantize")

@@ -120,6 +120,8 @@ class IResizeLayer(_Layer):
     _takes = ("input",)
 
     def _emit(self, nb, inputs):
+        if self.selector_for_single_pixel == t.ResizeSelector.UPPER:
+            raise NotSupported("ResizeSelector.UPPER")
         nearest = {t.ResizeRoundMode.HALF_UP: "round_prefer_ceil", t.ResizeRoundMode.HALF_DOWN: "round_prefer_floor",
                    t.ResizeRoundMode.FLOOR: "floor", t.ResizeRoundMode.CEIL: "ceil"}
         more = dict(mode=like(Interpolation, self.resize_mode), coordinates=self.coordinate_transformation.name.lower(),

@@ -18,6 +18,9 @@ _FORMATS = {t.TensorFormat.LINEAR: "chw", t.TensorFormat.HWC: "hwc", t.TensorFor
             t.TensorFormat.HWC16: "hwc16", t.TensorFormat.DHWC8: "dhwc8", t.TensorFormat.CHW16: "chw16"}
 
 
+DEBUG = "debug:"  # in front of the name of a marked tensor
+
+
 class ITensor:
     def __init__(self, network, name, layer=None, dtype=None, shape=None):
         self._network, self._name, self._layer = network, name, layer
@@ -274,7 +277,7 @@ class INetworkDefinition:
         self.logger, self.flags, self.builder = logger, flags, builder
         self.name, self.error_recorder = "Unnamed Network", None
         self._model, self._nodes, self._parsed_tensors = None, [], {}
-        self._inputs, self._outputs, self._layers = [], [], []
+        self._inputs, self._outputs, self._layers, self._debug = [], [], [], []
         self._changed()
 
     has_implicit_batch_dimension = property(lambda self: False)
@@ -340,19 +343,28 @@ class INetworkDefinition:
         self._inputs = [i for i in self._inputs if i is not tensor]
 
     def mark_debug(self, tensor):
-        raise NotSupported("INetworkDefinition.mark_debug")
+        """Keeps the tensor through fusion: it becomes an output with DEBUG in front of its name, which the runtime binds itself."""
+        if not any(tensor is d for d in self._debug):
+            self._debug.append(tensor)
+        return True
+
+    def unmark_debug(self, tensor):
+        self._debug = [d for d in self._debug if d is not tensor]
+        return True
+
+    def is_debug_tensor(self, tensor):
+        return any(tensor is d for d in self._debug)
 
     def mark_unfused_tensors_as_debug_tensors(self):
-        raise NotSupported("INetworkDefinition.mark_unfused_tensors_as_debug_tensors")
+        return True  # they are: nothing has to be kept for them
+
+    unmark_unfused_tensors_as_debug_tensors = mark_unfused_tensors_as_debug_tensors
 
     def set_weights_name(self, weights, name):
         raise NotSupported("INetworkDefinition.set_weights_name", "constants are called as their layers")
 
     def add_plugin_v2(self, *_):
         raise NotSupported("INetworkDefinition.add_plugin_v2")
-
-    def add_plugin_v3(self, *_):
-        raise NotSupported("INetworkDefinition.add_plugin_v3")
 
     def add_moe(self, *_):
         raise NotSupported("INetworkDefinition.add_moe")
@@ -361,9 +373,7 @@ class INetworkDefinition:
         raise NotSupported("INetworkDefinition.add_dist_collective")
 
     def add_dynamic_quantize(self, *_):
-        raise NotSupported("INetworkDefinition.add_dynamic_quantize")
-
-    add_dynamic_quantize_v2 = add_dynamic_quantize
+        raise NotSupported("INetworkDefinition.add_dynamic_quantize", "add_dynamic_quantize_v2 has INT8")
 
     # --- a parsed model
     def _set_model(self, model):
@@ -434,8 +444,14 @@ class INetworkDefinition:
         """The lathe.Network of the layers so far."""
         if self._nb is None:
             self._nb = self._begin()
+        for layer in self._layers:
+            if layer.TYPE == t.LayerType.ASSERTION:  # nothing reads it
+                layer._emit(self._nb, [])
         values = [(o, self._value(o)) for o in self._outputs]
+        debug = [(DEBUG + d.name, self._value(d)) for d in self._debug]
         self._nb.clear_outputs()
+        for name, value in debug:
+            self._nb.output(self._nb.identity(value), name)
         for tensor, value in values:
             wanted = t.lathe_name(tensor._dtype) if tensor._dtype is not None else value.dtype
             self._nb.output(value if value.dtype == wanted else self._nb.cast(value, wanted), tensor.name)

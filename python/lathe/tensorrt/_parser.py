@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """OnnxParser."""
+import ctypes
 import os
 
 import lathe
@@ -7,6 +8,7 @@ import lathe
 from . import _types as t
 from ._logger import line_of
 from ._network import NotSupported
+from ._onnx_bytes import with_weights
 from ._plugins import registry
 
 
@@ -53,6 +55,7 @@ class ParserError:
 class OnnxParser:
     def __init__(self, network, logger):
         self.network, self.logger, self._errors, self.flags = network, logger, [], 1
+        self._loaded, self._weights = None, {}
 
     num_errors = property(lambda self: len(self._errors))
 
@@ -70,6 +73,27 @@ class OnnxParser:
 
     def parse_from_file(self, model):
         return self._parse(lambda builder: builder.parse_onnx(os.fspath(model)))
+
+    # --- in two steps: the model, then weights that lie in memory of the caller
+    def load_model_proto(self, model, path=None):
+        self._loaded, self._weights = (bytes(model), path), {}
+        return True
+
+    def load_initializer(self, name, data, size):
+        """data: an address, or anything with a buffer. Read by parse_model_proto()."""
+        if self._loaded is None:
+            return False
+        self._weights[name] = (ctypes.c_char * size).from_address(data) if isinstance(data, int) else memoryview(data).cast("B")[:size]
+        return True
+
+    def parse_model_proto(self):
+        try:
+            model, path = self._loaded
+            return self.parse(with_weights(model, self._weights), path)
+        except (TypeError, ValueError) as error:
+            self._errors.append(ParserError("no model was loaded" if self._loaded is None else str(error)))
+            self.logger.log(self.logger.ERROR, self._errors[-1].desc())
+            return False
 
     def _parse(self, read):
         try:

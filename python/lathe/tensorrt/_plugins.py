@@ -6,11 +6,12 @@ import lathe
 
 
 class IPluginRegistry:
-    """Libraries are Lathe's (docs/plugins.md); TensorRT's cannot be loaded. Classes are added by `add` (see lathe.Plugin)."""
+    """Libraries are Lathe's (docs/plugins.md); TensorRT's cannot be loaded. Creators of the V3 interface are registered; classes are added
+    by `add`, too (see lathe.Plugin)."""
 
     def __init__(self):
         self.error_recorder, self.parent_search_enabled = None, True
-        self._plugins = lathe.PluginRegistry()
+        self._plugins, self._creators = lathe.PluginRegistry(), {}
 
     def load_library(self, plugin_path):
         self._plugins.load(os.fspath(plugin_path))

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runtime, engines and contexts. Addresses are those of host memory, and a run is done when the call returns, whatever stream it was
-given."""
+"""Runtime, engines and contexts. For engines of the CPU, addresses are those of host memory, and a run is done when the call returns,
+whatever stream it was given. For engines of a GPU they are those of its memory, and runs are put on the stream."""
 
 import lathe
+import numpy as np
 
 from . import _types as t
 from ._logger import line_of, told
-from ._network import NotSupported
+from ._network import DEBUG, NotSupported
 from ._plugins import registry
 
 
@@ -30,6 +31,22 @@ class IOutputAllocator:
 
     def reallocate_output_async(self, tensor_name, memory, size, alignment, stream):
         return self.reallocate_output(tensor_name, memory, size, alignment)
+
+
+class IDebugListener:
+    """Derive from it: process_debug_tensor(addr, location, type, shape, name, stream) -> bool. The address is of the host."""
+
+
+class IStreamReader:
+    """Derive from it: read(count) -> bytes, none at the end."""
+
+
+class IStreamReaderV2:
+    """Derive from it: read(count, stream) -> bytes, none at the end, and seek(offset, where)."""
+
+
+class IStreamWriter:
+    """Derive from it: write(bytes) -> how many were taken."""
 
 
 class EngineInspector:
@@ -66,19 +83,31 @@ class ISerializationConfig:
         return self.flags >> flag & 1 == 1
 
 
+class IRuntimeConfig:
+    def __init__(self):
+        self._strategy = t.ExecutionContextAllocationStrategy.STATIC
+
+    def set_execution_context_allocation_strategy(self, strategy):
+        self._strategy = strategy
+
+    def get_execution_context_allocation_strategy(self):
+        return self._strategy
+
+
 class ICudaEngine:
     """`plan`: the bytes of a file that was stripped of its weights, instead of an engine; a Refitter makes it one."""
 
     def __init__(self, engine, logger, name="", verbosity=t.ProfilingVerbosity.LAYER_NAMES_ONLY, plan=None, strip=False):
         self._logger, self.name, self.profiling_verbosity, self._strip = logger, name, verbosity, strip
-        self.error_recorder, self._engine, self._plan, self._tensors = None, None, plan, {}
+        self.error_recorder, self._engine, self._plan, self._tensors, self._marked = None, None, plan, {}, {}
         if engine is not None:
             self._set_engine(engine)
 
     def _set_engine(self, engine):
         self._engine, self._plan = engine, None
         self._tensors = {x.name: (x, t.TensorIOMode.INPUT) for x in engine.inputs}
-        self._tensors.update((x.name, (x, t.TensorIOMode.OUTPUT)) for x in engine.outputs)
+        self._tensors.update((x.name, (x, t.TensorIOMode.OUTPUT)) for x in engine.outputs if not x.name.startswith(DEBUG))
+        self._marked = {x.name.removeprefix(DEBUG): x for x in engine.outputs if x.name.startswith(DEBUG)}
 
     has_implicit_batch_dimension = property(lambda self: False)
     refittable = property(lambda self: True)
@@ -129,7 +158,8 @@ class ICudaEngine:
         return [t.Dims(d) for d in self._engine.shape_range(name, profile_index)]
 
     def get_tensor_profile_values(self, profile_index, name):
-        raise NotSupported("ICudaEngine.get_tensor_profile_values")
+        """The smallest, tuned-for and largest elements of a shape tensor; nothing for another input."""
+        return [list(v) for v in self._engine.value_range(name, profile_index)] if self.is_shape_inference_io(name) else []
 
     def get_tensor_format(self, name, profile_index=0):
         form = self._tensor(name).format
@@ -155,7 +185,8 @@ class ICudaEngine:
         return None
 
     def is_debug_tensor(self, name):
-        return False
+        """Whether mark_debug() kept it. All tensors that fusion left can be listened to as well."""
+        return name in self._marked
 
     def get_device_memory_size_for_profile_v2(self, profile_index):
         return self._engine.activation_bytes(profile_index)
@@ -167,12 +198,15 @@ class ICudaEngine:
         if self._engine is None:
             return told(self._logger, self.error_recorder, "the engine was stripped of its weights: a Refitter gives them back",
                         t.ErrorCodeTRT.INVALID_STATE)
-        if strategy == t.ExecutionContextAllocationStrategy.USER_MANAGED:
-            raise NotSupported(str(strategy))
-        return IExecutionContext(self)
+        if isinstance(strategy, IRuntimeConfig):
+            strategy = strategy.get_execution_context_allocation_strategy()
+        return IExecutionContext(self, strategy == t.ExecutionContextAllocationStrategy.USER_MANAGED)
 
     def create_execution_context_without_device_memory(self):
-        raise NotSupported("ICudaEngine.create_execution_context_without_device_memory")
+        return self.create_execution_context(t.ExecutionContextAllocationStrategy.USER_MANAGED)
+
+    def create_runtime_config(self):
+        return IRuntimeConfig()
 
     def create_engine_inspector(self):
         return EngineInspector(self)
@@ -182,6 +216,17 @@ class ICudaEngine:
 
     def serialize(self):
         return t.IHostMemory(self._engine.serialize_stripped() if self._strip else self._engine.serialize())
+
+    def _write(self, writer):
+        """In pieces; OSError where the writer takes less than it is given."""
+        def piece(part):
+            if writer.write(part) != len(part):
+                raise OSError(f"the writer did not take a piece of {len(part)} bytes of the plan")
+
+        if self._strip:
+            piece(self.serialize())
+        else:
+            self._engine.write(piece)
 
     def serialize_with_config(self, config):
         if config.get_flag(t.SerializationFlag.EXCLUDE_WEIGHTS):
@@ -204,8 +249,10 @@ class ICudaEngine:
 
 
 class IExecutionContext:
-    def __init__(self, engine):
+    def __init__(self, engine, is_user_managed=False):
         self.engine, self.name, self.error_recorder, self.debug_sync = engine, "", None, False
+        self._needs_memory, self._memory = is_user_managed, None
+        self._listener, self._listened, self._listens_to_all = None, set(), False
         self.enqueue_emits_profile, self.nvtx_verbosity, self.persistent_cache_limit = True, engine.profiling_verbosity, 0
         self.temporary_allocator = None
         self._profiler, self._profile = None, 0
@@ -214,6 +261,10 @@ class IExecutionContext:
     def _begin(self):
         self._context = lathe.ExecutionContext(self.engine._engine, self._profile)
         self._shapes, self._addresses, self._allocators, self._reported = {}, {}, {}, None
+        self._kept = {}  # memory of tensors that only a debug listener reads
+        if self._memory is not None:
+            self._context.set_memory(*self._memory)
+        self._apply_listener()
         for name, (info, mode) in self.engine._tensors.items():
             if mode == t.TensorIOMode.INPUT and -1 not in info.shape:
                 self._shapes[name] = info.shape
@@ -299,17 +350,68 @@ class IExecutionContext:
     def set_aux_streams(self, aux_streams):
         pass
 
+    # --- memory
     def set_device_memory(self, memory, size):
-        raise NotSupported("IExecutionContext.set_device_memory")
+        try:
+            self._context.set_memory(int(memory), int(size))
+        except lathe.Error as error:
+            return self._tell(error)
+        self._memory = (int(memory), int(size))
+        return True
 
-    def set_debug_listener(self, listener):
-        raise NotSupported("IExecutionContext.set_debug_listener")
+    def _set_device_memory(self, memory):
+        self.set_device_memory(memory, self._context.memory_bytes)
 
-    def set_tensor_debug_state(self, name, flag):
-        raise NotSupported("IExecutionContext.set_tensor_debug_state")
+    device_memory = property(lambda self: (self._memory or (0, 0))[0], _set_device_memory)
 
     def update_device_memory_size_for_shapes(self):
-        return self._context.device_bytes
+        """Of all shapes of the profile: what a context needs is planned for the largest ones."""
+        return self._context.memory_bytes
+
+    # --- debug tensors
+    def set_debug_listener(self, listener):
+        self._listener = listener
+        self._apply_listener()
+        return True
+
+    def get_debug_listener(self):
+        return self._listener
+
+    def set_tensor_debug_state(self, name, flag):
+        if name not in self.engine._marked:
+            return self._tell(f"tensor '{name}' was not marked by INetworkDefinition.mark_debug")
+        (self._listened.add if flag else self._listened.discard)(name)
+        self._apply_listener()
+        return True
+
+    def set_all_tensors_debug_state(self, flag):
+        self._listened = set(self.engine._marked) if flag else set()
+        self._apply_listener()
+        return True
+
+    def set_unfused_tensors_debug_state(self, flag):
+        self._listens_to_all = flag
+        self._apply_listener()
+        return True
+
+    def get_unfused_tensors_debug_state(self):
+        return self._listens_to_all
+
+    def get_debug_state(self, name):
+        return name in self._listened or self._listens_to_all
+
+    def _apply_listener(self):
+        is_on = self._listener is not None and (self._listened or self._listens_to_all)
+        names = [] if self._listens_to_all else [DEBUG + n for n in self._listened]
+        self._context.set_debug_listener(self._tell_listener(self._listener) if is_on else None, names)
+
+    @staticmethod
+    def _tell_listener(listener):
+        def tell(name, values):
+            if listener.process_debug_tensor(values.ctypes.data, t.TensorLocation.HOST, t.from_lathe(str(values.dtype)),
+                                             t.Dims(values.shape), name.removeprefix(DEBUG), 0) is False:
+                raise lathe.InputError("the debug listener ended the run", where=f"tensor '{name.removeprefix(DEBUG)}'")
+        return tell
 
     # --- runs
     @property
@@ -339,6 +441,10 @@ class IExecutionContext:
         return allocate
 
     def _bind(self):
+        if self._needs_memory and self._memory is None:
+            raise lathe.InputError("it has no memory", where="a context of the strategy USER_MANAGED", hint="call set_device_memory")
+        for name in self.engine._marked:  # nobody reads them but the listener
+            self._context.bind_output_allocator(DEBUG + name, self._debug_memory)
         for name, (_, mode) in self.engine._tensors.items():
             if name in self._allocators:
                 self._context.bind_output_allocator(name, self._allocation(self._allocators[name]))
@@ -353,11 +459,18 @@ class IExecutionContext:
             if mode == t.TensorIOMode.OUTPUT and name not in self._allocators:
                 self._context.bind_output_address(name, self._addresses[name], self._context.tensor_bytes(name))
 
+    def _debug_memory(self, name, size, shape):
+        self._kept[name] = np.empty(max(size, 1), np.uint8)
+        return self._kept[name].ctypes.data
+
     def execute_async_v3(self, stream_handle=0):
         try:
             self._bind()
             if self._profiler is None:
-                self._context.execute()
+                if self.engine._engine.uses_host_memory:
+                    self._context.execute()
+                else:
+                    self._context.enqueue_cuda(int(stream_handle))
                 return True
             times = lathe.Profiler()
             self._context.execute(times)
@@ -372,7 +485,14 @@ class IExecutionContext:
         """Addresses in the order of the engine's tensors."""
         for name, address in zip(self.engine, bindings):
             self.set_tensor_address(name, address)
-        return self.execute_async_v3()
+        if self._profiler is not None:
+            return self.execute_async_v3()
+        try:
+            self._bind()
+            self._context.execute()
+            return True
+        except lathe.Error as error:
+            return self._tell(error, t.ErrorCodeTRT.FAILED_EXECUTION)
 
     def __enter__(self):
         return self
@@ -384,11 +504,11 @@ class IExecutionContext:
 class Runtime:
     num_DLA_cores = 0  # noqa: N815
 
-    def __init__(self, logger, threads=0):
+    def __init__(self, logger, threads=0, device="cpu"):
         self.logger, self.error_recorder, self.gpu_allocator, self.max_threads = logger, None, None, threads or 1
         self.engine_host_code_allowed, self.temporary_directory, self.tempfile_control_flags = False, None, 0
         self._threads = threads
-        self._runtime = lathe.Runtime(threads=threads, log=line_of(logger), plugins=registry()._plugins)
+        self._runtime = lathe.Runtime(device, threads=threads, log=line_of(logger), plugins=registry()._plugins)
 
     def deserialize_cuda_engine(self, serialized_engine):
         """From bytes, or a reader with read(count). None where it is damaged or of another device, and the log says why."""
@@ -423,7 +543,7 @@ class Runtime:
 
 
 def _read_all(reader):
-    parts = []
-    while part := reader.read(1 << 24):
+    parts, more = [], (0,) if isinstance(reader, IStreamReaderV2) else ()  # a stream: there is none
+    while part := reader.read(1 << 24, *more):
         parts.append(bytes(part))
     return b"".join(parts)

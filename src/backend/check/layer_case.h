@@ -43,6 +43,8 @@ struct LayerCase {
   // batches.
   bool dynamic_batch = false;
   TensorType from, to;  // of a Reformat
+  // Results of what the operator's evaluation refuses and a device passes over (an index outside of its dim).
+  std::vector<Tensor> expected = {};
   // Where the machine is only emulated: this many tactics of each type and format are run.
   int emulated = 100;
 };

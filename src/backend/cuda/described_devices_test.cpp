@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "backend/check/layer_case.h"
 #include "backend/cuda/device/libraries.h"
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/run/cuda_backend.h"
@@ -55,7 +56,8 @@ const std::vector<bench::Problem>& problems() {
 void expect_fits(const KernelSource& kernel, const DeviceProperties& gpu) {
   EXPECT_LE(kernel.shared_bytes, gpu.shared_bytes_per_block);
   EXPECT_LE(kernel.threads, 1024);
-  EXPECT_TRUE(kernel.cluster == 1 || (gpu.has_clusters() && kernel.cluster <= 8)) << kernel.cluster;
+  EXPECT_TRUE(kernel.cluster == 1 || (gpu.has_clusters() && kernel.cluster <= (gpu.is_hopper() ? 16 : 8)))
+      << kernel.cluster;
   const int resident = std::max(kernel.resident, 1);
   EXPECT_LE(resident * kernel.threads, gpu.threads_per_multiprocessor);
   EXPECT_LE(resident * (kernel.shared_bytes + 1024), gpu.shared_bytes_per_multiprocessor);
@@ -166,6 +168,67 @@ TEST(DescribedGpus, GeneratedKernelsCompileForEach) {
     EXPECT_EQ(compiled.contains("HopperConvolution"), device->properties.is_hopper());
     for (const char* family : {"ImplicitGemm", "Attention", "SoftMax"})
       EXPECT_TRUE(compiled.contains(family)) << family;
+  }
+}
+
+// Layers that bench/problems has no words for: of sequences, samples of images, random numbers, matrices.
+std::vector<LayerCase> other_layers() {
+  const auto recurrent = [](Op op, int64_t gates, int64_t hidden) {
+    const int64_t rows = gates * hidden;
+    return LayerCase{.op = std::move(op),
+                     .inputs = {{.extents = {4, 3, 40}},
+                                {.extents = {rows, 40}, .constant = true},
+                                {.extents = {rows, hidden}, .constant = true},
+                                {.extents = {2 * rows}, .constant = true}},
+                     .outputs = gates == 4 ? size_t{3} : size_t{2},
+                     .allowed_types = {DType::Float16}};
+  };
+  return {
+      recurrent(LSTM{}, 4, 256),
+      recurrent(GRU{}, 3, 256),
+      recurrent(RNN{}, 1, 300),
+      {.op = LinearAttention{.rule = LinearAttentionRule::Linear, .q_heads = 2, .kv_heads = 2},
+       .inputs = {{.extents = {1, 4, 256}}, {.extents = {1, 4, 256}}, {.extents = {1, 4, 128}}},
+       .outputs = 2},
+      {.op = GridSample{ResizeMode::Cubic}, .inputs = {{.extents = {1, 3, 8, 8}}, {.extents = {1, 4, 4, 2}}}},
+      {.op = RoiAlign{.output_height = 7, .output_width = 7},
+       .inputs = {{.extents = {1, 16, 20, 20}},
+                  {.extents = {5, 4}},
+                  {.dtype = DType::Int64, .extents = {5}, .low = 0, .high = 0.5}}},
+      {.op = DeformConv{.kernel = {3, 3}},
+       .inputs = {{.extents = {1, 4, 6, 6}}, {.extents = {8, 4, 3, 3}}, {.extents = {1, 18, 4, 4}}}},
+      {.op = RandomNormal{.shape = to_shape(Extents{100})}, .inputs = {}},
+      {.op = Inverse{}, .inputs = {{.extents = {5, 4, 4}}}}};
+}
+
+TEST(DescribedGpus, OtherLayersFitAndCompileForEach) {
+  for (const std::string& path : described_gpus()) {
+    const auto device = describe(path);
+    SCOPED_TRACE(path);
+    std::set<std::string> compiled;  // families and types
+    for (const LayerCase& layer : other_layers()) {
+      const LayerProblem problem = make_problem(layer);
+      int supported = 0;
+      for (const TacticFamily& family : tactic_families()) {
+        if (family.sources == nullptr) continue;
+        const std::vector<Tactic> tactics = family.list(problem.query(), *device);
+        expect_unique_names(tactics);
+        for (const Tactic& tactic : tactics) {
+          if (!tactic.support.ok) continue;
+          SCOPED_TRACE(tactic.name);
+          ++supported;
+          const bool first =
+              compiled.insert(tactic.runner + lathe::describe(tactic).substr(tactic.name.size())).second;
+          for (const KernelSource& kernel : family.sources(problem.query(), tactic, *device)) {
+            expect_fits(kernel, device->properties);
+            if (first && device->libraries->nvrtc != nullptr) {
+              EXPECT_NO_THROW(compile_source(*device, kernel.entry, kernel.source));
+            }
+          }
+        }
+      }
+      EXPECT_GT(supported, 0) << op_name(layer.op);
+    }
   }
 }
 

@@ -33,11 +33,36 @@ GeneratedFamily gather_family();
 GeneratedFamily pad_family();
 GeneratedFamily resize_family();
 GeneratedFamily trilu_family();
+GeneratedFamily scatter_family();
+GeneratedFamily gather_nd_family();
+GeneratedFamily one_hot_family();
+GeneratedFamily reverse_sequence_family();
+GeneratedFamily scan_family();
+GeneratedFamily fill_family();
+GeneratedFamily bit_cast_family();
+GeneratedFamily lrn_family();
+GeneratedFamily topk_family();
+GeneratedFamily nonzero_family();
+GeneratedFamily nms_family();
+GeneratedFamily detection_nms_family();
+GeneratedFamily unique_family();
 GeneratedFamily rotary_family();
 GeneratedFamily gemm_family();
 GeneratedFamily squeeze_excite_family();
 GeneratedFamily stem_family();
 GeneratedFamily wgmma_conv_family();
+GeneratedFamily recurrent_family();
+GeneratedFamily linear_attention_family();
+GeneratedFamily grid_sample_family();
+GeneratedFamily roi_align_family();
+GeneratedFamily max_roi_pool_family();
+GeneratedFamily deform_conv_family();
+GeneratedFamily sampled_conv_transpose_family();
+GeneratedFamily random_family();
+GeneratedFamily matrices_family();
+GeneratedFamily trees_family();
+GeneratedFamily block_grids_family();
+GeneratedFamily col2im_family();
 
 std::vector<TacticFamily> tactic_families() {
   return {
@@ -63,9 +88,34 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<pad_family>(),
       generated_tactics<resize_family>(),
       generated_tactics<trilu_family>(),
+      generated_tactics<scatter_family>(),
+      generated_tactics<gather_nd_family>(),
+      generated_tactics<one_hot_family>(),
+      generated_tactics<reverse_sequence_family>(),
+      generated_tactics<scan_family>(),
+      generated_tactics<fill_family>(),
+      generated_tactics<bit_cast_family>(),
+      generated_tactics<lrn_family>(),
+      generated_tactics<topk_family>(),
+      generated_tactics<nonzero_family>(),
+      generated_tactics<nms_family>(),
+      generated_tactics<detection_nms_family>(),
+      generated_tactics<unique_family>(),
       generated_tactics<split_attention_family>(),
       generated_tactics<attention_family>(),
       generated_tactics<rotary_family>(),
+      generated_tactics<recurrent_family>(),
+      generated_tactics<linear_attention_family>(),
+      generated_tactics<grid_sample_family>(),
+      generated_tactics<roi_align_family>(),
+      generated_tactics<max_roi_pool_family>(),
+      generated_tactics<deform_conv_family>(),
+      generated_tactics<sampled_conv_transpose_family>(),
+      generated_tactics<random_family>(),
+      generated_tactics<matrices_family>(),
+      generated_tactics<trees_family>(),
+      generated_tactics<block_grids_family>(),
+      generated_tactics<col2im_family>(),
       plugin_tactics(),
       control_flow_tactics(),
       reference_tactics(),

@@ -2,7 +2,7 @@
 //
 // TensorRT's plugins besides those that select boxes, written out with core operators: ROIAlign_TRT,
 // CropAndResize(Dynamic), ModulatedDeformConv2d, MultiscaleDeformableAttnPlugin_TRT,
-// DisentangledAttention_TRT, InstanceNormalization_TRT, GroupNormalizationPlugin and ScatterND.
+// DisentangledAttention_TRT, InstanceNormalization_TRT, GroupNormalizationPlugin, ScatterND and TopkLastDim.
 #include <cmath>
 
 #include "onnx/tensorrt/importers.h"
@@ -261,6 +261,13 @@ Values import_scatter_nd(NodeImport& node) {
   return {node.add(ScatterND{}, {node.in(0), node.cast(node.in(1), DType::Int64, "indices"), node.in(2)})};
 }
 
+// The k largest or smallest of each row, in order, and their places.
+Values import_topk_last_dim(NodeImport& node) {
+  const TopK op{.axis = static_cast<int64_t>(node.rank(0)) - 1, .largest = node.integer("is_largest", 1) != 0};
+  const Values found = node.add_multi(op, {node.in(0), node.ints_constant({node.required_integer("k")})}, 2);
+  return {found[0], node.cast(found[1], DType::Int32, "places")};
+}
+
 }  // namespace
 
 std::vector<Importer> tensorrt_plugin_importers() {
@@ -273,7 +280,8 @@ std::vector<Importer> tensorrt_plugin_importers() {
           {"DisentangledAttention_TRT", 1, kLatestOpset, import_disentangled, domain},
           {"InstanceNormalization_TRT", 1, kLatestOpset, import_instance_norm, domain},
           {"GroupNormalizationPlugin", 1, kLatestOpset, import_group_norm, domain},
-          {"ScatterND", 1, kLatestOpset, import_scatter_nd, domain}};
+          {"ScatterND", 1, kLatestOpset, import_scatter_nd, domain},
+          {"TopkLastDim", 1, kLatestOpset, import_topk_last_dim, domain}};
 }
 
 }  // namespace lathe::onnx

@@ -200,6 +200,10 @@ def same_as_onnx(add):
     scattered = data.copy()
     scattered[indices[:, 0]] = updates
     add("rows", "ScatterND", [data, indices, updates], expected=[scattered])
+    rows = add.floats(3, 4, 9)
+    for name, sign in (("largest", -1), ("smallest", 1)):
+        order = np.argsort(sign * rows, -1, kind="stable")[..., :4]
+        add(name, "TopkLastDim", [rows], 2, expected=[np.take_along_axis(rows, order, -1), order.astype(np.int32)], k=4, is_largest=int(sign < 0))
 
 
 def cases(add):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs as people write them for TensorRT's Python API, with one changed import, against numpy. Run by run.py in the environment
 where the wheel is installed."""
+import json
 import pathlib
 import sys
 import tempfile
@@ -249,6 +250,9 @@ class DynamicShapes(Case):
         x = self.input(8)
         self.network.mark_output(self.network.add_non_zero(x).get_output(0))
         engine = self.engine()
+        layers = json.loads(engine.create_engine_inspector().get_engine_information(trt.LayerInformationFormat.JSON))["Layers"]
+        self.assertEqual([len(layer.get("FindsDims", [])) for layer in layers if "NonZero" in layer["Name"] or "Non_Zero" in layer["Name"]][:1], [1], layers)
+        self.assertEqual(sum("FindsDims" in layer for layer in layers), 1)
         name = engine.get_tensor_name(1)
         context = engine.create_execution_context()
         values = np.array([0, 1, 0, 0, 2, 3, 0, 0], np.float32)

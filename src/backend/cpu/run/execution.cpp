@@ -26,7 +26,6 @@ constexpr size_t kKeptPlans = 8;
 CpuExecution::CpuExecution(std::shared_ptr<const CpuProgram> program, int threads)
     : program_(std::move(program)),
       threads_(threads),
-      arena_(static_cast<size_t>(program_->spec().memory.arena_bytes), "the activations of a context"),
       grown_(program_->spec().memory.slots),
       plans_(program_->segments().ranges.size()),
       has_sizes_in_values_(plans_.size(), true) {}
@@ -34,10 +33,18 @@ CpuExecution::CpuExecution(std::shared_ptr<const CpuProgram> program, int thread
 void CpuExecution::set_shapes(const SymbolValues& values) {
   if (has_shapes_ && values == input_symbols_) return;
   has_shapes_ = false;
+  if (callers_arena_ == nullptr && arena_.begin() == nullptr)
+    arena_ = HostBuffer(static_cast<size_t>(arena_bytes()), "the activations of a context");
   input_symbols_ = values;
   symbols_ = values;
   plan_for(0);
   has_shapes_ = true;
+}
+
+void CpuExecution::use_arena(void* memory) {
+  callers_arena_ = static_cast<std::byte*>(memory);
+  arena_ = HostBuffer();
+  has_shapes_ = false;
 }
 
 ShapePlan& CpuExecution::plan_for(size_t segment) {
@@ -110,7 +117,7 @@ void CpuExecution::run_segments(std::span<void* const> bindings,
     if (is_empty(segment)) continue;
     find_sizes(segment);
     ShapePlan& plan = plan_for(segment);
-    plan.bind(arena_.begin(), bindings, grown_);
+    plan.bind(arena(), bindings, grown_);
     run_plan(plan);
     resolve_symbols(plan);
   }
@@ -170,7 +177,7 @@ Tensor CpuExecution::read(ValueId id) {
     return Tensor::allocate(value.number_type(), extents(id));  // lies nowhere
   const ValueAddress address = value_address(program_->spec(), id, symbols_);
   const std::byte* data = nullptr;
-  if (address.space == ValueAddress::Space::Arena) data = arena_.begin() + address.offset;
+  if (address.space == ValueAddress::Space::Arena) data = arena() + address.offset;
   if (address.space == ValueAddress::Space::Binding)
     data = static_cast<const std::byte*>(bindings_[static_cast<size_t>(address.binding)]) + address.offset;
   if (address.space == ValueAddress::Space::Constant)
@@ -195,7 +202,8 @@ const void* CpuExecution::held_output(size_t index) const {
 }
 
 int64_t CpuExecution::device_bytes() const {
-  return static_cast<int64_t>(arena_.bytes() + scratch_.bytes() + grown_.bytes());
+  const int64_t arena = callers_arena_ != nullptr ? 0 : arena_bytes();
+  return arena + static_cast<int64_t>(scratch_.bytes() + grown_.bytes());
 }
 
 // Layers behind data-dependent dims are prepared while they run: of those nothing is known before.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "backend/caller_memory.h"
 #include "backend/cpu/device/host_memory.h"
 #include "backend/cpu/run/appended.h"
 #include "backend/cpu/run/program.h"
@@ -16,7 +17,7 @@
 
 namespace lathe::cpu {
 
-class CpuExecution final : public Execution, public LayerScratch, public Appending {
+class CpuExecution final : public Execution, public LayerScratch, public Appending, public CallerMemory {
  public:
   CpuExecution(std::shared_ptr<const CpuProgram> program, int threads);
 
@@ -32,6 +33,9 @@ class CpuExecution final : public Execution, public LayerScratch, public Appendi
 
   AppendForm append_form(size_t input, size_t output) const override;
   void append_in_place(const std::vector<Append>& appends) override;
+
+  int64_t arena_bytes() const override { return program_->spec().memory.arena_bytes; }
+  void use_arena(void* memory) override;
 
   // For whoever walks several executions layer by layer: bind() once, then the layers in order. Only programs
   // with one segment.
@@ -52,7 +56,9 @@ class CpuExecution final : public Execution, public LayerScratch, public Appendi
 
   std::shared_ptr<const CpuProgram> program_;
   int threads_ = 1;
+  std::byte* arena() const { return callers_arena_ != nullptr ? callers_arena_ : arena_.begin(); }
   HostBuffer arena_, scratch_;
+  std::byte* callers_arena_ = nullptr;
   GrownMemory grown_;
   Appended appended_;
   std::vector<PlanCache> plans_;           // by segment

@@ -52,8 +52,10 @@ void SplitExecution::set_shapes(const SymbolValues& values) {
   has_results_ = std::any_of(item_bytes_.begin() + first_output, item_bytes_.end(),
                              [](int64_t bytes) { return bytes > 0; });
   if (part_count() == 0) return;
-  if (by_team() && team_ == nullptr)
+  if (by_team() && team_ == nullptr) {
     team_ = std::make_unique<CpuExecution>(program_, program_->machine().threads);
+    team_->use_arena(callers_arena_);
+  }
   // The last part may be smaller; the first is prepared last, so that it is the one at hand.
   for (const int64_t part : {part_count() - 1, int64_t{0}}) {
     if (by_team()) team_->set_shapes(symbols_of_part(part));
@@ -151,6 +153,22 @@ Tensor SplitExecution::read(ValueId id) {
 
 Extents SplitExecution::extents(ValueId id) const {
   return upper_extents(program_->graph().value(id).shape, symbols_);
+}
+
+// An arena for each member. The team needs one, while they do not run.
+int64_t SplitExecution::arena_bytes() const {
+  return static_cast<int64_t>(members_.size()) * member_bytes();
+}
+
+void SplitExecution::use_arena(void* memory) {
+  auto* next = static_cast<std::byte*>(memory);
+  for (const auto& member : members_) {
+    member->use_arena(next);
+    if (next != nullptr) next += member_bytes();
+  }
+  if (team_) team_->use_arena(memory);
+  callers_arena_ = memory;
+  symbols_.clear();
 }
 
 int64_t SplitExecution::device_bytes() const {

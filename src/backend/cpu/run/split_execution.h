@@ -12,7 +12,7 @@
 
 namespace lathe::cpu {
 
-class SplitExecution final : public Execution {
+class SplitExecution final : public Execution, public CallerMemory {
  public:
   explicit SplitExecution(std::shared_ptr<const CpuProgram> program);
 
@@ -25,6 +25,8 @@ class SplitExecution final : public Execution {
   Tensor read(ValueId value) override;
   Extents extents(ValueId value) const override;
   int64_t device_bytes() const override;
+  int64_t arena_bytes() const override;
+  void use_arena(void* memory) override;
 
  private:
   const BatchSplit& split() const { return program_->spec().split; }
@@ -42,10 +44,14 @@ class SplitExecution final : public Execution {
   void for_each_part(std::span<void* const> bindings, const Body& body);
   std::vector<void*> bindings_of_part(std::span<void* const> bindings, int64_t part) const;
 
+  // Of the arena, so that the next one is aligned, too.
+  int64_t member_bytes() const { return (members_[0]->arena_bytes() + 63) / 64 * 64; }
+
   std::shared_ptr<const CpuProgram> program_;
   std::vector<std::unique_ptr<CpuExecution>> members_;   // one each, of one thread
   std::unique_ptr<CpuExecution> team_;                   // of all; made when it is needed
   std::vector<std::unique_ptr<CpuExecution>> observed_;  // one per part, during run_observed
+  void* callers_arena_ = nullptr;                        // of all members, or of the team
   std::vector<int64_t> item_bytes_;                      // per binding; 0: all parts share it
   bool has_results_ = true;
   SymbolValues symbols_;

@@ -21,14 +21,24 @@ inline const MatMulTileTable& tile_matmul_table(DType type) {
 }
 
 // FP32 as the sum of three BF16 (tile/amx_table.h, split_rows): the nearest one, and so on of what is left.
-inline float bf16_part(float x, int64_t part) {
+constexpr int kSplitLanes = 16;
+struct Bf16Parts {
+  uint16_t of[kBf16Parts][kSplitLanes];
+};
+inline Bf16Parts split_to_bf16(const float (&values)[kSplitLanes]) {
   constexpr float kLargest = 0x1.fep127f;
-  float of_part = bf16_to_float(float_to_bf16(std::clamp(x, -kLargest, kLargest)));
-  for (; part > 0; --part) {
-    x -= of_part;
-    of_part = bf16_to_float(float_to_bf16(x));
+  Bf16Parts parts;
+  float rest[kSplitLanes];
+  for (int i = 0; i < kSplitLanes; ++i) {
+    parts.of[0][i] = float_to_bf16(std::clamp(values[i], -kLargest, kLargest));
+    rest[i] = values[i] - bf16_to_float(parts.of[0][i]);
   }
-  return of_part;
+  for (int p = 1; p < kBf16Parts; ++p)
+    for (int i = 0; i < kSplitLanes; ++i) {
+      parts.of[p][i] = float_to_bf16(rest[i]);
+      rest[i] -= bf16_to_float(parts.of[p][i]);
+    }
+  return parts;
 }
 
 // [panel][step][columns of the panel], where a step is one FP32 or two BF16; the last panel has 16 or 32
@@ -58,13 +68,33 @@ inline int64_t packed_bytes(DType type, bool in_parts, int64_t elements) {
   return in_parts ? kBf16Parts * dtype_bytes(DType::BFloat16, elements) : dtype_bytes(type, elements);
 }
 
-// FP32 in BF16, by steps along k of so many elements: the three parts of a step follow one another.
+// FP32 in BF16, by steps along k of so many elements, an even number that divides k: the three parts of a
+// step follow one another. Some panels at a time: what lies side by side in a row of the weights is read
+// together.
 template <class At>
 void pack_column_parts(std::byte* out, int64_t step, int64_t k, int64_t n, const At& at) {
-  pack_columns(out, DType::BFloat16, kBf16Parts * k, n, [&](int64_t row, int64_t column) {
-    const int64_t part = row / step % kBf16Parts;
-    return bf16_part(at(row / (kBf16Parts * step) * step + row % step, column), part);
-  });
+  constexpr int64_t kPanels = 8;
+  const int64_t width = tile_matmul_table(DType::BFloat16).panel;
+  const int64_t panel_elements = kBf16Parts * k * width;
+  // Two rows lie side by side, element by element; each part is a step of rows behind the one before.
+  const auto pack_row = [&](int64_t row, int64_t first) {
+    const int64_t columns = std::min(width, n - first), wide = columns <= width / 2 ? width / 2 : width;
+    const int64_t even = row / 2 * 2;
+    auto* const to = reinterpret_cast<uint16_t*>(out) + first / width * panel_elements +
+                     (even / step * kBf16Parts * step + even % step) * wide + row % 2;
+    for (int64_t c = 0; c < columns; c += kSplitLanes) {
+      const int64_t count = std::min<int64_t>(kSplitLanes, columns - c);
+      float values[kSplitLanes] = {};
+      for (int64_t i = 0; i < count; ++i) values[i] = at(row, first + c + i);
+      const Bf16Parts parts = split_to_bf16(values);
+      for (int64_t p = 0; p < kBf16Parts; ++p)
+        for (int64_t i = 0; i < count; ++i) to[p * step * wide + 2 * (c + i)] = parts.of[p][i];
+    }
+  };
+  for (int64_t group = 0; group < n; group += kPanels * width)
+    for (int64_t row = 0; row < k; ++row)
+      for (int64_t first = group; first < std::min(n, group + kPanels * width); first += width)
+        pack_row(row, first);
 }
 
 }  // namespace lathe::cpu

@@ -9,11 +9,12 @@
 #include <string>
 #include <string_view>
 
+#include "backend/cuda/codegen/kernel_source.h"
 #include "ir/dtype.h"
 
 namespace lathe::cuda {
 
-struct Device;
+struct DeviceProperties;
 
 // For kernels that multiply tiles of 64 x `n` of that type: multiply_tile_f16 or _bf16(float (&d)[n / 2], a,
 // b), or multiply_tile_u8(int (&d)[n / 2], a, b) for bytes times signed bytes.
@@ -27,22 +28,41 @@ std::string hopper_kept_primitive(DType type, int n);
 std::string multiplied_name(DType type);
 // Copies, barriers and clusters alone.
 std::string hopper_primitives();
+// A device function of primitives: sum_over_blocks<BLOCKS>(own, sum), four sums at the same place of all
+// blocks of a cluster.
+std::string_view cluster_sums();
+// Behind those: send_words(rank, own, words, barrier) stores 16 bytes in block `rank` of the cluster where
+// `own` is in this one; they arrive at that block's barrier. What a block gets takes 0.7 ns a message.
+std::string_view hopper_send_primitive();
 
-// What GROUPS warpgroups do with the stages that arrive from `base` on: `sum`, each thread's part of 64 rows
-// of BN columns, grows over `tiles` steps of K; needs STAGES, STAGE, ROWS, MULTIPLY and the barriers `full`
-// and `empty`.
-std::string_view multiply_steps();
-// The same for blocks that stay: STEPS steps of one tile by warpgroup `group`, from stage `s` on, where the
-// last tile has ended, in its `parity`.
-std::string_view multiply_next_tile();
-// What becomes of the sums of GROUPS warpgroups, each 64 rows of BN columns in `sum`. First `tile`, in shared
-// memory from `base` on: the rows of all, BN + 8 floats apart.
-std::string_view tile_to_shared();
-// Then each warp stores its own rows through place(pixel(row), column) and GemmWriter's fetch() and apply(),
-// V columns at a time and several such vectors together: their operands are loaded before the first is stored
-// (a load behind a store that may alias waits for it), the first ones where fetch_own_rows() stands when
-// EARLY is set: in front of the products.
-std::string_view fetch_own_rows();
-std::string_view store_own_rows();
+// The tile of results of a block whose warpgroups multiply what one more warp brings: 64 rows for each
+// warpgroup times `bn` columns, and how many such blocks a multiprocessor is to hold.
+struct HopperTile {
+  int groups = 1, bn = 64, resident = 1;
+
+  int rows() const { return 64 * groups; }
+  int consumers() const { return 128 * groups; }  // threads that multiply
+  int stage_bytes() const { return (rows() + bn) * 128; }
+  // All sums as rows of floats, for which the stages make room.
+  int sums_bytes() const { return rows() * (bn + 8) * 4; }
+  // What a block has for its stages and `kept` bytes besides: 1 KiB goes for alignment, and the barriers.
+  int64_t bytes_of_stages(const DeviceProperties& gpu, int kept = 0) const;
+  int stages(const DeviceProperties& gpu, int kept = 0) const;
+  // Threads need `others` registers besides those of their sums, and `more_warps` do not multiply.
+  bool registers_fit(const DeviceProperties& gpu, int others, int more_warps) const;
+};
+
+// A kernel of such blocks, for stages.cuh.
+struct HopperStages {
+  DType type = DType::Float16;  // what is multiplied
+  int stages = 1;
+  int barriers_at = 0;    // bytes from the first stage on
+  int more_barriers = 0;  // besides those of the stages
+  int step = 64;          // elements of K in a stage
+  int width = 1;          // results that are stored at once
+};
+// Writes the constants that stages.cuh wants and its text, and sets shared memory and residency: blocks wait
+// for the previous kernel themselves. `results`: also what becomes of sums.
+void add_hopper_stages(KernelBuilder& b, const HopperTile& tile, const HopperStages& stages, bool results);
 
 }  // namespace lathe::cuda

@@ -512,14 +512,7 @@ void Tail::emit_apply(KernelBuilder& b, int v, const Columns& columns) const {
   b.line("struct Places {\n" + members + "};\nconst auto fetch_place = [&](idx at, Places& o) {\n" + loads +
          "};\nconst auto apply_place = [&](const Places& o, float (&v)[" + vs + "]) {\n" + steps + "};");
   b.line(
-      "struct Operands { Columns columns; Places places; };\n"
-      "const auto fetch = [&](idx at, idx column, Operands& o) { fetch_columns(column, o.columns); "
-      "fetch_place(at, "
-      "o.places); };\n"
-      "const auto apply = [&](const Operands& o, float (&v)[" +
-      vs +
-      "]) { apply_columns(o.columns, v); "
-      "apply_place(o.places, v); };");
+      "const auto tail = tail_of<Columns, Places>(fetch_columns, apply_columns, fetch_place, apply_place);");
 }
 
 }  // namespace lathe::cuda

@@ -75,10 +75,10 @@ class Tail {
   struct Columns {
     std::string members, loads, steps;
   };
-  // Defines a struct Operands, fetch(at, column, o), which loads the operands, and apply(o, v), which leaves
-  // the results in v: where several vectors are worked on together, all loads are under way before the first
-  // is needed. Both halves stand alone, too: Columns, fetch_columns(column, c), apply_columns(c, v), and
-  // Places, fetch_place(at, p), apply_place(p, v). For results that are floats, or bytes of a grid.
+  // Defines `tail`, a LayerTail (pointwise.cuh): fetch(at, column, o) loads the operands, and apply(o, v)
+  // leaves the results in v, so that where several vectors are worked on together, all loads are under way
+  // before the first is needed. Both halves stand alone, too: fetch_columns(column, c) and apply_columns(c,
+  // v), and fetch_place(at, p) and apply_place(p, v). For results that are floats, or bytes of a grid.
   void emit_apply(KernelBuilder& b, int v, const Columns& columns) const;
   const TensorType& result() const { return result_; }
 

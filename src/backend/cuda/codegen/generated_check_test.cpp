@@ -21,6 +21,7 @@
 #include "backend/cuda/device/libraries.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "ir/symbol_extents.h"
 #include "ops/op_def.h"
 
 namespace lathe::cuda {
@@ -108,8 +109,11 @@ EmulatedMap emulated_map(const TensorView& view, int64_t base, const SymbolValue
 
 using Launch = int (*)(void** args, const unsigned* grid, unsigned threads, unsigned cluster);
 
-void run_emulated(const SymbolValues& symbols, const Tactic& tactic, const LayerSource& layer, void* library,
-                  size_t first, LayerBuffers& b) {
+// The layer's place for sizes that it finds, after a run.
+using FoundSizes = std::map<std::string, int64_t>;
+
+FoundSizes run_emulated(const SymbolValues& symbols, const Tactic& tactic, const LayerSource& layer,
+                        void* library, size_t first, LayerBuffers& b) {
   std::vector<OperandMemory> inputs, outputs;
   for (const auto& x : b.inputs) inputs.emplace_back(x, kAlignment);
   for (const auto& x : b.outputs) outputs.emplace_back(x, kAlignment);
@@ -120,7 +124,7 @@ void run_emulated(const SymbolValues& symbols, const Tactic& tactic, const Layer
           "block '" + name + "' has another size than it says");
     blocks.emplace(name, OperandMemory(made, kAlignment));
   }
-  const auto scratch_bytes = static_cast<size_t>(layer.scratch_bytes.evaluate(symbols));
+  const auto scratch_bytes = static_cast<size_t>(upper_extent(layer.scratch_bytes, symbols));
   const OperandMemory scratch(std::vector<std::byte>(scratch_bytes, std::byte{0xff}), kAlignment);
   for (size_t k = 0; k < layer.kernels.size(); ++k) {
     const KernelSource& kernel = layer.kernels[k];
@@ -134,13 +138,13 @@ void run_emulated(const SymbolValues& symbols, const Tactic& tactic, const Layer
           storage.push_back(reinterpret_cast<int64_t>(outputs.at(arg.index).data()));
           break;
         case KernelArg::Kind::Scratch:
-          storage.push_back(reinterpret_cast<int64_t>(scratch.data() + arg.value.evaluate(symbols)));
+          storage.push_back(reinterpret_cast<int64_t>(scratch.data() + upper_extent(arg.value, symbols)));
           break;
         case KernelArg::Kind::Packed:
           storage.push_back(reinterpret_cast<int64_t>(blocks.at(arg.block).data()));
           break;
         case KernelArg::Kind::Number:
-          storage.push_back(arg.value.evaluate(symbols));
+          storage.push_back(upper_extent(arg.value, symbols));
           break;
         case KernelArg::Kind::Late:
           storage.push_back(0);
@@ -154,10 +158,11 @@ void run_emulated(const SymbolValues& symbols, const Tactic& tactic, const Layer
       if (kernel.args[i].view)
         args[i] = &maps.emplace_back(emulated_map(*kernel.args[i].view, storage[i], symbols));
     unsigned grid[3];
-    for (size_t d = 0; d < 3; ++d) grid[d] = static_cast<unsigned>(kernel.grid[d].evaluate(symbols));
+    for (size_t d = 0; d < 3; ++d) grid[d] = static_cast<unsigned>(upper_extent(kernel.grid[d], symbols));
     const auto launch =
         reinterpret_cast<Launch>(dlsym(library, ("launch_" + std::to_string(first + k)).c_str()));
-    ASSERT_NE(launch, nullptr);
+    EXPECT_NE(launch, nullptr);
+    if (launch == nullptr) return {};
     EXPECT_EQ(launch(args.data(), grid, static_cast<unsigned>(kernel.threads),
                      static_cast<unsigned>(kernel.cluster)),
               0)
@@ -166,6 +171,10 @@ void run_emulated(const SymbolValues& symbols, const Tactic& tactic, const Layer
   }
   for (size_t i = 0; i < b.outputs.size(); ++i)
     if (!b.outputs[i].empty()) std::memcpy(b.outputs[i].data(), outputs[i].data(), b.outputs[i].size());
+  FoundSizes found;
+  for (size_t i = 0; i < layer.found.size(); ++i)
+    std::memcpy(&found[layer.found[i]], scratch.data() + i * sizeof(int64_t), sizeof(int64_t));
+  return found;
 }
 
 // --- the GPU ----------------------------------------------------------------------------------------------
@@ -181,7 +190,7 @@ std::shared_ptr<const Device> gpu() {
   return device;
 }
 
-void run_on_gpu(const ShapeContext& context, const LayerSource& source, LayerBuffers& b) {
+FoundSizes run_on_gpu(const ShapeContext& context, const LayerSource& source, LayerBuffers& b) {
   const Device& device = *gpu();
   device.make_current();
   MemoryBlobStore blobs;
@@ -229,6 +238,23 @@ void run_on_gpu(const ShapeContext& context, const LayerSource& source, LayerBuf
     }
   }
   driver.cuStreamDestroy(stream);
+  SymbolValues values;
+  prepared->resolve(args, values);
+  return {values.begin(), values.end()};
+}
+
+// The sizes that a run found are those of the results.
+void expect_found(const LayerProblem& p, const FoundSizes& found, const std::string& what) {
+  const Node& node = p.graph.node(p.node);
+  for (const auto& [name, size] : found)
+    for (size_t o = 0; o < p.expected.size(); ++o) {
+      if (node.outputs[o] == kNoValue) continue;
+      const Shape& shape = p.graph.value(node.outputs[o]).shape;
+      for (size_t d = 0; d < shape.size(); ++d)
+        if (shape[d].as_symbol() == name) {
+          EXPECT_EQ(size, p.expected[o].extents()[d]) << what << ": " << name;
+        }
+    }
 }
 
 // What tactics are listed for: the GPU that is there, else an H200.
@@ -301,10 +327,12 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
     if (!gpu()) compile_once(run.tactic, run.source);
     const auto check_run = [&](const LayerProblem& problem) {
       LayerBuffers buffers = make_buffers(problem, run.tactic);
-      if (gpu())
-        run_on_gpu({problem.symbols, problem.input_extents(), problem.output_extents()}, run.source, buffers);
-      else
-        run_emulated(problem.symbols, run.tactic, run.source, library, first, buffers);
+      const FoundSizes found =
+          gpu() ? run_on_gpu({problem.symbols, problem.input_extents(), problem.output_extents()}, run.source,
+                             buffers)
+                : run_emulated(problem.symbols, run.tactic, run.source, library, first, buffers);
+      EXPECT_EQ(found.size(), found_names(problem.query()).size()) << describe(run.tactic);
+      expect_found(problem, found, describe(run.tactic));
       expect_results(layers[run.layer], problem, run.tactic, buffers, describe(run.tactic));
     };
     check_run(p);

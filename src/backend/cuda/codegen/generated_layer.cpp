@@ -123,6 +123,10 @@ class PreparedGenerated final : public PreparedLayer {
   PreparedGenerated(std::shared_ptr<const Compiled> compiled, const SymbolValues& symbols)
       : compiled_(std::move(compiled)),
         scratch_bytes_(static_cast<size_t>(upper_extent(compiled_->source.scratch_bytes, symbols))) {
+    const int64_t numbered = upper_extent(compiled_->source.numbered, symbols);
+    if (numbered >= int64_t{1} << 31)
+      throw_input_error("the layer's kernels number " + std::to_string(numbered) +
+                        " elements, and can number 2^31 - 1; split the tensor");
     for (size_t i = 0; i < compiled_->kernels.size(); ++i)
       launches_.emplace_back(compiled_->source.kernels[i], compiled_->kernels[i], symbols);
     for (size_t i = 0; i < compiled_->leading.size(); ++i)
@@ -136,6 +140,16 @@ class PreparedGenerated final : public PreparedLayer {
   LaunchOverlap overlap() const override {
     if (!are_ordered()) return {};
     return launches_.size() == 1 ? kernels()[0].overlap : LaunchOverlap{.takes_order = true};
+  }
+  void resolve(const LayerArgs& args, SymbolValues& values) const override {
+    const std::vector<std::string>& names = compiled_->source.found;
+    if (names.empty()) return;
+    std::vector<int64_t> sizes(names.size());
+    const Driver& driver = compiled_->kernels.at(0).driver();
+    driver.require(driver.cuMemcpyDtoH(sizes.data(), reinterpret_cast<CUdeviceptr>(args.scratch),
+                                       sizes.size() * sizeof(int64_t)),
+                   "reading a size that a layer found");
+    for (size_t i = 0; i < names.size(); ++i) values.emplace(names[i], sizes[i]);
   }
 
  private:

@@ -281,14 +281,12 @@ Support multiplies_bytes(const LayerQuery& query, const ImplicitGemm& problem) {
   return {};
 }
 
-std::string start_sums(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& problem,
-                       const std::string& column) {
-  if (!problem.integers) return "float sum[BN / 2] = {};";
-  if (zero_of(query) == 0) return "int sum[BN / 2] = {};";
-  return "int sum[BN / 2];\n#pragma unroll\nfor (int j = 0; j < BN / 8; ++j)\n#pragma unroll\nfor (int e = "
-         "0; e < 2; "
-         "++e)\nsum[4 * j + e] = sum[4 * j + 2 + e] = split == 0 ? " +
-         b.packed("start", "int") + "[" + column + " + 8 * j + threadIdx.x % 4 * 2 + e] : 0;";
+void define_start_sums(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& problem) {
+  const bool moved = problem.integers && zero_of(query) != 0;
+  b.line("const auto start_sums = [&](Sum (&sum)[BN / 2], idx column) { " +
+         (moved ? "start_sums_at(" + b.packed("start", "int") + " + column, split == 0, sum);"
+                : std::string("clear_sums(sum);")) +
+         " };");
 }
 
 GemmWriter::GemmWriter(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic,

@@ -55,9 +55,9 @@ void add_integer_blocks(const LayerQuery& query, const ImplicitGemm& problem, in
                         LayerSource& source);
 // Whether tensor cores multiply the layer's integers; no says what is in the way.
 Support multiplies_bytes(const LayerQuery& query, const ImplicitGemm& problem);
-// Text that defines `sum`, the sums of a warpgroup's 64 rows from `column` on, as they start.
-std::string start_sums(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& problem,
-                       const std::string& column);
+// Defines start_sums(sum, column): the sums of a warpgroup's 64 rows from `column` on, as they start in part
+// `split` of K; in kernels of stages.cuh.
+void define_start_sums(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& problem);
 
 // Says in `tactic` how weights and bias of a layer in `type` are given: weights packed when they are
 // constant, the bias as it is; refuses a bias of another kind.
@@ -99,7 +99,7 @@ class GemmWriter {
   // Defines result(row, column, v): bias and epilogue, or a partial sum when K is split.
   void result(int v);
   // For several vectors at a time: place(row, column), where the result lies or -1 when there is none; and
-  // bias and epilogue as Tail::emit_apply() has them.
+  // bias and epilogue as `tail` (Tail::emit_apply). Both read `batch`.
   void result_in_place(int v);
   // The kernel that adds up partial sums.
   static KernelSource sum_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& problem,

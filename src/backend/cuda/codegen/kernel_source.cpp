@@ -7,6 +7,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "lathe_device_text/pointwise.h"
+#include "lathe_device_text/primitives.h"
+#include "lathe_device_text/storage.h"
 
 namespace lathe::cuda {
 
@@ -61,6 +64,17 @@ std::string filled_in(std::string_view text,
     for (size_t at = out.find(from); at != std::string::npos; at = out.find(from, at + to.size()))
       out.replace(at, from.size(), to);
   return out;
+}
+
+std::string_view early_loads() {
+  return device_text::primitives::kEarlyLoads;
+}
+
+void KernelBuilder::constants(const std::vector<std::pair<std::string_view, int64_t>>& values) {
+  std::string text;
+  for (const auto& [name, value] : values)
+    text += (text.empty() ? "constexpr int " : ", ") + std::string(name) + " = " + std::to_string(value);
+  global(text + ";");
 }
 
 std::string KernelBuilder::argument(KernelArg arg, const std::string& name, const std::string& type) {
@@ -197,7 +211,8 @@ KernelSource KernelBuilder::finish() {
   s = std::string("typedef ") + (wide_ ? "long long" : "int") + " idx;\n";
   s += std::string("constexpr bool kFastMath = ") + (fast_ ? "true" : "false") + ";\n";
   if (kernel_.overlap.takes_order) (s += kPlace) += '\n';
-  s += device_prelude();
+  s += device_text::storage::kStorage;
+  s += device_text::pointwise::kPointwise;
   s += globals_;
   s += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(kernel_.threads) +
        (kernel_.resident > 0 ? ", " + std::to_string(kernel_.resident) : "") + ") " + kernel_.entry + "(";
@@ -215,7 +230,7 @@ KernelSource KernelBuilder::finish() {
     s += body_;
   }
   s += "}\n";
-  hardware_.insert(0, device_primitives());
+  hardware_.insert(0, device_text::primitives::kPrimitives);
   kernel_.hardware_bytes = hardware_.size();
   s.insert(0, hardware_);
   return std::move(kernel_);

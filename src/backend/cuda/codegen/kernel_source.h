@@ -3,6 +3,10 @@
 // A generated CUDA kernel as data: source text, the operands and numbers that it takes, and its launch
 // geometry.
 //
+// The text of device code stands in files x.cuh, whose pieces are constants of lathe_device_text/x.h. A
+// generator writes constants, names and the kernel's own expressions (operands, strides, the layer's tail)
+// around them.
+//
 // Constant dims become literals in the source; symbolic dims become 64-bit parameters, and grids are dims, so
 // that one binary serves every shape of a profile. Sources include nothing: NVRTC needs no headers, and the
 // emulator of the tests can stand in for the few primitives of the hardware.
@@ -115,13 +119,14 @@ struct LayerSource {
   std::vector<KernelSource> kernels;
   Dim scratch_bytes = 0;
   std::map<std::string, PackedBlock> blocks = {};  // by name
-  bool is_independent = false;                     // none of the kernels reads what another one writes
+  // Sizes that only running the layer finds (the number of NonZero's columns): names of symbols. The kernels
+  // leave the values at the front of scratch memory, 8 bytes each.
+  std::vector<std::string> found = {};
+  // What the kernels number in 32 bits, whatever the index type: a run with 2^31 or more is refused.
+  Dim numbered = 0;
+  bool is_independent = false;  // none of the kernels reads what another one writes
 };
 
-// The text that goes before every kernel: hardware primitives (PTX), which the emulator replaces, and what is
-// built on them.
-std::string_view device_primitives();
-std::string_view device_prelude();
 // load_early(p, w): 16 bytes into four words, which the compiler leaves in front of products that follow
 // __syncwarp().
 std::string_view early_loads();
@@ -156,7 +161,7 @@ class KernelBuilder {
   std::string number(const Dim& dim);
 
   void line(std::string_view text) { (body_ += text) += '\n'; }
-  // More primitives of the hardware, behind device_primitives().
+  // More primitives of the hardware, behind those of primitives.cuh.
   void hardware(std::string_view text) { hardware_ += text; }
   // An input that is bytes of a grid: what is loaded are the numbers.
   void set_input_grid(size_t i, const ByteGrid& grid);
@@ -169,6 +174,8 @@ class KernelBuilder {
   }
   // Device functions before the kernel.
   void global(std::string_view text) { (globals_ += text) += '\n'; }
+  // Names of whole numbers that device text uses, in front of it.
+  void constants(const std::vector<std::pair<std::string_view, int64_t>>& values);
   // Index type: 64 bits when an operand may have 2^31 elements or more.
   void set_wide(bool wide) { wide_ = wide; }
   // Results in 16 bits do not need the last bits of exp and division.

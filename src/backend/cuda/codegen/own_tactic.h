@@ -10,6 +10,7 @@
 
 #include "backend/cuda/codegen/codegen_tail.h"
 #include "backend/cuda/device/device.h"
+#include "ir/new_names.h"
 
 namespace lathe::cuda {
 
@@ -118,6 +119,21 @@ inline KernelBuilder start_kernel(const LayerQuery& query, const Tactic& tactic,
 // For families whose tactics all pack alike.
 inline std::string packs_alike(const Tactic&) {
   return {};
+}
+
+// LayerSource::found of a layer one of whose results has these dims: the data-dependent names that no operand
+// has, in order.
+inline std::vector<std::string> found_names(const LayerQuery& query) {
+  const std::set<std::string> fresh = new_names(query.graph, query.layer());
+  std::vector<std::string> names;
+  for (const ValueId id : query.layer().outputs) {
+    if (id == kNoValue) continue;
+    for (const Dim& dim : query.graph.value(id).shape)
+      if (const auto name = dim.as_symbol();
+          name && fresh.contains(*name) && std::find(names.begin(), names.end(), *name) == names.end())
+        names.push_back(*name);
+  }
+  return names;
 }
 
 // A family of generated kernels: its tactics for a layer, and the sources of a supported one.

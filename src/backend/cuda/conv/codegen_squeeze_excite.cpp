@@ -17,6 +17,7 @@
 #include "backend/cuda/codegen/generated_layer.h"
 #include "backend/cuda/device/device.h"
 #include "base/error.h"
+#include "lathe_device_text/squeeze_excite.h"
 
 namespace lathe::cuda {
 
@@ -124,121 +125,6 @@ std::vector<std::byte> pack_biases(const Tensor& first, const Tensor& second, co
   return floats_as(DType::Float32, packed);
 }
 
-// Sums of each lane's pixels, p0 to p1, by channel, in `lanes`; `unroll` pixels are under way together.
-std::string sum_pixels(int unroll) {
-  return R"(if (threadIdx.x / G < LANES)
-for (int c = threadIdx.x % G * V; c < C; c += G * V) {
-float sum[V] = {};
-#pragma unroll )" +
-         std::to_string(unroll) + R"(
-for (idx p = p0 + threadIdx.x / G; p < p1; p += LANES) {
-float e[V];
-load(from + p * C + c, e);
-#pragma unroll
-for (int j = 0; j < V; ++j) sum[j] += e[j];
-}
-#pragma unroll
-for (int j = 0; j < V; ++j) lanes[threadIdx.x / G * C + c + j] = sum[j];
-}
-__syncthreads();
-)";
-}
-
-constexpr std::string_view kBody =
-    R"(const int rank = blockIdx.z, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-const idx image = blockIdx.x, p0 = PIXELS * rank / 8, p1 = PIXELS * (rank + 1) / 8;
-float* lanes = (float*)shared_memory();
-float* sums = lanes + (LANES * C + 3) / 4 * 4;
-float* gates = sums + 8 * PART;
-float* means = gates + 8 * PART;
-float* own_gates = means + PART;
-float* middle = own_gates + PART;
-float* middle_sums = middle + MP;
-const T* w1 = WEIGHTS + rank * MIDDLE * PART;
-const T* w2 = WEIGHTS + (8 + rank) * MIDDLE * PART;
-if constexpr (STAGED) {
-T* staged = (T*)(middle_sums + MP);
-constexpr int EACH = 16 / sizeof(T), COUNT = MIDDLE * PART / EACH;
-for (int i = threadIdx.x; i < 2 * COUNT; i += THREADS)
-copy_async(staged + i * EACH, (i < COUNT ? w1 : w2 - MIDDLE * PART) + i * EACH, 16);
-copy_commit();
-w1 = staged;
-w2 = staged + MIDDLE * PART;
-}
-wait_for_previous_kernel();
-const T* from = IMAGE + image * PIXELS * C;
-)";
-constexpr std::string_view kGated = R"(for (int c = threadIdx.x; c < 8 * PART; c += THREADS) {
-float sum = 0;
-if (c < C)
-for (int l = 0; l < LANES; ++l) sum += lanes[l * C + c];
-sums[c] = sum;
-}
-cluster_arrive();
-cluster_wait();
-for (int i = threadIdx.x; i < PART / 4; i += THREADS) {
-float sum[4];
-sum_over_blocks(sums + rank * PART + 4 * i, sum);
-#pragma unroll
-for (int j = 0; j < 4; ++j) means[4 * i + j] = sum[j] / (float)PIXELS;
-}
-copy_wait<0>();
-__syncthreads();
-for (int u = warp; u < MP; u += THREADS / 32) {
-float sum = 0;
-if (u < MIDDLE)
-for (int c = lane; c < PART; c += 32) sum += widen(w1[u * PART + c]) * means[c];
-sum = warp_reduce(sum, SumOp());
-if (lane == 0) middle_sums[u] = sum;
-}
-cluster_arrive();
-cluster_wait();
-for (int i = threadIdx.x; i < MP / 4; i += THREADS) {
-float sum[4];
-sum_over_blocks(middle_sums + 4 * i, sum);
-#pragma unroll
-for (int j = 0; j < 4; ++j) middle[4 * i + j] = 4 * i + j < MIDDLE ? squeeze(sum[j] + BIASES[4 * i + j]) : 0.f;
-}
-__syncthreads();
-for (int c = warp; c < PART; c += THREADS / 32) {
-float sum = 0;
-for (int u = lane; u < MIDDLE; u += 32) sum += widen(w2[c * MIDDLE + u]) * middle[u];
-sum = warp_reduce(sum, SumOp());
-if (lane == 0) own_gates[c] = rank * PART + c < C ? excite(sum + BIASES[MIDDLE + rank * PART + c]) : 0.f;
-}
-cluster_arrive();
-cluster_wait();
-for (int i = threadIdx.x; i < 2 * PART; i += THREADS) {
-float gate[4];
-load_shared_of(i / (PART / 4), own_gates + i % (PART / 4) * 4, gate);
-#pragma unroll
-for (int j = 0; j < 4; ++j) gates[4 * i + j] = gate[j];
-}
-// Nobody leaves before all have read.
-cluster_arrive();
-__syncthreads();
-const idx end = p1 * (C / V);
-for (idx first = p0 * (C / V) + threadIdx.x; first < end; first += 4 * THREADS) {
-float v[4][V];
-#pragma unroll
-for (int u = 0; u < 4; ++u) {
-const idx i = first + u * THREADS;
-if (i >= end) continue;
-load(from + i * V, v[u]);
-#pragma unroll
-for (int j = 0; j < V; ++j) v[u][j] *= gates[i % (C / V) * V + j];
-Operands o;
-fetch(image * PIXELS * C + i * V, i % (C / V) * V, o);
-apply(o, v[u]);
-}
-#pragma unroll
-for (int u = 0; u < 4; ++u) {
-const idx i = first + u * THREADS;
-if (i < end) store(RESULT + image * PIXELS * C + i * V, v[u]);
-}
-}
-cluster_wait();)";
-
 // [middle][channels] twice, channels padded to eight.
 int64_t pitch_of(const Sizes& s) {
   return (s.channels + 7) / 8 * 8;
@@ -255,81 +141,26 @@ std::vector<std::byte> pack_matrices(const Tensor& first, const Tensor& second, 
   return floats_as(type, packed);
 }
 
-constexpr std::string_view kSums =
-    R"(const idx image = blockIdx.x, part = blockIdx.y, p0 = PIXELS * part / PARTS, p1 = PIXELS * (part + 1) / PARTS;
-float* lanes = (float*)shared_memory();
-const T* from = IMAGE + image * PIXELS * C;
-)";
-constexpr std::string_view kStoreSums = R"(for (int c = threadIdx.x; c < C; c += THREADS) {
-float sum = 0;
-for (int l = 0; l < LANES; ++l) sum += lanes[l * C + c];
-SUMS[(image * PARTS + part) * C + c] = sum;
-})";
-
-constexpr std::string_view kGates = R"(const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-const idx image = blockIdx.x;
-float* means = (float*)shared_memory();
-float* middle = means + PITCH;
-const T* w1 = WEIGHTS;
-if constexpr (STAGED) {
-T* staged = (T*)(middle + MP);
-constexpr int EACH = 16 / sizeof(T);
-for (int i = threadIdx.x; i < 2 * MIDDLE * PITCH / EACH; i += THREADS) copy_async(staged + i * EACH, w1 + i * EACH, 16);
-copy_commit();
-w1 = staged;
-}
-const T* w2 = w1 + MIDDLE * PITCH;
-wait_for_previous_kernel();
-for (int c = threadIdx.x; c < C; c += THREADS) {
-float part[PARTS];
-#pragma unroll
-for (int p = 0; p < PARTS; ++p) part[p] = SUMS[(image * PARTS + p) * C + c];
-float sum = part[0];
-#pragma unroll
-for (int p = 1; p < PARTS; ++p) sum += part[p];
-means[c] = sum / (float)PIXELS;
-}
-copy_wait<0>();
-__syncthreads();
-for (int u = warp; u < MIDDLE; u += THREADS / 32) {
-float sum = 0;
-for (int c = lane; c < C; c += 32) sum += widen(w1[u * PITCH + c]) * means[c];
-sum = warp_reduce(sum, SumOp());
-if (lane == 0) middle[u] = squeeze(sum + BIASES[u]);
-}
-__syncthreads();
-for (int c = threadIdx.x; c < C; c += THREADS) {
-float sum = BIASES[MIDDLE + c];
-#pragma unroll 4
-for (int u = 0; u < MIDDLE; ++u) sum += widen(w2[u * PITCH + c]) * middle[u];
-GATES[image * C + c] = excite(sum);
-})";
-
-constexpr std::string_view kScale = R"(const idx i = ((idx)blockIdx.x * THREADS + threadIdx.x) * V;
-if (i >= COUNT) return;
-const idx c = i % C, image = i / (PIXELS * C);
-float v[V], gate[V];
-Operands o;
-load(IMAGE + i, v);
-load(GATES + image * C + c, gate);
-fetch(i, c, o);
-#pragma unroll
-for (int j = 0; j < V; ++j) v[j] *= gate[j];
-apply(o, v);
-store(RESULT + i, v);)";
-
-// Constants that a kernel's text uses; PIXELS is what the profile's size makes it.
-void set_constants(KernelBuilder& b, const Sizes& s, DType type, int threads, int v, int64_t parts) {
+// What the device text of squeeze_excite.cuh wants; `staged`: weights have room in shared memory.
+void set_constants(KernelBuilder& b, const Sizes& s, DType type, int threads, int v, int64_t parts,
+                   bool staged) {
   const int64_t columns = std::min<int64_t>(s.channels / v, threads);
-  b.global("typedef " + std::string(storage_name(type)) +
-           " T;\nconstexpr int THREADS = " + std::to_string(threads) + ", C = " + std::to_string(s.channels) +
-           ", PITCH = " + std::to_string((s.channels + 7) / 8 * 8) +
-           ", MIDDLE = " + std::to_string(s.middle) + ", MP = " + std::to_string(s.padded_middle()) +
-           ", PART = " + std::to_string(s.part()) + ", V = " + std::to_string(v) +
-           ", G = " + std::to_string(columns) +
-           ", LANES = " + std::to_string(std::max<int64_t>(1, threads / (s.channels / v))) +
-           ", PARTS = " + std::to_string(parts) + ";");
-  b.line("const idx PIXELS = " + b.number(s.pixels) + ";");
+  b.global("typedef " + std::string(storage_name(type)) + " T;");
+  b.constants({{"THREADS", threads},
+               {"C", s.channels},
+               {"PITCH", pitch_of(s)},
+               {"MIDDLE", s.middle},
+               {"MP", s.padded_middle()},
+               {"PART", s.part()},
+               {"V", v},
+               {"G", columns},
+               {"LANES", std::max<int64_t>(1, threads / (s.channels / v))},
+               {"PARTS", parts},
+               {"STAGED", staged}});
+}
+
+void define_functions(KernelBuilder& b, const SqueezeExcite& op) {
+  b.global(unary_function(op.squeeze, "squeeze") + unary_function(op.excite, "excite"));
 }
 
 Tensor constant_input(const LayerQuery& query, size_t i) {
@@ -358,45 +189,43 @@ LayerSource generate_steps(const LayerQuery& query, const Tactic& tactic, const 
   LayerSource source{.scratch_bytes = gates_at + s.images * Dim(s.channels * 4)};
   {
     KernelBuilder b = start_kernel(query, tactic, "excite_sums", type);
-    set_constants(b, s, type, threads, v, parts);
+    set_constants(b, s, type, threads, v, parts, false);
+    b.global(device_text::squeeze_excite::kSums);
+    b.global(device_text::squeeze_excite::kStoreSums);
     b.kernel().threads = threads;
     b.kernel().grid = {s.images, Dim(parts), 1};
     b.kernel().shared_bytes =
         static_cast<int>(4 * s.channels * std::max<int64_t>(1, threads / (s.channels / v)));
-    b.line("#define IMAGE " + b.input(0, type) + "\n#define SUMS " + b.scratch(0, "float"));
-    b.line(kSums);
-    b.line(sum_pixels(8));
-    b.line(kStoreSums);
+    b.line("store_sums(" + b.input(0, type) + ", " + b.scratch(0, "float") + ", " + b.number(s.pixels) +
+           ");");
     source.kernels.push_back(b.finish());
   }
   {
     KernelBuilder b = start_kernel(query, tactic, "excite_gates", type);
-    const int64_t floats = (s.channels + 7) / 8 * 8 + s.padded_middle(),
-                  weights = 2 * s.middle * ((s.channels + 7) / 8 * 8) * dtype_size(type);
+    const int64_t floats = pitch_of(s) + s.padded_middle(),
+                  weights = 2 * s.middle * pitch_of(s) * dtype_size(type);
     const bool staged = 4 * floats + weights <= gpu.shared_bytes_per_block;
-    set_constants(b, s, type, 512, v, parts);
+    set_constants(b, s, type, 512, v, parts, staged);
+    define_functions(b, op);
+    b.global(device_text::squeeze_excite::kGates);
     b.kernel().threads = 512;
     b.kernel().grid = {s.images, 1, 1};
     b.kernel().shared_bytes = static_cast<int>(4 * floats + (staged ? weights : 0));
     b.waits_itself();
-    b.global(std::string("constexpr bool STAGED = ") + (staged ? "true" : "false") + ";\n" +
-             unary_function(op.squeeze, "squeeze") + unary_function(op.excite, "excite"));
-    b.line("#define WEIGHTS " + b.packed("v", name) + "\n#define BIASES " + b.packed("b", "float") +
-           "\n#define SUMS " + b.scratch(0, "float") + "\n#define GATES " + b.scratch(gates_at, "float"));
-    b.line(kGates);
+    b.line("store_gates(" + b.packed("v", name) + ", " + b.packed("b", "float") + ", " +
+           b.scratch(0, "float") + ", " + b.scratch(gates_at, "float") + ", " + b.number(s.pixels) + ");");
     source.kernels.push_back(b.finish());
   }
   {
     KernelBuilder b = start_kernel(query, tactic, "excite_scale", type);
     const Dim count = element_count(output_shape(query));
-    set_constants(b, s, type, 256, v, parts);
+    set_constants(b, s, type, 256, v, parts, false);
+    b.global(device_text::squeeze_excite::kScale);
     b.kernel().threads = 256;
     b.kernel().grid[0] = ceil_div(count, Dim(256 * v));
-    b.line("#define IMAGE " + b.input(0, type) + "\n#define RESULT " + b.output(0, type) +
-           "\n#define GATES " + b.scratch(gates_at, "float") + "\nconst idx COUNT = " + b.number(count) +
-           ";");
     tail.emit_apply(b, v, {});
-    b.line(kScale);
+    b.line("scale_pixels(" + b.input(0, type) + ", " + b.scratch(gates_at, "float") + ", " +
+           b.output(0, type) + ", " + b.number(s.pixels) + ", " + b.number(count) + ", tail);");
     source.kernels.push_back(b.finish());
   }
   source.blocks["v"] = {dtype_bytes(type, 2 * s.middle * pitch_of(s)),
@@ -424,27 +253,14 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   b.kernel().cluster = kBlocks;
   b.kernel().shared_bytes = static_cast<int>(bytes + (staged ? weight_bytes(s, type) : 0));
   b.waits_itself();
-  set_constants(b, s, type, threads, v, 1);
-  b.global(std::string("constexpr bool STAGED = ") + (staged ? "true" : "false") + ";\n" +
-           unary_function(op.squeeze, "squeeze") + unary_function(op.excite, "excite"));
-  b.global(R"(DEV void sum_over_blocks(const float* own, float (&sum)[4]) {
-float part[8][4];
-#pragma unroll
-for (int r = 0; r < 8; ++r) load_shared_of(r, own, part[r]);
-#pragma unroll
-for (int j = 0; j < 4; ++j) {
-sum[j] = part[0][j];
-#pragma unroll
-for (int r = 1; r < 8; ++r) sum[j] += part[r][j];
-}
-})");
-  b.line("#define IMAGE " + b.input(0, type) + "\n#define RESULT " + b.output(0, type) +
-         "\n#define WEIGHTS " + b.packed("w", storage_name(type)) + "\n#define BIASES " +
-         b.packed("b", "float"));
+  set_constants(b, s, type, threads, v, 1, staged);
+  define_functions(b, op);
+  b.global(cluster_sums());
+  b.global(device_text::squeeze_excite::kSums);
+  b.global(device_text::squeeze_excite::kCluster);
   tail.emit_apply(b, v, {});
-  b.line(kBody);
-  b.line(sum_pixels(4));
-  b.line(kGated);
+  b.line("scale_image(" + b.input(0, type) + ", " + b.packed("w", storage_name(type)) + ", " +
+         b.packed("b", "float") + ", " + b.output(0, type) + ", " + b.number(s.pixels) + ", tail);");
   LayerSource source{.kernels = {b.finish()}};
   source.blocks["w"] = {dtype_bytes(type, 2 * kBlocks * s.part() * s.middle),
                         [first = constant_input(query, 1), second = constant_input(query, 3), s, type] {

@@ -18,6 +18,7 @@
 #include "backend/cuda/codegen/implicit_gemm.h"
 #include "backend/cuda/device/device.h"
 #include "base/error.h"
+#include "lathe_device_text/stem.h"
 
 namespace lathe::cuda {
 
@@ -147,101 +148,6 @@ std::vector<std::byte> pack_stem(const Tensor& weights, const Stem& s, int64_t b
   return {t.bytes().begin(), t.bytes().end()};
 }
 
-constexpr std::string_view kLoad = R"(const idx n0 = blockIdx.y * BN;
-char* base = shared_memory();
-base += (1024 - shared_address(base) % 1024) % 1024;
-u32* xs = (u32*)(base + WEIGHT_BYTES);
-const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-for (int i = threadIdx.x; i < WEIGHT_BYTES / 16; i += THREADS) copy_async(base + i * 16, (const char*)WEIGHTS + blockIdx.y * WEIGHT_BYTES + i * 16, 16);
-copy_commit();
-wait_for_previous_kernel();
-// All loads are under way before the first is waited for.
-constexpr int LOADED = CHANNELS * ROWS_IN * WORDS, LOADS = (LOADED + THREADS - 1) / THREADS;
-float e[LOADS][2];
-#pragma unroll
-for (int u = 0; u < LOADS; ++u) {
-const int i = u * THREADS + threadIdx.x, row = i / WORDS;
-const idx y = y0 + row % ROWS_IN, x = x0 + i % WORDS * 2;
-const bool inside = i < LOADED && y >= 0 && y < H;
-const auto* from = IMAGE + ((image * CHANNELS + row / ROWS_IN) * H + y) * W + x;
-if constexpr (PAIRS) {
-const bool both = inside && x >= 0 && x < W;
-load(both ? from : IMAGE, e[u]);
-if (!both) e[u][0] = e[u][1] = 0.f;
-} else {
-const bool first = inside && x >= 0 && x < W, second = inside && x + 1 >= 0 && x + 1 < W;
-e[u][0] = widen(first ? from[0] : IMAGE[0]);
-e[u][1] = widen(second ? from[1] : IMAGE[0]);
-if (!first) e[u][0] = 0.f;
-if (!second) e[u][1] = 0.f;
-}
-}
-#pragma unroll
-for (int u = 0; u < LOADS; ++u) {
-const int i = u * THREADS + threadIdx.x;
-if (i < LOADED) xs[i] = PAIR(e[u][0], e[u][1]);
-}
-copy_wait<0>();
-stored_before_products();
-__syncthreads();
-)";
-
-constexpr std::string_view kProducts = R"(T* strip = (T*)(xs + (LOADED + 3) / 4 * 4) + warp * 16 * (BN + 8);
-Operands operands[BN / 8];
-if constexpr (!HAS_OPERANDS)
-#pragma unroll
-for (int c = 0; c < BN / 8; ++c) fetch(0, n0 + c * 8 + t * 2 < N ? n0 + c * 8 + t * 2 : 0, operands[c]);
-// Four tiles of sixteen pixels at a time, one for each warp of a group.
-for (int first = warp / 4 * 4; first < TH * TX; first += 4 * GROUPS) {
-const bool mine = first + warp % 4 < TH * TX;
-const int tile = mine ? first + warp % 4 : 0, h = tile / TX, column = tile % TX * 16;
-u32 a[KP / 16][4];
-#pragma unroll
-for (int s = 0; s < KP / 16; ++s)
-#pragma unroll
-for (int half = 0; half < 2; ++half) {
-// Behind the last row weights are zero.
-const int k = s * 16 + half * 8 + t * 2, row = k / KW < KROWS ? k / KW : 0;
-const u32* x = xs + (row / KH * ROWS_IN + row % KH + h * SH) * WORDS + column + g + k % KW / 2;
-a[s][2 * half] = x[0];
-a[s][2 * half + 1] = x[8];
-}
-float sum[BN / 2] = {};
-multiply_begin();
-#pragma unroll
-for (int s = 0; s < KP / 16; ++s) MULTIPLY(sum, a[s], tile_operand(base + s / 4 * BN * 128) + s % 4 * 2);
-multiply_commit();
-multiply_wait<0>();
-multiply_done(sum);
-// Through shared memory, so that whole vectors of channels are stored.
-const idx oy = oy0 + h;
-#pragma unroll
-for (int r = 0; r < 2; ++r) {
-const idx ox = ox0 + column + g + 8 * r;
-const bool inside = mine && oy < OH && ox < OW;
-#pragma unroll
-for (int c = 0; c < BN / 8; ++c) {
-float v[2] = {sum[4 * c + 2 * r], sum[4 * c + 2 * r + 1]};
-if constexpr (HAS_OPERANDS) {
-const idx at = inside ? place((image * OH + oy) * OW + ox, n0 + c * 8 + t * 2) : -1;
-fetch(at < 0 ? 0 : at, at < 0 ? 0 : n0 + c * 8 + t * 2, operands[c]);
-}
-apply(operands[c], v);
-*(u32*)(strip + (g + 8 * r) * (BN + 8) + c * 8 + t * 2) = PAIR(v[0], v[1]);
-}
-}
-__syncwarp();
-#pragma unroll
-for (int i = lane; i < 16 * (BN / V); i += 32) {
-const int row = i / (BN / V), channel = i % (BN / V) * V;
-const idx ox = ox0 + column + row, at = mine && oy < OH && ox < OW ? place((image * OH + oy) * OW + ox, n0 + channel) : -1;
-u32 w[V / 2];
-load_words(strip + row * (BN + 8) + channel, w);
-if (at >= 0) store_words(RESULT + at, w);
-}
-__syncwarp();
-})";
-
 LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Variant v = Variant::of(tactic.params);
   Stem s;
@@ -259,43 +165,39 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   b.waits_itself();
   const Dim tiles_x = ceil_div(s.w.out, Dim(16 * v.tiles)), tiles_y = ceil_div(s.h.out, Dim(v.rows));
   b.kernel().grid = {tiles_x * tiles_y * s.images, Dim((n + bn - 1) / bn), 1};
-  const auto set = [&](const char* name, int64_t value) {
-    b.global(std::string("constexpr int ") + name + " = " + std::to_string(value) + ";");
-  };
-  set("THREADS", threads);
-  set("GROUPS", v.groups);
-  set("TH", v.rows);
-  set("TX", v.tiles);
-  set("BN", bn);
-  set("N", n);
-  set("V", vector_width(8, {p.n}));
-  set("WEIGHT_BYTES", weights);
-  set("CHANNELS", s.channels);
-  set("KH", s.h.kernel);
-  set("KW", s.columns);
-  set("KROWS", s.rows());
-  set("KP", s.k());
-  set("SH", s.h.stride);
-  set("ROWS_IN", rows_in);
-  set("WORDS", words);
-  set("HAS_OPERANDS", query.layer().inputs.size() > query.layer().op_input_count());
-  const bool f16 = type == DType::Float16;
-  b.global(std::string("typedef ") + std::string(storage_name(type)) +
-           " T;\n#define MULTIPLY multiply_kept_" + (f16 ? "f16" : "bf16") + "\n#define PAIR " +
-           (f16 ? "f32_to_f16x2" : "f32_to_bf16x2"));
+  b.constants({{"THREADS", threads},
+               {"GROUPS", v.groups},
+               {"TH", v.rows},
+               {"TX", v.tiles},
+               {"BN", bn},
+               {"N", n},
+               {"V", vector_width(8, {p.n})},
+               {"WEIGHT_BYTES", weights},
+               {"CHANNELS", s.channels},
+               {"KH", s.h.kernel},
+               {"KW", s.columns},
+               {"KROWS", s.rows()},
+               {"KP", s.k()},
+               {"SH", s.h.stride},
+               {"ROWS_IN", rows_in},
+               {"WORDS", words},
+               {"PAIRS", divides(2, s.w.in)},
+               {"HAS_OPERANDS", query.layer().inputs.size() > query.layer().op_input_count()}});
+  const std::string kind = type == DType::Float16 ? "f16" : "bf16";
+  b.global("typedef " + std::string(storage_name(type)) + " T;\n#define MULTIPLY multiply_kept_" + kind +
+           "\n#define PAIR f32_to_" + kind + "x2");
+  b.global(device_text::stem::kStem);
   const std::string tx = b.number(tiles_x), ty = b.number(tiles_y);
-  b.line("#define IMAGE " + b.input(0, tactic.inputs[0].dtype) + "\n#define WEIGHTS " +
-         b.packed("w", storage_name(type)) + "\n#define RESULT " + b.output(0, type));
-  b.line("constexpr bool PAIRS = " + std::string(divides(2, s.w.in) ? "true" : "false") + ";");
-  b.line("const idx W = " + b.number(s.w.in) + ", H = " + b.number(s.h.in) + ", OW = " + b.number(s.w.out) +
-         ", OH = " + b.number(s.h.out) + ";");
+  b.line("const StemExtents extents{" + b.number(s.w.in) + ", " + b.number(s.h.in) + ", " +
+         b.number(s.w.out) + ", " + b.number(s.h.out) + "};");
   b.line("const idx ox0 = blockIdx.x % " + tx + " * " + std::to_string(16 * v.tiles) +
          ", oy0 = blockIdx.x / " + tx + " % " + ty + " * TH, image = blockIdx.x / " + tx + " / " + ty +
-         ", batch = 0;\nconst idx x0 = ox0 * 2 - " + std::to_string(s.w.pad_begin.value() + s.shift) +
-         ", y0 = oy0 * SH - " + b.number(s.h.pad_begin) + ";");
+         ", batch = 0;\nconst StemTile tile{image, ox0 * 2 - " +
+         std::to_string(s.w.pad_begin.value() + s.shift) + ", oy0 * SH - " + b.number(s.h.pad_begin) +
+         ", ox0, oy0};");
   writer.result_in_place(2);
-  b.line(kLoad);
-  b.line(kProducts);
+  b.line("compute_stem(" + b.input(0, tactic.inputs[0].dtype) + ", " + b.packed("w", storage_name(type)) +
+         ", " + b.output(0, type) + ", extents, tile, place, tail);");
   LayerSource source{.kernels = {b.finish()}};
   const Tensor constant = query.graph.value(query.layer().inputs[1]).constant;
   const int64_t bytes = ceil_div(Dim(constant.extents()[0]), Dim(bn)).value() * weight_bytes(s, bn);

@@ -137,6 +137,9 @@ GpuKernel::GpuKernel(const Device& device, BlobStore& blobs, const std::string& 
   if (device.is_present()) function_ = device.kernels->load(device, cubin, entry);
 }
 
+// Blocks of a cluster that every GPU with clusters can have.
+constexpr unsigned kPortableCluster = 8;
+
 void GpuKernel::launch(const LaunchShape& shape, void** parameters, CUstream stream) const {
   check(function_ != nullptr, "a kernel cannot be launched without a GPU");
   if (shape.shared_bytes > shared_limit_) {
@@ -144,6 +147,13 @@ void GpuKernel::launch(const LaunchShape& shape, void** parameters, CUstream str
                                                  static_cast<int>(shape.shared_bytes)),
                      fmt::format("{} bytes of shared memory for kernel '{}'", shape.shared_bytes, entry_));
     shared_limit_ = shape.shared_bytes;
+  }
+  const unsigned blocks = shape.cluster[0] * shape.cluster[1] * shape.cluster[2];
+  if (blocks > kPortableCluster && !large_cluster_) {
+    driver_->require(
+        driver_->cuFuncSetAttribute(function_, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1),
+        fmt::format("clusters of {} blocks for kernel '{}'", blocks, entry_));
+    large_cluster_ = true;
   }
   CUlaunchAttribute attributes[2];
   CUlaunchConfig config{};
@@ -156,7 +166,7 @@ void GpuKernel::launch(const LaunchShape& shape, void** parameters, CUstream str
   config.sharedMemBytes = shape.shared_bytes;
   config.hStream = stream;
   config.attrs = attributes;
-  if (shape.cluster[0] * shape.cluster[1] * shape.cluster[2] > 1) {
+  if (blocks > 1) {
     CUlaunchAttribute& a = attributes[config.numAttrs++];
     std::memset(&a, 0, sizeof a);
     a.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;

@@ -77,6 +77,7 @@ class GpuKernel {
   CUfunction function_ = nullptr;
   bool overlaps_ = false;
   mutable unsigned shared_limit_ = 48 << 10;
+  mutable bool large_cluster_ = false;  // the kernel may have more blocks in a cluster than all GPUs can
 };
 
 // Memory on the GPU. Empty when the device is only described.

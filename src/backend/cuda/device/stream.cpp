@@ -14,6 +14,7 @@ GpuStream::GpuStream(std::shared_ptr<const Device> device) : device_(std::move(d
 }
 
 GpuStream::~GpuStream() {
+  if (!is_owner_) return;
   device_->driver->cuCtxSetCurrent(device_->context);
   device_->driver->cuStreamDestroy(handle_);
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "backend/cuda/device/gpu_kernel.h"
 #include "backend/program.h"
@@ -16,6 +17,9 @@ namespace lathe::cuda {
 class GpuStream final : public Stream {
  public:
   explicit GpuStream(std::shared_ptr<const Device> device);
+  // The caller's stream, which outlives this object.
+  GpuStream(std::shared_ptr<const Device> device, CUstream callers)
+      : device_(std::move(device)), handle_(callers), is_owner_(false) {}
   ~GpuStream() override;
   GpuStream(const GpuStream&) = delete;
   GpuStream& operator=(const GpuStream&) = delete;
@@ -25,6 +29,7 @@ class GpuStream final : public Stream {
  private:
   std::shared_ptr<const Device> device_;
   CUstream handle_ = nullptr;
+  bool is_owner_ = true;
 };
 
 class GpuEvent final : public TimeEvent {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests: what the primitives of codegen_hopper.cpp mean. Copies arrive at once; products of warpgroups
+// For tests: what the primitives of hopper.cuh mean. Copies arrive at once; products of warpgroups
 // are computed by each thread for its own results, from the swizzled tiles in shared memory.
 //
 // Included by shim.h.
@@ -134,6 +134,18 @@ inline void load_shared_of(int rank, const float* own, float (&x)[4]) {
     abort();
   }
   memcpy(x, emulator::shared_memories[rank] + shared_address(own), 16);
+}
+inline void send_words(int rank, void* own, const u32 (&words)[4], u64* b) {
+  char* const there = emulator::shared_memories[rank];
+  if (shared_address(own) % 16 != 0) {
+    fprintf(stderr, "16 bytes are sent to shared memory at %u\n", shared_address(own));
+    abort();
+  }
+  memcpy(there + shared_address(own), words, 16);
+  auto& barrier = *reinterpret_cast<emulator::Barrier*>(there + shared_address(b));
+  barrier.bytes -= 16;
+  ++emulator::progress;
+  emulator::complete(barrier);
 }
 template <int N>
 inline void store_shared_of(int rank, float* own, const float (&x)[N]) {

@@ -2,9 +2,9 @@
 //
 // For tests: enough of CUDA's execution model to run a generated kernel on the host, so that its arithmetic
 // and indexing are checked where there is no GPU. Threads of a block are fibers that run until they meet a
-// barrier; the primitives of the hardware (codegen_prelude.cpp) are replaced by what they mean. Asynchronous
-// copies arrive only when they are waited for, shared memory starts as garbage, and a barrier that not all
-// threads reach is an error.
+// barrier; the primitives of the hardware (codegen/primitives.cuh) are replaced by what they mean.
+// Asynchronous copies arrive only when they are waited for, shared memory starts as garbage, and a barrier
+// that not all threads reach is an error.
 //
 // Included in front of kernel sources by the emulator's driver; not part of the library.
 #pragma once
@@ -66,7 +66,7 @@ struct Warp {
 };
 
 // A block of the cluster that runs.
-constexpr unsigned kMostBlocks = 8;
+constexpr unsigned kMostBlocks = 16;
 struct Block {
   std::vector<Warp> warps{32};
   int arrived = 0, first_arrived = 0;
@@ -287,6 +287,30 @@ inline float shuffle(float x, int lane) {
   const float y = emulator::get<float>(lane);
   emulator::warp_meet();
   return y;
+}
+inline u32 ballot(bool x) {
+  emulator::put(x);
+  u32 votes = 0;
+  for (int l = 0; l < 32; ++l) votes |= u32{emulator::get<bool>(l)} << l;
+  emulator::warp_meet();
+  return votes;
+}
+inline int population(u32 x) {
+  return __builtin_popcount(x);
+}
+inline u32 atomic_add(u32* p, u32 x) {
+  const u32 old = *p;
+  *p += x;
+  return old;
+}
+inline void atomic_max(int* p, int x) {
+  *p = max(*p, x);
+}
+inline float rounded_product(float a, float b) {
+  return a * b;
+}
+inline double rounded_product(double a, double b) {
+  return a * b;
 }
 inline char* shared_memory() {
   return emulator::shared();

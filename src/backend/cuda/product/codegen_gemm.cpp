@@ -10,6 +10,8 @@
 
 #include "backend/cuda/codegen/implicit_gemm.h"
 #include "base/error.h"
+#include "lathe_device_text/gemm_fma.h"
+#include "lathe_device_text/gemm_mma.h"
 
 namespace lathe::cuda {
 
@@ -123,6 +125,12 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   return tactics;
 }
 
+// What both kernels end with: a function of gemm_mma.cuh or gemm_fma.cuh.
+void compute_tile(KernelBuilder& b, DType type) {
+  b.line("compute_gemm_tile<" + std::string(storage_name(type)) +
+         ">(first, last, m0, n0, fetch_a, fetch_b, result);");
+}
+
 KernelSource mma_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
                         const Variant& variant) {
   const Tile& tile = variant.tile;
@@ -131,129 +139,40 @@ KernelSource mma_kernel(const LayerQuery& query, const Tactic& tactic, const Imp
   GemmWriter writer(b, query, tactic, p, threads, tile.bm, tile.bn, variant.bk, variant.splits);
   const bool b_is_rows = writer.b_is_rows();
   const int a_pitch = variant.a_pitch(), b_pitch = variant.b_pitch(b_is_rows);
-  b.kernel().shared_bytes = variant.shared_bytes(b_is_rows);
-  const bool f16 = p.type == DType::Float16;
-  b.global(std::string("#define MULTIPLY ") + (f16 ? "multiply_f16" : "multiply_bf16"));
-  b.global("constexpr int kStages = " + std::to_string(kStages) + ", WM = " + std::to_string(wm) + ", WN = " +
-           std::to_string(wn) + ", BK = " + std::to_string(variant.bk) + ", AP = " + std::to_string(a_pitch) +
-           ", BP = " + std::to_string(b_pitch) + ", AS = " + std::to_string(variant.a_stage()) +
-           ", BS = " + std::to_string(variant.b_stage(b_is_rows)) + ";");
-  // Weights are there before the previous layer's result is.
-  const bool early = p.b_layout == ImplicitGemm::BLayout::Packed;
-  b.global(std::string("#define LATE_WAIT ") + (early ? "wait_for_previous_kernel();" : ""));
-  if (early) b.waits_itself();
   const int v = result_vector(query, tactic, p, std::min(8, wn), variant.splits);
-  const std::string type(storage_name(p.type)), vs = std::to_string(v),
-                                                warps_n = std::to_string(tile.warps_n);
+  // Weights are there before the previous layer's result is.
+  const bool b_is_early = p.b_layout == ImplicitGemm::BLayout::Packed;
+  if (b_is_early) b.waits_itself();
+  b.kernel().shared_bytes = variant.shared_bytes(b_is_rows);
+  b.constants({{"STAGES", kStages},
+               {"WM", wm},
+               {"WN", wn},
+               {"WARPS_N", tile.warps_n},
+               {"BK", variant.bk},
+               {"A_PITCH", a_pitch},
+               {"B_PITCH", b_pitch},
+               {"A_STAGE", variant.a_stage()},
+               {"B_STAGE", variant.b_stage(b_is_rows)},
+               {"B_IS_ROWS", b_is_rows},
+               {"B_IS_EARLY", b_is_early},
+               {"V", v}});
+  b.global(p.type == DType::Float16 ? "#define MULTIPLY multiply_f16" : "#define MULTIPLY multiply_bf16");
+  b.global(device_text::gemm_mma::kGemmMma);
   writer.prologue(a_pitch, b_pitch);
   writer.result(v);
-  b.line(type + "* as = (" + type + "*)shared_memory();\n" + type + "* bs = as + kStages * AS;");
-  b.line(
-      "const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, m = lane / 8, g = lane / 4, t = lane % "
-      "4;\n"
-      "const int wm0 = warp / " +
-      warps_n + " * WM, wn0 = warp % " + warps_n + " * WN;");
-  b.line(R"(float sum[WM / 16][WN / 8][4] = {};
-const idx tiles = last - first;
-#pragma unroll
-for (int s = 0; s < kStages - 1; ++s)
-if (s < tiles) fetch_b(first + s, bs + s * BS);
-LATE_WAIT
-#pragma unroll
-for (int s = 0; s < kStages - 1; ++s) {
-if (s < tiles) fetch_a(first + s, as + s * AS);
-copy_commit();
-}
-for (idx i = 0; i < tiles; ++i) {
-copy_wait<kStages - 2>();
-__syncthreads();
-const idx ahead = i + kStages - 1;
-if (ahead < tiles) {
-fetch_b(first + ahead, bs + ahead % kStages * BS);
-fetch_a(first + ahead, as + ahead % kStages * AS);
-}
-copy_commit();
-const auto* a_tile = as + i % kStages * AS;
-const auto* b_tile = bs + i % kStages * BS;
-#pragma unroll
-for (int k = 0; k < BK; k += 16) {
-u32 a[WM / 16][4], b[WN / 16][4];
-#pragma unroll
-for (int r = 0; r < WM / 16; ++r)
-load_matrix(a[r], a_tile + (wm0 + r * 16 + m % 2 * 8 + lane % 8) * AP + k + m / 2 * 8);
-#pragma unroll
-for (int c = 0; c < WN / 16; ++c))");
-  if (writer.b_is_rows())
-    b.line(
-        "load_matrix_transposed(b[c], b_tile + (k + m % 2 * 8 + lane % 8) * BP + wn0 + c * 16 + m / 2 * 8);");
-  else
-    b.line("load_matrix(b[c], b_tile + (wn0 + c * 16 + m / 2 * 8 + lane % 8) * BP + k + m % 2 * 8);");
-  b.line(R"(#pragma unroll
-for (int r = 0; r < WM / 16; ++r)
-#pragma unroll
-for (int c = 0; c < WN / 16; ++c) {
-MULTIPLY(sum[r][2 * c], a[r], b[c][0], b[c][1]);
-MULTIPLY(sum[r][2 * c + 1], a[r], b[c][2], b[c][3]);
-}
-}
-}
-copy_wait<0>();
-__syncthreads();
-// Sixteen rows of the warp's tile at a time, turned into vectors.
-float* strip = (float*)shared_memory() + warp * 16 * (WN + 4);
-#pragma unroll
-for (int r = 0; r < WM / 16; ++r) {
-#pragma unroll
-for (int c = 0; c < WN / 8; ++c)
-#pragma unroll
-for (int e = 0; e < 4; ++e)
-strip[(g + e / 2 * 8) * (WN + 4) + c * 8 + t * 2 + e % 2] = sum[r][c][e];
-__syncwarp();)");
-  b.line("#pragma unroll\nfor (int i = lane; i < 16 * WN / " + vs +
-         "; i += 32) {\nconst int row = i / (WN / " + vs + "), column = i % (WN / " + vs + ") * " + vs +
-         ";\nfloat v[" + vs + "];\n#pragma unroll\nfor (int j = 0; j < " + vs +
-         "; ++j) v[j] = strip[row * (WN + 4) + column + j];\nresult(m0 + wm0 + r * 16 + row, n0 + wn0 + "
-         "column, v);\n}\n"
-         "__syncwarp();\n}");
+  compute_tile(b, p.type);
   return b.finish();
 }
 
-// 256 threads, each 4 x 4 results of a 64 x 64 tile.
 KernelSource fma_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p) {
   KernelBuilder b = start_kernel(query, tactic, "gemm_fma", DType::Float32);
   GemmWriter writer(b, query, tactic, p, 256, 64, 64, 16, 1);
-  const std::string type(storage_name(p.type));
-  writer.prologue(17, writer.b_is_rows() ? 65 : 17);
+  const int a_pitch = 17, b_pitch = writer.b_is_rows() ? 65 : 17;
+  b.constants({{"A_PITCH", a_pitch}, {"B_PITCH", b_pitch}, {"B_IS_ROWS", writer.b_is_rows()}});
+  b.global(device_text::gemm_fma::kGemmFma);
+  writer.prologue(a_pitch, b_pitch);
   writer.result(1);
-  b.line("__shared__ " + type + " as[64 * 17];\n__shared__ " + type + " bs[64 * 17];");
-  b.line(R"(const int x = threadIdx.x % 16, y = threadIdx.x / 16;
-float sum[4][4] = {};
-for (idx i = first; i < last; ++i) {
-__syncthreads();
-fetch_a(i, as);
-fetch_b(i, bs);
-__syncthreads();
-#pragma unroll
-for (int k = 0; k < 16; ++k) {
-float a[4], b[4];
-#pragma unroll
-for (int r = 0; r < 4; ++r) a[r] = widen(as[(y + r * 16) * 17 + k]);
-#pragma unroll)");
-  b.line(std::string("for (int c = 0; c < 4; ++c) b[c] = widen(") +
-         (writer.b_is_rows() ? "bs[k * 65 + x + c * 16]" : "bs[(x + c * 16) * 17 + k]") + ");");
-  b.line(R"(#pragma unroll
-for (int r = 0; r < 4; ++r)
-#pragma unroll
-for (int c = 0; c < 4; ++c) sum[r][c] += a[r] * b[c];
-}
-}
-#pragma unroll
-for (int r = 0; r < 4; ++r)
-#pragma unroll
-for (int c = 0; c < 4; ++c) {
-float v[1] = {sum[r][c]};
-result(m0 + y + r * 16, n0 + x + c * 16, v);
-})");
+  compute_tile(b, p.type);
   return b.finish();
 }
 

@@ -29,6 +29,8 @@
 #include "backend/cuda/product/codegen_patches.h"
 #include "backend/cuda/product/codegen_wgmma.h"
 #include "base/error.h"
+#include "lathe_device_text/wgmma_block.h"
+#include "lathe_device_text/wgmma_tiles.h"
 
 namespace lathe::cuda {
 
@@ -64,21 +66,22 @@ double blocks_at_once(const Variant& v, const DeviceProperties& gpu) {
 }
 
 double block_count(const Variant& v, const Sizes& s) {
-  return std::ceil(s.m / v.rows()) * std::ceil(s.n / v.bn) * s.batches * v.splits;
+  return std::ceil(s.m / v.tile.rows()) * std::ceil(s.n / v.tile.bn) * s.batches * v.splits;
 }
 
 // A rough time in microseconds, to order variants and to leave out hopeless ones; fitted to the products of
 // BERT and ViT.
 double estimate(const Variant& v, const Sizes& s, const DeviceProperties& gpu) {
-  const double blocks = block_count(v, s), slots = blocks_at_once(v, gpu), elements = v.rows() * v.bn;
+  const double blocks = block_count(v, s), slots = blocks_at_once(v, gpu),
+               elements = v.tile.rows() * v.tile.bn;
   const double steps = std::ceil(std::ceil(s.steps) / v.splits);
   // Seven tenths of the tensor cores' best, and 33 bytes of L2 in each cycle.
   const double ops_per_us = 0.703 * gpu.tensor_ops_per_us(), l2_bytes_per_us = gpu.clock_khz / 30.0;
-  const double each = std::max(elements * 128.0 / ops_per_us, v.stage_bytes() / l2_bytes_per_us),
+  const double each = std::max(elements * 128.0 / ops_per_us, v.tile.stage_bytes() / l2_bytes_per_us),
                latency = 1.0 / v.stages(gpu);
   const double epilogue = elements / (s.heavy ? 9e3 : 25e3);
-  const double waves = std::floor(blocks / (slots * v.resident));
-  const double rest = std::ceil((blocks - waves * slots * v.resident) / slots);
+  const double waves = std::floor(blocks / (slots * v.tile.resident));
+  const double rest = std::ceil((blocks - waves * slots * v.tile.resident) / slots);
   const auto wave = [&](double together) {
     if (together == 0) return 0.0;
     return 1.2 + steps * std::max(latency, together * each) + epilogue * (together > 1 ? 1.3 : 1.0);
@@ -91,14 +94,14 @@ double estimate(const Variant& v, const Sizes& s, const DeviceProperties& gpu) {
   }
   if (v.stays) {
     // Two blocks or more on a multiprocessor: while one finishes a tile, the other multiplies.
-    const double products = steps * std::max(latency / v.resident, each);
-    const double tile = v.resident > 1 ? std::max(products, epilogue) : products + epilogue;
-    return 2.0 + epilogue + std::ceil(blocks / (slots * v.resident)) * v.resident * (0.1 + tile);
+    const double products = steps * std::max(latency / v.tile.resident, each);
+    const double tile = v.tile.resident > 1 ? std::max(products, epilogue) : products + epilogue;
+    return 2.0 + epilogue + std::ceil(blocks / (slots * v.tile.resident)) * v.tile.resident * (0.1 + tile);
   }
   const double sum = v.splits == 1 ? 0
                      : v.cluster   ? 0.8 + elements / 16e3
                                    : 1.2 + v.splits * s.m * s.n * s.batches * 8 / 5e6;
-  return 1.0 + waves * wave(v.resident) + wave(rest) + sum;
+  return 1.0 + waves * wave(v.tile.resident) + wave(rest) + sum;
 }
 
 std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, const DeviceProperties& gpu) {
@@ -110,7 +113,7 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, co
     for (const int bn : {32, 64, 96, 128, 192, 256})
       for (const int resident : {1, 2, 3, 4})
         for (const int splits : {1, 2, 3, 4, 6, 8}) {
-          Variant v{groups, bn, resident, splits};
+          Variant v{{groups, bn, resident}, splits};
           const double blocks = block_count(v, sizes);
           if (!v.fits(gpu) || (splits > 1 && (sizes.steps / splits < 2 || blocks > 2 * units))) continue;
           if (bn >= 2 * sizes.n && bn > 32) continue;
@@ -123,7 +126,7 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, co
   for (const int groups : {2, 3})
     for (const int bn : {128, 192, 256}) {
       if (p.integers) break;  // sums of bytes are not handed over in 16 bits
-      const Variant v{.groups = groups, .bn = bn, .relay = true, .blocks = gpu.multiprocessors};
+      const Variant v{.tile = {groups, bn}, .relay = true, .blocks = gpu.multiprocessors};
       // For one tile each there is nothing to overlap with.
       if (!v.fits(gpu) || block_count(v, sizes) <= units) continue;
       timed.emplace_back(estimate(v, sizes, gpu), v);
@@ -133,11 +136,8 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, co
   for (const int groups : {1, 2})
     for (const int bn : {64, 128})
       for (const int resident : {1, 2, 3, 4}) {
-        const Variant v{.groups = groups,
-                        .bn = bn,
-                        .resident = resident,
-                        .stays = true,
-                        .blocks = gpu.multiprocessors * resident};
+        const Variant v{
+            .tile = {groups, bn, resident}, .stays = true, .blocks = gpu.multiprocessors * resident};
         if (!v.fits(gpu) || bn >= 2 * sizes.n || sizes.steps > 16 || block_count(v, sizes) < 2 * v.blocks)
           continue;
         timed.emplace_back(estimate(v, sizes, gpu), v);
@@ -209,145 +209,46 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   return tactics;
 }
 
-// Which tile a block computes, and which part of K.
-void begin_tile(KernelBuilder& b, const ImplicitGemm& p, const Variant& v) {
-  b.kernel().grid = {wgmma_tiles(p, v), 1, Dim(v.splits)};
-  const std::string tk = b.number(ceil_div(p.k, Dim(p.step()))), ss = std::to_string(v.splits);
-  b.line(wgmma_tile(b, p, v, "blockIdx.x"));
-  b.line("const int first = " + tk + " * blockIdx.z / " + ss + ", tiles = " + tk + " * (blockIdx.z + 1) / " +
-         ss + " - first, split = blockIdx.z;");
-}
-
-// The warp that starts the copies.
-void produce(KernelBuilder& b, const std::string& a, const std::string& weights) {
-  constexpr std::string_view text = R"(if (warp == 4 * GROUPS) {
-if (lane == 0) {
-const int ahead = tiles < STAGES ? tiles : STAGES;
-for (int i = 0; i < ahead; ++i) {
-barrier_expect(full + i, STAGE);
-copy_box(base + i * STAGE + ROWS * 128, &B_MAP, (first + i) * KSTEP, b_row, full + i);
-}
-wait_for_previous_kernel();
-stored_before_copies();
-for (int i = 0; i < ahead; ++i) copy_box(base + i * STAGE, &A_MAP, (first + i) * KSTEP, a_row, full + i);
-for (int i = ahead, s = 0, parity = 0; i < tiles; ++i) {
-barrier_wait(empty + s, parity);
-barrier_expect(full + s, STAGE);
-copy_box(base + s * STAGE, &A_MAP, (first + i) * KSTEP, a_row, full + s);
-copy_box(base + s * STAGE + ROWS * 128, &B_MAP, (first + i) * KSTEP, b_row, full + s);
-if (++s == STAGES) { s = 0; parity ^= 1; }
-}
-}
-return;
-})";
-  b.line(filled_in(text, {{"A_MAP", a}, {"B_MAP", weights}}));
-}
-
-// Results of the block's strips: parts of sums one by one; whole sums several at a time, whose operands are
-// loaded before the first of them is stored (a load behind a store that may alias waits for it).
-constexpr std::string_view kParts = R"(#pragma unroll 4
-for (int i = lane; i < TURNS * 32; i += 32) {
-const int row = i / (BN / V), column = i % (BN / V) * V;
-float v[V];
-load(strip + row * (BN + 8) + column, v);
-result(row0 + warp * 16 + row, column0 + column, v);
-})";
-constexpr std::string_view kResults = R"(constexpr int TOGETHER = TURNS % 4 == 0 ? 4 : TURNS % 3 == 0 ? 3 : 2;
-for (int turn = 0; turn < TURNS; turn += TOGETHER) {
-idx at[TOGETHER];
-float v[TOGETHER][V];
-Operands o[TOGETHER];
-#pragma unroll
-for (int u = 0; u < TOGETHER; ++u) {
-const int i = (turn + u) * 32 + lane, row = i / (BN / V), column = i % (BN / V) * V;
-at[u] = place(row0 + warp * 16 + row, column0 + column);
-fetch(at[u] < 0 ? 0 : at[u], at[u] < 0 ? 0 : column0 + column, o[u]);
-load(strip + row * (BN + 8) + column, v[u]);
-}
-#pragma unroll
-for (int u = 0; u < TOGETHER; ++u) apply(o[u], v[u]);
-#pragma unroll
-for (int u = 0; u < TOGETHER; ++u)
-if (at[u] >= 0) store(RESULT + at[u], v[u]);
-})";
-
-// Parts of K in a cluster: each block adds up an equal share of the tile, in the order of the parts, and
-// finishes it.
-constexpr std::string_view kTogether = R"(cluster_arrive();
-cluster_wait();
-constexpr int SHARE = (ROWS * (BN / V) + SPLITS - 1) / SPLITS;
-for (int i = threadIdx.x; i < SHARE; i += 128 * GROUPS) {
-const int n = split * SHARE + i, row = n / (BN / V), column = n % (BN / V) * V;
-const idx at = n < ROWS * (BN / V) ? place(row0 + row, column0 + column) : -1;
-if (at < 0) continue;
-const float* strip = (float*)base + row * (BN + 8) + column;
-float part[SPLITS][V], v[V];
-Operands o;
-fetch(at, column0 + column, o);
-#pragma unroll
-for (int s = 0; s < SPLITS; ++s) load_shared_of(s, strip, part[s]);
-#pragma unroll
-for (int j = 0; j < V; ++j) {
-v[j] = part[0][j];
-#pragma unroll
-for (int s = 1; s < SPLITS; ++s) v[j] += part[s][j];
-}
-apply(o, v);
-store(RESULT + at, v);
-}
-// Others may still read what this block holds.
-__syncwarp();
-cluster_arrive();
-cluster_wait();)";
-
 KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
-                            const Variant& variant, const DeviceProperties& gpu) {
+                            const Variant& v, const DeviceProperties& gpu) {
   KernelBuilder b = start_kernel(query, tactic, "wgmma", tactic.outputs[0].dtype);
-  b.hardware(hopper_primitives(p.type, variant.bn));
-  const int sums = variant.cluster ? 1 : variant.splits;
-  GemmWriter writer(b, query, tactic, p, variant.threads(), variant.rows(), variant.bn, p.step(), sums);
-  const int width = result_vector(query, tactic, p, variant.cluster ? 4 : 8, sums);
-  const int stages = variant.stages(gpu), strips = 4 * variant.groups * 16 * (variant.bn + 8) * 4,
-            stages_bytes = std::max(stages * variant.stage_bytes(), (strips + 7) / 8 * 8);
-  b.kernel().threads = variant.threads();
-  b.kernel().resident = variant.resident;
-  if (variant.cluster) b.kernel().cluster = variant.splits;
-  b.kernel().shared_bytes = 1024 + stages_bytes + 16 * stages;
-  b.waits_itself();
-  b.global("constexpr int GROUPS = " + std::to_string(variant.groups) + ", ROWS = 64 * GROUPS, BN = " +
-           std::to_string(variant.bn) + ", STAGES = " + std::to_string(stages) +
-           ", STAGE = (ROWS + BN) * 128, V = " + std::to_string(width) +
-           ", SPLITS = " + std::to_string(variant.splits) + ", KSTEP = " + std::to_string(p.step()) +
-           ";\n#define MULTIPLY multiply_tile_" + multiplied_name(p.type));
-  const auto [a, weights] = wgmma_maps(b, query, p, variant);
-  begin_tile(b, p, variant);
-  b.line(
-      "char* base = shared_memory();\nbase += (1024 - shared_address(base) % 1024) % 1024;\nu64* full = "
-      "(u64*)(base + " +
-      std::to_string(stages_bytes) +
-      ");\nu64* empty = full + STAGES;\nconst int warp = threadIdx.x / 32, lane = threadIdx.x % 32;");
-  b.line("if (threadIdx.x == 0) {\nprefetch_map(&" + a + ");\nprefetch_map(&" + weights + R"();
-#pragma unroll
-for (int s = 0; s < STAGES; ++s) {
-barrier_init(full + s, 1);
-barrier_init(empty + s, 4 * GROUPS);
-}
-barriers_ready();
-}
-__syncthreads();)");
-  produce(b, a, weights);
-  const bool parts = variant.splits > 1 && !variant.cluster;
+  const int sums = v.cluster ? 1 : v.splits;  // in memory
+  GemmWriter writer(b, query, tactic, p, v.threads(), v.tile.rows(), v.tile.bn, p.step(), sums);
+  const int width = result_vector(query, tactic, p, v.cluster ? 4 : 8, sums), stages = v.stages(gpu);
+  b.kernel().threads = v.threads();
+  b.kernel().grid = {wgmma_tiles(p, v), 1, Dim(v.splits)};
+  if (v.cluster) b.kernel().cluster = v.splits;
+  add_hopper_stages(b, v.tile,
+                    {.type = p.type,
+                     .stages = stages,
+                     .barriers_at = std::max(stages * v.tile.stage_bytes(), v.tile.sums_bytes()),
+                     .step = p.step(),
+                     .width = width},
+                    true);
+  b.constants({{"SPLITS", v.splits}});
+  b.global(device_text::wgmma_tiles::kTiles);
+  b.global(device_text::wgmma_block::kBlock);
+  if (v.cluster) {
+    b.global(cluster_sums());
+    b.global(device_text::wgmma_block::kShare);
+  }
+  const auto [a, weights] = wgmma_maps(b, query, p, v);
+  define_tile_at(b, p, v);
+  const std::string steps = b.number(ceil_div(p.k, Dim(p.step())));
+  b.line("const ProductTile tile = tile_at(blockIdx.x);\nconst int split = blockIdx.z, first = " + steps +
+         " * split / SPLITS, steps = " + steps + " * (split + 1) / SPLITS - first;");
+  const bool parts = sums > 1;
   if (parts)
     writer.result(width);
   else
     writer.result_in_place(width);
-  b.line("wait_for_previous_kernel();");
-  b.line(start_sums(b, query, p, "b_row"));
-  b.line(multiply_steps());
-  b.line(tile_to_shared());
-  b.line("__syncwarp();\nconstexpr int TURNS = 16 * (BN / V) / 32;");
-  if (!parts) b.line("#define RESULT " + b.output(0, tactic.outputs[0].dtype));
-  b.line(variant.cluster ? kTogether : parts ? kParts : kResults);
+  define_start_sums(b, query, p);
+  std::string results = "parts_of_sums(tile.row0, tile.column0, result)";
+  if (!parts)
+    results = (v.cluster ? "share_of_tile(tile.row0, tile.column0, split"
+                         : "own_rows<false>(tile.row0, tile.column0") +
+              (", place, tail, " + b.output(0, tactic.outputs[0].dtype)) + ")";
+  b.line("product_block(&" + a + ", &" + weights + ", tile, first, steps, start_sums, " + results + ");");
   return b.finish();
 }
 
@@ -391,9 +292,7 @@ std::string kind_of_packing(const Tactic& tactic) {
 
 WgmmaVariant WgmmaVariant::of(const TacticParams& params) {
   WgmmaVariant v;
-  v.groups = params.get_int("rows") / 64;
-  v.bn = params.get_int("columns");
-  v.resident = params.get_int("resident", 1);
+  v.tile = {params.get_int("rows") / 64, params.get_int("columns"), params.get_int("resident", 1)};
   v.splits = params.get_int("splits", 1);
   v.cluster = params.get("cluster", 0) != 0;
   v.patches = params.get("patches", 0) != 0;
@@ -404,34 +303,42 @@ WgmmaVariant WgmmaVariant::of(const TacticParams& params) {
 }
 
 TacticParams WgmmaVariant::params() const {
-  if (relay) return {{"rows", rows()}, {"columns", bn}, {"blocks", blocks}};
+  if (relay) return {{"rows", tile.rows()}, {"columns", tile.bn}, {"blocks", blocks}};
   if (stays)
-    return {{"rows", rows()}, {"columns", bn}, {"resident", resident}, {"stays", 1}, {"blocks", blocks}};
-  return {{"patches", patches},   {"rows", rows()},     {"columns", bn},
-          {"resident", resident}, {"cluster", cluster}, {"splits", splits}};
+    return {{"rows", tile.rows()},
+            {"columns", tile.bn},
+            {"resident", tile.resident},
+            {"stays", 1},
+            {"blocks", blocks}};
+  return {{"patches", patches},        {"rows", tile.rows()}, {"columns", tile.bn},
+          {"resident", tile.resident}, {"cluster", cluster},  {"splits", splits}};
 }
 
 std::string WgmmaVariant::name() const {
   const std::string kind = relay ? "relay_" : stays ? "stay_" : patches ? "patches_" : "";
-  const std::string tile = "cuda_wgmma_" + kind + std::to_string(rows()) + "x" + std::to_string(bn);
-  return relay || stays
-             ? tile + "_b" + std::to_string(blocks)
-             : tile + "_c" + std::to_string(resident) + (cluster ? "_k" : "_s") + std::to_string(splits);
+  const std::string start =
+      "cuda_wgmma_" + kind + std::to_string(tile.rows()) + "x" + std::to_string(tile.bn);
+  return relay || stays ? start + "_b" + std::to_string(blocks)
+                        : start + "_c" + std::to_string(tile.resident) + (cluster ? "_k" : "_s") +
+                              std::to_string(splits);
 }
 
 Dim wgmma_tiles(const ImplicitGemm& p, const Variant& v) {
-  return ceil_div(p.m, Dim(v.rows())) * ceil_div(p.n, Dim(v.bn)) * p.batches;
+  return ceil_div(p.m, Dim(v.tile.rows())) * ceil_div(p.n, Dim(v.tile.bn)) * p.batches;
 }
 
-std::string wgmma_tile(KernelBuilder& b, const ImplicitGemm& p, const Variant& v, const std::string& tile) {
-  const std::string tn = b.number(ceil_div(p.n, Dim(v.bn))), tm = b.number(ceil_div(p.m, Dim(v.rows())));
-  const auto moves = [&](size_t operand) {
-    return !p.batch_walk.extents.empty() && !p.batch_walk.strides[operand][0].is_constant(0);
+void define_tile_at(KernelBuilder& b, const ImplicitGemm& p, const Variant& v) {
+  const std::string tn = b.number(ceil_div(p.n, Dim(v.tile.bn))),
+                    tm = b.number(ceil_div(p.m, Dim(v.tile.rows())));
+  // The first row of an operand that has other rows for each batch.
+  const auto row = [&](const char* in_batch, size_t operand, const Dim& rows) {
+    const bool moves = !p.batch_walk.extents.empty() && !p.batch_walk.strides[operand][0].is_constant(0);
+    return "(int)(" + std::string(in_batch) + (moves ? " + batch * " + b.number(rows) : "") + ")";
   };
-  return "const idx column0 = " + tile + " % " + tn + " * BN, row0 = " + tile + " / " + tn + " % " + tm +
-         " * ROWS, batch = " + tile + " / " + tn + " / " + tm + ";\nconst int a_row = row0" +
-         (moves(0) ? " + batch * " + b.number(p.m) : "") + ", b_row = column0" +
-         (moves(1) ? " + batch * " + b.number(p.n) : "") + ";";
+  b.line("idx batch;\nconst auto tile_at = [&](u32 number) {\nconst idx column0 = number % " + tn +
+         " * BN, row0 = number / " + tn + " % " + tm + " * ROWS;\nbatch = number / " + tn + " / " + tm +
+         ";\nreturn ProductTile{row0, column0, " + row("row0", 0, p.m) + ", " + row("column0", 1, p.n) +
+         "};\n};");
 }
 
 WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& p, const Variant& v) {
@@ -439,9 +346,9 @@ WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGe
   const Dim a_rows = v.patches ? p.m : element_count(input_shape(query, 0)).exact_div(p.k).value_or(p.m);
   const Dim b_rows =
       element_count(query.graph.value(query.layer().inputs[1]).shape).exact_div(p.k).value_or(p.n);
-  const TensorView rows{p.type, {p.k, a_rows}, {1, p.k}, {p.step(), v.rows()}};
+  const TensorView rows{p.type, {p.k, a_rows}, {1, p.k}, {p.step(), v.tile.rows()}};
   return {v.patches ? b.scratch_map(0, rows) : b.input_map(0, rows),
-          b.packed_map("w", {p.type, {padded, b_rows}, {1, padded}, {p.step(), v.bn}})};
+          b.packed_map("w", {p.type, {padded, b_rows}, {1, padded}, {p.step(), v.tile.bn}})};
 }
 
 GeneratedFamily wgmma_family() {

@@ -52,14 +52,14 @@ TEST(CudaWgmma, Products) {
   EXPECT_GE(check_generated(wgmma_family(), cases), 20);
 }
 
-constexpr WgmmaVariant kRelays[] = {{.groups = 2, .bn = 128, .relay = true, .blocks = 2},
-                                    {.groups = 3, .bn = 192, .relay = true, .blocks = 3},
-                                    {.groups = 2, .bn = 256, .relay = true, .blocks = 1}};
-constexpr WgmmaVariant kStays[] = {{.groups = 2, .bn = 64, .resident = 2, .stays = true, .blocks = 2},
-                                   {.groups = 1, .bn = 128, .resident = 1, .stays = true, .blocks = 3},
-                                   {.groups = 1, .bn = 256, .resident = 1, .stays = true, .blocks = 1}};
-constexpr WgmmaVariant kClusters[] = {{.groups = 1, .bn = 32, .splits = 4, .cluster = true},
-                                      {.groups = 2, .bn = 64, .splits = 3, .cluster = true}};
+constexpr WgmmaVariant kRelays[] = {{.tile = {2, 128}, .relay = true, .blocks = 2},
+                                    {.tile = {3, 192}, .relay = true, .blocks = 3},
+                                    {.tile = {2, 256}, .relay = true, .blocks = 1}};
+constexpr WgmmaVariant kStays[] = {{.tile = {2, 64, 2}, .stays = true, .blocks = 2},
+                                   {.tile = {1, 128, 1}, .stays = true, .blocks = 3},
+                                   {.tile = {1, 256, 1}, .stays = true, .blocks = 1}};
+constexpr WgmmaVariant kClusters[] = {{.tile = {1, 32}, .splits = 4, .cluster = true},
+                                      {.tile = {2, 64}, .splits = 3, .cluster = true}};
 
 // What a few blocks compute one tile after the other, and what blocks of a cluster add up.
 TEST(CudaWgmma, BlocksThatStayAndClusters) {

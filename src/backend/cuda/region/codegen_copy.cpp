@@ -88,7 +88,12 @@ Box expand_box(const LayerQuery& query, const Tactic& t) {
   box.in_strides.assign(box.extents.size() - in.size(), Dim(0));
   for (size_t d = 0; d < in.size(); ++d) {
     const Dim& to = box.extents[box.in_strides.size()];
-    box.in_strides.push_back(in[d].is_constant(1) && !to.is_constant(1) ? Dim(0) : own[d]);
+    if (in[d].is_constant(1) && !to.is_constant(1))
+      box.in_strides.push_back(0);
+    else if (in[d].is_constant() || in[d] == to)
+      box.in_strides.push_back(own[d]);
+    else  // 0 where the run has a dim of 1
+      box.in_strides.push_back(own[d] * min(max(in[d] - Dim(1), Dim(0)), Dim(1)));
   }
   return box;
 }
@@ -101,7 +106,10 @@ Box tile_box(const LayerQuery& query, const Tactic& t, const Tile& op) {
   const std::vector<Dim> out = strides_of(query, node.outputs[0], t.outputs[0]);
   const Shape& shape = input_shape(query, 0);
   for (size_t d = 0; d < in.size(); ++d) {
-    box.extents.insert(box.extents.end(), {(*op.repeats)[d], shape[d]});
+    // What only values say follows from the result, whose size is known when the layer is prepared.
+    const Dim repeats =
+        op.repeats ? (*op.repeats)[d] : floor_div(output_shape(query)[d], max(shape[d], Dim(1)));
+    box.extents.insert(box.extents.end(), {repeats, shape[d]});
     box.in_strides.insert(box.in_strides.end(), {Dim(0), in[d]});
     box.out_strides.insert(box.out_strides.end(), {out[d] * shape[d], out[d]});
   }
@@ -332,13 +340,9 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 Support supports(const LayerQuery& query, const Tactic& t) {
   const Node& node = query.layer();
   const auto* slice = std::get_if<Slice>(&node.op);
-  const auto* expand = std::get_if<Expand>(&node.op);
-  const auto* tile = std::get_if<Tile>(&node.op);
   const bool parts = std::holds_alternative<Concat>(node.op) || std::holds_alternative<Split>(node.op);
   if (parts && !node.epilogue.empty()) return Support::no("a copy in parts applies no epilogue");
   if (slice && !slice->starts) return Support::no("starts and ends are known only at run time");
-  if (expand && !expand->shape) return Support::no("the shape is known only at run time");
-  if (tile && !tile->repeats) return Support::no("the repeats are known only at run time");
   if (parts && node.inputs.size() + node.outputs.size() > 200) return Support::no("more than 200 parts");
   for (const TensorType& type : t.inputs)
     if (type.dtype != DType::Undefined && dtype_info(type.dtype).bits < 8)

@@ -1,58 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers whose elements come from computed places: Gather, GatherElements, Pad, Resize (nearest and linear)
-// and Trilu. A thread has one vector of the result, whose last storage dim moves through unchanged where that
-// is so (channels of a resized image, rows of an embedding).
+// Layers whose elements come from computed places: Gather, GatherElements, Pad, Resize and Trilu. A thread
+// has one vector of the result, whose last storage dim moves through unchanged where that is so (channels of
+// a resized image, rows of an embedding).
 //
 // An index outside its dim cannot be reported from a kernel: such elements are zero, and no memory outside is
 // read.
-#include "backend/cuda/codegen/own_tactic.h"
+#include "backend/cuda/codegen/element_kernel.h"
 #include "base/error.h"
 
 namespace lathe::cuda {
 
 namespace {
-
-size_t axis_of(int64_t axis, size_t rank) {
-  return static_cast<size_t>(normalize_axis(axis, static_cast<int64_t>(rank), "axis"));
-}
-
-// Begins a kernel of one vector per thread and gives the coordinates of its first element, per logical dim:
-// c0, c1, ...
-void begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, int v) {
-  Tail(query, tactic).emit(b, v);
-  const Shape& y = output_shape(query);
-  const std::string vs = std::to_string(v);
-  const Dim total = element_count(y);
-  b.kernel().grid[0] = ceil_div(total, Dim(256 * v));
-  b.line("const idx at = ((idx)blockIdx.x * 256 + threadIdx.x) * " + vs + ";\nif (at >= " + b.number(total) +
-         ") return;\nidx r = at;");
-  const std::vector<size_t> order = storage_order(y.size(), tactic.outputs[0].format);
-  for (size_t i = order.size(); i-- > 0;) {
-    const std::string c = "c" + std::to_string(order[i]), e = b.number(y[order[i]]);
-    b.line(i == 0 ? "const idx " + c + " = r;" : "const idx " + c + " = r % " + e + "; r /= " + e + ";");
-  }
-  b.line(std::string(compute_name(tactic.outputs[0].dtype)) + " v[" + vs +
-         "];\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) v[j] = 0;");
-}
-
-KernelSource end(KernelBuilder& b, int v) {
-  b.line("finish" + std::to_string(v) + "(at, v);");
-  return b.finish();
-}
-
-int own_vector(const LayerQuery& query, const Tactic& tactic, const Dim& last) {
-  const int limit = std::min(full_vector(tactic.inputs[0].dtype), full_vector(tactic.outputs[0].dtype));
-  return Tail(query, tactic).vector(vector_width(limit, {last}));
-}
-
-Support stored(const Tactic& t) {
-  for (const TensorType& type : {t.inputs[0], t.outputs[0]})
-    if (storage_name(type.dtype).empty())
-      return Support::no("no kernel for " + std::string(dtype_name(type.dtype)));
-
-  return {};
-}
 
 // --- Gather -----------------------------------------------------------------------------------------------
 constexpr std::string_view kGatherRunner = "Gather";
@@ -86,7 +45,7 @@ LayerSource generate_gather(const LayerQuery& query, const Tactic& tactic, const
   const Dim inner = product(x, axis + 1, x.size());
   const int v = rows ? own_vector(query, tactic, inner) : 1;
   KernelBuilder b = start_kernel(query, tactic, "gather", tactic.outputs[0].dtype);
-  begin(b, query, tactic, v);
+  begin_elements(b, query, tactic, v);
   const std::string in = b.input(0, tactic.inputs[0].dtype), index = b.input(1, tactic.inputs[1].dtype),
                     extent = b.number(x[axis]);
   if (rows) {
@@ -104,7 +63,7 @@ LayerSource generate_gather(const LayerQuery& query, const Tactic& tactic, const
     b.line("long long row = widen(" + index + "[at]);\nif (row < 0) row += " + extent +
            ";\nif (row >= 0 && row < " + extent + ") load(" + in + offset + ", v);");
   }
-  return {{end(b, v)}};
+  return {{end_elements(b, v)}};
 }
 
 // --- Pad --------------------------------------------------------------------------------------------------
@@ -173,7 +132,7 @@ LayerSource generate_pad(const LayerQuery& query, const Tactic& tactic, const De
       "DEV idx reflect(idx i, idx n) {\nconst idx period = n > 1 ? 2 * (n - 1) : 1;\ni = (i % period + "
       "period) % period;\n"
       "return i < n ? i : period - i;\n}");
-  begin(b, query, tactic, v);
+  begin_elements(b, query, tactic, v);
   std::string inside = "true", offset;
   for (size_t d = 0; d < x.size(); ++d) {
     std::string c = "c" + std::to_string(d);
@@ -190,14 +149,13 @@ LayerSource generate_pad(const LayerQuery& query, const Tactic& tactic, const De
   if (op.mode == PadMode::Constant && node.op_input_count() > 2 && node.inputs[2] != kNoValue)
     b.line("else\n#pragma unroll\nfor (int j = 0; j < " + std::to_string(v) + "; ++j) v[j] = widen(" +
            b.input(2, tactic.inputs[2].dtype) + "[0]);");
-  return {{end(b, v)}};
+  return {{end_elements(b, v)}};
 }
 
 // --- Resize -----------------------------------------------------------------------------------------------
 constexpr std::string_view kResizeRunner = "Resize";
 
 Support resize_supports(const LayerQuery& query, const Resize& op) {
-  if (op.mode == ResizeMode::Cubic) return Support::no("no cubic kernel");
   if (op.antialias || op.exclude_outside)
     return Support::no("no antialiasing and no exclusion of what lies outside");
   if (op.coordinates == CoordinateMode::TfCropAndResize) return Support::no("crops are not supported");
@@ -212,7 +170,9 @@ std::vector<Tactic> list_resize(const LayerQuery& query, const Device&) {
   const auto* op = std::get_if<Resize>(&query.layer().op);
   if (!op) return {};
   return list_formats(query, kResizeRunner,
-                      op->mode == ResizeMode::Nearest ? "cuda_resize_nearest" : "cuda_resize_linear",
+                      op->mode == ResizeMode::Nearest  ? "cuda_resize_nearest"
+                      : op->mode == ResizeMode::Linear ? "cuda_resize_linear"
+                                                       : "cuda_resize_cubic",
                       resize_supports(query, *op));
 }
 
@@ -264,9 +224,15 @@ LayerSource generate_resize(const LayerQuery& query, const Tactic& tactic, const
   }
   const auto touched = [&](size_t d) { return !(x[d] == y[d]) || (scales[d] != 0 && scales[d] != 1); };
   const int v = touched(order.back()) ? 1 : own_vector(query, tactic, x[order.back()]);
-  const bool nearest = op.mode == ResizeMode::Nearest;
+  const bool nearest = op.mode == ResizeMode::Nearest, cubic = op.mode == ResizeMode::Cubic;
   KernelBuilder b = start_kernel(query, tactic, "resize", tactic.outputs[0].dtype);
-  begin(b, query, tactic, v);
+  if (cubic)
+    b.global("DEV double cubic(double x) {\nconst double a = " +
+             float_literal(static_cast<double>(op.cubic_coeff_a)) +
+             ";\nreturn x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2 ? ((a * x - 5 * a) * x + 8 * a) "
+             "* x - "
+             "4 * a : 0;\n}");
+  begin_elements(b, query, tactic, v);
   std::string offset, weight = "1.f", loops, close;
   for (size_t d = 0; d < x.size(); ++d) {
     const std::string ds = std::to_string(d), c = "c" + ds, in = b.number(x[d]);
@@ -289,11 +255,14 @@ LayerSource generate_resize(const LayerQuery& query, const Tactic& tactic, const
     if (nearest) {
       offset += " + min(max(left" + ds + ", (idx)0), (idx)" + in + " - 1) * " + b.number(strides[d]);
     } else {
-      loops += "#pragma unroll\nfor (int k" + ds + " = 0; k" + ds + " < 2; ++k" + ds + ") {\n";
+      const std::string k = "k" + ds, first = cubic ? " - 1" : "";
+      loops +=
+          "#pragma unroll\nfor (int " + k + " = 0; " + k + (cubic ? " < 4; ++" : " < 2; ++") + k + ") {\n";
       close += "}";
-      offset +=
-          " + min(max(left" + ds + " + k" + ds + ", (idx)0), (idx)" + in + " - 1) * " + b.number(strides[d]);
-      weight += " * (float)(k" + ds + " ? ratio" + ds + " : 1. - ratio" + ds + ")";
+      offset += " + min(max(left" + ds + " + " + k + first + ", (idx)0), (idx)" + in + " - 1) * " +
+                b.number(strides[d]);
+      weight += cubic ? " * (float)cubic(fabs(" + k + " - 1 - ratio" + ds + "))"
+                      : " * (float)(" + k + " ? ratio" + ds + " : 1. - ratio" + ds + ")";
     }
   }
   const std::string from = b.input(0, tactic.inputs[0].dtype), vs = std::to_string(v);
@@ -303,7 +272,7 @@ LayerSource generate_resize(const LayerQuery& query, const Tactic& tactic, const
     b.line(loops + "const float weight = " + weight + ";\nif (weight != 0) {\nfloat e[" + vs + "];\nload(" +
            from + offset + ", e);\n#pragma unroll\nfor (int j = 0; j < " + vs +
            "; ++j) v[j] += weight * e[j];\n}\n" + close);
-  return {{end(b, v)}};
+  return {{end_elements(b, v)}};
 }
 
 // --- Trilu ------------------------------------------------------------------------------------------------
@@ -325,13 +294,13 @@ LayerSource generate_trilu(const LayerQuery& query, const Tactic& tactic, const 
   const Node& node = query.layer();
   const size_t rank = output_shape(query).size();
   KernelBuilder b = start_kernel(query, tactic, "trilu", tactic.outputs[0].dtype);
-  begin(b, query, tactic, 1);
+  begin_elements(b, query, tactic, 1);
   const bool given = node.op_input_count() > 1 && node.inputs[1] != kNoValue;
   const std::string k = given ? "widen(*" + b.input(1, tactic.inputs[1].dtype) + ")" : "0ll";
   const std::string distance = "(long long)c" + std::to_string(rank - 1) + " - c" + std::to_string(rank - 2);
   b.line("if (" + distance + (std::get<Trilu>(node.op).upper ? " >= " : " <= ") + k + ") load(" +
          b.input(0, tactic.inputs[0].dtype) + " + at, v);");
-  return {{end(b, 1)}};
+  return {{end_elements(b, 1)}};
 }
 
 }  // namespace

@@ -56,7 +56,16 @@ TEST(CudaResize, ModesAndFormats) {
                      .allowed_types = {DType::Float16},
                      .dynamic_batch = true});
   }
-  EXPECT_EQ(check_generated(resize_family(), cases), 5 * (4 * 2 + 4));
+  cases.push_back({.op = Resize{.mode = ResizeMode::Cubic, .scales = {1, 1, 2.5, 0.5}},
+                   .inputs = {{.extents = {1, 8, 4, 7}}},
+                   .allowed_types = {DType::Float16}});
+  cases.push_back({.op = Resize{.mode = ResizeMode::Cubic,
+                                .coordinates = CoordinateMode::AlignCorners,
+                                .cubic_coeff_a = -0.5f,
+                                .sizes = Shape{Dim(9)},
+                                .axes = {1}},
+                   .inputs = {{.extents = {3, 4}}}});
+  EXPECT_EQ(check_generated(resize_family(), cases), 5 * (4 * 2 + 4) + 4 + 1);
 }
 
 TEST(CudaTrilu, BothTriangles) {

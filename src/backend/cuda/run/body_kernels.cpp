@@ -2,12 +2,16 @@
 #include "backend/cuda/run/body_kernels.h"
 
 #include <algorithm>
+#include <memory>
+#include <set>
 
 #include "backend/body_nodes.h"
 #include "backend/cuda/run/program.h"
 #include "backend/no_elements.h"
 #include "base/error.h"
 #include "ir/edit.h"
+#include "ir/new_names.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe::cuda {
 namespace {
@@ -69,6 +73,12 @@ BodyReformat make_reformat(const Value& value, const Format& from, const Format&
                     to_string(TensorType{value.dtype, to}) + "." + reasons);
 }
 
+// Their kernels leave the number that they count on the device; before they run only a bound is known.
+bool counts_on_device(const Op& op) {
+  return std::holds_alternative<NonZero>(op) || std::holds_alternative<NonMaxSuppression>(op) ||
+         std::holds_alternative<Unique>(op);
+}
+
 }  // namespace
 
 std::string without_kernel(const Graph& body, const SymbolRanges& ranges, const Device& device) {
@@ -96,7 +106,9 @@ void BodyKernels::make_layer(NodeId id, const SymbolRanges& inside, const PackCo
   const auto is_whole = [&](ValueId value) {
     return value == kNoValue || has_bytes_for_elements(graph().value(value));
   };
-  if (!wants_kernel(graph(), node) || !std::all_of(node.inputs.begin(), node.inputs.end(), is_whole) ||
+  const bool counts = counts_on_device(node.op);
+  if ((!wants_kernel(graph(), node) && !counts) ||
+      !std::all_of(node.inputs.begin(), node.inputs.end(), is_whole) ||
       !std::all_of(node.outputs.begin(), node.outputs.end(), is_whole))
     return;
   const LayerQuery query{graph(), id, inside};
@@ -104,6 +116,11 @@ void BodyKernels::make_layer(NodeId id, const SymbolRanges& inside, const PackCo
   if (!chosen.tactic) return;
   layer.tactic = std::move(*chosen.tactic);
   layer.symbols = symbols_of(graph(), node);
+  if (counts) {
+    const std::set<std::string> fresh = new_names(graph(), node);
+    layer.found.assign(fresh.begin(), fresh.end());
+    std::erase_if(layer.symbols, [&](const std::string& name) { return fresh.contains(name); });
+  }
   layer.kernel = make_kernel(query, layer.tactic, device_, {pack.blobs, pack.key + "/" + layer.tactic.name});
   const auto make = [&](const Value& value, const TensorType& type, bool restores, const std::string& name) {
     return is_arranged(type)
@@ -258,14 +275,15 @@ std::vector<Tensor> BodyRun::evaluate(NodeId id, std::span<const Tensor> inputs,
   const Prepared& prepared = prepared_for(id, symbols);
   if (prepared.layer == nullptr) return evaluate_on_host(id, inputs, symbols);
   try {
-    return run_kernel(id, inputs, prepared);
+    return run_kernel(id, inputs, prepared, symbols);
   } catch (Error& error) {
     error.add_context("in node '" + node.name + "' of a body");
     throw;
   }
 }
 
-std::vector<Tensor> BodyRun::run_kernel(NodeId id, std::span<const Tensor> inputs, const Prepared& prepared) {
+std::vector<Tensor> BodyRun::run_kernel(NodeId id, std::span<const Tensor> inputs, const Prepared& prepared,
+                                        const SymbolValues& symbols) {
   const Node& node = graph().node(id);
   const BodyKernels::Layer& layer = kernels_.layer(id);
   // Values in the format that the kernel has, as bytes, and all that must stay until it is enqueued.
@@ -296,7 +314,9 @@ std::vector<Tensor> BodyRun::run_kernel(NodeId id, std::span<const Tensor> input
     if (prepared.restore[i] != nullptr) left[i] = arranged(type, prepared.outputs[i]);
     to[i] = place_of(left[i] ? left[i] : results[i]);
   }
-  enqueue(*prepared.layer, from, to);
+  const Tensor scratch = enqueue(*prepared.layer, from, to);
+  if (!layer.found.empty())
+    shrink(id, *prepared.layer, {from, to, const_cast<std::byte*>(scratch.bytes().data())}, symbols, results);
   for (size_t i = 0; i < results.size(); ++i) {
     if (prepared.restore[i] == nullptr) continue;
     const void* source = left[i].bytes().data();
@@ -306,11 +326,27 @@ std::vector<Tensor> BodyRun::run_kernel(NodeId id, std::span<const Tensor> input
   return results;
 }
 
-void BodyRun::enqueue(const PreparedLayer& layer, std::span<const void* const> from,
-                      std::span<void* const> to) {
+Tensor BodyRun::enqueue(const PreparedLayer& layer, std::span<const void* const> from,
+                        std::span<void* const> to) {
   const auto bytes = static_cast<int64_t>(layer.scratch_bytes());
   const Tensor scratch = bytes > 0 ? values_.allocate_bytes(bytes) : Tensor();
   layer.enqueue({from, to, const_cast<std::byte*>(scratch.bytes().data())}, values_.stream());
+  return scratch;
+}
+
+void BodyRun::shrink(NodeId id, const PreparedLayer& layer, const LayerArgs& args, SymbolValues symbols,
+                     std::vector<Tensor>& results) const {
+  const Driver& driver = *kernels_.device().driver;
+  driver.require(driver.cuStreamSynchronize(values_.stream()), "waiting for a data-dependent shape");
+  layer.resolve(args, symbols);
+  const Node& node = graph().node(id);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (node.outputs[i] == kNoValue) continue;
+    const Extents extents = upper_extents(graph().value(node.outputs[i]).shape, symbols);
+    const auto bytes = static_cast<size_t>(dtype_bytes(results[i].dtype(), element_count(extents)));
+    const auto whole = std::make_shared<const Tensor>(results[i]);
+    results[i] = Tensor::wrap(whole->dtype(), extents, whole->bytes().first(bytes), whole);
+  }
 }
 
 }  // namespace lathe::cuda

@@ -38,6 +38,7 @@ class BodyKernels {
     std::unique_ptr<LayerKernel> kernel;
     Tactic tactic;
     std::vector<std::string> symbols;            // what its shapes and attributes depend on
+    std::vector<std::string> found;              // sizes that the kernel counts (NonZero), no part of those
     std::vector<DeviceMemory> constants;         // by operand: those that the kernel reads in place
     std::vector<BodyReformat> arrange, restore;  // by operand and by result
     std::vector<BodyKernels> bodies;
@@ -102,8 +103,13 @@ class BodyRun {
   std::vector<Tensor> evaluate_on_host(NodeId id, std::span<const Tensor> inputs,
                                        const SymbolValues& symbols) const;
   std::vector<Tensor> run_nested(NodeId id, std::span<const Tensor> inputs, const SymbolValues& symbols);
-  std::vector<Tensor> run_kernel(NodeId id, std::span<const Tensor> inputs, const Prepared& prepared);
-  void enqueue(const PreparedLayer& layer, std::span<const void* const> from, std::span<void* const> to);
+  std::vector<Tensor> run_kernel(NodeId id, std::span<const Tensor> inputs, const Prepared& prepared,
+                                 const SymbolValues& symbols);
+  // Returns the layer's scratch memory.
+  Tensor enqueue(const PreparedLayer& layer, std::span<const void* const> from, std::span<void* const> to);
+  // The results, which have room for the bound, with the sizes that the kernel counted.
+  void shrink(NodeId id, const PreparedLayer& layer, const LayerArgs& args, SymbolValues symbols,
+              std::vector<Tensor>& results) const;
   bool is_for_host(const Node& node, std::span<const Tensor> inputs, const SymbolValues& symbols) const;
   void prepare(const BodyKernels::Layer& layer, const ShapeContext& context, Prepared& prepared) const;
   const Prepared& prepared_for(NodeId id, const SymbolValues& symbols);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "backend/caller_streams.h"
 #include "backend/cuda/device/libraries.h"
 #include "backend/cuda/device/stream.h"
 #include "backend/cuda/kernel.h"
@@ -65,7 +66,7 @@ std::vector<std::pair<std::string, std::string>> available_devices(const Device&
   return lines;
 }
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public Backend, public CallerStreams {
  public:
   explicit CudaBackend(std::shared_ptr<const Device> device)
       : device_(std::move(device)), target_(describe_target(*device_)), families_(tactic_families()) {}
@@ -122,6 +123,9 @@ class CudaBackend final : public Backend {
   }
 
   std::unique_ptr<Stream> create_stream() const override { return std::make_unique<GpuStream>(device_); }
+  std::unique_ptr<Stream> borrow_stream(void* handle) const override {
+    return std::make_unique<GpuStream>(device_, static_cast<CUstream>(handle));
+  }
   std::unique_ptr<TimeEvent> create_event() const override { return std::make_unique<GpuEvent>(device_); }
   std::unique_ptr<TimeEvent> create_sleeping_event() const override {
     return std::make_unique<GpuEvent>(device_, true);

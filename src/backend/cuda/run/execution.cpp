@@ -44,7 +44,6 @@ Tensor to_linear(const Value& value, const Extents& extents, const std::vector<s
 
 CudaExecution::CudaExecution(std::shared_ptr<const CudaProgram> program)
     : program_(std::move(program)),
-      arena_(*program_->device(), static_cast<size_t>(program_->spec().memory.arena_bytes)),
       grown_(*program_->device(), program_->spec().memory.slots),
       plans_(program_->segments().ranges.size()),
       has_sizes_in_values_(plans_.size(), true) {}
@@ -52,17 +51,33 @@ CudaExecution::CudaExecution(std::shared_ptr<const CudaProgram> program)
 CudaExecution::~CudaExecution() {
   // Memory and graphs must not go while the device still works with them.
   program_->device()->driver->cuCtxSetCurrent(program_->device()->context);
-  if (last_stream_ != nullptr) program_->device()->driver->cuCtxSynchronize();
+  if (has_run_) program_->device()->driver->cuCtxSynchronize();
 }
 
 void CudaExecution::set_shapes(const SymbolValues& values) {
   if (has_shapes_ && values == input_symbols_) return;
   has_shapes_ = false;
   program_->device()->make_current();
+  if (callers_arena_ == nullptr && arena_.bytes() == 0)
+    arena_ = DeviceMemory(*program_->device(), static_cast<size_t>(arena_bytes()));
   input_symbols_ = values;
   symbols_ = values;
   plan_for(0);
   has_shapes_ = true;
+}
+
+void CudaExecution::use_arena(void* memory) {
+  wait_for_runs();
+  callers_arena_ = static_cast<std::byte*>(memory);
+  arena_ = DeviceMemory();
+  has_shapes_ = false;
+}
+
+void CudaExecution::wait_for_runs() {
+  if (!has_run_) return;
+  const Driver& driver = *program_->device()->driver;
+  program_->device()->make_current();
+  driver.require(driver.cuCtxSynchronize(), "waiting for runs in progress");
 }
 
 ShapePlan& CudaExecution::plan_for(size_t segment) {
@@ -77,8 +92,7 @@ ShapePlan& CudaExecution::plan_for(size_t segment) {
     auto plan = std::make_unique<ShapePlan>(*program_, first, last, symbols_,
                                             cache.empty() ? nullptr : cache.front().get());
     if (plan->scratch_bytes() > scratch_.bytes()) {
-      if (last_stream_ != nullptr)
-        device.driver->require(device.driver->cuCtxSynchronize(), "waiting for runs in progress");
+      wait_for_runs();
       // Half as much again, so that lengths that grow from run to run seldom come here.
       scratch_ = DeviceMemory(device, std::max(plan->scratch_bytes(), scratch_.bytes() * 3 / 2));
     }
@@ -92,12 +106,22 @@ ShapePlan& CudaExecution::plan_for(size_t segment) {
 }
 
 void CudaExecution::retire(std::unique_ptr<ShapePlan> plan) {
-  if (last_stream_ == nullptr) return;
-  retired_.push_back({std::move(plan), std::make_unique<GpuEvent>(program_->device())});
-  retired_.back().end->record(last_stream_);
-  if (retired_.size() <= kKeptPlans) return;
-  retired_.front().end->synchronize();  // as many runs ago: it is done, or nearly
-  retired_.pop_front();
+  retired_.push_back({std::move(plan), nullptr});
+  if (retired_.size() <= 2 * kKeptPlans) return;  // shapes that are set and not run
+  wait_for_runs();
+  retired_.clear();
+}
+
+void CudaExecution::free_retired(CUstream stream) {
+  for (Retired& retired : retired_) {
+    if (retired.end) continue;
+    retired.end = std::make_unique<GpuEvent>(program_->device());
+    retired.end->record(stream);
+  }
+  while (retired_.size() > kKeptPlans) {
+    retired_.front().end->synchronize();  // as many runs ago: it is done, or nearly
+    retired_.pop_front();
+  }
 }
 
 bool CudaExecution::is_empty(size_t segment) const {
@@ -146,7 +170,8 @@ void CudaExecution::run_segments(std::span<void* const> bindings, CUstream strea
       throw_input_error(fmt::format(
           "binding {} lies at {}, and GPU kernels need addresses that are multiples of 16", i, bindings[i]));
   program_->device()->make_current();
-  last_stream_ = stream;
+  has_run_ = true;
+  if (!retired_.empty()) free_retired(stream);
   bindings_.assign(bindings.begin(), bindings.end());
   symbols_ = input_symbols_;
   note_.clear();
@@ -154,8 +179,7 @@ void CudaExecution::run_segments(std::span<void* const> bindings, CUstream strea
     if (is_empty(segment)) continue;
     find_sizes(segment, stream);
     ShapePlan& plan = plan_for(segment);
-    plan.bind(static_cast<std::byte*>(arena_.data()), static_cast<std::byte*>(scratch_.data()), bindings,
-              grown_, stream);
+    plan.bind(arena(), static_cast<std::byte*>(scratch_.data()), bindings, grown_, stream);
     run_plan(plan);
     resolve_symbols(plan, stream);
   }
@@ -207,8 +231,7 @@ Tensor CudaExecution::read(ValueId id) {
     return Tensor::allocate(value.number_type(), extents(id));  // lies nowhere
   const ValueAddress address = value_address(program_->spec(), id, symbols_);
   const std::byte* data = nullptr;
-  if (address.space == ValueAddress::Space::Arena)
-    data = static_cast<const std::byte*>(arena_.data()) + address.offset;
+  if (address.space == ValueAddress::Space::Arena) data = arena() + address.offset;
   if (address.space == ValueAddress::Space::Binding)
     data = static_cast<const std::byte*>(bindings_[static_cast<size_t>(address.binding)]) + address.offset;
   if (address.space == ValueAddress::Space::Constant)
@@ -231,7 +254,8 @@ Extents CudaExecution::extents(ValueId id) const {
 }
 
 int64_t CudaExecution::device_bytes() const {
-  return static_cast<int64_t>(arena_.bytes() + scratch_.bytes() + grown_.bytes());
+  return (callers_arena_ != nullptr ? 0 : arena_bytes()) +
+         static_cast<int64_t>(scratch_.bytes() + grown_.bytes());
 }
 
 const void* CudaExecution::held_output(size_t index) const {

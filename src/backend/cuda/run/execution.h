@@ -9,13 +9,14 @@
 #include <memory>
 #include <vector>
 
+#include "backend/caller_memory.h"
 #include "backend/cuda/device/stream.h"
 #include "backend/cuda/run/program.h"
 #include "backend/cuda/run/shape_plan.h"
 
 namespace lathe::cuda {
 
-class CudaExecution final : public Execution {
+class CudaExecution final : public Execution, public CallerMemory {
  public:
   explicit CudaExecution(std::shared_ptr<const CudaProgram> program);
   ~CudaExecution() override;
@@ -28,6 +29,8 @@ class CudaExecution final : public Execution {
   Extents extents(ValueId value) const override;
   const void* held_output(size_t index) const override;
   int64_t device_bytes() const override;
+  int64_t arena_bytes() const override { return program_->spec().memory.arena_bytes; }
+  void use_arena(void* memory) override;
   std::string launch_note() const override { return note_; }
 
  private:
@@ -42,23 +45,30 @@ class CudaExecution final : public Execution {
   void run_segments(std::span<void* const> bindings, CUstream stream,
                     const std::function<void(ShapePlan&)>& run_plan);
   void resolve_symbols(ShapePlan& plan, CUstream stream);
-  // Destroys the plan when the device has done all that is enqueued by now.
+  // A plan that is not kept goes when the device has done what was enqueued before: a run notes on its stream
+  // where it begins.
   void retire(std::unique_ptr<ShapePlan> plan);
+  void free_retired(CUstream stream);
+  std::byte* arena() const {
+    return callers_arena_ != nullptr ? callers_arena_ : static_cast<std::byte*>(arena_.data());
+  }
+  void wait_for_runs();
 
   std::shared_ptr<const CudaProgram> program_;
   DeviceMemory arena_, scratch_;
+  std::byte* callers_arena_ = nullptr;
   GrownMemory grown_;
   std::vector<PlanCache> plans_;           // by segment
   std::vector<bool> has_sizes_in_values_;  // by segment; until a size did not follow
   struct Retired {
     std::unique_ptr<ShapePlan> plan;
-    std::unique_ptr<GpuEvent> end;
+    std::unique_ptr<GpuEvent> end;  // null: no run has begun since
   };
   std::deque<Retired> retired_;
   SymbolValues input_symbols_, symbols_;
   bool has_shapes_ = false;
   std::vector<void*> bindings_;  // of the run in progress or the last one
-  CUstream last_stream_ = nullptr;
+  bool has_run_ = false;
   std::vector<std::unique_ptr<GpuEvent>> marks_;  // run_profiled: before each layer, and behind the last
   std::string note_;
 };

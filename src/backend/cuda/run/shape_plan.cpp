@@ -148,29 +148,28 @@ void ShapePlan::bind(std::byte* arena, std::byte* scratch, std::span<void* const
   operands_.bind(arena, bindings, grown.addresses());
   scratch_ = scratch;
   bound_ = std::move(addresses);
-  group();
 }
 
 void ShapePlan::group() {
-  for (Step& step : steps_) step.order = {};
-  if (!taken_.empty()) return;  // addresses that only a run finds
-  const Graph& graph = program_.graph();
-  const auto range = [&](const void* address, ValueId id) -> MemoryRange {
-    if (address == nullptr || id == kNoValue) return {};
-    const Value& value = graph.value(id);
-    return {address, storage_bytes(value.dtype, upper_extents(value.shape, symbols_), value.format)};
+  const auto bytes_of = [&](ValueId id) {
+    if (id == kNoValue) return int64_t{0};
+    const Value& value = program_.graph().value(id);
+    return storage_bytes(value.dtype, upper_extents(value.shape, symbols_), value.format);
   };
   std::vector<LayerUse> uses(steps_.size());
   for (size_t i = 0; i < steps_.size(); ++i) {
-    if (steps_[i].prepared == nullptr) continue;
-    uses[i] = {.is_launched = true, .overlap = steps_[i].prepared->overlap()};
+    Step& step = steps_[i];
+    if (step.prepared == nullptr) continue;
+    uses[i].is_launched = true;
+    // How much a layer writes that finds a size is not known.
+    if (program_.segments().new_symbols[first_ + i].empty()) uses[i].overlap = step.prepared->overlap();
     if (!uses[i].overlap.takes_order) continue;
-    const Node& node = graph.node(program_.layers()[first_ + i].node);
+    const Node& node = program_.graph().node(program_.layers()[first_ + i].node);
     for (size_t k = 0; k < node.inputs.size(); ++k)
       (k < node.op_input_count() ? uses[i].reads : uses[i].late_reads)
-          .push_back(range(operands_.inputs(i)[k], node.inputs[k]));
+          .push_back({operands_.inputs(i)[k], bytes_of(node.inputs[k])});
     for (size_t k = 0; k < node.outputs.size(); ++k)
-      uses[i].writes.push_back(range(operands_.outputs(i)[k], node.outputs[k]));
+      uses[i].writes.push_back({operands_.outputs(i)[k], bytes_of(node.outputs[k])});
   }
   const std::vector<LaunchOrder> orders = group_launches(uses);
   for (size_t i = 0; i < steps_.size(); ++i) steps_[i].order = orders[i];
@@ -227,15 +226,19 @@ void ShapePlan::run(CUstream stream) {
   note_ = recordings_.front().note;
 }
 
-ShapePlan::Recording ShapePlan::record(CUstream stream) const {
+ShapePlan::Recording ShapePlan::record(CUstream stream) {
   Recording recording{.addresses = bound_};
   enqueue_all(stream);
   const auto eager = output_bytes(stream);
+  group();
+  // The caller's stream may be the default one, which cannot be recorded, or get other work meanwhile.
+  GpuStream recorder(program_.device());
   try {
     size_t nodes = 0;
     for (const Piece& piece : pieces_) {
       if (!piece.capturable) continue;
-      recording.graphs.emplace_back(*program_.device(), stream, [&](CUstream s) { enqueue_piece(piece, s); });
+      recording.graphs.emplace_back(*program_.device(), recorder.handle(),
+                                    [&](CUstream s) { enqueue_piece(piece, s); });
       nodes += recording.graphs.back().nodes();
     }
     if (recording.graphs.empty()) {

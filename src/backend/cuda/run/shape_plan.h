@@ -24,7 +24,7 @@ namespace lathe::cuda {
 
 struct Step {
   std::shared_ptr<const PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
-  LaunchOrder order = {};                         // at the addresses that are bound
+  LaunchOrder order = {};                         // in the recording that is made
 };
 
 class ShapePlan {
@@ -77,7 +77,7 @@ class ShapePlan {
   void group();
   void enqueue(size_t index, CUstream stream, const LaunchOrder& order) const;
   void enqueue_piece(const Piece& piece, CUstream stream) const;
-  Recording record(CUstream stream) const;
+  Recording record(CUstream stream);
   void replay(const Recording& recording, CUstream stream) const;
   // The bytes of all graph outputs that these layers write.
   std::vector<std::vector<std::byte>> output_bytes(CUstream stream) const;

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# cmake -DSOURCE=x.cuh -DHEADER=x.h -DNAME=x -P device_text.cmake: a header with the pieces of a device file as constants of the
+# namespace lathe::cuda::device_text::x. A line `//# kPiece` begins the piece kPiece, which ends at the next such line; what stands
+# in front of the first is the file's own comment. Text is never a CMake list here, so that no character of it means anything.
+set(marker "//# ")
+string(LENGTH "${marker}" marker_length)
+file(READ ${SOURCE} text)
+set(rest "\n${text}")
+set(pieces "")
+string(FIND "${rest}" "\n${marker}" at)
+while(at GREATER_EQUAL 0)
+  math(EXPR at "${at} + 1 + ${marker_length}")
+  string(SUBSTRING "${rest}" ${at} -1 rest)
+  string(FIND "${rest}" "\n" end)
+  string(SUBSTRING "${rest}" 0 ${end} name)
+  if(NOT name MATCHES "^k[A-Z][A-Za-z0-9]*$")
+    message(FATAL_ERROR "${SOURCE}: '${marker}${name}' names no piece; a name is like kProducts")
+  endif()
+  string(SUBSTRING "${rest}" ${end} -1 rest)
+  string(FIND "${rest}" "\n${marker}" at)
+  if(at LESS 0)
+    set(piece "${rest}")
+  else()
+    math(EXPR length "${at} + 1")
+    string(SUBSTRING "${rest}" 0 ${length} piece)
+  endif()
+  string(APPEND pieces "inline constexpr std::string_view ${name} = R\"cuda(${piece})cuda\";\n")
+endwhile()
+if(pieces STREQUAL "")
+  message(FATAL_ERROR "${SOURCE} has no line '${marker}kName', which begins a piece of device text")
+endif()
+file(WRITE ${HEADER} "#pragma once\n\n#include <string_view>\n\nnamespace lathe::cuda::device_text::${NAME} {\n${pieces}}\n")

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A product with blocks that stay and compute tile after tile (codegen_stay.cpp); behind stages.cuh and
+// wgmma_tiles.cuh.
+//
+// Besides what those want the generator writes in front:
+//   STRIPS  bytes from the first stage to the results of the warps
+//   PITCH   elements from row to row of those
+
+//# kStay
+template <class TileAt, class StartSums, class Place, class Tail, class Stored>
+DEV void product_stays(const TensorMap* a_map, const TensorMap* b_map, int tiles, int steps, idx columns,
+                       TileAt tile_at, StartSums start_sums, Place place, const Tail& tail, Stored* result) {
+  const Stages stages = start_stages(a_map, b_map);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  if (threadIdx.x >= CONSUMERS) {
+    if (lane == 0) bring_tiles(stages, a_map, b_map, tiles, steps, tile_at);
+    return;
+  }
+  Stored* strip = (Stored*)(stages.base + STRIPS) + warp * 16 * PITCH;
+  wait_for_previous_kernel();
+  Turn turn{0, 0};
+  for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+    const ProductTile tile = tile_at(number);
+    const idx row0 = tile.row0 + warp * 16;
+    // A thread finishes its own sums: pairs of columns 8 j + 2 t of rows g and g + 8. What the tail reads at
+    // their places is on its way while they are multiplied.
+    typename Tail::Places places[BN / 8][2];
+#pragma unroll
+    for (int j = 0; j < BN / 8; ++j)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const idx at = place(row0 + g + 8 * h, tile.column0 + 8 * j + t * 2);
+        tail.fetch_place(at < 0 ? 0 : at, places[j][h]);
+      }
+    Sum sum[BN / 2];
+    start_sums(sum, tile.b_row);
+    multiply_stages<true>(stages, turn, steps, sum);
+#pragma unroll
+    for (int j = 0; j < BN / 8; ++j) {
+      const idx column = tile.column0 + 8 * j + t * 2;
+      typename Tail::Columns of_columns;
+      tail.fetch_columns(column < columns ? column : 0, of_columns);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float v[2] = {(float)sum[4 * j + 2 * h], (float)sum[4 * j + 2 * h + 1]};
+        tail.apply_columns(of_columns, v);
+        tail.apply_place(places[j][h], v);
+        store_pair(strip + (g + 8 * h) * PITCH + 8 * j + t * 2, v);
+      }
+    }
+    // As they are stored they lie in memory of the warp, which stores whole vectors.
+    __syncwarp();
+#pragma unroll 4
+    for (int i = lane; i < 16 * (BN / V); i += 32) {
+      const int row = i / (BN / V), column = i % (BN / V) * V;
+      const idx at = place(row0 + row, tile.column0 + column);
+      Raw<Stored, V> x;
+      load_raw(strip + row * PITCH + column, x);
+      if (at >= 0) store_raw(result + at, x);
+    }
+    __syncwarp();
+  }
+}

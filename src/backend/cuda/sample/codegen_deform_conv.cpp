@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DeformConv as a product whose left operand is sampled (sample.h). Operations: 2 per filter, tap and
+// position, and about 30 for each sample, which 64 filters share. Bytes: four pixels for each sample from the
+// caches, offsets once for each tile of filters.
+//
+// A place that is not inside of the image, or not a number, reads nothing.
+#include "backend/cuda/codegen/own_tactic.h"
+#include "backend/cuda/sample/sample.h"
+
+namespace lathe::cuda {
+namespace {
+
+constexpr std::string_view kRunner = "DeformConv";
+enum Input : size_t { kX, kW, kOffset, kBias, kMask };
+
+std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+  const Node& node = query.layer();
+  const auto* op = std::get_if<DeformConv>(&node.op);
+  if (!op) return {};
+  std::vector<Tactic> tactics;
+  for (const DType type : allowed_types_first(query)) {
+    Tactic t = typed_tactic(query, kRunner, "cuda_deform_conv", {type, kLinear}, {type, kLinear});
+    if (t.support.ok) t.support = expect_floats(t, {kX, kW, kOffset, kBias, kMask});
+    if (op->groups > 65535) t.support = Support::no("more than 65535 groups");
+    tactics.push_back(std::move(t));
+  }
+  return tactics;
+}
+
+constexpr std::string_view kSample =
+    R"(const idx top = place / OW * STRIDE_H - PAD_H, left = place % OW * STRIDE_W - PAD_W;
+const auto sample = [&](idx k) {
+if (position >= POSITIONS || k >= K) return 0.f;
+const int tap = (int)(k % TAPS);
+const idx channel = group * GC + k / TAPS, places = (image * OFFSET_GROUPS + channel / (C / OFFSET_GROUPS)) * TAPS + tap;
+// Whole pixels and what is left of an offset, so that no place of a large image is rounded.
+const float oy = widen(OFFSETS[places * 2 * AREA + place]), ox = widen(OFFSETS[(places * 2 + 1) * AREA + place]);
+float sum = 0;
+if (fabsf(oy) < 1e9f && fabsf(ox) < 1e9f) {
+const float y = oy - floorf(oy), x = ox - floorf(ox);
+const idx iy = top + tap / KW * DILATION_H + (idx)floorf(oy), ix = left + tap % KW * DILATION_W + (idx)floorf(ox);
+const bool inside = iy < H && ix < W && (iy >= 0 || (iy == -1 && y > 0)) && (ix >= 0 || (ix == -1 && x > 0));
+const auto* plane = FROM + (image * C + channel) * H * W;
+#pragma unroll
+for (int i = 0; i < 4; ++i) {
+const idx py = iy + i / 2, px = ix + i % 2;
+if (!inside || py < 0 || py >= H || px < 0 || px >= W) continue;
+sum += (i / 2 ? y : 1 - y) * (i % 2 ? x : 1 - x) * widen(plane[py * W + px]);
+}
+}
+return sum * MASK(places * AREA + place);
+};
+const auto filter_at = [&](idx f, idx k) { return widen(FILTERS[(group * GF + f) * K + k]); };
+)";
+
+LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+  const auto& op = std::get<DeformConv>(query.layer().op);
+  const Shape &x = input_shape(query, kX), &y = output_shape(query);
+  const Dim per_group = floor_div(y[1], Dim(op.groups));
+  KernelBuilder b = start_kernel(query, tactic, "deform_conv", tactic.outputs[0].dtype);
+  Tail(query, tactic).emit(b, 1);
+  b.kernel().grid = {ceil_div(y[0] * y[2] * y[3], Dim(64)), ceil_div(per_group, Dim(64)), op.groups};
+  const auto number = [](std::string_view name, int64_t value) {
+    return std::string(name) + " = " + std::to_string(value);
+  };
+  const int64_t taps = op.kernel[0] * op.kernel[1];
+  const auto at = [](const Ints& list, size_t d, int64_t otherwise) {
+    return list.empty() ? otherwise : list[d];
+  };
+  b.global("constexpr int " + number("TAPS", taps) + ", " + number("KW", op.kernel[1]) + ", " +
+           number("OFFSET_GROUPS", op.offset_groups) + ", " + number("STRIDE_H", at(op.strides, 0, 1)) +
+           ", " + number("STRIDE_W", at(op.strides, 1, 1)) + ", " +
+           number("DILATION_H", at(op.dilations, 0, 1)) + ", " +
+           number("DILATION_W", at(op.dilations, 1, 1)) + ", " + number("PAD_H", at(op.pads_begin, 0, 0)) +
+           ", " + number("PAD_W", at(op.pads_begin, 1, 0)) + ";");
+  const auto optional = [&](std::string_view name, size_t input, std::string_view otherwise) {
+    const bool given = tactic.inputs.size() > input && input < query.layer().op_input_count() &&
+                       tactic.inputs[input].dtype != DType::Undefined;
+    b.line("#define " + std::string(name) + "(i) " +
+           (given ? "widen(" + b.input(input, tactic.inputs[input].dtype) + "[i])" : std::string(otherwise)));
+  };
+  optional("BIAS", kBias, "0.f");
+  optional("MASK", kMask, "1.f");
+  b.line("#define FROM " + b.input(kX, tactic.inputs[kX].dtype) + "\n#define FILTERS " +
+         b.input(kW, tactic.inputs[kW].dtype) + "\n#define OFFSETS " +
+         b.input(kOffset, tactic.inputs[kOffset].dtype));
+  b.line("const idx POSITIONS = " + b.number(y[0] * y[2] * y[3]) + ", AREA = " + b.number(y[2] * y[3]) +
+         ", OW = " + b.number(y[3]) + ", C = " + b.number(x[1]) + ", H = " + b.number(x[2]) +
+         ", W = " + b.number(x[3]) + ", F = " + b.number(y[1]) + ", GF = " + b.number(per_group) +
+         ", GC = " + b.number(floor_div(x[1], Dim(op.groups))) +
+         ", K = " + b.number(floor_div(x[1], Dim(op.groups)) * Dim(taps)) + ";");
+  b.line(sampled_positions());
+  b.line(kSample);
+  b.line(sampled_product());
+  return {{b.finish()}};
+}
+
+}  // namespace
+
+GeneratedFamily deform_conv_family() {
+  return {kRunner, list, generate};
+}
+
+}  // namespace lathe::cuda

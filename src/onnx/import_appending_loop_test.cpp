@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What such loops compute is compared with ONNX Runtime (tests/control_flow); here: what they may not do.
+#include <gtest/gtest.h>
+
+#include "onnx/import_check.h"
+
+namespace lathe::onnx {
+namespace {
+
+constexpr int32_t kFloat = 1, kInt64 = 7, kBool = 9;
+
+// A loop whose body adds `inserted` (inputs of SequenceInsert) to the sequence "s" that it carries.
+TestModel collecting(const TestModel::Names& inserted) {
+  TestModel body;
+  body.input("i", kInt64, {}).input("on", kBool, {}).input("s", kFloat, {"2"});
+  body.output("still", kBool).output("longer");
+  body.node("Identity", {"on"}, {"still"}).node("Neg", {"x"}, {"y"}).ints("first", {0});
+  body.node("SequenceInsert", inserted, {"longer"});
+  TestModel m;
+  m.input("n", kInt64, {}).input("x", kFloat, {"2"}).output("y");
+  m.node("SequenceEmpty", {}, {"none"});
+  m.node("Loop", {"n", "", "none"}, {"all"}, {TestModel::graph_attribute("body", body.graph())});
+  m.node("ConcatFromSequence", {"all"}, {"y"},
+         {TestModel::int_attribute("axis", 0), TestModel::int_attribute("new_axis", 1)});
+  return m;
+}
+
+TEST(ImportAppendingLoop, WhatIsAppendedIsScanned) {
+  const Graph graph = import_graph(collecting({"s", "y"}));
+  const Shape shape = graph.value(graph.outputs()[0]).shape;
+  ASSERT_EQ(shape.size(), 2u);
+  EXPECT_FALSE(shape[0].is_constant());
+  EXPECT_EQ(shape[1], Dim(2));
+}
+
+TEST(ImportAppendingLoop, OtherPlacesAreRefused) {
+  expect_says(import_error(collecting({"s", "y", "first"})),
+              "its body does more with the sequence 's' than to append a tensor");
+}
+
+}  // namespace
+}  // namespace lathe::onnx
