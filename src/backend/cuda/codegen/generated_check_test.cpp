@@ -195,6 +195,7 @@ FoundSizes run_on_gpu(const ShapeContext& context, const LayerSource& source, La
   device.make_current();
   MemoryBlobStore blobs;
   const auto kernel = make_generated_layer(source, device, {blobs, "k"});
+  kernel->make_forms(device, blobs);
   const auto prepared = kernel->prepare(context);
   std::vector<DeviceMemory> memory;
   std::vector<const void*> in;
@@ -207,18 +208,35 @@ FoundSizes run_on_gpu(const ShapeContext& context, const LayerSource& source, La
   for (const auto& x : b.inputs) in.push_back(upload(x));
   for (const auto& x : b.outputs) out.push_back(upload(x));
   const DeviceMemory scratch(device, prepared->scratch_bytes() + 256);
-  const LayerArgs args{in, out, static_cast<std::byte*>(scratch.data())};
+  LayerArgs args{in, out, static_cast<std::byte*>(scratch.data())};
   const Driver& driver = *device.driver;
   CUstream stream = nullptr;
   driver.require(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "a stream");
   driver.require(driver.cuMemsetD8Async(scratch.address(), 0xff, scratch.bytes(), stream), "poison");
-  prepared->enqueue(args, stream);
-  driver.require(driver.cuStreamSynchronize(stream), "running a kernel");
-  for (size_t i = 0; i < out.size(); ++i)
-    if (out[i])
-      driver.require(driver.cuMemcpyDtoH(b.outputs[i].data(), reinterpret_cast<CUdeviceptr>(out[i]),
-                                         b.outputs[i].size()),
-                     "copying the result");
+  const auto run = [&] {
+    prepared->enqueue(args, stream);
+    driver.require(driver.cuStreamSynchronize(stream), "running a kernel");
+    for (size_t i = 0; i < out.size(); ++i)
+      if (out[i])
+        driver.require(driver.cuMemcpyDtoH(b.outputs[i].data(), reinterpret_cast<CUdeviceptr>(out[i]),
+                                           b.outputs[i].size()),
+                       "copying the result");
+  };
+  const auto empty = b.outputs;
+  run();
+  if (prepared->overlap().takes_order) {
+    const auto alone = b.outputs;
+    for (const LaunchPlace place : {LaunchPlace::Leads, LaunchPlace::Follows}) {
+      for (size_t i = 0; i < out.size(); ++i)
+        if (out[i])
+          driver.require(
+              driver.cuMemcpyHtoD(reinterpret_cast<CUdeviceptr>(out[i]), empty[i].data(), empty[i].size()),
+              "poison");
+      args.order = {.place = place};
+      run();
+      EXPECT_EQ(b.outputs, alone) << source.kernels[0].entry << " in another place";
+    }
+  }
   driver.cuStreamDestroy(stream);
   SymbolValues values;
   prepared->resolve(args, values);
@@ -265,7 +283,12 @@ void compile_once(const Tactic& tactic, const LayerSource& source) {
   static std::set<std::string> seen;
   const auto device = described();
   if (device->libraries->nvrtc == nullptr || !seen.insert(describe(tactic)).second) return;
-  for (const KernelSource& kernel : source.kernels) compile_source(*device, kernel.entry, kernel.source);
+  for (const KernelSource& kernel : source.kernels) {
+    compile_source(*device, kernel.entry, kernel.source);
+    if (!kernel.overlap.takes_order) continue;
+    for (const LaunchPlace place : {LaunchPlace::Leads, LaunchPlace::Follows})
+      compile_source(*device, kernel.entry, kernel.source_for(place));
+  }
 }
 
 }  // namespace
