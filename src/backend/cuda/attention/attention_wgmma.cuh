@@ -65,8 +65,7 @@ template <class Masked, class Finish>
 DEV void attend_whole_rows(const TensorMap* query, const TensorMap* key, const TensorMap* value,
                            const HeadAt& query_head, const HeadAt& key_head, idx q0, idx rows, idx keys,
                            Masked masked, Finish finish) {
-  char* qs = shared_memory();
-  qs += (1024 - shared_address(qs) % 1024) % 1024;
+  char* qs = aligned_shared_memory();
   char *ks = qs + GROUPS * 8192, *vs = ks + KEYS * 128;
   u64* arrived = (u64*)(vs + KEYS * 128);  // queries and keys, then values
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;

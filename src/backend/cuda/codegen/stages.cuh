@@ -35,11 +35,6 @@ struct Turn {
   }
 };
 
-// Swizzled tiles begin at multiples of 1024.
-DEV char* aligned_shared_memory() {
-  char* base = shared_memory();
-  return base + (1024 - shared_address(base) % 1024) % 1024;
-}
 // How every such kernel begins. `more` initialises what barriers it has besides, behind those of the stages.
 template <class More> DEV Stages start_stages(const TensorMap* a, const TensorMap* b, More more) {
   char* base = aligned_shared_memory();

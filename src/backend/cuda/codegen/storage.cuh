@@ -173,3 +173,9 @@ template <class T> DEV void store_pair(T* p, const float (&x)[2]) {
     store_words(p, w);
   }
 }
+
+// Shared memory for swizzled tiles, which begin at multiples of 1024.
+DEV char* aligned_shared_memory() {
+  char* base = shared_memory();
+  return base + (1024 - shared_address(base) % 1024) % 1024;
+}

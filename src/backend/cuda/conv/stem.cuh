@@ -67,8 +67,7 @@ template <class Pixel, class Place, class Tail>
 DEV void compute_stem(const Pixel* planes, const T* weights, T* result, const StemExtents& e,
                       const StemTile& tile, Place place, const Tail& tail) {
   const idx n0 = blockIdx.y * BN;
-  char* base = shared_memory();
-  base += (1024 - shared_address(base) % 1024) % 1024;
+  char* base = aligned_shared_memory();
   u32* xs = (u32*)(base + WEIGHT_BYTES);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   for (int i = threadIdx.x; i < WEIGHT_BYTES / 16; i += THREADS)
