@@ -87,6 +87,23 @@ TEST(CudaControlFlow, KernelsAreCompiledAndKept) {
   EXPECT_FALSE(blobs.blocks().empty());
 }
 
+// The number is no part of what the layer is prepared for: its kernel finds it.
+TEST(CudaControlFlow, WhatABodyCountsHasAKernel) {
+  const auto device = h200();
+  if (device->libraries->nvrtc == nullptr) GTEST_SKIP() << "NVRTC is not there";
+  Graph graph = parse_graph("graph \"body\" { input %go: bool[] input %x: float32[rows] output %go }");
+  GraphEditor editor(graph);
+  editor.mark_output(append_node(editor, "which", NonZero{}, {graph.inputs()[1]}, {})[0]);
+  const NodeId which = graph.order().back();
+  const SymbolRanges ranges = {{"rows", {1, 20, 64}}};
+  MemoryBlobStore blobs;
+  const BodyKernels kernels(Body(std::move(graph)), ranges, *device, {blobs, "loop"});
+  const BodyKernels::Layer& layer = kernels.layer(which);
+  ASSERT_NE(layer.kernel, nullptr);
+  EXPECT_EQ(layer.symbols, std::vector<std::string>{"rows"});
+  EXPECT_EQ(layer.found.size(), 1u);
+}
+
 TEST(CudaControlFlow, NamesWhatHasNoKernel) {
   const Body body(parse_graph(R"(graph "body" {
   input %i: int64[]
