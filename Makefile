@@ -42,6 +42,7 @@ test-gpu: setup-test
 	@cmake --build build -j$(JOBS) --target lathe lathe_cuda backend_cuda_test conformance replays random_shapes enqueue_cost
 	@build/bin/backend_cuda_test --gtest_brief=1
 	@.venv/bin/python tests/conformance/run.py --build build --backend cuda
+	@.venv/bin/python tests/control_flow/run.py --build build --device 0
 	@tests/gpu/run.sh build out/gpu
 
 demo: build
