@@ -282,9 +282,9 @@ wait_for_operands();
 // The epilogue's operands come with x, unless they are still being made.
 const idx own_row = row0 + threadIdx.x / VECTORS, own_column = column0 + threadIdx.x % VECTORS * V;
 idx own = -1;
-Operands own_operands;
+decltype(tail)::Operands own_operands;
 if (!is_late && threadIdx.x < ROWS * VECTORS) own = place(own_row, own_column);
-if (own >= 0) fetch(own, own_column, own_operands);
+if (own >= 0) tail.fetch(own, own_column, own_operands);
 float sums[2][GROUPS][4] = {};  // of both halves of a step: half as many products wait for one another
 if (there) {
 for (int first = part; first < STEPS; first += AHEAD * WARPS) {
@@ -340,13 +340,13 @@ for (int i = threadIdx.x; i < ROWS * VECTORS; i += 32 * TILES * WARPS) {
 const int row = i / VECTORS, column = i % VECTORS * V;
 const idx at = place(row0 + row, column0 + column);
 if (at < 0) continue;
-if (own < 0 || i >= 32 * TILES * WARPS) fetch(at, column0 + column, own_operands);
+if (own < 0 || i >= 32 * TILES * WARPS) tail.fetch(at, column0 + column, own_operands);
 float v[V] = {};
 #pragma unroll
 for (int p = 0; p < WARPS; ++p)
 #pragma unroll
 for (int j = 0; j < V; ++j) v[j] += strip[(p * ROWS + row) * (TILES * 16) + column + j];
-apply(own_operands, v);
+tail.apply(own_operands, v);
 store(RESULT + at, v);
 })";
 
