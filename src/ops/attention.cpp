@@ -123,7 +123,9 @@ void apply_mask(const Tensor& mask, const BroadcastRuns& runs, int64_t first, in
 }
 
 void softmax_row(double* row, int64_t count) {
-  const double top = *std::max_element(row, row + count);
+  double top = -std::numeric_limits<double>::infinity();
+  for (int64_t i = 0; i < count && !std::isnan(top); ++i)
+    if (!(row[i] <= top)) top = row[i];  // NaN too: a row with one is not one whose keys are all forbidden
   if (top == -std::numeric_limits<double>::infinity()) {
     std::fill_n(row, count, 0.0);
     return;
