@@ -139,6 +139,7 @@ EngineSetUp build_engine(const Options& options, const std::shared_ptr<const Bac
   BuildLog observer(log);
   Builder builder(backend, observer);
   builder.use_plugins(plugins, options.build.plugin_override);
+  builder.set_open_inputs(options.model.input_lengths);
   Network network = parse_model(builder, options, log);
   memory.step("Import network");
   prepare_types(options, network);
@@ -161,6 +162,7 @@ EngineSetUp build_engine(const Options& options, const std::shared_ptr<const Bac
       WarningsOnly warnings(log);
       Builder quiet(backend, warnings);
       quiet.use_plugins(plugins, options.build.plugin_override);
+      quiet.set_open_inputs(options.model.input_lengths);
       engine = build_within_budget(options, unmarked, quiet, build, mark, budget, log);
     }
   } catch (const Interrupted&) {
@@ -194,6 +196,7 @@ std::shared_ptr<const Engine> refit_engine(const Options& options, const Plan& p
     BuildLog observer(log);
     Builder builder(std::move(backend), observer);
     builder.use_plugins(std::move(plugins), options.build.plugin_override);
+    builder.set_open_inputs(options.model.input_lengths);
     const Network network = builder.parse_onnx(model, fixed_shapes(options));
     auto engine = builder.refit(plan, network.graph, {.disabled = options.build.disabled_passes});
     log.info(fmt::format("Engine refitted with the weights of {} in {} sec.", model,

@@ -36,7 +36,7 @@ const std::map<Effect, std::string>& effects() {
        "--duration=1 --errorOnTimingCacheMiss --exportLayerInfo=1 --exportOutput=1 "
        "--exportProfile=1 --exportSummary=1 --exportTimes=1 --exposeDMA --failOnFallback --fp16 "
        "--getPlanVersionOnly --idleTime=1 --imagePreprocess=unit --ignoreParsedPluginLibs "
-       "--inputIOFormats=fp32:chw "
+       "--inputIOFormats=fp32:chw --inputLengths=x:1 "
        "--int8 --iterations=1 --keepState=a:b --loadEngine=1 --loadInputs=1 --maxTactics=1 "
        "--memPoolSize=workspace:16 --monitorMemory --noBuilderCache --noCompilationCache "
        "--noDataTransfers --noTF32 --noWinograd --outputIOFormats=fp32:chw --percentile=1 "

@@ -33,6 +33,17 @@ std::vector<Flag> model_flags() {
          const char* home = std::getenv("HOME");  // the shell leaves the ~ of --onnx=~/model.onnx alone
          o.model.onnx = v.starts_with("~") && home != nullptr ? home + v.substr(1) : v;
        }},
+      {Section::Model, "--inputLengths", "<spec>",
+       "how many tensors an input has that is a sequence, or an optional (0 or 1), as in --inputLengths=x:3; "
+       "those of a sequence are the inputs x_0, x_1, x_2",
+       [](O& o, S& v) {
+         for (const auto& [name, length] : parse_shapes("--inputLengths", v)) {
+           if (length.size() != 1)
+             throw_input_error("--inputLengths=" + v + ": expected a number for '" + name +
+                               "', as in --inputLengths=x:3");
+           o.model.input_lengths[name] = length[0];
+         }
+       }},
       {Section::Build, "--loadEngine", "<file>", "run this engine file, build nothing",
        [](O& o, S& v) { o.build.load_engine = v; }},
       {Section::Model, "--model", "<file>", "", refuse_caffe},

@@ -18,6 +18,7 @@ namespace lathe::cli {
 
 struct ModelOptions {
   std::string onnx;
+  std::map<std::string, int64_t, std::less<>> input_lengths;  // of sequences and optionals
 
   bool operator==(const ModelOptions&) const = default;
 };

@@ -52,6 +52,8 @@ TEST(Options, ValuesFollowAnEqualsSign) {
   EXPECT_EQ(error_of({"--fp16", "x"}),
             "Unknown option: x \n    flags begin with --, and values follow an equals sign, as in "
             "--onnx=model.onnx");
+  EXPECT_EQ(error_of({"--onnx=a", "--inputLengths=x:1x2"}),
+            "--inputLengths=x:1x2: expected a number for 'x', as in --inputLengths=x:3");
   EXPECT_EQ(error_of({"--onnx"}), "--onnx needs a value: write --onnx=<file>");
   EXPECT_EQ(error_of({"--iterations", "--onnx=a"}), "--iterations needs a value: write --iterations=<n>");
 }

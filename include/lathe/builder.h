@@ -141,6 +141,11 @@ class Builder {
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 
+  // What models leave open of their inputs. `lengths`: how many tensors a sequence has, or an optional: 0 or
+  // 1. Those of a sequence 'x' are the engine's inputs x_0, x_1, ...; a sequence that is an output becomes
+  // outputs in the same way. `shapes`: of inputs that have not even a rank in the model.
+  void set_open_inputs(const std::map<std::string, int64_t>& lengths,
+                       const std::map<std::string, std::vector<int64_t>>& shapes = {});
   Network parse_onnx(const std::string& path);
   // `directory`: where external weights lie; empty: there are none.
   Network parse_onnx(std::span<const std::byte> model, const std::string& directory = {});

@@ -10,7 +10,7 @@ _PRECISIONS = ("model", "fp16", "bf16", "best")
 
 
 def compile(model, shapes=None, precision="model", *, level=3, device="cpu", threads=0, timing_cache=None, time_budget_seconds=-1,
-            progress=None, save=None, plugins=None, io=None):
+            progress=None, save=None, plugins=None, io=None, lengths=None):
     """Builds an engine for this machine.
 
     model: the path of an ONNX file, or its bytes, a Network or a NetworkBuilder.
@@ -29,12 +29,17 @@ def compile(model, shapes=None, precision="model", *, level=3, device="cpu", thr
     plugins: a PluginRegistry with the custom operators of the model.
     io: for inputs and outputs that differ from the model's a type, a format, or both: {"image": ("uint8", "hwc")}. Another type is a
         cast; "hwc" is memory with channels last (the shape stays logical, N, C, height, width).
+    lengths: how many tensors an input has that is a sequence, or an optional (0 or 1): {"x": 3}. Those of a sequence are the engine's inputs
+        x_0, x_1, x_2, which `shapes` may name; engine(x=[a, b, c]) gives it all three. A sequence that is an output becomes outputs in the
+        same way.
 
     Raises InputError for a model, shape or option that cannot be, DeviceError for files and devices, Cancelled.
     """
     if precision not in _PRECISIONS:
         raise InputError(f"there is no precision '{precision}'", where="precision", hint="take one of " + ", ".join(_PRECISIONS))
     builder = Builder(device, threads, plugins=plugins)
+    if not isinstance(model, (Network, NetworkBuilder)):
+        builder.set_open_inputs(lengths or {}, {name: list(given) for name, given in (shapes or {}).items() if _is_shape(given)})
     network = _network(builder, model)
     config = BuilderConfig()
     config.optimization_level = level
@@ -122,9 +127,13 @@ def _profile(network, shapes):
     return profile
 
 
+def _is_shape(given):
+    return all(isinstance(d, int) for d in given)
+
+
 def _range(name, given):
     given = list(given)
-    if all(isinstance(d, int) for d in given):
+    if _is_shape(given):
         return given, given, given
     if len(given) == 3 and all(not isinstance(d, int) for d in given):
         return [list(part) for part in given]

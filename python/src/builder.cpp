@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Builder, its options and Runtime. Builds run without the GIL; logger and progress take it for each call.
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -249,6 +250,16 @@ void bind_builder(nb::module_& m) {
           nb::arg("log") = nb::none(), nb::arg("plugins") = nb::none(),
           "log(severity, text): gets the log instead of logging; severity 0 internal error, 1 error, 2 "
           "warning, 3 info, 4 verbose.")
+      .def(
+          "set_open_inputs",
+          [](PyBuilder& b, const std::map<std::string, int64_t>& lengths,
+             const std::map<std::string, std::vector<int64_t>>& shapes) {
+            b.builder.set_open_inputs(lengths, shapes);
+          },
+          nb::arg("lengths"), nb::arg("shapes") = std::map<std::string, std::vector<int64_t>>(),
+          "What models leave open of their inputs: how many tensors a sequence has, or an optional (0 or 1), "
+          "and the shapes of inputs without a rank. The tensors of a sequence 'x' are the inputs x_0, x_1, "
+          "...")
       .def(
           "parse_onnx", [](PyBuilder& b, const std::string& path) { return b.builder.parse_onnx(path); },
           nb::arg("path"), nb::call_guard<nb::gil_scoped_release>())

@@ -81,6 +81,25 @@ void PyEngine::give_back(std::unique_ptr<Caller> caller) {
 
 namespace {
 
+// A list for the tensors of a sequence: input x_0, x_1, ... Returns whether there are such inputs.
+bool arrange_list(const std::vector<api::TensorInfo>& inputs, const std::string& name, nb::handle list,
+                  std::vector<nb::handle>& arranged) {
+  size_t count = 0;
+  for (bool found = true; found;) {
+    found = false;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].name != name + "_" + std::to_string(count)) continue;
+      found = true, ++count;
+      if (count <= nb::len(list)) arranged[i] = list[count - 1];
+      break;
+    }
+  }
+  if (count != 0 && count != nb::len(list))
+    refuse("a list of " + std::to_string(nb::len(list)) + " arrays", "input '" + name + "'",
+           "the engine was built for a sequence of " + std::to_string(count));
+  return count != 0;
+}
+
 // The arguments of a call in the engine's order.
 std::vector<nb::handle> arrange(const std::vector<api::TensorInfo>& inputs, const nb::args& args,
                                 const nb::kwargs& kwargs) {
@@ -95,6 +114,8 @@ std::vector<nb::handle> arrange(const std::vector<api::TensorInfo>& inputs, cons
     while (i < inputs.size() && inputs[i].name != name) ++i;
     if (i == inputs.size()) {
       if (name == "out") continue;
+      const bool is_list = nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value);
+      if (is_list && arrange_list(inputs, name, value, arranged)) continue;
       refuse("the engine has no such input", "input '" + name + "'", expected);
     }
     if (arranged[i].is_valid()) refuse("it was given twice", "input '" + name + "'");

@@ -192,6 +192,10 @@ Builder::Builder(Logger& logger, const DeviceConfig& device) {
 }
 Builder::~Builder() = default;
 
+void Builder::set_open_inputs(const std::map<std::string, int64_t>& lengths,
+                              const std::map<std::string, std::vector<int64_t>>& shapes) {
+  impl_->builder.set_open_inputs({lengths.begin(), lengths.end()}, {shapes.begin(), shapes.end()});
+}
 Network Builder::parse_onnx(const std::string& path) {
   return translate_errors([&] {
     return Network(std::make_shared<Network::Impl>(Network::Impl{impl_->builder.parse_onnx(path)}));

@@ -324,7 +324,10 @@ Network Builder::parse_onnx(std::span<const std::byte> bytes, const std::filesys
 }
 
 ImportOptions Builder::import_options() const {
-  return {.plugins = plugins_.get(), .plugins_first = plugins_first_};
+  return {.input_shapes = input_shapes_,
+          .input_lengths = input_lengths_,
+          .plugins = plugins_.get(),
+          .plugins_first = plugins_first_};
 }
 
 // Of the engine that was kept, not of its rivals.

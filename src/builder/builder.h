@@ -35,6 +35,14 @@ class Builder {
     plugins_first_ = first;
   }
 
+  // What models leave open of their inputs: how many tensors sequences and optionals have
+  // (ImportOptions::input_lengths), and the shapes of tensors without a rank.
+  void set_open_inputs(std::map<std::string, int64_t, std::less<>> lengths,
+                       std::map<std::string, Extents, std::less<>> shapes = {}) {
+    input_lengths_ = std::move(lengths);
+    input_shapes_ = std::move(shapes);
+  }
+
   // Emits ModelParsed. Throws Input; all unsupported operators are listed at once.
   // `shapes` of inputs, when each will have only one: an input without a rank gets it, and a model that is
   // only supported when its shapes are known is read for these.
@@ -68,6 +76,8 @@ class Builder {
   std::shared_ptr<ThreadPool> pool_;
   std::shared_ptr<const PluginSource> plugins_;
   bool plugins_first_ = false;
+  std::map<std::string, int64_t, std::less<>> input_lengths_;
+  std::map<std::string, Extents, std::less<>> input_shapes_;
 };
 
 }  // namespace lathe

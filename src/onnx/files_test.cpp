@@ -111,7 +111,7 @@ TEST(Files, AdviceFitsTheDomain) {
   expect_says(unknown("BeamSearch", "com.microsoft"), "graph optimizations of level 'basic'");
   expect_says(unknown("Conv", "com.microsoft.nchwc"), "level 'extended' instead of 'all'");
   expect_says(unknown("Foo", "ai.onnx.ml"), "docs/operators.md lists those of ai.onnx.ml that are");
-  expect_says(unknown("Adam", "ai.onnx.preview.training"), "it is for training");
+  expect_says(unknown("Gradient", "ai.onnx.preview.training"), "it is for training");
   expect_says(unknown("ATen", "org.pytorch.aten"), "export with dynamo=True");
   expect_says(unknown("TRT_Foo", "trt.plugins"), "a plugin of TensorRT");
   expect_says(unknown("Foo", "x.y"), "export the model without custom operators, or with their functions");

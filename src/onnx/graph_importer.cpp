@@ -95,77 +95,6 @@ void GraphImporter::add_initializers(const GraphProto& graph, Scope& scope) {
   for (const SparseTensorProto& t : graph.sparse_initializers) add(t.values.name, &t);
 }
 
-Shape GraphImporter::input_shape(const ValueInfo& input) {
-  const auto given = options_.input_shapes.find(input.name);
-  if (given != options_.input_shapes.end() && (!input.type.shape || options_.fix_shapes))
-    return to_shape(given->second);
-  if (!input.type.shape) {
-    throw_unsupported("input '" + std::string(input.name) +
-                      "' has no shape, not even a rank; give it one with --shapes (in the model, dims may "
-                      "have names instead of numbers)");
-  }
-  Shape shape;
-  for (size_t i = 0; i < input.type.shape->size(); ++i) {
-    const Dimension& d = (*input.type.shape)[i];
-    // Some exporters write -1 or 0 for a dim that they do not know.
-    if (d.value && (*d.value > 0 || (*d.value == 0 && d.param.empty()))) {
-      shape.push_back(*d.value);
-    } else if (d.value && *d.value < -1) {
-      throw_input_error("input '" + std::string(input.name) + "' has dimension " + std::to_string(*d.value));
-    } else {
-      const std::string name =
-          d.param.empty() ? std::string(input.name) + ".dim" + std::to_string(i) : std::string(d.param);
-      shape.push_back(Dim::symbol(symbol_name(name)));
-    }
-  }
-  return shape;
-}
-
-void GraphImporter::add_inputs(Scope& scope) {
-  for (const ValueInfo& input : model_.graph.inputs) {
-    const std::string name(input.name);
-    if (scope.initializers.contains(input.name)) continue;  // up to IR 3 weights are listed as inputs too
-    if (name.empty()) throw_input_error("a graph input has no name");
-    if (scope.values.contains(input.name)) throw_input_error("two graph inputs are called '" + name + "'");
-    if (input.type.kind != TypeProto::Kind::Tensor) {
-      throw_unsupported("input '" + name +
-                        "' is not a tensor (sequences, maps and optionals are not supported)");
-    }
-    const DType dtype = dtype_from_onnx(input.type.elem_type, "input '" + name + "'");
-    if (const auto it = options_.constant_inputs.find(name); it != options_.constant_inputs.end()) {
-      if (it->second.dtype() != dtype)
-        throw_input_error("the constant for input '" + name + "' has another type");
-      scope.values[input.name] = builder_.add_constant(name, it->second);
-      continue;
-    }
-    const ValueId id = builder_.editor().add_input(name, dtype, input_shape(input));
-    scope.values[input.name] = id;
-    log_.input(builder_.graph(), name, id);
-  }
-}
-
-void GraphImporter::add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope) {
-  std::map<std::string, int> seen;
-  GraphBuilder& builder = *scope.builder;
-  for (const ValueInfo& output : outputs) {
-    const std::string name(output.name);
-    if (name.empty()) throw_input_error("a graph output has no name");
-    if (seen[name]++) throw_input_error("two graph outputs are called '" + name + "'");
-    const ValueId id = body_result(output.name, scope);
-    if (Sequences::is_sequence(id))
-      throw_unsupported("output '" + name + "' is a sequence; only tensors can be outputs");
-    const Graph& graph = builder.graph();
-    const auto other = graph.find_value(name);
-    const bool copied = graph.value(id).producer == kNoNode || graph.is_output(id);
-    if (copied && other && graph.is_input(*other)) {  // whose name callers need
-      log_.output_is_input(name, name + "_output");
-      builder.add_output(name + "_output", id);
-    } else {
-      builder.add_output(name, id);
-    }
-  }
-}
-
 ValueId GraphImporter::look_up(std::string_view name, Scope& scope) {
   if (const auto it = scope.values.find(name); it != scope.values.end()) return it->second;
   if (const auto it = scope.initializers.find(name); it != scope.initializers.end()) {
@@ -322,8 +251,7 @@ Values GraphImporter::import_by_operator(const NodeProto& node, Scope& scope, co
   NodeImport import(
       {node, name, opset, std::move(inputs), scope.attributes, tensors_, *scope.builder, &log_});
   if (const std::string reason = why_unknown(node, scope); !reason.empty()) throw_unsupported(reason);
-  const bool takes_plugin =
-      options_.plugins && options_.plugins_first && has_plugin(node, *options_.plugins);
+  const bool takes_plugin = options_.plugins && options_.plugins_first && has_plugin(node, *options_.plugins);
   if (!takes_plugin && (is_onnx_domain(node.domain) || is_structure(node)))
     if (auto results = import_by_structure(import, scope)) return *results;
   if (std::any_of(import.inputs().begin(), import.inputs().end(), Sequences::is_sequence))
@@ -335,8 +263,9 @@ Values GraphImporter::import_by_operator(const NodeProto& node, Scope& scope, co
 
 bool GraphImporter::is_structure(const NodeProto& node) {
   const std::string_view op = node.op_type;
-  return is_onnx_domain(node.domain) ? op == "If" || op == "Loop" || op == "Scan" || op == "Identity"
-                                     : node.domain == kPreviewDomain && op == "FlexAttention";
+  return is_onnx_domain(node.domain)
+             ? op == "If" || op == "Loop" || op == "Scan" || op == "Identity" || op == "SequenceMap"
+             : node.domain == kPreviewDomain && op == "FlexAttention";
 }
 
 // Operators whose results exist already, or are found by importing a part of the model.
@@ -345,6 +274,7 @@ std::optional<Values> GraphImporter::import_by_structure(NodeImport& node, Scope
   if (node.op_type() == "Loop") return import_loop(node, scope);
   if (node.op_type() == "Scan") return import_scan(node, scope);
   if (node.op_type() == "Identity") return Values{node.in(0)};
+  if (node.op_type() == "SequenceMap") return import_sequence_map(node, scope);
   if (node.op_type() == "FlexAttention") return import_flex_attention(node, scope);
   return sequences_.import_operator(node);
 }

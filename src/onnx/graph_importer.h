@@ -50,8 +50,16 @@ class GraphImporter {
   };
 
   void add_inputs(Scope& scope);
-  Shape input_shape(const ValueInfo& input);
-  void add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope);
+  // An input that is a tensor, and one of any type: a tensor, a list of them, or nothing.
+  ValueId add_tensor_input(const std::string& name, const TypeProto& type);
+  ValueId add_input(const std::string& name, const TypeProto& type);
+  ValueId add_list_input(const std::string& name, const TypeProto& type);
+  Shape input_shape(const std::string& name, const TypeProto& type);
+  // Per output how many tensors it is: a sequence 'y' becomes y_0, y_1, ...; nothing for one that is a
+  // tensor.
+  using Lengths = std::vector<std::optional<size_t>>;
+  Lengths add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope);
+  void add_output(const std::string& name, ValueId value, GraphBuilder& builder);
   // `outputs`: what the nodes are there for. Those that no output needs are left out, the others sorted.
   void import_nodes(const std::vector<NodeProto>& nodes, const std::vector<std::string_view>& outputs,
                     Scope& scope);
@@ -74,9 +82,11 @@ class GraphImporter {
   Values import_appending_loop(NodeImport& node, Scope& scope);
   std::optional<Values> unroll_loop(NodeImport& node, const GraphProto& proto, Scope& scope);
   Values import_scan(NodeImport& node, Scope& scope);
+  Values import_batched_scan(NodeImport& node, Scope& scope);
   Values import_flex_attention(NodeImport& node, Scope& scope);
   ValueId modify(std::string_view attribute, ValueId value, NodeImport& node, Scope& scope);
-  void import_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyBuilder& body);
+  Values import_sequence_map(NodeImport& node, Scope& scope);
+  Lengths import_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyBuilder& body);
   void import_whole_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyBuilder& body);
   ValueId capture(ValueId outer, Scope& scope);
   // Whether importing the node imports graphs that it has, or leaves no node behind.

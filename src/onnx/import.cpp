@@ -93,7 +93,7 @@ ImportedModel import_for_shapes(const std::filesystem::path& path, Observer& obs
                                 const std::map<std::string, Extents, std::less<>>& shapes, bool& fixed,
                                 const ImportOptions& others) {
   ImportOptions options = others;
-  options.input_shapes = shapes;
+  for (const auto& [name, extents] : shapes) options.input_shapes[name] = extents;
   fixed = false;
   try {
     return import_onnx(path, observer, options);

@@ -43,6 +43,9 @@ struct ImportOptions {
   // `fix_shapes` for all of these.
   std::map<std::string, Extents, std::less<>> input_shapes;
   bool fix_shapes = false;
+  // How many tensors inputs have that are sequences, or optionals: 0 or 1. Those of a sequence 'x' become the
+  // inputs x_0, x_1, ...; an optional that has one is an input like any other, and without one there is none.
+  std::map<std::string, int64_t, std::less<>> input_lengths;
   // Custom operators: what nothing here knows is looked for among these. Null: none.
   const PluginSource* plugins = nullptr;
   // They come before operators of the same name that are known here.

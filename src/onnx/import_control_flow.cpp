@@ -116,7 +116,8 @@ ValueId GraphImporter::capture(ValueId outer, Scope& scope) {
 }
 
 // `body` has its own inputs already, as many as the proto says.
-void GraphImporter::import_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyBuilder& body) {
+GraphImporter::Lengths GraphImporter::import_body(const GraphProto& proto, NodeImport& node, Scope& scope,
+                                                  BodyBuilder& body) {
   Scope inner = inner_scope(node, scope);
   inner.builder = &body.builder;
   inner.body = &body;
@@ -126,15 +127,20 @@ void GraphImporter::import_body(const GraphProto& proto, NodeImport& node, Scope
       node.fail("two inputs of its body are called '" + std::string(proto.inputs[i].name) + "'");
   add_initializers(proto, inner);
   import_nodes(proto.nodes, output_names(proto), inner);
-  add_outputs(proto.outputs, inner);
+  Lengths lengths = add_outputs(proto.outputs, inner);
   body.builder.editor().remove_dead_nodes();
+  return lengths;
 }
 
 // The same for a body that is not kept when a node of it is not supported.
 void GraphImporter::import_whole_body(const GraphProto& proto, NodeImport& node, Scope& scope,
                                       BodyBuilder& body) {
   const size_t problems = problems_.size();
-  import_body(proto, node, scope, body);
+  const Lengths lengths = import_body(proto, node, scope, body);
+  if (std::any_of(lengths.begin(), lengths.end(), [](const auto& length) { return length.has_value(); }))
+    throw_unsupported(
+        "its body gives a sequence, which is supported only where the number of iterations is a "
+        "small constant");
   if (problems_.size() != problems) throw_unsupported("a node of its body is not supported");
 }
 
@@ -154,10 +160,58 @@ Values GraphImporter::import_choice(NodeImport& node, Scope& scope) {
   if (then_proto->outputs.size() != else_proto->outputs.size())
     node.fail("its branches give " + std::to_string(then_proto->outputs.size()) + " and " +
               std::to_string(else_proto->outputs.size()) + " values");
-  const auto fill = [&](const GraphProto* proto) {
-    return [&, proto](BodyBuilder& body) { import_body(*proto, node, scope, body); };
+  Lengths lengths;
+  const auto fill_then = [&](BodyBuilder& body) { lengths = import_body(*then_proto, node, scope, body); };
+  const auto fill_else = [&](BodyBuilder& body) {
+    if (import_body(*else_proto, node, scope, body) != lengths)
+      throw_unsupported(
+          "its branches give sequences of different lengths, which is supported only where the "
+          "condition is constant");
   };
-  return add_with_bodies(node, make_if(node.builder(), node.in(0), fill(then_proto), fill(else_proto)));
+  const Values parts = add_with_bodies(node, make_if(node.builder(), node.in(0), fill_then, fill_else));
+  Values results;
+  auto next = parts.begin();
+  for (const auto& length : lengths) {
+    const auto end = next + static_cast<std::ptrdiff_t>(length.value_or(1));
+    results.push_back(length ? sequences_.add(Values(next, end)) : *next);
+    next = end;
+  }
+  return results;
+}
+
+// The body once for each element of the first sequence; other sequences have as many.
+Values GraphImporter::import_sequence_map(NodeImport& node, Scope& scope) {
+  const GraphProto* proto = node.graph("body");
+  if (!proto) node.fail("its body is missing");
+  if (!Sequences::is_sequence(node.in(0))) node.fail("its first input is no sequence");
+  if (proto->inputs.size() != node.input_count())
+    node.fail("its body takes " + std::to_string(proto->inputs.size()) + " values, there are " +
+              std::to_string(node.input_count()));
+  const size_t count = sequences_.elements(node.in(0)).size();
+  std::vector<Values> lists(proto->outputs.size());
+  for (size_t i = 0; i < count; ++i) {
+    Scope inner = inner_scope(node, scope);
+    inner.prefix = node.name() + "/" + std::to_string(i) + "/";
+    for (size_t k = 0; k < node.input_count(); ++k) {
+      ValueId value = node.in(k);
+      if (Sequences::is_sequence(value)) {
+        const Values& elements = sequences_.elements(value);
+        if (elements.size() != count)
+          node.fail("its sequences have " + std::to_string(count) + " and " +
+                    std::to_string(elements.size()) + " tensors");
+        value = elements[i];
+      }
+      inner.values[proto->inputs[k].name] = value;
+    }
+    const Values results = import_inline(*proto, inner);
+    for (size_t k = 0; k < results.size(); ++k) {
+      if (Sequences::is_sequence(results[k])) node.fail("its body gives a sequence");
+      lists[k].push_back(results[k]);
+    }
+  }
+  Values results;
+  for (Values& list : lists) results.push_back(sequences_.add(std::move(list)));
+  return results;
 }
 
 Values GraphImporter::import_loop(NodeImport& node, Scope& scope) {
@@ -221,10 +275,7 @@ Values GraphImporter::import_repetition(NodeImport& node, Scope& scope) {
 }
 
 Values GraphImporter::import_scan(NodeImport& node, Scope& scope) {
-  if (node.opset() < 9)
-    throw_unsupported(
-        "Scan over a batch (opset 8) is not supported; convert the model to opset 9 with "
-        "onnx.version_converter");
+  if (node.opset() < 9) return import_batched_scan(node, scope);
   const GraphProto* proto = node.graph("body");
   if (!proto) node.fail("its body is missing");
   const int64_t count = node.required_integer("num_scan_inputs");
@@ -250,6 +301,57 @@ Values GraphImporter::import_scan(NodeImport& node, Scope& scope) {
   return add_with_bodies(node,
                          make_scan(node.builder(), std::move(op), node.inputs(), input_names(*proto),
                                    [&](BodyBuilder& body) { import_whole_body(*proto, node, scope, body); }));
+}
+
+// Opset 8 scans axis 1 of each item of a batch: a scan over the batch without states, whose body is the scan.
+Values GraphImporter::import_batched_scan(NodeImport& node, Scope& scope) {
+  const GraphProto* proto = node.graph("body");
+  if (!proto) node.fail("its body is missing");
+  if (node.has(0))
+    throw_unsupported(
+        "lengths of its sequences are not supported; convert the model to opset 9 with "
+        "onnx.version_converter, and mask what is behind an end");
+  if (node.input_count() < 2)
+    node.fail("it has " + std::to_string(node.input_count()) + " inputs, expected lengths and values");
+  Values operands(node.inputs().begin() + 1, node.inputs().end());
+  const int64_t count = node.required_integer("num_scan_inputs");
+  const auto all = static_cast<int64_t>(operands.size());
+  if (count < 1 || count > all || static_cast<int64_t>(proto->inputs.size()) != all ||
+      static_cast<int64_t>(proto->outputs.size()) < all - count)
+    node.fail("num_scan_inputs is " + std::to_string(count) + " of " + std::to_string(all) +
+              " inputs, and its body takes " + std::to_string(proto->inputs.size()) + " values and gives " +
+              std::to_string(proto->outputs.size()));
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (Sequences::is_sequence(node.in(i + 1))) throw_unsupported("its inputs are sequences");
+    if (node.rank(i + 1) < (static_cast<int64_t>(i) < all - count ? 1 : 2))
+      node.fail("input " + std::to_string(i + 1) + " has no dims for a batch and its steps");
+  }
+  const auto scanned = static_cast<size_t>(count),
+             outputs = proto->outputs.size() - static_cast<size_t>(all - count);
+  const Scan steps{.states = all - count,
+                   .input_axes = Ints(scanned, 0),
+                   .output_axes = Ints(outputs, 0),
+                   .input_reversed = node.ints("directions").value_or(Ints(scanned, 0)),
+                   .output_reversed = Ints(outputs, 0)};
+  if (steps.input_reversed.size() != scanned)
+    node.fail("its list of directions does not have one entry per scanned value");
+  const Scan items{.input_axes = Ints(operands.size(), 0),
+                   .output_axes = Ints(proto->outputs.size(), 0),
+                   .input_reversed = Ints(operands.size(), 0),
+                   .output_reversed = Ints(proto->outputs.size(), 0)};
+  const auto fill = [&](BodyBuilder& item) {
+    Scope inner = inner_scope(node, scope);
+    inner.builder = &item.builder;
+    inner.body = &item;
+    const WithBodies made =
+        make_scan(item.builder, steps, item.own_inputs, input_names(*proto),
+                  [&](BodyBuilder& body) { import_whole_body(*proto, node, inner, body); });
+    const Values results = item.builder.add(node.name() + "/item", made.op, made.operands,
+                                            {{node.name(), std::string(node.op_type())}}, made.outputs);
+    for (size_t i = 0; i < results.size(); ++i)
+      item.builder.add_output(std::string(proto->outputs[i].name), results[i]);
+  };
+  return add_with_bodies(node, make_scan(node.builder(), items, operands, input_names(*proto), fill));
 }
 
 }  // namespace lathe::onnx

@@ -55,6 +55,7 @@ const std::vector<Importer>& all_importers() {
       softmax_importers(),
       state_importers(),
       text_importers(),
+      training_importers(),
       vision_importers(),
       microsoft_activation_importers(),
       microsoft_attention_importers(),

@@ -40,6 +40,7 @@ std::vector<Importer> slice_importers();
 std::vector<Importer> softmax_importers();
 std::vector<Importer> state_importers();
 std::vector<Importer> text_importers();
+std::vector<Importer> training_importers();
 std::vector<Importer> vision_importers();
 
 // com.microsoft, in microsoft/

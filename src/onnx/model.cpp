@@ -155,6 +155,20 @@ void read_tensor_type(WireReader& r, TypeProto& t) {
   }
 }
 
+void read_type(WireReader& r, TypeProto& t);
+
+// TypeProto.Sequence and TypeProto.Optional, which are alike.
+void read_element_type(WireReader& r, TypeProto& t) {
+  while (r.next()) {
+    if (r.field() != 1) {
+      r.skip();
+      continue;
+    }
+    t.element = std::make_shared<TypeProto>();
+    read_message(r, "elem_type", -1, *t.element, read_type);
+  }
+}
+
 void read_type(WireReader& r, TypeProto& t) {
   while (r.next()) {
     switch (r.field()) {
@@ -163,9 +177,15 @@ void read_type(WireReader& r, TypeProto& t) {
         read_message(r, "tensor_type", -1, t, read_tensor_type);
         break;
       case 4:
+        t.kind = TypeProto::Kind::Sequence;
+        read_message(r, "sequence_type", -1, t, read_element_type);
+        break;
+      case 9:
+        t.kind = TypeProto::Kind::Optional;
+        read_message(r, "optional_type", -1, t, read_element_type);
+        break;
       case 5:
       case 8:
-      case 9:
         t.kind = TypeProto::Kind::Other;
         r.skip();
         break;

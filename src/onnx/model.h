@@ -61,10 +61,11 @@ struct Dimension {
 };
 
 struct TypeProto {
-  enum class Kind : uint8_t { None, Tensor, Other };  // Other: sequence, map, optional, sparse
+  enum class Kind : uint8_t { None, Tensor, Sequence, Optional, Other };  // Other: map, sparse
   Kind kind = Kind::None;
-  int32_t elem_type = 0;
-  std::optional<std::vector<Dimension>> shape;
+  int32_t elem_type = 0;                        // of a tensor
+  std::optional<std::vector<Dimension>> shape;  // of a tensor
+  std::shared_ptr<TypeProto> element;           // of a sequence or optional
 };
 
 struct ValueInfo {

@@ -31,6 +31,24 @@ class TestModel {
     put_bytes(graph_, 11, info);
     return *this;
   }
+  // A sequence (4) or an optional (9) of tensors; with 4 in it an optional sequence.
+  TestModel& list_input(std::string_view name, int dtype, const Names& dims,
+                        std::vector<uint32_t> kinds = {4}) {
+    std::string tensor, type, info;
+    put_int(tensor, 1, dtype);
+    put_bytes(tensor, 2, shape_of(dims));
+    put_bytes(type, 1, tensor);
+    for (auto kind = kinds.rbegin(); kind != kinds.rend(); ++kind) {
+      std::string wrapped, outer;
+      put_bytes(wrapped, 1, type);
+      put_bytes(outer, *kind, wrapped);
+      type = outer;
+    }
+    put_bytes(info, 1, name);
+    put_bytes(info, 2, type);
+    put_bytes(graph_, 11, info);
+    return *this;
+  }
   TestModel& output(std::string_view name, int dtype = 1) { return value_info(12, name, dtype, {}); }
 
   // `attributes` are made by the functions below.
@@ -133,6 +151,14 @@ class TestModel {
     const std::string_view raw(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
     return initializer(make_tensor(name, dtype, dims, raw));
   }
+  TestModel& strings(std::string_view name, const Names& values) {
+    return initializer(make_strings(name, values));
+  }
+  static std::string make_strings(std::string_view name, const Names& values) {
+    std::string t = tensor_front(name, 8, {static_cast<int64_t>(values.size())});
+    for (const auto& v : values) put_bytes(t, 6, v);
+    return t;
+  }
   TestModel& ints(std::string_view name, const std::vector<int64_t>& values) {
     return constant<int64_t>(name, 7, {static_cast<int64_t>(values.size())}, values);
   }
@@ -190,8 +216,8 @@ class TestModel {
     return t;
   }
 
-  TestModel& value_info(uint32_t field, std::string_view name, int dtype, const Names& dims) {
-    std::string shape, tensor, type, info;
+  static std::string shape_of(const Names& dims) {
+    std::string shape;
     for (const auto& d : dims) {
       std::string dim;
       const bool number = !d.empty() && d.find_first_not_of("-0123456789") == std::string::npos;
@@ -202,8 +228,13 @@ class TestModel {
       }
       put_bytes(shape, 1, dim);
     }
+    return shape;
+  }
+
+  TestModel& value_info(uint32_t field, std::string_view name, int dtype, const Names& dims) {
+    std::string tensor, type, info;
     put_int(tensor, 1, dtype);
-    if (field == 11) put_bytes(tensor, 2, shape);
+    if (field == 11) put_bytes(tensor, 2, shape_of(dims));
     put_bytes(type, 1, tensor);
     put_bytes(info, 1, name);
     put_bytes(info, 2, type);

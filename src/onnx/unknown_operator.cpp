@@ -30,7 +30,8 @@ std::string why_operator_is_unknown(std::string_view domain, std::string_view op
   if (domain == kMlDomain)
     return "the operator is not supported; docs/operators.md lists those of ai.onnx.ml that are";
   if (domain == "ai.onnx.preview.training" || domain == "ai.onnx.training")
-    return "it is for training; export the model for inference";
+    return "it is for training, where only the steps of Adagrad, Adam and Momentum are supported; export the "
+           "model for inference";
   if (domain == "org.pytorch.aten")
     return "PyTorch wrote it because its exporter knows no ONNX form; export with dynamo=True, or replace "
            "the operation";

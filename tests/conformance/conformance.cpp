@@ -41,12 +41,13 @@ struct CaseInfo {
 };
 
 struct DataSet {
-  std::vector<std::string> names;                     // of the inputs, in order
-  std::map<std::string, Tensor, std::less<>> inputs;  // by name
-  std::map<size_t, Tensor> outputs;                   // by position
+  std::vector<std::string> names;                       // of the inputs, in order
+  std::map<std::string, Tensor, std::less<>> inputs;    // by name
+  std::map<std::string, int64_t, std::less<>> lengths;  // of inputs that are lists
+  std::map<size_t, std::vector<Tensor>> outputs;        // by position; of a list its tensors
 };
 
-// input_3.pb -> 3
+// input_3.pb, input_3 -> 3
 size_t file_number(const fs::path& path) {
   const std::string stem = path.stem().string();
   return std::stoul(stem.substr(stem.find('_') + 1));
@@ -58,16 +59,30 @@ Tensor load_tensor(const fs::path& path) {
   return source.load(onnx::parse_tensor(file->bytes()));
 }
 
+// The tensors in a folder: 0.pb, 1.pb, ...
+std::vector<Tensor> load_list(const fs::path& folder) {
+  std::vector<Tensor> list;
+  for (fs::path file; file = folder / (std::to_string(list.size()) + ".pb"), fs::exists(file);)
+    list.push_back(load_tensor(file));
+  return list;
+}
+
 DataSet load_data_set(const fs::path& folder, const std::vector<std::string>& input_names) {
   DataSet data{.names = input_names};
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (entry.path().extension() != ".pb") continue;
+    const bool is_list = entry.is_directory();
+    if (!is_list && entry.path().extension() != ".pb") continue;
     const size_t number = file_number(entry.path());
+    const std::vector<Tensor> values =
+        is_list ? load_list(entry.path()) : std::vector<Tensor>{load_tensor(entry.path())};
     if (name.starts_with("input_") && number < input_names.size()) {
-      data.inputs[input_names[number]] = load_tensor(entry.path());
+      const std::string& input = input_names[number];
+      if (is_list) data.lengths[input] = static_cast<int64_t>(values.size());
+      for (size_t i = 0; i < values.size(); ++i)
+        data.inputs[is_list ? input + "_" + std::to_string(i) : input] = values[i];
     }
-    if (name.starts_with("output_")) data.outputs[number] = load_tensor(entry.path());
+    if (name.starts_with("output_")) data.outputs[number] = values;
   }
   return data;
 }
@@ -127,9 +142,11 @@ std::vector<Tensor> run_model(const ImportedModel& model, const DataSet& data, R
 // again.
 enum class Fixed { None, BehindFirst, All };
 
-// Inputs that look like shapes, axes, sizes or scales.
-ImportOptions fix_small_inputs(const DataSet& data, Fixed fixed) {
-  ImportOptions options;
+// What the model leaves open of its inputs, and those that look like shapes, axes, sizes or scales as
+// constants.
+ImportOptions options_for(const DataSet& data, Fixed fixed) {
+  ImportOptions options{.input_lengths = data.lengths};
+  for (const auto& [name, tensor] : data.inputs) options.input_shapes[name] = tensor.extents();
   for (size_t i = fixed == Fixed::All ? 0 : 1; fixed != Fixed::None && i < data.names.size(); ++i) {
     const auto it = data.inputs.find(data.names[i]);
     if (it != data.inputs.end() && it->second.rank() <= 1 && it->second.size() <= 16)
@@ -141,15 +158,19 @@ ImportOptions fix_small_inputs(const DataSet& data, Fixed fixed) {
 Verdict run_case(const fs::path& folder, Runner& runner, Fixed fixed) {
   NullObserver observer;
   const fs::path file = folder / "model.onnx";
-  if (fixed == Fixed::None)
-    import_onnx(file, observer);  // what is not supported may have data that cannot be read
   for (const DataSet& data : load_data_sets(folder)) {
-    const ImportedModel model = import_onnx(file, observer, fix_small_inputs(data, fixed));
+    const ImportedModel model = import_onnx(file, observer, options_for(data, fixed));
     const std::vector<Tensor> outputs = run_model(model, data, runner);
+    size_t at = 0, before = 0;  // each list is as many outputs as it has tensors
     for (const auto& [number, expected] : data.outputs) {
-      if (number >= outputs.size()) return {"failed", "output " + std::to_string(number) + " is missing"};
-      const std::string problem = check_output(outputs[number], expected);
-      if (!problem.empty()) return {"failed", "output " + std::to_string(number) + ": " + problem};
+      at += number - before;
+      for (const Tensor& tensor : expected) {
+        const std::string name = "output " + std::to_string(at);
+        if (at >= outputs.size()) return {"failed", name + " is missing"};
+        const std::string problem = check_output(outputs[at++], tensor);
+        if (!problem.empty()) return {"failed", name + ": " + problem};
+      }
+      before = number + 1;
     }
   }
   return {fixed == Fixed::None ? "passed" : "passed frozen", ""};

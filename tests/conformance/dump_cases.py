@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes ONNX's own tests as folders: CASES/<release>/<case>/model.onnx and test_data_set_0/{input,output}_N.pb.
+A sequence is a folder {input,output}_N with a file for each of its tensors, 0.pb, 1.pb, ...; an empty folder is an empty sequence, or an
+optional without a value.
 
 Node tests of two releases, because operators change: 1.23 makes its cases by Python code (its wheel has no data files any more), and the
 wheel of 1.19 carries the files of its time, with the opsets of its time. From that wheel come the suites simple, pytorch-operator and
@@ -15,8 +17,20 @@ import hashlib, pathlib, shutil, subprocess, sys, tempfile, zipfile
 OLD = "1.19.0"
 
 
-def write_case(folder, case):
+def write_value(place, name, value, label):
+    """A tensor, a list of tensors, or None."""
     from onnx import TensorProto, numpy_helper
+    if value is None or isinstance(value, list):
+        (place / name).mkdir()
+        for i, element in enumerate(value or []):
+            write_value(place / name, str(i), element, f"{label}_{i}")
+        return
+    if not isinstance(value, TensorProto):
+        value = numpy_helper.from_array(value, label)
+    (place / f"{name}.pb").write_bytes(value.SerializeToString())
+
+
+def write_case(folder, case):
     folder.mkdir(parents=True)
     (folder / "model.onnx").write_bytes(case.model.SerializeToString())
     names = ([i.name for i in case.model.graph.input], [o.name for o in case.model.graph.output])
@@ -25,12 +39,7 @@ def write_case(folder, case):
         place.mkdir()
         for kind, values, labels in zip(("input", "output"), data, names):
             for i, value in enumerate(values):
-                if not isinstance(value, TensorProto):
-                    try:
-                        value = numpy_helper.from_array(value, labels[i])
-                    except Exception:  # sequences and optionals: the model is refused before its data is read
-                        continue
-                (place / f"{kind}_{i}.pb").write_bytes(value.SerializeToString())
+                write_value(place, f"{kind}_{i}", value, labels[i])
 
 
 def dump_new(target):
@@ -61,9 +70,27 @@ def extract(archive, suite, target, prefix=""):
     print(f"onnx {OLD}, {suite}: {count} cases")
 
 
+def unpack_lists(case):
+    """Sequences and optionals of a case's files become what write_value() makes of them."""
+    import onnx
+    from onnx import numpy_helper
+    graph = onnx.load(case / "model.onnx").graph
+    for kind, infos in (("input", graph.input), ("output", graph.output)):
+        for i, info in enumerate(infos):
+            of = info.type.WhichOneof("value")
+            for file in case.glob(f"test_data_set_*/{kind}_{i}.pb") if of != "tensor_type" else ():
+                proto = onnx.SequenceProto() if of == "sequence_type" else onnx.OptionalProto()
+                proto.ParseFromString(file.read_bytes())
+                file.unlink()
+                value = numpy_helper.to_list(proto) if of == "sequence_type" else numpy_helper.to_optional(proto)
+                write_value(file.parent, f"{kind}_{i}", value, info.name)
+
+
 def dump_old(target):
     with tempfile.TemporaryDirectory() as folder, open_old(folder) as archive:
         extract(archive, "node", target)
+    for case in target.iterdir():
+        unpack_lists(case)
 
 
 def dump_suites(target):

@@ -99,8 +99,9 @@ def operators_page(results):
         versions = ", ".join(str(v) for v in sorted(opsets[o]) if v)
         notes = "; ".join(sorted(r for r in reasons[o] if len(r) < 90))
         text.append(f"| {o} | {versions} | {cell(rows[o]['oracle'])} | {cell(rows[o]['cpu'])} | {notes} |")
-    text += ["", "Also read: Identity, functions of the model, MaxRoiPool, Multinomial, random numbers, and operators on",
-             "sequences and optionals whose lengths and positions are known at import (ONNX's cases have sequences as inputs).", "",
+    others = sorted(SEQUENCES - set(supported))
+    text += ["", "Also read: functions of the model, MaxRoiPool, Multinomial, random numbers, and " + ", ".join(others) + ".",
+             "How many tensors a sequence has that is an input is said before the import (`--inputLengths`); positions and lengths in it are known then.", "",
              "Not supported: " + ", ".join(missing) + ".", ""]
     problems = []
     for domain in DOMAINS:

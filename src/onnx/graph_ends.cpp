@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The inputs and outputs of a model. A sequence is a list of tensors in the graph, and so it is at its ends:
+// how many tensors it has is said before the import, and each is an input or an output of its own.
+#include <algorithm>
+#include <map>
+
+#include "onnx/bodies.h"
+#include "onnx/graph_importer.h"
+
+namespace lathe::onnx {
+
+namespace {
+
+constexpr int64_t kMostElements = 4096;  // of a sequence that is an input
+
+std::string part_name(const std::string& name, size_t i) {
+  return name + "_" + std::to_string(i);
+}
+
+}  // namespace
+
+Shape GraphImporter::input_shape(const std::string& name, const TypeProto& type) {
+  const auto given = options_.input_shapes.find(name);
+  if (given != options_.input_shapes.end() && (!type.shape || options_.fix_shapes))
+    return to_shape(given->second);
+  if (!type.shape) {
+    throw_unsupported("input '" + name +
+                      "' has no shape, not even a rank; give it one with --shapes (in the model, dims may "
+                      "have names instead of numbers)");
+  }
+  Shape shape;
+  for (size_t i = 0; i < type.shape->size(); ++i) {
+    const Dimension& d = (*type.shape)[i];
+    // Some exporters write -1 or 0 for a dim that they do not know.
+    if (d.value && (*d.value > 0 || (*d.value == 0 && d.param.empty()))) {
+      shape.push_back(*d.value);
+    } else if (d.value && *d.value < -1) {
+      throw_input_error("input '" + name + "' has dimension " + std::to_string(*d.value));
+    } else {
+      const std::string symbol = d.param.empty() ? name + ".dim" + std::to_string(i) : std::string(d.param);
+      shape.push_back(Dim::symbol(symbol_name(symbol)));
+    }
+  }
+  return shape;
+}
+
+ValueId GraphImporter::add_tensor_input(const std::string& name, const TypeProto& type) {
+  const DType dtype = dtype_from_onnx(type.elem_type, "input '" + name + "'");
+  if (const auto it = options_.constant_inputs.find(name); it != options_.constant_inputs.end()) {
+    if (it->second.dtype() != dtype)
+      throw_input_error("the constant for input '" + name + "' has another type");
+    return builder_.add_constant(name, it->second);
+  }
+  const ValueId id = builder_.editor().add_input(name, dtype, input_shape(name, type));
+  log_.input(builder_.graph(), name, id);
+  return id;
+}
+
+// Tensors of one sequence may differ in each dim, so that the names of their dims are their own.
+ValueId GraphImporter::add_list_input(const std::string& name, const TypeProto& type) {
+  const auto given = options_.input_lengths.find(name);
+  if (given == options_.input_lengths.end())
+    throw_unsupported(
+        "input '" + name + "' is a sequence; say how many tensors it has, as in --inputLengths=" + name +
+        ":3, and it becomes the inputs " + part_name(name, 0) + ", " + part_name(name, 1) + ", ...");
+  if (given->second < 0 || given->second > kMostElements)
+    throw_input_error("input '" + name + "' is said to have " + std::to_string(given->second) +
+                      " tensors; 0 to " + std::to_string(kMostElements) + " are possible");
+  if (!type.element || type.element->kind != TypeProto::Kind::Tensor)
+    throw_unsupported("input '" + name + "' is a sequence of other things than tensors");
+  TypeProto element = *type.element;
+  if (element.shape)
+    for (Dimension& d : *element.shape) d.param = {};
+  Values elements;
+  for (size_t i = 0; i < static_cast<size_t>(given->second); ++i)
+    elements.push_back(add_tensor_input(part_name(name, i), element));
+  return sequences_.add(std::move(elements));
+}
+
+ValueId GraphImporter::add_input(const std::string& name, const TypeProto& type) {
+  if (type.kind == TypeProto::Kind::Tensor) return add_tensor_input(name, type);
+  if (type.kind == TypeProto::Kind::Sequence) return add_list_input(name, type);
+  if (type.kind != TypeProto::Kind::Optional || !type.element)
+    throw_unsupported("input '" + name + "' is a map or a sparse tensor; there are only dense ones");
+  if (type.element->kind != TypeProto::Kind::Tensor) return add_input(name, *type.element);
+  const auto given = options_.input_lengths.find(name);
+  if (given != options_.input_lengths.end() && given->second != 0 && given->second != 1)
+    throw_input_error("input '" + name + "' is an optional, which has 0 or 1 tensors, not " +
+                      std::to_string(given->second));
+  if (given != options_.input_lengths.end() && given->second == 0) return kNoValue;
+  return add_tensor_input(name, *type.element);
+}
+
+void GraphImporter::add_inputs(Scope& scope) {
+  for (const ValueInfo& input : model_.graph.inputs) {
+    const std::string name(input.name);
+    if (scope.initializers.contains(input.name)) continue;  // up to IR 3 weights are listed as inputs too
+    if (name.empty()) throw_input_error("a graph input has no name");
+    if (scope.values.contains(input.name)) throw_input_error("two graph inputs are called '" + name + "'");
+    scope.values[input.name] = add_input(name, input.type);
+  }
+  for (const auto& [name, length] : options_.input_lengths) {
+    const auto has_name = [&, n = std::string_view(name)](const ValueInfo& input) {
+      return input.name == n &&
+             (input.type.kind == TypeProto::Kind::Sequence || input.type.kind == TypeProto::Kind::Optional);
+    };
+    if (std::none_of(model_.graph.inputs.begin(), model_.graph.inputs.end(), has_name))
+      throw_input_error("the model has no sequence or optional '" + name +
+                        "' among its inputs, whose length is given");
+  }
+}
+
+void GraphImporter::add_output(const std::string& name, ValueId id, GraphBuilder& builder) {
+  const Graph& graph = builder.graph();
+  const auto other = graph.find_value(name);
+  const bool copied = graph.value(id).producer == kNoNode || graph.is_output(id);
+  if (copied && other && graph.is_input(*other)) {  // whose name callers need
+    log_.output_is_input(name, name + "_output");
+    builder.add_output(name + "_output", id);
+  } else {
+    builder.add_output(name, id);
+  }
+}
+
+GraphImporter::Lengths GraphImporter::add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope) {
+  std::map<std::string, int> seen;
+  const auto add = [&](const std::string& name, ValueId id) {
+    if (seen[name]++) throw_input_error("two graph outputs are called '" + name + "'");
+    add_output(name, id, *scope.builder);
+  };
+  Lengths lengths;
+  for (const ValueInfo& output : outputs) {
+    const std::string name(output.name);
+    if (name.empty()) throw_input_error("a graph output has no name");
+    const ValueId id = body_result(output.name, scope);
+    lengths.emplace_back();
+    if (!Sequences::is_sequence(id)) {
+      add(name, id);
+      continue;
+    }
+    const Values elements = sequences_.elements(id);
+    for (size_t i = 0; i < elements.size(); ++i) add(part_name(name, i), elements[i]);
+    lengths.back() = elements.size();
+  }
+  return lengths;
+}
+
+}  // namespace lathe::onnx
