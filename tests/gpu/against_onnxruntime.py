@@ -47,10 +47,9 @@ def make_input(info, dims, ids, random):
     return random.standard_normal(shape).astype(kind)
 
 
-def engine_run(arguments, path, inputs, folder):
-    """trtexec's outputs by name, its log, and seconds of the whole call."""
+def engine_run(arguments, path, inputs, dynamic, folder):
+    """trtexec's outputs by name, its log, and seconds of the whole call. `dynamic`: the inputs with named dims, whose shapes it is told."""
     flags = ["--loadInputs=" + ",".join(f"{n}:{folder}/{i}.raw" for i, n in enumerate(inputs))]
-    dynamic = [n for n, a in inputs.items() if a.ndim]
     if dynamic:
         flags.append("--shapes=" + ",".join(f"{n}:{'x'.join(map(str, inputs[n].shape))}" for n in dynamic))
     for i, array in enumerate(inputs.values()):
@@ -72,11 +71,12 @@ def check(arguments, path, dims):
     model = onnx.load(path, load_external_data=False)
     random = np.random.default_rng(7)
     inputs = {i.name: make_input(i, dims, arguments.ids, random) for i in inputs_of(model)}
+    dynamic = [i.name for i in inputs_of(model) if any(not d.HasField("dim_value") for d in i.type.tensor_type.shape.dim)]
     row = {"model": path.stem, "shapes": {n: list(a.shape) for n, a in inputs.items()}}
     judge = session(path)
     wanted = dict(zip((o.name for o in judge.get_outputs()), judge.run(None, inputs)))
     with tempfile.TemporaryDirectory() as name:
-        got, log, row["seconds"] = engine_run(arguments, path, inputs, pathlib.Path(name))
+        got, log, row["seconds"] = engine_run(arguments, path, inputs, dynamic, pathlib.Path(name))
     row["host"] = sorted(set(re.findall(r"\d+ (\w+) layers? runs? on the reference", log)))
     launch = re.search(r"launched .*", log)
     row["launch"] = launch.group(0)[:200] if launch else ""
