@@ -98,30 +98,6 @@ std::string without_kernel(const Graph& body, const SymbolRanges& ranges,
   return "";
 }
 
-std::vector<std::string> symbols_of(const Graph& graph, const Node& node) {
-  std::set<std::string> names;
-  const auto add = [&](const Shape& shape) {
-    for (const Dim& dim : shape) names.merge(dim.symbols());
-  };
-  for (const auto* operands : {&node.inputs, &node.outputs})
-    for (const ValueId id : *operands)
-      if (id != kNoValue) {
-        add(graph.value(id).shape);
-        if (graph.value(id).contents) add(*graph.value(id).contents);
-      }
-  names.merge(symbols_of(node.op));
-  return {names.begin(), names.end()};
-}
-
-std::vector<int64_t> shape_key(const std::vector<std::string>& symbols, const SymbolValues& values) {
-  std::vector<int64_t> key;
-  for (const std::string& name : symbols) {
-    const auto found = values.find(name);
-    key.push_back(found == values.end() ? -1 : found->second);
-  }
-  return key;
-}
-
 std::optional<BodyExtents> body_extents(const Graph& graph, NodeId id, const std::vector<int64_t>& key,
                                         const SymbolValues& symbols) {
   // A size that nobody knows yet: the reference finds out. Otherwise the extents of operands are what their

@@ -48,12 +48,6 @@ ChosenTactic choose_for_body(const LayerQuery& query, std::vector<Tactic> listed
 std::string without_kernel(const Graph& body, const SymbolRanges& ranges,
                            const std::function<ChosenTactic(const LayerQuery&)>& choose);
 
-// The names that attributes of a node have, and shapes and contents of its operands.
-std::vector<std::string> symbols_of(const Graph& graph, const Node& node);
-
-// The values of the symbols, -1 for one that has none yet: what a prepared node is looked up by.
-std::vector<int64_t> shape_key(const std::vector<std::string>& symbols, const SymbolValues& values);
-
 // The operands and results of a node whose dims all have values; nothing when one has not, when no result has
 // an element, or when elements are made out of none, which the reference does.
 struct BodyExtents {

@@ -10,10 +10,6 @@
 namespace lathe {
 namespace {
 
-int64_t stored_bytes(const Value& value, const SymbolValues& symbols) {
-  return storage_bytes(value.dtype, upper_extents(value.shape, symbols), value.format);
-}
-
 void check_view(const ProgramSpec& spec, const Node& node, ValueId id, const SymbolValues& symbols) {
   if (id == kNoValue) return;
   const Placement& placement = spec.memory.placements[static_cast<size_t>(id)];

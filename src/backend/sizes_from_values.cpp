@@ -12,8 +12,6 @@
 namespace lathe {
 namespace {
 
-constexpr int64_t kMostElements = 64;  // of an operand that may say how large a result is
-
 // The operand as the shape rule is to see it: with extents, and with values where there are few.
 Value known_operand(const Value& value, ValueId id, const std::function<Tensor(ValueId)>& read,
                     const SymbolValues& symbols) {
@@ -21,7 +19,7 @@ Value known_operand(const Value& value, ValueId id, const std::function<Tensor(V
   const Extents extents = upper_extents(value.shape, symbols);
   known.shape = to_shape(extents);
   known.contents.reset();
-  if (value.is_constant() || extents.size() > 1 || element_count(extents) > kMostElements) return known;
+  if (value.is_constant() || extents.size() > 1 || element_count(extents) > kMostSizeElements) return known;
   known.constant = read(id);
   return known;
 }

@@ -12,6 +12,9 @@
 
 namespace lathe {
 
+// Elements of a value that may say how large a result is: few numbers, which the host reads or computes.
+inline constexpr int64_t kMostSizeElements = 64;
+
 // Adds the values of those of the `wanted` names in the shapes of the node's results that follow; false when
 // one does not. `symbols` has the values of all other dims, `read` gives the values of an operand. Throws
 // Input when values do not fit the operator, or give more than the graph says at most.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "backend/sizes_from_values.h"
 #include "base/error.h"
 #include "ir/edit.h"
 #include "ir/substitute.h"
@@ -12,8 +13,6 @@
 
 namespace lathe {
 namespace {
-
-constexpr int64_t kMostElements = 64;
 
 std::set<std::string> names_found_by_runs(const Graph& graph) {
   std::set<std::string> names;
@@ -27,7 +26,7 @@ std::set<std::string> names_found_by_runs(const Graph& graph) {
 bool may_decide_shapes(const Value& value) {
   return (value.dtype == DType::Int64 || value.dtype == DType::Int32) && value.shape.size() <= 1 &&
          is_static(value.shape) && !value.contents && element_count(to_extents(value.shape)) > 0 &&
-         element_count(to_extents(value.shape)) <= kMostElements;
+         element_count(to_extents(value.shape)) <= kMostSizeElements;
 }
 
 Shape symbols_of(const Value& value) {

@@ -44,11 +44,20 @@ inline bool is_known(const Dim& dim, const SymbolValues& values) {
   return std::all_of(names.begin(), names.end(), [&](const std::string& n) { return values.contains(n); });
 }
 
+inline bool is_known(const Shape& shape, const SymbolValues& values) {
+  return std::all_of(shape.begin(), shape.end(), [&](const Dim& dim) { return is_known(dim, values); });
+}
+
 inline Extents upper_extents(const Shape& shape, const SymbolValues& values) {
   Extents extents;
   extents.reserve(shape.size());
   for (const Dim& dim : shape) extents.push_back(upper_extent(dim, values));
   return extents;
+}
+
+// The bytes of a value in its own type and format.
+inline int64_t stored_bytes(const Value& value, const SymbolValues& values) {
+  return storage_bytes(value.dtype, upper_extents(value.shape, values), value.format);
 }
 
 // Of a layer that is tuned at `values`: a data-dependent dim without a value at its bound within `ranges`.

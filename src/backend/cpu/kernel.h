@@ -17,6 +17,7 @@
 #include "backend/device_model.h"
 #include "backend/packing.h"
 #include "backend/program.h"
+#include "backend/result_memory.h"
 #include "backend/tactic.h"
 #include "base/thread_pool.h"
 
@@ -46,14 +47,6 @@ struct Machine {
     if (!has(CpuFeature::Bf16)) return Isa::Avx512;
     return has(CpuFeature::AmxBf16) ? Isa::Amx : Isa::Avx512Bf16;
   }
-};
-
-// Memory for results whose size the layer itself finds and that nothing bounds.
-class ResultMemory {
- public:
-  virtual ~ResultMemory() = default;
-  // So many bytes for an output; null when it has a place already, which is then in LayerArgs.
-  virtual std::byte* take(size_t output, size_t bytes) = 0;
 };
 
 // Addresses of one layer's operands, in the node's order; null where absent or where the tactic packed a

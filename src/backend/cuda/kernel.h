@@ -21,18 +21,11 @@
 #include "backend/cuda/device/gpu_kernel.h"
 #include "backend/packing.h"
 #include "backend/program.h"
+#include "backend/result_memory.h"
 #include "backend/tactic.h"
 #include "ir/symbol_extents.h"
 
 namespace lathe::cuda {
-
-// Memory for results whose size the layer itself finds and that nothing bounds.
-class ResultMemory {
- public:
-  virtual ~ResultMemory() = default;
-  // So many bytes for an output; null when it has a place already, which is then in LayerArgs.
-  virtual std::byte* take(size_t output, size_t bytes) = 0;
-};
 
 // Device addresses of one layer's operands, in the node's order; null where absent or where the tactic packed
 // a constant.

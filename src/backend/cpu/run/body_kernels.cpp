@@ -7,16 +7,13 @@
 #include "backend/cpu/device/onednn_call.h"
 #include "backend/cpu/run/program.h"
 #include "backend/cpu/run/reformat.h"
+#include "backend/layer_symbols.h"
 #include "backend/no_elements.h"
 #include "base/error.h"
 #include "ir/substitute.h"
 
 namespace lathe::cpu {
 namespace {
-
-// Shapes that a node is prepared for and that are kept: those of a loop that alternates, and not those of one
-// that grows.
-constexpr size_t kKeptShapes = 4;
 
 ChosenTactic choose(const LayerQuery& query, Machine machine) {
   machine.threads = std::max(machine.threads, 2);  // the same choice for any number of threads
@@ -44,7 +41,7 @@ BodyKernels::BodyKernels(Body body, const SymbolRanges& ranges, const Machine& m
     const Node& node = graph().node(id);
     Layer& layer = layers_[static_cast<size_t>(id)];
     const std::string key = pack.key + "/" + std::to_string(i) + "/" + node.name;
-    layer.bodies = make_body_kernels(node.op, inside, machine, {pack.blobs, key});
+    layer.bodies = make_body_kernels<BodyKernels>(node.op, inside, machine, {pack.blobs, key});
     if (!wants_kernel(graph(), node)) continue;
     const LayerQuery query{graph(), id, inside};
     ChosenTactic chosen = choose(query, machine);
@@ -53,15 +50,6 @@ BodyKernels::BodyKernels(Body body, const SymbolRanges& ranges, const Machine& m
     layer.kernel = make_kernel(query, layer.tactic, machine, {pack.blobs, key + "/" + layer.tactic.name});
     layer.symbols = symbols_of(graph(), node);
   }
-}
-
-std::vector<BodyKernels> make_body_kernels(const Op& op, const SymbolRanges& ranges, const Machine& machine,
-                                           const PackContext& pack) {
-  std::vector<BodyKernels> kernels;
-  for (const Body& body : bodies_of(op))
-    kernels.emplace_back(body, ranges, machine,
-                         PackContext{pack.blobs, pack.key + "/" + std::to_string(kernels.size())});
-  return kernels;
 }
 
 // --- the team
@@ -104,36 +92,12 @@ void LayerTeam::run(const PreparedLayer& layer, const LayerArgs& args) {
 
 // --- a run
 
-BodyRuns::BodyRuns(const std::vector<BodyKernels>& kernels, LayerTeam& team) {
-  for (const BodyKernels& body : kernels) runs_.push_back(std::make_unique<BodyRun>(body, team));
-}
-BodyRuns::BodyRuns(BodyRuns&&) noexcept = default;
-BodyRuns::~BodyRuns() = default;
-
-std::vector<Tensor> BodyRuns::run(const Graph& body, std::span<const Tensor> inputs,
-                                  const SymbolValues& symbols) const {
-  const auto is_asked = [&](const auto& run) { return &run->graph() == &body; };
-  const auto found = std::find_if(runs_.begin(), runs_.end(), is_asked);
-  check(found != runs_.end(), "a body without kernels");
-  return (*found)->run(inputs, symbols);
+std::unique_ptr<BodyRunner> CpuBodyRun::make_nested(NodeId id) {
+  return std::make_unique<BodyRuns>(make_body_runs<CpuBodyRun>(kernels_.layer(id).bodies, team_));
 }
 
-std::vector<Tensor> BodyRun::run(std::span<const Tensor> inputs, const SymbolValues& symbols) {
-  return interpret(kernels_.graph(), inputs,
-                   {.symbols = symbols,
-                    .evaluate = [this](NodeId id, std::span<const Tensor> operands,
-                                       const SymbolValues& known) { return evaluate(id, operands, known); }});
-}
-
-std::vector<Tensor> BodyRun::run_nested(NodeId id, std::span<const Tensor> inputs,
-                                        const SymbolValues& symbols) {
-  const BodyRuns& runs = nested_.try_emplace(id, kernels_.layer(id).bodies, team_).first->second;
-  return interpret_node(graph(), graph().node(id), inputs, symbols, nullptr, &runs);
-}
-
-void BodyRun::prepare(const BodyKernels::Layer& layer, const ShapeContext& context,
-                      Prepared& prepared) const {
-  prepared.layer = layer.kernel->prepare(context);
+CpuBodyRun::Prepared CpuBodyRun::prepare(const BodyKernels::Layer& layer, const ShapeContext& context) const {
+  Prepared prepared{.outputs = context.outputs, .layer = layer.kernel->prepare(context)};
   const auto between = [&](const TensorType& from, const TensorType& to, const Extents& extents) {
     return prepare_reformat(from, to, extents, kernels_.machine(), context.threads);
   };
@@ -149,33 +113,23 @@ void BodyRun::prepare(const BodyKernels::Layer& layer, const ShapeContext& conte
     if (type.dtype != DType::Undefined && !type.format.is_linear() && element_count(context.outputs[i]) > 0)
       prepared.restore[i] = between(type, {type.dtype, kLinear}, context.outputs[i]);
   }
+  return prepared;
 }
 
-BodyRun::Prepared& BodyRun::prepared_for(NodeId id, const SymbolValues& symbols) {
+const CpuBodyRun::Prepared& CpuBodyRun::prepared_for(NodeId id, const SymbolValues& symbols) {
   const BodyKernels::Layer& layer = kernels_.layer(id);
-  std::vector<int64_t> key = shape_key(layer.symbols, symbols);
-  auto& kept = prepared_[static_cast<size_t>(id)];
-  const auto found = std::find_if(kept.begin(), kept.end(), [&](const Prepared& p) { return p.key == key; });
-  if (found != kept.end()) {
-    std::rotate(kept.begin(), found, found + 1);
-    return kept.front();
-  }
-  Prepared prepared{.key = std::move(key)};
-  if (const auto extents = body_extents(graph(), id, prepared.key, symbols)) {
-    const ShapeContext context{.symbols = symbols,
-                               .inputs = extents->inputs,
-                               .outputs = extents->outputs,
-                               .threads = team_.size()};
-    with_onednn_errors([&] { prepare(layer, context, prepared); });
-    prepared.outputs = context.outputs;
-  }
-  kept.insert(kept.begin(), std::move(prepared));
-  if (kept.size() > kKeptShapes) kept.pop_back();
-  return kept.front();
+  const std::vector<int64_t> key = shape_key(layer.symbols, symbols);
+  return prepared_[static_cast<size_t>(id)].get(key, [&]() -> Prepared {
+    const auto extents = body_extents(graph(), id, key, symbols);
+    if (!extents) return {};
+    const ShapeContext context{
+        .symbols = symbols, .inputs = extents->inputs, .outputs = extents->outputs, .threads = team_.size()};
+    return with_onednn_errors([&] { return prepare(layer, context); });
+  });
 }
 
-std::vector<Tensor> BodyRun::evaluate(NodeId id, std::span<const Tensor> inputs,
-                                      const SymbolValues& symbols) {
+std::vector<Tensor> CpuBodyRun::evaluate(NodeId id, std::span<const Tensor> inputs,
+                                         const SymbolValues& symbols) {
   const Graph& graph = kernels_.graph();
   const Node& node = graph.node(id);
   const BodyKernels::Layer& layer = kernels_.layer(id);
@@ -217,8 +171,8 @@ std::vector<Tensor> BodyRun::evaluate(NodeId id, std::span<const Tensor> inputs,
   return results;
 }
 
-void BodyRun::run_layer(const PreparedLayer& layer, std::span<const void* const> from,
-                        std::span<void* const> to) {
+void CpuBodyRun::run_layer(const PreparedLayer& layer, std::span<const void* const> from,
+                           std::span<void* const> to) {
   const auto bytes = static_cast<int64_t>(layer.scratch_bytes());
   if (bytes > 0 && (!scratch_ || scratch_.size() < bytes)) scratch_ = Tensor::allocate(DType::UInt8, {bytes});
   team_.run(

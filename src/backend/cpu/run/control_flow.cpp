@@ -15,7 +15,7 @@ constexpr std::string_view kRunner = "ControlFlow";
 class PreparedControlFlow final : public PreparedLayer {
  public:
   PreparedControlFlow(const std::vector<BodyKernels>& kernels, ReferenceLayer layer)
-      : operator_(std::move(layer)), bodies_(kernels, team_) {}
+      : operator_(std::move(layer)), bodies_(make_body_runs<CpuBodyRun>(kernels, team_)) {}
   bool meets(int count) const override { return count > 1; }
   bool takes_memory() const override { return true; }
   void run(const LayerArgs& args, const Worker& worker) const override {
@@ -38,7 +38,7 @@ class ControlFlowKernel final : public LayerKernel {
       : graph_(query.graph),
         node_(query.layer()),
         tactic_(tactic),
-        kernels_(make_body_kernels(node_.op, query.ranges, machine, pack)) {}
+        kernels_(make_body_kernels<BodyKernels>(node_.op, query.ranges, machine, pack)) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     return std::make_unique<PreparedControlFlow>(
         kernels_, ReferenceLayer(graph_, node_, tactic_, context.symbols, context.inputs, context.outputs));

@@ -11,6 +11,7 @@
 #include "backend/caller_memory.h"
 #include "backend/cpu/device/host_memory.h"
 #include "backend/cpu/run/appended.h"
+#include "backend/cpu/run/host_slots.h"
 #include "backend/cpu/run/program.h"
 #include "backend/cpu/run/shape_plan.h"
 #include "backend/layer_scratch.h"
@@ -59,7 +60,7 @@ class CpuExecution final : public Execution, public LayerScratch, public Appendi
   std::byte* arena() const { return callers_arena_ != nullptr ? callers_arena_ : arena_.begin(); }
   HostBuffer arena_, scratch_;
   std::byte* callers_arena_ = nullptr;
-  GrownMemory grown_;
+  HostSlots grown_;
   Appended appended_;
   std::vector<PlanCache> plans_;           // by segment
   std::vector<bool> has_sizes_in_values_;  // by segment: until an attempt to find them failed

@@ -11,12 +11,12 @@
 #include <optional>
 #include <set>
 
-#include "backend/body_nodes.h"
 #include "backend/cpu/device/onednn.h"
 #include "backend/cpu/device/onednn_call.h"
 #include "backend/cpu/device/weight_memory.h"
 #include "backend/cpu/run/execution.h"
 #include "backend/cpu/run/split_execution.h"
+#include "backend/layer_symbols.h"
 #include "backend/offered.h"
 #include "base/error.h"
 #include "ir/substitute.h"

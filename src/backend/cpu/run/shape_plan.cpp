@@ -10,11 +10,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <optional>
 
 #include "backend/cpu/device/onednn_call.h"
 #include "backend/cpu/run/reference.h"
+#include "backend/layer_symbols.h"
 #include "backend/no_elements.h"
 #include "backend/shape_check.h"
 #include "base/error.h"
@@ -58,25 +58,6 @@ void add_region(std::vector<Region>& regions, const ValueAddress& address, int64
 
 constexpr int64_t kOpenBytes = int64_t{1} << 60;  // of a result that lies alone in its memory
 
-int64_t stored_bytes(const Value& value, const SymbolValues& symbols) {
-  return storage_bytes(value.dtype, upper_extents(value.shape, symbols), value.format);
-}
-
-// The memory of results that a layer finds the size of.
-class TakenResults final : public ResultMemory {
- public:
-  TakenResults(GrownMemory& grown, std::function<int(size_t)> slot_of)
-      : grown_(grown), slot_of_(std::move(slot_of)) {}
-  std::byte* take(size_t output, size_t bytes) override {
-    const int slot = slot_of_(output);
-    return slot < 0 ? nullptr : grown_.reserve(slot, bytes);
-  }
-
- private:
-  GrownMemory& grown_;
-  std::function<int(size_t)> slot_of_;
-};
-
 double now_ms() {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
@@ -118,47 +99,26 @@ ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const
     team_ = std::max(team_, steps_[i].members);
   }
   find_groups();
-  find_needs();
+  grown_results_ = GrownResults(program.spec(), first, steps_.size(), symbols,
+                                [this](size_t step, ValueId id) { return finds_size(step, id); });
 }
 
 bool ShapePlan::has_same_shapes(size_t index, const ShapePlan& other) const {
   const size_t layer = first_ + index;
   const auto& names = program_.layers()[layer].symbols;
-  if (!names || !program_.segments().new_symbols[layer].empty()) return false;
-  return std::all_of(names->begin(), names->end(), [&](const std::string& name) {
-    const auto one = symbols_.find(name), two = other.symbols_.find(name);
-    return one != symbols_.end() && two != other.symbols_.end() && one->second == two->second;
-  });
-}
-
-// A view of a slot is as large as its base says, which is an operand of the layer that writes it.
-void ShapePlan::find_needs() {
-  if (program_.spec().memory.slots == 0) return;
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const Node& node = program_.graph().node(program_.layers()[first_ + i].node);
-    for (size_t k = 0; k < node.outputs.size(); ++k) {
-      if (node.outputs[k] == kNoValue) continue;
-      const Placement& placement = program_.spec().memory.placements[static_cast<size_t>(node.outputs[k])];
-      if (placement.kind != Placement::Kind::Grown) continue;
-      if (finds_size(i, node.outputs[k]))
-        taken_.push_back({i, k, placement.slot});
-      else
-        needs_.push_back({placement.slot, static_cast<size_t>(stored_bytes(
-                                              program_.graph().value(node.outputs[k]), symbols_))});
-    }
-  }
+  return names && program_.segments().new_symbols[layer].empty() &&
+         have_same_values(*names, symbols_, other.symbols_);
 }
 
 bool ShapePlan::finds_size(size_t step, ValueId result) const {
   const PreparedLayer* layer = steps_[step].prepared.get();
-  const Shape& shape = program_.graph().value(result).shape;
   return layer != nullptr && layer->takes_memory() &&
-         !std::all_of(shape.begin(), shape.end(), [&](const Dim& d) { return is_known(d, symbols_); });
+         !is_known(program_.graph().value(result).shape, symbols_);
 }
 
 void ShapePlan::bind(std::byte* arena, std::span<void* const> bindings, GrownMemory& grown) {
   grown_ = &grown;
-  for (const Need& need : needs_) grown.reserve(need.slot, need.bytes);
+  grown_results_.reserve(grown);
   operands_.bind(arena, bindings, grown.addresses());
 }
 
@@ -229,12 +189,7 @@ void ShapePlan::run_step(size_t index, const Worker& worker, std::byte* scratch)
   if (!all && worker.portion > 0) return;
   LayerArgs operands = args(index, scratch);
   std::optional<TakenResults> results;
-  if (!taken_.empty())
-    operands.results = &results.emplace(*grown_, [&](size_t output) {
-      for (const Taken& taken : taken_)
-        if (taken.step == index && taken.output == output) return taken.slot;
-      return -1;
-    });
+  if (grown_results_.takes_any()) operands.results = &results.emplace(*grown_, grown_results_, index);
   try {
     step.prepared->run(operands, all ? worker : Worker{worker.piece, step.members});
   } catch (Error& error) {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "backend/cpu/run/appended.h"
-#include "backend/cpu/run/grown_memory.h"
 #include "backend/cpu/run/program.h"
+#include "backend/grown_memory.h"
 #include "backend/operand_table.h"
 
 namespace lathe::cpu {
@@ -59,7 +59,6 @@ class ShapePlan {
   bool has_same_shapes(size_t index, const ShapePlan& other) const;
   void run_group(const StepGroup& group, const Worker& worker, std::byte* scratch) const;
   void find_groups();
-  void find_needs();
   // The step asks for the memory of a result when it has it, because its size is not known before.
   bool finds_size(size_t step, ValueId result) const;
 
@@ -70,18 +69,7 @@ class ShapePlan {
   std::vector<Step> steps_;
   std::vector<StepGroup> groups_;
   OperandTable operands_;
-  // Bytes that slots must have before the steps run, and the slots of results whose memory steps take
-  // themselves.
-  struct Need {
-    int slot = -1;
-    size_t bytes = 0;
-  };
-  struct Taken {
-    size_t step = 0, output = 0;
-    int slot = -1;
-  };
-  std::vector<Need> needs_;
-  std::vector<Taken> taken_;
+  GrownResults grown_results_;
   GrownMemory* grown_ = nullptr;
   int team_ = 1;
   size_t scratch_bytes_ = 0;

@@ -7,7 +7,9 @@
 
 #include "backend/body_nodes.h"
 #include "backend/cuda/run/program.h"
+#include "backend/layer_symbols.h"
 #include "backend/no_elements.h"
+#include "backend/sizes_from_values.h"
 #include "base/error.h"
 #include "ir/edit.h"
 #include "ir/new_names.h"
@@ -15,12 +17,6 @@
 
 namespace lathe::cuda {
 namespace {
-
-// Shapes that a node is prepared for and that are kept: those of a loop that alternates, and not those of one
-// that grows.
-constexpr size_t kKeptShapes = 4;
-// Elements of a value that the host computes sooner than it launches a kernel.
-constexpr int64_t kFewElements = 64;
 
 const std::vector<TacticFamily>& families() {
   static const std::vector<TacticFamily> all = tactic_families();
@@ -102,7 +98,7 @@ BodyKernels::BodyKernels(Body body, const SymbolRanges& ranges, const Device& de
 void BodyKernels::make_layer(NodeId id, const SymbolRanges& inside, const PackContext& pack) {
   const Node& node = graph().node(id);
   Layer& layer = layers_[static_cast<size_t>(id)];
-  layer.bodies = make_body_kernels(node.op, inside, device_, pack);
+  layer.bodies = make_body_kernels<BodyKernels>(node.op, inside, device_, pack);
   const auto is_whole = [&](ValueId value) {
     return value == kNoValue || has_bytes_for_elements(graph().value(value));
   };
@@ -145,37 +141,17 @@ void BodyKernels::make_layer(NodeId id, const SymbolRanges& inside, const PackCo
   }
 }
 
-std::vector<BodyKernels> make_body_kernels(const Op& op, const SymbolRanges& ranges, const Device& device,
-                                           const PackContext& pack) {
-  std::vector<BodyKernels> kernels;
-  for (const Body& body : bodies_of(op))
-    kernels.emplace_back(body, ranges, device,
-                         PackContext{pack.blobs, pack.key + "/" + std::to_string(kernels.size())});
-  return kernels;
-}
-
 // --- a run
 
-BodyRuns::BodyRuns(const std::vector<BodyKernels>& kernels, DeviceValues& values) : values_(values) {
-  for (const BodyKernels& body : kernels) runs_.push_back(std::make_unique<BodyRun>(body, values));
-}
-BodyRuns::BodyRuns(BodyRuns&&) noexcept = default;
-BodyRuns::~BodyRuns() = default;
+CudaBodyRuns::CudaBodyRuns(const std::vector<BodyKernels>& kernels, DeviceValues& values)
+    : BodyRuns(make_body_runs<CudaBodyRun>(kernels, values)), values_(values) {}
 
-std::vector<Tensor> BodyRuns::run(const Graph& body, std::span<const Tensor> inputs,
-                                  const SymbolValues& symbols) const {
-  const auto is_asked = [&](const auto& run) { return &run->graph() == &body; };
-  const auto found = std::find_if(runs_.begin(), runs_.end(), is_asked);
-  check(found != runs_.end(), "a body without kernels");
-  return (*found)->run(inputs, symbols);
-}
-
-Tensor BodyRuns::slice(const Tensor& tensor, size_t axis, int64_t index) const {
+Tensor CudaBodyRuns::slice(const Tensor& tensor, size_t axis, int64_t index) const {
   const bool is_there = values_.is_on_device(tensor) && dtype_info(tensor.dtype()).bits >= 8;
   return is_there ? values_.slice(tensor, axis, index) : BodyRunner::slice(on_host(tensor), axis, index);
 }
 
-Tensor BodyRuns::join(const std::vector<Tensor>& parts, size_t axis) const {
+Tensor CudaBodyRuns::join(const std::vector<Tensor>& parts, size_t axis) const {
   const auto is_there = [&](const Tensor& part) { return values_.is_on_device(part); };
   if (std::any_of(parts.begin(), parts.end(), is_there) && dtype_info(parts[0].dtype()).bits >= 8)
     return values_.join(parts, axis);
@@ -184,29 +160,16 @@ Tensor BodyRuns::join(const std::vector<Tensor>& parts, size_t axis) const {
   return BodyRunner::join(here, axis);
 }
 
-std::vector<Tensor> BodyRun::run(std::span<const Tensor> inputs, const SymbolValues& symbols) {
-  return interpret(graph(), inputs,
-                   {.symbols = symbols,
-                    .evaluate = [this](NodeId id, std::span<const Tensor> operands,
-                                       const SymbolValues& known) { return evaluate(id, operands, known); }});
-}
-
-std::vector<Tensor> BodyRun::run_nested(NodeId id, std::span<const Tensor> inputs,
-                                        const SymbolValues& symbols) {
-  const BodyRuns& runs = nested_.try_emplace(id, kernels_.layer(id).bodies, values_).first->second;
-  return interpret_node(graph(), graph().node(id), inputs, symbols, nullptr, &runs);
-}
-
-std::vector<Tensor> BodyRun::evaluate_on_host(NodeId id, std::span<const Tensor> inputs,
-                                              const SymbolValues& symbols) const {
+std::vector<Tensor> CudaBodyRun::evaluate_on_host(NodeId id, std::span<const Tensor> inputs,
+                                                  const SymbolValues& symbols) const {
   std::vector<Tensor> here;
   for (const Tensor& input : inputs) here.push_back(values_.on_host(input));
   return interpret_node(graph(), graph().node(id), here, symbols);
 }
 
-// Few numbers that are on the host, and few that come out.
-bool BodyRun::is_for_host(const Node& node, std::span<const Tensor> inputs,
-                          const SymbolValues& symbols) const {
+// Few numbers that are on the host, and few that come out: computed sooner than a kernel is launched.
+bool CudaBodyRun::is_for_host(const Node& node, std::span<const Tensor> inputs,
+                              const SymbolValues& symbols) const {
   int64_t elements = 0;
   for (const Tensor& input : inputs) {
     if (values_.is_on_device(input)) return false;
@@ -223,12 +186,12 @@ bool BodyRun::is_for_host(const Node& node, std::span<const Tensor> inputs,
       return false;
     elements += element_count(upper_extents(shape, symbols));
   }
-  return elements <= kFewElements;
+  return elements <= kMostSizeElements;
 }
 
-void BodyRun::prepare(const BodyKernels::Layer& layer, const ShapeContext& context,
-                      Prepared& prepared) const {
-  prepared.layer = layer.kernel->prepare(context);
+CudaBodyRun::Prepared CudaBodyRun::prepare(const BodyKernels::Layer& layer,
+                                           const ShapeContext& context) const {
+  Prepared prepared{.outputs = context.outputs, .layer = layer.kernel->prepare(context)};
   const auto between = [&](const BodyReformat& reformat, const Extents& extents) {
     if (reformat.kernel == nullptr || element_count(extents) == 0) return std::unique_ptr<PreparedLayer>();
     return reformat.kernel->prepare({.symbols = context.symbols, .inputs = {extents}, .outputs = {extents}});
@@ -237,30 +200,25 @@ void BodyRun::prepare(const BodyKernels::Layer& layer, const ShapeContext& conte
     prepared.arrange.push_back(between(layer.arrange[i], context.inputs[i]));
   for (size_t i = 0; i < context.outputs.size(); ++i)
     prepared.restore.push_back(between(layer.restore[i], context.outputs[i]));
+  return prepared;
 }
 
-const BodyRun::Prepared& BodyRun::prepared_for(NodeId id, const SymbolValues& symbols) {
+const CudaBodyRun::Prepared& CudaBodyRun::prepared_for(NodeId id, const SymbolValues& symbols) {
   const BodyKernels::Layer& layer = kernels_.layer(id);
-  std::vector<int64_t> key = shape_key(layer.symbols, symbols);
-  auto& kept = prepared_[static_cast<size_t>(id)];
-  const auto found = std::find_if(kept.begin(), kept.end(), [&](const Prepared& p) { return p.key == key; });
-  if (found != kept.end()) {
-    std::rotate(kept.begin(), found, found + 1);
-    return kept.front();
-  }
-  Prepared prepared;
-  prepared.key = std::move(key);
-  if (const auto extents = body_extents(graph(), id, prepared.key, symbols)) {
-    prepared.outputs = extents->outputs;
-    prepare(layer, {.symbols = symbols, .inputs = extents->inputs, .outputs = extents->outputs}, prepared);
-  }
-  kept.insert(kept.begin(), std::move(prepared));
-  if (kept.size() > kKeptShapes) kept.pop_back();
-  return kept.front();
+  const std::vector<int64_t> key = shape_key(layer.symbols, symbols);
+  return prepared_[static_cast<size_t>(id)].get(key, [&]() -> Prepared {
+    const auto extents = body_extents(graph(), id, key, symbols);
+    if (!extents) return {};
+    return prepare(layer, {.symbols = symbols, .inputs = extents->inputs, .outputs = extents->outputs});
+  });
 }
 
-std::vector<Tensor> BodyRun::evaluate(NodeId id, std::span<const Tensor> inputs,
-                                      const SymbolValues& symbols) {
+std::unique_ptr<BodyRunner> CudaBodyRun::make_nested(NodeId id) {
+  return std::make_unique<CudaBodyRuns>(kernels_.layer(id).bodies, values_);
+}
+
+std::vector<Tensor> CudaBodyRun::evaluate(NodeId id, std::span<const Tensor> inputs,
+                                          const SymbolValues& symbols) {
   const Node& node = graph().node(id);
   const BodyKernels::Layer& layer = kernels_.layer(id);
   if (!layer.bodies.empty()) return run_nested(id, inputs, symbols);
@@ -282,8 +240,8 @@ std::vector<Tensor> BodyRun::evaluate(NodeId id, std::span<const Tensor> inputs,
   }
 }
 
-std::vector<Tensor> BodyRun::run_kernel(NodeId id, std::span<const Tensor> inputs, const Prepared& prepared,
-                                        const SymbolValues& symbols) {
+std::vector<Tensor> CudaBodyRun::run_kernel(NodeId id, std::span<const Tensor> inputs,
+                                            const Prepared& prepared, const SymbolValues& symbols) {
   const Node& node = graph().node(id);
   const BodyKernels::Layer& layer = kernels_.layer(id);
   // Values in the format that the kernel has, as bytes, and all that must stay until it is enqueued.
@@ -326,16 +284,16 @@ std::vector<Tensor> BodyRun::run_kernel(NodeId id, std::span<const Tensor> input
   return results;
 }
 
-Tensor BodyRun::enqueue(const PreparedLayer& layer, std::span<const void* const> from,
-                        std::span<void* const> to) {
+Tensor CudaBodyRun::enqueue(const PreparedLayer& layer, std::span<const void* const> from,
+                            std::span<void* const> to) {
   const auto bytes = static_cast<int64_t>(layer.scratch_bytes());
   const Tensor scratch = bytes > 0 ? values_.allocate_bytes(bytes) : Tensor();
   layer.enqueue({from, to, const_cast<std::byte*>(scratch.bytes().data())}, values_.stream());
   return scratch;
 }
 
-void BodyRun::shrink(NodeId id, const PreparedLayer& layer, const LayerArgs& args, SymbolValues symbols,
-                     std::vector<Tensor>& results) const {
+void CudaBodyRun::shrink(NodeId id, const PreparedLayer& layer, const LayerArgs& args, SymbolValues symbols,
+                         std::vector<Tensor>& results) const {
   const Driver& driver = *kernels_.device().driver;
   driver.require(driver.cuStreamSynchronize(values_.stream()), "waiting for a data-dependent shape");
   layer.resolve(args, symbols);

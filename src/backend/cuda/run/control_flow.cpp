@@ -8,14 +8,13 @@
 #include "backend/cuda/run/body_kernels.h"
 #include "backend/cuda/run/reference.h"
 #include "backend/reference_layer.h"
+#include "backend/sizes_from_values.h"
 #include "base/error.h"
 
 namespace lathe::cuda {
 namespace {
 
 constexpr std::string_view kRunner = "ControlFlow";
-// A constant that the host may have to read (a trip count) is given to the operator as it is there.
-constexpr int64_t kFewElements = 64;
 
 class PreparedControlFlow final : public PreparedLayer {
  public:
@@ -51,16 +50,17 @@ class PreparedControlFlow final : public PreparedLayer {
   }
 
  private:
+  // A constant that the host may have to read (a trip count) is given to the operator as it is there.
   Tensor operand(size_t index, const void* address) const {
     const Tensor constant = operator_.constant(index);
-    if (constant && (address == nullptr || constant.size() <= kFewElements)) return constant;
+    if (constant && (address == nullptr || constant.size() <= kMostSizeElements)) return constant;
     return values_.wrap(operator_.input_type(index).dtype, operator_.input_extents(index), address);
   }
 
   // One run at a time: an execution's, which is prepared for its shapes.
   const ReferenceLayer operator_;
   mutable DeviceValues values_;
-  const BodyRuns bodies_;
+  const CudaBodyRuns bodies_;
   mutable std::vector<Extents> result_extents_;  // of the last run, read by resolve()
 };
 
@@ -72,7 +72,7 @@ class ControlFlowKernel final : public LayerKernel {
         graph_(query.graph),
         node_(query.layer()),
         tactic_(tactic),
-        kernels_(make_body_kernels(node_.op, query.ranges, device, pack)) {}
+        kernels_(make_body_kernels<BodyKernels>(node_.op, query.ranges, device, pack)) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     return std::make_unique<PreparedControlFlow>(
         kernels_, device_,

@@ -173,13 +173,14 @@ void CudaExecution::run_segments(std::span<void* const> bindings, CUstream strea
   has_run_ = true;
   if (!retired_.empty()) free_retired(stream);
   bindings_.assign(bindings.begin(), bindings.end());
+  grown_.use(stream);
   symbols_ = input_symbols_;
   note_.clear();
   for (size_t segment = 0; segment < plans_.size(); ++segment) {
     if (is_empty(segment)) continue;
     find_sizes(segment, stream);
     ShapePlan& plan = plan_for(segment);
-    plan.bind(arena(), static_cast<std::byte*>(scratch_.data()), bindings, grown_, stream);
+    plan.bind(arena(), static_cast<std::byte*>(scratch_.data()), bindings, grown_);
     run_plan(plan);
     resolve_symbols(plan, stream);
   }

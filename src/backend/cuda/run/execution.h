@@ -11,6 +11,7 @@
 
 #include "backend/caller_memory.h"
 #include "backend/cuda/device/stream.h"
+#include "backend/cuda/run/device_slots.h"
 #include "backend/cuda/run/program.h"
 #include "backend/cuda/run/shape_plan.h"
 
@@ -57,7 +58,7 @@ class CudaExecution final : public Execution, public CallerMemory {
   std::shared_ptr<const CudaProgram> program_;
   DeviceMemory arena_, scratch_;
   std::byte* callers_arena_ = nullptr;
-  GrownMemory grown_;
+  DeviceSlots grown_;
   std::vector<PlanCache> plans_;           // by segment
   std::vector<bool> has_sizes_in_values_;  // by segment; until a size did not follow
   struct Retired {

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <thread>
 
-#include "backend/body_nodes.h"
 #include "backend/cuda/run/execution.h"
+#include "backend/layer_symbols.h"
 #include "backend/offered.h"
 #include "base/error.h"
 #include "base/thread_pool.h"

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 
 #include "backend/cuda/device/timeline.h"
 #include "backend/cuda/run/launch_groups.h"
 #include "backend/cuda/run/reference.h"
+#include "backend/layer_symbols.h"
 #include "backend/no_elements.h"
 #include "backend/shape_check.h"
 #include "base/error.h"
@@ -23,22 +23,6 @@ constexpr size_t kKeptRecordings = 8;
 CUdeviceptr device_address(const void* address) {
   return reinterpret_cast<CUdeviceptr>(address);
 }
-
-// The memory of results that a layer finds the size of.
-class TakenResults final : public ResultMemory {
- public:
-  TakenResults(GrownMemory& grown, CUstream stream, std::function<int(size_t)> slot_of)
-      : grown_(grown), stream_(stream), slot_of_(std::move(slot_of)) {}
-  std::byte* take(size_t output, size_t bytes) override {
-    const int slot = slot_of_(output);
-    return slot < 0 ? nullptr : grown_.reserve(slot, bytes, stream_);
-  }
-
- private:
-  GrownMemory& grown_;
-  CUstream stream_;
-  std::function<int(size_t)> slot_of_;
-};
 
 }  // namespace
 
@@ -59,17 +43,15 @@ ShapePlan::ShapePlan(const CudaProgram& program, size_t first, size_t last, cons
     scratch_bytes_ = std::max(scratch_bytes_, steps_[i].prepared->scratch_bytes());
   }
   find_pieces();
-  find_needs();
+  grown_results_ = GrownResults(program.spec(), first, steps_.size(), symbols,
+                                [this](size_t step, ValueId id) { return finds_size(step, id); });
 }
 
 bool ShapePlan::has_same_shapes(size_t index, const ShapePlan& other) const {
   const size_t layer = first_ + index;
   const auto& names = program_.layers()[layer].symbols;
-  if (!names || !program_.segments().new_symbols[layer].empty()) return false;
-  return std::all_of(names->begin(), names->end(), [&](const std::string& name) {
-    const auto one = symbols_.find(name), two = other.symbols_.find(name);
-    return one != symbols_.end() && two != other.symbols_.end() && one->second == two->second;
-  });
+  return names && program_.segments().new_symbols[layer].empty() &&
+         have_same_values(*names, symbols_, other.symbols_);
 }
 
 void ShapePlan::prepare_step(size_t index) try {
@@ -109,38 +91,16 @@ void ShapePlan::find_pieces() {
   }
 }
 
-// A view of a slot is as large as its base says, which is an operand of the layer that writes it.
-void ShapePlan::find_needs() {
-  if (program_.spec().memory.slots == 0) return;
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const Node& node = program_.graph().node(program_.layers()[first_ + i].node);
-    for (size_t k = 0; k < node.outputs.size(); ++k) {
-      const ValueId id = node.outputs[k];
-      if (id == kNoValue) continue;
-      const Placement& placement = program_.spec().memory.placements[static_cast<size_t>(id)];
-      if (placement.kind != Placement::Kind::Grown) continue;
-      const Value& value = program_.graph().value(id);
-      if (finds_size(i, id))
-        taken_.push_back({i, k, placement.slot});
-      else
-        needs_.push_back(
-            {placement.slot, static_cast<size_t>(storage_bytes(
-                                 value.dtype, upper_extents(value.shape, symbols_), value.format))});
-    }
-  }
-}
-
 bool ShapePlan::finds_size(size_t step, ValueId result) const {
   const PreparedLayer* layer = steps_[step].prepared.get();
-  const Shape& shape = program_.graph().value(result).shape;
   return layer != nullptr && layer->takes_memory() &&
-         !std::all_of(shape.begin(), shape.end(), [&](const Dim& d) { return is_known(d, symbols_); });
+         !is_known(program_.graph().value(result).shape, symbols_);
 }
 
 void ShapePlan::bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings,
-                     GrownMemory& grown, CUstream stream) {
+                     GrownMemory& grown) {
   grown_ = &grown;
-  for (const Need& need : needs_) grown.reserve(need.slot, need.bytes, stream);
+  grown_results_.reserve(grown);
   std::vector<void*> addresses = {arena, scratch};
   addresses.insert(addresses.end(), bindings.begin(), bindings.end());
   addresses.insert(addresses.end(), grown.addresses().begin(), grown.addresses().end());
@@ -152,9 +112,7 @@ void ShapePlan::bind(std::byte* arena, std::byte* scratch, std::span<void* const
 
 void ShapePlan::group() {
   const auto bytes_of = [&](ValueId id) {
-    if (id == kNoValue) return int64_t{0};
-    const Value& value = program_.graph().value(id);
-    return storage_bytes(value.dtype, upper_extents(value.shape, symbols_), value.format);
+    return id == kNoValue ? int64_t{0} : stored_bytes(program_.graph().value(id), symbols_);
   };
   std::vector<LayerUse> uses(steps_.size());
   for (size_t i = 0; i < steps_.size(); ++i) {
@@ -183,12 +141,8 @@ void ShapePlan::enqueue(size_t index, CUstream stream, const LaunchOrder& order)
   const TimelineRange range(name);
   LayerArgs operands = args(index);
   std::optional<TakenResults> results;
-  if (step.prepared->takes_memory() && !taken_.empty())
-    operands.results = &results.emplace(*grown_, stream, [&](size_t output) {
-      for (const Taken& taken : taken_)
-        if (taken.step == index && taken.output == output) return taken.slot;
-      return -1;
-    });
+  if (step.prepared->takes_memory() && grown_results_.takes_any())
+    operands.results = &results.emplace(*grown_, grown_results_, index);
   try {
     operands.order = order;
     step.prepared->enqueue(operands, stream);

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "backend/cuda/device/stream.h"
-#include "backend/cuda/run/grown_memory.h"
 #include "backend/cuda/run/program.h"
+#include "backend/grown_memory.h"
 #include "backend/operand_table.h"
 
 namespace lathe::cuda {
@@ -41,10 +41,8 @@ class ShapePlan {
   size_t scratch_bytes() const { return scratch_bytes_; }
 
   // Sets the addresses that are not known at preparation. Cheap when they are those of the last call.
-  // Memory whose size these symbols say is taken from `grown`, which stays for as long as steps run; what it
-  // has to move moves on `stream`.
-  void bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings, GrownMemory& grown,
-            CUstream stream);
+  // Memory whose size these symbols say is taken from `grown`, which stays for as long as steps run.
+  void bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings, GrownMemory& grown);
   LayerArgs args(size_t index) const { return {operands_.inputs(index), operands_.outputs(index), scratch_}; }
   // One layer by itself: it waits for all before it.
   void enqueue_step(size_t index, CUstream stream) const { enqueue(index, stream, {}); }
@@ -70,7 +68,6 @@ class ShapePlan {
   void prepare_step(size_t index);
   bool has_same_shapes(size_t index, const ShapePlan& other) const;
   void find_pieces();
-  void find_needs();
   // The step asks for the memory of a result when it has it, because its size is not known before.
   bool finds_size(size_t step, ValueId result) const;
   // Which layers overlap, at the addresses that are bound.
@@ -95,18 +92,7 @@ class ShapePlan {
   OperandTable operands_;
   std::vector<Piece> pieces_;
   std::string uncapturable_;  // why there is more than one piece
-  // Bytes that slots must have before the steps run, and the slots of results whose memory steps take
-  // themselves.
-  struct Need {
-    int slot = -1;
-    size_t bytes = 0;
-  };
-  struct Taken {
-    size_t step = 0, output = 0;
-    int slot = -1;
-  };
-  std::vector<Need> needs_;
-  std::vector<Taken> taken_;
+  GrownResults grown_results_;
   GrownMemory* grown_ = nullptr;
   size_t scratch_bytes_ = 0;
   std::byte* scratch_ = nullptr;
