@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
 #include "base/interrupted.h"
 #include "base/stopwatch.h"
+#include "tune/running_percentile.h"
 
 namespace lathe {
 namespace {
@@ -21,12 +21,24 @@ namespace {
 // of this one 5 % (Zen 5, means of three and six builds).
 constexpr double kScore = 0.35;
 
+// What is known of a rival, whatever the number of its runs.
+struct Record {
+  RunningPercentile<> score{kScore};
+  double best_ms = HUGE_VAL;
+
+  size_t runs() const { return score.count(); }
+  void add(double ms) {
+    score.add(ms);
+    best_ms = std::min(best_ms, ms);
+  }
+};
+
 class Race {
  public:
   Race(std::span<const std::function<double()>> rivals, const TimerOptions& options)
       : rivals_(rivals),
         options_(options),
-        times_(rivals.size()),
+        records_(rivals.size()),
         warm_up_(rivals.size()),
         result_(rivals.size()),
         running_(rivals.size(), true) {}
@@ -36,16 +48,16 @@ class Race {
     const int rounds = std::max(1, options_.repetitions);
     for (int round = 1; round <= rounds && !out_of_time(); ++round) {
       for (size_t i = 0; i < rivals_.size(); ++i)
-        if (running_[i] && !(out_of_time() && round > 1)) times_[i].push_back(run_once(i));
+        if (running_[i] && !(out_of_time() && round > 1)) records_[i].add(run_once(i));
       drop_rivals(round < 3 ? 3.0 : round < 5 ? 1.6 : round < 8 ? 1.25 : 1.1);
       if (round >= options_.least_repetitions && is_decided()) break;
     }
     if (options_.yardstick >= 0) run_at_the_end(static_cast<size_t>(options_.yardstick));
     for (size_t i = 0; i < rivals_.size(); ++i) {
-      if (times_[i].empty()) times_[i].push_back(warm_up_[i]);  // dropped at once: its only figure
-      result_[i].best_ms = best(i);
-      result_[i].score_ms = percentile_ms(times_[i], kScore);
-      result_[i].runs = static_cast<int>(times_[i].size());
+      if (records_[i].runs() == 0) records_[i].add(warm_up_[i]);  // dropped at once: its only figure
+      result_[i].best_ms = records_[i].best_ms;
+      result_[i].score_ms = records_[i].score.value();
+      result_[i].runs = static_cast<int>(records_[i].runs());
     }
     return std::move(result_);
   }
@@ -58,9 +70,7 @@ class Race {
     return ms;
   }
   bool out_of_time() const { return watch_.seconds() > options_.limit_seconds; }
-  double best(size_t i) const {
-    return times_[i].empty() ? warm_up_[i] : *std::min_element(times_[i].begin(), times_[i].end());
-  }
+  double best(size_t i) const { return records_[i].runs() == 0 ? warm_up_[i] : records_[i].best_ms; }
   double leader_ms() const {
     double least = HUGE_VAL;
     for (size_t i = 0; i < rivals_.size(); ++i)
@@ -82,15 +92,15 @@ class Race {
   void run_at_the_end(size_t i) {
     constexpr int kRuns = 3;
     if (running_[i]) return;
-    times_[i].clear();
-    for (int k = 0; k < kRuns; ++k) times_[i].push_back(run_once(i));
+    records_[i] = {};
+    for (int k = 0; k < kRuns; ++k) records_[i].add(run_once(i));
   }
   bool is_decided() const {
     size_t leader = 0;
     double leading = HUGE_VAL;
     for (size_t i = 0; i < rivals_.size(); ++i) {
-      if (!running_[i] || times_[i].empty()) continue;
-      const double score = percentile_ms(times_[i], kScore);
+      if (!running_[i] || records_[i].runs() == 0) continue;
+      const double score = records_[i].score.value();
       if (score < leading) leader = i, leading = score;
     }
     // Alone on the track, or ahead of everybody's best.
@@ -101,7 +111,7 @@ class Race {
 
   std::span<const std::function<double()>> rivals_;
   const TimerOptions& options_;
-  std::vector<std::vector<double>> times_;
+  std::vector<Record> records_;
   std::vector<double> warm_up_;
   std::vector<Timing> result_;
   std::vector<bool> running_;
@@ -112,14 +122,6 @@ class Race {
 
 void stop_if_asked(const std::stop_token& stop) {
   if (stop.stop_requested()) throw Interrupted();
-}
-
-double percentile_ms(std::vector<double> times, double fraction) {
-  check(!times.empty(), "percentile of nothing");
-  const auto rank = static_cast<size_t>(std::ceil(fraction * static_cast<double>(times.size())));
-  const size_t index = std::min(times.size() - 1, rank == 0 ? 0 : rank - 1);
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(index), times.end());
-  return times[index];
 }
 
 std::vector<Timing> time_interleaved(std::span<const std::function<double()>> rivals,

@@ -38,8 +38,4 @@ std::vector<Timing> time_interleaved(std::span<const std::function<double()>> ri
 // Throws Interrupted when `stop` asks for it. Called before each run of a race that may be long.
 void stop_if_asked(const std::stop_token& stop);
 
-// The value below which `fraction` of the sorted copy of `times` lies (nearest rank). `times` must not be
-// empty.
-double percentile_ms(std::vector<double> times, double fraction);
-
 }  // namespace lathe

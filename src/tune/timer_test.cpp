@@ -3,17 +3,81 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include <algorithm>
+#include <cmath>
+
+#include "tune/running_percentile.h"
 
 namespace lathe {
 namespace {
 
-TEST(Timer, PercentileIsNearestRank) {
-  EXPECT_EQ(percentile_ms({5, 1, 4, 2, 3}, 0.2), 1);
-  EXPECT_EQ(percentile_ms({5, 1, 4, 2, 3}, 0.5), 3);
-  EXPECT_EQ(percentile_ms({5, 1, 4, 2, 3}, 1.0), 5);
-  EXPECT_EQ(percentile_ms({7}, 0.2), 7);
-  EXPECT_THROW(percentile_ms({}, 0.2), Error);
+// Of the sorted numbers that of the nearest rank.
+double percentile(std::vector<double> numbers, double fraction) {
+  std::sort(numbers.begin(), numbers.end());
+  const auto rank = static_cast<size_t>(std::ceil(fraction * static_cast<double>(numbers.size())));
+  return numbers[rank == 0 ? 0 : rank - 1];
+}
+
+double running_percentile(const std::vector<double>& numbers, double fraction) {
+  RunningPercentile running(fraction);
+  for (const double number : numbers) running.add(number);
+  return running.value();
+}
+
+TEST(RunningPercentile, IsOfTheNearestRank) {
+  EXPECT_EQ(running_percentile({5, 1, 4, 2, 3}, 0.2), 1);
+  EXPECT_EQ(running_percentile({5, 1, 4, 2, 3}, 0.5), 3);
+  EXPECT_EQ(running_percentile({5, 1, 4, 2, 3}, 1.0), 5);
+  EXPECT_EQ(running_percentile({7}, 0.2), 7);
+}
+
+// A number that counts how often numbers are compared.
+struct Counted {
+  double value = 0;
+  static inline int64_t comparisons = 0;
+  bool operator<(const Counted& other) const { return ++comparisons, value < other.value; }
+};
+
+// In an order without pattern.
+double scrambled(int64_t i) {
+  return static_cast<double>(i * 7919 % 104729);
+}
+
+TEST(RunningPercentile, IsThePercentileOfWhatCame) {
+  for (const double fraction : {0.0, 0.2, 0.35, 0.5, 1.0}) {
+    RunningPercentile running(fraction);
+    std::vector<double> all;
+    for (int64_t i = 0; i < 200; ++i) {
+      all.push_back(static_cast<double>(i * 37 % 50));  // with equal ones
+      running.add(all.back());
+      ASSERT_EQ(running.value(), percentile(all, fraction)) << fraction << " of " << all.size();
+    }
+    EXPECT_EQ(running.count(), all.size());
+  }
+}
+
+// The work for each number grows with the logarithm of how many there are: 17 levels of a heap.
+TEST(RunningPercentile, ComparesFewNumbersForEach) {
+  constexpr int64_t kNumbers = 100000;
+  RunningPercentile<Counted> running(0.35);
+  Counted::comparisons = 0;
+  for (int64_t i = 0; i < kNumbers; ++i) running.add({scrambled(i)});
+  EXPECT_LT(Counted::comparisons, kNumbers * 60);
+  EXPECT_EQ(running.count(), static_cast<size_t>(kNumbers));
+}
+
+// Two that nobody can tell apart run to the end.
+TEST(Timer, ManyRepetitionsRunToTheEnd) {
+  constexpr int kRepetitions = 100000;
+  int64_t run = 0;
+  const auto rival = [&] { return 1 + scrambled(++run) * 1e-9; };
+  const std::vector<std::function<double()>> rivals = {rival, rival};
+  const auto timings = time_interleaved(rivals, {.repetitions = kRepetitions, .limit_seconds = 1e9});
+  EXPECT_EQ(timings[0].runs, kRepetitions);
+  EXPECT_EQ(timings[1].runs, kRepetitions);
+  EXPECT_EQ(run, 2 * (kRepetitions + 1));
+  EXPECT_NEAR(timings[0].score_ms, 1 + 0.35 * 104729e-9, 2e-6);
+  EXPECT_GE(timings[0].score_ms, timings[0].best_ms);
 }
 
 TEST(Timer, RivalsRunInTurn) {
