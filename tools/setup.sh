@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # libdnnl-dev only recommends ocl-icd-opencl-dev, but its CMake package looks for OpenCL.
-build=(g++ cmake ninja-build pkg-config libdnnl-dev ocl-icd-opencl-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libzip-dev libstb-dev zlib1g-dev
+build=(g++ cmake ninja-build pkg-config libdnnl-dev ocl-icd-opencl-dev nlohmann-json3-dev libfmt-dev libxxhash-dev libzip-dev libre2-dev libstb-dev libturbojpeg0-dev libwebp-dev zlib1g-dev
   python3 python3-venv)  # npm, where the machine has none (setup-web.sh)
 explorer=(python3-dev graphviz)  # the Python package is a C++ module; dot draws its graphs
 # The browser opens the explorer's page; without a font its texts have no width. Clang builds what runs under sanitizers: in
