@@ -34,6 +34,9 @@ class GraphBuilder {
   // through a copy.
   void add_output(const std::string& name, ValueId value);
   std::string unique_name(std::string_view wanted);
+  // Values that are strings (onnx/strings.h).
+  void mark_strings(ValueId id) { strings_.insert(id); }
+  bool is_strings(ValueId id) const { return strings_.contains(id); }
 
  private:
   bool fold(const Op& op, const Values& inputs, const std::vector<ResultInfo>& results, std::string_view name,
@@ -42,6 +45,7 @@ class GraphBuilder {
   Graph& graph_;
   GraphEditor editor_;
   std::set<std::string, std::less<>> names_;
+  std::set<ValueId> strings_;
 };
 
 // True when a dim among `dims` is known only after a layer has run.

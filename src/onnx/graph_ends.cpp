@@ -23,7 +23,7 @@ std::string part_name(const std::string& name, size_t i) {
 Shape GraphImporter::input_shape(const std::string& name, const TypeProto& type) {
   const auto given = options_.input_shapes.find(name);
   if (given != options_.input_shapes.end() && (!type.shape || options_.fix_shapes))
-    return to_shape(given->second);
+    return to_shape(given->second);  // of strings with the dim of their bytes
   if (!type.shape) {
     throw_unsupported("input '" + name +
                       "' has no shape, not even a rank; give it one with --shapes (in the model, dims may "
@@ -42,17 +42,25 @@ Shape GraphImporter::input_shape(const std::string& name, const TypeProto& type)
       shape.push_back(Dim::symbol(symbol_name(symbol)));
     }
   }
+  if (type.elem_type == kStringType) shape.push_back(Dim::symbol(symbol_name(name + ".bytes")));
   return shape;
 }
 
 ValueId GraphImporter::add_tensor_input(const std::string& name, const TypeProto& type) {
-  const DType dtype = dtype_from_onnx(type.elem_type, "input '" + name + "'");
+  const bool strings = type.elem_type == kStringType;
+  const DType dtype = strings ? DType::UInt8 : dtype_from_onnx(type.elem_type, "input '" + name + "'");
   if (const auto it = options_.constant_inputs.find(name); it != options_.constant_inputs.end()) {
     if (it->second.dtype() != dtype)
       throw_input_error("the constant for input '" + name + "' has another type");
-    return builder_.add_constant(name, it->second);
+    const ValueId id = builder_.add_constant(name, it->second);
+    if (strings) builder_.mark_strings(id);
+    return id;
   }
   const ValueId id = builder_.editor().add_input(name, dtype, input_shape(name, type));
+  if (strings) {
+    builder_.mark_strings(id);
+    strings_.insert(name);
+  }
   log_.input(builder_.graph(), name, id);
   return id;
 }
@@ -69,6 +77,7 @@ ValueId GraphImporter::add_list_input(const std::string& name, const TypeProto& 
                       " tensors; 0 to " + std::to_string(kMostElements) + " are possible");
   if (!type.element || type.element->kind != TypeProto::Kind::Tensor)
     throw_unsupported("input '" + name + "' is a sequence of other things than tensors");
+  if (type.element->elem_type == kStringType) throw_unsupported("there are no sequences of strings");
   TypeProto element = *type.element;
   if (element.shape)
     for (Dimension& d : *element.shape) d.param = {};
@@ -115,12 +124,11 @@ void GraphImporter::add_output(const std::string& name, ValueId id, GraphBuilder
   const Graph& graph = builder.graph();
   const auto other = graph.find_value(name);
   const bool copied = graph.value(id).producer == kNoNode || graph.is_output(id);
-  if (copied && other && graph.is_input(*other)) {  // whose name callers need
-    log_.output_is_input(name, name + "_output");
-    builder.add_output(name + "_output", id);
-  } else {
-    builder.add_output(name, id);
-  }
+  const bool renamed = copied && other && graph.is_input(*other);  // whose name callers need
+  const std::string given = renamed ? name + "_output" : name;
+  if (renamed) log_.output_is_input(name, given);
+  builder.add_output(given, id);
+  if (builder.is_strings(id)) strings_.insert(given);
 }
 
 GraphImporter::Lengths GraphImporter::add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope) {

@@ -10,8 +10,10 @@
 #include "onnx/import_plugin.h"
 #include "onnx/importers.h"
 #include "onnx/node_order.h"
+#include "onnx/strings.h"
 #include "onnx/tensorrt/importers.h"
 #include "onnx/unknown_operator.h"
+#include "plugin/built_in.h"
 
 namespace lathe::onnx {
 
@@ -98,8 +100,13 @@ void GraphImporter::add_initializers(const GraphProto& graph, Scope& scope) {
 ValueId GraphImporter::look_up(std::string_view name, Scope& scope) {
   if (const auto it = scope.values.find(name); it != scope.values.end()) return it->second;
   if (const auto it = scope.initializers.find(name); it != scope.initializers.end()) {
-    const Tensor tensor = std::visit([this](const auto* proto) { return tensors_.load(*proto); }, it->second);
+    const auto* const dense = std::get_if<const TensorProto*>(&it->second);
+    const bool strings = dense && (*dense)->data_type == kStringType;
+    const Tensor tensor =
+        strings ? TensorSource::load_strings(**dense)
+                : std::visit([this](const auto* proto) { return tensors_.load(*proto); }, it->second);
     const ValueId id = scope.builder->add_constant(scope.prefix + std::string(name), tensor);
+    if (strings) scope.builder->mark_strings(id);
     scope.values[name] = id;
     return id;
   }
@@ -143,6 +150,7 @@ std::string GraphImporter::why_unknown(const NodeProto& node, const Scope& scope
   const std::string_view domain = is_onnx_domain(node.domain) ? std::string_view() : node.domain;
   if (is_structure(node) || (domain.empty() && Sequences::knows(node.op_type))) return {};
   const int64_t opset = opset_of(node, scope);
+  if (is_built_in(node)) return {};
   if (options_.plugins && has_plugin(node, *options_.plugins)) return {};
   bool known = false;
   if (importer_of(node, opset, &known)) return {};
@@ -252,12 +260,23 @@ Values GraphImporter::import_by_operator(const NodeProto& node, Scope& scope, co
       {node, name, opset, std::move(inputs), scope.attributes, tensors_, *scope.builder, &log_});
   if (const std::string reason = why_unknown(node, scope); !reason.empty()) throw_unsupported(reason);
   const bool takes_plugin = options_.plugins && options_.plugins_first && has_plugin(node, *options_.plugins);
+  const bool reads_strings = std::any_of(import.inputs().begin(), import.inputs().end(),
+                                         [&](ValueId id) { return scope.builder->is_strings(id); });
+  if (is_built_in(node)) return import_plugin(import, node, plugin::WithBuiltIn(nullptr));
+  if (reads_strings && Sequences::knows(node.op_type)) throw_unsupported("there are no sequences of strings");
   if (!takes_plugin && (is_onnx_domain(node.domain) || is_structure(node)))
     if (auto results = import_by_structure(import, scope)) return *results;
   if (std::any_of(import.inputs().begin(), import.inputs().end(), Sequences::is_sequence))
     throw_unsupported("one of its inputs is a sequence, which only operators on sequences may read");
   if (takes_plugin) return import_plugin(import, node, *options_.plugins);
-  if (const Importer* importer = importer_of(node, opset)) return importer->import(import);
+  const Importer* importer = importer_of(node, opset);
+  if (importer && reads_strings && !importer->takes_strings) {
+    if (moves_strings(node.domain, node.op_type)) return import_moved_strings(import, importer->import);
+    throw_unsupported(
+        "one of its inputs is strings, which it cannot read; operators on strings and those that move "
+        "elements can");
+  }
+  if (importer) return importer->import(import);
   return import_plugin(import, node, *options_.plugins);
 }
 

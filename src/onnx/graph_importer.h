@@ -4,6 +4,8 @@
 // import.h is for callers.
 #pragma once
 
+#include <set>
+#include <string>
 #include <variant>
 
 #include "base/observer.h"
@@ -31,6 +33,8 @@ class GraphImporter {
   // Fills the graph. Throws UnsupportedError that lists all nodes that cannot be imported, Input errors for
   // wrong models.
   void run();
+  // The names of inputs and outputs that are strings.
+  const std::set<std::string, std::less<>>& strings() const { return strings_; }
 
  private:
   // Names in sight while a list of nodes is imported: a graph, a branch or body (sees its parent's names) or
@@ -111,6 +115,7 @@ class GraphImporter {
   int64_t nodes_seen_ = 0;
   ImportLog log_;
   Sequences sequences_;
+  std::set<std::string, std::less<>> strings_;
 };
 
 }  // namespace lathe::onnx

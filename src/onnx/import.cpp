@@ -69,7 +69,9 @@ ImportedModel import_bytes(std::span<const std::byte> bytes, const std::filesyst
   count_nodes(model, imported);
   tell(imported, observer);
   TensorSource tensors(std::move(owner), folder);
-  GraphImporter(model, tensors, options, imported.graph, observer).run();
+  GraphImporter importer(model, tensors, options, imported.graph, observer);
+  importer.run();
+  imported.strings = importer.strings();
   verify_graph(imported.graph);
   return imported;
 }

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,7 +22,8 @@ namespace lathe {
 
 struct ImportedModel {
   Graph graph;
-  ModelParsed info;  // what the file says of itself
+  std::set<std::string, std::less<>> strings;  // inputs and outputs that are strings: bytes (ir/strings.h)
+  ModelParsed info;                            // what the file says of itself
   std::vector<std::pair<std::string, std::string>> metadata;
   int64_t node_count = 0;        // ONNX nodes of the main graph
   int64_t quantize_count = 0;    // QuantizeLinear and DynamicQuantizeLinear

@@ -62,6 +62,12 @@ bool always_continues(const GraphProto& body, TensorSource& tensors) {
 
 }  // namespace
 
+// An input that there is, and that the operator's body can take.
+void no_strings(const NodeImport& node, size_t input) {
+  if (node.builder().is_strings(node.in(input)))
+    throw_unsupported("its body takes strings from one iteration to the next");
+}
+
 Values loop_operands(const NodeImport& node) {
   Values operands = node.inputs();
   operands.resize(std::max(operands.size(), kLoopOwnInputs), kNoValue);
@@ -112,7 +118,9 @@ ValueId GraphImporter::capture(ValueId outer, Scope& scope) {
     throw_unsupported(
         "its body reads a sequence of the graph around it, which is supported only where the condition or "
         "count is constant");
-  return scope.body->capture(*scope.parent->builder, outer);
+  const ValueId inner = scope.body->capture(*scope.parent->builder, outer);
+  if (scope.parent->builder->is_strings(outer)) scope.builder->mark_strings(inner);
+  return inner;
 }
 
 // `body` has its own inputs already, as many as the proto says.
@@ -127,6 +135,10 @@ GraphImporter::Lengths GraphImporter::import_body(const GraphProto& proto, NodeI
       node.fail("two inputs of its body are called '" + std::string(proto.inputs[i].name) + "'");
   add_initializers(proto, inner);
   import_nodes(proto.nodes, output_names(proto), inner);
+  for (const std::string_view name : output_names(proto))
+    if (body.builder.is_strings(body_result(name, inner)))
+      throw_unsupported(
+          "its body gives strings, which is supported only where the condition or count is constant");
   Lengths lengths = add_outputs(proto.outputs, inner);
   body.builder.editor().remove_dead_nodes();
   return lengths;
@@ -206,6 +218,7 @@ Values GraphImporter::import_sequence_map(NodeImport& node, Scope& scope) {
     const Values results = import_inline(*proto, inner);
     for (size_t k = 0; k < results.size(); ++k) {
       if (Sequences::is_sequence(results[k])) node.fail("its body gives a sequence");
+      if (node.builder().is_strings(results[k])) throw_unsupported("there are no sequences of strings");
       lists[k].push_back(results[k]);
     }
   }
@@ -255,6 +268,7 @@ std::optional<Values> GraphImporter::unroll_loop(NodeImport& node, const GraphPr
     for (size_t v = 0; v < carried; ++v) values[v] = results[1 + v];
     for (size_t s = 0; s < scanned; ++s) {
       if (Sequences::is_sequence(results[1 + carried + s])) throw_unsupported("it scans sequences");
+      if (node.builder().is_strings(results[1 + carried + s])) throw_unsupported("it scans strings");
       Shape shape = node.shape_of(results[1 + carried + s]);
       shape.insert(shape.begin(), 1);
       slices[s].push_back(node.reshape(results[1 + carried + s], shape));
@@ -268,7 +282,8 @@ Values GraphImporter::import_repetition(NodeImport& node, Scope& scope) {
   if (std::any_of(node.inputs().begin(), node.inputs().end(), Sequences::is_sequence))
     return import_appending_loop(node, scope);
   const GraphProto& proto = *node.graph("body");
-  for (size_t i = kLoopOwnInputs; i < node.input_count(); ++i) node.in(i);  // carried values are there
+  for (size_t i = kLoopOwnInputs; i < node.input_count(); ++i)
+    no_strings(node, i);  // carried values are there
   return add_with_bodies(node,
                          make_loop(node.builder(), node.name(), loop_operands(node), input_names(proto),
                                    [&](BodyBuilder& body) { import_whole_body(proto, node, scope, body); }));
@@ -297,7 +312,7 @@ Values GraphImporter::import_scan(NodeImport& node, Scope& scope) {
     node.fail("its lists of axes and directions do not have one entry per scanned value");
   if (std::any_of(node.inputs().begin(), node.inputs().end(), Sequences::is_sequence))
     throw_unsupported("its inputs are sequences");
-  for (size_t i = 0; i < node.input_count(); ++i) node.in(i);
+  for (size_t i = 0; i < node.input_count(); ++i) no_strings(node, i);
   return add_with_bodies(node,
                          make_scan(node.builder(), std::move(op), node.inputs(), input_names(*proto),
                                    [&](BodyBuilder& body) { import_whole_body(*proto, node, scope, body); }));
@@ -323,6 +338,7 @@ Values GraphImporter::import_batched_scan(NodeImport& node, Scope& scope) {
               std::to_string(proto->outputs.size()));
   for (size_t i = 0; i < operands.size(); ++i) {
     if (Sequences::is_sequence(node.in(i + 1))) throw_unsupported("its inputs are sequences");
+    no_strings(node, i + 1);
     if (node.rank(i + 1) < (static_cast<int64_t>(i) < all - count ? 1 : 2))
       node.fail("input " + std::to_string(i + 1) + " has no dims for a batch and its steps");
   }

@@ -151,6 +151,12 @@ std::optional<Tensor> NodeImport::tensor(std::string_view name) const {
   return setup_.tensors.load(*typed(*a, AttributeProto::Type::Tensor).t);
 }
 
+std::optional<Tensor> NodeImport::string_tensor(std::string_view name) const {
+  const AttributeProto* a = find(name);
+  if (!a || typed(*a, AttributeProto::Type::Tensor).t->data_type != kStringType) return std::nullopt;
+  return TensorSource::load_strings(*a->t);
+}
+
 std::optional<Tensor> NodeImport::sparse_tensor(std::string_view name) const {
   const AttributeProto* a = find(name);
   if (!a) return std::nullopt;

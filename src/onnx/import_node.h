@@ -80,6 +80,8 @@ class NodeImport {
   std::optional<std::vector<float>> reals(std::string_view name) const;
   std::vector<std::string> texts(std::string_view name) const;  // empty when absent
   std::optional<Tensor> tensor(std::string_view name) const;
+  // A tensor of strings, as load_strings() makes it; nothing where there is none, or one of another type.
+  std::optional<Tensor> string_tensor(std::string_view name) const;
   std::optional<Tensor> sparse_tensor(std::string_view name) const;  // written out
   const GraphProto* graph(std::string_view name) const;
   // An attribute that holds an ONNX element type.
@@ -128,6 +130,7 @@ struct Importer {
   int64_t since = 1, until = kLatestOpset;
   ImportFunction import = nullptr;
   std::string_view domain = {};  // empty: ONNX's own
+  bool takes_strings = false;    // others are never asked about nodes that read strings (strings.h)
 };
 
 }  // namespace lathe::onnx

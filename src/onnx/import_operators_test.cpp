@@ -556,11 +556,5 @@ TEST(ImportMatMulInteger, NeedsDims) {
   expect_says(import_error(m), "its operands must have a dim at least");
 }
 
-TEST(ImportText, StringsAreRefusedByName) {
-  TestModel m(20);
-  m.input("x", kFloat, {"1"}).output("y").node("StringSplit", {"x"}, {"y"});
-  expect_says(import_error(m), "tensors of strings are not supported");
-}
-
 }  // namespace
 }  // namespace lathe::onnx

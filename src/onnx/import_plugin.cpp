@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/op.h"
+#include "plugin/built_in.h"
 
 namespace lathe::onnx {
 namespace {
@@ -78,6 +79,11 @@ std::string fields_of(const NodeImport& node, const NodeProto& proto) {
 }
 
 }  // namespace
+
+bool is_built_in(const NodeProto& proto) {
+  return text_of(proto, kNamespace) == plugin::kBuiltInNamespace &&
+         has_plugin(proto, plugin::WithBuiltIn(nullptr));
+}
 
 bool has_plugin(const NodeProto& proto, const PluginSource& plugins) {
   return pick(candidates(proto), plugins) != nullptr;

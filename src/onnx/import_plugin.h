@@ -9,6 +9,8 @@
 
 namespace lathe::onnx {
 
+// A node of a model that was written here: an operator of plugin/built_in.h by its name and namespace.
+bool is_built_in(const NodeProto& proto);
 bool has_plugin(const NodeProto& proto, const PluginSource& plugins);
 // There is one.
 Values import_plugin(NodeImport& node, const NodeProto& proto, const PluginSource& plugins);

@@ -5,6 +5,7 @@
 
 #include "onnx/import_random.h"
 #include "onnx/importers.h"
+#include "onnx/strings.h"
 
 namespace lathe::onnx {
 
@@ -25,6 +26,11 @@ template <PointwiseCode code>
 Values import_binary(NodeImport& node) {
   check_input_count(node, 2);
   return {node.pointwise(code, {node.in(0), node.in(1)})};
+}
+
+Values import_equal(NodeImport& node) {
+  return is_string(node, 0) || is_string(node, 1) ? import_string_equal(node)
+                                                  : import_binary<PointwiseCode::Equal>(node);
 }
 
 // Sum, Max, Min of one or more inputs: a chain.
@@ -233,7 +239,7 @@ std::vector<Importer> binary_importers() {
           {"BitwiseOr", 18, kLatestOpset, import_binary<C::BitwiseOr>},
           {"BitwiseXor", 18, kLatestOpset, import_binary<C::BitwiseXor>},
           {"Div", 7, kLatestOpset, import_binary<C::Div>},
-          {"Equal", 7, kLatestOpset, import_binary<C::Equal>},
+          {"Equal", 7, kLatestOpset, import_equal, {}, true},
           {"Greater", 7, kLatestOpset, import_binary<C::Greater>},
           {"GreaterOrEqual", 12, kLatestOpset, import_binary<C::GreaterOrEqual>},
           {"Less", 7, kLatestOpset, import_binary<C::Less>},

@@ -2,14 +2,23 @@
 //
 // Tensors that come from shapes or attributes: Constant, Shape, Size, ConstantOfShape, Range, EyeLike.
 #include <algorithm>
+#include <array>
 
+#include "ir/strings.h"
 #include "onnx/importers.h"
 
 namespace lathe::onnx {
 
 namespace {
 
+ValueId strings_value(NodeImport& node, Tensor strings) {
+  const ValueId id = node.constant(std::move(strings), "value");
+  node.builder().mark_strings(id);
+  return id;
+}
+
 Values import_constant(NodeImport& node) {
+  if (const auto strings = node.string_tensor("value")) return {strings_value(node, *strings)};
   if (node.has_attribute("value")) return {node.constant(*node.tensor("value"), "value")};
   if (node.has_attribute("value_float"))
     return {node.constant(Tensor::scalar_f32(node.real("value_float", 0)))};
@@ -20,7 +29,14 @@ Values import_constant(NodeImport& node) {
     return {node.constant(Tensor::from<float>({static_cast<int64_t>(list->size())}, *list))};
   }
   if (const auto sparse = node.sparse_tensor("sparse_value")) return {node.constant(*sparse, "value")};
-  throw_unsupported("it is a constant of strings, and there are no tensors of strings");
+  if (node.has_attribute("value_string")) {
+    const std::string text = node.text("value_string", "");
+    return {strings_value(node, strings_tensor({}, std::array{std::string_view(text)}))};
+  }
+  if (!node.has_attribute("value_strings")) node.fail("it has no value");
+  const std::vector<std::string> texts = node.texts("value_strings");
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  return {strings_value(node, strings_tensor({static_cast<int64_t>(views.size())}, views))};
 }
 
 // Dims of x from `start` to `end`. When some are known only while the model runs, the layer that knows them

@@ -2,8 +2,11 @@
 //
 // Operators that sample images at places that are data: GridSample, AffineGrid, RoiAlign, MaxRoiPool,
 // DeformConv; and the opposites of windows, Col2Im and MaxUnpool. AffineGrid and MaxUnpool are written out.
+// ImageDecoder is built in (plugin/built_in.h).
 #include "onnx/importers.h"
+#include "onnx/strings.h"
 #include "onnx/window.h"
+#include "plugin/built_in.h"
 
 namespace lathe::onnx {
 
@@ -219,6 +222,12 @@ Values import_max_unpool(NodeImport& node) {
   return {node.has(2) ? padded_to_output_shape(node, y, shape) : y};
 }
 
+Values import_image_decoder(NodeImport& node) {
+  const std::vector<PluginField> fields = {plugin::text_field("pixels", node.text("pixel_format", "RGB"))};
+  const ValueId size = add_built_in(node, "ImageSize", fields, {node.in(0)}, false, 1, "size")[0];
+  return add_built_in(node, "ImageDecode", fields, {node.in(0), size}, false);
+}
+
 }  // namespace
 
 std::vector<Importer> vision_importers() {
@@ -226,6 +235,7 @@ std::vector<Importer> vision_importers() {
           {"Col2Im", 18, kLatestOpset, import_col2im},
           {"DeformConv", 19, kLatestOpset, import_deform_conv},
           {"GridSample", 16, kLatestOpset, import_grid_sample},
+          {"ImageDecoder", 20, kLatestOpset, import_image_decoder},
           {"MaxRoiPool", 1, kLatestOpset, import_max_roi_pool},
           {"MaxUnpool", 9, kLatestOpset, import_max_unpool},
           {"RoiAlign", 10, kLatestOpset, import_roi_align}};

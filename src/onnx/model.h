@@ -33,6 +33,8 @@ class UnsupportedError : public Error {
 
 using Entries = std::vector<std::pair<std::string_view, std::string_view>>;
 
+inline constexpr int32_t kStringType = 8;  // TensorProto.data_type
+
 struct TensorProto {
   std::string_view name;
   int32_t data_type = 0;
@@ -169,6 +171,8 @@ class TensorSource {
   Tensor load(const TensorProto& tensor);
   // Written out, zeros and all.
   Tensor load(const SparseTensorProto& tensor);
+  // Of strings, as bytes with one dim more (ir/strings.h). load() refuses them.
+  static Tensor load_strings(const TensorProto& tensor);
 
  private:
   struct ExternalFile {

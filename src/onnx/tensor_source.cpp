@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "ir/strings.h"
 #include "onnx/model.h"
 
 namespace lathe::onnx {
@@ -236,6 +237,16 @@ Tensor TensorSource::load(const SparseTensorProto& t) {
                 static_cast<size_t>(bits / 8));
   }
   return dense;
+}
+
+Tensor TensorSource::load_strings(const TensorProto& t) {
+  expected_bytes(t, DType::UInt8);  // dims that can be
+  try {
+    return strings_tensor(t.dims, t.string_data);
+  } catch (Error& error) {
+    error.add_context("tensor " + quote(t.name));
+    throw;
+  }
 }
 
 Tensor TensorSource::load(const TensorProto& t) {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ai.onnx.ml: what stands before and behind a model: scaling, missing values, encodings. There are no tensors
-// of strings and no maps: what needs them is refused by name, and ZipMap gives the tensor that it would have
-// put into maps.
+// ai.onnx.ml: what stands before and behind a model: scaling, missing values, encodings. There are no maps:
+// what needs them is refused by name, and ZipMap gives the tensor that it would have put into maps.
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <numeric>
 
+#include "ir/strings.h"
 #include "onnx/importers.h"
 #include "onnx/ml/scores.h"
+#include "onnx/strings.h"
 
 namespace lathe::onnx {
 
@@ -91,29 +92,48 @@ Values import_array_feature_extractor(NodeImport& node) {
 
 // One column per category.
 Values import_one_hot_encoder(NodeImport& node) {
-  const Ints categories = class_labels(node);
+  const auto strings = node.texts("cats_strings");
+  ValueId x = node.in(0);
+  Ints categories(strings.size());
+  if (strings.empty()) {
+    if (is_string(node, 0)) node.fail("its input is strings, and its categories are numbers");
+    const auto numbers = node.ints("cats_int64s");
+    if (!numbers || numbers->empty()) node.fail("it has no categories");
+    categories = *numbers;
+    x = node.cast(x, DType::Int64, "whole");
+  } else {
+    std::iota(categories.begin(), categories.end(), 0);
+    x = find_strings(node, string_input(node, 0), strings);
+  }
   if (node.integer("zeros", 1) == 0)
     node.note("a value that is none of its categories gives zeros instead of an error");
-  Shape column = node.shape(0);
+  Shape column = node.shape_of(x);
   column.push_back(1);
-  const ValueId x = node.reshape(node.cast(node.in(0), DType::Int64, "whole"), column, "column");
-  const ValueId equal = node.pointwise(C::Equal, {x, node.ints_constant(categories)}, "is_category");
+  const ValueId equal = node.pointwise(
+      C::Equal, {node.reshape(x, column, "column"), node.ints_constant(categories)}, "is_category");
   return {node.cast(equal, DType::Float32, "result")};
 }
 
-void refuse_strings(const NodeImport& node, std::initializer_list<std::string_view> names) {
-  for (const std::string_view name : names)
-    if (const auto texts = node.texts(name); !texts.empty())
-      throw_unsupported("it maps strings (" + std::string(name) + ": '" + texts[0] +
-                        "', ...), and there are no tensors of strings");
-}
+// A list of keys or values: numbers, or strings.
+struct Labels {
+  Tensor numbers;
+  std::vector<std::string> strings;
+  int64_t count() const { return numbers ? numbers.size() : static_cast<int64_t>(strings.size()); }
+};
 
-Tensor list_of(const NodeImport& node, const std::string& what) {
-  if (const auto t = node.tensor(what + "_tensor")) return *t;
+Labels read_labels(const NodeImport& node, const std::string& what) {
+  if (const auto t = node.string_tensor(what + "_tensor")) {
+    const Strings all(*t);
+    Labels labels;
+    for (int64_t i = 0; i < all.count(); ++i) labels.strings.emplace_back(all[i]);
+    return labels;
+  }
+  if (const auto t = node.tensor(what + "_tensor")) return {*t, {}};
+  if (auto strings = node.texts(what + "_strings"); !strings.empty()) return {{}, std::move(strings)};
   if (const auto whole = node.ints(what + "_int64s"); whole && !whole->empty())
-    return Tensor::from<int64_t>({static_cast<int64_t>(whole->size())}, *whole);
+    return {Tensor::from<int64_t>({static_cast<int64_t>(whole->size())}, *whole), {}};
   if (const auto floats = node.reals(what + "_floats"); floats && !floats->empty())
-    return Tensor::from<float>({static_cast<int64_t>(floats->size())}, *floats);
+    return {Tensor::from<float>({static_cast<int64_t>(floats->size())}, *floats), {}};
   node.fail("attributes " + what + "_* are missing");
 }
 
@@ -124,14 +144,10 @@ Tensor default_label(const NodeImport& node, DType type) {
   return Tensor::from_doubles(type, {}, std::span(&value, 1));
 }
 
-// Every element is compared with every key; the last key that fits says which value it gets, or none the
-// default behind them.
-Values import_label_encoder(NodeImport& node) {
-  refuse_strings(node, {"classes_strings", "keys_strings", "values_strings"});
-  const Tensor keys = list_of(node, "keys"), values = list_of(node, "values");
-  if (keys.size() != values.size() || keys.rank() != 1)
-    node.fail("it has " + std::to_string(keys.size()) + " keys and " + std::to_string(values.size()) +
-              " values");
+// Every element is compared with every key; the number of the last key that fits, from 1; 0 for none.
+ValueId number_of_key(NodeImport& node, const Tensor& keys) {
+  if (is_string(node, 0)) node.fail("its input is strings, and its keys are numbers");
+  if (keys.rank() != 1) node.fail("its keys are no list");
   Shape column = node.shape(0);
   column.push_back(1);
   const ValueId x = node.reshape(node.in(0), column, "column"),
@@ -144,19 +160,62 @@ Values import_label_encoder(NodeImport& node) {
     fits = node.pointwise(C::Or, {fits, both}, "fits_or_nan");
   }
   Ints numbers(static_cast<size_t>(keys.size()));
-  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int64_t>(i) + 1;
+  std::iota(numbers.begin(), numbers.end(), 1);
   const ValueId number = node.pointwise(
       C::Where, {fits, node.ints_constant(numbers), node.constant(Tensor::scalar_i64(0))}, "number");
-  const ValueId index = node.reduce(ReduceKind::Max, number, {node.rank(0)}, false, "index");
+  return node.reduce(ReduceKind::Max, number, {node.rank(0)}, false, "index");
+}
+
+// The same among strings: the last one of equal keys counts.
+ValueId number_of_key(NodeImport& node, const std::vector<std::string>& keys) {
+  const std::vector<std::string> from_last(keys.rbegin(), keys.rend());
+  const ValueId found = find_strings(node, string_input(node, 0), from_last);
+  const ValueId all = node.constant(Tensor::scalar_i64(static_cast<int64_t>(keys.size())), "count");
+  return node.pointwise(C::Sub, {all, found}, "index");
+}
+
+// Number 0 stands for the default, others for the values in their order.
+ValueId value_of_number(NodeImport& node, const Labels& values, ValueId number) {
+  if (!values.numbers) {
+    std::vector<std::string> table = {node.text("default_string", "_Unused")};
+    if (const auto t = node.string_tensor("default_tensor"); t && Strings(*t).count() == 1)
+      table[0] = std::string(Strings(*t)[0]);
+    table.insert(table.end(), values.strings.begin(), values.strings.end());
+    return pick_strings(node, table, number);
+  }
   const ValueId otherwise =
-      node.reshape(node.constant(default_label(node, values.dtype()), "default"), {1}, "default_row");
-  const ValueId table = node.add(Concat{.axis = 0}, {otherwise, node.constant(values, "values")}, "table");
-  return {node.add(Gather{.axis = 0}, {table, index})};
+      node.reshape(node.constant(default_label(node, values.numbers.dtype()), "default"), {1}, "default_row");
+  const ValueId table =
+      node.add(Concat{.axis = 0}, {otherwise, node.constant(values.numbers, "values")}, "table");
+  return node.add(Gather{.axis = 0}, {table, number});
+}
+
+ValueId encode(NodeImport& node, const Labels& keys, const Labels& values) {
+  if (keys.count() != values.count())
+    node.fail("it has " + std::to_string(keys.count()) + " keys and " + std::to_string(values.count()) +
+              " values");
+  const ValueId number = keys.numbers ? number_of_key(node, keys.numbers) : number_of_key(node, keys.strings);
+  return value_of_number(node, values, number);
+}
+
+// The first version has one list of strings, and maps between them and their positions.
+Values import_label_encoder(NodeImport& node) {
+  if (const auto classes = node.texts("classes_strings"); !classes.empty()) {
+    Ints numbers(classes.size());
+    std::iota(numbers.begin(), numbers.end(), 0);
+    const Labels strings{{}, classes},
+        positions{Tensor::from<int64_t>({static_cast<int64_t>(numbers.size())}, numbers), {}};
+    return {is_string(node, 0) ? encode(node, strings, positions) : encode(node, positions, strings)};
+  }
+  return {encode(node, read_labels(node, "keys"), read_labels(node, "values"))};
 }
 
 Values import_category_mapper(NodeImport& node) {
-  refuse_strings(node, {"cats_strings"});
-  node.fail("it has no categories");
+  const Labels strings = read_labels(node, "cats");
+  const auto numbers = node.ints("cats_int64s").value_or(Ints());
+  if (strings.numbers) node.fail("it has no strings as categories");
+  const Labels whole{Tensor::from<int64_t>({static_cast<int64_t>(numbers.size())}, numbers), {}};
+  return {is_string(node, 0) ? encode(node, strings, whole) : encode(node, whole, strings)};
 }
 
 Values import_zip_map(NodeImport& node) {
@@ -169,12 +228,12 @@ Values import_zip_map(NodeImport& node) {
 std::vector<Importer> ml_feature_importers() {
   return {{"ArrayFeatureExtractor", 1, kLatestOpset, import_array_feature_extractor, kMlDomain},
           {"Binarizer", 1, kLatestOpset, import_binarizer, kMlDomain},
-          {"CategoryMapper", 1, kLatestOpset, import_category_mapper, kMlDomain},
+          {"CategoryMapper", 1, kLatestOpset, import_category_mapper, kMlDomain, true},
           {"FeatureVectorizer", 1, kLatestOpset, import_feature_vectorizer, kMlDomain},
           {"Imputer", 1, kLatestOpset, import_imputer, kMlDomain},
-          {"LabelEncoder", 1, kLatestOpset, import_label_encoder, kMlDomain},
+          {"LabelEncoder", 1, kLatestOpset, import_label_encoder, kMlDomain, true},
           {"Normalizer", 1, kLatestOpset, import_normalizer, kMlDomain},
-          {"OneHotEncoder", 1, kLatestOpset, import_one_hot_encoder, kMlDomain},
+          {"OneHotEncoder", 1, kLatestOpset, import_one_hot_encoder, kMlDomain, true},
           {"Scaler", 1, kLatestOpset, import_scaler, kMlDomain},
           {"ZipMap", 1, kLatestOpset, import_zip_map, kMlDomain}};
 }

@@ -268,9 +268,9 @@ Values import_svm_classifier(NodeImport& node) {
 }  // namespace
 
 std::vector<Importer> ml_linear_importers() {
-  return {{"LinearClassifier", 1, kLatestOpset, import_linear_classifier, kMlDomain},
+  return {{"LinearClassifier", 1, kLatestOpset, classify<import_linear_classifier>, kMlDomain},
           {"LinearRegressor", 1, kLatestOpset, import_linear_regressor, kMlDomain},
-          {"SVMClassifier", 1, kLatestOpset, import_svm_classifier, kMlDomain},
+          {"SVMClassifier", 1, kLatestOpset, classify<import_svm_classifier>, kMlDomain},
           {"SVMRegressor", 1, kLatestOpset, import_svm_regressor, kMlDomain}};
 }
 

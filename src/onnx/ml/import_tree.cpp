@@ -458,7 +458,7 @@ Values import_tree_ensemble(NodeImport& node) {
 
 std::vector<Importer> ml_tree_importers() {
   return {{"TreeEnsemble", 5, kLatestOpset, import_tree_ensemble, kMlDomain},
-          {"TreeEnsembleClassifier", 1, kLatestOpset, import_tree_classifier, kMlDomain},
+          {"TreeEnsembleClassifier", 1, kLatestOpset, classify<import_tree_classifier>, kMlDomain},
           {"TreeEnsembleRegressor", 1, kLatestOpset, import_tree_regressor, kMlDomain}};
 }
 

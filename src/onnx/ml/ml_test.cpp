@@ -37,22 +37,6 @@ std::string text(std::string_view name, std::string_view value) {
   return TestModel::text_attribute(name, value);
 }
 
-TEST(ImportMl, StringsAreRefusedByName) {
-  expect_says(import_error(one_node("LinearClassifier",
-                                    {floats("coefficients", {1, 2, 3}),
-                                     TestModel::texts_attribute("classlabels_strings", {"no", "yes"})},
-                                    {"l", "s"})),
-              "its labels are strings ('no', ...), and there are no tensors of strings; train with numbers "
-              "as labels");
-  expect_says(import_error(one_node("LabelEncoder", {TestModel::texts_attribute("keys_strings", {"a"}),
-                                                     ints("values_int64s", {1})})),
-              "it maps strings (keys_strings: 'a', ...)");
-  expect_says(import_error(one_node("OneHotEncoder", {TestModel::texts_attribute("cats_strings", {"a"})})),
-              "its labels are strings ('a', ...)");
-  expect_says(import_error(one_node("CategoryMapper", {TestModel::texts_attribute("cats_strings", {"a"})})),
-              "it maps strings (cats_strings: 'a', ...)");
-}
-
 TEST(ImportMl, ZipMapGivesTheTensor) {
   const TestModel m = one_node("ZipMap", {ints("classlabels_int64s", {0, 1, 2})});
   Notes notes;

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
+
+#include "onnx/strings.h"
 
 namespace lathe::onnx {
 
@@ -98,14 +101,20 @@ ValueId transform_binary(NodeImport& node, ValueId score, bool mixed, const std:
 }
 
 Ints class_labels(NodeImport& node) {
-  for (const std::string_view name : {"classlabels_strings", "cats_strings"}) {
-    if (const auto labels = node.texts(name); !labels.empty())
-      throw_unsupported("its labels are strings ('" + labels[0] +
-                        "', ...), and there are no tensors of strings; train with numbers as labels");
+  if (const auto strings = node.texts("classlabels_strings"); !strings.empty()) {
+    Ints numbers(strings.size());
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return numbers;
   }
   for (const std::string_view name : {"classlabels_ints", "classlabels_int64s", "cats_int64s"})
     if (const auto labels = node.ints(name); labels && !labels->empty()) return *labels;
   node.fail("it has no class labels");
+}
+
+Values with_string_labels(NodeImport& node, Values results) {
+  if (const auto strings = node.texts("classlabels_strings"); !strings.empty())
+    results[0] = pick_strings(node, strings, results[0]);
+  return results;
 }
 
 ValueId labels_at(NodeImport& node, ValueId index, const Ints& labels) {

@@ -20,8 +20,14 @@ ValueId transform_scores(NodeImport& node, ValueId scores, const std::string& na
 // score is above or below zero instead of a probability.
 ValueId transform_binary(NodeImport& node, ValueId score, bool mixed, const std::string& name);
 
-// The class labels, which are integers: strings are refused by name.
+// The class labels; of strings their numbers.
 Ints class_labels(NodeImport& node);
+// The results of a classifier whose first one is labels: strings where class_labels() gave their numbers.
+Values with_string_labels(NodeImport& node, Values results);
+template <ImportFunction import>
+Values classify(NodeImport& node) {
+  return with_string_labels(node, import(node));
+}
 // The labels at `index` (N).
 ValueId labels_at(NodeImport& node, ValueId index, const Ints& labels);
 // The labels where `condition` (N, 1) holds and where it does not.
