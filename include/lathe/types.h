@@ -65,6 +65,8 @@ struct TensorInfo {
   std::vector<std::string> dim_names;  // "batch" for a dynamic dim, "3" for a static one
   bool is_shape_tensor = false;        // its elements decide shapes; the profile gives their range
   MemoryFormat format = MemoryFormat::Linear;
+  // A tensor of strings: UInt8 with one dim more, each string's UTF-8 bytes and zeros behind its end.
+  bool is_string = false;
 };
 
 // A tensor in host memory: row-major, contiguous.

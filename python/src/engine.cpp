@@ -159,7 +159,13 @@ MutableArray writable(nb::handle object, const std::string& output) {
 nb::object PyEngine::call_on_gpu(const nb::args& args, const nb::kwargs& kwargs, nb::handle profiler) {
   const nb::dict given = given_outputs(kwargs, outputs_);
   nb::list inputs;
-  for (const nb::handle object : arrange(inputs_, args, kwargs)) inputs.append(object);
+  const std::vector<nb::handle> arranged = arrange(inputs_, args, kwargs);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i].is_string)
+      inputs.append(nb::module_::import_("lathe._strings").attr("encode")(arranged[i], inputs_[i].name));
+    else
+      inputs.append(arranged[i]);
+  }
   if (!gpu_calls_.is_valid())
     gpu_calls_ = nb::module_::import_("lathe._gpu").attr("Calls")(inputs_, outputs_);
   return gpu_calls_(nb::find(*this), inputs, given, profiler);
@@ -195,7 +201,9 @@ nb::object PyEngine::call(const nb::args& args, const nb::kwargs& kwargs, api::P
   const auto result = [&](size_t i) -> nb::object {
     const char* name = outputs_[i].name.c_str();
     if (given.size() > 0 && given.contains(name)) return nb::object(given[name]);
-    return caller->results[i].take(outputs_[i]);
+    const nb::object taken = caller->results[i].take(outputs_[i]);
+    if (!outputs_[i].is_string) return taken;
+    return nb::module_::import_("lathe._strings").attr("decode")(taken);
   };
   nb::object value;
   if (outputs_.size() == 1) {

@@ -56,6 +56,10 @@ nb::dlpack::dtype dlpack_type(api::DataType type, const std::string& tensor) {
 
 Array to_array(nb::handle object, const api::TensorInfo& input) {
   Array array;
+  if (input.is_string) {
+    const nb::object bytes = nb::module_::import_("lathe._strings").attr("encode")(object, input.name);
+    if (nb::try_cast(bytes, array)) return array;
+  }
   if (!nb::try_cast(object, array)) {
     // What holds no array yet is made one of the input's type; what does keeps its own, which is then
     // checked.
@@ -86,6 +90,8 @@ void bind_types(nb::module_& m) {
           "Extents, outermost first; -1 where a dim is dynamic.")
       .def_ro("dim_names", &api::TensorInfo::dim_names,
               "\"batch\" for a dynamic dim, \"3\" for a static one.")
+      .def_ro("is_string", &api::TensorInfo::is_string,
+              "A tensor of strings: uint8 with one dim more, their bytes in UTF-8 and zeros behind each end.")
       .def_ro("is_shape_tensor", &api::TensorInfo::is_shape_tensor, "Its elements decide shapes.")
       .def_prop_ro(
           "format",

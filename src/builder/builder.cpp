@@ -110,6 +110,7 @@ Network network_of(ImportedModel&& model, const Stopwatch& watch) {
   Network network;
   network.model = metadata_of(model.info, model.graph.name());
   network.graph = std::make_shared<Graph>(std::move(model.graph));
+  network.strings = std::move(model.strings);
   network.parse_seconds = watch.seconds();
   return network;
 }

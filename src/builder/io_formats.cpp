@@ -103,6 +103,9 @@ void set_io_types(Network& network, const std::map<std::string, IoType, std::les
       throw_input_error("the network has no input or output '" + name + "'");
     const ValueId id = input != kNoValue ? input : output;
     const size_t rank = graph.value(id).shape.size();
+    if (network.strings.contains(name) &&
+        (!type.format.is_linear() || type.dtype.value_or(DType::UInt8) != DType::UInt8))
+      throw_input_error("'" + name + "' is strings, which are bytes (uint8) in linear memory");
     if (!type.format.is_linear() && (rank < 3 || !is_whole_bytes(type.dtype.value_or(graph.value(id).dtype))))
       throw_input_error("'" + name + "' of " + to_string(graph.value(id).shape) +
                         " has only one format: chw");

@@ -65,6 +65,9 @@ void check_range(const std::string& name, const Shape& shape, const ShapeRange& 
                         std::to_string(range.opt[d]) + ", " + std::to_string(range.max[d]));
 }
 
+// The least, usual and most bytes of strings that nothing is said of.
+constexpr std::array<int64_t, 3> kStringBytes = {1, 32, 256};
+
 // Symbols whose values follow from the given ranges, one bound at a time.
 SymbolValues known_symbols(const std::vector<TensorInfo>& inputs, const OptimizationProfile& profile,
                            size_t which) {
@@ -79,6 +82,9 @@ SymbolValues known_symbols(const std::vector<TensorInfo>& inputs, const Optimiza
     if (const auto it = profile.values.find(input.name); it != profile.values.end() && input.contents)
       collect(*input.contents, bound(it->second, which));
   }
+  for (const TensorInfo& input : inputs)
+    if (input.is_string)
+      if (const auto bytes = input.shape.back().as_symbol()) known.emplace(*bytes, kStringBytes.at(which));
   return known;
 }
 

@@ -39,6 +39,7 @@ struct TensorInfo {
   Shape shape;                    // symbolic dims by name
   std::optional<Shape> contents;  // set for shape tensors: the dims that its elements are
   Format format = {};             // how its memory lies; shapes are logical in all formats
+  bool is_string = false;         // bytes of strings, along the last dim (ir/strings.h)
 };
 std::vector<TensorInfo> input_infos(const Graph& graph);
 std::vector<TensorInfo> output_infos(const Graph& graph);
@@ -66,7 +67,7 @@ class SymbolBinder {
 
 // The profile with every dynamic input present and symbols consistent. Inputs without shapes take the opt of
 // other inputs where a symbol is shared; a symbol that nothing names becomes 1 (`defaulted` receives the
-// input's name).
+// input's name). Strings that nothing is said of have 1 to 256 bytes, and 32 is what they are tuned for.
 OptimizationProfile complete_profile(const std::vector<TensorInfo>& inputs,
                                      const OptimizationProfile& profile,
                                      std::vector<std::string>* defaulted = nullptr);

@@ -11,6 +11,7 @@
 #include "ir/text.h"
 #include "ops/build.h"
 #include "plan/check_variant.h"
+#include "plugin/built_in.h"
 
 namespace lathe {
 namespace {
@@ -81,6 +82,7 @@ Json to_json(const std::vector<TensorInfo>& infos) {
   for (const TensorInfo& t : infos) {
     Json entry = {{"name", t.name}, {"dtype", io_type_text(t)}, {"shape", to_json(t.shape)}};
     if (t.contents) entry["contents"] = to_json(*t.contents);
+    if (t.is_string) entry["strings"] = true;
     json.push_back(std::move(entry));
   }
   return json;
@@ -91,6 +93,9 @@ std::vector<TensorInfo> infos_from(const Json& json) {
     TensorInfo t{.name = j.at("name"), .shape = shape_from(j.at("shape"))};
     read_io_type(j.at("dtype"), t);
     if (j.contains("contents")) t.contents = shape_from(j.at("contents"));
+    t.is_string = j.value("strings", false);
+    if (t.is_string && (t.dtype != DType::UInt8 || t.shape.empty()))
+      throw_input_error("'" + t.name + "' is said to be strings, and is no uint8 with a dim of bytes");
     infos.push_back(std::move(t));
   }
   return infos;
@@ -281,7 +286,8 @@ auto with_source(const std::string& source, F&& body) {
 // A file whose plugins are not there is not damaged.
 void bind_code(Graph& graph, const PluginCodeSource& plugins, const std::string& source) {
   try {
-    bind_plugins(graph, plugins.source.get(), plugins.hint);
+    const plugin::WithBuiltIn source(plugins.source.get());
+    bind_plugins(graph, &source, plugins.hint);
   } catch (Error& error) {
     throw_input_error("engine file '" + source + "' cannot be used: " + error.what());
   }

@@ -14,7 +14,8 @@ std::vector<v1::TensorInfo> to_public(const std::vector<TensorInfo>& infos) {
                         .is_shape_tensor = t.contents.has_value(),
                         .format = t.format.is_linear()        ? v1::MemoryFormat::Linear
                                   : t.format == kChannelsLast ? v1::MemoryFormat::ChannelsLast
-                                                              : v1::MemoryFormat::ChannelsBlocked16};
+                                                              : v1::MemoryFormat::ChannelsBlocked16,
+                        .is_string = t.is_string};
     for (const Dim& d : t.shape) {
       info.dims.push_back(d.is_constant() ? d.value() : -1);
       info.dim_names.push_back(d.to_string());

@@ -199,6 +199,57 @@ def _long_chain():
     return model_of(*nodes, out_columns=4)
 
 
+def strings_model():
+    """y = words joined to '!', s = whether y is 'a!'; of a list, of which a sequence is made."""
+    exclamation = onnx.field(1, 1) + onnx.field(2, 8) + onnx.field(8, "end") + onnx.field(6, "!")
+    nodes = [onnx.node("StringConcat", "join", ["words", "end"], ["y"]), onnx.node("Equal", "same", ["y", "y"], ["s"])]
+    graph = b"".join(onnx.field(1, n) for n in nodes) + onnx.field(2, "test") + onnx.field(5, exclamation)
+    graph += onnx.field(11, onnx.value_info("words", ["n"], 8))
+    graph += onnx.field(12, onnx.value_info("y", ["n"], 8)) + onnx.field(12, onnx.value_info("s", ["n"], 9))
+    return onnx.field(1, 10) + onnx.field(7, graph) + onnx.field(8, onnx.field(2, 20))
+
+
+def sequence_model():
+    list_of_floats = onnx.field(4, onnx.field(1, onnx.field(1, onnx.field(1, 1) + onnx.field(2, onnx.field(1, onnx.field(2, "n"))))))
+    graph = onnx.field(1, onnx.node("SequenceInsert", "insert", ["x", "z"], ["y"])) + onnx.field(2, "test")
+    graph += onnx.field(11, onnx.field(1, "x") + onnx.field(2, list_of_floats)) + onnx.field(11, onnx.value_info("z", [1]))
+    graph += onnx.field(12, onnx.field(1, "y") + onnx.field(2, list_of_floats))
+    return onnx.field(1, 8) + onnx.field(7, graph) + onnx.field(8, onnx.field(2, 17))
+
+
+class StringsAndSequences(unittest.TestCase):
+    def test_strings_are_str(self):
+        engine = compile_quickly(strings_model(), {"words": ((1, 1), (2, 8), (4, 16))})
+        self.assertEqual([t.is_string for t in (*engine.inputs, *engine.outputs)], [True, True, False])
+        for words in (["a", "äö"], ("a", "äö"), np.array(["a", "äö"]), np.array(["a", "äö"], object), np.array([b"a", "äö".encode()])):
+            result = engine(words)
+            self.assertEqual(result["y"].tolist(), ["a!", "äö!"])
+            self.assertEqual(result["s"].tolist(), [True, True])
+        with tempfile.TemporaryDirectory() as folder:
+            engine.save(os.path.join(folder, "e"))
+            self.assertEqual(lathe.load(os.path.join(folder, "e"), threads=1)(["b"])["y"].tolist(), ["b!"])
+
+    def test_what_is_no_string_is_an_error(self):
+        engine = compile_quickly(strings_model(), {"words": ((1, 1), (2, 8), (4, 16))})
+        for given, part in ((np.ones(2, np.float32), "it was given float32"), (["a", 1.5j], "takes strings"), (["a\0"], "a zero byte at its end"),
+                            (["x" * 17], "17")):
+            with self.assertRaises(lathe.InputError) as caught:
+                engine(given)
+            self.assertIn(part, str(caught.exception))
+
+    def test_sequences_are_lists(self):
+        engine = compile_quickly(sequence_model(), {"x_0": (1,), "x_1": (2,)}, lengths={"x": 2})
+        x = [np.ones(1, np.float32), np.zeros(2, np.float32)]
+        result = engine(x=x, z=np.full(1, 7, np.float32))
+        self.assertEqual([result[f"y_{i}"].tolist() for i in range(3)], [[1], [0, 0], [7]])
+        with self.assertRaises(lathe.InputError) as caught:
+            engine(x=x[:1], z=x[0])
+        self.assertIn("the engine was built for a sequence of 2", str(caught.exception))
+        with self.assertRaises(lathe.InputError) as caught:
+            compile_quickly(sequence_model(), {})
+        self.assertIn("say how many tensors it has", str(caught.exception))
+
+
 class Engines(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
