@@ -96,6 +96,24 @@ def encoders(add):
     add("default", "LabelEncoder", [numbers], keys_floats=[2.5, 1.5], values_floats=[1.0, 3.0])
 
 
+def strings(add):
+    words = np.array(["b", "", "none", "a", "ä"], object)
+    keys = dict(keys_strings=["a", "b", "ä"])
+    add("strings_to_whole", "LabelEncoder", [words], domain_opset=4, values_int64s=[7, 8, 9], default_int64=-3, **keys)
+    add("strings_to_floats", "LabelEncoder", [words], domain_opset=4, values_floats=[7.5, 8.5, 9.5], **keys)
+    add("strings_to_strings", "LabelEncoder", [words], domain_opset=4, values_strings=["A", "B", "C"], default_string="?", **keys)
+    add("whole_to_strings", "LabelEncoder", [np.array([[3, 1], [2, 5]])], domain_opset=4, keys_int64s=[1, 2, 3], values_strings=["one", "two", "three"])
+    categories = dict(cats_strings=["a", "b", "ä"], cats_int64s=[4, 5, 6])
+    add("of_strings", "CategoryMapper", [words], **categories)
+    add("of_whole", "CategoryMapper", [np.array([4, 7, 6])], default_string="?", **categories)
+    add("of_strings", "OneHotEncoder", [np.array([["b"], ["a"], ["x"]], object)], cats_strings=["a", "b"], zeros=1)
+    add("columns_of_strings", "ArrayFeatureExtractor", [np.array([["a", "b", "c"], ["d", "e", "f"]], object), np.array([2, 0])])
+    x, w, b = add.floats(5, 4), add.floats(12).tolist(), add.floats(3).tolist()
+    add("strings_as_labels", "LinearClassifier", [x], outputs=2, coefficients=w, intercepts=b, classlabels_strings=["no", "maybe", "yes"],
+        multi_class=1)
+    add("two_strings_as_labels", "LinearClassifier", [x], outputs=2, coefficients=w[:4], intercepts=b[:1], classlabels_strings=["no", "yes"])
+
+
 def cases(add):
-    for family in (linear, vectors, features, encoders):
+    for family in (linear, vectors, features, encoders, strings):
         family(add)
