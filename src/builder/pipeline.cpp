@@ -246,7 +246,8 @@ std::string seconds_text(double seconds) {
 void explain_fallbacks(TunedGraph& tuned, const SymbolRanges& ranges, const Backend& backend,
                        const BuildOptions& options) {
   for (size_t i = 0; i < tuned.choices.size(); ++i)
-    if (is_fallback(tuned.choices[i].tactic))
+    if (is_fallback(tuned.choices[i].tactic) &&
+        !never_runs(tuned.graph, tuned.graph.node(tuned.graph.order()[i])))
       tuned.choices[i].fallback =
           fallback_reason(backend, {tuned.graph, tuned.graph.order()[i], ranges}, options.disabled_runners);
 }

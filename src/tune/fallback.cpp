@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tune/fallback.h"
 
+#include <algorithm>
+
 #include "backend/reference_layer.h"
 
 namespace lathe {
 
 bool is_fallback(const Tactic& tactic) {
   return tactic.runner == kReferenceRunner;
+}
+
+bool never_runs(const Graph& graph, const Node& layer) {
+  return std::all_of(layer.outputs.begin(), layer.outputs.end(), [&](ValueId id) {
+    if (id == kNoValue) return true;
+    const Shape& shape = graph.value(id).shape;
+    return std::any_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_constant(0); });
+  });
 }
 
 std::string fallback_reason(const Backend& backend, const LayerQuery& query,

@@ -19,5 +19,7 @@ std::string fallback_reason(const Backend& backend, const LayerQuery& query,
 
 // Does the choice run the layer on the reference?
 bool is_fallback(const Tactic& tactic);
+// The layer has no elements to write, whatever the run's shapes are: nothing runs, whoever was chosen.
+bool never_runs(const Graph& graph, const Node& layer);
 
 }  // namespace lathe

@@ -33,9 +33,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Verdict {
-  // "passed", "passed frozen" (with shapes, axes or scales as constants), "passed random" (in type and
-  // shape), "failed" (a wrong answer, or a bug of ours), "refused" (an error that says what is not possible),
-  // "unsupported" (so said at import)
+  // "planned" (for a device that is not there), "passed", "passed frozen" (with shapes, axes or scales as
+  // constants), "passed random" (in type and shape), "failed" (a wrong answer, or a bug of ours), "refused" (an
+  // error that says what is not possible), "unsupported" (so said at import)
   std::string result;
   std::string reason;
 };
@@ -212,6 +212,7 @@ Verdict run_case(const fs::path& folder, Runner& runner, Fixed fixed, const Loos
   for (const DataSet& data : load_data_sets(folder)) {
     const ImportedModel model = import_onnx(file, observer, options_for(data, fixed));
     const std::vector<Tensor> outputs = run_model(model, data, runner);
+    if (runner.only_plans()) return {"planned", ""};
     size_t at = 0, before = 0;  // each list is as many outputs as it has tensors
     for (const auto& [number, expected] : data.outputs) {
       at += number - before;
@@ -243,11 +244,14 @@ Verdict judge(const fs::path& folder, Runner& runner, Fixed fixed, const Looser&
 }
 
 Verdict judge(const fs::path& folder, Runner& runner, const Looser& looser) {
+  const auto is_final = [](const Verdict& verdict) {
+    return verdict.result.starts_with("passed") || verdict.result == "failed" || verdict.result == "planned";
+  };
   const Verdict verdict = judge(folder, runner, Fixed::None, looser);
-  if (verdict.result.starts_with("passed") || verdict.result == "failed") return verdict;
+  if (is_final(verdict)) return verdict;
   for (const Fixed fixed : {Fixed::BehindFirst, Fixed::All}) {
     const Verdict again = judge(folder, runner, fixed, looser);
-    if (again.result.starts_with("passed") || again.result == "failed") return again;
+    if (is_final(again)) return again;
   }
   return verdict;
 }
@@ -332,18 +336,24 @@ void run_all(const Arguments& a) {
     ++counts[verdict.result];
     if (verdict.result == "failed" || verdict.result == "refused")
       std::cout << "failed " << info.name << ": " << verdict.reason << "\n";
-    const bool passed = verdict.result.starts_with("passed");
+    Json fallbacks = Json::array(), reasons = Json::array();
+    if (verdict.result == "planned" || verdict.result.starts_with("passed"))
+      for (const Fallback& fallback : runner->fallbacks()) {
+        fallbacks.push_back(fallback.op);
+        reasons.push_back(fallback.reason);
+      }
     list.push_back({{"name", info.name},
                     {"operators", info.operators},
                     {"opset", info.opset},
                     {"result", verdict.result},
                     {"reason", verdict.reason},
-                    {"fallbacks", passed ? runner->fallbacks() : std::vector<std::string>()}});
+                    {"fallbacks", std::move(fallbacks)},
+                    {"fallback_reasons", std::move(reasons)}});
   }
   std::cout << a.backend << " on " << a.cases.string() << ": " << counts["passed"] << " passed, "
             << counts["passed frozen"] << " passed with constants, " << counts["passed random"]
             << " passed in type and shape, " << counts["failed"] + counts["refused"] << " failed, "
-            << counts["unsupported"] << " not supported\n";
+            << counts["unsupported"] << " not supported, " << counts["planned"] << " only planned\n";
   if (!a.json.empty()) write_file_atomically(a.json, dump_json(list));
 }
 

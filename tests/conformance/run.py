@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's node tests, and our own cases of other domains, on every backend; checks (or writes) docs/operators.md.
 
-usage: run.py --build build [--all] [--update] [--backend cuda [--page docs/operators-cuda.md --device "NVIDIA H100" [--results DIR]]]
+usage: run.py --build build [--all] [--update] [--backend cuda|described [--page docs/operators-cuda.md --device "NVIDIA H100" [--results DIR]]]
 Without --all: the cases of 1.23 and 1.19 on the oracle and the CPU backend. --all: the models after they were written as ONNX and read
 again, and the CPU backend at every instruction set that this machine has, too. --backend: that one alone; --page writes how many cases pass, and how many of them
-without the reference, to a page of its own, --results from what another machine's run left in its build/conformance. --update writes docs/operators.md; otherwise a page that is not up to date is a failure.
+without the reference, to a page of its own, --results from what another machine's run left in its build/conformance.
+described: plans for the GPU of tests/gpu/h200.json, which need none; too many layers that the host would run are a failure. --update writes docs/operators.md; otherwise a page that is not up to date is a failure.
 """
 import argparse, collections, json, pathlib, re, subprocess, sys
 
@@ -160,6 +161,27 @@ def backend_page(results, backend, device):
     return "\n".join([*text, ""])
 
 
+LEAST_ON_DEVICE = 97  # per cent of the cases of a described GPU that nothing on the host runs
+
+
+def judge_plans(results):
+    """Prints which operators the host would run, by how many cases, and whether few enough cases have one."""
+    left, total, with_host = collections.defaultdict(collections.Counter), 0, 0
+    for cases in results.values():
+        for case in cases:
+            if case["result"] != "planned":
+                continue
+            total += 1
+            with_host += bool(case["fallbacks"])
+            for operator, reason in set(zip(case["fallbacks"], case["fallback_reasons"])):
+                left[operator][reason] += 1
+    for operator, reasons in sorted(left.items(), key=lambda item: -sum(item[1].values())):
+        print(f"  {sum(reasons.values()):4d} {operator}: {'; '.join(f'{reason} ({n})' for reason, n in reasons.most_common(3))}")
+    share = 100 * (total - with_host) / max(total, 1)
+    print(f"{total - with_host} of {total} cases ({share:.1f} %) are planned without a layer on the host")
+    return share >= LEAST_ON_DEVICE
+
+
 def operators_of(domain):
     """All operators that the domain has, by the schemas of those who define it."""
     if domain == "com.microsoft":
@@ -241,6 +263,8 @@ def main():
         good &= judge(rules, release, args.backend, cases)
     if args.page:
         args.page.write_text(backend_page(results, args.backend, args.device))
+    if args.backend == "described":
+        return 0 if judge_plans(results) and good else 1
     if args.backend:
         return 0 if good else 1
     for release in RELEASES + SUITES + DOMAINS:

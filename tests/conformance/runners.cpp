@@ -55,13 +55,15 @@ class EngineRunner final : public Runner {
     const auto engine = builder_.build(network, options);
     for (size_t i = 0; i < engine->choices().size(); ++i)
       if (!engine->choices()[i].fallback.empty())
-        fallbacks_.emplace_back(op_display_name(engine->graph().node(engine->graph().order()[i]).op));
+        fallbacks_.push_back(
+            {std::string(op_display_name(engine->graph().node(engine->graph().order()[i]).op)),
+             engine->choices()[i].fallback});
     return engine->create_context()->run(inputs);
   }
-  std::vector<std::string> fallbacks() const override { return fallbacks_; }
+  std::vector<Fallback> fallbacks() const override { return fallbacks_; }
 
  private:
-  std::vector<std::string> fallbacks_;
+  std::vector<Fallback> fallbacks_;
   NullObserver observer_;
   Builder builder_;
 };
@@ -75,8 +77,9 @@ std::unique_ptr<Runner> make_runner(std::string_view backend, const std::string&
   if (backend == "cpu")
     return std::make_unique<EngineRunner>(DeviceOptions{.cpu_isa = cpu_isa, .threads = 1});
   if (backend == "cuda") return std::make_unique<EngineRunner>(DeviceOptions{.device = "0", .tf32 = false});
+  if (backend == "described") return make_described_runner("tests/gpu/h200.json");
   throw_input_error("there is no runner '" + std::string(backend) +
-                    "'; there are: oracle, exported, cpu, cuda");
+                    "'; there are: oracle, exported, cpu, cuda, described");
 }
 
 }  // namespace lathe::conformance

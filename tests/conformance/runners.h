@@ -14,18 +14,27 @@
 
 namespace lathe::conformance {
 
+// A layer that the reference runs, and why no kernel does.
+struct Fallback {
+  std::string op, reason;
+};
+
 class Runner {
  public:
   virtual ~Runner() = default;
   virtual std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> inputs) = 0;
-  // Operators that the last run's engine left to the reference.
-  virtual std::vector<std::string> fallbacks() const { return {}; }
+  // run() makes a plan for a device that is not there, and gives no results.
+  virtual bool only_plans() const { return false; }
+  // What the last run's engine left to the reference.
+  virtual std::vector<Fallback> fallbacks() const { return {}; }
 };
 
 // "oracle" (the reference interpreter), "exported" (the same on the graph after it was written as ONNX, to
 // `folder` where that is set, and read again) or "cpu" (engines of the CPU backend, its instruction sets
-// capped when `cpu_isa` is not empty). Throws Input for an unknown name.
+// capped when `cpu_isa` is not empty), "cuda", or "described" (plans for the GPU of tests/gpu/h200.json).
+// Throws Input for an unknown name.
 std::unique_ptr<Runner> make_runner(std::string_view backend, const std::string& cpu_isa = {},
                                     const std::string& folder = {});
+std::unique_ptr<Runner> make_described_runner(const std::string& path);
 
 }  // namespace lathe::conformance
