@@ -4,6 +4,8 @@
 //   Split(Concat(a, b)) with the same parts -> a, b
 //   Concat(all parts of Split(x), in order) -> x
 //   Concat(Concat(a, b), c) along one axis  -> Concat(a, b, c)
+//   Concat(a, nothing, b)                   -> Concat(a, b)
+//   the one part with elements of Split(x), where nobody reads the others -> x
 //
 // Must not fire when the inner Concat is read by others (its copy would stay and the outer would grow), nor
 // for parts in another order or along another axis.
@@ -86,6 +88,46 @@ bool nested_concat(Graph& graph, PassContext& context, NodeId id) {
   return false;
 }
 
+bool concat_of_nothing(Graph& graph, PassContext& context, NodeId id) {
+  const auto* concat = plain_op<Concat>(graph, id);
+  if (!concat) return false;
+  const std::vector<ValueId> inputs = graph.node(id).inputs;
+  std::vector<ValueId> kept;
+  for (const ValueId input : inputs) {
+    const auto axis = static_cast<size_t>(positive_axis(graph, input, concat->axis));
+    if (!graph.value(input).shape[axis].is_constant(0)) kept.push_back(input);
+  }
+  if (kept.empty() || kept.size() == inputs.size()) return false;
+  if (kept.size() == 1) return bypass(graph, context, id, kept[0]);
+  if (!context.may_change()) return false;
+  GraphEditor(graph).set_inputs(id, std::move(kept));
+  return true;
+}
+
+bool split_of_one(Graph& graph, PassContext& context, NodeId id) {
+  const Node node = graph.node(id);
+  const auto* split = plain_op<Split>(graph, id);
+  if (!split) return false;
+  ValueId part = kNoValue;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (!split->sizes[i].is_constant(0)) {
+      if (part != kNoValue || node.outputs[i] == kNoValue) return false;
+      part = node.outputs[i];
+    } else if (node.outputs[i] != kNoValue &&
+               (graph.is_output(node.outputs[i]) || !graph.users(node.outputs[i]).empty())) {
+      return false;
+    }
+  }
+  GraphEditor editor(graph);
+  if (part == kNoValue || node.outputs.size() == 1 || !editor.can_replace_uses(part, node.inputs[0]) ||
+      !context.may_change())
+    return false;
+  context.report_removal(graph, id);
+  editor.replace_uses(part, node.inputs[0]);
+  remove_if_unread(graph, id);
+  return true;
+}
+
 }  // namespace
 
 bool simplify_concats(Graph& graph, PassContext& context) {
@@ -93,7 +135,8 @@ bool simplify_concats(Graph& graph, PassContext& context) {
   for (NodeId id : std::vector<NodeId>(graph.order())) {
     if (graph.node(id).removed) continue;
     changed |= split_of_concat(graph, context, id) || concat_of_split(graph, context, id) ||
-               nested_concat(graph, context, id);
+               nested_concat(graph, context, id) || concat_of_nothing(graph, context, id) ||
+               split_of_one(graph, context, id);
   }
   return changed;
 }
