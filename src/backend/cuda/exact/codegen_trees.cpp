@@ -13,6 +13,7 @@
 
 #include "backend/cuda/codegen/own_tactic.h"
 #include "base/error.h"
+#include "lathe_device_text/trees.h"
 #include "ops/tree.h"
 
 namespace lathe::cuda {
@@ -88,62 +89,6 @@ std::vector<std::byte> pack_nodes(const TreeTables& t) {
   return bytes_of(words);
 }
 
-constexpr std::string_view kCompare = R"(DEV bool goes_to_first(u32 mode, float x, float threshold) {
-if (x != x && (mode & 8)) return true;
-switch (mode & 7) {
-case 0: return x <= threshold;
-case 1: return x < threshold;
-case 2: return x >= threshold;
-case 3: return x > threshold;
-case 4: return x == threshold;
-default: return x != threshold;
-}
-}
-DEV double joined(double a, double b) { return AGGREGATE == 2 ? (b < a ? b : a) : AGGREGATE == 3 ? (a < b ? b : a) : a + b; }
-)";
-
-constexpr std::string_view kBody = R"(const idx row = blockIdx.x;
-int* leaves = (int*)shared_memory();
-double* sums = (double*)(shared_memory() + SUMS_AT);
-int* counts = (int*)(sums + PARTS * TARGETS);
-const auto* x = FROM + row * FEATURES;
-for (int tree = threadIdx.x; tree < TREES; tree += THREADS) {
-int at = ROOTS[tree];
-while (at >= 0) {
-u32 node[4];
-load_words(NODES + at, node);
-at = goes_to_first(node[0] & 15, widen(x[node[0] >> 4]), __uint_as_float(node[1])) ? (int)node[2] : (int)node[3];
-}
-leaves[tree] = -1 - at;
-}
-__syncthreads();
-for (int i = threadIdx.x; i < PARTS * TARGETS; i += THREADS) {
-const int part = i / TARGETS, target = i % TARGETS;
-double sum = 0;
-int count = 0;
-for (int tree = TREES * part / PARTS; tree < TREES * (part + 1) / PARTS; ++tree)
-for (int w = BEGINS[leaves[tree]]; w < BEGINS[leaves[tree] + 1]; ++w)
-if (LEAF_TARGETS[w] == target) {
-sum = count ? joined(sum, (double)WEIGHTS[w]) : (double)WEIGHTS[w];
-++count;
-}
-sums[i] = sum;
-counts[i] = count;
-}
-__syncthreads();
-for (int target = threadIdx.x; target < TARGETS; target += THREADS) {
-double sum = 0;
-bool any = false;
-for (int part = 0; part < PARTS; ++part)
-if (counts[part * TARGETS + target]) {
-sum = any ? joined(sum, sums[part * TARGETS + target]) : sums[part * TARGETS + target];
-any = true;
-}
-if (AGGREGATE == 1) sum /= TREES;
-float v[1] = {(float)sum};
-finish1(row * TARGETS + target, v);
-})";
-
 LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<T>(query.layer().op);
   const Shape& x = input_shape(query, 0);
@@ -165,12 +110,12 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
            number("TARGETS", op.targets) + ", " + number("PARTS", parts) + ", " + number("SUMS_AT", sums_at) +
            ", " + number("FEATURES", x[1].value()) + ", " +
            number("AGGREGATE", static_cast<int64_t>(op.aggregate)) + ";");
-  b.global(kCompare);
+  b.global(device_text::trees::kCompare);
   b.line("#define FROM " + b.input(0, tactic.inputs[0].dtype) + "\n#define NODES " +
          b.packed("nodes", "uint4") + "\n#define ROOTS " + b.packed("roots", "int") + "\n#define BEGINS " +
          b.packed("begins", "int") + "\n#define LEAF_TARGETS " + b.packed("targets", "int") +
          "\n#define WEIGHTS " + b.packed("weights", "float"));
-  b.line(kBody);
+  b.line(device_text::trees::kBody);
   LayerSource source{{b.finish()}};
   const auto block = [&](std::string_view name, int64_t bytes,
                          std::vector<std::byte> (*make)(const TreeTables&)) {

@@ -7,6 +7,7 @@
 // A place that is not inside of the image, or not a number, reads nothing.
 #include "backend/cuda/codegen/own_tactic.h"
 #include "backend/cuda/sample/sample.h"
+#include "lathe_device_text/deform_conv.h"
 
 namespace lathe::cuda {
 namespace {
@@ -27,32 +28,6 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   }
   return tactics;
 }
-
-constexpr std::string_view kSample =
-    R"(const idx top = place / OW * STRIDE_H - PAD_H, left = place % OW * STRIDE_W - PAD_W;
-const auto sample = [&](idx k) {
-if (position >= POSITIONS || k >= K) return 0.f;
-const int tap = (int)(k % TAPS);
-const idx channel = group * GC + k / TAPS, places = (image * OFFSET_GROUPS + channel / (C / OFFSET_GROUPS)) * TAPS + tap;
-// Whole pixels and what is left of an offset, so that no place of a large image is rounded.
-const float oy = widen(OFFSETS[places * 2 * AREA + place]), ox = widen(OFFSETS[(places * 2 + 1) * AREA + place]);
-float sum = 0;
-if (fabsf(oy) < 1e9f && fabsf(ox) < 1e9f) {
-const float y = oy - floorf(oy), x = ox - floorf(ox);
-const idx iy = top + tap / KW * DILATION_H + (idx)floorf(oy), ix = left + tap % KW * DILATION_W + (idx)floorf(ox);
-const bool inside = iy < H && ix < W && (iy >= 0 || (iy == -1 && y > 0)) && (ix >= 0 || (ix == -1 && x > 0));
-const auto* plane = FROM + (image * C + channel) * H * W;
-#pragma unroll
-for (int i = 0; i < 4; ++i) {
-const idx py = iy + i / 2, px = ix + i % 2;
-if (!inside || py < 0 || py >= H || px < 0 || px >= W) continue;
-sum += (i / 2 ? y : 1 - y) * (i % 2 ? x : 1 - x) * widen(plane[py * W + px]);
-}
-}
-return sum * MASK(places * AREA + place);
-};
-const auto filter_at = [&](idx f, idx k) { return widen(FILTERS[(group * GF + f) * K + k]); };
-)";
 
 LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<DeformConv>(query.layer().op);
@@ -91,7 +66,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
          ", GC = " + b.number(floor_div(x[1], Dim(op.groups))) +
          ", K = " + b.number(floor_div(x[1], Dim(op.groups)) * Dim(taps)) + ";");
   b.line(sampled_positions());
-  b.line(kSample);
+  b.line(device_text::deform_conv::kSample);
   b.line(sampled_product());
   return {{b.finish()}};
 }

@@ -3,6 +3,7 @@
 // RandomUniform and RandomNormal: the numbers of ops/random.cpp, bit by bit the same words of Philox 4x32-10,
 // made floats in double. A thread for each element; nothing is read.
 #include "backend/cuda/codegen/own_tactic.h"
+#include "lathe_device_text/random.h"
 
 namespace lathe::cuda {
 namespace {
@@ -25,33 +26,13 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   return tactics;
 }
 
-constexpr std::string_view kPhilox =
-    R"(DEV void philox(unsigned long long seed, unsigned long long counter, u32 (&c)[4]) {
-c[0] = (u32)counter;
-c[1] = (u32)(counter >> 32);
-c[2] = c[3] = 0;
-u32 k0 = (u32)seed, k1 = (u32)(seed >> 32);
-#pragma unroll
-for (int round = 0; round < 10; ++round) {
-const unsigned long long a = 0xD2511F53ull * c[0], b = 0xCD9E8D57ull * c[2];
-const u32 c1 = c[1], c3 = c[3];
-c[0] = (u32)(b >> 32) ^ c1 ^ k0;
-c[1] = (u32)b;
-c[2] = (u32)(a >> 32) ^ c3 ^ k1;
-c[3] = (u32)a;
-k0 += 0x9E3779B9u;
-k1 += 0xBB67AE85u;
-}
-}
-)";
-
 LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Op& op = query.layer().op;
   const Dim count = element_count(output_shape(query));
   KernelBuilder b = start_kernel(query, tactic, "random", tactic.outputs[0].dtype);
   Tail(query, tactic).emit(b, 1);
   b.kernel().grid[0] = ceil_div(count, Dim(256));
-  b.global(kPhilox);
+  b.global(device_text::random::kPhilox);
   const auto number = [](double x) {
     char text[40];
     std::snprintf(text, sizeof text, "%.17g", x);
