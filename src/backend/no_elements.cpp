@@ -14,16 +14,30 @@ bool is_empty(const Extents& extents) {
   return std::find(extents.begin(), extents.end(), 0) != extents.end();
 }
 
+// Operands from here on say what is to be done, and hold no elements of it: axes, bounds, sizes.
+size_t data_operands(const Node& node) {
+  const bool first = std::holds_alternative<Reduce>(node.op) || std::holds_alternative<Slice>(node.op) ||
+                     std::holds_alternative<Pad>(node.op) || std::holds_alternative<Resize>(node.op) ||
+                     std::holds_alternative<ReshapeOp>(node.op) || std::holds_alternative<Expand>(node.op) ||
+                     std::holds_alternative<Tile>(node.op);
+  return first ? 1 : node.op_input_count();
+}
+bool holds_data(const Node& node, size_t operand) {
+  return node.inputs[operand] != kNoValue &&
+         (operand < data_operands(node) || operand >= node.op_input_count());
+}
+
 }  // namespace
 
 bool has_empty_operand(const LayerQuery& query) {
   const SymbolValues opt = query.opt_values();
-  const auto any_empty = [&](const std::vector<ValueId>& operands) {
-    return std::any_of(operands.begin(), operands.end(), [&](ValueId id) {
-      return id != kNoValue && is_empty(upper_extents(query.graph.value(id).shape, opt));
-    });
+  const Node& node = query.layer();
+  const auto is_empty_value = [&](ValueId id) {
+    return id != kNoValue && is_empty(upper_extents(query.graph.value(id).shape, opt));
   };
-  return any_empty(query.layer().inputs) || any_empty(query.layer().outputs);
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    if (holds_data(node, i) && is_empty_value(node.inputs[i])) return true;
+  return std::any_of(node.outputs.begin(), node.outputs.end(), is_empty_value);
 }
 
 bool may_list(std::string_view runner, const LayerQuery& query) {
@@ -36,7 +50,7 @@ bool makes_elements_of_none(const Node& node, std::span<const Extents> inputs,
                             std::span<const Extents> outputs) {
   if (std::holds_alternative<Concat>(node.op) || !bodies_of(node.op).empty()) return false;
   bool reads_none = false, writes = false;
-  for (size_t i = 0; i < inputs.size(); ++i) reads_none |= node.inputs[i] != kNoValue && is_empty(inputs[i]);
+  for (size_t i = 0; i < inputs.size(); ++i) reads_none |= holds_data(node, i) && is_empty(inputs[i]);
   for (size_t i = 0; i < outputs.size(); ++i) writes |= node.outputs[i] != kNoValue && !is_empty(outputs[i]);
   return reads_none && writes;
 }

@@ -11,9 +11,9 @@
 
 namespace lathe {
 
-// An operand has no elements at the shapes that the layer is tuned for. Then only views and the reference are
-// offered: tactics divide by extents when they choose their blocking, and there is nothing to be fast at. A
-// loop may begin with nothing and grow.
+// An operand that holds data (not one that lists axes or sizes) has no elements at the shapes that the layer
+// is tuned for. Then only views and the reference are offered: tactics divide by extents when they choose
+// their blocking, and there is nothing to be fast at. A loop may begin with nothing and grow.
 bool has_empty_operand(const LayerQuery& query);
 // Whether a family may be asked for its tactics of the layer.
 bool may_list(std::string_view runner, const LayerQuery& query);

@@ -142,8 +142,8 @@ std::string result_error(const LayerCase& layer, Special special, const Tensor& 
                          const Tactic& tactic, const std::vector<std::byte>& buffer) {
   const std::vector<double> values = want.to_doubles();
   const std::span<const std::byte> stored(buffer.data(), buffer.size() - kGuard);
-  // Two elements of 4 bits share a byte.
-  const int64_t stored_count = 2 * static_cast<int64_t>(stored.size()) / dtype_bytes(type.dtype, 2);
+  // Elements of 4 and 2 bits share bytes.
+  const int64_t stored_count = 8 * static_cast<int64_t>(stored.size()) / dtype_info(type.dtype).bits;
   const std::vector<double> stored_values =
       Tensor::wrap(type.dtype, {stored_count}, stored, nullptr).to_doubles();
   double largest = 0;

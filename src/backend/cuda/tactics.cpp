@@ -33,6 +33,7 @@ GeneratedFamily gather_family();
 GeneratedFamily pad_family();
 GeneratedFamily resize_family();
 GeneratedFamily trilu_family();
+GeneratedFamily value_moves_family();
 GeneratedFamily scatter_family();
 GeneratedFamily gather_nd_family();
 GeneratedFamily one_hot_family();
@@ -57,11 +58,14 @@ GeneratedFamily grid_sample_family();
 GeneratedFamily roi_align_family();
 GeneratedFamily max_roi_pool_family();
 GeneratedFamily deform_conv_family();
+GeneratedFamily sampled_conv_family();
 GeneratedFamily sampled_conv_transpose_family();
 GeneratedFamily random_family();
 GeneratedFamily matrices_family();
 GeneratedFamily trees_family();
+GeneratedFamily exact_reduce_family();
 GeneratedFamily block_grids_family();
+GeneratedFamily packed_cast_family();
 GeneratedFamily col2im_family();
 
 std::vector<TacticFamily> tactic_families() {
@@ -88,6 +92,7 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<pad_family>(),
       generated_tactics<resize_family>(),
       generated_tactics<trilu_family>(),
+      generated_tactics<value_moves_family>(),
       generated_tactics<scatter_family>(),
       generated_tactics<gather_nd_family>(),
       generated_tactics<one_hot_family>(),
@@ -110,11 +115,14 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<roi_align_family>(),
       generated_tactics<max_roi_pool_family>(),
       generated_tactics<deform_conv_family>(),
+      generated_tactics<sampled_conv_family>(),
       generated_tactics<sampled_conv_transpose_family>(),
       generated_tactics<random_family>(),
       generated_tactics<matrices_family>(),
       generated_tactics<trees_family>(),
+      generated_tactics<exact_reduce_family>(),
       generated_tactics<block_grids_family>(),
+      generated_tactics<packed_cast_family>(),
       generated_tactics<col2im_family>(),
       plugin_tactics(),
       control_flow_tactics(),

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "backend/operand_dtype.h"
 #include "backend/whole_program.h"
@@ -15,9 +16,9 @@
 namespace lathe::cuda {
 namespace {
 
-// What a step computes with: floats of any width are FP32.
+// What a step computes with: floats of any width but float64 are FP32.
 DType step_type(DType stored) {
-  return is_float(stored) ? DType::Float32 : stored;
+  return is_float(stored) && stored != DType::Float64 ? DType::Float32 : stored;
 }
 
 std::vector<DType> step_types(const PointwiseProgram& program, std::vector<DType> types) {
@@ -32,30 +33,48 @@ std::vector<DType> step_types(const PointwiseProgram& program, std::vector<DType
 
 // An integer expression wrapped to its type.
 std::string wrapped(DType type, const std::string& text) {
-  if (type == DType::Int64 || type == DType::Bool || is_float(type)) return text;
+  if (type == DType::Int64 || type == DType::UInt64 || type == DType::Bool || is_float(type)) return text;
   return "(long long)(" + std::string(storage_name(type)) + ")(" + text + ")";
+}
+
+// An expression of one computing type as one of another.
+std::string converted(const std::string& text, std::string_view from, std::string_view to) {
+  if (from == to) return text;
+  if (to == "float") return "to_float(" + text + ")";
+  if (to == "long long") return "to_integer(" + text + ")";
+  return "(" + std::string(to) + ")(" + text + ")";
+}
+
+// What the operands of a step are made before it: double where one is, float where one is real. A power of
+// uint64 has its exponent in 64 bits with a sign, as that of all integers.
+std::string_view computing_name(const PointwiseStep& step, const std::vector<DType>& types) {
+  bool real = false, wide = false;
+  for (const int o : step.operands) {
+    real = real || is_float(types[static_cast<size_t>(o)]);
+    wide = wide || types[static_cast<size_t>(o)] == DType::Float64;
+  }
+  if (real) return compute_name(wide ? DType::Float64 : DType::Float32);
+  const DType first = types[static_cast<size_t>(step.operands[0])];
+  return compute_name(step.code == PointwiseCode::Pow ? DType::Int64 : first);
 }
 
 std::string step_text(const PointwiseStep& step, const std::vector<std::string>& names,
                       const std::vector<DType>& types, DType result) {
-  const auto name = [&](size_t i) { return names[static_cast<size_t>(step.operands[i])]; };
-  const auto is_real = [&](size_t i) { return is_float(types[static_cast<size_t>(step.operands[i])]); };
+  const auto operand = [&](size_t i, std::string_view type) {
+    const auto o = static_cast<size_t>(step.operands[i]);
+    return converted(names[o], compute_name(types[o]), type);
+  };
+  const std::string_view to = compute_name(result);
+  if (step.code == PointwiseCode::Where)
+    return "(" + names[static_cast<size_t>(step.operands[0])] + " != 0 ? " + operand(1, to) + " : " +
+           operand(2, to) + ")";
   const PointwiseInfo& info = pointwise_info(step.code);
-  if (step.code == PointwiseCode::Where) {
-    const auto arm = [&](size_t i) {
-      return is_float(result) && !is_real(i) ? "to_float(" + name(i) + ")" : name(i);
-    };
-    return "(" + name(0) + " != 0 ? " + arm(1) + " : " + arm(2) + ")";
-  }
-  bool real = false;
-  for (size_t i = 0; i < step.operands.size(); ++i) real = real || is_real(i);
+  const std::string_view type = computing_name(step, types);
   std::string text = "pw_" + std::string(info.name) + "(";
-  for (size_t i = 0; i < step.operands.size(); ++i)
-    text += (i ? ", " : "") + (real && !is_real(i) ? "to_float(" + name(i) + ")" : name(i));
+  for (size_t i = 0; i < step.operands.size(); ++i) text += (i ? ", " : "") + operand(i, type);
   if (info.parameters > 0) text += ", " + float_literal(step.alpha) + ", " + float_literal(step.beta);
   text += ")";
-  if (real && !is_float(result) && !info.gives_bool) text = "to_integer(" + text + ")";
-  return wrapped(result, text);
+  return wrapped(result, converted(text, info.gives_bool ? compute_name(DType::Bool) : type, to));
 }
 
 }  // namespace
@@ -220,6 +239,7 @@ Tail::Operand input_operand(const LayerQuery& query, const Tactic& tactic, size_
   o.kind = Tail::Operand::Kind::Literal;
   o.type.dtype = o.computed == DType::Float32 ? DType::Float32 : value.dtype;
   o.literal = value.constant.to_doubles()[0];
+  if (!is_float(value.dtype)) o.integer = value.constant.to_int64s()[0];
   return o;
 }
 
@@ -232,7 +252,7 @@ Tail::Tail(const LayerQuery& query, const Tactic& tactic)
       shape_(query.graph.value(query.layer().outputs[0]).shape) {
   set_grid(query);
   Operand value;
-  value.type = {is_float(number_) ? DType::Float32 : number_, result_.format};
+  value.type = {step_type(number_), result_.format};
   operands_.push_back(value);
   const Node& node = query.layer();
   for (size_t i = node.op_input_count(); i < node.inputs.size(); ++i)
@@ -282,6 +302,18 @@ int Tail::vector(int limit) const {
   return vector_width(limit, {walk_.extents.back()});
 }
 
+namespace {
+
+std::string literal_text(const Tail::Operand& o) {
+  if (o.type.dtype == DType::Float64) return double_literal(o.literal);
+  if (is_float(o.type.dtype)) return float_literal(o.literal);
+  if (o.type.dtype == DType::UInt64) return std::to_string(static_cast<uint64_t>(o.integer)) + "ull";
+  if (o.integer == std::numeric_limits<int64_t>::min()) return "(-9223372036854775807ll - 1)";
+  return "(" + std::to_string(o.integer) + "ll)";
+}
+
+}  // namespace
+
 std::string Tail::emit_loads(KernelBuilder& b, int v, const std::string& owner, std::string& members,
                              std::vector<std::string>& names, std::string* raw) const {
   const size_t dims = walk_.extents.size();
@@ -297,9 +329,7 @@ std::string Tail::emit_loads(KernelBuilder& b, int v, const std::string& owner, 
       continue;
     }
     if (o.kind == Operand::Kind::Literal) {
-      names.push_back(is_float(o.type.dtype)
-                          ? float_literal(o.literal)
-                          : "(" + std::to_string(static_cast<long long>(o.literal)) + "ll)");
+      names.push_back(literal_text(o));
       continue;
     }
     const std::string pointer = b.input(o.input, o.type.dtype);
@@ -465,8 +495,12 @@ std::string Tail::emit_steps(const std::vector<std::string>& operand_names) cons
   const DType last = program_.empty() ? types[0] : types.back();
   if (grid_)
     return text + "result[j] = " + number_as_quantum("to_float(" + names.back() + ")", *grid_) + ";\n";
-  const bool to_real = is_float(number_) && !is_float(last);
-  return text + "result[j] = " + (to_real ? "to_float(" + names.back() + ")" : names.back()) + ";\n";
+  return text + "result[j] = " + converted(names.back(), compute_name(last), compute_name(kept_type(last))) +
+         ";\n";
+}
+
+DType Tail::kept_type(DType last) const {
+  return is_float(number_) && !is_float(last) ? step_type(number_) : last;
 }
 
 void Tail::emit(KernelBuilder& b, int v) const {
@@ -486,10 +520,8 @@ void Tail::emit(KernelBuilder& b, int v) const {
   std::string declared;
   const std::string loads = emit_loads(b, v, "", declared, names, nullptr);
   b.line(declared + loads);
-  // A float that becomes an integer is converted by the store.
-  const DType kept = is_float(last) ? DType::Float32 : (is_float(number_) ? DType::Float32 : last);
-  b.line(std::string(compute_name(kept)) + " result[" + vs + "];\n#pragma unroll\nfor (int j = 0; j < " + vs +
-         "; ++j) {");
+  b.line(std::string(compute_name(kept_type(last))) + " result[" + vs +
+         "];\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {");
   b.line(emit_steps(names) + "}\nstore(" + out + " + at, result);\n};");
 }
 

@@ -52,6 +52,7 @@ class Tail {
     TensorType type;
     Shape shape;
     double literal = 0;
+    int64_t integer = 0;                // the literal of an integer type
     DType computed = DType::Undefined;  // when steps see another type than the stored one
     DType computed_type() const { return computed == DType::Undefined ? type.dtype : computed; }
   };
@@ -91,6 +92,9 @@ class Tail {
   std::string emit_loads(KernelBuilder& b, int v, const std::string& owner, std::string& members,
                          std::vector<std::string>& names, std::string* raw) const;
   std::string emit_steps(const std::vector<std::string>& names) const;
+  // The type of what is stored, when the last step gives `last`: a float that becomes an integer is converted
+  // by the store.
+  DType kept_type(DType last) const;
 
   PointwiseProgram program_;
   std::vector<Operand> operands_;  // per program input

@@ -36,6 +36,20 @@ int own_vector(const LayerQuery& query, const Tactic& tactic, const Dim& last) {
   return Tail(query, tactic).vector(vector_width(limit, {last}));
 }
 
+std::vector<Tactic> element_tactics(const LayerQuery& query, std::string_view runner,
+                                    const std::string& name) {
+  std::vector<Format> formats = {kLinear};
+  if (output_shape(query).size() >= 3) formats.insert(formats.begin(), kChannelsLast);
+  std::vector<Tactic> tactics;
+  for (const DType type : allowed_types_first(query))
+    for (const Format& format : formats) {
+      Tactic t = typed_tactic(query, runner, name, {type, format}, {type, format});
+      if (const Support s = stored(t); !s.ok) t.support = s;
+      tactics.push_back(std::move(t));
+    }
+  return tactics;
+}
+
 Support stored(const Tactic& t) {
   for (const TensorType& type : {t.inputs[0], t.outputs[0]})
     if (storage_name(type.dtype).empty())

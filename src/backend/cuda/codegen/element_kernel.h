@@ -16,6 +16,9 @@ void begin_elements(KernelBuilder& b, const LayerQuery& query, const Tactic& tac
 KernelSource end_elements(KernelBuilder& b, int v);
 // The widest vector that types, epilogue and a dim of so many elements in a row allow.
 int own_vector(const LayerQuery& query, const Tactic& tactic, const Dim& last);
+// A tactic in each type and format that the layer may use, with input 0 and the result alike.
+std::vector<Tactic> element_tactics(const LayerQuery& query, std::string_view runner,
+                                    const std::string& name);
 // No: input 0 or the result has a type that no kernel stores.
 Support stored(const Tactic& t);
 

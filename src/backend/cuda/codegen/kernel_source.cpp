@@ -3,13 +3,17 @@
 // Arguments and text of a generated kernel.
 #include "backend/cuda/codegen/kernel_source.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
 #include "base/error.h"
+#include "lathe_device_text/ordered.h"
 #include "lathe_device_text/pointwise.h"
 #include "lathe_device_text/primitives.h"
+#include "lathe_device_text/small_floats.h"
 #include "lathe_device_text/storage.h"
+#include "lathe_device_text/wide_pointwise.h"
 
 namespace lathe::cuda {
 
@@ -37,12 +41,32 @@ std::string_view storage_name(DType dtype) {
       return "unsigned char";
     case DType::Bool:
       return "boolean";
+    case DType::Float64:
+      return "double";
+    case DType::UInt64:
+      return "unsigned long long";
+    case DType::Float8E4M3FN:
+      return "e4m3fn";
+    case DType::Float8E4M3FNUZ:
+      return "e4m3fnuz";
+    case DType::Float8E5M2:
+      return "e5m2";
+    case DType::Float8E5M2FNUZ:
+      return "e5m2fnuz";
+    case DType::Float8E8M0:
+      return "e8m0";
     default:
       return {};
   }
 }
 
+bool is_small_float(DType dtype) {
+  return is_float(dtype) && dtype_info(dtype).bits <= 8;
+}
+
 std::string_view compute_name(DType dtype) {
+  if (dtype == DType::Float64) return "double";
+  if (dtype == DType::UInt64) return "unsigned long long";
   return is_float(dtype) ? "float" : "long long";
 }
 
@@ -57,6 +81,14 @@ std::string float_literal(double value) {
   return x < 0 ? "(" + text + ")" : text;
 }
 
+std::string double_literal(double value) {
+  if (std::isnan(value) || std::isinf(value)) return "(double)" + float_literal(value);
+  char buffer[40];
+  std::string text(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
+  if (text.find_first_of(".e") == std::string::npos) text += ".";
+  return value < 0 ? "(" + text + ")" : text;
+}
+
 std::string filled_in(std::string_view text,
                       const std::vector<std::pair<std::string_view, std::string>>& names) {
   std::string out(text);
@@ -68,6 +100,10 @@ std::string filled_in(std::string_view text,
 
 std::string_view early_loads() {
   return device_text::primitives::kEarlyLoads;
+}
+
+std::string_view rounded_products() {
+  return device_text::primitives::kRoundedProducts;
 }
 
 void KernelBuilder::constants(const std::vector<std::pair<std::string_view, int64_t>>& values) {
@@ -88,6 +124,7 @@ std::string KernelBuilder::input(size_t i, DType dtype) {
   if (known_.count(name)) return name;
   check(!storage_name(dtype).empty(), "no storage type for an operand");
   known_[name] = name;
+  uses(dtype);
   return argument({.kind = KernelArg::Kind::Input, .index = i, .value = {}, .block = {}}, name,
                   "const " + stored_type(name, dtype) + "*");
 }
@@ -97,6 +134,7 @@ std::string KernelBuilder::output(size_t i, DType dtype) {
   if (known_.count(name)) return name;
   check(!storage_name(dtype).empty(), "no storage type for a result");
   known_[name] = name;
+  uses(dtype);
   return argument({.kind = KernelArg::Kind::Output, .index = i, .value = {}, .block = {}}, name,
                   stored_type(name, dtype) + "*");
 }
@@ -178,24 +216,6 @@ std::string KernelBuilder::number(const Dim& dim) {
 
 constexpr std::string_view kPlace = "constexpr int kPlace = 0;";
 
-// `return` leaves only `work`: the first block always comes to the end, and waits there.
-constexpr std::string_view kOrderedStart = R"(const bool is_late = kPlace == 2 && (late & 1);
-const auto wait_for_operands = [&] {
-if constexpr (kPlace != 2) wait_for_previous_kernel();
-if constexpr (kPlace == 1) allow_next_kernel();
-};
-const auto wait_for_results = [&] { if (is_late) wait_for_previous_kernel(); };
-const auto wait_for_input = [&](int i) {
-if (kPlace == 2 && (late >> (1 + i) & 1)) wait_for_previous_kernel();
-};
-if constexpr (kPlace != 1) allow_next_kernel();
-const auto work = [&] {
-)";
-constexpr std::string_view kOrderedEnd = R"(};
-work();
-if (kPlace == 2 && blockIdx.x + blockIdx.y + blockIdx.z == 0) wait_for_previous_kernel();
-)";
-
 std::string KernelSource::source_for(LaunchPlace place) const {
   std::string form = source;
   if (!overlap.takes_order) return form;
@@ -212,7 +232,14 @@ KernelSource KernelBuilder::finish() {
   s += std::string("constexpr bool kFastMath = ") + (fast_ ? "true" : "false") + ";\n";
   if (kernel_.overlap.takes_order) (s += kPlace) += '\n';
   s += device_text::storage::kStorage;
+  if (std::any_of(types_.begin(), types_.end(), is_small_float)) {
+    s += std::string("constexpr bool kSaturates = ") + (cast_.saturate ? "true" : "false") +
+         ";\nconstexpr int kRoundsPowers = " + std::to_string(static_cast<int>(cast_.round)) + ";\n";
+    s += device_text::small_floats::kSmallFloats;
+  }
   s += device_text::pointwise::kPointwise;
+  if (types_.contains(DType::Float64)) s += device_text::wide_pointwise::kDoubles;
+  if (types_.contains(DType::UInt64)) s += device_text::wide_pointwise::kUnsigned;
   s += globals_;
   s += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(kernel_.threads) +
        (kernel_.resident > 0 ? ", " + std::to_string(kernel_.resident) : "") + ") " + kernel_.entry + "(";
@@ -220,10 +247,12 @@ KernelSource KernelBuilder::finish() {
   s += ") {\n";
   for (const std::string& cast : casts_) s += cast + "\n";
   if (kernel_.overlap.takes_order) {
-    s += kOrderedStart;
+    s += device_text::ordered::kStart;
+    s += "const auto work = [&] {\n";
     if (!waits_itself_) s += "wait_for_operands();\n";
     s += body_;
-    s += kOrderedEnd;
+    s += "};\n";
+    s += device_text::ordered::kEnd;
   } else {
     s += "allow_next_kernel();\n";
     if (!waits_itself_) s += "wait_for_previous_kernel();\n";

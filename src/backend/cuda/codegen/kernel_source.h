@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +25,7 @@
 #include "backend/integer_operands.h"
 #include "backend/tactic.h"
 #include "ir/dim.h"
+#include "ir/op_compute.h"
 
 namespace lathe::cuda {
 
@@ -130,12 +132,17 @@ struct LayerSource {
 // load_early(p, w): 16 bytes into four words, which the compiler leaves in front of products that follow
 // __syncwarp().
 std::string_view early_loads();
+// rounded_product(a, b) of floats and doubles, which no addition takes unrounded.
+std::string_view rounded_products();
 
 // "float", "f16", ... as the prelude names storage types; empty: no kernel stores it.
 std::string_view storage_name(DType dtype);
-// float for floating point, long long for integers and bool.
+// A float of 8 bits or less: moved and converted, and not computed with.
+bool is_small_float(DType dtype);
+// float for floating point, double for float64; long long for integers and bool, unsigned for uint64.
 std::string_view compute_name(DType dtype);
 std::string float_literal(double value);
+std::string double_literal(double value);
 // A float whose low bits are the byte of a number of the grid, which lies on it but for rounding.
 std::string number_as_quantum(const std::string& number, const ByteGrid& grid);
 
@@ -180,6 +187,10 @@ class KernelBuilder {
   void set_wide(bool wide) { wide_ = wide; }
   // Results in 16 bits do not need the last bits of exp and division.
   void set_fast_math(bool fast) { fast_ = fast; }
+  // How the kernel makes floats of 8 bits of numbers (small_floats.cuh).
+  void set_cast(const Cast& cast) { cast_ = cast; }
+  // The kernel reads or writes operands of that type in its own way.
+  void uses(DType dtype) { types_.insert(dtype); }
   // The kernel calls wait_for_previous_kernel() itself, after what does not depend on other kernels.
   void waits_itself() { waits_itself_ = true; }
   // The kernel may follow others and be followed (LaunchOrder). If it waits itself, it calls
@@ -201,6 +212,8 @@ class KernelBuilder {
   std::map<std::string, std::string, std::less<>> known_;  // what was asked for -> its name
   std::map<std::string, std::string, std::less<>> grids_;  // operand -> its type, where it is bytes of a grid
   std::string hardware_, globals_, body_;
+  std::set<DType> types_;  // of operands
+  Cast cast_;
   bool wide_ = false, fast_ = false, waits_itself_ = false;
 };
 

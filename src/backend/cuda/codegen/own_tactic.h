@@ -29,6 +29,12 @@ inline bool is_half(DType t) {
   return t == DType::BFloat16 || t == DType::Float16;
 }
 
+// Yes, if kernels calculate with elements of that type.
+inline Support computed(DType t) {
+  if (!storage_name(t).empty() && !is_small_float(t)) return {};
+  return Support::no("no kernel for " + std::string(dtype_name(t)));
+}
+
 // The grid of an operand that is stored as bytes.
 inline std::optional<ByteGrid> stored_grid(const LayerQuery& query, ValueId id, const TensorType& type) {
   return id == kNoValue ? std::nullopt : byte_grid(query.graph.value(id), type);

@@ -116,3 +116,8 @@ DEV void load_early(const void* p, u32* w) {
                : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
                : "l"(p));
 }
+
+//# kRoundedProducts
+// Products that no addition takes unrounded: what they decide is decided as on the host.
+DEV float rounded_product(float a, float b) { return __fmul_rn(a, b); }
+DEV double rounded_product(double a, double b) { return __dmul_rn(a, b); }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Numbers in memory, built on primitives.cuh, in front of every generated kernel: types as they are stored,
-// and loads and stores of several elements at once. Integers are computed as long long, floats as float.
+// and loads and stores of several elements at once. Integers are computed as long long (uint64 as unsigned
+// long long), floats as float (float64 as double).
 
 //# kStorage
 struct f16 {
@@ -16,7 +17,9 @@ struct boolean {
 DEV float widen(float x) { return x; }
 DEV float widen(f16 x) { return f16_to_f32(x.bits); }
 DEV float widen(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
+DEV double widen(double x) { return x; }
 DEV long long widen(long long x) { return x; }
+DEV unsigned long long widen(unsigned long long x) { return x; }
 DEV long long widen(int x) { return x; }
 DEV long long widen(u32 x) { return x; }
 DEV long long widen(short x) { return x; }
@@ -24,13 +27,26 @@ DEV long long widen(u16 x) { return x; }
 DEV long long widen(signed char x) { return x; }
 DEV long long widen(unsigned char x) { return x; }
 DEV long long widen(boolean x) { return x.bits != 0; }
-// Float to integer truncates and wraps as two's complement does.
-DEV long long to_integer(float x) { return x != x ? 0 : (long long)x; }
-DEV long long to_integer(long long x) { return x; }
 DEV float to_float(float x) { return x; }
+DEV float to_float(double x) { return (float)x; }
 DEV float to_float(long long x) { return (float)x; }
+DEV float to_float(unsigned long long x) { return (float)x; }
+// Floats become integers toward zero, what is out of range the nearest, NaN 0; integers keep their low bits.
+template <class T> constexpr T kLeast = (T)-1 < (T)0 ? (T)(1ull << (8 * sizeof(T) - 1)) : (T)0;
+template <class T> constexpr T kMost = (T)~kLeast<T>;
+template <class T, class C> DEV T truncated(C x) {
+  return x != x ? (T)0 : x >= (C)kMost<T> ? kMost<T> : x <= (C)kLeast<T> ? kLeast<T> : (T)x;
+}
+template <class T> DEV T to_integer_of(float x) { return truncated<T>(x); }
+template <class T> DEV T to_integer_of(double x) { return truncated<T>(x); }
+template <class T> DEV T to_integer_of(long long x) { return (T)x; }
+template <class T> DEV T to_integer_of(unsigned long long x) { return (T)x; }
+template <class C> DEV long long to_integer(C x) { return to_integer_of<long long>(x); }
 template <class T> struct Narrow {
-  template <class C> DEV static T from(C x) { return (T)to_integer(x); }
+  template <class C> DEV static T from(C x) { return to_integer_of<T>(x); }
+};
+template <> struct Narrow<double> {
+  template <class C> DEV static double from(C x) { return (double)x; }
 };
 template <> struct Narrow<float> {
   template <class C> DEV static float from(C x) { return to_float(x); }

@@ -8,7 +8,9 @@
 
 namespace lathe::cuda {
 GeneratedFamily block_grids_family();
+GeneratedFamily exact_reduce_family();
 GeneratedFamily matrices_family();
+GeneratedFamily packed_cast_family();
 GeneratedFamily trees_family();
 namespace {
 
@@ -76,6 +78,94 @@ TEST(CudaBlockGrids, BlocksAndFourBits) {
       {.op = QuantizeLinear{.axis = 1, .to = DType::Int4},
        .inputs = {{.extents = {3, 5}, .low = -9, .high = 9}, {.extents = {5}, .low = 0.5, .high = 2}}});
   EXPECT_EQ(check_generated(block_grids_family(), cases), 5 * 2 * 3 + 1);
+}
+
+// Types of two bits, and floats of four and eight.
+TEST(CudaBlockGrids, SmallTypes) {
+  std::vector<LayerCase> cases;
+  for (const DType type :
+       {DType::Int2, DType::UInt2, DType::Float4E2M1, DType::Float8E4M3FN, DType::Float8E5M2})
+    for (const bool saturate : {true, false}) {
+      if (!saturate && dtype_info(type).bits < 8) continue;
+      cases.push_back({.op = QuantizeLinear{.axis = 1, .to = type, .saturate = saturate},
+                       .inputs = {{.extents = {3, 5, 3}, .low = -9, .high = 9},
+                                  {.extents = {5}, .low = 0.01, .high = 2},
+                                  {.dtype = type, .extents = {5}, .low = 0, .high = 1}}});
+      if (dtype_info(type).bits < 8)
+        cases.push_back({.op = DequantizeLinear{.axis = 0},
+                         .inputs = {{.dtype = type, .extents = {5, 3}, .low = -1, .high = 2},
+                                    {.extents = {}, .low = 0.5, .high = 2}}});
+    }
+  EXPECT_EQ(check_generated(block_grids_family(), cases), static_cast<int>(cases.size()));
+}
+
+TEST(CudaPackedCast, FromAndToOthers) {
+  const DType packed[] = {DType::Int4, DType::UInt4, DType::Int2, DType::UInt2, DType::Float4E2M1};
+  std::vector<std::byte> bytes(16);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 17 + i / 2);
+  std::vector<LayerCase> cases;
+  const auto add = [&](DType from, DType to, const Tensor& x) {
+    cases.push_back({.op = Cast{to}, .inputs = {{.dtype = from, .extents = x.extents(), .value = x}}});
+  };
+  const DType others[] = {DType::Float32, DType::Int8, DType::UInt64, DType::Bool, DType::Float8E5M2};
+  for (const DType type : packed) {
+    const int64_t count = 16 * 8 / dtype_info(type).bits - 1;
+    const Tensor codes = Tensor::wrap(type, {count}, bytes, nullptr);
+    for (const DType other : others) add(type, other, codes);
+    for (const DType other : packed)
+      if (other != type && dtype_info(other).bits == 4) add(type, other, codes);
+    const std::vector<double> numbers = {0, 1, 2, 3, 5, 7, 9, 14, 100},
+                              edges = {-0.3, -1, -1.8, 2.5, 0.25, -6.5, 3.5, 0.75, -100};
+    for (const DType other : {DType::Float16, DType::UInt8})
+      add(other, type, Tensor::from_doubles(other, {9}, numbers));
+    for (const DType other : {DType::Float32, DType::Float64, DType::Int32})
+      add(other, type, Tensor::from_doubles(other, {9}, edges));
+  }
+  EXPECT_EQ(check_generated(packed_cast_family(), cases), static_cast<int>(cases.size()));
+}
+
+TEST(CudaExactReduce, TypesAndKinds) {
+  std::vector<LayerCase> cases;
+  for (const DType type : {DType::Int64, DType::UInt8, DType::UInt64, DType::Int16, DType::Float64})
+    for (int kind = 0; kind <= static_cast<int>(ReduceKind::SumSquare); ++kind) {
+      const bool positive =
+          !dtype_info(type).is_signed || static_cast<ReduceKind>(kind) == ReduceKind::LogSum;
+      cases.push_back(
+          {.op =
+               Reduce{.kind = static_cast<ReduceKind>(kind), .axes = cases.size() % 2 ? Ints{1} : Ints{0, 2}},
+           .inputs = {{.dtype = type, .extents = {4, 9, 5}, .low = positive ? 0.0 : -9.0, .high = 9}},
+           .tolerance = 1e-13});
+    }
+  EXPECT_EQ(check_generated(exact_reduce_family(), cases), static_cast<int>(cases.size()));
+}
+
+TEST(CudaExactReduce, AxesOfTheRun) {
+  const auto axes = [](const std::vector<int64_t>& values) {
+    const auto count = static_cast<int64_t>(values.size());
+    return CheckedInput{
+        .dtype = DType::Int64, .extents = {count}, .value = Tensor::from<int64_t>({count}, values)};
+  };
+  std::vector<LayerCase> cases;
+  for (const bool keeps : {true, false})
+    for (const std::vector<int64_t>& list : {std::vector<int64_t>{1}, {-1, 0}, {2, 1, 0}, {}})
+      for (const ReduceKind kind :
+           {ReduceKind::Sum, ReduceKind::Max, ReduceKind::LogSumExp, ReduceKind::Mean})
+        cases.push_back({.op = Reduce{.kind = kind, .keepdims = keeps},
+                         .inputs = {{.extents = {4, 9, 5}}, axes(list)},
+                         .epilogue = kind == ReduceKind::Mean ? PointwiseProgram::parse("Relu(0)", 1)
+                                                              : PointwiseProgram{}});
+  // Nothing is reduced; a sum of squares squares all the same.
+  cases.push_back({.op = Reduce{.kind = ReduceKind::SumSquare, .noop_with_empty_axes = true},
+                   .inputs = {{.extents = {4, 9}}, axes({})}});
+  cases.push_back(
+      {.op = Reduce{.kind = ReduceKind::SumSquare, .axes = Ints{}}, .inputs = {{.extents = {4, 9}}}});
+  EXPECT_EQ(check_generated(exact_reduce_family(), cases), static_cast<int>(cases.size()));
+}
+
+TEST(CudaExactReduce, LeavesFloatsWithKnownAxesToOthers) {
+  EXPECT_EQ(check_generated(exact_reduce_family(),
+                            {{.op = Reduce{.axes = Ints{0}}, .inputs = {{.extents = {4, 9}}}}}),
+            0);
 }
 
 }  // namespace

@@ -59,7 +59,8 @@ LayerSource generate_range(const LayerQuery& query, const Tactic& tactic) {
     return std::string(real ? "(double)" : "") + "widen(*" + b.input(i, tactic.inputs[i].dtype) + ")";
   };
   // In double, so that each element is rounded once.
-  b.line(std::string("v[0] = ") + (real ? "(float)(" : "(") + number(0) + " + at * " + number(2) + ");");
+  b.line("v[0] = (" + std::string(compute_name(tactic.outputs[0].dtype)) + ")(" + number(0) + " + at * " +
+         number(2) + ");");
   return {{end_elements(b, 1)}};
 }
 
@@ -69,8 +70,9 @@ LayerSource generate_fill(const LayerQuery& query, const Tactic& tactic, double 
       Tail(query, tactic).vector(vector_width(full_vector(type), {element_count(output_shape(query))}));
   KernelBuilder b = start_kernel(query, tactic, "fill", type);
   begin_elements(b, query, tactic, v);
-  const std::string number =
-      is_float(type) ? float_literal(value) : std::to_string(static_cast<long long>(value)) + "ll";
+  const std::string number = type == DType::Float64 ? double_literal(value)
+                             : is_float(type)       ? float_literal(value)
+                                                    : std::to_string(static_cast<long long>(value)) + "ll";
   b.line("#pragma unroll\nfor (int j = 0; j < " + std::to_string(v) + "; ++j) v[j] = " + number + ";");
   return {{end_elements(b, v)}};
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CumSum and CumProd along one axis. Two ways:
+// CumSum and CumProd along one axis. Three ways:
 //   - lanes: a thread walks a line from end to end, with other lines beside it in memory;
 //   - rows:  a block takes a line 1,024 elements at a time. Where lines are few, several blocks share one:
 //            a first kernel adds up what each of them has, and the second begins each part with the sum of
-//            those in front, in their order.
+//            those in front, in their order;
+//   - any:   lanes along an axis that only the run brings. One outside of the rank gives zeros.
 // Sums and products are FP32 (integers: 64 bits, which wrap), always in the same order, so that each run
 // gives the same bytes. Everything is read and written once, by several blocks of a line read twice.
 #include "backend/cuda/codegen/element_kernel.h"
@@ -21,6 +22,8 @@ constexpr int kThreads = 256, kEach = 4, kTile = kThreads * kEach;
 struct Lines {
   Dim outer, n, inner;
 };
+
+constexpr int kAnyAxis = -1;  // in place of a number of splits
 
 // Nothing when the axis is known only at run time.
 std::optional<Lines> lines_of(const LayerQuery& query) {
@@ -63,10 +66,12 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   const auto lines = lines_of(query);
   for (const DType type : allowed_types_first(query)) {
     Tactic t = typed_tactic(query, kRunner, "cuda_scan", {type, kLinear}, {type, kLinear});
-    t.inputs[1] = {};
-    if (const Support s = stored(t); !s.ok) t.support = s;
-    if (!lines) t.support = Support::no("the axis is known only at run time");
-    if (t.support.ok)
+    if (lines) t.inputs[1] = {};
+    if (const Support s = computed(type); !s.ok) t.support = s;
+    if (!lines && input_shape(query, 1).size() > 1) t.support = Support::no("the axis is no number");
+    if (t.support.ok && !lines)
+      tactics.push_back(with_variant(t, "cuda_scan_any", {{"splits", kAnyAxis}}));
+    else if (t.support.ok)
       list_typed(query, t, *lines, device.properties.multiprocessors, tactics);
     else
       tactics.push_back(std::move(t));
@@ -77,8 +82,11 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
 // What a kernel of the layer knows: its operator, and where element j of the walk along a line lies.
 class ScanWriter {
  public:
-  ScanWriter(const LayerQuery& query, const Tactic& tactic, const Lines& lines)
-      : query_(query), tactic_(tactic), lines_(lines), direction_(direction_of(query.layer().op)) {}
+  ScanWriter(const LayerQuery& query, const Tactic& tactic, Lines lines)
+      : query_(query),
+        tactic_(tactic),
+        lines_(std::move(lines)),
+        direction_(direction_of(query.layer().op)) {}
 
   KernelSource lanes() const {
     KernelBuilder b = start("scan_lanes");
@@ -87,13 +95,38 @@ class ScanWriter {
     b.kernel().grid[0] = ceil_div(lines_.outer * lines_.inner, Dim(128));
     b.line("const idx line = (idx)blockIdx.x * 128 + threadIdx.x;\nif (line >= " +
            b.number(lines_.outer * lines_.inner) + ") return;");
-    line(b);
+    line(b, b.number(lines_.n), b.number(lines_.inner));
+    walk(b);
+    return b.finish();
+  }
+
+  KernelSource any_axis() const {
+    KernelBuilder b = start("scan_any");
+    Tail(query_, tactic_).emit(b, 1);
+    const Shape& x = input_shape(query_, 0);
+    b.kernel().threads = 128;
+    b.kernel().grid[0] = ceil_div(element_count(x), Dim(128));
+    b.line("const idx line = (idx)blockIdx.x * 128 + threadIdx.x;\nlong long axis = widen(*" +
+           b.input(1, tactic_.inputs[1].dtype) + ");\nif (axis < 0) axis += " + std::to_string(x.size()) +
+           ";\nconst bool is_axis = axis >= 0 && axis < " + std::to_string(x.size()) +
+           ";\nidx length = 1, inner = 1;");
+    for (size_t d = 0; d < x.size(); ++d)
+      b.line("if (axis == " + std::to_string(d) + ") length = " + b.number(x[d]) +
+             ";\nif (is_axis && axis < " + std::to_string(d) + ") inner *= " + b.number(x[d]) + ";");
+    b.line("if (line >= " + b.number(element_count(x)) + " / length) return;");
+    line(b, "length", "inner");
+    b.line("if (!is_axis) {\nNumber v[1] = {0};\nfinish1(line, v);\nreturn;\n}");
+    walk(b);
+    return b.finish();
+  }
+
+  // From end to end of a line.
+  void walk(KernelBuilder& b) const {
     b.line(
         "Number total = kNothing;\n#pragma unroll 4\nfor (idx j = 0; j < n; ++j) {\nconst idx at = "
         "place(j);\nconst Number next = combine(total, (Number)widen(in[at])), v0 = " +
         std::string(direction_.exclusive ? "total" : "next") +
         ";\nNumber v[1] = {v0};\nfinish1(at, v);\ntotal = next;\n}");
-    return b.finish();
   }
 
   // The sums of the parts of each line.
@@ -135,20 +168,15 @@ class ScanWriter {
     b.global("typedef " + number() +
              " Number;\nconstexpr Number kNothing = " + (direction_.is_product ? "1" : "0") + ";");
     // Unsigned: what is too large wraps.
-    if (is_float(tactic_.inputs[0].dtype))
-      b.global(std::string("DEV float combine(float a, float b) { return a ") +
-               (direction_.is_product ? "*" : "+") + " b; }");
-    else
-      b.global(std::string("DEV long long combine(long long a, long long b) { return (long long)((unsigned "
-                           "long long)a ") +
-               (direction_.is_product ? "*" : "+") + " (unsigned long long)b); }");
+    const std::string wide = is_float(tactic_.inputs[0].dtype) ? "Number" : "unsigned long long";
+    b.global("DEV Number combine(Number a, Number b) { return (Number)((" + wide + ")a " +
+             (direction_.is_product ? "*" : "+") + " (" + wide + ")b); }");
     return b;
   }
 
-  void line(KernelBuilder& b) const {
-    const std::string inner = b.number(lines_.inner);
-    b.line("const idx n = " + b.number(lines_.n) + ", begin = line / " + inner + " * n * " + inner +
-           " + line % " + inner + ";\nconst auto* in = " + b.input(0, tactic_.inputs[0].dtype) +
+  void line(KernelBuilder& b, const std::string& length, const std::string& inner) const {
+    b.line("const idx n = " + length + ", begin = line / " + inner + " * n * " + inner + " + line % " +
+           inner + ";\nconst auto* in = " + b.input(0, tactic_.inputs[0].dtype) +
            ";\nconst auto place = [&](idx j) { return begin + " + (direction_.reverse ? "(n - 1 - j)" : "j") +
            " * " + inner + "; };");
   }
@@ -168,7 +196,7 @@ class ScanWriter {
     const Dim length = ceil_div(ceil_div(lines_.n, Dim(splits)), Dim(kTile)) * Dim(kTile);
     b.line("__shared__ Number buffer[256];\nconst idx line = blockIdx.x / " + ss +
            ";\nconst int part = blockIdx.x % " + ss + ";");
-    line(b);
+    line(b, b.number(lines_.n), b.number(lines_.inner));
     b.line("const idx first = part * " + b.number(length) + ", last = min(first + " + b.number(length) +
            ", n);\nconst auto take = [&](idx tile, idx last, Number (&x)[4]) {\n#pragma unroll\n"
            "for (int e = 0; e < 4; ++e) {\nconst idx j = tile + threadIdx.x * 4 + e;\n"
@@ -177,14 +205,15 @@ class ScanWriter {
 
   const LayerQuery& query_;
   const Tactic& tactic_;
-  const Lines& lines_;
+  Lines lines_;
   Direction direction_;
 };
 
 LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
-  const Lines lines = lines_of(query).value();
+  const Lines lines = lines_of(query).value_or(Lines{});
   const ScanWriter writer(query, tactic, lines);
   const int splits = tactic.params.get_int("splits");
+  if (splits == kAnyAxis) return {{writer.any_axis()}};
   if (splits == 0) return {{writer.lanes()}};
   if (splits == 1) return {{writer.rows(1)}};
   return {.kernels = {writer.parts(splits), writer.rows(splits)},

@@ -31,6 +31,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   if (!elements && !std::holds_alternative<ScatterND>(node.op)) return {};
   Tactic t = linear_tactic(query, kRunner, elements ? "cuda_scatter_elements" : "cuda_scatter_nd");
   if (const Support s = stored(t); !s.ok) t.support = s;
+  if (const Support s = computed(t.inputs[0].dtype); !s.ok && reduction_of(node.op) != ScatterReduction::None)
+    t.support = s;
   if (!node.epilogue.empty()) t.support = Support::no("a scatter applies no epilogue");
   if (t.inputs[2].dtype != t.inputs[0].dtype) t.support = Support::no("updates have another type than data");
   const bool again = node.inputs[0] == node.inputs[1] || node.inputs[0] == node.inputs[2];

@@ -161,6 +161,35 @@ TEST(CudaScan, AxesTypesAndDirections) {
   EXPECT_GE(check_generated(scan_family(), cases), 24);
 }
 
+CheckedInput number(int64_t value) {
+  return {
+      .dtype = DType::Int64, .extents = {}, .value = Tensor::from<int64_t>({}, std::vector<int64_t>{value})};
+}
+
+TEST(CudaScan, AxesOfTheRun) {
+  std::vector<LayerCase> cases;
+  for (const int64_t axis : {0, 1, -1})
+    for (const bool reverse : {false, true}) {
+      cases.push_back({.op = CumSum{!reverse, reverse}, .inputs = {{.extents = {3, 7, 9}}, number(axis)}});
+      cases.push_back({.op = CumProd{reverse, reverse},
+                       .inputs = {{.dtype = DType::Float64, .extents = {2, 5, 4}}, number(axis)},
+                       .tolerance = 1e-14});
+    }
+  // No such axis.
+  cases.push_back({.op = CumSum{},
+                   .inputs = {{.extents = {2, 3}}, number(2)},
+                   .expected = {Tensor::from<float>({2, 3}, std::vector<float>(6))}});
+  EXPECT_EQ(check_generated(scan_family(), cases), 13);
+}
+
+TEST(CudaScan, Doubles) {
+  EXPECT_GE(
+      check_generated(scan_family(), {{.op = CumSum{},
+                                       .inputs = {{.dtype = DType::Float64, .extents = {3, 90}}, constant(1)},
+                                       .tolerance = 1e-14}}),
+      1);
+}
+
 // Lines that several blocks share, and tiles that end in the middle.
 TEST(CudaScan, LongLines) {
   std::vector<LayerCase> cases;

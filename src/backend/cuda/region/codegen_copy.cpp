@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers that move elements: Reformat, Transpose, Concat, Split, Slice, Expand, Tile and DepthToSpace where
-// they are not views. Each is one or more boxes: a loop nest with strides on both sides. The nest is put into
-// the order of the output and merged; then a box is
+// Layers that move elements: Reformat, Transpose, Concat, Split, Slice, Expand, Tile, DepthToSpace and
+// Reshape where they are not views. Each is one or more boxes: a loop nest with strides on both sides. The
+// nest is put into the order of the output and merged; then a box is
 //   - rows:  the innermost dim is contiguous on both sides: vectors of up to 16 bytes;
 //   - tiles: another dim is contiguous in the input (a transpose): squares go through shared memory, so that
-//     both sides are
-//            read and written in whole lines;
+//            both sides are read and written in whole lines;
 //   - single elements otherwise.
 // Bytes are the floor: every element is read once and written once.
 #include "backend/cuda/codegen/own_tactic.h"
@@ -46,7 +45,7 @@ std::vector<Box> concat_boxes(const LayerQuery& query, const Tactic& t, int64_t 
       size = std::get<Split>(node.op).sizes[i];
     else
       size = query.graph.value(parts[i]).shape[axis];
-    if (parts[i] != kNoValue) {
+    if (parts[i] != kNoValue && !size.is_constant(0)) {
       const TensorType& type = split ? t.outputs[i] : t.inputs[i];
       const std::vector<Dim> own = strides_of(query, parts[i], type);
       Box box{.extents = query.graph.value(parts[i]).shape};
@@ -131,8 +130,17 @@ Box depth_to_space_box(const LayerQuery& query, const DepthToSpace& op) {
   return box;
 }
 
+// The elements in their order: what has a new shape from values of the run is no view.
+Box flat_box(const LayerQuery& query) {
+  const Dim elements = min(element_count(input_shape(query, 0)), element_count(output_shape(query)));
+  Box box{.extents = {elements}};
+  box.in_strides = box.out_strides = {Dim(1)};
+  return box;
+}
+
 std::vector<Box> boxes_of(const LayerQuery& query, const Tactic& t) {
   const Node& node = query.layer();
+  if (std::holds_alternative<ReshapeOp>(node.op)) return {flat_box(query)};
   if (const auto* op = std::get_if<Concat>(&node.op)) return concat_boxes(query, t, op->axis, false);
   if (const auto* op = std::get_if<Split>(&node.op)) return concat_boxes(query, t, op->axis, true);
   if (const auto* op = std::get_if<Slice>(&node.op)) return {slice_box(query, t, *op)};
@@ -367,13 +375,19 @@ std::vector<Tactic> list_reformat(const LayerQuery& query) {
   return {t};
 }
 
+bool is_reshape_by_values(const Node& node) {
+  const auto* reshape = std::get_if<ReshapeOp>(&node.op);
+  return reshape != nullptr && !reshape->shape;
+}
+
 std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   if (std::holds_alternative<Reformat>(node.op)) return list_reformat(query);
   const bool parts = std::holds_alternative<Concat>(node.op) || std::holds_alternative<Split>(node.op);
   const bool any_format = parts || std::holds_alternative<Slice>(node.op);
   const bool linear = std::holds_alternative<Transpose>(node.op) || std::holds_alternative<Expand>(node.op) ||
-                      std::holds_alternative<Tile>(node.op) || std::holds_alternative<DepthToSpace>(node.op);
+                      std::holds_alternative<Tile>(node.op) ||
+                      std::holds_alternative<DepthToSpace>(node.op) || is_reshape_by_values(node);
   if (!any_format && !linear) return {};
   const Value& out = query.graph.value(node.outputs[0] == kNoValue ? node.inputs[0] : node.outputs[0]);
   std::vector<Format> formats = {kLinear};

@@ -79,8 +79,10 @@ TEST(CudaCopy, ExpandAndTileByValues) {
       {.op = Expand{}, .inputs = {{.extents = {3, 1, 5}}, values({2, 3, 4, 5})}},
       {.op = Expand{}, .inputs = {{.extents = {1, 7}}, values({6, 7})}, .dynamic_batch = true},
       {.op = Expand{}, .inputs = {{.extents = {4, 7}}, values({4, 7})}, .dynamic_batch = true},
-      {.op = Tile{}, .inputs = {{.extents = {3, 5}}, values({2, 3})}, .dynamic_batch = true}};
-  EXPECT_EQ(check_generated(copy_family(), cases), 4);
+      {.op = Tile{}, .inputs = {{.extents = {3, 5}}, values({2, 3})}, .dynamic_batch = true},
+      {.op = ReshapeOp{}, .inputs = {{.extents = {4, 6}}, values({3, -1, 2})}},
+      {.op = ReshapeOp{}, .inputs = {{.dtype = DType::Float64, .extents = {4, 6}}, values({0, 3, 2})}}};
+  EXPECT_EQ(check_generated(copy_family(), cases), 6);
 }
 
 TEST(CudaCopy, ExpandTileAndDepthToSpace) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers whose elements come from computed places: Gather, GatherElements, Pad, Resize and Trilu. A thread
+// Layers whose elements come from computed places: Gather, GatherElements, Pad and Trilu. A thread
 // has one vector of the result, whose last storage dim moves through unchanged where that is so (channels of
 // a resized image, rows of an embedding).
 //
@@ -69,21 +69,6 @@ LayerSource generate_gather(const LayerQuery& query, const Tactic& tactic, const
 // --- Pad --------------------------------------------------------------------------------------------------
 constexpr std::string_view kPadRunner = "Pad";
 
-std::vector<Tactic> list_formats(const LayerQuery& query, std::string_view runner, const std::string& name,
-                                 const Support& support) {
-  std::vector<Format> formats = {kLinear};
-  if (output_shape(query).size() >= 3) formats.insert(formats.begin(), kChannelsLast);
-  std::vector<Tactic> tactics;
-  for (const DType type : allowed_types_first(query))
-    for (const Format& format : formats) {
-      Tactic t = typed_tactic(query, runner, name, {type, format}, {type, format});
-      if (const Support s = stored(t); !s.ok) t.support = s;
-      if (!support.ok) t.support = support;
-      tactics.push_back(std::move(t));
-    }
-  return tactics;
-}
-
 std::vector<Tactic> list_pad(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Pad>(&node.op);
@@ -92,13 +77,15 @@ std::vector<Tactic> list_pad(const LayerQuery& query, const Device&) {
   const auto present = [&](size_t i) { return i < node.op_input_count() && node.inputs[i] != kNoValue; };
   if (!op->pads || op->pads->size() != 2 * input_shape(query, 0).size() || present(3))
     support = Support::no("the pads are known only at run time, or for some axes");
-  std::vector<Tactic> tactics = list_formats(query, kPadRunner, "cuda_pad", support);
-  for (Tactic& t : tactics)
+  std::vector<Tactic> tactics = element_tactics(query, kPadRunner, "cuda_pad");
+  for (Tactic& t : tactics) {
+    if (!support.ok) t.support = support;
     if (present(2)) {
       const Value& value = query.graph.value(node.inputs[2]);
       t.inputs[2] = {value.is_constant() || !is_float(value.dtype) ? value.dtype : t.inputs[0].dtype,
                      kLinear};
     }
+  }
   return tactics;
 }
 
@@ -137,11 +124,13 @@ LayerSource generate_pad(const LayerQuery& query, const Tactic& tactic, const De
   for (size_t d = 0; d < x.size(); ++d) {
     std::string c = "c" + std::to_string(d);
     if (touched(d)) {
-      const std::string extent = b.number(x[d]), p = "p" + std::to_string(d);
-      b.line("const idx " + p + " = " + pad_source(op.mode, c + " - " + b.number((*op.pads)[d]), extent) +
+      // A mode is applied to what negative pads have left.
+      const Dim begin = (*op.pads)[d], end = (*op.pads)[d + x.size()], cut = max(Dim(0) - begin, Dim(0));
+      const std::string left = b.number(x[d] - cut - max(Dim(0) - end, Dim(0))), p = "p" + std::to_string(d);
+      b.line("const idx " + p + " = " + pad_source(op.mode, c + " - " + b.number(max(begin, Dim(0))), left) +
              ";");
-      inside += " && " + p + " >= 0 && " + p + " < " + extent;
-      c = p;
+      inside += " && " + p + " >= 0 && " + p + " < " + left;
+      c = "(" + p + " + " + b.number(cut) + ")";
     }
     offset += " + " + c + " * " + b.number(strides[d]);
   }
@@ -149,129 +138,6 @@ LayerSource generate_pad(const LayerQuery& query, const Tactic& tactic, const De
   if (op.mode == PadMode::Constant && node.op_input_count() > 2 && node.inputs[2] != kNoValue)
     b.line("else\n#pragma unroll\nfor (int j = 0; j < " + std::to_string(v) + "; ++j) v[j] = widen(" +
            b.input(2, tactic.inputs[2].dtype) + "[0]);");
-  return {{end_elements(b, v)}};
-}
-
-// --- Resize -----------------------------------------------------------------------------------------------
-constexpr std::string_view kResizeRunner = "Resize";
-
-Support resize_supports(const LayerQuery& query, const Resize& op) {
-  if (op.antialias || op.exclude_outside)
-    return Support::no("no antialiasing and no exclusion of what lies outside");
-  if (op.coordinates == CoordinateMode::TfCropAndResize) return Support::no("crops are not supported");
-  if (op.aspect != AspectPolicy::Stretch) return Support::no("aspect policies are not supported");
-  if (op.scales.empty() && !op.sizes) return Support::no("the size is known only at run time");
-  if (!is_kernel_float(query.graph.value(query.layer().outputs[0]).dtype) && op.mode != ResizeMode::Nearest)
-    return Support::no("integers are not interpolated");
-  return {};
-}
-
-std::vector<Tactic> list_resize(const LayerQuery& query, const Device&) {
-  const auto* op = std::get_if<Resize>(&query.layer().op);
-  if (!op) return {};
-  return list_formats(query, kResizeRunner,
-                      op->mode == ResizeMode::Nearest  ? "cuda_resize_nearest"
-                      : op->mode == ResizeMode::Linear ? "cuda_resize_linear"
-                                                       : "cuda_resize_cubic",
-                      resize_supports(query, *op));
-}
-
-// The position in the input that result position c shows, in double: rounding decides which neighbour is
-// nearest.
-std::string source_position(CoordinateMode mode, const std::string& c, const std::string& scale,
-                            const std::string& in, const std::string& out_extent) {
-  const std::string out = "(" + scale + " * " + in + ")";
-  switch (mode) {
-    case CoordinateMode::AlignCorners:
-      return "(" + out + " == 1 ? 0. : " + c + " * (" + in + " - 1.) / (" + out + " - 1.))";
-    case CoordinateMode::Asymmetric:
-      return c + " / " + scale;
-    case CoordinateMode::PytorchHalfPixel:
-      return "(" + out + " == 1 ? -0.5 : (" + c + " + 0.5) / " + scale + " - 0.5)";
-    case CoordinateMode::HalfPixelSymmetric:
-      return in + " / 2. * (1. - " + out_extent + " / " + out + ") + (" + c + " + 0.5) / " + scale + " - 0.5";
-    case CoordinateMode::TfHalfPixelForNn:
-      return "(" + c + " + 0.5) / " + scale;
-    default:
-      return "(" + c + " + 0.5) / " + scale + " - 0.5";
-  }
-}
-
-// Which of the pair (left, left + 1) is shown, for a ratio in (0, 1].
-std::string takes_right(NearestMode mode) {
-  switch (mode) {
-    case NearestMode::RoundPreferFloor:
-      return "ratio > 0.5";
-    case NearestMode::RoundPreferCeil:
-      return "ratio >= 0.5";
-    case NearestMode::Floor:
-      return "ratio == 1.";
-    case NearestMode::Ceil:
-      return "true";
-  }
-  return "false";
-}
-
-LayerSource generate_resize(const LayerQuery& query, const Tactic& tactic, const Device&) {
-  const auto& op = std::get<Resize>(query.layer().op);
-  const Shape &x = input_shape(query, 0), &y = output_shape(query);
-  const std::vector<Dim> strides = storage_strides(x, tactic.inputs[0].format);
-  const std::vector<size_t> order = storage_order(x.size(), tactic.inputs[0].format);
-  std::vector<float> scales(x.size(), 1.0f);  // 0: the ratio of the extents
-  for (size_t i = 0; i < (op.axes.empty() ? x.size() : op.axes.size()); ++i) {
-    const size_t d = op.axes.empty() ? i : axis_of(op.axes[i], x.size());
-    scales[d] = op.scales.empty() ? 0.0f : op.scales[i];
-  }
-  const auto touched = [&](size_t d) { return !(x[d] == y[d]) || (scales[d] != 0 && scales[d] != 1); };
-  const int v = touched(order.back()) ? 1 : own_vector(query, tactic, x[order.back()]);
-  const bool nearest = op.mode == ResizeMode::Nearest, cubic = op.mode == ResizeMode::Cubic;
-  KernelBuilder b = start_kernel(query, tactic, "resize", tactic.outputs[0].dtype);
-  if (cubic)
-    b.global("DEV double cubic(double x) {\nconst double a = " +
-             float_literal(static_cast<double>(op.cubic_coeff_a)) +
-             ";\nreturn x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2 ? ((a * x - 5 * a) * x + 8 * a) "
-             "* x - "
-             "4 * a : 0;\n}");
-  begin_elements(b, query, tactic, v);
-  std::string offset, weight = "1.f", loops, close;
-  for (size_t d = 0; d < x.size(); ++d) {
-    const std::string ds = std::to_string(d), c = "c" + ds, in = b.number(x[d]);
-    if (!touched(d)) {
-      offset += " + " + c + " * " + b.number(strides[d]);
-      continue;
-    }
-    // The float scale is what the model says, so its double is exact.
-    char text[40];
-    std::snprintf(text, sizeof text, "%.17g", static_cast<double>(scales[d]));
-    b.line("const double scale" + ds + " = " +
-           (scales[d] != 0 ? std::string(text) : "(double)" + b.number(y[d]) + " / " + in) + ";\nidx left" +
-           ds + "; double ratio" + ds + ";\n{\nconst double p = " +
-           source_position(op.coordinates, "(double)" + c, "scale" + ds, "(double)" + in,
-                           "(double)" + b.number(y[d])) +
-           ", whole = floor(p);\nconst double ratio = p == whole ? 1. : p - whole;\nleft" + ds +
-           " = (idx)whole - (p == whole ? 1 : 0);\nratio" + ds + " = ratio;");
-    if (nearest) b.line("if (" + takes_right(op.nearest) + " || ratio == 1.) ++left" + ds + ";");
-    b.line("}");
-    if (nearest) {
-      offset += " + min(max(left" + ds + ", (idx)0), (idx)" + in + " - 1) * " + b.number(strides[d]);
-    } else {
-      const std::string k = "k" + ds, first = cubic ? " - 1" : "";
-      loops +=
-          "#pragma unroll\nfor (int " + k + " = 0; " + k + (cubic ? " < 4; ++" : " < 2; ++") + k + ") {\n";
-      close += "}";
-      offset += " + min(max(left" + ds + " + " + k + first + ", (idx)0), (idx)" + in + " - 1) * " +
-                b.number(strides[d]);
-      weight += cubic ? " * (float)cubic(fabs(" + k + " - 1 - ratio" + ds + "))"
-                      : " * (float)(" + k + " ? ratio" + ds + " : 1. - ratio" + ds + ")";
-    }
-  }
-  const std::string from = b.input(0, tactic.inputs[0].dtype), vs = std::to_string(v);
-  if (nearest || loops.empty())
-    b.line("load(" + from + offset + ", v);");
-  else
-    b.line(loops + "const float weight = " + weight + ";\nif (weight != 0) {\nfloat e[" + vs + "];\nload(" +
-           from + offset + ", e);\n#pragma unroll\nfor (int j = 0; j < " + vs +
-           "; ++j) v[j] += weight * e[j];\n}\n" + close);
   return {{end_elements(b, v)}};
 }
 
@@ -310,9 +176,6 @@ GeneratedFamily gather_family() {
 }
 GeneratedFamily pad_family() {
   return {kPadRunner, list_pad, generate_pad};
-}
-GeneratedFamily resize_family() {
-  return {kResizeRunner, list_resize, generate_resize};
 }
 GeneratedFamily trilu_family() {
   return {kTriluRunner, list_trilu, generate_trilu};

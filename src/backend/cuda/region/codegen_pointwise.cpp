@@ -82,6 +82,11 @@ int widest_vector(const LayerQuery& query, const Tactic& tactic) {
 LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
   KernelBuilder b = start_kernel(query, tactic, "pointwise", tactic.outputs[0].dtype);
   b.overlaps({.takes_order = true});
+  if (const auto* cast = std::get_if<Cast>(&query.layer().op)) {
+    // Integers always saturate, but to powers of two.
+    const bool reals = is_float(tactic.inputs[0].dtype) || cast->to == DType::Float8E8M0;
+    b.set_cast({cast->to, cast->saturate || !reals, cast->round});
+  }
   const Tail tail(query, tactic, whole_program(query.layer()));
   const Dim total = element_count(output_shape(query));
   const int v = tail.vector(widest_vector(query, tactic));

@@ -104,12 +104,93 @@ TEST(CudaPointwise, BatchNormIsPerChannel) {
   EXPECT_EQ(check_generated(pointwise_family(), {layer}), 6);
 }
 
-TEST(CudaPointwise, RefusesDoubles) {
+TEST(CudaPointwise, Doubles) {
+  std::vector<LayerCase> cases;
+  for (const PointwiseInfo& info : all_pointwise()) {
+    if (info.code == PointwiseCode::Not || info.code == PointwiseCode::BitwiseNot) continue;
+    if (info.code >= PointwiseCode::And && info.code <= PointwiseCode::ShiftRight) continue;
+    if (info.code == PointwiseCode::Where) continue;
+    const bool positive = info.code == PointwiseCode::Log || info.code == PointwiseCode::Sqrt ||
+                          info.code == PointwiseCode::Rsqrt || info.code == PointwiseCode::Pow;
+    LayerCase layer{.op = Pointwise{info.code, 0.5f, 0.75f}, .tolerance = 1e-14};
+    for (int i = 0; i < info.arity; ++i)
+      layer.inputs.push_back(
+          {.dtype = DType::Float64, .extents = {2, 7}, .low = positive ? 0.1 : -3, .high = 3});
+    cases.push_back(layer);
+  }
+  const CheckedInput x{.dtype = DType::Float64, .extents = {4, 6}};
+  cases.push_back({.op = PointwiseChain{PointwiseProgram::parse("Add(0,1) Greater(2,0) Where(3,2,1)", 2)},
+                   .inputs = {x, {.dtype = DType::Float64, .extents = {}, .constant = true}}});
+  EXPECT_EQ(check_generated(pointwise_family(), cases), static_cast<int>(cases.size()));
+}
+
+TEST(CudaPointwise, UnsignedIntegersOf64Bits) {
+  const uint64_t top = uint64_t{1} << 63;
+  const CheckedInput x{
+      .dtype = DType::UInt64,
+      .extents = {6},
+      .value = Tensor::from<uint64_t>({6}, std::vector<uint64_t>{0, 1, 7, top, top + 9, ~0ull})};
+  const CheckedInput y{.dtype = DType::UInt64,
+                       .extents = {6},
+                       .value = Tensor::from<uint64_t>({6}, std::vector<uint64_t>{3, 0, 2, 5, top + 7, 64})};
+  std::vector<LayerCase> cases;
+  for (const PointwiseInfo& info : all_pointwise()) {
+    const bool integers = info.code >= PointwiseCode::BitwiseAnd || info.code == PointwiseCode::BitwiseNot;
+    const bool both = info.code == PointwiseCode::Abs || info.code == PointwiseCode::Sign ||
+                      info.code == PointwiseCode::Relu ||
+                      (info.code >= PointwiseCode::Add && info.code <= PointwiseCode::PRelu);
+    if ((!integers && !both) || info.code == PointwiseCode::Where) continue;
+    LayerCase layer{.op = Pointwise{info.code}, .inputs = {x}};
+    if (info.arity == 2) layer.inputs.push_back(y);
+    cases.push_back(layer);
+  }
+  for (const DType to :
+       {DType::Float32, DType::Float16, DType::Float64, DType::Int8, DType::Int64, DType::Bool})
+    cases.push_back({.op = Cast{to}, .inputs = {x}});
+  EXPECT_EQ(check_generated(pointwise_family(), cases), static_cast<int>(cases.size()));
+}
+
+// Integers saturate, floats of 8 bits as the Cast says.
+TEST(CudaPointwise, CastsOfEdges) {
+  const DType wide[] = {DType::Float32, DType::Float64};
+  const DType narrow[] = {
+      DType::Int8,       DType::UInt8,          DType::Int16,      DType::Int32,        DType::UInt32,
+      DType::Int64,      DType::UInt64,         DType::Bool,       DType::Float8E4M3FN, DType::Float8E4M3FNUZ,
+      DType::Float8E5M2, DType::Float8E5M2FNUZ, DType::Float8E8M0, DType::BFloat16,     DType::Float64};
+  const std::vector<double> edges = {0,    -0.0, 0.3, -0.7,  1.5,   127.5, -128.7, 255.9,   447,
+                                     448,  464,  465, 57344, 61439, 61441, -65504, 2e-3,    -9e-4,
+                                     1e-5, 7e-6, 240, 248,   1e10,  -1e10, 9.3e18, -9.3e18, 2e19};
+  std::vector<LayerCase> cases;
+  for (const DType from : wide)
+    for (const DType to : narrow)
+      for (const bool saturate : {true, false}) {
+        if (from != DType::Float32 && is_float(to) && to != DType::Float8E8M0) continue;
+        if (from == to || (!saturate && (!is_float(to) || dtype_info(to).bits > 8))) continue;
+        const auto count = static_cast<int64_t>(edges.size());
+        cases.push_back(
+            {.op = Cast{to, saturate, saturate ? E8M0Rounding::Nearest : E8M0Rounding::Down},
+             .inputs = {
+                 {.dtype = from, .extents = {count}, .value = Tensor::from_doubles(from, {count}, edges)}}});
+      }
+  // Back from every code.
+  std::vector<std::byte> codes(256);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::byte>(i);
+  for (const DType from : narrow)
+    if (dtype_info(from).bits == 8 && is_float(from))
+      for (const DType to : {DType::Float32, DType::Float16, DType::Int8})
+        cases.push_back(
+            {.op = Cast{to},
+             .inputs = {
+                 {.dtype = from, .extents = {256}, .value = Tensor::wrap(from, {256}, codes, nullptr)}}});
+  EXPECT_EQ(check_generated(pointwise_family(), cases), static_cast<int>(cases.size()));
+}
+
+TEST(CudaPointwise, RefusesIntegersOfFourBits) {
   const auto reasons = generated_refusals(
       pointwise_family(),
-      {.op = Pointwise{PointwiseCode::Relu}, .inputs = {{.dtype = DType::Float64, .extents = {3}}}});
+      {.op = Pointwise{PointwiseCode::Relu}, .inputs = {{.dtype = DType::Int4, .extents = {3}}}});
   ASSERT_EQ(reasons.size(), 1u);
-  EXPECT_NE(reasons[0].find("no kernel for float64"), std::string::npos) << reasons[0];
+  EXPECT_NE(reasons[0].find("no kernel for int4"), std::string::npos) << reasons[0];
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 // threads per result when the innermost reduced dim is contiguous; when a kept dim is, threads side by side
 // on vectors of results while the other threads of the block, and several blocks where results are few, share
 // the reduced dims (a global average pool in channels-last; a second kernel adds the blocks' parts in a fixed
-// order); and the same group kernel, element by element, for everything else. Accumulation is FP32; integers,
-// which say sizes and counts, are added up in 64 bits by a warp or a thread per result.
+// order); and the same group kernel, element by element, for everything else. Accumulation is FP32. Integers,
+// float64 and axes that only a run knows are exact/codegen_exact_reduce.cpp's.
 #include "backend/cuda/codegen/own_tactic.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -123,75 +123,6 @@ Kind kind_of(ReduceKind kind, const std::string& n) {
   }
   return {};
 }
-
-// --- integers ---------------------------------------------------------------------------------------------
-
-// Sums wrap around as those of the type do, because a result keeps the low bits.
-constexpr std::string_view kIntegerOps = R"cuda(
-DEV long long shuffle_wide(long long x, int mask) {
-  const int low = shuffle_xor((int)x, mask), high = shuffle_xor((int)(x >> 32), mask);
-  return (long long)(((unsigned long long)(unsigned)high << 32) | (unsigned)low);
-}
-struct IntSum { DEV long long operator()(long long a, long long b) const { return a + b; } };
-struct IntProd { DEV long long operator()(long long a, long long b) const { return a * b; } };
-struct IntMax { DEV long long operator()(long long a, long long b) const { return a > b ? a : b; } };
-struct IntMin { DEV long long operator()(long long a, long long b) const { return a < b ? a : b; } };
-)cuda";
-
-std::optional<Kind> integer_kind(ReduceKind kind) {
-  switch (kind) {
-    case ReduceKind::Sum:
-      return Kind{"IntSum", "0", "e", "t"};
-    case ReduceKind::Prod:
-      return Kind{"IntProd", "1", "e", "t"};
-    case ReduceKind::Max:
-      return Kind{"IntMax", "from_first", "e", "t"};
-    case ReduceKind::Min:
-      return Kind{"IntMin", "from_first", "e", "t"};
-    case ReduceKind::L1:
-      return Kind{"IntSum", "0", "e < 0 ? -e : e", "t"};
-    case ReduceKind::SumSquare:
-      return Kind{"IntSum", "0", "e * e", "t"};
-    default:
-      return std::nullopt;
-  }
-}
-
-bool is_reduced_integer(DType type) {
-  return type == DType::Int64 || type == DType::Int32 || type == DType::Int8 || type == DType::UInt8;
-}
-
-LayerSource generate_integers(const LayerQuery& query, const Tactic& tactic, const ReduceWalk& walk,
-                              int threads) {
-  const Kind kind = *integer_kind(std::get<Reduce>(query.layer().op).kind);
-  KernelBuilder b = start_kernel(query, tactic, "reduce_integers", tactic.outputs[0].dtype);
-  b.global(kIntegerOps);
-  Tail(query, tactic).emit(b, 1);
-  const std::string in = b.input(0, tactic.inputs[0].dtype), n = b.number(walk.count),
-                    ts = std::to_string(threads);
-  const int groups = 128 / threads;
-  b.kernel().threads = 128;
-  b.kernel().grid[0] = ceil_div(walk.results, Dim(groups));
-  b.line("const idx group = (idx)blockIdx.x * " + std::to_string(groups) + " + threadIdx.x / " + ts +
-         ";\nconst int lane = threadIdx.x % " + ts + ";\nconst bool valid = group < " +
-         b.number(walk.results) + ";\nconst idx safe = valid ? group : 0;");
-  std::string code, inner;
-  decode(b, walk.kept, "k", "safe", code);
-  decode(b, walk.reduced, "d", "i", inner);
-  b.line(code + "const auto* from = " + in + " + (" + offset(b, walk.kept, 0, "k") +
-         ");\nconst long long from_first = widen(from[0]);\nlong long t = " + kind.start +
-         ";\nfor (idx i = lane; i < " + n + "; i += " + ts + ") {\n" + inner +
-         "const long long e = widen(from[" + offset(b, walk.reduced, 0, "d") + "]);\nt = " + kind.op + "{}(" +
-         kind.map + ", t);\n}");
-  if (threads > 1)
-    b.line("#pragma unroll\nfor (int m = " + ts + " / 2; m > 0; m >>= 1) t = " + kind.op +
-           "{}(t, shuffle_wide(t, m));");
-  b.line("if (valid && lane == 0) {\nconst long long r[1] = {" + kind.finish + "};\nfinish1(" +
-         offset(b, walk.kept, 1, "k") + ", r);\n}");
-  return {{b.finish()}};
-}
-
-// --- floats -----------------------------------------------------------------------------------------------
 
 // `threads` (a power of two, at most 1024) share a result; several results share a block below 128.
 LayerSource generate_groups(const LayerQuery& query, const Tactic& tactic, const ReduceWalk& walk,
@@ -404,11 +335,6 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const Tactic& base, cons
   };
   const ReduceWalk walk = walk_of(query, base.inputs[0], base.outputs[0]);
   const int64_t count = upper_bound(walk.count, query.ranges);
-  if (is_reduced_integer(base.inputs[0].dtype) &&
-      !stored_grid(query, query.layer().inputs[0], base.inputs[0])) {
-    const int threads = count <= 8 ? 1 : 32;
-    return {with_variant(base, "cuda_reduce_integers_" + std::to_string(threads), {{"threads", threads}})};
-  }
   const int v = lane_vector(query, base, walk);
   const bool two_passes = std::get<Reduce>(query.layer().op).kind == ReduceKind::LogSumExp;
   if (v > 0 && !two_passes) {
@@ -440,9 +366,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
           unknown || nothing ? std::optional<Format>(format) : result_format(query, format);
       if (!out) continue;
       Tactic t = typed_tactic(query, kRunner, "cuda_reduce", {from, format}, {to, *out});
-      const bool integers = is_reduced_integer(from) && from == to && node.epilogue.empty() &&
-                            integer_kind(op->kind).has_value();
-      if (!integers && !stores_numbers(query, node.inputs[0], t.inputs[0]))
+      if (!stores_numbers(query, node.inputs[0], t.inputs[0]))
         t.support = Support::no("no kernel for " + std::string(dtype_name(from)));
       else if (unknown)
         t.support = Support::no("the axes are known only at run time");
@@ -460,9 +384,6 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
 
 LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const ReduceWalk walk = walk_of(query, tactic.inputs[0], tactic.outputs[0]);
-  if (is_reduced_integer(tactic.inputs[0].dtype) &&
-      !stored_grid(query, query.layer().inputs[0], tactic.inputs[0]))
-    return generate_integers(query, tactic, walk, tactic.params.get_int("threads"));
   if (const auto lanes = LaneVariant::of(tactic.params)) return generate_lanes(query, tactic, walk, *lanes);
   return generate_groups(query, tactic, walk, tactic.params.get_int("threads"));
 }

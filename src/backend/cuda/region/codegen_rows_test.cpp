@@ -95,25 +95,6 @@ TEST(CudaReduce, KindsAxesAndFormats) {
   EXPECT_GE(check_generated(reduce_family(), cases), 90);
 }
 
-TEST(CudaReduce, Integers) {
-  std::vector<LayerCase> cases;
-  for (const DType type : {DType::Int64, DType::Int32, DType::Int8, DType::UInt8})
-    for (const ReduceKind kind : {ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min, ReduceKind::Prod,
-                                  ReduceKind::L1, ReduceKind::SumSquare})
-      for (const Ints& axes : {Ints{1}, Ints{0, 2}})
-        cases.push_back({.op = Reduce{.kind = kind, .axes = axes},
-                         .inputs = {{.dtype = type,
-                                     .extents = {4, 9, 40},
-                                     .low = type == DType::UInt8 ? 0.0 : -9.0,
-                                     .high = 9}}});
-  EXPECT_GE(check_generated(reduce_family(), cases), 48);
-  const auto reasons = generated_refusals(
-      reduce_family(),
-      {.op = Reduce{.kind = ReduceKind::Mean}, .inputs = {{.dtype = DType::Int64, .extents = {4}}}});
-  ASSERT_FALSE(reasons.empty());
-  EXPECT_NE(reasons[0].find("no kernel for int64"), std::string::npos) << reasons[0];
-}
-
 TEST(CudaReduce, LargestIndex) {
   std::vector<LayerCase> cases;
   for (const bool max : {false, true})

@@ -16,6 +16,7 @@ GeneratedFamily grid_sample_family();
 GeneratedFamily max_roi_pool_family();
 GeneratedFamily random_family();
 GeneratedFamily roi_align_family();
+GeneratedFamily sampled_conv_family();
 GeneratedFamily sampled_conv_transpose_family();
 namespace {
 
@@ -186,6 +187,28 @@ TEST(CudaSampledConvTranspose, WindowsPadsAndRanks) {
   EXPECT_EQ(check_generated(sampled_conv_transpose_family(), cases), 4 + 3 + 1 + 1 + 3 + 1);
 }
 
+TEST(CudaSampledConv, WeightsOfTheRun) {
+  std::vector<LayerCase> cases;
+  const auto conv = [&](const Conv& op, Extents x, Extents w, bool biased) {
+    LayerCase layer{.op = op, .inputs = {{.extents = std::move(x)}, {.extents = w}}};
+    if (biased) layer.inputs.push_back({.extents = {w[0]}});
+    return layer;
+  };
+  cases.push_back(conv({.kernel = {3, 2}, .strides = {2, 1}, .pads_begin = {1, 0}, .pads_end = {2, 1}},
+                       {2, 3, 9, 7}, {70, 3, 3, 2}, true));
+  cases.back().allowed_types = {DType::Float16};
+  cases.push_back(conv({.kernel = {3}, .dilations = {2}, .groups = 2, .auto_pad = AutoPad::SameUpper},
+                       {1, 4, 20}, {6, 2, 3}, false));
+  cases.push_back(
+      conv({.kernel = {2, 3, 2}, .auto_pad = AutoPad::SameLower}, {1, 2, 4, 5, 6}, {5, 2, 2, 3, 2}, true));
+  cases.back().epilogue = PointwiseProgram::parse("Relu(0)", 1);
+  EXPECT_EQ(check_generated(sampled_conv_family(), cases), 4);
+  EXPECT_EQ(check_generated(sampled_conv_family(),
+                            {{.op = Conv{.kernel = {1}},
+                              .inputs = {{.extents = {1, 2, 3}}, {.extents = {4, 2, 1}, .constant = true}}}}),
+            0);
+}
+
 LayerCase blocks_of(const Col2Im& op, const Extents& image, const Extents& block) {
   int64_t blocks = 1;
   const WindowSpec spec{block, op.strides, op.dilations, op.pads_begin, op.pads_end};
@@ -211,7 +234,10 @@ TEST(CudaCol2Im, WindowsAndRanks) {
   cases.push_back(blocks_of({{1, 2, 3}, {1, 1, 2}, {0, 1, 2}, {0, 1, 0}}, {4, 5, 8}, {2, 3, 2}));
   cases.back().allowed_types = {DType::Float16};
   cases.push_back(blocks_of({{50, 50}, {1, 1}, {2, 2}, {2, 2}}, {9, 11}, {3, 2}));
-  EXPECT_EQ(check_generated(col2im_family(), cases), 8 + 2 + 1);
+  // An image and a block that only the run brings.
+  cases.push_back(blocks_of({{1, 2}, {2, 1}, {2, 0}, {2, 0}}, {9, 11}, {3, 2}));
+  for (size_t i : {1, 2}) cases.back().inputs[i].constant = false;
+  EXPECT_EQ(check_generated(col2im_family(), cases), 8 + 2 + 1 + 1);
 }
 
 TEST(CudaRandom, TheNumbersOfTheOracle) {

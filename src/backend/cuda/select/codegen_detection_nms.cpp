@@ -82,20 +82,9 @@ class DetectionWriter {
   KernelSource choose(const Dim& places) const {
     KernelBuilder b = start_kernel(query_, tactic_, "detection_nms", type_);
     add_counting(b);
-    add_rounded_products(b);
-    const std::string pixel = op_.pixels ? "1." : "0.", classes = b.number(classes_), n = b.number(pairs_),
-                      keep = std::to_string(op_.keep);
-    b.global(box_text("double"));
-    b.global("constexpr double kPixel = " + pixel + R"cuda(;
-DEV double area(const Box& a) { return rounded_product(a.right - a.left + kPixel, a.bottom - a.top + kPixel); }
-DEV double overlap(const Box& a, const Box& b) {
-  const double width = (b.right < a.right ? b.right : a.right) - (a.left < b.left ? b.left : a.left) + kPixel;
-  const double height = (b.bottom < a.bottom ? b.bottom : a.bottom) - (a.top < b.top ? b.top : a.top) + kPixel;
-  if (!(width > 0) || !(height > 0)) return 0;
-  const double shared_area = rounded_product(width, height), all = area(a) + area(b) - shared_area;
-  return all > 0 ? shared_area / all : 0;
-}
-DEV float clip(double x, bool clips) { return (float)(!clips ? x : x < 0 ? 0. : x > 1 ? 1. : x); })cuda");
+    const std::string classes = b.number(classes_), n = b.number(pairs_), keep = std::to_string(op_.keep);
+    b.constants({{"PIXEL", op_.pixels ? 1 : 0}});
+    add_boxes(b, BoxKind::Pixels);
     b.kernel().grid[0] = items_;
     // Which of the boxes a pair has.
     const Shape& boxes = input_shape(query_, 0);

@@ -98,27 +98,7 @@ class NmsWriter {
     const DType scores = tactic_.inputs[kScores].dtype;
     KernelBuilder b = start_kernel(query_, tactic_, "nms_suppress", scores);
     add_counting(b);
-    add_rounded_products(b);
-    b.global(box_text("float"));
-    b.global(center ? R"cuda(
-template <class T> DEV Box box_at(const T* p) {
-  const float x = widen(p[0]), y = widen(p[1]), half_width = widen(p[2]) * 0.5f, half_height = widen(p[3]) * 0.5f;
-  return Box{y - half_height, x - half_width, y + half_height, x + half_width};
-})cuda"
-                    : R"cuda(
-template <class T> DEV Box box_at(const T* p) {
-  const float a = widen(p[0]), b = widen(p[1]), c = widen(p[2]), d = widen(p[3]);
-  return Box{c < a ? c : a, d < b ? d : b, a < c ? c : a, b < d ? d : b};
-})cuda");
-    b.global(R"cuda(
-DEV float area(const Box& a) { return rounded_product(a.bottom - a.top, a.right - a.left); }
-DEV float overlap(const Box& a, const Box& b) {
-  const float height = (b.bottom < a.bottom ? b.bottom : a.bottom) - (a.top < b.top ? b.top : a.top);
-  const float width = (b.right < a.right ? b.right : a.right) - (a.left < b.left ? b.left : a.left);
-  if (!(height > 0) || !(width > 0)) return 0;
-  const float both_boxes = rounded_product(height, width), all = area(a) + area(b) - both_boxes;
-  return all > 0 ? both_boxes / all : 0;
-})cuda");
+    add_boxes(b, center ? BoxKind::Centers : BoxKind::Corners);
     b.kernel().grid[0] = lines_;
     candidate(b);
     const std::string n = b.number(n_), most = b.number(kept_most_);

@@ -29,8 +29,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   const Shape& x = input_shape(query, 0);
   const size_t axis = axis_of(op->axis, x.size());
   const int64_t most = upper_bound(x[axis], query.ranges);
-  if (storage_name(t.inputs[0].dtype).empty())
-    t.support = Support::no("no kernel for " + std::string(dtype_name(t.inputs[0].dtype)));
+  if (const Support s = computed(t.inputs[0].dtype); !s.ok)
+    t.support = s;
   else if (!node.epilogue.empty())
     t.support = Support::no("TopK applies no epilogue");
   if (!t.support.ok) return {t};

@@ -39,8 +39,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   Tactic t = linear_tactic(query, kRunner, "cuda_unique");
   const Layout layout = layout_of(query);
   const int64_t most = upper_bound(layout.slices, query.ranges);
-  if (storage_name(t.inputs[0].dtype).empty())
-    t.support = Support::no("no kernel for " + std::string(dtype_name(t.inputs[0].dtype)));
+  if (const Support s = computed(t.inputs[0].dtype); !s.ok)
+    t.support = s;
   else if (!query.layer().epilogue.empty())
     t.support = Support::no("Unique applies no epilogue");
   else if (!layout.single() && most > kMostCompared)

@@ -33,9 +33,9 @@ inline constexpr int kSuppressThreads = 512;
 // Behind it, kept_count is how many were kept.
 void emit_suppression(KernelBuilder& b, const Suppression& s);
 
-// struct Box of `number` ("float", "double"), and rounded_product(), which no addition takes unrounded: the
-// thresholds then decide as they do on the host.
-std::string box_text(std::string_view number);
-void add_rounded_products(KernelBuilder& b);
+// Adds Box, of floats with the corners in the order of ONNX or as centers, or of doubles as detectors have
+// them, and overlap(a, b), whose thresholds decide as they do on the host.
+enum class BoxKind : uint8_t { Corners, Centers, Pixels };
+void add_boxes(KernelBuilder& b, BoxKind kind);
 
 }  // namespace lathe::cuda

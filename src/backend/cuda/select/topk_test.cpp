@@ -9,7 +9,7 @@ namespace {
 
 // Numbers repeat, so that ties are met.
 CheckedInput numbers(DType type, Extents extents) {
-  const bool has_sign = type != DType::UInt8;
+  const bool has_sign = type != DType::UInt8 && type != DType::UInt64;
   return {.dtype = type, .extents = std::move(extents), .low = has_sign ? -8.0 : 0.0, .high = 8.5};
 }
 CheckedInput constant(int64_t value) {
@@ -23,7 +23,7 @@ CheckedInput constant(int64_t value) {
 TEST(CudaTopK, TypesAxesAndOrders) {
   std::vector<LayerCase> cases;
   for (const DType type : {DType::Float32, DType::Float16, DType::BFloat16, DType::Int64, DType::Int32,
-                           DType::Int8, DType::UInt8})
+                           DType::Int8, DType::UInt8, DType::UInt64, DType::Float64})
     for (const bool largest : {false, true}) {
       const int64_t axis = static_cast<int64_t>(cases.size()) % 3;
       for (const int64_t k : {1, 5})
@@ -36,7 +36,7 @@ TEST(CudaTopK, TypesAxesAndOrders) {
                    .inputs = {{.extents = {3, 1000}}, constant(1000)},
                    .outputs = 2,
                    .dynamic_batch = true});
-  EXPECT_EQ(check_generated(topk_family(), cases), 30);
+  EXPECT_EQ(check_generated(topk_family(), cases), 38);
 }
 
 // Radix select, and a whole sort.
