@@ -18,6 +18,7 @@
 #include "failure.h"
 #include "inference_run.h"
 #include "output_file.h"
+#include "passes/catalogue.h"
 
 namespace lathe::cli {
 namespace {
@@ -116,6 +117,16 @@ void print_usage_error(Log& log, const std::string& program, const std::string& 
   }
 }
 
+// --disablePass=help
+std::string pass_table() {
+  std::string text =
+      "--disablePass=NAME,... leaves passes of the optimiser out. In the order in which they run:\n";
+  for (const PassInfo& pass : pass_catalogue())
+    text +=
+        fmt::format("  {:<29} {}{}\n", pass.name, pass.does, pass.is_optional ? ", where it is faster" : "");
+  return text;
+}
+
 int run_logged(const std::string& program, const Words& words, Log& log) {
   log.plain(banner("RUNNING", program, words));
   const auto passed = [&] {
@@ -144,6 +155,10 @@ int run_logged(const std::string& program, const Words& words, Log& log) {
   if (options.help) {
     log.plain(help_text());
     return 0;
+  }
+  if (options.build.disabled_passes.contains("help")) {
+    log.plain(pass_table());
+    return passed();
   }
   for (const auto& notice : options.notices) log.line(notice.severity, notice.text);
   for (const auto& refusal : options.refusals) log.error(refusal);

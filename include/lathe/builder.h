@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -45,6 +46,15 @@ class OptimizationProfile {
   std::vector<Range> ranges_;
 };
 
+// What a timing cache knows of one tactic of one layer.
+struct TimingCacheEntry {
+  uint64_t target = 0;     // the device
+  uint64_t signature = 0;  // the layer, with types and formats of this tactic's operands
+  uint64_t tactic = 0;
+  double milliseconds = 0;  // 0: a time budget ended before it was timed
+  std::string about;        // for people: "onednn_matmul | MatMul{...} (...) -> (...) | float32:linear, ..."
+};
+
 // Measured times, kept between builds. Text; files of several machines merge. Cheap to copy: copies share the
 // cache.
 class TimingCache {
@@ -59,6 +69,11 @@ class TimingCache {
   std::string to_text() const;
   void merge_text(std::string_view text);
   size_t size() const;
+  // All tactics that were candidates for a layer, those that lost included.
+  std::vector<TimingCacheEntry> entries() const;
+  // Gives the entry of this target, signature and tactic another time: builds take the tactic with the least.
+  // Throws Input where there is no such entry, and for a time that is not above 0.
+  void set_time(const TimingCacheEntry& entry, double milliseconds);
 
   struct Impl;
   const std::shared_ptr<Impl>& impl() const { return impl_; }
@@ -104,6 +119,7 @@ struct BuilderConfig {
   bool winograd = true;             // faster, less exact tactics, within the error budget
   bool keep_nan = false;            // leave out what libraries compute without keeping NaN
   std::vector<std::string> disabled_runners;
+  std::vector<std::string> disabled_passes;  // names of optimizer_passes()
   int64_t workspace_limit_bytes =
       -1;  // of one layer's scratch memory; tactics that need more are refused; -1: none
 
@@ -121,6 +137,15 @@ struct BuilderConfig {
   std::stop_token stop;                 // cancels from any thread: build() throws Error (Cancelled)
 };
 
+// A rewrite of the graph that builds make.
+struct OptimizerPass {
+  std::string name;          // "fuse_attention"
+  std::string does;          // in a sentence
+  bool is_optional = false;  // taken where it is faster
+};
+// All of them, in the order in which they run.
+std::vector<OptimizerPass> optimizer_passes();
+
 // Whether a model can be imported, and what stands in the way.
 struct ModelSupport {
   struct Node {
@@ -131,6 +156,15 @@ struct ModelSupport {
   std::string reason;                   // empty when the model is supported
   std::string to_json()
       const;  // {"supported": false, "reason": "...", "unsupported_nodes": [{"name", "op_type", "reason"}]}
+};
+
+// An initializer's values in memory of the caller: row-major, of the initializer's type. Read in place where
+// they are aligned to it, so they must not change, and `keep_alive` holds them as long as a network or an
+// engine needs them; null: they outlive all of these.
+struct WeightsInMemory {
+  const void* data = nullptr;
+  size_t bytes = 0;
+  std::shared_ptr<const void> keep_alive;
 };
 
 class Builder {
@@ -149,6 +183,9 @@ class Builder {
   Network parse_onnx(const std::string& path);
   // `directory`: where external weights lie; empty: there are none.
   Network parse_onnx(std::span<const std::byte> model, const std::string& directory = {});
+  // The same with these weights instead of those of the model, which need not have any for them.
+  Network parse_onnx(std::span<const std::byte> model, const std::map<std::string, WeightsInMemory>& weights,
+                     const std::string& directory = {});
 
   // Imports the model and forgets it. Throws when there is no such file; a damaged model is one that is not
   // supported.
@@ -199,10 +236,16 @@ class Refitter {
   // The old engine stays as it is. Throws when weights are missing, or lead to other layers (a factor that
   // was exactly 1, say).
   Engine refit() const;
+  // The same on the stream, behind what it was given before, with the weights as they are now: they may be
+  // set anew at once, and the refitter (not its logger) may go. What goes wrong is in the future, and in
+  // Stream::synchronize().
+  std::shared_future<Engine> refit(Stream& stream) const;
+  // An engine that was built without these passes (BuilderConfig::disabled_passes) is refitted without them.
+  void set_disabled_passes(const std::vector<std::string>& names);
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace lathe::v1

@@ -19,6 +19,8 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -181,7 +183,8 @@ class Plugin {
           workspace(call.workspace),
           begin(call.begin),
           end(call.end),
-          stream(call.stream) {}
+          stream(call.stream),
+          tactic(call.tactic) {}
     template <class T>
     const T* input(size_t i) const {
       return static_cast<const T*>(inputs[i].data);
@@ -200,6 +203,11 @@ class Plugin {
     void* workspace;
     int64_t begin, end;  // work items (CPU)
     void* stream;        // of CUDA
+    int64_t tactic;      // one of tactics(); 0: there are none, or nobody chose
+  };
+  // Operands at the smallest, tuned-for and largest extents.
+  struct Ranges {
+    std::span<const lathe_plugin_range> inputs, outputs;
   };
 
   // Sets type and shape of each output. Throws for inputs that it does not take.
@@ -213,6 +221,16 @@ class Plugin {
   }
   virtual int64_t workspace_bytes(int /*device*/, const Layout&) const { return 0; }
   virtual int64_t work_items(const Layout&) const { return 1; }
+  // An instance for one use: a layer of one context at the shapes that it has prepared, or the tuner's timing
+  // of one tactic. It may keep state from run to run. Null: all uses share this one.
+  virtual std::unique_ptr<Plugin> attach() const { return nullptr; }
+  // Tells a use the range of each operand.
+  virtual void configure(int /*device*/, const Ranges&) {}
+  // Ways to compute these operands, each a number above 0. Each is timed; Run::tactic is the one that was
+  // chosen. None: there is one way.
+  virtual std::vector<int64_t> tactics(int /*device*/, const Layout&) const { return {}; }
+  // What decides the time of a run besides types and extents, for timing caches. nullopt: all attributes.
+  virtual std::optional<std::string> timing_key() const { return std::nullopt; }
   virtual void run_cpu(const Run&) const { throw std::logic_error("it has no code for CPUs"); }
   virtual void run_cuda(const Run&) const { throw std::logic_error("it has no code for CUDA"); }
 };
@@ -292,6 +310,27 @@ const lathe_plugin_operator* describe() {
                       size_t outs) {
       return answer<int64_t>(-1,
                              [&] { return static_cast<Plugin*>(p)->work_items(layout(in, ins, out, outs)); });
+    };
+    o.attach = [](void* p, void** own, lathe_plugin_error* error) {
+      return guard(error, [&] { *own = static_cast<Plugin*>(p)->attach().release(); });
+    };
+    o.configure = [](void* p, int device, const lathe_plugin_range* in, size_t ins,
+                     const lathe_plugin_range* out, size_t outs, lathe_plugin_error* error) {
+      return guard(error, [&] { static_cast<Plugin*>(p)->configure(device, {{in, ins}, {out, outs}}); });
+    };
+    o.tactics = [](void* p, int device, const lathe_plugin_tensor* in, size_t ins,
+                   const lathe_plugin_tensor* out, size_t outs, int64_t* tactics, size_t room) {
+      return answer<size_t>(0, [&] {
+        const auto all = static_cast<Plugin*>(p)->tactics(device, layout(in, ins, out, outs));
+        for (size_t i = 0; i < all.size() && i < room; ++i) tactics[i] = all[i];
+        return all.size();
+      });
+    };
+    o.timing_key = [](void* p, void (*set)(void*, const char*), void* sink) {
+      answer(0, [&] {
+        if (const auto key = static_cast<Plugin*>(p)->timing_key()) set(sink, key->c_str());
+        return 0;
+      });
     };
     if (runs_on_cpu<P>())
       o.run_cpu = [](void* p, const lathe_plugin_call* call, lathe_plugin_error* error) {

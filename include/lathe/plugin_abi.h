@@ -105,11 +105,20 @@ typedef struct {
   void* workspace;    /* of workspace_bytes(), this call's own, 64-byte aligned (CUDA: 256) */
   int64_t begin, end; /* CPU: the work items to do */
   void* stream;       /* CUDA: a CUstream; enqueue on it and do not wait */
+  int64_t tactic;     /* one of tactics(); 0: it has none, or nobody chose */
 } lathe_plugin_call;
+
+/* An operand at the extents that a build was told: the smallest, those that it is tuned for, the largest. */
+typedef struct {
+  size_t struct_size;
+  lathe_plugin_tensor min, opt, max;
+} lathe_plugin_range;
 
 typedef struct lathe_plugin_operator lathe_plugin_operator;
 struct lathe_plugin_operator {
-  size_t struct_size; /* sizeof(lathe_plugin_operator) of the header that the library was compiled with */
+  /* sizeof(lathe_plugin_operator) of the header that the library was compiled with: one that ends behind
+   * serialize() is as good as one whose other functions are NULL. */
+  size_t struct_size;
   const char* name;
   const char* version;    /* "1" */
   const char* name_space; /* "" or NULL: none */
@@ -149,6 +158,25 @@ struct lathe_plugin_operator {
    * NULL: the node's own. */
   int (*serialize)(void* instance, void (*add)(void* sink, const lathe_plugin_field* field), void* sink,
                    lathe_plugin_error* error);
+
+  /* An instance of `instance` for one use: a layer of one context at the shapes that it has prepared, or the
+   * tuner's timing of one tactic. Nobody else gets it, so it may keep state from run to run; destroy() ends
+   * it. NULL, or *own left NULL: all uses share the instance. */
+  int (*attach)(void* instance, void** own, lathe_plugin_error* error);
+
+  /* Tells a use, behind attach(), the range of each operand. NULL: it need not know. */
+  int (*configure)(void* instance, int device, const lathe_plugin_range* inputs, size_t input_count,
+                   const lathe_plugin_range* outputs, size_t output_count, lathe_plugin_error* error);
+
+  /* Ways to compute these types, formats and extents (those that are tuned for), each a number above 0:
+   * writes up to `room` of them, and returns how many there are. Each is timed, and run_cpu() and run_cuda()
+   * get the one that was chosen. NULL or none: there is one way. */
+  size_t (*tactics)(void* instance, int device, const lathe_plugin_tensor* inputs, size_t input_count,
+                    const lathe_plugin_tensor* outputs, size_t output_count, int64_t* tactics, size_t room);
+
+  /* What decides the time of a run besides types and extents: calls `set` with a text, under which timing
+   * caches keep the times. NULL, or `set` is not called: all attributes. */
+  void (*timing_key)(void* instance, void (*set)(void* sink, const char* text), void* sink);
 };
 
 enum { LATHE_PLUGIN_NOT_CAPTURABLE = 1 };

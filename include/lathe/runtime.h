@@ -23,6 +23,7 @@
 namespace lathe::v1 {
 
 class ExecutionContext;
+class Refitter;
 
 // Layer times of profiled runs, in milliseconds.
 class Profiler {
@@ -44,6 +45,26 @@ class Profiler {
   std::unique_ptr<Impl> impl_;
 };
 
+// When a context takes memory for its activations.
+enum class ContextMemory {
+  WhenNeeded,   // when its first shapes are set: as much as its profile needs
+  AllProfiles,  // at once, as much as the profile that needs most: set_profile() takes none
+};
+
+// How an engine was built.
+struct BuildInfo {
+  std::string lathe_version;  // that built it
+  std::string device;         // "AMD EPYC, AVX512-BF16, 2 threads"
+  // "level 3, fp32+bf16", then what was not as it is by default: "without OnednnMatMul", "without pass
+  // fuse_pointwise", "workspace 1048576 bytes".
+  std::string settings;
+  bool timed = false;  // false: tactics were taken untimed (level 0, Builder::retarget)
+  bool detailed_layer_information = false;
+  // Of the model's file.
+  std::string model, producer, producer_version;
+  int64_t opset_version = 0;
+};
+
 // Cheap to copy: copies share the engine.
 class Engine {
  public:
@@ -60,13 +81,14 @@ class Engine {
   std::vector<int64_t> opt_values(std::string_view input, int profile = 0) const;
   std::vector<int64_t> max_values(std::string_view input, int profile = 0) const;
 
+  BuildInfo build_info() const;
   std::vector<std::string> layer_names(int profile = 0) const;
   int64_t weight_bytes(int profile = 0) const;      // shared by all contexts
   int64_t activation_bytes(int profile = 0) const;  // of each context
   // Whether contexts read and write memory of the host (a CPU's engine) or of a GPU.
   bool uses_host_memory() const;
 
-  ExecutionContext create_context(int profile = 0) const;
+  ExecutionContext create_context(int profile = 0, ContextMemory memory = ContextMemory::WhenNeeded) const;
 
   // Writes the engine file; an old file stays as it was when that fails.
   void save(const std::string& path) const;
@@ -94,7 +116,7 @@ class OutputAllocator {
   virtual void* allocate(std::string_view output, size_t bytes, const Dims& dims) = 0;
 };
 
-// Runs what contexts enqueue, in order, on a thread of its own.
+// Runs what contexts and refitters enqueue, in order, on a thread of its own.
 class Stream {
  public:
   Stream();
@@ -106,6 +128,7 @@ class Stream {
 
  private:
   friend class ExecutionContext;
+  friend class Refitter;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
@@ -190,6 +213,10 @@ class ExecutionContext {
   // the first shapes, no other memory is ever taken. Null: the context's own again; so does set_profile().
   void set_memory(void* memory, size_t bytes);
   size_t memory_bytes() const;
+  // Each run takes memory_bytes() for its activations from this allocator and gives them back behind itself:
+  // on a GPU in the order of the run's stream, which both calls get. Null: the context's own memory again; so
+  // does set_profile().
+  void set_allocator(std::shared_ptr<Allocator> allocator);
 
   // Runs from now on go layer by layer, and the listener gets these tensors, or all without names: those that
   // debug_tensors() lists. What a fusion took in is none of them; an output of the network always is. Null:
@@ -233,6 +260,9 @@ class ExecutionContext {
   Impl& impl() const;
   std::shared_ptr<Impl> impl_;
 };
+
+// What the library takes memory of a device from when no other allocator is given, for pools.
+std::shared_ptr<Allocator> device_allocator(const DeviceConfig& device = {});
 
 class Runtime {
  public:

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lathe/allocator.h"
 #include "lathe/plugin_registry.h"
 
 namespace lathe::v1 {
@@ -147,6 +148,10 @@ struct DeviceConfig {
   std::string
       cpu_isa;  // highest instruction set: "avx2", "avx512", "avx512_bf16", "amx"; empty: what there is
   PluginRegistry plugins;  // the custom operators that models and engines may use
+  // Where memory of the device comes from, for builds (operands of layers that are timed), engines (packed
+  // weights) and contexts (activations, scratch, results); null: from the system. Models and engine files lie
+  // in memory of the host's heap as ever.
+  std::shared_ptr<Allocator> allocator;
 };
 
 // "0.2.0"

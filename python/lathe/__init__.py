@@ -8,16 +8,17 @@ Sizes are in bytes, times in milliseconds unless a name says otherwise. Errors a
 logging.getLogger("lathe").
 """
 from ._compile import check, compile, load, refit
-from ._core import (Activation, AutoPadding, Builder, BuilderConfig, Elementwise, Engine, ExecutionContext, Interpolation, Network,
+from ._core import (Activation, Allocator, AutoPadding, Builder, BuilderConfig, Elementwise, Engine, ExecutionContext, Interpolation, MemoryPool, Network,
                     NetworkBuilder, NetworkTensor, OptimizationProfile, Padding, PluginDim, PluginRegistry, Pooling, Profiler, Reduction, Refitter, Runtime,
                     ScatterMode,
-                    TensorInfo, TimingCache, Unary, image, version)
+                    TensorInfo, TimingCache, Unary, device_allocator, image,
+                    optimizer_passes, version)
 from ._errors import Cancelled, DeviceError, Error, InputError, InternalError
 from ._plugin import Plugin
 from ._profile import Profile
 
 __version__ = version()
-__all__ = ["Activation", "AutoPadding", "Builder", "BuilderConfig", "Cancelled", "DeviceError", "Elementwise", "Engine", "Error",
-           "ExecutionContext", "InputError", "InternalError", "Interpolation", "Network", "NetworkBuilder", "NetworkTensor",
+__all__ = ["Activation", "Allocator", "AutoPadding", "Builder", "BuilderConfig", "Cancelled", "DeviceError", "Elementwise", "Engine", "Error",
+           "ExecutionContext", "InputError", "InternalError", "Interpolation", "MemoryPool", "Network", "NetworkBuilder", "NetworkTensor",
            "OptimizationProfile", "Padding", "Plugin", "PluginDim", "PluginRegistry", "Pooling", "Profile", "Profiler", "Reduction", "Refitter", "Runtime", "ScatterMode",
-           "TensorInfo", "TimingCache", "Unary", "check", "compile", "image", "load", "refit", "version"]
+           "TensorInfo", "TimingCache", "Unary", "check", "compile", "device_allocator", "image", "load", "optimizer_passes", "refit", "version"]

@@ -33,5 +33,14 @@ class Plugin:
         raise NotImplementedError
 
     def run(self, inputs, outputs):
-        """Fills `outputs` in place. Arrays of numpy over the engine's memory, which may not be kept. Called with the GIL."""
+        """Fills `outputs` in place. Arrays of numpy over the engine's memory, which may not be kept. Called with the GIL. A class that
+        has tactics() gets the chosen one as a third argument, 0 where nobody chose."""
         raise NotImplementedError
+
+    # A class may have these, too:
+    #
+    # attach(self): an instance for one use, which may keep state from run to run: a layer of one context at the shapes that it has
+    #     prepared, or the timing of one tactic. None or self: all uses share this one.
+    # configure(self, inputs, outputs): tells a use the range of each operand: (dtype, (smallest, tuned-for and largest shape)).
+    # tactics(self, inputs, outputs): the ways to compute operands of these types and shapes, each a number above 0. Each is timed.
+    # timing_key(self): what decides the time of a run besides types and shapes, as text for timing caches. Without it: all fields.

@@ -8,7 +8,10 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <cstring>
+#include <future>
+#include <map>
 #include <optional>
 #include <span>
 
@@ -93,10 +96,38 @@ PyEngine* build(const api::BuilderConfig& config, const nb::object& progress, co
 }
 
 api::DeviceConfig device_config(const std::string& device, int threads, const std::string& cpu_isa,
-                                const api::PluginRegistry* plugins) {
+                                const api::PluginRegistry* plugins, nb::handle allocator) {
   api::DeviceConfig config{.device = device, .threads = threads, .cpu_isa = cpu_isa};
+  config.allocator = allocator_of(allocator);
   if (plugins) config.plugins = *plugins;
   return config;
+}
+
+nb::dict answer_of(const api::ModelSupport& support) {
+  nb::list nodes;
+  for (const auto& n : support.unsupported_nodes) {
+    nb::dict node;
+    node["name"] = n.name, node["op_type"] = n.op_type, node["reason"] = n.reason;
+    nodes.append(node);
+  }
+  nb::dict answer;
+  answer["supported"] = support.supported, answer["reason"] = support.reason;
+  answer["unsupported_nodes"] = nodes;
+  return answer;
+}
+
+// Contiguous memory of any array or buffer, and what keeps it alive.
+api::WeightsInMemory weights_of(nb::handle object) {
+  auto view = std::make_unique<Py_buffer>();
+  if (PyObject_GetBuffer(object.ptr(), view.get(), PyBUF_C_CONTIGUOUS) != 0) throw nb::python_error();
+  const void* const data = view->buf;
+  const auto bytes = static_cast<size_t>(view->len);
+  return {data, bytes, std::shared_ptr<const void>(view.release(), [](const void* p) {
+            std::unique_ptr<Py_buffer> held(static_cast<Py_buffer*>(const_cast<void*>(p)));
+            if (!nb::is_alive()) return;
+            const nb::gil_scoped_acquire acquire;
+            PyBuffer_Release(held.get());
+          })};
 }
 
 void bind_config(nb::module_& m) {
@@ -107,6 +138,13 @@ void bind_config(nb::module_& m) {
            nb::arg("max"), nb::rv_policy::reference)
       .def("set_values", &api::OptimizationProfile::set_values, nb::arg("input"), nb::arg("min"),
            nb::arg("opt"), nb::arg("max"), nb::rv_policy::reference, "The elements of a shape tensor.");
+  nb::class_<api::TimingCacheEntry>(m, "TimingCacheEntry",
+                                    "What a timing cache knows of one tactic of one layer.")
+      .def_ro("target", &api::TimingCacheEntry::target, "The device, as a number.")
+      .def_ro("signature", &api::TimingCacheEntry::signature, "The layer, with types and formats.")
+      .def_ro("tactic", &api::TimingCacheEntry::tactic)
+      .def_ro("milliseconds", &api::TimingCacheEntry::milliseconds, "0: a time budget ended before.")
+      .def_ro("about", &api::TimingCacheEntry::about, "Tactic, layer and types, for people.");
   nb::class_<api::TimingCache>(
       m, "TimingCache", "Measured times, kept between builds. Same model, same cache: same engine bytes.")
       .def(nb::init<>())
@@ -116,7 +154,11 @@ void bind_config(nb::module_& m) {
       .def("merge", &api::TimingCache::merge, nb::arg("other"))
       .def("to_text", &api::TimingCache::to_text, "The text of a file.")
       .def("merge_text", &api::TimingCache::merge_text, nb::arg("text"), "Adds the entries of a text.")
-      .def("__len__", &api::TimingCache::size);
+      .def("__len__", &api::TimingCache::size)
+      .def("entries", &api::TimingCache::entries,
+           "A TimingCacheEntry for each tactic of each layer, those that lost included.")
+      .def("set_time", &api::TimingCache::set_time, nb::arg("entry"), nb::arg("milliseconds"),
+           "Gives an entry another time: builds take the tactic with the least.");
   using Config = api::BuilderConfig;
   nb::class_<Config>(m, "BuilderConfig", "Everything a build depends on besides the model.")
       .def(nb::init<>())
@@ -149,12 +191,26 @@ void bind_config(nb::module_& m) {
       .def_rw("winograd", &Config::winograd, "Faster, less exact tactics, within the error budget.")
       .def_rw("keep_nan", &Config::keep_nan)
       .def_rw("disabled_runners", &Config::disabled_runners)
+      .def_rw("disabled_passes", &Config::disabled_passes, "Names of optimizer_passes() that are left out.")
       .def_rw("workspace_limit_bytes", &Config::workspace_limit_bytes,
               "Of one layer's scratch memory; -1: none.")
       .def_rw("timing_cache", &Config::timing_cache)
       .def_rw("error_on_timing_cache_miss", &Config::error_on_timing_cache_miss)
       .def_rw("detailed_layer_information", &Config::detailed_layer_information)
       .def_rw("fail_on_fallback", &Config::fail_on_fallback, "Raise when a layer has no kernel.");
+  m.def(
+      "optimizer_passes",
+      [] {
+        nb::list rows;
+        for (const api::OptimizerPass& pass : api::optimizer_passes()) {
+          nb::dict row;
+          row["name"] = pass.name, row["does"] = pass.does, row["is_optional"] = pass.is_optional;
+          rows.append(row);
+        }
+        return rows;
+      },
+      "A dict for each rewrite of the graph that builds make: name, does (a sentence) and is_optional (taken "
+      "where it is faster).");
 }
 
 // Of the engine itself, or of its file's path or bytes.
@@ -171,6 +227,12 @@ struct PyRefitter {
       refitter.emplace(*logger, nb::cast<std::string>(engine), device);
     }
   }
+  ~PyRefitter() {
+    const nb::gil_scoped_release release;  // the stream's thread may have something to log
+    stream.reset();
+  }
+  PyRefitter(const PyRefitter&) = delete;
+  PyRefitter& operator=(const PyRefitter&) = delete;
   void set(const std::string& name, nb::handle values) {
     api::TensorInfo info{.name = name};
     for (const api::WeightsInfo& w : refitter->weights())
@@ -193,20 +255,33 @@ struct PyRefitter {
   }
   std::unique_ptr<api::Logger> logger;
   std::optional<api::Refitter> refitter;
+  std::optional<api::Stream> stream;  // of refit_async()
+};
+
+// An engine that a stream will have made.
+struct PendingEngine {
+  std::shared_future<api::Engine> future;
+  bool done() const { return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+  PyEngine* result() const { return new PyEngine(future.get()); }
 };
 
 void bind_refitter(nb::module_& m) {
+  nb::class_<PendingEngine>(m, "PendingEngine", "An engine that is being made.")
+      .def_prop_ro("done", &PendingEngine::done)
+      .def("result", &PendingEngine::result, nb::rv_policy::take_ownership,
+           nb::call_guard<nb::gil_scoped_release>(), "Waits for it. Raises what went wrong.");
   nb::class_<PyRefitter>(m, "Refitter",
                          "Gives an engine other weights: what was folded and packed is made anew, tactics "
                          "stay, nothing is timed.")
       .def(
           "__init__",
           [](PyRefitter* self, nb::object engine, const std::string& device, int threads, nb::object log,
-             const api::PluginRegistry* plugins) {
-            new (self) PyRefitter(engine, device_config(device, threads, "", plugins), std::move(log));
+             const api::PluginRegistry* plugins, nb::handle allocator) {
+            new (self)
+                PyRefitter(engine, device_config(device, threads, "", plugins, allocator), std::move(log));
           },
           nb::arg("engine"), nb::arg("device") = "cpu", nb::arg("threads") = 0, nb::arg("log") = nb::none(),
-          nb::arg("plugins") = nb::none(),
+          nb::arg("plugins") = nb::none(), nb::arg("allocator") = nb::none(),
           "engine: an Engine, or the path or bytes of an engine file, a stripped one, too.")
       .def("set", &PyRefitter::set, nb::arg("name"), nb::arg("values"),
            "Copies. Raises InputError for an unknown name, another type or shape.")
@@ -225,6 +300,21 @@ void bind_refitter(nb::module_& m) {
           nb::rv_policy::take_ownership, nb::call_guard<nb::gil_scoped_release>(),
           "The engine with the new weights; the old one stays as it is. Raises InputError when weights are "
           "missing or lead to other layers.")
+      .def(
+          "refit_async",
+          [](PyRefitter& r) {
+            if (!r.stream) r.stream.emplace();
+            return PendingEngine{r.refitter->refit(*r.stream)};
+          },
+          "The same on a thread of the refitter's own, in order, with the weights as they are now: they may "
+          "be "
+          "set anew at once. Returns a PendingEngine.")
+      .def(
+          "set_disabled_passes",
+          [](PyRefitter& r, const std::vector<std::string>& names) {
+            r.refitter->set_disabled_passes(names);
+          },
+          nb::arg("names"), "Those that the build left out.")
       .def_prop_ro(
           "weights", &PyRefitter::weights,
           "A dict for each: name, dtype, shape, and missing: whether the engine file was stripped of "
@@ -243,13 +333,16 @@ void bind_builder(nb::module_& m) {
       .def(
           "__init__",
           [](PyBuilder* self, const std::string& device, int threads, const std::string& isa, nb::object log,
-             const api::PluginRegistry* plugins) {
-            new (self) PyBuilder(device_config(device, threads, isa, plugins), std::move(log));
+             const api::PluginRegistry* plugins, nb::handle allocator) {
+            new (self) PyBuilder(device_config(device, threads, isa, plugins, allocator), std::move(log));
           },
           nb::arg("device") = "cpu", nb::arg("threads") = 0, nb::arg("cpu_isa") = "",
-          nb::arg("log") = nb::none(), nb::arg("plugins") = nb::none(),
+          nb::arg("log") = nb::none(), nb::arg("plugins") = nb::none(), nb::arg("allocator") = nb::none(),
           "log(severity, text): gets the log instead of logging; severity 0 internal error, 1 error, 2 "
-          "warning, 3 info, 4 verbose.")
+          "warning, 3 info, 4 verbose.\nallocator: where memory of the device comes from: a MemoryPool, or "
+          "an "
+          "object with allocate(bytes, alignment, stream) -> address and deallocate(address, stream), which "
+          "any thread calls.")
       .def(
           "set_open_inputs",
           [](PyBuilder& b, const std::map<std::string, int64_t>& lengths,
@@ -264,28 +357,30 @@ void bind_builder(nb::module_& m) {
           "parse_onnx", [](PyBuilder& b, const std::string& path) { return b.builder.parse_onnx(path); },
           nb::arg("path"), nb::call_guard<nb::gil_scoped_release>())
       .def(
-          "check_onnx",
-          [](PyBuilder& b, const std::string& path) {
-            const api::ModelSupport support = b.builder.check_onnx(path);
-            nb::list nodes;
-            for (const auto& n : support.unsupported_nodes) {
-              nb::dict node;
-              node["name"] = n.name, node["op_type"] = n.op_type, node["reason"] = n.reason;
-              nodes.append(node);
-            }
-            nb::dict answer;
-            answer["supported"] = support.supported, answer["reason"] = support.reason;
-            answer["unsupported_nodes"] = nodes;
-            return answer;
+          "check_onnx_bytes",
+          [](PyBuilder& b, const nb::bytes& bytes, const std::string& directory) {
+            return answer_of(
+                b.builder.check_onnx(std::as_bytes(std::span(bytes.c_str(), bytes.size())), directory));
           },
+          nb::arg("model"), nb::arg("directory") = "", "As check_onnx().")
+      .def(
+          "check_onnx",
+          [](PyBuilder& b, const std::string& path) { return answer_of(b.builder.check_onnx(path)); },
           nb::arg("path"),
           "A dict: supported, reason, and unsupported_nodes, each with name, op_type and reason.")
       .def(
           "parse_onnx_bytes",
-          [](PyBuilder& b, const nb::bytes& bytes, const std::string& directory) {
-            return b.builder.parse_onnx(std::as_bytes(std::span(bytes.c_str(), bytes.size())), directory);
+          [](PyBuilder& b, const nb::bytes& bytes, const std::string& directory, const nb::dict& weights) {
+            std::map<std::string, api::WeightsInMemory> given;
+            for (const auto& [name, object] : weights)
+              given[nb::cast<std::string>(name)] = weights_of(object);
+            return b.builder.parse_onnx(std::as_bytes(std::span(bytes.c_str(), bytes.size())), given,
+                                        directory);
           },
-          nb::arg("model"), nb::arg("directory") = "", "`directory`: where external weights lie.")
+          nb::arg("model"), nb::arg("directory") = "", nb::arg("weights") = nb::dict(),
+          "`directory`: where external weights lie. `weights`: arrays or buffers by the names of "
+          "initializers, "
+          "instead of the model's; they are read in place and must not change.")
       .def(
           "build",
           [](PyBuilder& b, const api::Network& network, const api::BuilderConfig& config,
@@ -314,13 +409,16 @@ void bind_builder(nb::module_& m) {
       .def(
           "__init__",
           [](PyRuntime* self, const std::string& device, int threads, const std::string& isa, nb::object log,
-             const api::PluginRegistry* plugins) {
-            new (self) PyRuntime(device_config(device, threads, isa, plugins), std::move(log));
+             const api::PluginRegistry* plugins, nb::handle allocator) {
+            new (self) PyRuntime(device_config(device, threads, isa, plugins, allocator), std::move(log));
           },
           nb::arg("device") = "cpu", nb::arg("threads") = 0, nb::arg("cpu_isa") = "",
-          nb::arg("log") = nb::none(), nb::arg("plugins") = nb::none(),
+          nb::arg("log") = nb::none(), nb::arg("plugins") = nb::none(), nb::arg("allocator") = nb::none(),
           "log(severity, text): gets the log instead of logging; severity 0 internal error, 1 error, 2 "
-          "warning, 3 info, 4 verbose.")
+          "warning, 3 info, 4 verbose.\nallocator: where memory of the device comes from: a MemoryPool, or "
+          "an "
+          "object with allocate(bytes, alignment, stream) -> address and deallocate(address, stream), which "
+          "any thread calls.")
       .def(
           "check",
           [](const PyRuntime& r, const std::string& path) {
@@ -340,7 +438,9 @@ void bind_builder(nb::module_& m) {
           "load_bytes",
           [](PyRuntime& r, const nb::bytes& bytes) {
             const auto* data = reinterpret_cast<const std::byte*>(bytes.c_str());
-            return new PyEngine(r.runtime.load(std::vector<std::byte>(data, data + bytes.size())));
+            std::vector<std::byte> copy(data, data + bytes.size());
+            const nb::gil_scoped_release release;
+            return new PyEngine(r.runtime.load(std::move(copy)));
           },
           nb::arg("engine"), nb::rv_policy::take_ownership)
       .def_prop_ro("device_description", [](const PyRuntime& r) { return r.runtime.device_description(); })

@@ -52,7 +52,9 @@ class PythonListener final : public api::DebugListener {
 };
 
 struct PyContext {
-  PyContext(PyEngine& engine, int profile) : context(engine.engine().create_context(profile)) {
+  PyContext(PyEngine& engine, int profile, bool all_profiles)
+      : context(engine.engine().create_context(
+            profile, all_profiles ? api::ContextMemory::AllProfiles : api::ContextMemory::WhenNeeded)) {
     for (auto& t : engine.engine().inputs()) inputs.emplace(t.name, t), order.push_back(t);
     for (auto& t : engine.engine().outputs()) outputs.emplace(t.name, t);
   }
@@ -145,7 +147,11 @@ void bind_context(nb::module_& m) {
   nb::class_<PyContext>(
       m, "ExecutionContext",
       "The state of running an engine. Used by one thread at a time; a second one gets an InputError.")
-      .def(nb::init<PyEngine&, int>(), nb::arg("engine"), nb::arg("profile") = 0)
+      .def(nb::init<PyEngine&, int, bool>(), nb::arg("engine"), nb::arg("profile") = 0,
+           nb::arg("all_profiles") = false,
+           "all_profiles: memory for the profile that needs most is taken at once; else what the profile "
+           "needs, "
+           "when its first shapes are set.")
       .def(
           "set_input_shape",
           [](PyContext& c, const std::string& name, const api::Dims& dims) {
@@ -215,6 +221,14 @@ void bind_context(nb::module_& m) {
           "Activations lie there: memory_bytes of the engine's device, aligned to 256. 0: in memory of the "
           "context's own again. Contexts that never run at the same time may share it.")
       .def_prop_ro("memory_bytes", [](const PyContext& c) { return c.context.memory_bytes(); })
+      .def(
+          "set_allocator",
+          [](PyContext& c, nb::handle allocator) { c.context.set_allocator(allocator_of(allocator)); },
+          nb::arg("allocator").none(),
+          "Each run takes memory_bytes for its activations from this allocator (a MemoryPool, or an object "
+          "with allocate(bytes, alignment, stream) and deallocate(address, stream)) and gives them back "
+          "behind "
+          "itself. None: memory of the context's own again.")
       .def(
           "set_debug_listener", &PyContext::set_listener, nb::arg("function").none(),
           nb::arg("tensors") = std::vector<std::string>{},

@@ -295,6 +295,24 @@ void bind_engine(nb::module_& m) {
           },
           nb::arg("input"), nb::arg("profile") = 0,
           "The smallest, tuned-for and largest elements of a shape tensor.")
+      .def_prop_ro(
+          "build_info",
+          [](const PyEngine& e) {
+            const api::BuildInfo info = e.engine().build_info();
+            nb::dict told;
+            told["lathe_version"] = info.lathe_version, told["device"] = info.device;
+            told["settings"] = info.settings, told["timed"] = info.timed;
+            told["detailed_layer_information"] = info.detailed_layer_information;
+            told["model"] = info.model;
+            told["producer"] = info.producer, told["producer_version"] = info.producer_version;
+            told["opset_version"] = info.opset_version;
+            return told;
+          },
+          "How the engine was built: a dict of lathe_version, device, settings (\"level 3, fp32\", then what "
+          "was "
+          "not as it is by default), timed, detailed_layer_information, and model, producer, "
+          "producer_version "
+          "and opset_version of the model.")
       .def(
           "layer_names", [](const PyEngine& e, int profile) { return e.engine().layer_names(profile); },
           nb::arg("profile") = 0)

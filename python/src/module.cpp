@@ -8,6 +8,7 @@ NB_MODULE(_core, m) {
   m.doc() = "Bindings of Lathe's public API. `import lathe` has them all.";
   lathe_python::bind_errors(m);
   lathe_python::bind_types(m);
+  lathe_python::bind_memory(m);
   lathe_python::bind_plugin(m);
   lathe_python::bind_engine(m);
   lathe_python::bind_context(m);

@@ -68,8 +68,12 @@ class PyEngine {
 // Sends lines to a function of severity and text, or for None to logging.getLogger("lathe").
 std::unique_ptr<api::Logger> make_logger(nb::object function);
 
+// A MemoryPool, or an object with allocate() and deallocate(); null for None. Throws Error for another object.
+std::shared_ptr<api::Allocator> allocator_of(nb::handle object);
+
 void bind_errors(nb::module_& m);
 void bind_types(nb::module_& m);
+void bind_memory(nb::module_& m);
 void bind_network(nb::module_& m);
 void bind_builder(nb::module_& m);
 void bind_engine(nb::module_& m);

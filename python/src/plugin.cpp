@@ -128,6 +128,38 @@ nb::object& instance_of(void* instance) {
   return *static_cast<nb::object*>(instance);
 }
 
+bool has(void* instance, const char* method) {
+  return nb::hasattr(instance_of(instance), method);
+}
+
+// (dtype, shape) of each operand at concrete extents, None for an absent one.
+nb::list described(const lathe_plugin_tensor* tensors, size_t count) {
+  nb::list all;
+  for (size_t i = 0; i < count; ++i) {
+    const lathe_plugin_tensor& t = tensors[i];
+    if (t.type == 0)
+      all.append(nb::none());
+    else
+      all.append(nb::make_tuple(type_name(t.type),
+                                nb::tuple(nb::cast(std::vector<int64_t>(t.dims, t.dims + t.rank)))));
+  }
+  return all;
+}
+
+// (dtype, (smallest, tuned-for, largest shape)) of each operand.
+nb::list described(const lathe_plugin_range* ranges, size_t count) {
+  nb::list all;
+  for (size_t i = 0; i < count; ++i) {
+    const lathe_plugin_tensor bounds[] = {ranges[i].min, ranges[i].opt, ranges[i].max};
+    const nb::list three = described(bounds, 3);
+    if (bounds[0].type == 0)
+      all.append(nb::none());
+    else
+      all.append(nb::make_tuple(three[0][0], nb::make_tuple(three[0][1], three[1][1], three[2][1])));
+  }
+  return all;
+}
+
 int create(const lathe_plugin_operator* op, const lathe_plugin_field* fields, size_t count, void** instance,
            lathe_plugin_error* error) {
   return guarded(error, [&] {
@@ -180,7 +212,51 @@ int run(void* instance, const lathe_plugin_call* call, lathe_plugin_error* error
     for (size_t i = 0; i < call->input_count; ++i)
       inputs.append(call->inputs[i].type == 0 ? nb::object(nb::none()) : array_of(call->inputs[i], false));
     for (size_t i = 0; i < call->output_count; ++i) outputs.append(array_of(call->outputs[i], true));
-    instance_of(instance).attr("run")(inputs, outputs);
+    if (has(instance, "tactics"))
+      instance_of(instance).attr("run")(inputs, outputs, call->tactic);
+    else
+      instance_of(instance).attr("run")(inputs, outputs);
+  });
+}
+
+int attach(void* instance, void** own, lathe_plugin_error* error) {
+  return guarded(error, [&] {
+    if (!has(instance, "attach")) return;
+    const nb::object made = instance_of(instance).attr("attach")();
+    if (!made.is_none() && !made.is(instance_of(instance)))
+      *own = std::make_unique<nb::object>(made).release();
+  });
+}
+
+int configure(void* instance, int, const lathe_plugin_range* inputs, size_t input_count,
+              const lathe_plugin_range* outputs, size_t output_count, lathe_plugin_error* error) {
+  return guarded(error, [&] {
+    if (has(instance, "configure"))
+      instance_of(instance).attr("configure")(described(inputs, input_count),
+                                              described(outputs, output_count));
+  });
+}
+
+size_t tactics(void* instance, int, const lathe_plugin_tensor* inputs, size_t input_count,
+               const lathe_plugin_tensor* outputs, size_t output_count, int64_t* tactics, size_t room) {
+  size_t count = 0;
+  lathe_plugin_error ignored;  // a plugin that cannot say has none
+  guarded(&ignored, [&] {
+    if (!has(instance, "tactics")) return;
+    const auto all = nb::cast<std::vector<int64_t>>(nb::list(instance_of(instance).attr("tactics")(
+        described(inputs, input_count), described(outputs, output_count))));
+    for (size_t i = 0; i < all.size() && i < room; ++i) tactics[i] = all[i];
+    count = all.size();
+  });
+  return count;
+}
+
+void timing_key(void* instance, void (*set)(void* sink, const char* text), void* sink) {
+  lathe_plugin_error ignored;
+  guarded(&ignored, [&] {
+    if (!has(instance, "timing_key")) return;
+    const nb::object key = instance_of(instance).attr("timing_key")();
+    if (!key.is_none()) set(sink, nb::cast<std::string>(key).c_str());
   });
 }
 
@@ -211,7 +287,11 @@ std::shared_ptr<PyOperator> make_operator(nb::object cls) {
               .create = create,
               .destroy = destroy,
               .infer = infer,
-              .run_cpu = run};
+              .run_cpu = run,
+              .attach = attach,
+              .configure = configure,
+              .tactics = tactics,
+              .timing_key = timing_key};
   return made;
 }
 

@@ -52,11 +52,11 @@ void* open_cuda_library(std::string& reason) {
 }
 
 // Null with the reason when there is no usable GPU.
-std::shared_ptr<const Backend> open_gpu(int ordinal, bool tf32, std::string& reason) {
+std::shared_ptr<const Backend> open_gpu(int ordinal, const DeviceOptions& options, std::string& reason) {
   void* library = open_cuda_library(reason);
   if (library == nullptr) return nullptr;
   using Version = const char*();
-  using Create = Backend*(int, bool, char*, size_t);
+  using Create = Backend*(int, bool, const std::shared_ptr<v1::Allocator>&, char*, size_t);
   const auto version = reinterpret_cast<Version*>(dlsym(library, "lathe_cuda_version"));
   const auto create = reinterpret_cast<Create*>(dlsym(library, "lathe_cuda_create"));
   if (version == nullptr || create == nullptr || std::string(version()) != LATHE_VERSION) {
@@ -64,7 +64,8 @@ std::shared_ptr<const Backend> open_gpu(int ordinal, bool tf32, std::string& rea
     return nullptr;
   }
   char error[2048] = "";
-  std::shared_ptr<const Backend> backend(create(ordinal, tf32, error, sizeof error));
+  std::shared_ptr<const Backend> backend(
+      create(ordinal, options.tf32, options.allocator, error, sizeof error));
   if (backend == nullptr) reason = error;
   return backend;
 }
@@ -80,7 +81,7 @@ std::shared_ptr<const Backend> open_backend(const DeviceOptions& options) {
   const bool any = options.device == "auto";
   if (any || is_number(options.device)) {
     std::string reason;
-    if (auto backend = open_gpu(any ? 0 : std::stoi(options.device), options.tf32, reason)) return backend;
+    if (auto backend = open_gpu(any ? 0 : std::stoi(options.device), options, reason)) return backend;
     if (!any)
       throw_input_error(fmt::format("device {} is a GPU: {}; use --device=cpu", options.device, reason));
   } else if (options.device != "cpu") {
@@ -88,7 +89,9 @@ std::shared_ptr<const Backend> open_backend(const DeviceOptions& options) {
                       "'; there are: cpu, auto, and the numbers of GPUs");
   }
   auto pool = options.pool ? options.pool : std::make_shared<ThreadPool>(options.threads);
-  return cpu::create_cpu_backend({.threads = options.threads, .isa_cap = options.cpu_isa}, std::move(pool));
+  return cpu::create_cpu_backend(
+      {.threads = options.threads, .isa_cap = options.cpu_isa, .allocator = options.allocator},
+      std::move(pool));
 }
 
 }  // namespace lathe

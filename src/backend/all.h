@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "base/thread_pool.h"
+#include "lathe/allocator.h"
 
 namespace lathe {
 
@@ -16,7 +17,8 @@ struct DeviceOptions {
   std::string cpu_isa;         // cap: "avx2", "avx512", "avx512_bf16", "amx"; empty: what the CPU has
   int threads = 0;             // 0: usable_cpu_count()
   bool tf32 = true;            // FP32 layers on a GPU may round their operands to TF32
-  std::shared_ptr<ThreadPool> pool;  // null: one is made with `threads` members
+  std::shared_ptr<ThreadPool> pool;          // null: one is made with `threads` members
+  std::shared_ptr<v1::Allocator> allocator;  // of the device's memory; null: the system
 };
 
 // Throws Input when the device is unknown or absent, naming what there is: never a silent fallback. With

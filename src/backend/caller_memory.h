@@ -16,6 +16,8 @@ class CallerMemory {
   // From the next run on, activations lie at `memory`, of the backend's device and arena_bytes() long. Null:
   // in the execution's own memory again.
   virtual void use_arena(void* memory) = 0;
+  // No memory of the execution's own is taken from now on: use_arena() comes in front of each run.
+  virtual void expect_arena() = 0;
 };
 
 }  // namespace lathe

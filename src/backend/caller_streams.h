@@ -9,6 +9,13 @@
 
 namespace lathe {
 
+// A stream that others than the backend can use.
+class NativeStream {
+ public:
+  virtual ~NativeStream() = default;
+  virtual void* native_handle() const = 0;  // the CUstream
+};
+
 class CallerStreams {
  public:
   virtual ~CallerStreams() = default;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe {
 namespace {
@@ -27,9 +28,9 @@ bool is_data(const LayerQuery& query, ValueId id) {
   return id != kNoValue && !query.graph.value(id).is_constant();
 }
 
-bool finds_sizes(const LayerQuery& query) {
-  return std::ranges::any_of(query.layer().outputs, [&](ValueId id) {
-    return id != kNoValue && std::ranges::any_of(query.graph.value(id).shape, [](const Dim& d) {
+bool finds_sizes(const Graph& graph, const Node& node) {
+  return std::ranges::any_of(node.outputs, [&](ValueId id) {
+    return id != kNoValue && std::ranges::any_of(graph.value(id).shape, [](const Dim& d) {
              return !d.data_dependent_names().empty();
            });
   });
@@ -90,13 +91,50 @@ std::string refusal(const Plugin& op, const LayerQuery& query, PluginDevice devi
   if (!op.code->runs_on(device))
     return "plugin " + op.identity().to_string() + " has no code for " + std::string(device_name(device));
   if (!query.layer().epilogue.empty()) return "a plugin applies no epilogue";
-  if (device == PluginDevice::Cuda && finds_sizes(query))
+  if (device == PluginDevice::Cuda && finds_sizes(query.graph, query.layer()))
     return "on CUDA a plugin cannot say which sizes it found";
   return "plugin " + op.identity().to_string() + " does not take these types on " +
          std::string(device_name(device));
 }
 
+constexpr const char* kTacticParam = "tactic";
+
+// The plugin's own tactics for these types and formats; where it has none, the one as it is.
+void add_variants(const Plugin& op, const LayerQuery& query, PluginDevice device, Tactic tactic,
+                  std::vector<Tactic>& all) {
+  std::vector<int64_t> own;
+  if (const auto* uses = dynamic_cast<const PluginUses*>(op.code.get())) {
+    const PluginUse use = plugin_use(query, tactic, device);
+    const std::shared_ptr<const PluginCode> attached = uses->attach(use);
+    own = dynamic_cast<const PluginUses&>(*attached).tactics(use);
+  }
+  for (const int64_t number : own)
+    all.push_back(
+        with_variant(tactic, tactic.name + "_tactic_" + std::to_string(number), {{kTacticParam, number}}));
+  if (own.empty()) all.push_back(std::move(tactic));
+}
+
+std::vector<PluginRange> ranges_of(const LayerQuery& query, const std::vector<ValueId>& ids,
+                                   std::span<const TensorType> types) {
+  SymbolValues least;
+  for (const auto& [symbol, range] : query.ranges) least.emplace(symbol, range.min);
+  const auto at = [&](const SymbolValues& symbols) {
+    return operands(types, upper_extents(query.graph, ids, symbols));
+  };
+  const auto min = at(least), opt = at(query.opt_values()), max = at(query.max_values());
+  std::vector<PluginRange> ranges;
+  for (size_t i = 0; i < ids.size(); ++i) ranges.push_back({min[i], opt[i], max[i]});
+  return ranges;
+}
+
 }  // namespace
+
+PluginUse plugin_use(const LayerQuery& query, const Tactic& tactic, PluginDevice device) {
+  return {.device = device,
+          .inputs = ranges_of(query, query.layer().inputs, tactic.inputs),
+          .outputs = ranges_of(query, query.layer().outputs, tactic.outputs),
+          .tactic = tactic.params.get(kTacticParam, 0)};
+}
 
 std::vector<Tactic> list_plugin(const LayerQuery& query, PluginDevice device) {
   const auto* op = std::get_if<Plugin>(&query.layer().op);
@@ -105,7 +143,7 @@ std::vector<Tactic> list_plugin(const LayerQuery& query, PluginDevice device) {
   const std::string name = "plugin_" + op->plugin + "_" + op->version;
   std::vector<Tactic> tactics;
   const bool possible = op->code->runs_on(device) && query.layer().epilogue.empty() &&
-                        !(device == PluginDevice::Cuda && finds_sizes(query));
+                        !(device == PluginDevice::Cuda && finds_sizes(query.graph, query.layer()));
   const DType own = layer_types(query)[0];
   for (const DType type : possible ? layer_types(query) : std::vector<DType>()) {
     for (const bool last : {false, true}) {
@@ -113,7 +151,7 @@ std::vector<Tactic> list_plugin(const LayerQuery& query, PluginDevice device) {
       if (!retype(*op, query, own, type, tactic) || (last && !use_channels_last(query, tactic))) continue;
       if (op->code->supports(device, operands(tactic.inputs, ranks(query, query.layer().inputs)),
                              operands(tactic.outputs, ranks(query, query.layer().outputs))))
-        tactics.push_back(std::move(tactic));
+        add_variants(*op, query, device, std::move(tactic), tactics);
     }
   }
   if (tactics.empty()) {
@@ -123,19 +161,20 @@ std::vector<Tactic> list_plugin(const LayerQuery& query, PluginDevice device) {
   return tactics;
 }
 
-PluginLayer::PluginLayer(const LayerQuery& query, const Tactic& tactic, PluginDevice device,
+PluginLayer::PluginLayer(const Graph& graph, NodeId layer, const Tactic& tactic, const PluginUse& use,
                          const std::vector<Extents>& inputs, const std::vector<Extents>& outputs)
-    : code_(std::get<Plugin>(query.layer().op).code),
-      device_(device),
+    : code_(std::get<Plugin>(graph.node(layer).op).code),
+      device_(use.device),
       inputs_(operands(tactic.inputs, inputs)),
       outputs_(operands(tactic.outputs, outputs)),
-      finds_sizes_(lathe::finds_sizes(query)) {
-  for (const ValueId id : query.layer().outputs) {
-    output_shapes_.push_back(id == kNoValue ? Shape{} : query.graph.value(id).shape);
-    output_names_.push_back(id == kNoValue ? "" : query.graph.value(id).name);
+      finds_sizes_(lathe::finds_sizes(graph, graph.node(layer))) {
+  if (const auto* uses = dynamic_cast<const PluginUses*>(code_.get())) code_ = uses->attach(use);
+  for (const ValueId id : graph.node(layer).outputs) {
+    output_shapes_.push_back(id == kNoValue ? Shape{} : graph.value(id).shape);
+    output_names_.push_back(id == kNoValue ? "" : graph.value(id).name);
   }
-  workspace_bytes_ = code_->workspace_bytes(device, inputs_, outputs_);
-  if (device == PluginDevice::Cpu && !finds_sizes_) work_items_ = code_->work_items(inputs_, outputs_);
+  workspace_bytes_ = code_->workspace_bytes(device_, inputs_, outputs_);
+  if (device_ == PluginDevice::Cpu && !finds_sizes_) work_items_ = code_->work_items(inputs_, outputs_);
 }
 
 size_t PluginLayer::output_bytes(size_t index, const Extents& extents) const {

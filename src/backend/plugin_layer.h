@@ -9,20 +9,23 @@
 #include <vector>
 
 #include "backend/tactic.h"
-#include "ir/plugin.h"
+#include "ir/plugin_use.h"
 
 namespace lathe {
 
 inline constexpr std::string_view kPluginRunner = "Plugin";
 
-// One tactic for each type and format that the plugin takes, or one that is refused with the reason. Nothing
-// for other operators.
+// The tactics of the plugin, or one, for each type and format that it takes; or one that is refused with the
+// reason. Nothing for other operators.
 std::vector<Tactic> list_plugin(const LayerQuery& query, PluginDevice device);
+
+// What the plugin is told of the layer that runs with this tactic.
+PluginUse plugin_use(const LayerQuery& query, const Tactic& tactic, PluginDevice device);
 
 class PluginLayer {
  public:
-  // Extents with data-dependent dims at their upper bound. The node outlives this.
-  PluginLayer(const LayerQuery& query, const Tactic& tactic, PluginDevice device,
+  // Extents with data-dependent dims at their upper bound. `layer` is a node of `graph`, which outlives this.
+  PluginLayer(const Graph& graph, NodeId layer, const Tactic& tactic, const PluginUse& use,
               const std::vector<Extents>& inputs, const std::vector<Extents>& outputs);
 
   const PluginCode& code() const { return *code_; }

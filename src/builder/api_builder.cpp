@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "base/json.h"
@@ -8,8 +9,10 @@
 #include "builder/network_state.h"
 #include "lathe/builder.h"
 #include "onnx/import.h"
+#include "passes/catalogue.h"
 #include "runtime/api_bridge.h"
 #include "tune/timer.h"
+#include "tune/timing_cache_lines.h"
 
 namespace lathe::v1 {
 
@@ -68,6 +71,7 @@ BuildOptions to_options(const BuilderConfig& config) {
                        .time_budget_seconds = config.time_budget_seconds};
   for (const OptimizationProfile& p : config.profiles) options.profiles.push_back(to_profile(p));
   options.disabled_runners.insert(config.disabled_runners.begin(), config.disabled_runners.end());
+  options.passes.disabled.insert(config.disabled_passes.begin(), config.disabled_passes.end());
   options.workspace_limit_bytes = config.workspace_limit_bytes;
   options.timing_cache = config.timing_cache.impl()->cache;
   options.error_on_timing_cache_miss = config.error_on_timing_cache_miss;
@@ -175,6 +179,40 @@ void TimingCache::merge_text(std::string_view text) {
 size_t TimingCache::size() const {
   return impl_->cache->size();
 }
+std::vector<TimingCacheEntry> TimingCache::entries() const {
+  std::vector<TimingCacheEntry> all;
+  for (const TimingCacheLine& line : timing_cache_lines(*impl_->cache))
+    all.push_back({.target = line.key.target,
+                   .signature = line.key.signature,
+                   .tactic = line.key.tactic,
+                   .milliseconds = line.milliseconds,
+                   .about = line.comment});
+  return all;
+}
+void TimingCache::set_time(const TimingCacheEntry& entry, double milliseconds) {
+  if (!std::isfinite(milliseconds) || milliseconds <= 0)
+    throw Error(ErrorKind::Input, ErrorFields{.what = "no layer takes such a time",
+                                              .where = "an entry of a timing cache",
+                                              .why = "it is " + std::to_string(milliseconds) + " ms",
+                                              .hint = "give a number above 0"});
+  auto changed = with_time(*impl_->cache, {entry.target, entry.signature, entry.tactic}, milliseconds);
+  if (!changed)
+    throw Error(ErrorKind::Input, ErrorFields{.what = "the timing cache has no such entry",
+                                              .where = entry.about,
+                                              .hint = "take one of entries()"});
+  *impl_->cache = std::move(*changed);
+}
+
+// --- OptimizerPass
+
+std::vector<OptimizerPass> optimizer_passes() {
+  return translate_errors([] {
+    std::vector<OptimizerPass> all;
+    for (const PassInfo& pass : pass_catalogue())
+      all.push_back({std::string(pass.name), std::string(pass.does), pass.is_optional});
+    return all;
+  });
+}
 
 // --- ModelSupport
 
@@ -205,6 +243,20 @@ Network Builder::parse_onnx(std::span<const std::byte> model, const std::string&
   return translate_errors([&] {
     return Network(
         std::make_shared<Network::Impl>(Network::Impl{impl_->builder.parse_onnx(model, directory)}));
+  });
+}
+Network Builder::parse_onnx(std::span<const std::byte> model,
+                            const std::map<std::string, WeightsInMemory>& weights,
+                            const std::string& directory) {
+  return translate_errors([&] {
+    std::map<std::string, GivenWeights> given;
+    for (const auto& [name, w] : weights) {
+      std::shared_ptr<const void> owner = w.keep_alive;
+      if (!owner) owner = std::shared_ptr<const void>(w.data, [](const void*) {});
+      given[name] = {{static_cast<const std::byte*>(w.data), w.bytes}, std::move(owner)};
+    }
+    return Network(
+        std::make_shared<Network::Impl>(Network::Impl{impl_->builder.parse_onnx(model, directory, given)}));
   });
 }
 ModelSupport Builder::check_onnx(const std::string& path) {

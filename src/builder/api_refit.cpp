@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
+#include <mutex>
 
 #include "builder/builder.h"
 #include "builder/refit.h"
 #include "lathe/builder.h"
 #include "runtime/api_bridge.h"
+#include "runtime/api_stream.h"
 
 namespace lathe::v1 {
 namespace {
@@ -41,30 +43,40 @@ struct Refitter::Impl {
         portable(this->plan->portable_graph()) {
     builder.use_plugins(std::move(plugins));
   }
+  Engine refit(const Graph& unchanged, const NamedWeights& values, const PassOptions& left_out) {
+    return translate_errors([&] {
+      auto graph = std::make_shared<Graph>(with_weights(unchanged, values));
+      const std::lock_guard lock(mutex);
+      return Engine(
+          std::make_shared<Engine::Impl>(Engine::Impl{builder.refit(*plan, std::move(graph), left_out)}));
+    });
+  }
   MessageObserver observer;
+  std::mutex mutex;  // of the builder
   lathe::Builder builder;
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const Graph> portable;
   NamedWeights weights;  // instead of portable's
+  PassOptions passes;
 };
 
 Refitter::Refitter(Logger& logger, const Engine& engine) {
   translate_errors([&] {
     const auto& from = engine.impl().engine;
-    impl_ = std::make_unique<Impl>(logger, from->plan(), from->backend());
+    impl_ = std::make_shared<Impl>(logger, from->plan(), from->backend());
   });
 }
 Refitter::Refitter(Logger& logger, const std::string& path, const DeviceConfig& device) {
   translate_errors([&] {
     const auto& plugins = device.plugins.impl()->registry;
-    impl_ = std::make_unique<Impl>(logger, Plan::read(path, plugins), open_backend(to_device_options(device)),
+    impl_ = std::make_shared<Impl>(logger, Plan::read(path, plugins), open_backend(to_device_options(device)),
                                    plugins);
   });
 }
 Refitter::Refitter(Logger& logger, std::vector<std::byte> engine, const DeviceConfig& device) {
   translate_errors([&] {
     const auto& plugins = device.plugins.impl()->registry;
-    impl_ = std::make_unique<Impl>(logger, Plan::from_bytes(std::move(engine), "(memory)", plugins),
+    impl_ = std::make_shared<Impl>(logger, Plan::from_bytes(std::move(engine), "(memory)", plugins),
                                    open_backend(to_device_options(device)), plugins);
   });
 }
@@ -97,11 +109,26 @@ void Refitter::set_from_onnx(std::span<const std::byte> model, const std::string
 }
 
 Engine Refitter::refit() const {
-  return translate_errors([&] {
-    auto portable = std::make_shared<Graph>(with_weights(*impl_->portable, impl_->weights));
-    return Engine(std::make_shared<Engine::Impl>(
-        Engine::Impl{impl_->builder.refit(*impl_->plan, std::move(portable))}));
-  });
+  return impl_->refit(*impl_->portable, impl_->weights, impl_->passes);
+}
+
+void Refitter::set_disabled_passes(const std::vector<std::string>& names) {
+  impl_->passes.disabled = {names.begin(), names.end()};
+}
+
+std::shared_future<Engine> Refitter::refit(Stream& stream) const {
+  auto promise = std::make_shared<std::promise<Engine>>();
+  std::shared_future<Engine> future = promise->get_future().share();
+  stream.impl_->push(
+      [promise, impl = impl_, portable = impl_->portable, weights = impl_->weights, passes = impl_->passes] {
+        try {
+          promise->set_value(impl->refit(*portable, weights, passes));
+        } catch (...) {
+          promise->set_exception(std::current_exception());
+          throw;
+        }
+      });
+  return future;
 }
 
 }  // namespace lathe::v1

@@ -17,6 +17,7 @@
 #include "builder/precision.h"
 #include "builder/shape_inputs.h"
 #include "onnx/import.h"
+#include "onnx/model.h"
 #include "tune/quantized_layers.h"
 
 namespace lathe {
@@ -25,6 +26,19 @@ namespace {
 std::string settings_text(const BuildOptions& options, const std::vector<DType>& types) {
   std::string text = "level " + std::to_string(std::clamp(options.optimization_level, 0, 5)) + ", fp32";
   for (const DType t : types) text += "+" + std::string(dtype_info(t).trt_arg);
+  // What is not as it is by default.
+  const BuildOptions usual;
+  const auto note = [&](bool is_other, const std::string& what) { text += is_other ? ", " + what : ""; };
+  note(options.strongly_typed, "strongly typed");
+  note(!options.winograd, "no Winograd");
+  note(options.keep_nan, "NaN kept");
+  note(options.batch_part != usual.batch_part, "batches in parts of " + std::to_string(options.batch_part));
+  note(options.max_tactics != usual.max_tactics, std::to_string(options.max_tactics) + " tactics a layer");
+  note(options.avg_timing != usual.avg_timing, std::to_string(options.avg_timing) + " runs a time");
+  note(options.workspace_limit_bytes != usual.workspace_limit_bytes,
+       "workspace " + std::to_string(options.workspace_limit_bytes) + " bytes");
+  for (const std::string& runner : options.disabled_runners) note(true, "without " + runner);
+  for (const std::string& pass : options.passes.disabled) note(true, "without pass " + pass);
   return text;
 }
 
@@ -113,6 +127,25 @@ Network network_of(ImportedModel&& model, const Stopwatch& watch) {
   network.strings = std::move(model.strings);
   network.parse_seconds = watch.seconds();
   return network;
+}
+
+// The initializers of these names with other data: their types and dims are the model's.
+std::map<std::string, Tensor, std::less<>> constants_of(std::span<const std::byte> model,
+                                                        const std::map<std::string, GivenWeights>& weights) {
+  std::map<std::string, Tensor, std::less<>> constants;
+  if (weights.empty()) return constants;
+  const onnx::ModelProto proto = onnx::parse_model(model);
+  for (const auto& [name, given] : weights) {
+    const auto found = std::ranges::find(proto.graph.initializers, name, &onnx::TensorProto::name);
+    if (found == proto.graph.initializers.end())
+      throw_input_error("weights were given for '" + name +
+                        "', and the model has no initializer of that name");
+    onnx::TensorProto tensor = *found;
+    tensor.external = false;
+    tensor.raw_data = given.bytes;
+    constants[name] = onnx::TensorSource(given.owner, {}).load(tensor);
+  }
+  return constants;
 }
 
 std::string names_of(const std::vector<DType>& types) {
@@ -319,9 +352,12 @@ Network Builder::parse_onnx(const std::filesystem::path& path,
                          });
 }
 
-Network Builder::parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& directory) {
+Network Builder::parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& directory,
+                            const std::map<std::string, GivenWeights>& weights) {
   const Stopwatch watch;
-  return network_of(import_onnx(bytes, directory, observer_, nullptr, import_options()), watch);
+  ImportOptions options = import_options();
+  options.constant_inputs = constants_of(bytes, weights);
+  return network_of(import_onnx(bytes, directory, observer_, nullptr, options), watch);
 }
 
 ImportOptions Builder::import_options() const {

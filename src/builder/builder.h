@@ -19,6 +19,12 @@ namespace lathe {
 struct BuiltVariant;
 struct ImportOptions;
 
+// The bytes of an initializer in memory of somebody else, read in place where they are aligned for its type.
+struct GivenWeights {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;  // keeps them alive
+};
+
 class Builder {
  public:
   // The observer must outlive the builder.
@@ -49,7 +55,9 @@ class Builder {
   Network parse_onnx(const std::filesystem::path& path,
                      const std::map<std::string, Extents, std::less<>>& shapes = {});
   // `directory` is where external data is looked for; empty: there is none.
-  Network parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& directory = {});
+  // `weights`: of initializers, by name, instead of the model's. Throws Input for a name that it has not.
+  Network parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& directory = {},
+                     const std::map<std::string, GivenWeights>& weights = {});
 
   std::shared_ptr<const Engine> build(const Network& network, const BuildOptions& options);
 

@@ -101,10 +101,14 @@ ValueId GraphImporter::look_up(std::string_view name, Scope& scope) {
   if (const auto it = scope.values.find(name); it != scope.values.end()) return it->second;
   if (const auto it = scope.initializers.find(name); it != scope.initializers.end()) {
     const auto* const dense = std::get_if<const TensorProto*>(&it->second);
-    const bool strings = dense && (*dense)->data_type == kStringType;
+    const auto given =
+        scope.parent == nullptr ? options_.constant_inputs.find(name) : options_.constant_inputs.end();
+    const bool is_given = given != options_.constant_inputs.end();
+    const bool strings = !is_given && dense && (*dense)->data_type == kStringType;
     const Tensor tensor =
-        strings ? TensorSource::load_strings(**dense)
-                : std::visit([this](const auto* proto) { return tensors_.load(*proto); }, it->second);
+        is_given  ? given->second
+        : strings ? TensorSource::load_strings(**dense)
+                  : std::visit([this](const auto* proto) { return tensors_.load(*proto); }, it->second);
     const ValueId id = scope.builder->add_constant(scope.prefix + std::string(name), tensor);
     if (strings) scope.builder->mark_strings(id);
     scope.values[name] = id;

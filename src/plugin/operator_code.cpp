@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/plugin_use.h"
 #include "plugin/shapes.h"
 
 namespace lathe::plugin {
@@ -66,20 +67,67 @@ std::vector<lathe_plugin_tensor> to_abi(std::span<const PluginOperand> operands)
   return tensors;
 }
 
-class OperatorCode final : public PluginCode {
+std::vector<lathe_plugin_range> to_abi(const std::vector<PluginRange>& ranges) {
+  std::vector<lathe_plugin_range> all;
+  for (const PluginRange& range : ranges) {
+    const PluginOperand operands[] = {range.min, range.opt, range.max};
+    const std::vector<lathe_plugin_tensor> tensors = to_abi(operands);
+    all.push_back({sizeof(lathe_plugin_range), tensors[0], tensors[1], tensors[2]});
+  }
+  return all;
+}
+
+std::vector<lathe_plugin_tensor> tuned(const std::vector<PluginRange>& ranges) {
+  std::vector<lathe_plugin_tensor> all;
+  for (const lathe_plugin_range& range : to_abi(ranges)) all.push_back(range.opt);
+  return all;
+}
+
+// The functions of a library that was compiled with an older header are those that it knows.
+lathe_plugin_operator whole(const lathe_plugin_operator& op) {
+  lathe_plugin_operator all{};
+  std::memcpy(&all, &op, std::min(op.struct_size, sizeof all));
+  return all;
+}
+
+class OperatorCode final : public PluginCode,
+                           public PluginUses,
+                           public std::enable_shared_from_this<OperatorCode> {
  public:
   OperatorCode(const lathe_plugin_operator& op, std::shared_ptr<const void> library, std::string_view fields)
-      : op_(op), library_(std::move(library)), identity_(identity_of(op)), fields_(fields) {
+      : op_(whole(op)), library_(std::move(library)), identity_(identity_of(op)), fields_(fields) {
     const std::vector<PluginField> values = plugin_fields_from(fields);
     std::vector<lathe_plugin_field> abi;
     for (const PluginField& field : values) abi.push_back(to_abi(field));
     call([&](lathe_plugin_error* error) {
-      return op_.create(&op_, abi.data(), abi.size(), &instance_, error);
+      return op_.create(&op, abi.data(), abi.size(), &instance_, error);
     });
   }
-  ~OperatorCode() override {
-    if (op_.destroy) op_.destroy(instance_);
+  // One use of `shared`, which makes an instance for it or not.
+  OperatorCode(std::shared_ptr<const OperatorCode> shared, const PluginUse& use)
+      : op_(shared->op_),
+        library_(shared->library_),
+        identity_(shared->identity_),
+        fields_(shared->fields_),
+        tactic_(use.tactic) {
+    void* own = nullptr;
+    if (op_.attach)
+      call([&](lathe_plugin_error* error) { return op_.attach(shared->instance_, &own, error); });
+    instance_ = own != nullptr ? own : shared->instance_;
+    if (own == nullptr) shared_ = std::move(shared);
+    if (!op_.configure) return;
+    const auto in = to_abi(use.inputs), out = to_abi(use.outputs);
+    try {
+      call([&](lathe_plugin_error* error) {
+        return op_.configure(instance_, device_number(use.device), in.data(), in.size(), out.data(),
+                             out.size(), error);
+      });
+    } catch (...) {
+      end_instance();  // no destructor runs
+      throw;
+    }
   }
+  ~OperatorCode() override { end_instance(); }
   OperatorCode(const OperatorCode&) = delete;
   OperatorCode& operator=(const OperatorCode&) = delete;
 
@@ -158,6 +206,38 @@ class OperatorCode final : public PluginCode {
     return items;
   }
 
+  std::shared_ptr<const PluginCode> attach(const PluginUse& use) const override {
+    return std::make_shared<OperatorCode>(shared_from_this(), use);
+  }
+
+  std::vector<int64_t> tactics(const PluginUse& use) const override {
+    if (!op_.tactics) return {};
+    constexpr size_t kMost = 1024;
+    const auto in = tuned(use.inputs), out = tuned(use.outputs);
+    std::vector<int64_t> tactics(kMost);
+    const size_t count = op_.tactics(instance_, device_number(use.device), in.data(), in.size(), out.data(),
+                                     out.size(), tactics.data(), tactics.size());
+    if (count > kMost)
+      fail("it has " + std::to_string(count) + " tactics; more than " + std::to_string(kMost) +
+           " are not timed");
+    tactics.resize(count);
+    std::vector<int64_t> sorted = tactics;
+    std::ranges::sort(sorted);
+    if (std::ranges::any_of(tactics, [](int64_t t) { return t <= 0; }) ||
+        std::ranges::adjacent_find(sorted) != sorted.end())
+      fail("its tactics are not different numbers above 0");
+    return tactics;
+  }
+
+  std::optional<std::string> timing_key() const override {
+    if (!op_.timing_key) return std::nullopt;
+    std::optional<std::string> key;
+    op_.timing_key(
+        instance_, [](void* to, const char* text) { *static_cast<std::optional<std::string>*>(to) = text; },
+        &key);
+    return key;
+  }
+
   bool capturable() const override { return (op_.flags & LATHE_PLUGIN_NOT_CAPTURABLE) == 0; }
 
   void run(PluginDevice device, const PluginCall& c) const override {
@@ -171,7 +251,8 @@ class OperatorCode final : public PluginCode {
                                 .workspace = c.workspace,
                                 .begin = c.begin,
                                 .end = c.end,
-                                .stream = c.stream};
+                                .stream = c.stream,
+                                .tactic = tactic_};
     const auto function = device == PluginDevice::Cpu ? op_.run_cpu : op_.run_cuda;
     check(function != nullptr, "a plugin runs on a device that it has no code for");
     call([&](lathe_plugin_error* error) { return function(instance_, &abi, error); });
@@ -181,6 +262,10 @@ class OperatorCode final : public PluginCode {
  private:
   static int device_number(PluginDevice device) {
     return device == PluginDevice::Cpu ? LATHE_PLUGIN_CPU : LATHE_PLUGIN_CUDA;
+  }
+
+  void end_instance() {
+    if (op_.destroy && shared_ == nullptr) op_.destroy(instance_);
   }
 
   // What a run found, not more than there is room for.
@@ -207,11 +292,13 @@ class OperatorCode final : public PluginCode {
     fail(error.text[0] ? error.text : "it failed without saying why");
   }
 
-  const lathe_plugin_operator& op_;
+  lathe_plugin_operator op_;
   std::shared_ptr<const void> library_;
   PluginIdentity identity_;
   std::string fields_;
   void* instance_ = nullptr;
+  std::shared_ptr<const OperatorCode> shared_;  // whose instance it is; null: its own
+  int64_t tactic_ = 0;
 };
 
 }  // namespace
@@ -221,9 +308,10 @@ PluginIdentity identity_of(const lathe_plugin_operator& op) {
 }
 
 void check_operator(const lathe_plugin_operator& op) {
-  if (op.struct_size != sizeof(lathe_plugin_operator))
+  constexpr size_t kFirst = offsetof(lathe_plugin_operator, attach);  // of the first header
+  if (op.struct_size != sizeof(lathe_plugin_operator) && op.struct_size != kFirst)
     throw_input_error("an operator's struct has " + std::to_string(op.struct_size) + " bytes instead of " +
-                      std::to_string(sizeof(lathe_plugin_operator)) +
+                      std::to_string(sizeof(lathe_plugin_operator)) + " or " + std::to_string(kFirst) +
                       ": it was compiled with the header of another version; compile it again");
   if (!op.name || !*op.name || !op.version || !*op.version)
     throw_input_error("an operator has no name or no version");

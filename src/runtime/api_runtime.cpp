@@ -93,6 +93,21 @@ std::vector<int64_t> Engine::opt_values(std::string_view input, int profile) con
 std::vector<int64_t> Engine::max_values(std::string_view input, int profile) const {
   return values_of(*impl_->engine, input, profile, &ShapeRange::max);
 }
+BuildInfo Engine::build_info() const {
+  return translate_errors([&]() -> BuildInfo {
+    const Plan& plan = *impl_->engine->plan();
+    const PlanSection& section = impl_->engine->section();
+    return {.lathe_version = plan.lathe_version,
+            .device = section.target.description,
+            .settings = section.settings,
+            .timed = section.timed,
+            .detailed_layer_information = plan.verbosity == ProfilingVerbosity::Detailed,
+            .model = plan.model.name,
+            .producer = plan.model.producer,
+            .producer_version = plan.model.producer_version,
+            .opset_version = plan.model.opset_version};
+  });
+}
 std::vector<std::string> Engine::layer_names(int profile) const {
   return translate_errors([&] { return impl_->engine->layer_names(profile); });
 }

@@ -26,7 +26,11 @@ std::vector<v1::TensorInfo> to_public(const std::vector<TensorInfo>& infos) {
 }
 
 DeviceOptions to_device_options(const v1::DeviceConfig& config) {
-  return {.device = config.device, .cpu_isa = config.cpu_isa, .threads = config.threads, .pool = nullptr};
+  return {.device = config.device,
+          .cpu_isa = config.cpu_isa,
+          .threads = config.threads,
+          .pool = nullptr,
+          .allocator = config.allocator};
 }
 
 Tensor borrow(const v1::HostTensor& tensor, const std::string& name) {

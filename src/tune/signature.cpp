@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "ir/block_grid.h"
+#include "ir/plugin_use.h"
 #include "ir/substitute.h"
 #include "ir/symbol_extents.h"
 #include "ir/text.h"
@@ -85,7 +86,10 @@ std::string layer_signature(const LayerQuery& query) {
 
   std::string text(op_name(node.op));
   text += "{";
-  const Op op = substitute_dims(node.op, constants);
+  Op op = substitute_dims(node.op, constants);
+  if (auto* plugin = std::get_if<Plugin>(&op))
+    if (const auto* uses = dynamic_cast<const PluginUses*>(plugin->code.get()))
+      if (const auto key = uses->timing_key()) plugin->fields = *key;
   std::visit([&](const auto& fields) { std::decay_t<decltype(fields)>::visit(fields, FieldWriter(text)); },
              op);
   text += "}";

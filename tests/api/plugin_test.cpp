@@ -2,7 +2,12 @@
 //
 // Custom operators of a program, through builds, files and runs; and inputs and outputs of other types and
 // formats.
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <thread>
 
 #include "fixture.h"
 #include "lathe/inspector.h"
@@ -51,6 +56,54 @@ class Above : public Plugin {
       if (run.input<float>(0)[i] > 0) run.output<float>(0)[found++] = run.input<float>(0)[i];
     run.outputs[0].dims[0] = claims >= 0 ? claims : found;
   }
+};
+
+// y = x + tactic, and what each use was told.
+class Ways : public Plugin {
+ public:
+  static constexpr const char *kName = "Ways", *kVersion = "1", *kNamespace = "";
+  static inline std::atomic<int> uses = 0, timed = 0;
+  static inline bool slow_first = true;  // which of the two takes longer
+  static inline std::vector<int64_t> list = {3, 8};
+  static inline std::optional<std::string> key;
+  static inline std::mutex mutex;
+  static inline std::vector<std::string> ranges;
+
+  explicit Ways(const PluginFields&) {}
+  Ways(const Ways& other) : Plugin(other) { ++uses; }
+  ~Ways() override { uses -= is_use_; }
+  void infer(Inference& node) override { node.set_output(0, node.input(0)); }
+  std::unique_ptr<Plugin> attach() const override {
+    auto use = std::make_unique<Ways>(*this);
+    use->is_use_ = 1;
+    return use;
+  }
+  void configure(int device, const Ranges& told) override {
+    EXPECT_EQ(device, LATHE_PLUGIN_CPU);
+    EXPECT_EQ(is_use_, 1);
+    const lathe_plugin_range& x = told.inputs[0];
+    const std::lock_guard lock(mutex);
+    ranges.push_back(std::to_string(x.min.dims[0]) + " " + std::to_string(x.opt.dims[0]) + " " +
+                     std::to_string(x.max.dims[0]) + " of " + std::to_string(told.outputs[0].max.type));
+  }
+  std::vector<int64_t> tactics(int, const Layout& layout) const override {
+    EXPECT_EQ(layout.inputs[0].dims[0], 2);  // the opt shape
+    return list;
+  }
+  std::optional<std::string> timing_key() const override { return key; }
+  void run_cpu(const Run& run) const override {
+    ++timed;
+    if ((run.tactic == 3) == slow_first) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    for (int64_t i = 0; i < Run::elements(run.inputs[0]); ++i)
+      run.output<float>(0)[i] = run.input<float>(0)[i] + static_cast<float>(run.tactic);
+    ++runs_;
+    if (run.outputs[0].rank == 2 && counts) run.output<float>(0)[0] = static_cast<float>(runs_);
+  }
+  static inline bool counts = false;  // the first element is how often this use has run
+
+ private:
+  int is_use_ = 0;
+  mutable int runs_ = 0;
 };
 
 // Breaks one promise at a time.
@@ -174,6 +227,100 @@ TEST_F(PluginApi, WhatAPluginReturnsIsChecked) {
   expect_part(refused("workspace"), "-7 bytes of workspace");
   expect_part(refused("run"), "it rains");
   expect_part(refused("dims"), "changed dim 0 of 'y' to 1");
+}
+
+class PluginWays : public PluginApi {
+ protected:
+  PluginWays() { plugins.add(plugin_operator<Ways>()); }
+  ~PluginWays() override {
+    Ways::list = {3, 8}, Ways::key.reset(), Ways::slow_first = true, Ways::counts = false;
+    Ways::ranges.clear();
+    EXPECT_EQ(Ways::uses, 0) << "uses that nobody ended";
+  }
+  Engine tuned(const TimingCache& cache = {}, const std::vector<std::string>& attributes = {}) {
+    const std::string onnx = model("Ways", attributes);
+    Builder with(logger, {.threads = 1, .plugins = plugins});
+    BuilderConfig timed = config();
+    timed.optimization_level = 3;
+    timed.timing_cache = cache;
+    return with.build(with.parse_onnx(std::as_bytes(std::span(onnx))), timed);
+  }
+  float first(const Engine& engine) {
+    return floats(engine.create_context().run({HostTensor(DataType::Float, {2, 4}, kTwoRows)})[0])[0];
+  }
+};
+
+TEST_F(PluginWays, AreTimedAndTheFasterOneRuns) {
+  Engine engine = tuned();
+  EXPECT_EQ(first(engine), 1 + 8);
+  expect_part(EngineInspector(engine).json(), "plugin_Ways_1_tactic_8");
+  Ways::slow_first = false;
+  engine = tuned();
+  EXPECT_EQ(first(engine), 1 + 3);
+  // The file keeps the choice.
+  engine = Runtime(logger, {.plugins = plugins}).load(engine.serialize());
+  EXPECT_EQ(first(engine), 1 + 3);
+  Ways::list.clear();
+  EXPECT_EQ(first(tuned()), 1) << "one way: tactic 0";
+  for (const std::vector<int64_t>& wrong : {std::vector<int64_t>{0, 1}, {-1, 1}, {2, 2}}) {
+    Ways::list = wrong;
+    expect_part(message_of(ErrorKind::Input, [&] { tuned(); }), "not different numbers above 0");
+  }
+}
+
+TEST_F(PluginWays, TimesAreFoundByTheKeyOfThePlugin) {
+  const TimingCache cache;
+  const auto known = [&] {
+    return std::ranges::count_if(cache.entries(), [](const TimingCacheEntry& entry) {
+      return entry.milliseconds > 0 && entry.about.starts_with("plugin_Ways_1_tactic_");
+    });
+  };
+  // How many tactics a build times.
+  const auto timed_for = [&](float factor) {
+    const auto before = known();
+    tuned(cache, {attribute("factor", factor)});
+    return known() - before;
+  };
+  const auto all = timed_for(1);
+  EXPECT_GE(all, 2);
+  EXPECT_EQ(timed_for(1), 0) << "known";
+  EXPECT_EQ(timed_for(2), all) << "another attribute";
+  Ways::key = "the factor does not matter";
+  EXPECT_EQ(timed_for(3), all);
+  EXPECT_EQ(timed_for(4), 0);
+  Ways::key = "another key";
+  EXPECT_EQ(timed_for(4), all);
+}
+
+TEST_F(PluginWays, EachUseHasAnInstanceThatKnowsItsRanges) {
+  Ways::list.clear();
+  Ways::counts = true;
+  const Engine engine = tuned();
+  EXPECT_EQ(Ways::uses, 0) << "those of the build have gone";
+  ASSERT_FALSE(Ways::ranges.empty());
+  for (const std::string& told : Ways::ranges) EXPECT_EQ(told, "1 2 8 of 1");
+  {
+    ExecutionContext one = engine.create_context(), two = engine.create_context();
+    const auto runs = [](ExecutionContext& context) {
+      return floats(context.run({HostTensor(DataType::Float, {2, 4}, kTwoRows)})[0])[0];
+    };
+    EXPECT_EQ(runs(one), 1);
+    EXPECT_EQ(runs(one), 2) << "it keeps what it knows";
+    EXPECT_EQ(runs(two), 1) << "another context's is another";
+    EXPECT_EQ(runs(one), 3);
+    EXPECT_EQ(Ways::uses, 2);
+  }
+}
+
+// What was compiled before there was attach() works as if it were NULL.
+TEST_F(PluginWays, LibrariesOfTheFirstHeaderAreTaken) {
+  PluginRegistry older;
+  lathe_plugin_operator op = plugin_operator<Ways>();
+  op.struct_size = offsetof(lathe_plugin_operator, attach);
+  older.add(op);
+  plugins = older;
+  EXPECT_EQ(first(tuned()), 1);
+  EXPECT_TRUE(Ways::ranges.empty());
 }
 
 TEST_F(PluginApi, LibrariesThatAreNoneAreRefused) {

@@ -251,6 +251,20 @@ def workspace(t):
     t.expect(t.run("diff", "images.onnx", "lean.engine", "--shapes=input:4x3x224x224", program="lathe"), 0, ["re:PASSED: .*"])
 
 
+def passes(t):
+    """--disablePass=help lists what --disablePass takes."""
+    r = t.run("--disablePass=help")
+    t.expect(r, 0, ["re:  fuse_conv_activation +an activation behind a convolution becomes its epilogue", "re:  fuse_depthwise_block .*, where it is faster"])
+    names = [line.split()[0] for line in r.out if line.startswith("  ")]
+    fused = t.run("--onnx=tiny.onnx", "--builderOptimizationLevel=0", "--skipInference", "--exportLayerInfo=fused.json")
+    apart = t.run("--onnx=tiny.onnx", "--builderOptimizationLevel=0", "--skipInference", "--exportLayerInfo=apart.json",
+                  "--disablePass=" + ",".join(n for n in names if n.startswith("fuse_")))
+    t.expect(fused, 0)
+    t.expect(apart, 0)
+    layers = [len(load(t, name)["Layers"]) for name in ("fused.json", "apart.json")]
+    t.check(layers[1] > layers[0], f"layers with and without fusions: {layers}", apart)
+
+
 def commands(t):
     def lathe(*words):
         return t.run(*words, program="lathe")
@@ -287,5 +301,5 @@ def commands(t):
 
 
 def run_all(t):
-    for group in (build, banner, exports, summary, numbers_for_scripts, several_profiles, names_only, profile_without_separate_run, inputs, loops, cache, workspace, commands):
+    for group in (build, banner, exports, summary, numbers_for_scripts, several_profiles, names_only, profile_without_separate_run, inputs, loops, cache, workspace, passes, commands):
         group(t)

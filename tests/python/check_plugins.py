@@ -4,6 +4,7 @@ import pathlib
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 import lathe
@@ -65,6 +66,52 @@ class Plugins(unittest.TestCase):
         x = np.arange(8, dtype=np.float32).reshape(2, 4)
         np.testing.assert_array_equal(self.compiled()(x), np.concatenate([x, np.roll(x, 1, 1)], 1))
         self.assertEqual([p["name"] for p in self.plugins.plugins], ["Roll"])
+
+    def test_have_tactics(self):
+        class Ways(Roll):
+            name, uses, told, timed, key = "Roll", [], [], [], None
+
+            def attach(self):
+                use = Ways({"shift": self.shift})
+                self.uses.append(use)
+                return use
+
+            def configure(self, inputs, outputs):
+                self.told.append((inputs, outputs))
+
+            def tactics(self, inputs, outputs):
+                assert inputs == [("float32", (2, 4))] and outputs == [("float32", (2, 8))]
+                return [5, 9]
+
+            def timing_key(self):
+                return self.key
+
+            def run(self, inputs, outputs, tactic):
+                self.timed.append(tactic)
+                if tactic != 9:
+                    time.sleep(0.002)
+                super().run(inputs, outputs)
+
+        plugins = lathe.PluginRegistry()
+        plugins.add(Ways)
+        builder, config = lathe.Builder(threads=1, plugins=plugins), lathe.BuilderConfig()
+        config.optimization_level = 3
+        config.add_profile(lathe.OptimizationProfile().set_shape("x", (1, 4), (2, 4), (8, 4)))
+
+        def timed(model=ROLL):
+            Ways.timed.clear()
+            return builder.build(builder.parse_onnx_bytes(model), config), set(Ways.timed)
+
+        engine, tactics = timed()
+        self.assertEqual(tactics, {5, 9})
+        self.assertEqual(engine.layers()[0]["tactic"], "plugin_Roll_3_tactic_9")
+        self.assertIn(([("float32", ((1, 4), (2, 4), (8, 4)))], [("float32", ((1, 8), (2, 8), (8, 8)))]), Ways.told)
+        Ways.timed.clear(), Ways.uses.clear()
+        x = np.arange(8, dtype=np.float32).reshape(2, 4)
+        for _ in range(2):
+            np.testing.assert_array_equal(lathe.ExecutionContext(engine).run([x])[0], np.concatenate([x, np.roll(x, 1, 1)], 1))
+        self.assertEqual((Ways.timed, len(Ways.uses)), ([9, 9], 2))
+        self.assertNotIn(5, timed()[1])  # from the cache
 
     def test_run_on_other_threads(self):
         engine, results = self.compiled(), []

@@ -8,11 +8,12 @@ What cannot be honoured raises NotImplementedError, naming itself. docs/tensorrt
 absent. Engine files are Lathe's own.
 """
 from . import _flow, _layers, _layers_movement
-from ._builder import Builder, IBuilderConfig, IOptimizationProfile, IProgressMonitor, ITimingCache
+from ._builder import Builder, IBuilderConfig, IOptimizationProfile, IProgressMonitor, ITimingCache, TimingCacheKey, TimingCacheValue
 from ._layers import *  # noqa: F403
 from ._layers_movement import *  # noqa: F403
 from ._flow import IIfConditional, ILoop
 from ._logger import IErrorRecorder, ILogger, Logger
+from ._memory import IGpuAllocator, IGpuAsyncAllocator
 from ._network import ILayer, INetworkDefinition, ITensor, NotSupported
 from ._parser import OnnxParser, ParserError
 from ._plugin_v3 import (DimensionOperation, DimsExprs, DynamicPluginTensorDesc, IDimensionExpr, IExprBuilder, IPluginCreatorV3One,
@@ -28,8 +29,7 @@ from ._types import Dims as Dims
 
 __version__ = "10.14.1"
 _ABSENT = {"IInt8Calibrator", "IInt8EntropyCalibrator", "IInt8EntropyCalibrator2", "IInt8MinMaxCalibrator", "IInt8LegacyCalibrator",
-           "IAlgorithmSelector", "IPluginV2", "IPluginV2Ext", "IPluginV2DynamicExt", "IPluginCreator", "get_builder_plugin_registry",
-           "IGpuAllocator", "IGpuAsyncAllocator"}
+           "IAlgorithmSelector", "IPluginV2", "IPluginV2Ext", "IPluginV2DynamicExt", "IPluginCreator", "get_builder_plugin_registry"}
 
 
 def __getattr__(name):

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builder and what a build depends on."""
+import dataclasses
 import os
 
 import lathe
 
 from . import _types as t
 from ._logger import line_of, told
+from ._memory import asked
 from ._network import INetworkDefinition, NotSupported
 from ._plugins import registry
 from ._runtime import ICudaEngine
@@ -54,6 +56,26 @@ class IOptimizationProfile:
         return profile
 
 
+@dataclasses.dataclass(frozen=True)
+class TimingCacheKey:
+    """`str` of it is what it is made of; parse() reads that."""
+    target: int
+    signature: int
+
+    def __str__(self):
+        return f"0x{self.target:016x}{self.signature:016x}"
+
+    @staticmethod
+    def parse(text):
+        return TimingCacheKey(int(text[2:18], 16), int(text[18:], 16))
+
+
+@dataclasses.dataclass(frozen=True)
+class TimingCacheValue:
+    tactic_hash: int
+    timing_msec: float
+
+
 class ITimingCache:
     def __init__(self, blob=b""):
         self._cache = lathe.TimingCache()
@@ -70,6 +92,33 @@ class ITimingCache:
     def reset(self):
         self._cache = lathe.TimingCache()
         return True
+
+    # --- edited
+    def query_keys(self):
+        """A key for each layer, in its types and formats."""
+        return list(dict.fromkeys(TimingCacheKey(e.target, e.signature) for e in self._cache.entries()))
+
+    queryKeys = query_keys  # noqa: N815
+
+    def query(self, key):
+        """The tactic with the least time."""
+        return min((TimingCacheValue(e.tactic, e.milliseconds) for e in self._of(key) if e.milliseconds > 0),
+                   key=lambda value: value.timing_msec, default=TimingCacheValue(0, 0.0))
+
+    def query_all(self, key):
+        """All tactics of the layer: Lathe's own."""
+        return [TimingCacheValue(e.tactic, e.milliseconds) for e in self._of(key)]
+
+    def update(self, key, value):
+        """Gives a tactic another time: builds take that with the least. False where the cache has none of this key and tactic."""
+        for entry in self._of(key):
+            if entry.tactic == value.tactic_hash:
+                self._cache.set_time(entry, value.timing_msec)
+                return True
+        return False
+
+    def _of(self, key):
+        return [e for e in self._cache.entries() if (e.target, e.signature) == (key.target, key.signature)]
 
 
 class IProgressMonitor:
@@ -188,6 +237,7 @@ class IBuilderConfig:
         config.detailed_layer_information = self.profiling_verbosity == t.ProfilingVerbosity.DETAILED
         if t.MemoryPoolType.WORKSPACE in self._pools:
             config.workspace_limit_bytes = self._pools[t.MemoryPoolType.WORKSPACE]
+        config.disabled_runners = [runner for source, runner in t._RUNNERS.items() if not self._sources >> source & 1]
         if self._cache is not None:
             config.timing_cache = self._cache._cache
         for profile in self._profiles:
@@ -256,9 +306,18 @@ class Builder:
             told(self.logger, self.error_recorder, str(error), t.ErrorCodeTRT.FAILED_EXECUTION)
             return False
 
+    def _memory(self, config):
+        """The allocator of a build: no more than TACTIC_DRAM where that is limited."""
+        limit = config.get_memory_pool_limit(t.MemoryPoolType.TACTIC_DRAM)
+        if not limit:
+            return asked(self.gpu_allocator)
+        source = lathe.device_allocator(self._device) if self.gpu_allocator is None else asked(self.gpu_allocator)
+        return lathe.MemoryPool(source, limit)
+
     def _build(self, network, config):
         finished = network._finish()
-        builder = lathe.Builder(self._device, threads=self._threads, log=line_of(self.logger), plugins=registry()._plugins)
+        builder = lathe.Builder(self._device, threads=self._threads, log=line_of(self.logger), plugins=registry()._plugins,
+                                allocator=self._memory(config))
         progress = _Monitored(config.progress_monitor) if config.progress_monitor is not None else None
         typed = network.get_flag(t.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
         settings = config._for(finished, typed)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plugins of TensorRT's V3 interface in Python. A creator becomes a class of Lathe's plugin interface (lathe.Plugin): its instances hold
 the plugin that the creator makes, and hand it types, shapes and the addresses of host memory."""
+import copy
+
 import numpy as np
 
 import lathe
@@ -55,7 +57,12 @@ class IPluginV3OneCore:
 
 
 class IPluginV3OneBuild:
-    """num_outputs, get_output_data_types, get_output_shapes, supports_format_combination; what is below may be left out."""
+    """num_outputs, get_output_data_types, get_output_shapes, supports_format_combination; what is below may be left out.
+
+    timing_cache_id: what decides the time of a run besides types and shapes, for timing caches; None: all fields. Tactics are numbers
+    above 0."""
+
+    timing_cache_id = None
 
     def __init__(self, *_):
         pass
@@ -148,11 +155,17 @@ class PluginTensorDesc:
 
 
 class DynamicPluginTensorDesc:
-    """`desc` has -1 where a dim is dynamic; min, opt and max are not told apart here."""
+    """`desc` has -1 where a dim is dynamic; min, opt and max are told apart in configure_plugin()."""
 
     def __init__(self, dtype, dims):
         self.desc = PluginTensorDesc(dtype, dims)
         self.min = self.max = self.opt = self.desc.dims
+
+    @classmethod
+    def of_range(cls, dtype, low, opt, high):
+        made = cls(dtype, [a if a == b else -1 for a, b in zip(low, high)])
+        made.min, made.opt, made.max = t.Dims(low), t.Dims(opt), t.Dims(high)
+        return made
 
 
 class IPluginResourceContext:
@@ -195,7 +208,7 @@ def operator_of(creator, namespace):
             if self.plugin is None:
                 raise ValueError(f"the creator of plugin '{creator.name}' made none")
             self.build = self.plugin.get_capability_interface(PluginCapabilityType.BUILD)
-            self.running, self.shapes = None, None
+            self.running, self.shapes, self.tactic = None, None, 0
 
         def infer(self, inputs):
             if any(i is None for i in inputs):
@@ -214,13 +227,31 @@ def operator_of(creator, namespace):
                 if not self.build.supports_format_combination(position, descs, len(in_types)):
                     raise ValueError(f"plugin '{creator.name}' does not take {descs[position].desc.type} as number {position} of its inputs "
                                      "and outputs, row-major")
-            self.build.configure_plugin(descs[:len(in_types)], descs[len(in_types):])
 
-        def run(self, inputs, outputs):
+        def attach(self):
+            use = copy.copy(self)
+            use.plugin = self.plugin.clone()
+            use.build = use.plugin.get_capability_interface(PluginCapabilityType.BUILD)
+            return use
+
+        def configure(self, inputs, outputs):
+            self.build.configure_plugin(*([DynamicPluginTensorDesc.of_range(t.from_lathe(dtype), *shapes) for dtype, shapes in operands]
+                                          for operands in (inputs, outputs)))
+
+        def tactics(self, inputs, outputs):
+            return [int(tactic) for tactic in self.build.get_valid_tactics() or ()]
+
+        def timing_key(self):
+            return getattr(self.build, "timing_cache_id", None) or None
+
+        def run(self, inputs, outputs, tactic):
             ins, outs = ([PluginTensorDesc(t.from_lathe(str(a.dtype)), a.shape) for a in arrays] for arrays in (inputs, outputs))
             if self.running is None:
                 runtime = self.plugin.get_capability_interface(PluginCapabilityType.RUNTIME)
                 self.running = runtime.attach_to_context(IPluginResourceContext()) or runtime
+            if tactic and tactic != self.tactic:
+                self.running.set_tactic(tactic)
+                self.tactic = tactic
             shapes = [d.dims for d in (*ins, *outs)]
             if shapes != self.shapes:
                 self.running.on_shape_change(ins, outs)

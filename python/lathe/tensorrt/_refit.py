@@ -42,7 +42,13 @@ class Refitter:
         return self._told(lambda: self.engine._set_engine(self._refitter.refit()))
 
     def refit_cuda_engine_async(self, stream_handle):
-        return self.refit_cuda_engine()
+        """Returns at once; whoever uses the engine next waits for it, and gets the error where weights lead to other layers. False where
+        weights are missing."""
+        if missing := self.get_missing_weights():
+            told(self.logger, self.error_recorder, "weights are missing: " + ", ".join(missing), t.ErrorCodeTRT.INVALID_ARGUMENT)
+            return False
+        self.engine._set_pending(self._refitter.refit_async())
+        return True
 
     def set_weights(self, layer_name, role, weights):
         raise NotSupported("Refitter.set_weights", "use set_named_weights with the name of the initializer")

@@ -7,6 +7,7 @@ import numpy as np
 
 from . import _types as t
 from ._logger import line_of, told
+from ._memory import asked
 from ._network import DEBUG, NotSupported
 from ._plugins import registry
 
@@ -98,22 +99,52 @@ class ICudaEngine:
     """`plan`: the bytes of a file that was stripped of its weights, instead of an engine; a Refitter makes it one."""
 
     def __init__(self, engine, logger, name="", verbosity=t.ProfilingVerbosity.LAYER_NAMES_ONLY, plan=None, strip=False):
-        self._logger, self.name, self.profiling_verbosity, self._strip = logger, name, verbosity, strip
-        self.error_recorder, self._engine, self._plan, self._tensors, self._marked = None, None, plan, {}, {}
+        self._logger, self.name, self._verbosity, self._strip = logger, name, verbosity, strip
+        self.error_recorder, self._made, self._plan, self._io, self._debugged, self._pending = None, None, plan, {}, {}, None  # of what is made
         if engine is not None:
             self._set_engine(engine)
 
+    def _set_pending(self, pending):
+        self._pending = pending
+
+    @property
+    def _engine(self):
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            self._set_engine(pending.result())
+        return self._made
+
+    @property
+    def _tensors(self):
+        return self._io if self._engine is not None else {}
+
+    @property
+    def _marked(self):
+        return self._debugged if self._engine is not None else {}
+
     def _set_engine(self, engine):
-        self._engine, self._plan = engine, None
-        self._tensors = {x.name: (x, t.TensorIOMode.INPUT) for x in engine.inputs}
-        self._tensors.update((x.name, (x, t.TensorIOMode.OUTPUT)) for x in engine.outputs if not x.name.startswith(DEBUG))
-        self._marked = {x.name.removeprefix(DEBUG): x for x in engine.outputs if x.name.startswith(DEBUG)}
+        self._made, self._plan = engine, None
+        self.name = self.name or engine.build_info["model"]
+        self._io = {x.name: (x, t.TensorIOMode.INPUT) for x in engine.inputs}
+        self._io.update((x.name, (x, t.TensorIOMode.OUTPUT)) for x in engine.outputs if not x.name.startswith(DEBUG))
+        self._debugged = {x.name.removeprefix(DEBUG): x for x in engine.outputs if x.name.startswith(DEBUG)}
 
     has_implicit_batch_dimension = property(lambda self: False)
     refittable = property(lambda self: True)
     engine_capability = property(lambda self: t.EngineCapability.STANDARD)
     hardware_compatibility_level = property(lambda self: t.HardwareCompatibilityLevel.NONE)
-    tactic_sources = property(lambda self: (1 << len(t.TacticSource)) - 1)
+
+    @property
+    def profiling_verbosity(self):
+        detailed = self._engine is not None and self._engine.build_info["detailed_layer_information"]
+        return t.ProfilingVerbosity.DETAILED if detailed else self._verbosity
+
+    @property
+    def tactic_sources(self):
+        """Those that were switched on when the engine was built."""
+        settings = self._engine.build_info["settings"].split(", ")
+        return sum(1 << source for source in t.TacticSource if f"without {t._RUNNERS.get(source)}" not in settings)
+
     num_io_tensors = property(lambda self: len(self._tensors))
     num_layers = property(lambda self: len(self._engine.layer_names()))
     num_optimization_profiles = property(lambda self: self._engine.profile_count)
@@ -200,7 +231,7 @@ class ICudaEngine:
                         t.ErrorCodeTRT.INVALID_STATE)
         if isinstance(strategy, IRuntimeConfig):
             strategy = strategy.get_execution_context_allocation_strategy()
-        return IExecutionContext(self, strategy == t.ExecutionContextAllocationStrategy.USER_MANAGED)
+        return IExecutionContext(self, strategy)
 
     def create_execution_context_without_device_memory(self):
         return self.create_execution_context(t.ExecutionContextAllocationStrategy.USER_MANAGED)
@@ -249,21 +280,22 @@ class ICudaEngine:
 
 
 class IExecutionContext:
-    def __init__(self, engine, is_user_managed=False):
+    def __init__(self, engine, strategy=t.ExecutionContextAllocationStrategy.STATIC):
         self.engine, self.name, self.error_recorder, self.debug_sync = engine, "", None, False
-        self._needs_memory, self._memory = is_user_managed, None
+        self._needs_memory, self._memory = strategy == t.ExecutionContextAllocationStrategy.USER_MANAGED, None
         self._listener, self._listened, self._listens_to_all = None, set(), False
         self.enqueue_emits_profile, self.nvtx_verbosity, self.persistent_cache_limit = True, engine.profiling_verbosity, 0
-        self.temporary_allocator = None
-        self._profiler, self._profile = None, 0
+        self._temporary_allocator, self._profiler, self._profile = None, None, 0
+        self._context = lathe.ExecutionContext(engine._engine, all_profiles=strategy == t.ExecutionContextAllocationStrategy.STATIC)
         self._begin()
 
     def _begin(self):
-        self._context = lathe.ExecutionContext(self.engine._engine, self._profile)
         self._shapes, self._addresses, self._allocators, self._reported = {}, {}, {}, None
         self._kept = {}  # memory of tensors that only a debug listener reads
         if self._memory is not None:
             self._context.set_memory(*self._memory)
+        if self._temporary_allocator is not None:
+            self._context.set_allocator(asked(self._temporary_allocator))
         self._apply_listener()
         for name, (info, mode) in self.engine._tensors.items():
             if mode == t.TensorIOMode.INPUT and -1 not in info.shape:
@@ -322,6 +354,7 @@ class IExecutionContext:
         if not 0 <= profile_index < self.engine.num_optimization_profiles:
             return self._tell(f"there is no optimization profile {profile_index}")
         self._profile = profile_index
+        self._context.set_profile(profile_index)
         self._begin()
         return True
 
@@ -356,11 +389,20 @@ class IExecutionContext:
             self._context.set_memory(int(memory), int(size))
         except lathe.Error as error:
             return self._tell(error)
-        self._memory = (int(memory), int(size))
+        self._memory, self._temporary_allocator = (int(memory), int(size)), None
         return True
 
     def _set_device_memory(self, memory):
         self.set_device_memory(memory, self._context.memory_bytes)
+
+    @property
+    def temporary_allocator(self):
+        return self._temporary_allocator
+
+    @temporary_allocator.setter
+    def temporary_allocator(self, allocator):
+        self._context.set_allocator(asked(allocator))
+        self._temporary_allocator, self._memory = allocator, None
 
     device_memory = property(lambda self: (self._memory or (0, 0))[0], _set_device_memory)
 
@@ -441,7 +483,7 @@ class IExecutionContext:
         return allocate
 
     def _bind(self):
-        if self._needs_memory and self._memory is None:
+        if self._needs_memory and self._memory is None and self._temporary_allocator is None:
             raise lathe.InputError("it has no memory", where="a context of the strategy USER_MANAGED", hint="call set_device_memory")
         for name in self.engine._marked:  # nobody reads them but the listener
             self._context.bind_output_allocator(DEBUG + name, self._debug_memory)
@@ -505,10 +547,24 @@ class Runtime:
     num_DLA_cores = 0  # noqa: N815
 
     def __init__(self, logger, threads=0, device="cpu"):
-        self.logger, self.error_recorder, self.gpu_allocator, self.max_threads = logger, None, None, threads or 1
+        self.logger, self.error_recorder, self.max_threads = logger, None, threads or 1
         self.engine_host_code_allowed, self.temporary_directory, self.tempfile_control_flags = False, None, 0
-        self._threads = threads
-        self._runtime = lathe.Runtime(device, threads=threads, log=line_of(logger), plugins=registry()._plugins)
+        self._threads, self._device, self._allocator = threads, device, None
+        self._open()
+
+    def _open(self):
+        self._runtime = lathe.Runtime(self._device, threads=self._threads, log=line_of(self.logger), plugins=registry()._plugins,
+                                      allocator=asked(self._allocator))
+
+    @property
+    def gpu_allocator(self):
+        """Of all memory of the device that engines loaded from now on take, and their contexts."""
+        return self._allocator
+
+    @gpu_allocator.setter
+    def gpu_allocator(self, allocator):
+        self._allocator = allocator
+        self._open()
 
     def deserialize_cuda_engine(self, serialized_engine):
         """From bytes, or a reader with read(count). None where it is damaged or of another device, and the log says why."""

@@ -159,6 +159,7 @@ NetworkDefinitionCreationFlag = _names("NetworkDefinitionCreationFlag", "EXPLICI
 MemoryPoolType = _names("MemoryPoolType", "WORKSPACE DLA_MANAGED_SRAM DLA_LOCAL_DRAM DLA_GLOBAL_DRAM TACTIC_DRAM TACTIC_SHARED_MEMORY")
 ProfilingVerbosity = _names("ProfilingVerbosity", "LAYER_NAMES_ONLY NONE DETAILED")
 TacticSource = _names("TacticSource", "CUBLAS CUBLAS_LT CUDNN EDGE_MASK_CONVOLUTIONS JIT_CONVOLUTIONS")
+_RUNNERS = {TacticSource.CUBLAS: "CublasLt", TacticSource.CUBLAS_LT: "CublasLt", TacticSource.CUDNN: "CudnnConvolution"}  # of Lathe
 PreviewFeature = _names("PreviewFeature", "PROFILE_SHARING_0806 ALIASED_PLUGIN_IO_10_03 RUNTIME_ACTIVATION_RESIZE_10_10")
 HardwareCompatibilityLevel = _names("HardwareCompatibilityLevel", "NONE AMPERE_PLUS SAME_COMPUTE_CAPABILITY")
 EngineCapability = _names("EngineCapability", "STANDARD SAFETY DLA_STANDALONE")

@@ -40,6 +40,28 @@ class Refit(Case):
         self.assertTrue(refitter.refit_cuda_engine())
         np.testing.assert_allclose(infer(engine, x=x)["y"], x @ (values * 2 + 1), rtol=1e-4, atol=1e-5)
 
+    def test_on_a_stream(self):
+        values, x = self.build(), RNG.random((2, 8), np.float32)
+        engine = self.engine()
+        old = engine.create_execution_context()
+        buffers = HostBuffers(engine, old, {"x": x})
+        refitter = trt.Refitter(engine, self.logger)
+        name, = refitter.get_all_weights()
+        self.assertTrue(refitter.set_named_weights(name, values * 2))
+        self.assertTrue(refitter.refit_cuda_engine_async(0))
+        self.assertTrue(refitter.set_named_weights(name, values * 3))  # of the next one
+        self.assertTrue(old.execute_async_v3(0))
+        np.testing.assert_allclose(buffers.arrays["y"], x @ values, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(infer(engine, x=x)["y"], x @ (values * 2), rtol=1e-4, atol=1e-5)
+        self.config.set_flag(trt.BuilderFlag.STRIP_PLAN)
+        stripped = self.engine()
+        refitter = trt.Refitter(stripped, self.logger)
+        self.assertFalse(refitter.refit_cuda_engine_async(0))
+        self.assertIn("weights are missing", self.logger.errors()[-1])
+        self.assertTrue(refitter.set_named_weights(name, values))
+        self.assertTrue(refitter.refit_cuda_engine_async(0))
+        np.testing.assert_allclose(infer(stripped, x=x)["y"], x @ values, rtol=1e-4, atol=1e-5)
+
     def test_stripped_plan(self):
         self.config.set_flag(trt.BuilderFlag.STRIP_PLAN)
         values, x = self.build(), RNG.random((2, 8), np.float32)

@@ -3,6 +3,7 @@
 import ctypes
 import pathlib
 import sys
+import time
 import unittest
 
 import numpy as np
@@ -117,6 +118,84 @@ class PluginsV3(Case):
             np.testing.assert_array_equal(infer(engine, x=x)["y"], np.pad(x, [(0, 0), (1, 2)], "wrap"))
             self.assertIn(("shapes", (rows, 4)), CirclePadding.calls)
         self.assertIn("attach", CirclePadding.calls)
+
+    def test_tactics_ranges_and_contexts(self):
+        class Ways(CirclePadding):
+            """The fast way is number 7."""
+            made, told, attached, chosen, timed, cache_id = [], [], [], [], [], None
+            timing_cache_id = property(lambda self: self.cache_id)
+
+            def __init__(self, fields=None):
+                super().__init__(fields)
+                self.plugin_name, self.tactic = "Ways", 0
+
+            def clone(self):
+                other = Ways()
+                other.__dict__.update(self.__dict__)
+                return other
+
+            def configure_plugin(self, inp, out):
+                self.told.append((tuple(inp[0].desc.dims), tuple(inp[0].min), tuple(inp[0].opt), tuple(inp[0].max), tuple(out[0].max)))
+
+            def get_valid_tactics(self):
+                return [3, 7]
+
+            def set_tactic(self, tactic):
+                self.tactic = tactic
+                self.chosen.append(tactic)
+
+            def attach_to_context(self, context):
+                other = self.clone()
+                self.attached.append(other)
+                return other
+
+            def enqueue(self, *arguments):
+                self.timed.append(self.tactic)
+                if self.tactic != 7:
+                    time.sleep(0.002)
+                super().enqueue(*arguments)
+
+        class WaysCreator(Creator):
+            def __init__(self):
+                super().__init__()
+                self.name = "Ways"
+
+            def create_plugin(self, name, fc, phase):
+                return Ways(fc)
+
+        trt.get_plugin_registry().register_creator(WaysCreator(), "")
+        cache = self.config.create_timing_cache(b"")
+        self.config.builder_optimization_level = 3
+        self.config.set_timing_cache(cache, False)
+        profile = self.builder.create_optimization_profile()
+        profile.set_shape("x", (1, 4), (2, 4), (8, 4))
+        self.config.add_optimization_profile(profile)
+
+        def build(pads):
+            self.network = self.builder.create_network(1)
+            plugin = Ways([trt.PluginField("pads", np.array(pads, np.int32), trt.PluginFieldType.INT32)])
+            layer = self.network.add_plugin_v3([self.input(-1, 4)], [], plugin)
+            layer.get_output(0).name = "y"
+            self.network.mark_output(layer.get_output(0))
+            known = len([e for e in cache._cache.entries() if e.about.startswith("plugin_Ways")])
+            engine = self.engine()
+            return engine, len([e for e in cache._cache.entries() if e.about.startswith("plugin_Ways")]) - known
+
+        engine, new = build([1, 2])
+        self.assertGreaterEqual(new, 2)
+        self.assertEqual(set(Ways.timed), {3, 7})
+        self.assertEqual(set(Ways.told), {((-1, 4), (1, 4), (2, 4), (8, 4), (8, 7))})
+        Ways.chosen.clear(), Ways.attached.clear()
+        x = RNG.random((2, 4), np.float32)
+        for _ in range(2):  # a context each
+            np.testing.assert_array_equal(infer(engine, x=x)["y"], np.pad(x, [(0, 0), (1, 2)], "wrap"))
+        self.assertEqual(Ways.chosen, [7, 7])
+        self.assertEqual(len({id(a) for a in Ways.attached}), 2)
+        self.assertEqual(build([1, 2])[1], 0)  # the cache knows it
+        self.assertEqual(build([2, 1])[1], new)
+        Ways.cache_id = "all pads are one"
+        self.assertEqual(build([2, 1])[1], new)
+        self.assertEqual(build([1, 2])[1], 0)
 
     def test_in_a_parsed_model(self):
         node = onnx.node("CirclePadding", "pad", ["x"], ["y"], pads=[2, 0])

@@ -15,6 +15,22 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "cli"))
 import tiny_model  # noqa: E402
 
 
+def fields(data):
+    """(number, bytes of the value) of each field of a protobuf message."""
+    def varint(at):
+        value = shift = 0
+        while True:
+            value, shift, at = value | (data[at] & 0x7F) << shift, shift + 7, at + 1
+            if data[at - 1] < 0x80:
+                return value, at
+    at = 0
+    while at < len(data):
+        key, at = varint(at)
+        length, at = varint(at) if key & 7 == 2 else (varint(at)[1] - at if key & 7 == 0 else {1: 8, 5: 4}[key & 7], at)
+        yield key >> 3, data[at:at + length]
+        at += length
+
+
 class Contexts(Case):
     """Two softmaxes with a transposition between them: activations of 8 rows of 64 numbers."""
 
@@ -55,6 +71,27 @@ class Contexts(Case):
             self.assertTrue(context.execute_async_v3(0), self.logger.errors())
             np.testing.assert_array_equal(buffers.arrays["y"], expected)
             self.assertTrue((memory[start:start + need] != 77).any())
+
+    def test_memory_for_all_profiles(self):
+        self.softmaxes()
+        profile = self.builder.create_optimization_profile()
+        profile.set_shape("x", (1, 64), (2, 64), (256, 64))
+        self.config.add_optimization_profile(profile)
+        engine, x = self.engine(), RNG.random((8, 64), np.float32)
+        small, large = (engine.get_device_memory_size_for_profile_v2(p) for p in (0, 1))
+        self.assertGreater(large, small)
+        strategies = trt.ExecutionContextAllocationStrategy
+        for strategy, before in ((strategies.STATIC, large), (strategies.ON_PROFILE_CHANGE, small)):
+            context = engine.create_execution_context(strategy)
+            self.assertEqual(context._context.device_bytes, before)
+            buffers = HostBuffers(engine, context, {"x": x})
+            self.assertTrue(context.execute_async_v3(0), self.logger.errors())
+            first = buffers.arrays["y"].copy()
+            self.assertTrue(context.set_optimization_profile_async(1, 0))
+            buffers = HostBuffers(engine, context, {"x": x})
+            self.assertTrue(context.execute_async_v3(0), self.logger.errors())
+            np.testing.assert_array_equal(buffers.arrays["y"], first)
+            self.assertGreaterEqual(context._context.device_bytes, large)
 
     def test_debug_tensors(self):
         first = self.softmaxes()
@@ -220,6 +257,39 @@ class Plans(Case):
         self.assertEqual(engine.get_tensor_location("x"), trt.TensorLocation.DEVICE)
         self.assertEqual(engine.engine_capability, trt.EngineCapability.STANDARD)
 
+    def test_how_engines_were_built(self):
+        self.product()
+        self.config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
+        everything = self.config.get_tactic_sources()
+        without = everything & ~(1 << trt.TacticSource.CUDNN)
+        self.assertTrue(self.config.set_tactic_sources(without))
+        engine = self.engine()  # from a plan
+        self.assertEqual((engine.tactic_sources, engine.profiling_verbosity), (without, trt.ProfilingVerbosity.DETAILED))
+        self.assertIn("without CudnnConvolution", engine._engine.build_info["settings"].split(", "))
+        self.config.reset()
+        engine = self.engine()
+        self.assertEqual((engine.tactic_sources, engine.profiling_verbosity), (everything, trt.ProfilingVerbosity.LAYER_NAMES_ONLY))
+
+    def test_timing_caches_are_edited(self):
+        self.product()
+        self.config.builder_optimization_level = 3
+        self.config.set_flag(trt.BuilderFlag.EDITABLE_TIMING_CACHE)
+        self.config.set_timing_cache(self.config.create_timing_cache(b""), False)
+        self.engine()
+        cache = self.config.create_timing_cache(self.config.get_timing_cache().serialize())  # of another process
+        self.config.set_timing_cache(cache, False)
+        key = max(cache.queryKeys(), key=lambda k: len(cache.query_all(k)))
+        self.assertEqual(trt.TimingCacheKey.parse(str(key)), key)
+        best, rivals = cache.query(key), cache.query_all(key)
+        self.assertGreater(len(rivals), 1)
+        self.assertIn(best, rivals)
+        other = next(r for r in rivals if r != best)
+        self.assertTrue(cache.update(key, trt.TimingCacheValue(other.tactic_hash, best.timing_msec / 1000)))
+        self.assertEqual(cache.query(key).tactic_hash, other.tactic_hash)
+        self.assertFalse(cache.update(key, trt.TimingCacheValue(12345, 1.0)))
+        name = next(e.about.split(" | ")[0] for e in cache._cache.entries() if e.tactic == other.tactic_hash)
+        self.assertIn(name, [layer["tactic"] for layer in self.engine()._engine.layers()])
+
     def test_configurations_begin_again(self):
         self.config.set_flag(trt.BuilderFlag.FP16)
         self.config.builder_optimization_level = 5
@@ -248,6 +318,30 @@ class Parsed(Case):
         self.network.mark_output(tensor)
         self.assertEqual(list(self.engine())[1], tensor.name)
 
+    def test_errors_have_codes(self):
+        def node(kind, source, result):
+            return tiny_model.node(kind, kind.lower() + "_1", [source], [result])
+
+        def model(*nodes, result="b"):
+            graph = b"".join(tiny_model.field(1, n) for n in nodes) + tiny_model.field(2, "test")
+            graph += tiny_model.field(11, tiny_model.value_info("x", [2, 4])) + tiny_model.field(12, tiny_model.value_info(result, [2, 4]))
+            return tiny_model.field(1, 8) + tiny_model.field(7, graph) + tiny_model.field(8, tiny_model.field(2, 17))
+
+        def errors(data):
+            parser = trt.OnnxParser(self.network, self.logger)
+            self.assertFalse(parser.parse(data))
+            found = [parser.get_error(i) for i in range(parser.num_errors)]
+            return [(e.code(), e.node_name(), e.node_operator()) for e in found]
+
+        codes = trt.ErrorCode
+        self.assertEqual(errors(model(node("Frobnicate", "x", "a"), node("Defrob", "a", "b"))),
+                         [(codes.UNSUPPORTED_NODE, "frobnicate_1", "Frobnicate"), (codes.UNSUPPORTED_NODE, "defrob_1", "Defrob")])
+        self.assertEqual(errors(model(node("Relu", "x", "b"), result="nobody")), [(codes.INVALID_GRAPH, "", "")])
+        self.assertEqual(errors(b"\x07nonsense"), [(codes.MODEL_DESERIALIZE_FAILED, "", "")])
+        parser = trt.OnnxParser(self.network, self.logger)
+        self.assertFalse(parser.parse_from_file("/nowhere/model.onnx"))
+        self.assertEqual(parser.get_error(0).code(), codes.MODEL_DESERIALIZE_FAILED)
+
     def test_weights_from_memory(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "model.onnx"
@@ -269,19 +363,25 @@ class Parsed(Case):
             self.assertTrue(parser.load_initializer(name, data, values.nbytes))
         self.assertTrue(parser.parse_model_proto(), self.logger.errors())
         np.testing.assert_array_equal(infer(self.engine(), input=x)["output"], expected)
+        weights["w1"] *= 0  # nothing was copied: what is built now sees it
+        self.assertFalse(np.array_equal(infer(self.engine(), input=x)["output"], expected))
+        parser.load_model_proto(model)
+        parser.load_initializer("w0", b"1234", 4)
+        self.assertFalse(parser.parse_model_proto())
+        self.assertIn("'w0'", self.logger.errors()[-1])
+        parser.load_model_proto(model)
         parser.load_initializer("nothing", b"1234", 4)
         self.assertFalse(parser.parse_model_proto())
-        self.assertIn("no initializer 'nothing'", self.logger.errors()[-1])
+        self.assertIn("weights were given for 'nothing'", self.logger.errors()[-1])
         parser.load_model_proto(b"\x07nonsense")
         self.assertFalse(parser.parse_model_proto())
 
     @staticmethod
     def initializers(model):
-        from lathe.tensorrt._onnx_bytes import _fields
-        graph = next(value for number, _, value in _fields(model) if number == 7)
-        for number, _, tensor in _fields(graph):
+        graph = next(value for number, value in fields(model) if number == 7)
+        for number, tensor in fields(graph):
             if number == 5:
-                parts = {n: value for n, _, value in _fields(tensor)}
+                parts = dict(fields(tensor))
                 yield parts[8].decode(), parts[9]
 
     def test_assertions(self):

@@ -32,14 +32,27 @@ std::byte* map_huge_pages(size_t bytes) {
 
 }  // namespace
 
-HostBuffer::HostBuffer(size_t bytes, std::string_view what_for) : bytes_(bytes) {
+HostBuffer::HostBuffer(size_t bytes, std::string_view what_for, std::shared_ptr<v1::Allocator> allocator)
+    : bytes_(bytes) {
   if (bytes == 0) return;
+  if (allocator != nullptr) {
+    auto* const memory = static_cast<std::byte*>(allocator->allocate(bytes, kPage, nullptr));
+    data_ = std::unique_ptr<std::byte, Free>(memory, Free{0, std::move(allocator)});
+    if (memory == nullptr)
+      throw_system_error(
+          fmt::format("the allocator that was given has no memory: {} bytes for {}", bytes, what_for));
+    if (reinterpret_cast<uintptr_t>(memory) % kPage != 0)
+      throw_system_error(fmt::format(
+          "the allocator that was given has memory at {} for {}, and a multiple of {} was asked for",
+          static_cast<void*>(memory), what_for, kPage));
+    return;
+  }
   const bool huge = bytes >= kHugePage / 2;
   const size_t page = huge ? kHugePage : kPage, rounded = (bytes + page - 1) / page * page;
   if (rounded >= bytes)
     data_ = std::unique_ptr<std::byte, Free>(
         huge ? map_huge_pages(rounded) : static_cast<std::byte*>(std::aligned_alloc(page, rounded)),
-        Free{huge ? rounded : 0});
+        Free{huge ? rounded : 0, nullptr});
   if (data_ == nullptr) throw_system_error(fmt::format("out of memory: {} bytes for {}", bytes, what_for));
 }
 
@@ -47,7 +60,8 @@ std::byte* HostSlabs::allocate(size_t bytes) {
   constexpr size_t kLine = 64;
   bytes = (bytes + kLine - 1) / kLine * kLine;
   if (slabs_.empty() || used_ + bytes > slabs_.back().bytes()) {
-    slabs_.emplace_back(std::max(bytes, slabs_.empty() ? first_bytes_ : next_bytes_), "packed weights");
+    slabs_.emplace_back(std::max(bytes, slabs_.empty() ? first_bytes_ : next_bytes_), "packed weights",
+                        allocator_);
     used_ = 0;
   }
   std::byte* const at = slabs_.back().begin() + used_;
@@ -56,7 +70,9 @@ std::byte* HostSlabs::allocate(size_t bytes) {
 }
 
 void HostBuffer::Free::operator()(std::byte* p) const {
-  if (mapped_bytes > 0)
+  if (allocator != nullptr)
+    allocator->deallocate(p, nullptr);
+  else if (mapped_bytes > 0)
     munmap(p, mapped_bytes);
   else
     std::free(p);

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "backend/program.h"
+#include "lathe/allocator.h"
 
 namespace lathe::cpu {
 
@@ -19,14 +20,17 @@ class HostBuffer final : public Buffer {
  public:
   HostBuffer() = default;
   // Throws System, with bytes and `what_for`, when there is no memory.
-  explicit HostBuffer(size_t bytes, std::string_view what_for = "a buffer");
+  // Of `allocator`, when there is one.
+  explicit HostBuffer(size_t bytes, std::string_view what_for = "a buffer",
+                      std::shared_ptr<v1::Allocator> allocator = nullptr);
   void* data() override { return data_.get(); }
   size_t bytes() const override { return bytes_; }
   std::byte* begin() const { return data_.get(); }
 
  private:
   struct Free {
-    size_t mapped_bytes;  // 0: from the heap
+    size_t mapped_bytes;                       // 0: from the heap
+    std::shared_ptr<v1::Allocator> allocator;  // or from here
     void operator()(std::byte* p) const;
   };
   std::unique_ptr<std::byte, Free> data_;
@@ -38,13 +42,15 @@ class HostBuffer final : public Buffer {
 class HostSlabs {
  public:
   // Bytes of the first buffer and of those after it; a larger piece has one of its own size.
-  HostSlabs(size_t first_bytes, size_t next_bytes) : first_bytes_(first_bytes), next_bytes_(next_bytes) {}
+  HostSlabs(size_t first_bytes, size_t next_bytes, std::shared_ptr<v1::Allocator> allocator = nullptr)
+      : first_bytes_(first_bytes), next_bytes_(next_bytes), allocator_(std::move(allocator)) {}
   std::byte* allocate(size_t bytes);
   // The buffers, which outlive this object.
   std::vector<HostBuffer> take() { return std::move(slabs_); }
 
  private:
   size_t first_bytes_, next_bytes_;
+  std::shared_ptr<v1::Allocator> allocator_;
   std::vector<HostBuffer> slabs_;
   size_t used_ = 0;  // of the last one
 };

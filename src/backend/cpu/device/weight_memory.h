@@ -17,7 +17,8 @@ namespace lathe::cpu {
 // Hands out copies of what `store` has; may be used by several threads when `store` may.
 class WeightMemory final : public BlobStore {
  public:
-  explicit WeightMemory(BlobStore& store) : store_(store) {}
+  explicit WeightMemory(BlobStore& store, std::shared_ptr<v1::Allocator> allocator = nullptr)
+      : store_(store), slabs_(kFirstSlab, kSlab, std::move(allocator)) {}
   std::span<const std::byte> find(const std::string& key) const override;
   std::span<const std::byte> put(const std::string& key, std::vector<std::byte> bytes) override {
     return store_.put(key, std::move(bytes));
@@ -31,7 +32,7 @@ class WeightMemory final : public BlobStore {
 
   BlobStore& store_;
   mutable std::mutex mutex_;
-  mutable HostSlabs slabs_{kFirstSlab, kSlab};
+  mutable HostSlabs slabs_;
 };
 
 }  // namespace lathe::cpu

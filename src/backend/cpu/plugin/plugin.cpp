@@ -59,15 +59,21 @@ class PreparedPlugin final : public PreparedLayer {
 
 class PluginKernel final : public LayerKernel {
  public:
-  PluginKernel(const LayerQuery& query, const Tactic& tactic) : query_(query), tactic_(tactic) {}
+  PluginKernel(const LayerQuery& query, const Tactic& tactic)
+      : graph_(query.graph),
+        layer_(query.node),
+        tactic_(tactic),
+        use_(plugin_use(query, tactic, PluginDevice::Cpu)) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     return std::make_unique<PreparedPlugin>(
-        PluginLayer(query_, tactic_, PluginDevice::Cpu, context.inputs, context.outputs), context.threads);
+        PluginLayer(graph_, layer_, tactic_, use_, context.inputs, context.outputs), context.threads);
   }
 
  private:
-  const LayerQuery query_;
+  const Graph& graph_;
+  const NodeId layer_;
   const Tactic tactic_;
+  const PluginUse use_;
 };
 
 std::vector<Tactic> list(const LayerQuery& query, const Machine&) {

@@ -20,7 +20,10 @@ namespace {
 class CpuBackend final : public Backend {
  public:
   CpuBackend(const CpuOptions& options, std::shared_ptr<ThreadPool> pool)
-      : pool_(std::move(pool)), info_(read_cpu_info()), families_(tactic_families()) {
+      : pool_(std::move(pool)),
+        allocator_(options.allocator),
+        info_(read_cpu_info()),
+        families_(tactic_families()) {
     std::optional<Isa> cap;
     if (!options.isa_cap.empty()) cap = isa_from_name(options.isa_cap);
     const int threads = options.threads > 0 ? std::min(options.threads, pool_->size()) : pool_->size();
@@ -43,7 +46,7 @@ class CpuBackend final : public Backend {
   }
 
   std::unique_ptr<TimedLayer> prepare_timing(const LayerQuery& query, const Tactic& tactic) const override {
-    return prepare_timed_layer(query, tactic, machine_, pool_, *residency_);
+    return prepare_timed_layer(query, tactic, machine_, pool_, *residency_, allocator_);
   }
 
   int64_t scratch_bytes(const LayerQuery& query, const Tactic& tactic) const override {
@@ -51,7 +54,7 @@ class CpuBackend final : public Backend {
   }
 
   std::unique_ptr<Program> compile(const ProgramSpec& spec) const override {
-    return std::make_unique<ProgramHandle>(std::make_shared<CpuProgram>(spec, machine_, pool_));
+    return std::make_unique<ProgramHandle>(std::make_shared<CpuProgram>(spec, machine_, pool_, allocator_));
   }
 
   TuningTraits tuning_traits() const override { return {.has_slow_phases = true}; }
@@ -90,7 +93,7 @@ class CpuBackend final : public Backend {
   std::unique_ptr<Stream> create_stream() const override { return std::make_unique<HostStream>(); }
   std::unique_ptr<TimeEvent> create_event() const override { return std::make_unique<HostEvent>(); }
   std::unique_ptr<Buffer> allocate(size_t bytes) const override {
-    return std::make_unique<HostBuffer>(bytes, "an input or output");
+    return std::make_unique<HostBuffer>(bytes, "an input or output", allocator_);
   }
   std::unique_ptr<Buffer> allocate_host(size_t bytes) const override { return allocate(bytes); }
   void copy_to_device(void* device, const void* host, size_t bytes, Stream&) const override {
@@ -117,6 +120,7 @@ class CpuBackend final : public Backend {
   };
 
   std::shared_ptr<ThreadPool> pool_;
+  std::shared_ptr<v1::Allocator> allocator_;
   std::shared_ptr<CacheResidency> residency_ = std::make_shared<CacheResidency>(pool_);
   CpuInfo info_;
   Machine machine_;

@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "base/thread_pool.h"
+#include "lathe/allocator.h"
 
 namespace lathe::cpu {
 
@@ -17,6 +18,8 @@ struct CpuOptions {
   // --cpuIsa: "avx2", "avx512", "avx512_bf16" or "amx"; empty: all that the CPU has. oneDNN takes one cap per
   // process, so a second backend with another cap is an Input error.
   std::string isa_cap;
+  // Of buffers, packed weights, activations, scratch and what is timed; null: the system.
+  std::shared_ptr<v1::Allocator> allocator;
 };
 
 // Throws Input when the CPU has no AVX2 or the options are wrong.

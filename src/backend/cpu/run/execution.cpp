@@ -26,15 +26,16 @@ constexpr size_t kKeptPlans = 8;
 CpuExecution::CpuExecution(std::shared_ptr<const CpuProgram> program, int threads)
     : program_(std::move(program)),
       threads_(threads),
-      grown_(program_->spec().memory.slots),
+      grown_(program_->spec().memory.slots, program_->allocator()),
       plans_(program_->segments().ranges.size()),
       has_sizes_in_values_(plans_.size(), true) {}
 
 void CpuExecution::set_shapes(const SymbolValues& values) {
   if (has_shapes_ && values == input_symbols_) return;
   has_shapes_ = false;
-  if (callers_arena_ == nullptr && arena_.begin() == nullptr)
-    arena_ = HostBuffer(static_cast<size_t>(arena_bytes()), "the activations of a context");
+  if (!expects_arena_ && callers_arena_ == nullptr && arena_.begin() == nullptr)
+    arena_ =
+        HostBuffer(static_cast<size_t>(arena_bytes()), "the activations of a context", program_->allocator());
   input_symbols_ = values;
   symbols_ = values;
   plan_for(0);
@@ -44,7 +45,14 @@ void CpuExecution::set_shapes(const SymbolValues& values) {
 void CpuExecution::use_arena(void* memory) {
   callers_arena_ = static_cast<std::byte*>(memory);
   arena_ = HostBuffer();
+  if (memory != nullptr) return;
+  expects_arena_ = false;
   has_shapes_ = false;
+}
+
+void CpuExecution::expect_arena() {
+  use_arena(nullptr);
+  expects_arena_ = true;
 }
 
 ShapePlan& CpuExecution::plan_for(size_t segment) {
@@ -62,7 +70,7 @@ ShapePlan& CpuExecution::plan_for(size_t segment) {
   }
   ShapePlan& plan = *cache.front();
   if (plan.scratch_bytes() > scratch_.bytes())
-    scratch_ = HostBuffer(plan.scratch_bytes(), "the scratch memory of a context");
+    scratch_ = HostBuffer(plan.scratch_bytes(), "the scratch memory of a context", program_->allocator());
   return plan;
 }
 
@@ -202,7 +210,7 @@ const void* CpuExecution::held_output(size_t index) const {
 }
 
 int64_t CpuExecution::device_bytes() const {
-  const int64_t arena = callers_arena_ != nullptr ? 0 : arena_bytes();
+  const int64_t arena = callers_arena_ != nullptr || expects_arena_ ? 0 : arena_bytes();
   return arena + static_cast<int64_t>(scratch_.bytes() + grown_.bytes());
 }
 

@@ -37,6 +37,7 @@ class CpuExecution final : public Execution, public LayerScratch, public Appendi
 
   int64_t arena_bytes() const override { return program_->spec().memory.arena_bytes; }
   void use_arena(void* memory) override;
+  void expect_arena() override;
 
   // For whoever walks several executions layer by layer: bind() once, then the layers in order. Only programs
   // with one segment.
@@ -60,6 +61,7 @@ class CpuExecution final : public Execution, public LayerScratch, public Appendi
   std::byte* arena() const { return callers_arena_ != nullptr ? callers_arena_ : arena_.begin(); }
   HostBuffer arena_, scratch_;
   std::byte* callers_arena_ = nullptr;
+  bool expects_arena_ = false;
   HostSlots grown_;
   Appended appended_;
   std::vector<PlanCache> plans_;           // by segment

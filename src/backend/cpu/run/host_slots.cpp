@@ -7,7 +7,7 @@ namespace lathe::cpu {
 
 std::byte* HostSlots::enlarge(size_t slot, size_t bytes) {
   HostBuffer& old = buffers_[slot];
-  HostBuffer larger(bytes, "values whose size the run found");
+  HostBuffer larger(bytes, "values whose size the run found", allocator_);
   if (old.bytes() > 0) std::memcpy(larger.begin(), old.begin(), old.bytes());
   old = std::move(larger);
   return old.begin();

@@ -12,11 +12,14 @@ namespace lathe::cpu {
 
 class HostSlots final : public GrownMemory {
  public:
-  explicit HostSlots(int slots) : GrownMemory(slots), buffers_(static_cast<size_t>(slots)) {}
+  // Of `allocator`, when there is one.
+  explicit HostSlots(int slots, std::shared_ptr<v1::Allocator> allocator = nullptr)
+      : GrownMemory(slots), allocator_(std::move(allocator)), buffers_(static_cast<size_t>(slots)) {}
 
  private:
   std::byte* enlarge(size_t slot, size_t bytes) override;
 
+  std::shared_ptr<v1::Allocator> allocator_;
   std::vector<HostBuffer> buffers_;
 };
 

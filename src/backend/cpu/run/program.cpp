@@ -52,8 +52,9 @@ void for_each_parallel(ThreadPool& pool, size_t count, const std::function<void(
   });
 }
 
-CpuProgram::CpuProgram(ProgramSpec spec, const Machine& machine, std::shared_ptr<ThreadPool> pool)
-    : spec_(std::move(spec)), machine_(machine), pool_(std::move(pool)) {
+CpuProgram::CpuProgram(ProgramSpec spec, const Machine& machine, std::shared_ptr<ThreadPool> pool,
+                       std::shared_ptr<v1::Allocator> allocator)
+    : spec_(std::move(spec)), machine_(machine), pool_(std::move(pool)), allocator_(std::move(allocator)) {
   check(spec_.choices.size() == spec_.graph->order().size(), "one choice per layer expected");
   check(spec_.memory.placements.size() >= spec_.graph->value_count(), "one placement per value expected");
   make_kernels();
@@ -64,7 +65,7 @@ CpuProgram::CpuProgram(ProgramSpec spec, const Machine& machine, std::shared_ptr
 void CpuProgram::make_kernels() {
   const std::vector<NodeId>& order = graph().order();
   LockedBlobStore stored(*spec_.blobs);
-  WeightMemory blobs(stored);
+  WeightMemory blobs(stored, allocator_);
   layers_.resize(order.size());
   const SymbolRanges ranges = part_ranges(spec_.ranges, spec_.split);
   const std::vector<Graph> asked = graphs_to_ask(graph(), spec_.choices);

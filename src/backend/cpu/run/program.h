@@ -26,7 +26,8 @@ struct ProgramLayer {
 
 class CpuProgram final : public Program, public std::enable_shared_from_this<CpuProgram> {
  public:
-  CpuProgram(ProgramSpec spec, const Machine& machine, std::shared_ptr<ThreadPool> pool);
+  CpuProgram(ProgramSpec spec, const Machine& machine, std::shared_ptr<ThreadPool> pool,
+             std::shared_ptr<v1::Allocator> allocator = nullptr);
 
   std::unique_ptr<Execution> create_execution() const override;
   int64_t weight_bytes() const override { return weight_bytes_; }
@@ -36,6 +37,8 @@ class CpuProgram final : public Program, public std::enable_shared_from_this<Cpu
   const std::vector<ProgramLayer>& layers() const { return layers_; }
   const Machine& machine() const { return machine_; }
   ThreadPool& pool() const { return *pool_; }
+  // Of memory that executions take; null: the system.
+  const std::shared_ptr<v1::Allocator>& allocator() const { return allocator_; }
   const Segments& segments() const { return segments_; }
 
  private:
@@ -46,6 +49,7 @@ class CpuProgram final : public Program, public std::enable_shared_from_this<Cpu
   ProgramSpec spec_;
   Machine machine_;
   std::shared_ptr<ThreadPool> pool_;
+  std::shared_ptr<v1::Allocator> allocator_;
   std::vector<HostBuffer> weights_;  // of a loaded engine: what the kernels read
   std::vector<ProgramLayer> layers_;
   Segments segments_;

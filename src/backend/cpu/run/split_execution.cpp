@@ -55,6 +55,7 @@ void SplitExecution::set_shapes(const SymbolValues& values) {
   if (by_team() && team_ == nullptr) {
     team_ = std::make_unique<CpuExecution>(program_, program_->machine().threads);
     team_->use_arena(callers_arena_);
+    if (expects_arena_) team_->expect_arena();
   }
   // The last part may be smaller; the first is prepared last, so that it is the one at hand.
   for (const int64_t part : {part_count() - 1, int64_t{0}}) {
@@ -168,7 +169,16 @@ void SplitExecution::use_arena(void* memory) {
   }
   if (team_) team_->use_arena(memory);
   callers_arena_ = memory;
+  if (memory != nullptr) return;
+  expects_arena_ = false;
   symbols_.clear();
+}
+
+void SplitExecution::expect_arena() {
+  use_arena(nullptr);
+  expects_arena_ = true;
+  for (const auto& member : members_) member->expect_arena();
+  if (team_) team_->expect_arena();
 }
 
 int64_t SplitExecution::device_bytes() const {

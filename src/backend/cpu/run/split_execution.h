@@ -27,6 +27,7 @@ class SplitExecution final : public Execution, public CallerMemory {
   int64_t device_bytes() const override;
   int64_t arena_bytes() const override;
   void use_arena(void* memory) override;
+  void expect_arena() override;
 
  private:
   const BatchSplit& split() const { return program_->spec().split; }
@@ -51,8 +52,9 @@ class SplitExecution final : public Execution, public CallerMemory {
   std::vector<std::unique_ptr<CpuExecution>> members_;   // one each, of one thread
   std::unique_ptr<CpuExecution> team_;                   // of all; made when it is needed
   std::vector<std::unique_ptr<CpuExecution>> observed_;  // one per part, during run_observed
-  void* callers_arena_ = nullptr;                        // of all members, or of the team
-  std::vector<int64_t> item_bytes_;                      // per binding; 0: all parts share it
+  bool expects_arena_ = false;
+  void* callers_arena_ = nullptr;    // of all members, or of the team
+  std::vector<int64_t> item_bytes_;  // per binding; 0: all parts share it
   bool has_results_ = true;
   SymbolValues symbols_;
 };

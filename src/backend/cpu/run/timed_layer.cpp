@@ -84,8 +84,9 @@ int64_t now_ns() {
 class CpuTimedLayer final : public TimedLayer {
  public:
   CpuTimedLayer(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                std::shared_ptr<ThreadPool> pool, CacheResidency& residency)
-      : pool_(std::move(pool)), machine_(machine) {
+                std::shared_ptr<ThreadPool> pool, CacheResidency& residency,
+                std::shared_ptr<v1::Allocator> allocator)
+      : pool_(std::move(pool)), machine_(machine), memory_(kSlab, kSlab, allocator) {
     if (tactic.is_view) return;
     const SingleThreadedOneDnn single;
     symbols_ = query.opt_values();
@@ -101,7 +102,8 @@ class CpuTimedLayer final : public TimedLayer {
     // Three times the private cache evicts nearly all of it under any replacement policy. (After one and a
     // half times, weights of 0.6 MB came back 1.4 times as fast as in a network; Emerald Rapids, 2 MB.)
     sweep_bytes_ = machine.l2_bytes * 3;
-    sweep_ = HostBuffer(static_cast<size_t>(sweep_bytes_ * members_), "timing a layer with cold caches");
+    sweep_ = HostBuffer(static_cast<size_t>(sweep_bytes_ * members_), "timing a layer with cold caches",
+                        std::move(allocator));
     std::memset(sweep_.data(), 1, sweep_.bytes());
   }
 
@@ -259,7 +261,7 @@ class CpuTimedLayer final : public TimedLayer {
   std::unique_ptr<LayerKernel> kernel_;
   std::unique_ptr<PreparedLayer> prepared_;
   int members_ = 1;
-  HostSlabs memory_{kSlab, kSlab};           // operands and scratch
+  HostSlabs memory_;                         // operands and scratch
   std::vector<Operand> operands_, results_;  // without constants
   std::vector<std::byte*> operands_at_;      // by input
   std::byte* scratch_ = nullptr;
@@ -284,8 +286,10 @@ int64_t layer_scratch_bytes(const LayerQuery& query, const Tactic& tactic, const
 
 std::unique_ptr<TimedLayer> prepare_timed_layer(const LayerQuery& query, const Tactic& tactic,
                                                 const Machine& machine, std::shared_ptr<ThreadPool> pool,
-                                                CacheResidency& residency) {
-  return std::make_unique<CpuTimedLayer>(query, tactic, machine, std::move(pool), residency);
+                                                CacheResidency& residency,
+                                                std::shared_ptr<v1::Allocator> allocator) {
+  return std::make_unique<CpuTimedLayer>(query, tactic, machine, std::move(pool), residency,
+                                         std::move(allocator));
 }
 
 }  // namespace lathe::cpu

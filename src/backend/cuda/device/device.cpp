@@ -146,7 +146,7 @@ std::string Device::architecture() const {
   return fmt::format("sm_{}{}{}", properties.major, properties.minor, specific ? "a" : "");
 }
 
-std::shared_ptr<const Device> open_device(int ordinal, bool tf32) {
+std::shared_ptr<const Device> open_device(int ordinal, bool tf32, std::shared_ptr<v1::Allocator> allocator) {
   std::string reason;
   auto driver = Driver::open(reason);
   if (driver == nullptr) throw_input_error(fmt::format("GPU {} cannot be used: {}", ordinal, reason));
@@ -168,6 +168,7 @@ std::shared_ptr<const Device> open_device(int ordinal, bool tf32) {
   device->tf32 = tf32;
   device->driver = driver;
   device->ordinal = ordinal;
+  device->allocator = std::move(allocator);
   // The primary context, which cuDNN and cuBLASLt use too. Kept until the process ends: libraries hold on to
   // it.
   driver->require(driver->cuDevicePrimaryCtxRetain(&device->context, handle), "opening a context on the GPU");

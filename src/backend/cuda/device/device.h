@@ -13,6 +13,7 @@
 
 #include "backend/cuda/device/driver.h"
 #include "backend/device_model.h"
+#include "lathe/allocator.h"
 
 namespace lathe::cuda {
 
@@ -61,6 +62,7 @@ struct Device {
   std::shared_ptr<const Driver> driver;
   int ordinal = 0;
   CUcontext context = nullptr;
+  std::shared_ptr<v1::Allocator> allocator;  // of its memory; null: the driver
 
   bool is_present() const { return driver != nullptr; }
   // Makes the device's context the calling thread's. Every entry from outside the backend begins with it.
@@ -71,7 +73,8 @@ struct Device {
 
 // Opens GPU number `ordinal`. Throws Input saying what is missing: driver, GPU, or a compute capability of
 // 8.0.
-std::shared_ptr<const Device> open_device(int ordinal, bool tf32);
+std::shared_ptr<const Device> open_device(int ordinal, bool tf32,
+                                          std::shared_ptr<v1::Allocator> allocator = nullptr);
 // A device that is only described, with whatever libraries there are: for tests and inspection.
 std::shared_ptr<const Device> describe_device(const DeviceProperties& properties, bool tf32 = true);
 

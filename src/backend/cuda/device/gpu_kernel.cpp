@@ -185,11 +185,35 @@ void GpuKernel::launch(const LaunchShape& shape, void** parameters, CUstream str
                   shape.block[2], shape.shared_bytes));
 }
 
+namespace {
+
+constexpr size_t kMemoryAlignment = 256;  // as the driver's
+
+CUdeviceptr memory_of_caller(const Device& device, size_t bytes) {
+  void* const memory = device.allocator->allocate(bytes, kMemoryAlignment, nullptr);
+  if (memory == nullptr)
+    throw_system_error(fmt::format("the allocator that was given has no memory of {} bytes for GPU {}", bytes,
+                                   device.ordinal));
+  const auto address = reinterpret_cast<CUdeviceptr>(memory);
+  if (address % kMemoryAlignment == 0) return address;
+  device.allocator->deallocate(memory, nullptr);
+  throw_system_error(
+      fmt::format("the allocator that was given has memory at {:#x}, and a multiple of {} was asked for",
+                  address, kMemoryAlignment));
+}
+
+}  // namespace
+
 DeviceMemory::DeviceMemory(const Device& device, size_t bytes) {
   if (!device.is_present() || bytes == 0) return;
   device.make_current();
-  device.driver->require(device.driver->cuMemAlloc(&address_, bytes),
-                         fmt::format("allocating {} bytes on GPU {}", bytes, device.ordinal));
+  if (device.allocator != nullptr) {
+    address_ = memory_of_caller(device, bytes);
+  } else {
+    device.driver->require(device.driver->cuMemAlloc(&address_, bytes),
+                           fmt::format("allocating {} bytes on GPU {}", bytes, device.ordinal));
+  }
+  allocator_ = device.allocator;
   driver_ = device.driver;
   context_ = device.context;
   bytes_ = bytes;
@@ -206,7 +230,12 @@ DeviceMemory::DeviceMemory(const Device& device, std::span<const std::byte> byte
 DeviceMemory::~DeviceMemory() {
   if (address_ == 0) return;
   driver_->cuCtxSetCurrent(context_);
-  driver_->cuMemFree(address_);
+  if (allocator_ == nullptr) {
+    driver_->cuMemFree(address_);
+    return;
+  }
+  driver_->cuCtxSynchronize();  // as cuMemFree does: nobody uses it any more
+  allocator_->deallocate(data(), nullptr);
 }
 
 DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept {
@@ -216,6 +245,7 @@ DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept {
 DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
   std::swap(driver_, other.driver_);
   std::swap(context_, other.context_);
+  std::swap(allocator_, other.allocator_);
   std::swap(address_, other.address_);
   std::swap(bytes_, other.bytes_);
   return *this;

@@ -98,6 +98,7 @@ class DeviceMemory {
  private:
   std::shared_ptr<const Driver> driver_;
   CUcontext context_ = nullptr;
+  std::shared_ptr<v1::Allocator> allocator_;  // null: the driver
   CUdeviceptr address_ = 0;
   size_t bytes_ = 0;
 };

@@ -9,12 +9,13 @@
 #include <memory>
 #include <utility>
 
+#include "backend/caller_streams.h"
 #include "backend/cuda/device/gpu_kernel.h"
 #include "backend/program.h"
 
 namespace lathe::cuda {
 
-class GpuStream final : public Stream {
+class GpuStream final : public Stream, public NativeStream {
  public:
   explicit GpuStream(std::shared_ptr<const Device> device);
   // The caller's stream, which outlives this object.
@@ -24,6 +25,7 @@ class GpuStream final : public Stream {
   GpuStream(const GpuStream&) = delete;
   GpuStream& operator=(const GpuStream&) = delete;
   void synchronize() override;
+  void* native_handle() const override { return handle_; }
   CUstream handle() const { return handle_; }
 
  private:

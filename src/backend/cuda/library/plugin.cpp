@@ -27,16 +27,22 @@ class PreparedPlugin final : public PreparedLayer {
 
 class PluginKernel final : public LayerKernel {
  public:
-  PluginKernel(const LayerQuery& query, const Tactic& tactic) : query_(query), tactic_(tactic) {}
+  PluginKernel(const LayerQuery& query, const Tactic& tactic)
+      : graph_(query.graph),
+        layer_(query.node),
+        tactic_(tactic),
+        use_(plugin_use(query, tactic, PluginDevice::Cuda)) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     return std::make_unique<PreparedPlugin>(
-        PluginLayer(query_, tactic_, PluginDevice::Cuda, context.inputs, context.outputs),
-        query_.layer().name);
+        PluginLayer(graph_, layer_, tactic_, use_, context.inputs, context.outputs),
+        graph_.node(layer_).name);
   }
 
  private:
-  const LayerQuery query_;
+  const Graph& graph_;
+  const NodeId layer_;
   const Tactic tactic_;
+  const PluginUse use_;
 };
 
 std::vector<Tactic> list(const LayerQuery& query, const Device&) {

@@ -13,11 +13,11 @@ extern "C" __attribute__((visibility("default"))) const char* lathe_cuda_version
 }
 
 // A Backend that the caller owns; null when it cannot be, with the reason in `error`.
-extern "C" __attribute__((visibility("default"))) lathe::Backend* lathe_cuda_create(int ordinal, bool tf32,
-                                                                                    char* error,
-                                                                                    size_t error_bytes) {
+extern "C" __attribute__((visibility("default"))) lathe::Backend* lathe_cuda_create(
+    int ordinal, bool tf32, const std::shared_ptr<lathe::v1::Allocator>& allocator, char* error,
+    size_t error_bytes) {
   try {
-    return lathe::cuda::create_cuda_backend(lathe::cuda::open_device(ordinal, tf32)).release();
+    return lathe::cuda::create_cuda_backend(lathe::cuda::open_device(ordinal, tf32, allocator)).release();
   } catch (const std::exception& exception) {
     std::strncpy(error, exception.what(), error_bytes - 1);
     error[error_bytes - 1] = '\0';

@@ -58,7 +58,7 @@ void CudaExecution::set_shapes(const SymbolValues& values) {
   if (has_shapes_ && values == input_symbols_) return;
   has_shapes_ = false;
   program_->device()->make_current();
-  if (callers_arena_ == nullptr && arena_.bytes() == 0)
+  if (!expects_arena_ && callers_arena_ == nullptr && arena_.bytes() == 0)
     arena_ = DeviceMemory(*program_->device(), static_cast<size_t>(arena_bytes()));
   input_symbols_ = values;
   symbols_ = values;
@@ -67,10 +67,17 @@ void CudaExecution::set_shapes(const SymbolValues& values) {
 }
 
 void CudaExecution::use_arena(void* memory) {
-  wait_for_runs();
+  if (arena_.bytes() > 0) wait_for_runs();  // the caller's memory is the caller's business
   callers_arena_ = static_cast<std::byte*>(memory);
   arena_ = DeviceMemory();
+  if (memory != nullptr) return;
+  expects_arena_ = false;
   has_shapes_ = false;
+}
+
+void CudaExecution::expect_arena() {
+  use_arena(nullptr);
+  expects_arena_ = true;
 }
 
 void CudaExecution::wait_for_runs() {
@@ -255,7 +262,7 @@ Extents CudaExecution::extents(ValueId id) const {
 }
 
 int64_t CudaExecution::device_bytes() const {
-  return (callers_arena_ != nullptr ? 0 : arena_bytes()) +
+  return (callers_arena_ != nullptr || expects_arena_ ? 0 : arena_bytes()) +
          static_cast<int64_t>(scratch_.bytes() + grown_.bytes());
 }
 

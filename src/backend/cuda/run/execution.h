@@ -32,6 +32,7 @@ class CudaExecution final : public Execution, public CallerMemory {
   int64_t device_bytes() const override;
   int64_t arena_bytes() const override { return program_->spec().memory.arena_bytes; }
   void use_arena(void* memory) override;
+  void expect_arena() override;
   std::string launch_note() const override { return note_; }
 
  private:
@@ -58,6 +59,7 @@ class CudaExecution final : public Execution, public CallerMemory {
   std::shared_ptr<const CudaProgram> program_;
   DeviceMemory arena_, scratch_;
   std::byte* callers_arena_ = nullptr;
+  bool expects_arena_ = false;
   DeviceSlots grown_;
   std::vector<PlanCache> plans_;           // by segment
   std::vector<bool> has_sizes_in_values_;  // by segment; until a size did not follow
