@@ -71,7 +71,7 @@ void report_engine(const Options& options, const Engine& engine, Context* contex
     if (!reporting.export_layer_info.empty() && report.verbosity == ProfilingVerbosity::Detailed &&
         context != nullptr) {
       size_t first = 0;
-      for (int p = 0; p < context->profile(); ++p) first += engine.choices(p).size();
+      for (int p = 0; p < context->profile(); ++p) first += engine.timed_names(p).size();
       add_layer_costs(report, first, *engine.plan(), engine.variant(context->profile()),
                       run_symbols(*context));
     }

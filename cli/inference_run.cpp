@@ -197,7 +197,7 @@ void run_inference(const Options& options, std::shared_ptr<const Engine> engine,
   const bool with_layers = options.reporting.profiles_layers();
   const Stoppable stoppable;
   const auto stopped = [&] { return stoppable.token().stop_requested(); };
-  LayerProfiler profiler(engine->layer_names(profile));
+  LayerProfiler profiler(engine->timed_names(profile));
   if (with_layers && !options.inference.separate_profile_run) {
     measure(options, streams, &profiler, stoppable, log);
     log.info(

@@ -49,7 +49,7 @@ LayerProfiler measure_layers(const std::shared_ptr<const Engine>& engine, Log& l
   InferenceStream stream(engine, std::move(context), 1, true);
   fill_inputs({}, stream, 0, false, log);
   stream.copy_inputs();
-  LayerProfiler warm_up(engine->layer_names(0)), profiler(engine->layer_names(0));
+  LayerProfiler warm_up(engine->timed_names(0)), profiler(engine->timed_names(0));
   const auto zero = stream.record_now();
   const InferenceStream::Clock clock{zero.get(), host_now_ms()};
   QueryRecorder ignored({});

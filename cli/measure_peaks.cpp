@@ -63,7 +63,7 @@ struct Fastest {
 
 // Least time of the slowest layer in one round of runs.
 double round_ms(std::vector<std::unique_ptr<InferenceStream>>& streams, const Engine& engine) {
-  LayerProfiler profiler(engine.layer_names(0));
+  LayerProfiler profiler(engine.timed_names(0));
   InferenceFlags flags;
   flags.iterations = 4;
   flags.warm_up_ms = 10;

@@ -46,9 +46,9 @@ struct TuningTraits {
   bool shares_operands = false;
   // Narrow types win as a rule: an engine without them is a rival to check, not one to tune layer by layer.
   bool narrow_types_win = false;
-  // Others share the device and halve its speed for seconds: what was timed in such a phase is timed once
-  // more.
+  // Others share the device and halve its speed for seconds: what was timed then is timed once more.
   bool has_slow_phases = false;
+  bool tunes_bodies = false;  // its layers with bodies take Tactic::bodies
   // Neighbours overlap in a network, so times of single layers may mislead: the tuned engine is checked
   // against the one that would be built without timing.
   bool check_whole_engines = false;

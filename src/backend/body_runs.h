@@ -14,9 +14,13 @@
 #include <vector>
 
 #include "backend/packing.h"
+#include "backend/tactic.h"
+#include "base/error.h"
 #include "ops/interpreter.h"
 
 namespace lathe {
+
+class BodyRuns;
 
 // What one execution knows of a body.
 class BodyRun {
@@ -26,18 +30,27 @@ class BodyRun {
 
   const Graph& graph() const { return graph_; }
   std::vector<Tensor> run(std::span<const Tensor> inputs, const SymbolValues& symbols);
+  // From now on the milliseconds of this body's layers, each without those inside of it, are added here, in
+  // the order of nested_layers(); empty: nobody asks.
+  void add_times_to(std::span<double> ms);
 
  protected:
   virtual std::vector<Tensor> evaluate(NodeId id, std::span<const Tensor> inputs,
                                        const SymbolValues& symbols) = 0;
   // The runs of the bodies of a node of this body.
-  virtual std::unique_ptr<BodyRunner> make_nested(NodeId id) = 0;
+  virtual std::unique_ptr<BodyRuns> make_nested(NodeId id) = 0;
+  // What was evaluated is done when this returns.
+  virtual void wait() const {}
   // A node that has bodies.
   std::vector<Tensor> run_nested(NodeId id, std::span<const Tensor> inputs, const SymbolValues& symbols);
 
  private:
+  std::vector<Tensor> evaluate_timed(NodeId id, std::span<const Tensor> inputs, const SymbolValues& symbols);
+
   const Graph& graph_;
-  std::map<NodeId, std::unique_ptr<BodyRunner>> nested_;
+  std::map<NodeId, std::unique_ptr<BodyRuns>> nested_;
+  std::span<double> times_ms_;
+  std::map<NodeId, size_t> places_;  // in times_ms_, of each layer; its nested ones are behind it
 };
 
 // The runs of an operator's bodies.
@@ -46,6 +59,8 @@ class BodyRuns : public BodyRunner {
   explicit BodyRuns(std::vector<std::unique_ptr<BodyRun>> runs) : runs_(std::move(runs)) {}
   std::vector<Tensor> run(const Graph& body, std::span<const Tensor> inputs,
                           const SymbolValues& symbols) const override;
+  // As BodyRun has it, for all bodies.
+  void add_times_to(std::span<double> ms) const;
 
  private:
   std::vector<std::unique_ptr<BodyRun>> runs_;
@@ -75,14 +90,21 @@ class KeptShapes {
   std::vector<std::pair<std::vector<int64_t>, Prepared>> kept_;  // the last one used in front
 };
 
-// `Kernels` of each body of an operator.
+// `Kernels` of each body of an operator. `chosen`: the tactics of their nodes; none: as an untimed build
+// takes them.
 template <typename Kernels, typename Device>
-std::vector<Kernels> make_body_kernels(const Op& op, const SymbolRanges& ranges, const Device& device,
+std::vector<Kernels> make_body_kernels(const Op& op, std::span<const std::vector<Tactic>> chosen,
+                                       const SymbolRanges& ranges, const Device& device,
                                        const PackContext& pack) {
+  const std::vector<Body> bodies = bodies_of(op);
+  check(chosen.empty() || chosen.size() == bodies.size(), "tactics for each body expected");
   std::vector<Kernels> kernels;
-  for (const Body& body : bodies_of(op))
-    kernels.emplace_back(body, ranges, device,
-                         PackContext{pack.blobs, pack.key + "/" + std::to_string(kernels.size())});
+  for (size_t i = 0; i < bodies.size(); ++i) {
+    const std::span<const Tactic> tactics =
+        chosen.empty() ? std::span<const Tactic>() : std::span<const Tactic>(chosen[i]);
+    kernels.emplace_back(bodies[i], tactics, ranges, device,
+                         PackContext{pack.blobs, pack.key + "/" + std::to_string(i)});
+  }
   return kernels;
 }
 

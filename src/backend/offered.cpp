@@ -38,10 +38,13 @@ void require_offered(const Support& support, const Node& layer, const Tactic& ta
                     tactic.runner + ": " + support.reason);
 }
 
-std::vector<Graph> graphs_to_ask(const Graph& graph, std::span<const Choice> choices) {
+namespace {
+
+// `tactics`: of the graph's layers, in order.
+std::vector<Graph> graphs_to_ask(const Graph& graph, const std::vector<const Tactic*>& tactics) {
   std::vector<Graph> graphs = {graph};
   GraphEditor editor(graphs[0]);
-  for (size_t i = 0; i < choices.size(); ++i) {
+  for (size_t i = 0; i < tactics.size(); ++i) {
     const NodeId id = graph.order()[i];
     std::vector<DType> types = graph.node(id).allowed_types;
     const auto allow = [&](const std::vector<TensorType>& operands) {
@@ -49,8 +52,8 @@ std::vector<Graph> graphs_to_ask(const Graph& graph, std::span<const Choice> cho
         if (is_float(t.dtype) && std::find(types.begin(), types.end(), t.dtype) == types.end())
           types.push_back(t.dtype);
     };
-    allow(choices[i].tactic.inputs);
-    allow(choices[i].tactic.outputs);
+    allow(tactics[i]->inputs);
+    allow(tactics[i]->outputs);
     if (types != graph.node(id).allowed_types) editor.set_allowed_types(id, std::move(types));
   }
   const auto is_narrow = [&](ValueId v) {
@@ -66,6 +69,20 @@ std::vector<Graph> graphs_to_ask(const Graph& graph, std::span<const Choice> cho
   GraphEditor wide(graphs[1]);
   for (const ValueId v : narrow) wide.set_type(v, DType::Float32, graph.value(v).format);
   return graphs;
+}
+
+}  // namespace
+
+std::vector<Graph> graphs_to_ask(const Graph& graph, std::span<const Choice> choices) {
+  std::vector<const Tactic*> tactics;
+  for (const Choice& choice : choices) tactics.push_back(&choice.tactic);
+  return graphs_to_ask(graph, tactics);
+}
+
+std::vector<Graph> graphs_to_ask(const Graph& graph, std::span<const Tactic> tactics) {
+  std::vector<const Tactic*> all;
+  for (const Tactic& tactic : tactics) all.push_back(&tactic);
+  return graphs_to_ask(graph, all);
 }
 
 }  // namespace lathe

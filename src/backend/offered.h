@@ -22,6 +22,8 @@ void require_offered(const Support& support, const Node& layer, const Tactic& ta
 // model's own types and layers that may mix them: so a layer is asked about all types that its tactic has,
 // first as it is, then, where values have 16 bits, with all of them in FP32.
 std::vector<Graph> graphs_to_ask(const Graph& graph, std::span<const Choice> choices);
+// The same of a body, whose nodes have tactics.
+std::vector<Graph> graphs_to_ask(const Graph& graph, std::span<const Tactic> tactics);
 [[noreturn]] void throw_unknown_family(const Node& layer, const Tactic& tactic);
 
 // Throws Input unless one of a backend's families offers the tactic for the layer in one of the graphs.

@@ -107,7 +107,7 @@ class Execution {
   // have room for their upper bound; the address of a Grown output is not used. Enqueues on `stream` (the CPU
   // runs at once).
   virtual void run(std::span<void* const> bindings, Stream& stream) = 0;
-  // The same, one layer at a time: time_ms[i] is the i-th layer's time.
+  // The same, layer by layer: time_ms[i] is the i-th layer's; behind them, or not, those of nested_layers().
   virtual void run_profiled(std::span<void* const> bindings, Stream& stream, std::span<double> time_ms) = 0;
   // The same, with a call before and after each layer, when read() can see its inputs and outputs.
   struct LayerHook {

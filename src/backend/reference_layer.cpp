@@ -46,10 +46,14 @@ std::vector<Tensor> ReferenceLayer::evaluate(const std::vector<Tensor>& inputs,
   return results;
 }
 
+bool ReferenceLayer::fits(size_t index, DType dtype, const Extents& extents) const {
+  const auto is_at_most = [](int64_t extent, int64_t most) { return extent <= most; };
+  return dtype == tactic_.outputs[index].dtype && std::ranges::equal(extents, outputs_[index], is_at_most);
+}
+
 void ReferenceLayer::check_result(const Tensor& result, size_t index) const {
   const DType planned = tactic_.outputs[index].dtype;
-  const auto fits = [](int64_t extent, int64_t most) { return extent <= most; };
-  if (result.dtype() == planned && std::ranges::equal(result.extents(), outputs_[index], fits)) return;
+  if (fits(index, result.dtype(), result.extents())) return;
   throw_input_error(fmt::format("{} '{}' computed {} {}, but its output {} was planned as {} {} at most",
                                 op_display_name(node_.op), node_.name, dtype_name(result.dtype()),
                                 to_string(result.extents()), index, dtype_name(planned),

@@ -40,6 +40,8 @@ class ReferenceLayer {
   // One tensor per output. Throws when one has another type than planned, or more bytes than its upper bound.
   // `bodies` runs the bodies of the operator; null: the reference.
   std::vector<Tensor> evaluate(const std::vector<Tensor>& inputs, const BodyRunner* bodies = nullptr) const;
+  // Whether a result of this type and these extents is what was planned, and no larger.
+  bool fits(size_t index, DType dtype, const Extents& extents) const;
   // Adds the new symbols that these results determine.
   void resolve(const std::vector<Extents>& results, SymbolValues& values) const;
 

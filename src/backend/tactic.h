@@ -80,6 +80,9 @@ struct Tactic {
   // Output 0 may use the memory of these inputs when nobody reads them afterwards.
   std::vector<int> in_place_inputs;
   Support support;  // refused tactics are listed too, for the log
+  // Of a layer with bodies (If, Loop, Scan): for each body the tactic of each of its nodes, in graph order.
+  // Empty: they get what an untimed build takes, between linear values.
+  std::vector<std::vector<Tactic>> bodies;
   bool same_types(const Tactic& other) const { return inputs == other.inputs && outputs == other.outputs; }
 };
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "backend/body_nodes.h"
 #include "backend/open_size.h"
 #include "backend/view.h"
 #include "base/error.h"
@@ -110,18 +111,56 @@ void check_view(const LayerQuery& query, const Tactic& tactic) {
           "layer '" + query.layer().name + "' cannot be a view");
 }
 
+void check_tactic(const LayerQuery& query, const Tactic& tactic);
+
+// Without tactics nobody says how values of a body are stored, also of bodies in bodies.
+void check_all_linear(const Graph& body) {
+  for (size_t v = 0; v < body.value_count(); ++v) {
+    const Value& value = body.value(static_cast<ValueId>(v));
+    require(value.format.is_linear(), "'" + value.name + "' of a body is not linear");
+  }
+  for (const NodeId id : body.order())
+    for (const Body& inner : bodies_of(body.node(id).op)) check_all_linear(inner.graph());
+}
+
+// What a body takes and gives lies as the operator around it has it. Bodies without tactics get some when
+// they are made.
+void check_bodies(const LayerQuery& query, const Tactic& tactic) {
+  const std::vector<Body> bodies = bodies_of(query.layer().op);
+  require(tactic.bodies.empty() || tactic.bodies.size() == bodies.size(),
+          "layer '" + query.layer().name + "' has tactics for another number of bodies");
+  for (size_t b = 0; b < bodies.size(); ++b) {
+    const Graph& body = bodies[b].graph();
+    for (const auto* values : {&body.inputs(), &body.outputs()})
+      for (const ValueId v : *values)
+        require(body.value(v).format.is_linear(), "'" + body.value(v).name + "' of a body is not linear");
+    if (tactic.bodies.empty()) {
+      check_all_linear(body);
+      continue;
+    }
+    require(tactic.bodies[b].size() == body.order().size(),
+            "a body of layer '" + query.layer().name + "' has another number of tactics than layers");
+    const SymbolRanges inside = ranges_inside(body, query.ranges);
+    for (size_t i = 0; i < body.order().size(); ++i)
+      check_tactic({body, body.order()[i], inside}, tactic.bodies[b][i]);
+  }
+}
+
+void check_tactic(const LayerQuery& query, const Tactic& tactic) {
+  const Node& node = query.layer();
+  check_operand_types(query.graph, node, node.inputs, tactic.inputs);
+  check_operand_types(query.graph, node, node.outputs, tactic.outputs);
+  for (const int k : tactic.in_place_inputs)
+    require(k >= 0 && static_cast<size_t>(k) < node.inputs.size(), "an in-place input that does not exist");
+  if (tactic.is_view) check_view(query, tactic);
+  check_bodies(query, tactic);
+}
+
 void check_choices(const PlanVariant& v, const SymbolRanges& ranges) {
   const Graph& graph = *v.graph;
   require(v.choices.size() == graph.order().size(), "it has another number of choices than layers");
-  for (size_t i = 0; i < v.choices.size(); ++i) {
-    const Node& node = graph.node(graph.order()[i]);
-    const Tactic& tactic = v.choices[i].tactic;
-    check_operand_types(graph, node, node.inputs, tactic.inputs);
-    check_operand_types(graph, node, node.outputs, tactic.outputs);
-    for (const int k : tactic.in_place_inputs)
-      require(k >= 0 && static_cast<size_t>(k) < node.inputs.size(), "an in-place input that does not exist");
-    if (tactic.is_view) check_view({graph, graph.order()[i], ranges}, tactic);
-  }
+  for (size_t i = 0; i < v.choices.size(); ++i)
+    check_tactic({graph, graph.order()[i], ranges}, v.choices[i].tactic);
 }
 
 // --- a batch in parts

@@ -151,16 +151,29 @@ Graph graph_from(const Json& json, const ContainerReader& file) {
 
 // --- choices
 
-Json to_json(const Choice& choice) {
-  const Tactic& t = choice.tactic;
-  Json json = {{"runner", t.runner},        {"name", t.name},      {"id", t.id}, {"in", to_json(t.inputs)},
-               {"out", to_json(t.outputs)}, {"ms", choice.time_ms}};
+Json to_json(const Tactic& t) {
+  Json json = {{"runner", t.runner},
+               {"name", t.name},
+               {"id", t.id},
+               {"in", to_json(t.inputs)},
+               {"out", to_json(t.outputs)}};
   for (const auto& [name, value] : t.params.entries()) json["params"][name] = value;
   if (t.error_factor != 1) json["error"] = t.error_factor;
   if (!t.keeps_nan) json["keeps_nan"] = false;
   if (t.is_view) json["view"] = true;
   if (t.last_resort) json["last_resort"] = true;
   if (!t.in_place_inputs.empty()) json["in_place"] = t.in_place_inputs;
+  for (const std::vector<Tactic>& body : t.bodies) {
+    Json tactics = Json::array();
+    for (const Tactic& tactic : body) tactics.push_back(to_json(tactic));
+    json["bodies"].push_back(std::move(tactics));
+  }
+  return json;
+}
+
+Json to_json(const Choice& choice) {
+  Json json = to_json(choice.tactic);
+  json["ms"] = choice.time_ms;
   if (!choice.fallback.empty()) json["fallback"] = choice.fallback;
   return json;
 }
@@ -179,7 +192,9 @@ TacticParams params_from(const Json& json) {
   return params;
 }
 
-Choice choice_from(const Json& json) {
+Tactic tactic_from(const Json& json, int depth = 0) {
+  constexpr int kDeepest = 64;  // more than the text of a graph may have (ir/text_parse.cpp)
+  if (depth > kDeepest) throw_input_error("tactics of bodies are nested too deeply");
   Tactic t{.runner = json.at("runner"),
            .name = json.at("name"),
            .id = json.at("id"),
@@ -191,7 +206,16 @@ Choice choice_from(const Json& json) {
   t.is_view = json.value("view", false);
   t.last_resort = json.value("last_resort", false);
   t.in_place_inputs = json.value("in_place", std::vector<int>{});
-  return {std::move(t), json.at("ms"), json.value("fallback", "")};
+  if (const auto bodies = json.find("bodies"); bodies != json.end())
+    for (const Json& body : *bodies) {
+      t.bodies.emplace_back();
+      for (const Json& tactic : body) t.bodies.back().push_back(tactic_from(tactic, depth + 1));
+    }
+  return t;
+}
+
+Choice choice_from(const Json& json) {
+  return {tactic_from(json), json.at("ms"), json.value("fallback", "")};
 }
 
 // --- memory

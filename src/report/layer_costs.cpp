@@ -73,8 +73,11 @@ void add_layer_costs(LayerReport& report, size_t first, const Plan& plan, const 
                      const SymbolValues& symbols) {
   const Graph& graph = *variant.graph;
   const auto origins = origin_costs(*plan.portable_graph(), symbols);
-  for (size_t i = 0; first + i < report.layers.size() && i < graph.order().size(); ++i) {
-    LayerInfo& layer = report.layers[first + i];
+  size_t next = 0;
+  for (size_t at = first; at < report.layers.size() && next < graph.order().size(); ++at) {
+    LayerInfo& layer = report.layers[at];
+    if (layer.is_nested) continue;
+    const size_t i = next++;
     auto cost = cost_of(graph, graph.order()[i], symbols);
     if (!cost) continue;
     if (variant.choices[i].tactic.is_view) cost = LayerCost{};  // only names change

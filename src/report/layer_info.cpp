@@ -8,6 +8,7 @@
 #include <iterator>
 #include <set>
 
+#include "backend/nested_layers.h"
 #include "ir/dim_clamps.h"
 #include "ir/new_names.h"
 
@@ -43,13 +44,11 @@ std::optional<TensorPlace> describe_place(const PlanVariant& variant, ValueId id
   return TensorPlace{variant.graph->value(placement.base).name, offset};
 }
 
-LayerTensor describe_tensor(const PlanVariant& variant, ValueId id,
-                            const std::optional<SymbolValues>& symbols) {
-  const Value& value = variant.graph->value(id);
+LayerTensor describe_tensor(const Value& value, const std::optional<SymbolValues>& symbols) {
   return {value.name,
           dim_values(value.shape, symbols),
           {value.dtype, value.format},
-          describe_place(variant, id, symbols),
+          std::nullopt,
           value.is_stored_quantized() ? value.quantization : std::nullopt};
 }
 
@@ -75,26 +74,20 @@ std::vector<std::string> dims_found_by(const Graph& graph, size_t position) {
   return found;
 }
 
-LayerInfo describe_layer(const PlanVariant& variant, size_t position,
-                         const std::optional<SymbolValues>& symbols) {
-  const Graph& graph = *variant.graph;
-  const Node& node = graph.node(graph.order()[position]);
-  const Choice& choice = variant.choices[position];
+// A layer of a network or of a body, without what only those of a network have: places, times.
+LayerInfo describe_node(const Graph& graph, NodeId id, const Tactic& tactic,
+                        const std::optional<SymbolValues>& symbols) {
+  const Node& node = graph.node(id);
   LayerInfo layer;
   layer.name = node.name;
-  for (const ValueId id : node.inputs) {
-    if (id == kNoValue || graph.value(id).is_constant()) continue;
-    layer.inputs.push_back(describe_tensor(variant, id, symbols));
-  }
-  for (const ValueId id : node.outputs) {
-    if (id != kNoValue) layer.outputs.push_back(describe_tensor(variant, id, symbols));
-  }
-  layer.tactic = choice.tactic.name;
-  layer.tactic_id = choice.tactic.id;
-  // Without timing (level 0) it is an estimate, which nothing should be held against.
-  if (variant.measured_ms > 0) layer.tactic_ms = choice.time_ms;
-  layer.fallback = choice.fallback;
-  layer.tactic_types = types_text(choice.tactic);
+  for (const ValueId input : node.inputs)
+    if (input != kNoValue && !graph.value(input).is_constant())
+      layer.inputs.push_back(describe_tensor(graph.value(input), symbols));
+  for (const ValueId output : node.outputs)
+    if (output != kNoValue) layer.outputs.push_back(describe_tensor(graph.value(output), symbols));
+  layer.tactic = tactic.name;
+  layer.tactic_id = tactic.id;
+  layer.tactic_types = types_text(tactic);
   layer.origins = node.origins;
   if (layer.inputs.empty()) {  // shapes and fills: computed from dims alone
     layer.type = "Constant";
@@ -103,11 +96,45 @@ LayerInfo describe_layer(const PlanVariant& variant, size_t position,
   auto description = describe_op(graph, node);
   layer.parameter_type = std::move(description.parameter_type);
   layer.fields = std::move(description.fields);
-  // What comes behind is prepared when the layer has run: on a GPU the host waits for it.
-  if (auto found = dims_found_by(graph, position); !found.empty())
-    layer.fields.emplace_back("FindsDims", std::move(found));
-  layer.type = layer_type(layer, choice.tactic);
+  layer.type = layer_type(layer, tactic);
   return layer;
+}
+
+LayerInfo describe_layer(const PlanVariant& variant, size_t position,
+                         const std::optional<SymbolValues>& symbols) {
+  const Graph& graph = *variant.graph;
+  const Node& node = graph.node(graph.order()[position]);
+  const Choice& choice = variant.choices[position];
+  LayerInfo layer = describe_node(graph, graph.order()[position], choice.tactic, symbols);
+  auto tensor = layer.inputs.begin();
+  for (const ValueId id : node.inputs)
+    if (id != kNoValue && !graph.value(id).is_constant())
+      (tensor++)->place = describe_place(variant, id, symbols);
+  tensor = layer.outputs.begin();
+  for (const ValueId id : node.outputs)
+    if (id != kNoValue) (tensor++)->place = describe_place(variant, id, symbols);
+  // Without timing (level 0) it is an estimate, which nothing should be held against.
+  if (variant.measured_ms > 0) layer.tactic_ms = choice.time_ms;
+  layer.fallback = choice.fallback;
+  // What comes behind is prepared when the layer has run: on a GPU the host waits for it.
+  if (auto found = dims_found_by(graph, position); layer.type != "Constant" && !found.empty())
+    layer.fields.emplace_back("FindsDims", std::move(found));
+  return layer;
+}
+
+// The layers of the bodies of that layer.
+std::vector<LayerInfo> describe_nested(const PlanVariant& variant, size_t position,
+                                       const std::optional<SymbolValues>& symbols) {
+  static const Tactic untold{.runner = "", .name = "", .id = 0};
+  std::vector<LayerInfo> layers;
+  const Node& holder = variant.graph->node(variant.graph->order()[position]);
+  for (const NestedLayer& nested : nested_layers(holder, variant.choices[position].tactic)) {
+    layers.push_back(describe_node(*nested.graph, nested.node,
+                                   nested.tactic != nullptr ? *nested.tactic : untold, symbols));
+    layers.back().name = nested.name;
+    layers.back().is_nested = true;
+  }
+  return layers;
 }
 
 BindingReport describe_binding(const TensorInfo& info, bool is_input,
@@ -168,8 +195,10 @@ LayerReport describe_layers(const Plan& plan, const PlanVariant& variant,
   LayerReport report;
   report.verbosity = plan.verbosity;
   report.arena_bytes = variant.memory.arena_bytes;
-  for (size_t i = 0; i < variant.graph->order().size(); ++i)
+  for (size_t i = 0; i < variant.graph->order().size(); ++i) {
     report.layers.push_back(describe_layer(variant, i, symbols));
+    for (LayerInfo& nested : describe_nested(variant, i, symbols)) report.layers.push_back(std::move(nested));
+  }
   const TuningRecord tried = tuning_record_from_text(variant.tuning);
   for (LayerInfo& layer : report.layers)
     if (const auto found = tried.find(layer.name); found != tried.end()) layer.tuning = found->second;

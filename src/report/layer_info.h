@@ -64,6 +64,7 @@ struct LayerInfo {
   double tactic_ms = 0;           // the time that decided, 0 when untimed
   std::string fallback;           // why the reference runs the layer; empty: a kernel does
   std::optional<LayerNote> note;  // why it is slower than it might be: precision_notes.h
+  bool is_nested = false;         // a layer of a body of the last one that is not
   std::vector<Origin> origins;
   std::optional<LayerCosts> costs;  // add_layer_costs()
   std::optional<LayerTuning> tuning;

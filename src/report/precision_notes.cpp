@@ -128,8 +128,10 @@ void add_precision_notes(LayerReport& report, const PlanVariant& variant) {
   const Graph& graph = *variant.graph;
   const std::set<std::string_view> allowed = allowed_types(report);
   const bool quantized = has_grids(graph);
-  for (size_t i = 0; i < report.layers.size(); ++i) {
-    LayerInfo& layer = report.layers[i];
+  size_t next = 0;
+  for (LayerInfo& layer : report.layers) {
+    if (layer.is_nested) continue;
+    const size_t i = next++;
     const Node& node = graph.node(graph.order()[i]);
     if (!layer.fallback.empty() || layer.type == "Constant" || node.origins.empty()) continue;
     layer.note = reason_to_stay(graph, node);

@@ -135,7 +135,7 @@ void ExecutionContext::execute(Profiler& profiler) {
   translate_errors([&] {
     const Use use(impl().busy);
     auto& layers = profiler.impl_->profiler;
-    auto names = impl_->context->engine().layer_names(impl_->context->profile());
+    auto names = impl_->context->engine().timed_names(impl_->context->profile());
     if (layers && layers->layers() != names)
       throw_input_error("a profiler can be used with one engine and one optimization profile only");
     if (!layers) layers = std::make_unique<LayerProfiler>(std::move(names));

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "backend/caller_memory.h"
+#include "backend/nested_layers.h"
 #include "base/error.h"
 #include "ir/dim_clamps.h"
 #include "runtime/engine.h"
@@ -326,9 +327,10 @@ void Context::enqueue(std::span<void* const> bindings, Stream& stream) {
 
 void Context::enqueue_profiled(std::span<void* const> bindings, Stream& stream, LayerProfiler& profiler) {
   const std::span<void* const> all = bindings_of_run(bindings);
-  std::vector<double> time_ms(engine_->graph(profile_).order().size());
+  const Graph& graph = engine_->graph(profile_);
+  std::vector<double> time_ms(timed_count(graph));
   execution_->run_profiled(all, stream, time_ms);
-  profiler.add_run(time_ms);
+  profiler.add_run(in_order_of_layers(graph, time_ms));
   finish_run();
 }
 

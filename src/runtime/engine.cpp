@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/engine.h"
 
+#include "backend/nested_layers.h"
 #include "base/out_of_memory.h"
 
 namespace lathe {
@@ -78,6 +79,18 @@ std::vector<std::string> Engine::layer_names(int profile) const {
   std::vector<std::string> names;
   for (const NodeId id : graph(profile).order())
     names.push_back(graph(profile).node(id).name + profile_suffix(profile));
+  return names;
+}
+
+std::vector<std::string> Engine::timed_names(int profile) const {
+  std::vector<std::string> names;
+  const std::vector<std::string> layers = layer_names(profile);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    names.push_back(layers[i]);
+    const Node& node = graph(profile).node(graph(profile).order()[i]);
+    for (const NestedLayer& nested : nested_layers(node, choices(profile)[i].tactic))
+      names.push_back(nested.name + profile_suffix(profile));
+  }
   return names;
 }
 

@@ -50,6 +50,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
   const std::vector<Choice>& choices(int profile = 0) const { return variant(profile).choices; }
   // In execution order; profiles but the first add profile_suffix().
   std::vector<std::string> layer_names(int profile = 0) const;
+  // What a profiled run times: the same with the layers of bodies behind the layer that holds them
+  // (backend/nested_layers.h).
+  std::vector<std::string> timed_names(int profile = 0) const;
   const Program& program(int profile = 0) const;
   MemoryInfo memory_info(int profile = 0) const;
 

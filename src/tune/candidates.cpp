@@ -6,6 +6,7 @@
 
 #include "backend/layer_work.h"
 #include "ops/op_def.h"
+#include "tune/tune_bodies.h"
 
 namespace lathe {
 namespace {
@@ -101,6 +102,7 @@ std::vector<Tactic> considered_tactics(const Backend& backend, const LayerQuery&
   std::string reasons;
   for (Tactic& tactic : backend.tactics(query)) {
     std::string reason = tactic.support.ok ? mismatch(query, tactic) : tactic.support.reason;
+    if (reason.empty() && options.in_body) reason = body_refusal(query, tactic);
     if (reason.empty() && options.disabled_runners.contains(tactic.runner))
       reason = "switched off by tactic sources";
     if (reason.empty() && options.keep_nan && !tactic.keeps_nan)

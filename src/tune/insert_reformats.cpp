@@ -30,12 +30,12 @@ class Inserter {
     for (size_t i = 0; i < chosen.size(); ++i) choices_[graph.order()[i]] = {chosen[i].tactic, chosen[i].ms};
   }
 
-  TunedGraph run() {
+  TunedGraph run(bool in_body) {
     set_types();
     const std::vector<NodeId> layers = graph().order();
     for (const NodeId id : layers) reformat_inputs(id);
     reformat_outputs();
-    copy_where_views_fail();
+    if (!in_body) copy_where_views_fail();
     finish();
     return std::move(result_);
   }
@@ -190,8 +190,9 @@ class Inserter {
 }  // namespace
 
 TunedGraph insert_reformats(const Graph& graph, const std::vector<LayerState>& chosen,
-                            ReformatCosts& reformats, const SymbolRanges& ranges, Observer& observer) {
-  return Inserter(graph, chosen, reformats, ranges, observer).run();
+                            ReformatCosts& reformats, const SymbolRanges& ranges, Observer& observer,
+                            bool in_body) {
+  return Inserter(graph, chosen, reformats, ranges, observer).run(in_body);
 }
 
 void verify_choices(const Graph& graph, const std::vector<Choice>& choices) {

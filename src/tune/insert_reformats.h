@@ -10,9 +10,11 @@
 
 namespace lathe {
 
-// `chosen` has one state per layer in graph order.
+// `chosen` has one state per layer in graph order. `in_body`: nothing is placed inside of something else, so
+// no view fails.
 TunedGraph insert_reformats(const Graph& graph, const std::vector<LayerState>& chosen,
-                            ReformatCosts& reformats, const SymbolRanges& ranges, Observer& observer);
+                            ReformatCosts& reformats, const SymbolRanges& ranges, Observer& observer,
+                            bool in_body = false);
 
 // Every value's type equals what its writer stores and its readers expect. Throws Internal.
 void verify_choices(const Graph& graph, const std::vector<Choice>& choices);

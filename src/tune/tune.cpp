@@ -7,14 +7,17 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/hash.h"
+#include "ir/edit.h"
 #include "tune/alternatives.h"
 #include "tune/candidates.h"
 #include "tune/insert_reformats.h"
 #include "tune/pbqp.h"
 #include "tune/quantized_layers.h"
 #include "tune/signature.h"
+#include "tune/tune_bodies.h"
 
 namespace lathe {
 namespace {
@@ -30,12 +33,13 @@ constexpr double kWorthAnotherLook = 0.005;
 class Tuner {
  public:
   Tuner(const Graph& graph, const SymbolRanges& ranges, const Backend& backend, const TuneOptions& options,
-        TimingCache& cache, Observer& observer, const Graph* fused)
+        TimingCache& cache, Observer& observer, const Graph* fused, const TunedBodies& bodies)
       : graph_(graph),
         fused_(fused ? *fused : graph),
         ranges_(ranges),
         backend_(backend),
         options_(options),
+        bodies_(bodies),
         observer_(observer),
         traits_(backend.tuning_traits()),
         effort_(effort_of(options)),
@@ -66,7 +70,8 @@ class Tuner {
     const ChosenGraph taken = take_alternatives(graph_, fused_, alternatives_, fused_states_, chosen);
     report_alternatives(chosen);
     report_quantization(chosen);
-    TunedGraph result = insert_reformats(taken.graph, taken.chosen, reformats_, ranges_, observer_);
+    TunedGraph result =
+        insert_reformats(taken.graph, taken.chosen, reformats_, ranges_, observer_, options_.in_body);
     result.timed = effort_.timed;
     if (effort_.timed) result.tried = record(result);
     if (skipped_ > 0)
@@ -85,7 +90,7 @@ class Tuner {
   TuningRecord record(const TunedGraph& result) {
     std::map<std::string_view, size_t> numbers;
     for (size_t i = 0; i < tactics_.size(); ++i) numbers.emplace(query(i).layer().name, i);
-    TuningRecord tried;
+    TuningRecord tried = bodies_.tried;
     for (size_t k = 0; k < result.choices.size(); ++k) {
       const Node& node = result.graph.node(result.graph.order()[k]);
       const auto found = numbers.find(node.name);
@@ -112,7 +117,8 @@ class Tuner {
   void list_tactics() {
     std::map<std::string, size_t> first;
     for (size_t i = 0; i < layers(); ++i)
-      add_tactics(considered_tactics(backend_, query(i), options_, effort_, refusals_), first);
+      add_tactics(with_bodies(i, considered_tactics(backend_, query(i), options_, effort_, refusals_)),
+                  first);
     if (!effort_.timed) return;
     for (Alternative& alternative : find_alternatives(graph_, fused_)) {
       const LayerQuery fused{fused_, alternative.fused, ranges_};
@@ -124,6 +130,13 @@ class Tuner {
       alternatives_.push_back(std::move(alternative));
       add_tactics(considered_tactics(backend_, fused, options_, effort_, refusals_), first);
     }
+  }
+
+  std::vector<Tactic> with_bodies(size_t i, std::vector<Tactic> tactics) const {
+    const auto found = bodies_.tactics.find(query(i).node);
+    if (found != bodies_.tactics.end())
+      for (Tactic& tactic : tactics) tactic.bodies = found->second;
+    return tactics;
   }
 
   // Identical layers are timed once: only the first has a share of the budget.
@@ -296,9 +309,10 @@ class Tuner {
   // limit.
   bool add_last_resorts(size_t i) {
     bool added = false;
-    for (Tactic& tactic : backend_.tactics(query(i))) {
+    for (Tactic& tactic : with_bodies(i, backend_.tactics(query(i)))) {
       if (!tactic.support.ok || !tactic.last_resort || options_.disabled_runners.contains(tactic.runner) ||
-          !workspace_.refusal(query(i), tactic).empty())
+          !workspace_.refusal(query(i), tactic).empty() ||
+          (options_.in_body && !body_refusal(query(i), tactic).empty()))
         continue;
       times_[i].push_back(estimated_ms(traits_, query(i), tactic, tactics_[i].size()));
       tactics_[i].push_back(std::move(tactic));
@@ -325,6 +339,7 @@ class Tuner {
   const SymbolRanges& ranges_;
   const Backend& backend_;
   const TuneOptions& options_;
+  const TunedBodies& bodies_;
   Observer& observer_;
   const TuningTraits traits_;
   const Effort effort_;
@@ -350,7 +365,20 @@ class Tuner {
 TunedGraph tune_graph(const Graph& graph, const SymbolRanges& ranges, const Backend& backend,
                       const TuneOptions& options, TimingCache& cache, Observer& observer,
                       const Graph* fused) {
-  return Tuner(graph, ranges, backend, options, cache, observer, fused).run();
+  Graph around = graph;
+  const TunedBodies bodies = tune_bodies(around, ranges, backend, options, cache, observer);
+  if (bodies.tactics.empty())
+    return Tuner(graph, ranges, backend, options, cache, observer, fused, bodies).run();
+  TuneOptions own = options;
+  own.budget_seconds = effort_of(options).budget_seconds * (1 - bodies.share);
+  std::optional<Graph> around_fused;
+  if (fused != nullptr) {
+    around_fused = *fused;
+    GraphEditor editor(*around_fused);
+    for (const auto& [id, tactics] : bodies.tactics) editor.set_op(id, around.node(id).op);
+  }
+  return Tuner(around, ranges, backend, own, cache, observer, around_fused ? &*around_fused : nullptr, bodies)
+      .run();
 }
 
 }  // namespace lathe

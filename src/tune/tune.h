@@ -28,6 +28,7 @@ struct TuneOptions {
   bool error_on_cache_miss = false;
   int64_t workspace_limit_bytes = -1;  // of one layer's scratch at the largest shapes; -1: none
   std::set<std::string, std::less<>> disabled_runners;
+  bool in_body = false;  // the graph is a body (tune_bodies.h)
   std::stop_token stop;  // asks the tuner to throw Interrupted
 };
 

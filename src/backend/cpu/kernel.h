@@ -56,6 +56,9 @@ struct LayerArgs {
   std::span<void* const> outputs;
   std::byte* scratch = nullptr;  // scratch_bytes(), shared by the team, 64-byte aligned, contents undefined
   ResultMemory* results = nullptr;  // for a layer that finds sizes
+  // A profiled run of a layer with bodies adds the milliseconds of their layers here, in the order of
+  // nested_layers(); empty: nobody asks.
+  std::span<double> nested_ms = {};
 };
 
 // A layer at concrete extents. Immutable: several executions may not share one, but run() is const for the

@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bodies of If, Loop and Scan (backend/body_runs.h) with the kernels that layers have, on the whole team.
-// Nothing is timed: a node gets the tactic that an untimed build takes, in its own types; values between
-// nodes are linear, so a convolution in another format reorders what it reads and gives.
+// A node has the tactic that the tuner chose for it; where there is none, what an untimed build takes, and it
+// reorders what lies in another format than it reads or gives.
 //
-// Results are allocated for each iteration, and freed behind their last reader: a loop of 16 small nodes
-// takes 0.7 us a node on Zen 5, kernels included. What it saves is a plan of memory for shapes that nobody
-// knows before.
+// Results take memory in each iteration and give it back behind their last reader (host_values.h): a loop of
+// 16 small nodes takes 0.7 us a node on Zen 5, kernels included. What it saves is a plan of memory for shapes
+// that nobody knows before.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "backend/body_runs.h"
 #include "backend/cpu/kernel.h"
+#include "backend/cpu/run/host_values.h"
 
 namespace lathe::cpu {
 
 // The kernels of one body, and of the bodies inside of it. Immutable.
 class BodyKernels {
  public:
-  BodyKernels(Body body, const SymbolRanges& ranges, const Machine& machine, const PackContext& pack);
+  // `chosen`: the tactic of each node, in order; none: as an untimed build takes them. Throws Input when one
+  // does not fit its node: it may come from a file.
+  BodyKernels(Body body, std::span<const Tactic> chosen, const SymbolRanges& ranges, const Machine& machine,
+              const PackContext& pack);
 
   // One per node of the body: its kernel, or none where the reference runs it.
   struct Layer {
@@ -66,30 +72,46 @@ class LayerTeam {
   const Worker* leader_ = nullptr;
 };
 
+// Memory that the results of an operator may be written to at once.
+class ResultPlaces {
+ public:
+  virtual ~ResultPlaces() = default;
+  // Of result number `index` with these extents; null: none.
+  virtual std::byte* place(size_t index, DType dtype, const Extents& extents) const = 0;
+};
+
+// What the bodies of a layer share while they run. `places`: null, or where their results may lie.
+struct BodySurroundings {
+  LayerTeam team;
+  HostValues values;
+  const ResultPlaces* places = nullptr;
+};
+
 // One execution's layers, prepared for the shapes that they met, and scratch memory.
 class CpuBodyRun final : public BodyRun {
  public:
-  CpuBodyRun(const BodyKernels& kernels, LayerTeam& team)
-      : BodyRun(kernels.graph()), kernels_(kernels), team_(team), prepared_(graph().node_count()) {}
+  CpuBodyRun(const BodyKernels& kernels, BodySurroundings& around);
 
  private:
   struct Prepared {
     std::vector<Extents> outputs;
     std::unique_ptr<PreparedLayer> layer;  // null: the reference
-    // Of each operand and each result that the kernel has in another format than linear.
+    // Of each operand and each result that the kernel has in another format than the value.
     std::vector<std::unique_ptr<PreparedLayer>> arrange, restore;
   };
   std::vector<Tensor> evaluate(NodeId id, std::span<const Tensor> inputs,
                                const SymbolValues& symbols) override;
-  std::unique_ptr<BodyRunner> make_nested(NodeId id) override;
-  Prepared prepare(const BodyKernels::Layer& layer, const ShapeContext& context) const;
+  std::unique_ptr<BodyRuns> make_nested(NodeId id) override;
+  Prepared prepare(NodeId id, const ShapeContext& context) const;
+  Tensor allocate_result(ValueId id, const Extents& extents) const;
   void run_layer(const PreparedLayer& layer, std::span<const void* const> from, std::span<void* const> to);
   const Prepared& prepared_for(NodeId id, const SymbolValues& symbols);
 
   const BodyKernels& kernels_;
-  LayerTeam& team_;
+  BodySurroundings& around_;
   std::vector<KeptShapes<Prepared>> prepared_;  // by NodeId
-  Tensor scratch_;
+  std::map<ValueId, size_t> results_;           // of the body: their numbers
+  HostBuffer scratch_;
 };
 
 }  // namespace lathe::cpu

@@ -12,22 +12,43 @@ namespace {
 
 constexpr std::string_view kRunner = "ControlFlow";
 
+// The outputs of a layer, as far as they have a place for such a result.
+class LayerResults final : public ResultPlaces {
+ public:
+  LayerResults(const PreparedReference& layer, const LayerArgs& args) : layer_(layer), args_(args) {}
+  std::byte* place(size_t index, DType dtype, const Extents& extents) const override {
+    return layer_.place(args_, index, dtype, extents);
+  }
+
+ private:
+  const PreparedReference& layer_;
+  const LayerArgs& args_;
+};
+
 class PreparedControlFlow final : public PreparedLayer {
  public:
   PreparedControlFlow(const std::vector<BodyKernels>& kernels, ReferenceLayer layer)
-      : operator_(std::move(layer)), bodies_(make_body_runs<CpuBodyRun>(kernels, team_)) {}
+      : writes_once_(std::holds_alternative<If>(layer.node().op)),
+        operator_(std::move(layer)),
+        bodies_(make_body_runs<CpuBodyRun>(kernels, around_)) {}
   bool meets(int count) const override { return count > 1; }
   bool takes_memory() const override { return true; }
   void run(const LayerArgs& args, const Worker& worker) const override {
-    team_.work(worker, [&] { operator_.run(args, &bodies_); });
+    around_.team.work(worker, [&] {
+      const LayerResults results(operator_, args);
+      around_.places = writes_once_ ? &results : nullptr;
+      bodies_.add_times_to(args.nested_ms);
+      operator_.run(args, &bodies_);
+    });
   }
   void resolve(const LayerArgs& args, SymbolValues& values) const override {
     operator_.resolve(args, values);
   }
 
  private:
+  const bool writes_once_;  // a branch runs once, an iteration's results are the next one's operands
   const PreparedReference operator_;
-  mutable LayerTeam team_;
+  mutable BodySurroundings around_;
   const BodyRuns bodies_;
 };
 
@@ -38,7 +59,7 @@ class ControlFlowKernel final : public LayerKernel {
       : graph_(query.graph),
         node_(query.layer()),
         tactic_(tactic),
-        kernels_(make_body_kernels<BodyKernels>(node_.op, query.ranges, machine, pack)) {}
+        kernels_(make_body_kernels<BodyKernels>(node_.op, tactic.bodies, query.ranges, machine, pack)) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     return std::make_unique<PreparedControlFlow>(
         kernels_, ReferenceLayer(graph_, node_, tactic_, context.symbols, context.inputs, context.outputs));

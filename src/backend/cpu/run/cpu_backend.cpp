@@ -57,7 +57,7 @@ class CpuBackend final : public Backend {
     return std::make_unique<ProgramHandle>(std::make_shared<CpuProgram>(spec, machine_, pool_, allocator_));
   }
 
-  TuningTraits tuning_traits() const override { return {.has_slow_phases = true}; }
+  TuningTraits tuning_traits() const override { return {.has_slow_phases = true, .tunes_bodies = true}; }
 
   std::vector<std::string_view> own_operators() const override {
     return {SqueezeExcite::kName, DFT::kName, STFT::kName, Col2Im::kName};

@@ -141,13 +141,24 @@ void CpuExecution::run(std::span<void* const> bindings, Stream&) {
 }
 
 void CpuExecution::run_profiled(std::span<void* const> bindings, Stream&, std::span<double> time_ms) {
-  check(time_ms.size() == program_->layers().size(), "run_profiled: one time per layer expected");
+  const std::vector<ProgramLayer>& layers = program_->layers();
+  const std::span<double> nested = time_ms.subspan(std::min(layers.size(), time_ms.size()));
+  check(time_ms.size() >= layers.size() && (nested.empty() || nested.size() == program_->nested_count()),
+        "run_profiled: one time for each layer expected");
   run_segments(bindings, [&](ShapePlan& plan) {
-    const auto times = time_ms.subspan(plan.first_layer(), plan.steps().size());
+    const size_t first = plan.first_layer(), count = plan.steps().size();
+    const size_t nested_first = layers[first].nested_before;
+    const ProgramLayer& last = layers[first + count - 1];
+    const size_t nested_count = nested.empty() ? 0 : last.nested_before + last.nested - nested_first;
+    std::vector<double> times(count + nested_count, 0.0);
     program_->pool().run(plan.team(), [&](const Worker& worker) {
       const SingleThreadedOneDnn single;
       plan.walk_timed(worker, scratch_.begin(), times);
     });
+    const auto behind = times.begin() + static_cast<std::ptrdiff_t>(count);
+    std::copy(times.begin(), behind, time_ms.begin() + static_cast<std::ptrdiff_t>(first));
+    if (nested_count > 0)
+      std::copy(behind, times.end(), nested.begin() + static_cast<std::ptrdiff_t>(nested_first));
   });
 }
 

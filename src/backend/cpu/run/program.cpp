@@ -17,6 +17,7 @@
 #include "backend/cpu/run/execution.h"
 #include "backend/cpu/run/split_execution.h"
 #include "backend/layer_symbols.h"
+#include "backend/nested_layers.h"
 #include "backend/offered.h"
 #include "base/error.h"
 #include "ir/substitute.h"
@@ -67,6 +68,10 @@ void CpuProgram::make_kernels() {
   LockedBlobStore stored(*spec_.blobs);
   WeightMemory blobs(stored, allocator_);
   layers_.resize(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    layers_[i].nested = lathe::nested_count(graph().node(order[i]).op);
+    if (i > 0) layers_[i].nested_before = layers_[i - 1].nested_before + layers_[i - 1].nested;
+  }
   const SymbolRanges ranges = part_ranges(spec_.ranges, spec_.split);
   const std::vector<Graph> asked = graphs_to_ask(graph(), spec_.choices);
   for_each_parallel(*pool_, order.size(), [&](size_t i) {

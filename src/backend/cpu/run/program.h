@@ -22,6 +22,8 @@ struct ProgramLayer {
   std::unique_ptr<LayerKernel> kernel;  // null: a view, nothing runs
   // The symbols that decide what it is prepared for; nothing where bodies may name others.
   std::optional<std::vector<std::string>> symbols;
+  // Of its bodies: how many, and how many those of layers in front of it have (backend/nested_layers.h).
+  size_t nested = 0, nested_before = 0;
 };
 
 class CpuProgram final : public Program, public std::enable_shared_from_this<CpuProgram> {
@@ -40,6 +42,10 @@ class CpuProgram final : public Program, public std::enable_shared_from_this<Cpu
   // Of memory that executions take; null: the system.
   const std::shared_ptr<v1::Allocator>& allocator() const { return allocator_; }
   const Segments& segments() const { return segments_; }
+  // Layers of all bodies.
+  size_t nested_count() const {
+    return layers_.empty() ? 0 : layers_.back().nested_before + layers_.back().nested;
+  }
 
  private:
   void make_kernels();

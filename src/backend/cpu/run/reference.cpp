@@ -11,6 +11,15 @@
 #include "base/error.h"
 
 namespace lathe::cpu {
+namespace {
+
+std::byte* memory_of(const LayerArgs& args, size_t output, size_t bytes) {
+  std::byte* taken = args.results != nullptr ? args.results->take(output, bytes) : nullptr;
+  return taken != nullptr ? taken : static_cast<std::byte*>(args.outputs[output]);
+}
+
+}  // namespace
+
 void PreparedReference::run(const LayerArgs& args, const BodyRunner* bodies) const {
   const Node& node = layer_.node();
   std::vector<Tensor> inputs(node.inputs.size());
@@ -26,14 +35,21 @@ void PreparedReference::run(const LayerArgs& args, const BodyRunner* bodies) con
     if (node.outputs[i] == kNoValue || results[i].bytes().empty()) continue;
     const TensorType type{results[i].dtype(), layer_.output_format(i)};
     const auto bytes = static_cast<size_t>(storage_bytes(type.dtype, results[i].extents(), type.format));
-    void* place = args.results != nullptr ? args.results->take(i, bytes) : nullptr;
-    if (place == nullptr) place = args.outputs[i];
-    if (place == nullptr) continue;
+    std::byte* place = memory_of(args, i, bytes);
+    if (place == nullptr || place == results[i].bytes().data()) continue;
     if (type.format.is_linear())
       std::memcpy(place, results[i].bytes().data(), bytes);
     else
       from_linear(results[i], type.format, place);
   }
+}
+
+std::byte* PreparedReference::place(const LayerArgs& args, size_t index, DType dtype,
+                                    const Extents& extents) const {
+  const bool has_room = index < layer_.node().outputs.size() && layer_.node().outputs[index] != kNoValue &&
+                        layer_.output_format(index).is_linear() && layer_.fits(index, dtype, extents);
+  return has_room ? memory_of(args, index, static_cast<size_t>(dtype_bytes(dtype, element_count(extents))))
+                  : nullptr;
 }
 
 Tensor PreparedReference::operand(size_t index, const void* address) const {

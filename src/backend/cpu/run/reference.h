@@ -15,6 +15,8 @@ class PreparedReference final : public PreparedLayer {
   bool takes_memory() const override { return true; }
   void run(const LayerArgs& args, const Worker&) const override { run(args, nullptr); }
   void run(const LayerArgs& args, const BodyRunner* bodies) const;
+  // Where a result of these extents may be written before the evaluation returns it; null: nowhere.
+  std::byte* place(const LayerArgs& args, size_t index, DType dtype, const Extents& extents) const;
   void resolve(const LayerArgs&, SymbolValues& values) const override {
     layer_.resolve(result_extents_, values);
   }

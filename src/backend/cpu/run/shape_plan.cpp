@@ -180,7 +180,8 @@ void ShapePlan::find_groups() {
   }
 }
 
-void ShapePlan::run_step(size_t index, const Worker& worker, std::byte* scratch) const {
+void ShapePlan::run_step(size_t index, const Worker& worker, std::byte* scratch,
+                         std::span<double> nested_ms) const {
   const Step& step = steps_[index];
   if (step.prepared == nullptr || worker.piece >= step.members) return;
   // Fewer pieces than the team has members: each is done in one go, in a place of scratch that is the
@@ -188,6 +189,7 @@ void ShapePlan::run_step(size_t index, const Worker& worker, std::byte* scratch)
   const bool all = step.members >= worker.count;
   if (!all && worker.portion > 0) return;
   LayerArgs operands = args(index, scratch);
+  operands.nested_ms = nested_ms;
   std::optional<TakenResults> results;
   if (grown_results_.takes_any()) operands.results = &results.emplace(*grown_, grown_results_, index);
   try {
@@ -203,14 +205,17 @@ void ShapePlan::walk(const Worker& worker, std::byte* scratch) const {
   for (const StepGroup& group : groups_) run_group(group, worker, scratch);
 }
 
-void ShapePlan::run_group(const StepGroup& group, const Worker& worker, std::byte* scratch) const {
-  if (group.meets && worker.count > 1) return run_step(group.begin, worker, scratch);
+void ShapePlan::run_group(const StepGroup& group, const Worker& worker, std::byte* scratch,
+                          std::span<double> nested_ms) const {
+  if (group.meets && worker.count > 1) return run_step(group.begin, worker, scratch, nested_ms);
   worker.share(std::min(group.pieces, worker.count), [&](const Worker& part) {
-    for (size_t i = group.begin; i < group.end; ++i) run_step(i, part, scratch);
+    for (size_t i = group.begin; i < group.end; ++i) run_step(i, part, scratch, nested_ms);
   });
 }
 
 void ShapePlan::walk_timed(const Worker& worker, std::byte* scratch, std::span<double> time_ms) const {
+  const std::span<double> nested_ms = time_ms.subspan(steps_.size());
+  const auto& layers = program_.layers();
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].prepared == nullptr) {
       if (worker.index == 0) time_ms[i] = 0;
@@ -218,7 +223,10 @@ void ShapePlan::walk_timed(const Worker& worker, std::byte* scratch, std::span<d
     }
     const double start = worker.index == 0 ? now_ms() : 0;  // all have done the layer before
     const int members = steps_[i].members;
-    run_group({i, i + 1, members, steps_[i].prepared->meets(members)}, worker, scratch);
+    const ProgramLayer& layer = layers[first_ + i];
+    const size_t place = layer.nested_before - layers[first_].nested_before;
+    run_group({i, i + 1, members, steps_[i].prepared->meets(members)}, worker, scratch,
+              nested_ms.empty() ? nested_ms : nested_ms.subspan(place, layer.nested));
     if (worker.index == 0) time_ms[i] = now_ms() - start;
   }
 }

@@ -50,14 +50,17 @@ class ShapePlan {
 
   // Runs all steps; called by every member of the team.
   void walk(const Worker& worker, std::byte* scratch) const;
-  // The same with a meeting after each layer: time_ms[i] for the i-th step, written by member 0.
+  // The same with a meeting after each layer: time_ms[i] for the i-th step, written by member 0, and behind
+  // them those of the layers of bodies (nested_layers.h), or nothing.
   void walk_timed(const Worker& worker, std::byte* scratch, std::span<double> time_ms) const;
-  void run_step(size_t index, const Worker& worker, std::byte* scratch) const;
+  void run_step(size_t index, const Worker& worker, std::byte* scratch,
+                std::span<double> nested_ms = {}) const;
 
  private:
   void prepare_step(size_t index, const Appended& appended);
   bool has_same_shapes(size_t index, const ShapePlan& other) const;
-  void run_group(const StepGroup& group, const Worker& worker, std::byte* scratch) const;
+  void run_group(const StepGroup& group, const Worker& worker, std::byte* scratch,
+                 std::span<double> nested_ms = {}) const;
   void find_groups();
   // The step asks for the memory of a result when it has it, because its size is not known before.
   bool finds_size(size_t step, ValueId result) const;

@@ -83,8 +83,10 @@ std::string without_kernel(const Graph& body, const SymbolRanges& ranges, const 
 
 // --- what a program has
 
-BodyKernels::BodyKernels(Body body, const SymbolRanges& ranges, const Device& device, const PackContext& pack)
+BodyKernels::BodyKernels(Body body, std::span<const Tactic> chosen, const SymbolRanges& ranges,
+                         const Device& device, const PackContext& pack)
     : body_(std::move(body)), device_(device), layers_(graph().node_count()) {
+  if (!chosen.empty()) throw_input_error("tactics are given for a body on a GPU, where none are chosen");
   const SymbolRanges inside = ranges_inside(graph(), ranges);
   LockedBlobStore blobs(pack.blobs);
   const std::vector<NodeId>& order = graph().order();
@@ -98,7 +100,7 @@ BodyKernels::BodyKernels(Body body, const SymbolRanges& ranges, const Device& de
 void BodyKernels::make_layer(NodeId id, const SymbolRanges& inside, const PackContext& pack) {
   const Node& node = graph().node(id);
   Layer& layer = layers_[static_cast<size_t>(id)];
-  layer.bodies = make_body_kernels<BodyKernels>(node.op, inside, device_, pack);
+  layer.bodies = make_body_kernels<BodyKernels>(node.op, {}, inside, device_, pack);
   const auto is_whole = [&](ValueId value) {
     return value == kNoValue || has_bytes_for_elements(graph().value(value));
   };
@@ -213,7 +215,7 @@ const CudaBodyRun::Prepared& CudaBodyRun::prepared_for(NodeId id, const SymbolVa
   });
 }
 
-std::unique_ptr<BodyRunner> CudaBodyRun::make_nested(NodeId id) {
+std::unique_ptr<BodyRuns> CudaBodyRun::make_nested(NodeId id) {
   return std::make_unique<CudaBodyRuns>(kernels_.layer(id).bodies, values_);
 }
 

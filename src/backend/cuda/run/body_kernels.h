@@ -29,7 +29,9 @@ struct BodyReformat {
 // The kernels of one body, and of the bodies inside of it. Immutable.
 class BodyKernels {
  public:
-  BodyKernels(Body body, const SymbolRanges& ranges, const Device& device, const PackContext& pack);
+  // `chosen` is empty: here the tuner chooses nothing for bodies. Throws Input when a file says otherwise.
+  BodyKernels(Body body, std::span<const Tactic> chosen, const SymbolRanges& ranges, const Device& device,
+              const PackContext& pack);
 
   // One per node of the body: its kernel, or none where the host evaluates it.
   struct Layer {
@@ -84,7 +86,8 @@ class CudaBodyRun final : public BodyRun {
   };
   std::vector<Tensor> evaluate(NodeId id, std::span<const Tensor> inputs,
                                const SymbolValues& symbols) override;
-  std::unique_ptr<BodyRunner> make_nested(NodeId id) override;
+  std::unique_ptr<BodyRuns> make_nested(NodeId id) override;
+  void wait() const override { values_.wait(); }
   std::vector<Tensor> evaluate_on_host(NodeId id, std::span<const Tensor> inputs,
                                        const SymbolValues& symbols) const;
   std::vector<Tensor> run_kernel(NodeId id, std::span<const Tensor> inputs, const Prepared& prepared,

@@ -30,6 +30,7 @@ class PreparedControlFlow final : public PreparedLayer {
   void enqueue(const LayerArgs& args, CUstream stream) const override {
     values_.use(stream);
     values_.forget_wrapped();
+    bodies_.add_times_to(args.nested_ms);
     const Node& node = operator_.node();
     std::vector<Tensor> inputs(node.inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i)
@@ -72,7 +73,7 @@ class ControlFlowKernel final : public LayerKernel {
         graph_(query.graph),
         node_(query.layer()),
         tactic_(tactic),
-        kernels_(make_body_kernels<BodyKernels>(node_.op, query.ranges, device, pack)) {}
+        kernels_(make_body_kernels<BodyKernels>(node_.op, tactic.bodies, query.ranges, device, pack)) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     return std::make_unique<PreparedControlFlow>(
         kernels_, device_,

@@ -70,7 +70,7 @@ TEST(CudaControlFlow, KernelsAreCompiledAndKept) {
   const Body body = convolving();
   const SymbolRanges ranges = {{"width", {1, 20, 64}}};
   MemoryBlobStore blobs;
-  const BodyKernels kernels(body, ranges, *device, {blobs, "loop"});
+  const BodyKernels kernels(body, {}, ranges, *device, {blobs, "loop"});
   const auto layer_of = [&](std::string_view name) -> const BodyKernels::Layer& {
     for (const NodeId id : body.graph().order())
       if (body.graph().node(id).name == name) return kernels.layer(id);
@@ -97,7 +97,7 @@ TEST(CudaControlFlow, WhatABodyCountsHasAKernel) {
   const NodeId which = graph.order().back();
   const SymbolRanges ranges = {{"rows", {1, 20, 64}}};
   MemoryBlobStore blobs;
-  const BodyKernels kernels(Body(std::move(graph)), ranges, *device, {blobs, "loop"});
+  const BodyKernels kernels(Body(std::move(graph)), {}, ranges, *device, {blobs, "loop"});
   const BodyKernels::Layer& layer = kernels.layer(which);
   ASSERT_NE(layer.kernel, nullptr);
   EXPECT_EQ(layer.symbols, std::vector<std::string>{"rows"});

@@ -86,11 +86,15 @@ Tensor DeviceValues::on_device(const Tensor& tensor) {
   return there;
 }
 
+void DeviceValues::wait() const {
+  device_.driver->require(device_.driver->cuStreamSynchronize(stream_), "waiting for a value of a body");
+}
+
 Tensor DeviceValues::on_host(const Tensor& tensor) const {
   if (!is_on_device(tensor)) return tensor;
   Tensor here = Tensor::allocate(tensor.dtype(), tensor.extents());
   const Driver& driver = *device_.driver;
-  driver.require(driver.cuStreamSynchronize(stream_), "waiting for a value of a body");
+  wait();
   driver.require(
       driver.cuMemcpyDtoH(here.mutable_bytes().data(), reinterpret_cast<CUdeviceptr>(tensor.bytes().data()),
                           tensor.bytes().size()),

@@ -39,6 +39,9 @@ class DeviceValues {
   Tensor on_host(const Tensor& tensor) const;
   void copy(void* to, const Tensor& tensor) const;  // from wherever it lies, to device memory
 
+  // For all that was enqueued.
+  void wait() const;
+
   // Slice `index` along `axis`, without that dim; and parts one behind the other along `axis`.
   Tensor slice(const Tensor& tensor, size_t axis, int64_t index);
   Tensor join(const std::vector<Tensor>& parts, size_t axis);

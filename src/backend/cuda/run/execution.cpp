@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/nested_layers.h"
 #include "backend/sizes_from_values.h"
 #include "base/error.h"
 #include "ir/symbol_extents.h"
@@ -202,14 +203,21 @@ void CudaExecution::run(std::span<void* const> bindings, Stream& stream) {
 }
 
 void CudaExecution::run_profiled(std::span<void* const> bindings, Stream& stream, std::span<double> time_ms) {
-  check(time_ms.size() == program_->layers().size(), "run_profiled: one time per layer expected");
+  const std::vector<NodeId>& order = program_->graph().order();
+  std::span<double> nested = time_ms.subspan(std::min(order.size(), time_ms.size()));
+  check(
+      time_ms.size() >= order.size() && (nested.empty() || time_ms.size() == timed_count(program_->graph())),
+      "run_profiled: one time for each layer expected");
   const CUstream handle = handle_of(stream);
-  while (marks_.size() <= time_ms.size()) marks_.push_back(std::make_unique<GpuEvent>(program_->device()));
+  while (marks_.size() <= order.size()) marks_.push_back(std::make_unique<GpuEvent>(program_->device()));
   run_segments(bindings, handle, [&](ShapePlan& plan) {
     const size_t first = plan.first_layer(), count = plan.steps().size();
     for (size_t i = 0; i < count; ++i) {
       marks_[i]->record(handle);
-      plan.enqueue_step(i, handle);
+      const auto own =
+          nested.empty() ? nested : nested.first(nested_count(program_->graph().node(order[first + i]).op));
+      nested = nested.subspan(own.size());
+      plan.enqueue_step(i, handle, own);
     }
     marks_[count]->record(handle);
     marks_[count]->synchronize();

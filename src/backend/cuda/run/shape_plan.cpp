@@ -133,13 +133,15 @@ void ShapePlan::group() {
   for (size_t i = 0; i < steps_.size(); ++i) steps_[i].order = orders[i];
 }
 
-void ShapePlan::enqueue(size_t index, CUstream stream, const LaunchOrder& order) const {
+void ShapePlan::enqueue(size_t index, CUstream stream, const LaunchOrder& order,
+                        std::span<double> nested_ms) const {
   const Step& step = steps_[index];
   if (step.prepared == nullptr) return;
   const std::string& name = program_.graph().node(program_.layers()[first_ + index].node).name;
   // Also while a graph is recorded: a profiler traces a replay's kernels back to where they were recorded.
   const TimelineRange range(name);
   LayerArgs operands = args(index);
+  operands.nested_ms = nested_ms;
   std::optional<TakenResults> results;
   if (step.prepared->takes_memory() && grown_results_.takes_any())
     operands.results = &results.emplace(*grown_, grown_results_, index);

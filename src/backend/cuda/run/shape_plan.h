@@ -45,7 +45,9 @@ class ShapePlan {
   void bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings, GrownMemory& grown);
   LayerArgs args(size_t index) const { return {operands_.inputs(index), operands_.outputs(index), scratch_}; }
   // One layer by itself: it waits for all before it.
-  void enqueue_step(size_t index, CUstream stream) const { enqueue(index, stream, {}); }
+  void enqueue_step(size_t index, CUstream stream, std::span<double> nested_ms = {}) const {
+    enqueue(index, stream, {}, nested_ms);
+  }
   void enqueue_all(CUstream stream) const;
   // The same as one or more CUDA graphs where possible; see above.
   void run(CUstream stream);
@@ -72,7 +74,8 @@ class ShapePlan {
   bool finds_size(size_t step, ValueId result) const;
   // Which layers overlap, at the addresses that are bound.
   void group();
-  void enqueue(size_t index, CUstream stream, const LaunchOrder& order) const;
+  void enqueue(size_t index, CUstream stream, const LaunchOrder& order,
+               std::span<double> nested_ms = {}) const;
   void enqueue_piece(const Piece& piece, CUstream stream) const;
   Recording record(CUstream stream);
   void replay(const Recording& recording, CUstream stream) const;
