@@ -229,9 +229,9 @@ FoundSizes run_on_gpu(const ShapeContext& context, const LayerSource& source, La
     for (const LaunchPlace place : {LaunchPlace::Leads, LaunchPlace::Follows}) {
       for (size_t i = 0; i < out.size(); ++i)
         if (out[i])
-          driver.require(
-              driver.cuMemcpyHtoD(reinterpret_cast<CUdeviceptr>(out[i]), empty[i].data(), empty[i].size()),
-              "poison");
+          driver.require(driver.cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(out[i]), empty[i].data(),
+                                                  empty[i].size(), stream),
+                         "poison");
       args.order = {.place = place};
       run();
       EXPECT_EQ(b.outputs, alone) << source.kernels[0].entry << " in another place";

@@ -82,12 +82,12 @@ TEST(CudaScatter, IndicesOutside) {
 
 TEST(CudaScatter, SaysWhatItDoesNotTake) {
   const auto refused =
-      generated_refusals(scatter_family(), {.op = ScatterND{},
-                                            .inputs = {{.dtype = DType::Float64, .extents = {4}},
+      generated_refusals(scatter_family(), {.op = ScatterND{ScatterReduction::Add},
+                                            .inputs = {{.dtype = DType::Float8E4M3FN, .extents = {4}},
                                                        indices({2, 1}, 4),
-                                                       {.dtype = DType::Float64, .extents = {2}}}});
+                                                       {.dtype = DType::Float8E4M3FN, .extents = {2}}}});
   ASSERT_EQ(refused.size(), 1u);
-  EXPECT_NE(refused[0].find("no kernel for float64"), std::string::npos) << refused[0];
+  EXPECT_NE(refused[0].find("no kernel for float8"), std::string::npos) << refused[0];
 }
 
 }  // namespace
