@@ -12,6 +12,7 @@ from ._builder import Builder, IBuilderConfig, IOptimizationProfile, IProgressMo
 from ._layers import *  # noqa: F403
 from ._layers_movement import *  # noqa: F403
 from ._flow import IIfConditional, ILoop
+from ._interfaces import IDebugListener, IOutputAllocator, IProfiler, IStreamReader, IStreamReaderV2, IStreamWriter, Profiler
 from ._logger import IErrorRecorder, ILogger, Logger
 from ._memory import IGpuAllocator, IGpuAsyncAllocator
 from ._network import ILayer, INetworkDefinition, ITensor, NotSupported
@@ -22,8 +23,7 @@ from ._plugin_v3 import (DimensionOperation, DimsExprs, DynamicPluginTensorDesc,
 from ._plugins import IPluginRegistry
 from ._plugins import registry as get_plugin_registry
 from ._refit import OnnxParserRefitter, Refitter
-from ._runtime import (EngineInspector, ICudaEngine, IDebugListener, IExecutionContext, IOutputAllocator, IProfiler, IRuntimeConfig, ISerializationConfig,
-                       IStreamReader, IStreamReaderV2, IStreamWriter, Profiler, Runtime)
+from ._runtime import EngineInspector, ICudaEngine, IExecutionContext, IRuntimeConfig, ISerializationConfig, Runtime
 from ._types import *  # noqa: F403
 from ._types import Dims as Dims
 
