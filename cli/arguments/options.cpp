@@ -214,6 +214,7 @@ void check_budget_together(const BuildFlags& build) {
 
 void check_together(Options& options) {
   check_budget_together(options.build);
+  if (options.build.disabled_passes.contains("help")) return;  // a question that needs no model
   if (options.model.onnx.empty() && options.build.load_engine.empty()) {
     throw_input_error(
         "Model missing or format not recognized\n    give --onnx=<file> to build an engine, or "

@@ -104,6 +104,7 @@ TEST(Options, ModelAndEngineRules) {
             "Model missing or format not recognized\n    give --onnx=<file> to build an engine, or "
             "--loadEngine=<file> to run "
             "one");
+  EXPECT_EQ(error_of({"--disablePass=help"}), "no error");
   EXPECT_EQ(error_of({"--loadEngine=a", "--saveEngine=b"}),
             "no error");  // keeps what was made for this device
   EXPECT_EQ(error_of({"--onnx=a", "--useRuntime=lean"}),

@@ -145,13 +145,13 @@ class Logger {
 struct DeviceConfig {
   std::string device = "cpu";  // "cpu", the number of a GPU, or "auto": GPU 0 when there is one, else the CPU
   int threads = 0;             // of the CPU; 0: all that this process may use
-  std::string
-      cpu_isa;  // highest instruction set: "avx2", "avx512", "avx512_bf16", "amx"; empty: what there is
-  PluginRegistry plugins;  // the custom operators that models and engines may use
+  // The highest instruction set: "avx2", "avx512", "avx512_bf16", "amx"; empty: what there is.
+  std::string cpu_isa = {};
+  PluginRegistry plugins = {};  // the custom operators that models and engines may use
   // Where memory of the device comes from, for builds (operands of layers that are timed), engines (packed
   // weights) and contexts (activations, scratch, results); null: from the system. Models and engine files lie
   // in memory of the host's heap as ever.
-  std::shared_ptr<Allocator> allocator;
+  std::shared_ptr<Allocator> allocator = nullptr;
 };
 
 // "0.2.0"
