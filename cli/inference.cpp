@@ -83,7 +83,8 @@ std::vector<NamedTensor> InferenceStream::outputs() {
     const auto& info = engine_->outputs()[i];
     if (const State* state = context_->state(); state && state->has_output(i)) {
       for (size_t pair = 0; pair < state->size(); ++pair)
-        if (state->output(pair) == i) tensors.push_back({info.name, state->read(pair, *stream_)});
+        if (state->output(pair) == i)
+          tensors.push_back({info.name, state->read(pair, *stream_), info.is_string});
       continue;
     }
     Tensor tensor = Tensor::allocate(info.dtype, context_->output_extents(i));
@@ -94,7 +95,7 @@ std::vector<NamedTensor> InferenceStream::outputs() {
     } else if (bytes > 0)
       std::copy_n(static_cast<const std::byte*>(outputs_[i].host_data()), bytes,
                   tensor.mutable_bytes().data());
-    tensors.push_back({info.name, std::move(tensor)});
+    tensors.push_back({info.name, std::move(tensor), info.is_string});
   }
   return tensors;
 }

@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "base/file.h"
+#include "ir/strings.h"
 #include "report/json_text.h"
 
 namespace lathe {
@@ -15,17 +16,28 @@ std::string dims_text(const Tensor& tensor, const char* separator) {
   return fmt::format("{}", fmt::join(tensor.extents(), separator));
 }
 
+// The dims of its values.
+std::string value_dims(const NamedTensor& named) {
+  Extents dims = named.tensor.extents();
+  if (named.is_string) dims.pop_back();
+  return fmt::format("{}", fmt::join(dims, "x"));
+}
+
 // Gives all values, row-major, with separators between them, piece by piece to `take`; `number` makes the
 // text of one.
 template <class Number, class Take>
-void write_values(const Tensor& tensor, std::string_view separator, Number number, Take take) {
+void write_values(const NamedTensor& named, std::string_view separator, Number number, Take take) {
+  const Tensor& tensor = named.tensor;
   bool is_first = true;
   const auto add = [&](const std::string& value) {
     if (!is_first) take(separator);
     is_first = false;
     take(value);
   };
-  if (is_integer(tensor.dtype()) || tensor.dtype() == DType::Bool) {
+  if (named.is_string) {
+    const Strings strings(tensor);
+    for (int64_t i = 0; i < strings.count(); ++i) add(json_string(strings[i]));
+  } else if (is_integer(tensor.dtype()) || tensor.dtype() == DType::Bool) {
     for (const int64_t value : tensor.to_int64s()) add(std::to_string(value));
   } else {
     for (const double value : tensor.to_doubles()) add(number(value));
@@ -35,10 +47,10 @@ void write_values(const Tensor& tensor, std::string_view separator, Number numbe
 }  // namespace
 
 void print_outputs(Log& log, const std::vector<NamedTensor>& outputs) {
-  for (const auto& [name, tensor] : outputs) {
-    log.info(fmt::format("{}: ({})", name, dims_text(tensor, "x")));
+  for (const NamedTensor& output : outputs) {
+    log.info(fmt::format("{}: ({})", output.name, value_dims(output)));
     std::string line;
-    write_values(tensor, " ", format_number, [&](std::string_view piece) { line += piece; });
+    write_values(output, " ", format_number, [&](std::string_view piece) { line += piece; });
     log.info(line);
   }
 }
@@ -46,10 +58,10 @@ void print_outputs(Log& log, const std::vector<NamedTensor>& outputs) {
 void write_outputs_json(FileWriter& file, const std::vector<NamedTensor>& outputs) {
   file.write("[\n");
   bool first = true;
-  for (const auto& [name, tensor] : outputs) {
+  for (const NamedTensor& output : outputs) {
     file.write(fmt::format("{} {{ \"name\" : {}\n  , \"dimensions\" : \"{}\"\n  , \"values\" : [ ",
-                           first ? " " : ",", json_string(name), dims_text(tensor, "x")));
-    write_values(tensor, ", ", format_json_number, [&](std::string_view piece) { file.write(piece); });
+                           first ? " " : ",", json_string(output.name), value_dims(output)));
+    write_values(output, ", ", format_json_number, [&](std::string_view piece) { file.write(piece); });
     file.write(" ]\n  }\n");
     first = false;
   }

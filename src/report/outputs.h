@@ -16,8 +16,10 @@ namespace lathe {
 struct NamedTensor {
   std::string name;
   Tensor tensor;
+  bool is_string = false;  // uint8 whose last dim is bytes of strings (ir/strings.h)
 };
 
+// Strings are quoted, as in JSON, and their dim of bytes is left out.
 void print_outputs(Log& log, const std::vector<NamedTensor>& outputs);
 // The file of --exportOutput. NaN is null, infinities are 1e999: strict JSON has neither.
 void write_outputs_json(FileWriter& file, const std::vector<NamedTensor>& outputs);

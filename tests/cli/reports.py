@@ -7,6 +7,8 @@ import struct
 import subprocess
 import sys
 
+import tiny_model
+
 HERE = pathlib.Path(__file__).parent
 QUICK = ["--iterations=5", "--warmUp=0", "--duration=0"]
 NUMBER = r"[\d.e+-]+"
@@ -251,6 +253,22 @@ def workspace(t):
     t.expect(t.run("diff", "images.onnx", "lean.engine", "--shapes=input:4x3x224x224", program="lathe"), 0, ["re:PASSED: .*"])
 
 
+def strings(t):
+    """Inputs that are strings are bytes with zeros behind each end; outputs are printed as strings."""
+    tiny_model.write_strings(t.folder / "strings.onnx")
+    (t.folder / "a.raw").write_bytes(b"in\0\0out\0")
+    (t.folder / "b.raw").write_bytes(b'"a"side')
+    r = t.run("--onnx=strings.onnx", "--shapes=a:2x4,b:2x3", "--loadInputs=a:a.raw,b:b.raw", "--dumpOutput", "--exportOutput=strings.json",
+              "--iterations=1", "--duration=0", "--warmUp=0")
+    t.check(r.code == 1 and any("b.raw" in line for line in r.lines("err")), "a file that is too long", r)
+    (t.folder / "b.raw").write_bytes(b'"a"ide')
+    r = t.run("--onnx=strings.onnx", "--shapes=a:2x4,b:2x3", "--loadInputs=a:a.raw,b:b.raw", "--dumpOutput", "--exportOutput=strings.json",
+              "--iterations=1", "--duration=0", "--warmUp=0")
+    t.expect(r, 0, ["re:.*joined: \\(2\\)", 're:.*"in\\\\"a\\\\"" "outide"'])
+    out = load(t, "strings.json")
+    t.check(out == [{"name": "joined", "dimensions": "2", "values": ['in"a"', "outide"]}], f"exported strings: {out}")
+
+
 def passes(t):
     """--disablePass=help lists what --disablePass takes."""
     r = t.run("--disablePass=help")
@@ -301,5 +319,5 @@ def commands(t):
 
 
 def run_all(t):
-    for group in (build, banner, exports, summary, numbers_for_scripts, several_profiles, names_only, profile_without_separate_run, inputs, loops, cache, workspace, passes, commands):
+    for group in (build, banner, exports, summary, numbers_for_scripts, several_profiles, names_only, profile_without_separate_run, inputs, loops, cache, workspace, strings, passes, commands):
         group(t)

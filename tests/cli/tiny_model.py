@@ -115,6 +115,13 @@ def write_tile(path):
     path.write_bytes(field(1, 8) + field(7, graph) + field(8, field(2, 17)))
 
 
+def write_strings(path):
+    """joined = StringConcat(a, b): two strings each."""
+    graph = field(1, node("StringConcat", "StringConcat_0", ["a", "b"], ["joined"])) + field(2, "strings")
+    graph += b"".join(field(number, value_info(name, [2], element=8)) for number, name in ((11, "a"), (11, "b"), (12, "joined")))
+    path.write_bytes(field(1, 9) + field(7, graph) + field(8, field(2, 20)))
+
+
 def write_custom(path):
     """The operators of examples/plugin: y = Swish(x) with beta 0.5, z = the elements of y above 0."""
     space = dict(plugin_version="1", plugin_namespace="example")
