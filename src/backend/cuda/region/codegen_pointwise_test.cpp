@@ -9,7 +9,8 @@ namespace {
 
 const std::vector<DType> kHalves = {DType::Float16, DType::BFloat16};
 
-TEST(CudaPointwise, EveryFloatOperation) {
+// A case of these extents for each operation on floats; logarithms and roots get positive numbers.
+std::vector<LayerCase> float_cases(DType type, const Extents& extents) {
   std::vector<LayerCase> cases;
   for (const PointwiseInfo& info : all_pointwise()) {
     if (info.code == PointwiseCode::Not || info.code == PointwiseCode::BitwiseNot) continue;
@@ -19,9 +20,14 @@ TEST(CudaPointwise, EveryFloatOperation) {
                           info.code == PointwiseCode::Rsqrt || info.code == PointwiseCode::Pow;
     LayerCase layer{.op = Pointwise{info.code, 0.5f, 0.75f}};
     for (int i = 0; i < info.arity; ++i)
-      layer.inputs.push_back({.extents = {2, 67}, .low = positive ? 0.1 : -3, .high = 3});
+      layer.inputs.push_back({.dtype = type, .extents = extents, .low = positive ? 0.1 : -3, .high = 3});
     cases.push_back(layer);
   }
+  return cases;
+}
+
+TEST(CudaPointwise, EveryFloatOperation) {
+  const std::vector<LayerCase> cases = float_cases(DType::Float32, {2, 67});
   EXPECT_EQ(check_generated(pointwise_family(), cases), static_cast<int>(cases.size()));
 }
 
@@ -105,19 +111,8 @@ TEST(CudaPointwise, BatchNormIsPerChannel) {
 }
 
 TEST(CudaPointwise, Doubles) {
-  std::vector<LayerCase> cases;
-  for (const PointwiseInfo& info : all_pointwise()) {
-    if (info.code == PointwiseCode::Not || info.code == PointwiseCode::BitwiseNot) continue;
-    if (info.code >= PointwiseCode::And && info.code <= PointwiseCode::ShiftRight) continue;
-    if (info.code == PointwiseCode::Where) continue;
-    const bool positive = info.code == PointwiseCode::Log || info.code == PointwiseCode::Sqrt ||
-                          info.code == PointwiseCode::Rsqrt || info.code == PointwiseCode::Pow;
-    LayerCase layer{.op = Pointwise{info.code, 0.5f, 0.75f}, .tolerance = 1e-14};
-    for (int i = 0; i < info.arity; ++i)
-      layer.inputs.push_back(
-          {.dtype = DType::Float64, .extents = {2, 7}, .low = positive ? 0.1 : -3, .high = 3});
-    cases.push_back(layer);
-  }
+  std::vector<LayerCase> cases = float_cases(DType::Float64, {2, 7});
+  for (LayerCase& layer : cases) layer.tolerance = 1e-14;
   const CheckedInput x{.dtype = DType::Float64, .extents = {4, 6}};
   cases.push_back({.op = PointwiseChain{PointwiseProgram::parse("Add(0,1) Greater(2,0) Where(3,2,1)", 2)},
                    .inputs = {x, {.dtype = DType::Float64, .extents = {}, .constant = true}}});

@@ -14,18 +14,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Conv>(&node.op);
   if (!op || query.graph.value(node.inputs[1]).is_constant()) return {};
-  std::vector<Tactic> tactics;
-  for (const DType type : allowed_types_first(query)) {
-    Tactic t = typed_tactic(query, kRunner, "cuda_sampled_conv", {type, kLinear}, {type, kLinear});
-    if (t.support.ok) t.support = expect_floats(t, {0, 1, 2});
-    if (op->groups > 65535) t.support = Support::no("more than 65535 groups");
-    tactics.push_back(std::move(t));
-  }
-  return tactics;
-}
-
-int64_t entry_of(const Ints& list, size_t i, int64_t otherwise) {
-  return i < list.size() ? list[i] : otherwise;
+  return list_sampled_conv(query, kRunner, "cuda_sampled_conv", op->groups);
 }
 
 // As resolve_window() of ops/window.cpp has it.
@@ -41,19 +30,8 @@ Dim pad_begin(const Conv& op, size_t i, const Dim& in, const Dim& out, const Dim
 LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<Conv>(query.layer().op);
   const Shape &x = input_shape(query, 0), &w = input_shape(query, 1), &y = output_shape(query);
-  const Dim area = product(y, 2, y.size()), per_group = floor_div(y[1], Dim(op.groups)), channels = w[1];
-  KernelBuilder b = start_kernel(query, tactic, "sampled_conv", tactic.outputs[0].dtype);
-  Tail(query, tactic).emit(b, 1);
-  b.kernel().grid = {ceil_div(y[0] * area, Dim(64)), ceil_div(per_group, Dim(64)), op.groups};
-  const bool biased = query.layer().op_input_count() > 2 && tactic.inputs[2].dtype != DType::Undefined;
-  b.line("#define BIAS(i) " +
-         (biased ? "widen(" + b.input(2, tactic.inputs[2].dtype) + "[i])" : std::string("0.f")));
-  b.line("#define FROM " + b.input(0, tactic.inputs[0].dtype) + "\n#define FILTERS " +
-         b.input(1, tactic.inputs[1].dtype) + "\nconst idx POSITIONS = " + b.number(y[0] * area) +
-         ", AREA = " + b.number(area) + ", F = " + b.number(y[1]) + ", GF = " + b.number(per_group) +
-         ", GC = " + b.number(channels) + ", TAPS = " + b.number(product(w, 2, w.size())) +
-         ", K = GC * TAPS;");
-  b.line(sampled_positions());
+  KernelBuilder b =
+      start_sampled_conv(query, tactic, "sampled_conv", op.groups, w[1], product(w, 2, w.size()));
   // Of each dim: where the window of the position begins, then the pixel of a tap.
   std::string places = "idx rest = place;\n", meet;
   for (size_t d = w.size() - 2; d-- > 0;) {
@@ -65,13 +43,9 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
             std::to_string(entry_of(op.dilations, d, 1)) + ";\nif (at < 0 || at >= " + in +
             ") return 0.f;\noffset += at * plane;\nplane *= " + in + ";\ntap /= " + kernel + ";\n}\n";
   }
-  b.line(
-      places +
-      "const auto sample = [&](idx k) {\nif (position >= POSITIONS || k >= K) return 0.f;\nidx tap = k % "
-      "TAPS, offset = 0, plane = 1;\n" +
-      meet + "return (float)widen(FROM[(image * " + b.number(x[1]) +
-      " + group * GC + k / TAPS) * plane + offset]);\n};\nconst auto filter_at = [&](idx f, idx k) { return "
-      "(float)widen(FILTERS[(group * GF + f) * K + k]); };");
+  b.line(sample_taps(places, meet, op.groups) +
+         "const auto filter_at = [&](idx f, idx k) { return "
+         "(float)widen(FILTERS[(group * GF + f) * K + k]); };");
   b.line(sampled_product());
   return {{b.finish()}};
 }

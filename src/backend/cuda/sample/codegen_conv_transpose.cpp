@@ -15,18 +15,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   const auto* op = std::get_if<ConvTranspose>(&node.op);
   if (!op) return {};
-  std::vector<Tactic> tactics;
-  for (const DType type : allowed_types_first(query)) {
-    Tactic t = typed_tactic(query, kRunner, "cuda_sampled_conv_transpose", {type, kLinear}, {type, kLinear});
-    if (t.support.ok) t.support = expect_floats(t, {0, 1, 2});
-    if (op->groups > 65535) t.support = Support::no("more than 65535 groups");
-    tactics.push_back(std::move(t));
-  }
-  return tactics;
-}
-
-int64_t entry_of(const Ints& list, size_t i, int64_t otherwise) {
-  return i < list.size() ? list[i] : otherwise;
+  return list_sampled_conv(query, kRunner, "cuda_sampled_conv_transpose", op->groups);
 }
 
 // As resolve_transposed() of ops/conv.cpp has it.
@@ -44,21 +33,10 @@ Dim pad_begin(const ConvTranspose& op, size_t i, const Dim& in, const Dim& out) 
 LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<ConvTranspose>(query.layer().op);
   const Shape &x = input_shape(query, 0), &y = output_shape(query);
-  const Dim area = product(y, 2, y.size()), per_group = floor_div(y[1], Dim(op.groups)),
-            channels = floor_div(x[1], Dim(op.groups));
   Dim taps = 1;
   for (const int64_t k : op.kernel) taps = taps * Dim(k);
-  KernelBuilder b = start_kernel(query, tactic, "sampled_conv_transpose", tactic.outputs[0].dtype);
-  Tail(query, tactic).emit(b, 1);
-  b.kernel().grid = {ceil_div(y[0] * area, Dim(64)), ceil_div(per_group, Dim(64)), op.groups};
-  const bool biased = query.layer().op_input_count() > 2 && tactic.inputs[2].dtype != DType::Undefined;
-  b.line("#define BIAS(i) " +
-         (biased ? "widen(" + b.input(2, tactic.inputs[2].dtype) + "[i])" : std::string("0.f")));
-  b.line("#define FROM " + b.input(0, tactic.inputs[0].dtype) + "\n#define FILTERS " +
-         b.input(1, tactic.inputs[1].dtype) + "\nconst idx POSITIONS = " + b.number(y[0] * area) +
-         ", AREA = " + b.number(area) + ", F = " + b.number(y[1]) + ", GF = " + b.number(per_group) +
-         ", GC = " + b.number(channels) + ", TAPS = " + b.number(taps) + ", K = GC * TAPS;");
-  b.line(sampled_positions());
+  KernelBuilder b = start_sampled_conv(query, tactic, "sampled_conv_transpose", op.groups,
+                                       floor_div(x[1], Dim(op.groups)), taps);
   // Of each dim: the position of the result plus the pad, then what a tap makes of it.
   std::string places = "idx rest = place;\n", meet;
   for (size_t d = op.kernel.size(); d-- > 0;) {
@@ -72,13 +50,9 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
             ";\nif (spread < 0 || spread % " + stride + " != 0 || at >= " + in +
             ") return 0.f;\noffset += at * plane;\nplane *= " + in + ";\ntap /= " + kernel + ";\n}\n";
   }
-  b.line(
-      places +
-      "const auto sample = [&](idx k) {\nif (position >= POSITIONS || k >= K) return 0.f;\nidx tap = k % "
-      "TAPS, offset = 0, plane = 1;\n" +
-      meet + "return (float)widen(FROM[(image * (GC * " + std::to_string(op.groups) +
-      ") + group * GC + k / TAPS) * plane + offset]);\n};\nconst auto filter_at = [&](idx f, idx k) { return "
-      "widen(FILTERS[((group * GC + k / TAPS) * GF + f) * TAPS + k % TAPS]); };");
+  b.line(sample_taps(places, meet, op.groups) +
+         "const auto filter_at = [&](idx f, idx k) { return "
+         "widen(FILTERS[((group * GC + k / TAPS) * GF + f) * TAPS + k % TAPS]); };");
   b.line(sampled_product());
   return {{b.finish()}};
 }

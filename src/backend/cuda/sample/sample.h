@@ -37,4 +37,19 @@ inline Dim parts_of_channels(const LayerQuery& query, const Dim& blocks, const D
 std::string_view sampled_positions();
 std::string_view sampled_product();
 
+// Of an attribute with an entry for each spatial dim.
+inline int64_t entry_of(const Ints& list, size_t i, int64_t otherwise) {
+  return i < list.size() ? list[i] : otherwise;
+}
+
+// What Conv and ConvTranspose share, in linear format: the tactics for types that are allowed; the kernel up
+// to sampled_positions(), with FROM, FILTERS, TAPS (of a filter) and GC (channels of a group) besides; and
+// sample(k), where `places` works out where the position's window lies, and `meet` adds the pixel of `tap` to
+// `offset` and the image's extents to `plane`, the last dim first, or returns 0.
+std::vector<Tactic> list_sampled_conv(const LayerQuery& query, std::string_view runner,
+                                      const std::string& name, int64_t groups);
+KernelBuilder start_sampled_conv(const LayerQuery& query, const Tactic& tactic, const std::string& name,
+                                 int64_t groups, const Dim& channels, const Dim& taps);
+std::string sample_taps(const std::string& places, const std::string& meet, int64_t groups);
+
 }  // namespace lathe::cuda
