@@ -100,13 +100,13 @@ Tensor CalibrationData::read(const std::string& file, const TensorInfo& input) c
   if (is_image_file(file)) return read_picture(file, input);
   Tensor array;
   if (file.ends_with(".npz")) {
-    array = read_npz(file, input.name, kMostBytes);
+    array = read_npz(file, input.name, kMostBytes).tensor;
   } else {
     if (inputs_.size() != 1)
       throw_input_error(
           fmt::format("{}: the model has {} inputs, so that a sample is a .npz file with an array for each",
                       file, inputs_.size()));
-    array = parse_npy(MappedFile::open(file)->bytes(), file);
+    array = parse_npy(MappedFile::open(file)->bytes(), file).tensor;
   }
   if (array.dtype() != input.dtype)
     throw_input_error(fmt::format("{}: input '{}' is {}, the array {}", file, input.name,

@@ -98,6 +98,21 @@ Tensor load_raw(const std::string& file, DType dtype, const Extents& extents) {
   return tensor;
 }
 
+// Strings with zeros behind their ends, as many bytes as the input has room for; as they are where they do not
+// fit.
+Tensor with_room(const Tensor& strings, const Extents& extents) {
+  const int64_t longest = strings.extents().back(), room = extents.empty() ? 0 : extents.back();
+  Extents widened = strings.extents();
+  widened.back() = room;
+  if (longest >= room || widened != extents) return strings;
+  Tensor tensor = Tensor::allocate(DType::UInt8, extents);
+  const auto from = static_cast<size_t>(longest), to = static_cast<size_t>(room);
+  const size_t count = tensor.bytes().size() / to;
+  for (size_t i = 0; i < count && from > 0; ++i)
+    std::memcpy(tensor.mutable_bytes().data() + i * to, strings.bytes().data() + i * from, from);
+  return tensor;
+}
+
 }  // namespace
 
 ValueRange integer_range(const Graph& graph, ValueId input) {
@@ -208,16 +223,17 @@ Tensor load_input(const std::string& file, std::string_view input, DType dtype, 
     return read_image(file, dtype, extents, preprocess_of(preprocess.empty() ? usual : preprocess));
   }
   const auto extension = std::filesystem::path(file).extension();
-  Tensor tensor;
+  NumpyArray array;
   if (extension == ".npy") {
-    tensor = parse_npy(MappedFile::open(file)->bytes(), file);
+    array = parse_npy(MappedFile::open(file)->bytes(), file);
   } else if (extension == ".npz") {
     constexpr size_t kHeaderRoom = 1 << 16;
-    tensor = read_npz(file, input,
-                      static_cast<size_t>(dtype_bytes(DType::Float64, element_count(extents))) + kHeaderRoom);
+    array = read_npz(file, input,
+                     static_cast<size_t>(dtype_bytes(DType::Float64, element_count(extents))) + kHeaderRoom);
   } else {
     return load_raw(file, dtype, extents);
   }
+  const Tensor tensor = array.has_strings ? with_room(array.tensor, extents) : array.tensor;
   if (tensor.dtype() != dtype || tensor.extents() != extents) {
     throw_input_error(
         fmt::format("{}: holds {} {}, but input {} takes {} {} (see --shapes, and numpy's astype)", file,

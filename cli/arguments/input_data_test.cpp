@@ -45,7 +45,7 @@ std::string float_bytes(const std::vector<float>& values) {
 }
 
 Tensor parse(const std::string& text) {
-  return parse_npy(std::as_bytes(std::span(text.data(), text.size())), "x.npy");
+  return parse_npy(std::as_bytes(std::span(text.data(), text.size())), "x.npy").tensor;
 }
 
 const std::string kHeader = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }\n";
@@ -112,7 +112,7 @@ TEST(Npy, TrustsNothing) {
   EXPECT_EQ(fails(npy(kHeader, "abc")), start + "its shape 1x2 needs 8 bytes, 3 are there");
   EXPECT_EQ(fails(npy("{'fortran_order': False, 'shape': (1,)}", "")), start + "its header has no descr");
   EXPECT_EQ(fails(npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", "")),
-            start + "element type '<c8' is not supported (little-endian numbers and bools are)");
+            start + "element type '<c8' is not supported (little-endian numbers, bools and strings are)");
   EXPECT_EQ(fails(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (1,)}", "")),
             start + "it is stored column by column; save numpy.ascontiguousarray(x) instead");
   EXPECT_EQ(fails(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", "")),
@@ -149,6 +149,46 @@ TEST(LoadInput, NpyMustFit) {
   EXPECT_EQ(load_input(file, "x", DType::Float32, {1, 2}).data<float>()[1], 2);
   EXPECT_EQ(error_of([&] { load_input(file, "x", DType::Int32, {2}); }),
             file + ": holds float32 1x2, but input x takes int32 2 (see --shapes, and numpy's astype)");
+}
+
+TEST(Npy, StringsAreTheirBytes) {
+  const auto text_of = [](const Tensor& t) {
+    return std::string(reinterpret_cast<const char*>(t.bytes().data()), t.bytes().size());
+  };
+  const Tensor bytes =
+      parse(npy("{'descr': '|S3', 'fortran_order': False, 'shape': (2,), }", std::string("ab\0c\0\0", 6)));
+  EXPECT_EQ(bytes.extents(), (Extents{2, 2}));
+  EXPECT_EQ(text_of(bytes), std::string("abc\0", 4));
+  const char32_t words[] = {0xfc, 0, 0x1f600, 0x4e2d};
+  const std::string stored(reinterpret_cast<const char*>(words), sizeof words);
+  const Tensor unicode = parse(npy("{'descr': '<U2', 'fortran_order': False, 'shape': (2, 1), }", stored));
+  EXPECT_EQ(unicode.extents(), (Extents{2, 1, 7}));
+  EXPECT_EQ(text_of(unicode), std::string("\xc3\xbc\0\0\0\0\0\xf0\x9f\x98\x80\xe4\xb8\xad", 14));
+  EXPECT_EQ(parse(npy("{'descr': '|S0', 'fortran_order': False, 'shape': (0,), }", "")).extents(),
+            (Extents{0, 0}));
+}
+
+TEST(Npy, StringsThatAreDamaged) {
+  const auto fails = [](const std::string& text) { return error_of([&] { parse(text); }); };
+  const std::string start = "x.npy: not a usable .npy array: ";
+  EXPECT_EQ(fails(npy("{'descr': '|S4', 'fortran_order': False, 'shape': (2,)}", "1234567")),
+            start + "its shape needs more data than the file has");
+  EXPECT_EQ(fails(npy("{'descr': '|S99999999999999999999', 'fortran_order': False, 'shape': (1,)}", "")),
+            start + "its strings have the type '|S99999999999999999999'");
+  EXPECT_EQ(fails(npy("{'descr': '<U1', 'fortran_order': False, 'shape': (1,)}", "\xff\xff\xff\xff")),
+            start + "U+FFFFFFFF is no character");
+}
+
+TEST(LoadInput, StringsHaveTheRoomOfTheInput) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write(
+      "words.npy", npy("{'descr': '|S3', 'fortran_order': False, 'shape': (2,)}", std::string("ab\0xyz", 6)));
+  const Tensor words = load_input(file, "x", DType::UInt8, {2, 5});
+  EXPECT_EQ(words.to_int64s(), (std::vector<int64_t>{'a', 'b', 0, 0, 0, 'x', 'y', 'z', 0, 0}));
+  EXPECT_EQ(error_of([&] {
+              load_input(file, "x", DType::UInt8, {2, 2});
+            }),
+            file + ": holds uint8 2x3, but input x takes uint8 2x2 (see --shapes, and numpy's astype)");
 }
 
 TEST(LoadInput, Npz) {

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 
+import numpy as np
 import tiny_model
 
 HERE = pathlib.Path(__file__).parent
@@ -266,7 +267,15 @@ def strings(t):
               "--iterations=1", "--duration=0", "--warmUp=0")
     t.expect(r, 0, ["re:.*joined: \\(2\\)", 're:.*"in\\\\"a\\\\"" "outide"'])
     out = load(t, "strings.json")
-    t.check(out == [{"name": "joined", "dimensions": "2", "values": ['in"a"', "outide"]}], f"exported strings: {out}")
+    joined = [{"name": "joined", "dimensions": "2", "values": ['in"a"', "outide"]}]
+    t.check(out == joined, f"exported strings: {out}")
+    # As NumPy writes them: strings of any length that has room, of bytes or of characters.
+    np.save(t.folder / "a.npy", np.array(["in", "out"]))
+    np.savez(t.folder / "b.npz", b=np.array([b'"a"', b"ide"]))
+    r = t.run("--onnx=strings.onnx", "--shapes=a:2x4,b:2x3", "--loadInputs=a:a.npy,b:b.npz", "--exportOutput=numpy.json",
+              "--iterations=1", "--duration=0", "--warmUp=0")
+    t.expect(r, 0, [])
+    t.check(load(t, "numpy.json") == joined, f"strings of NumPy: {load(t, 'numpy.json')}")
 
 
 def passes(t):
