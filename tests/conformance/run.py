@@ -6,7 +6,7 @@ usage: run.py --build build [--all] [--update] [--backend cuda|described [--page
 Without --all: the cases of 1.23 and 1.19 on the oracle and the CPU backend. --all: the models after they were written as ONNX and read
 again, and the CPU backend at every instruction set that this machine has, too. --backend: that one alone; --page writes how many cases pass, and how many of them
 without the reference, to a page of its own, --results from what another machine's run left in its build/conformance.
-described: plans for the GPU of tests/gpu/h200.json, which need none; too many layers that the host would run are a failure. --update writes docs/operators.md; otherwise a page that is not up to date is a failure.
+described: only plans for the GPU of tests/gpu/h200.json, which need none and are part of a run without --backend; too many layers that the host would run are a failure. --update writes docs/operators.md; otherwise a page that is not up to date is a failure.
 """
 import argparse, collections, json, pathlib, re, subprocess, sys
 
@@ -274,6 +274,11 @@ def main():
                 sys.exit(f"{backend} on {release}: {output}")
             results[release, backend] = cases
             good &= judge(rules, release, backend, cases)
+    plans = {release: run(build, rules, release, "described") for release in RELEASES + SUITES + DOMAINS}
+    for release, (cases, output) in plans.items():
+        if cases is None:
+            sys.exit(f"plans for a described GPU of {release}: {output}")
+    good &= judge_plans({release: cases for release, (cases, _) in plans.items()})
     for release in RELEASES if args.all else ():
         cases, output = run(build, rules, release, "exported")
         if cases is None:
