@@ -248,10 +248,9 @@ def transformers_model(group, name):
     torch.manual_seed(7)
     model = AutoModel.from_config(config)
     if group == "picture":
-        size = config.image_size if isinstance(getattr(config, "image_size", 64), int) else config.image_size[0]
-        return model, {
-            "pixel_values": torch.rand(1, 3, size if hasattr(config, "image_size") else 64, size if hasattr(config, "image_size") else 64)
-        }
+        size = getattr(config, "image_size", 64)
+        size = size if isinstance(size, int) else size[0]
+        return model, {"pixel_values": torch.rand(1, 3, size, size)}
     if group == "sound":
         return model, {"input_values": torch.rand(1, 4000)}
     ids = torch.randint(3, 400, (2, 16))
