@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The nodes of the bodies of If, Loop and Scan, as backends run them: one after another, in linear memory
-// between them, each with the tactic that an untimed build takes. What both backends ask of such a node is
-// here; how it runs is theirs (cpu/run/body_kernels.h, cuda/run/body_kernels.h).
+// The nodes of the bodies of If, Loop and Scan, as backends run them: one after another, each with the tactic
+// that was tuned for it (tune/tune_bodies.h), or with what is chosen here where none was. What both backends
+// ask of such a node is here; how it runs is theirs (cpu/run/body_kernels.h, cuda/run/body_kernels.h).
 #pragma once
 
 #include <functional>

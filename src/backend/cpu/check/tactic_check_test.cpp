@@ -15,7 +15,7 @@
 #include "backend/cpu/device/onednn.h"
 #include "backend/cpu/run/cpu_backend.h"
 #include "backend/cpu/run/program.h"
-#include "backend/cpu/run/reformat.h"
+#include "backend/storage_layout.h"
 #include "base/error.h"
 #include "ir/symbol_extents.h"
 #include "ops/op_def.h"

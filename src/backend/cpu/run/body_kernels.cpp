@@ -12,6 +12,7 @@
 #include "backend/no_elements.h"
 #include "backend/offered.h"
 #include "backend/reference_layer.h"
+#include "backend/storage_layout.h"
 #include "base/error.h"
 #include "ir/substitute.h"
 
@@ -190,6 +191,26 @@ Tensor CpuBodyRun::allocate_result(ValueId id, const Extents& extents) const {
   return around_.values.allocate({value.dtype, value.format}, extents);
 }
 
+// A node that has a kernel, with operands and results as the kernel has them.
+std::vector<Tensor> CpuBodyRun::interpret_stored(const Node& node, std::span<const Tensor> inputs,
+                                                 const SymbolValues& symbols) const {
+  std::vector<Tensor> operands(inputs.begin(), inputs.end());
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (node.inputs[i] == kNoValue || graph().value(node.inputs[i]).format.is_linear()) continue;
+    const TensorType type{operands[i].dtype(), graph().value(node.inputs[i]).format};
+    operands[i] = to_linear(type, inputs[i].extents(), inputs[i].bytes().data());
+  }
+  std::vector<Tensor> results = interpret_node(graph(), node, operands, symbols);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (node.outputs[i] == kNoValue || graph().value(node.outputs[i]).format.is_linear()) continue;
+    const Tensor linear = std::exchange(results[i], Tensor());
+    const TensorType type{linear.dtype(), graph().value(node.outputs[i]).format};
+    results[i] = around_.values.allocate(type, linear.extents());
+    from_linear(linear, type.format, place_of(results[i]));
+  }
+  return results;
+}
+
 std::vector<Tensor> CpuBodyRun::evaluate(NodeId id, std::span<const Tensor> inputs,
                                          const SymbolValues& symbols) {
   const Node& node = graph().node(id);
@@ -199,7 +220,7 @@ std::vector<Tensor> CpuBodyRun::evaluate(NodeId id, std::span<const Tensor> inpu
   if (layer.tactic.is_view) return {inputs[0]};  // in a format that puts the same bytes in the same places
   if (layer.kernel == nullptr) return interpret_node(graph(), node, inputs, symbols);
   const Prepared& prepared = prepared_for(id, symbols);
-  if (prepared.layer == nullptr) return interpret_node(graph(), node, inputs, symbols);
+  if (prepared.layer == nullptr) return interpret_stored(node, inputs, symbols);
   // What lies in another format: operands as the kernel wants them, and results as it leaves them.
   std::vector<Tensor> arranged, results(node.outputs.size()), left(results.size());
   std::vector<const void*> from;

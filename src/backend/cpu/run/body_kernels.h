@@ -103,6 +103,8 @@ class CpuBodyRun final : public BodyRun {
                                const SymbolValues& symbols) override;
   std::unique_ptr<BodyRuns> make_nested(NodeId id) override;
   Prepared prepare(NodeId id, const ShapeContext& context) const;
+  std::vector<Tensor> interpret_stored(const Node& node, std::span<const Tensor> inputs,
+                                       const SymbolValues& symbols) const;
   Tensor allocate_result(ValueId id, const Extents& extents) const;
   void run_layer(const PreparedLayer& layer, std::span<const void* const> from, std::span<void* const> to);
   const Prepared& prepared_for(NodeId id, const SymbolValues& symbols);

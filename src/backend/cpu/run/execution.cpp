@@ -10,8 +10,8 @@
 #include <algorithm>
 
 #include "backend/cpu/device/onednn.h"
-#include "backend/cpu/run/reformat.h"
 #include "backend/sizes_from_values.h"
+#include "backend/storage_layout.h"
 #include "base/error.h"
 #include "ir/symbol_extents.h"
 

@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-#include "backend/cpu/run/reformat.h"
+#include "backend/storage_layout.h"
 #include "base/error.h"
 
 namespace lathe::cpu {

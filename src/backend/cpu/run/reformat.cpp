@@ -16,6 +16,7 @@
 
 #include "backend/cpu/device/onednn_call.h"
 #include "backend/cpu/vector/pointwise_eval.h"
+#include "backend/storage_layout.h"
 #include "base/error.h"
 #include "base/floats.h"
 #include "base/hash.h"
@@ -24,38 +25,6 @@ namespace lathe::cpu {
 namespace {
 
 constexpr std::string_view kRunner = "Reformat";
-
-// A tensor as N x C x S; where element (n, c, s) lies in storage.
-struct Layout {
-  int64_t batch = 1, channels = 1, spatial = 1;
-  Format format;
-  int64_t at(int64_t n, int64_t c, int64_t s) const {
-    switch (format.kind) {
-      case Format::Kind::Linear:
-        return (n * channels + c) * spatial + s;
-      case Format::Kind::ChannelsLast:
-        return (n * spatial + s) * channels + c;
-      case Format::Kind::ChannelBlocked: {
-        const int64_t block = format.block, blocks = (channels + block - 1) / block;
-        return ((n * blocks + c / block) * spatial + s) * block + c % block;
-      }
-    }
-    return 0;
-  }
-};
-
-Layout layout_of(const Extents& extents, const Format& format) {
-  Layout layout{.format = format};
-  if (extents.size() < 2) {  // no channels: one long row, whatever the format
-    layout.format = kLinear;
-    layout.spatial = element_count(extents);
-    return layout;
-  }
-  layout.batch = extents[0];
-  layout.channels = extents[1];
-  for (size_t i = 2; i < extents.size(); ++i) layout.spatial *= extents[i];
-  return layout;
-}
 
 float load_float(const void* data, DType dtype, int64_t index) {
   switch (dtype) {
@@ -108,16 +77,13 @@ bool is_small_float(DType dtype) {
 void convert_slowly(const Stored& stored_from, const void* source, const Stored& stored_to, void* target,
                     const Extents& extents, int64_t begin, int64_t end) {
   const TensorType &from = stored_from.type, &to = stored_to.type;
-  const Layout in = layout_of(extents, from.format), out = layout_of(extents, to.format);
+  const StorageLayout in(extents, from.format), out(extents, to.format);
   const int64_t size = dtype_bytes(from.dtype, 1);
   const auto* bytes_in = static_cast<const std::byte*>(source);
   auto* bytes_out = static_cast<std::byte*>(target);
-  const int64_t padded = out.format.kind == Format::Kind::ChannelBlocked
-                             ? (out.channels + out.format.block - 1) / out.format.block * out.format.block
-                             : out.channels;
   for (int64_t n = begin; n < end; ++n)
-    for (int64_t c = 0; c < padded; ++c)
-      for (int64_t s = 0; s < out.spatial; ++s) {
+    for (int64_t c = 0; c < out.padded_channels(); ++c)
+      for (int64_t s = 0; s < out.positions; ++s) {
         const int64_t put = out.at(n, c, s);
         if (from.dtype != to.dtype)
           store_number(stored_to, target, put,
@@ -129,10 +95,8 @@ void convert_slowly(const Stored& stored_from, const void* source, const Stored&
       }
 }
 
-// Sub-byte types exist in linear format only.
 bool is_flat_copy(const TensorType& from, const TensorType& to, const Extents& extents) {
-  return from.dtype == to.dtype &&
-         layout_of(extents, from.format).format == layout_of(extents, to.format).format;
+  return from.dtype == to.dtype && is_same_layout(extents, from.format, to.format);
 }
 
 class PreparedSlow final : public PreparedLayer {
@@ -140,7 +104,7 @@ class PreparedSlow final : public PreparedLayer {
   PreparedSlow(Stored from, Stored to, Extents extents)
       : from_(from), to_(to), extents_(std::move(extents)) {}
   int members(int available) const override {
-    return static_cast<int>(std::clamp<int64_t>(layout_of(extents_, kLinear).batch, 1, available));
+    return static_cast<int>(std::clamp<int64_t>(StorageLayout(extents_, kLinear).images, 1, available));
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
     if (is_flat_copy(from_.type, to_.type, extents_)) {
@@ -152,7 +116,7 @@ class PreparedSlow final : public PreparedLayer {
                     static_cast<size_t>(part.end - part.begin));
       return;
     }
-    const auto part = worker.slice(layout_of(extents_, kLinear).batch);
+    const auto part = worker.slice(StorageLayout(extents_, kLinear).images);
     convert_slowly(from_, args.inputs[0], to_, args.outputs[0], extents_, part.begin, part.end);
   }
 
@@ -188,15 +152,15 @@ class PreparedCast final : public PreparedLayer {
 class PreparedReorder final : public PreparedLayer {
  public:
   PreparedReorder(const TensorType& from, const TensorType& to, const Extents& extents, int threads) {
-    const Layout layout = layout_of(extents, kLinear);
-    const Extents folded = {layout.batch, layout.channels, layout.spatial};
+    const StorageLayout layout(extents, kLinear);
+    const Extents folded = {layout.images, layout.channels, layout.positions};
     const dnnl::memory::desc in = onednn_desc(from, folded), out = onednn_desc(to, folded);
     // Enough work for each member to be worth a meeting, and in portions that are worth a call.
-    const int64_t worth = std::clamp<int64_t>(element_count(extents) / 8192, 1, layout.spatial);
+    const int64_t worth = std::clamp<int64_t>(element_count(extents) / 8192, 1, layout.positions);
     const int64_t parts = worth <= threads ? worth : std::min<int64_t>(worth / threads, 4) * threads;
     for (int64_t i = 0; i < parts; ++i) {
-      const int64_t begin = layout.spatial * i / parts, end = layout.spatial * (i + 1) / parts;
-      const dnnl::memory::dims dims = {layout.batch, layout.channels, end - begin}, start = {0, 0, begin};
+      const int64_t begin = layout.positions * i / parts, end = layout.positions * (i + 1) / parts;
+      const dnnl::memory::dims dims = {layout.images, layout.channels, end - begin}, start = {0, 0, begin};
       const auto part_in = in.submemory_desc(dims, start), part_out = out.submemory_desc(dims, start);
       dnnl::primitive_attr attributes;
       attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -230,7 +194,7 @@ class ReformatKernel final : public LayerKernel {
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     const Extents& extents = context.outputs[0];
     const TensorType &from = from_.type, &to = to_.type;
-    const bool same_format = layout_of(extents, from.format).format == layout_of(extents, to.format).format;
+    const bool same_format = is_same_layout(extents, from.format, to.format);
     if ((is_small_float(from.dtype) || from_.grid) && from.dtype != to.dtype && same_format)
       return std::make_unique<PreparedCast>(from_, to_, extents, isa_);
     const auto fast = [](DType t) { return t == DType::Float32 || t == DType::BFloat16; };
@@ -285,27 +249,6 @@ std::unique_ptr<LayerKernel> make_reformat(const LayerQuery& query, const Tactic
 }
 
 }  // namespace
-
-Tensor to_linear(const TensorType& type, const Extents& extents, const void* stored) {
-  Tensor tensor = Tensor::allocate(type.dtype, extents);
-  if (tensor.bytes().empty()) return tensor;
-  const TensorType linear{type.dtype, kLinear};
-  if (is_flat_copy(type, linear, extents))
-    std::memcpy(tensor.mutable_bytes().data(), stored, tensor.bytes().size());
-  else
-    convert_slowly({type, {}}, stored, {linear, {}}, tensor.mutable_bytes().data(), extents, 0, extents[0]);
-  return tensor;
-}
-
-void from_linear(const Tensor& tensor, const Format& format, void* stored) {
-  if (tensor.bytes().empty()) return;
-  const TensorType from{tensor.dtype(), kLinear}, to{tensor.dtype(), format};
-  if (is_flat_copy(from, to, tensor.extents()))
-    std::memcpy(stored, tensor.bytes().data(), tensor.bytes().size());
-  else
-    convert_slowly({from, {}}, tensor.bytes().data(), {to, {}}, stored, tensor.extents(), 0,
-                   tensor.extents()[0]);
-}
 
 std::unique_ptr<PreparedLayer> prepare_reformat(const TensorType& from, const TensorType& to,
                                                 const Extents& extents, const Machine& machine, int threads) {

@@ -9,7 +9,10 @@
 #include "backend/cuda/run/program.h"
 #include "backend/layer_symbols.h"
 #include "backend/no_elements.h"
+#include "backend/offered.h"
+#include "backend/reference_layer.h"
 #include "backend/sizes_from_values.h"
+#include "backend/storage_layout.h"
 #include "base/error.h"
 #include "ir/edit.h"
 #include "ir/new_names.h"
@@ -41,8 +44,11 @@ bool has_bytes_for_elements(const Value& value) {
   return dtype_info(value.dtype).bits >= 8 && !value.is_stored_quantized();
 }
 
-bool is_arranged(const TensorType& type) {
-  return type.dtype != DType::Undefined && !type.format.is_linear();
+// Operands and results are linear, so the host can evaluate it as well.
+bool is_linear(const std::vector<TensorType>& types) {
+  return std::all_of(types.begin(), types.end(), [](const TensorType& type) {
+    return type.dtype == DType::Undefined || type.format.is_linear();
+  });
 }
 
 BodyReformat make_reformat(const Value& value, const Format& from, const Format& to,
@@ -69,6 +75,11 @@ BodyReformat make_reformat(const Value& value, const Format& from, const Format&
                     to_string(TensorType{value.dtype, to}) + "." + reasons);
 }
 
+// Where an allocated tensor may be written, by the one who made it.
+std::byte* place_of(const Tensor& tensor) {
+  return const_cast<std::byte*>(tensor.bytes().data());
+}
+
 // Their kernels leave the number that they count on the device; before they run only a bound is known.
 bool counts_on_device(const Op& op) {
   return std::holds_alternative<NonZero>(op) || std::holds_alternative<NonMaxSuppression>(op) ||
@@ -86,33 +97,48 @@ std::string without_kernel(const Graph& body, const SymbolRanges& ranges, const 
 BodyKernels::BodyKernels(Body body, std::span<const Tactic> chosen, const SymbolRanges& ranges,
                          const Device& device, const PackContext& pack)
     : body_(std::move(body)), device_(device), layers_(graph().node_count()) {
-  if (!chosen.empty()) throw_input_error("tactics are given for a body on a GPU, where none are chosen");
   const SymbolRanges inside = ranges_inside(graph(), ranges);
   LockedBlobStore blobs(pack.blobs);
   const std::vector<NodeId>& order = graph().order();
+  check(chosen.empty() || chosen.size() == order.size(), "one tactic for each node of a body expected");
+  const std::vector<Graph> asked = chosen.empty() ? std::vector<Graph>() : graphs_to_ask(graph(), chosen);
   for_each_parallel(order.size(), [&](size_t i) {
     if (device_.is_present()) device_.make_current();
     const std::string key = pack.key + "/" + std::to_string(i) + "/" + graph().node(order[i]).name;
-    make_layer(order[i], inside, {blobs, key});
+    if (!chosen.empty()) check_choice(asked, order[i], inside, chosen[i], device_);
+    make_layer(order[i], chosen.empty() ? nullptr : &chosen[i], inside, {blobs, key});
   });
 }
 
-void BodyKernels::make_layer(NodeId id, const SymbolRanges& inside, const PackContext& pack) {
+// What an untimed build takes for a node; none: the host evaluates it.
+std::optional<Tactic> BodyKernels::untimed(NodeId id, const SymbolRanges& inside) const {
   const Node& node = graph().node(id);
-  Layer& layer = layers_[static_cast<size_t>(id)];
-  layer.bodies = make_body_kernels<BodyKernels>(node.op, {}, inside, device_, pack);
   const auto is_whole = [&](ValueId value) {
     return value == kNoValue || has_bytes_for_elements(graph().value(value));
   };
-  const bool counts = counts_on_device(node.op);
-  if ((!wants_kernel(graph(), node) && !counts) ||
-      !std::all_of(node.inputs.begin(), node.inputs.end(), is_whole) ||
+  if (!std::all_of(node.inputs.begin(), node.inputs.end(), is_whole) ||
       !std::all_of(node.outputs.begin(), node.outputs.end(), is_whole))
+    return std::nullopt;
+  return choose({graph(), id, inside}, device_).tactic;
+}
+
+void BodyKernels::make_layer(NodeId id, const Tactic* chosen, const SymbolRanges& inside,
+                             const PackContext& pack) {
+  const Node& node = graph().node(id);
+  Layer& layer = layers_[static_cast<size_t>(id)];
+  if (chosen != nullptr) layer.tactic = *chosen;
+  layer.bodies = make_body_kernels<BodyKernels>(node.op, layer.tactic.bodies, inside, device_, pack);
+  const bool counts = counts_on_device(node.op);
+  if ((!wants_kernel(graph(), node) && !counts) || layer.tactic.is_view ||
+      layer.tactic.runner == kReferenceRunner)
     return;
+  if (chosen == nullptr) {
+    std::optional<Tactic> tactic = untimed(id, inside);
+    if (!tactic) return;
+    layer.tactic = std::move(*tactic);
+  }
   const LayerQuery query{graph(), id, inside};
-  ChosenTactic chosen = choose(query, device_);
-  if (!chosen.tactic) return;
-  layer.tactic = std::move(*chosen.tactic);
+  layer.is_linear = is_linear(layer.tactic.inputs) && is_linear(layer.tactic.outputs);
   layer.symbols = symbols_of(graph(), node);
   if (counts) {
     const std::set<std::string> fresh = new_names(graph(), node);
@@ -121,10 +147,9 @@ void BodyKernels::make_layer(NodeId id, const SymbolRanges& inside, const PackCo
   }
   layer.kernel = make_kernel(query, layer.tactic, device_, {pack.blobs, pack.key + "/" + layer.tactic.name});
   const auto make = [&](const Value& value, const TensorType& type, bool restores, const std::string& name) {
-    return is_arranged(type)
-               ? make_reformat(value, restores ? type.format : kLinear, restores ? kLinear : type.format,
-                               inside, device_, {pack.blobs, pack.key + "/" + name})
-               : BodyReformat{};
+    if (type.dtype == DType::Undefined || type.format == value.format) return BodyReformat{};
+    return make_reformat(value, restores ? type.format : value.format, restores ? value.format : type.format,
+                         inside, device_, {pack.blobs, pack.key + "/" + name});
   };
   layer.constants.resize(node.inputs.size());
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -164,9 +189,21 @@ Tensor CudaBodyRuns::join(const std::vector<Tensor>& parts, size_t axis) const {
 
 std::vector<Tensor> CudaBodyRun::evaluate_on_host(NodeId id, std::span<const Tensor> inputs,
                                                   const SymbolValues& symbols) const {
+  const Node& node = graph().node(id);
   std::vector<Tensor> here;
-  for (const Tensor& input : inputs) here.push_back(values_.on_host(input));
-  return interpret_node(graph(), graph().node(id), here, symbols);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    here.push_back(node.inputs[i] == kNoValue
+                       ? Tensor()
+                       : values_.on_host(inputs[i], graph().value(node.inputs[i]).format));
+  std::vector<Tensor> results = interpret_node(graph(), node, here, symbols);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (node.outputs[i] == kNoValue || graph().value(node.outputs[i]).format.is_linear()) continue;
+    const TensorType type{results[i].dtype(), graph().value(node.outputs[i]).format};
+    const Tensor there = values_.allocate(type, results[i].extents());
+    values_.copy(place_of(there), in_format(results[i], type.format));
+    results[i] = there;
+  }
+  return results;
 }
 
 // Few numbers that are on the host, and few that come out: computed sooner than a kernel is launched.
@@ -230,7 +267,8 @@ std::vector<Tensor> CudaBodyRun::evaluate(NodeId id, std::span<const Tensor> inp
     for (size_t i = 1; i < operands.size(); ++i) operands[i] = values_.on_host(operands[i]);
     return with_other_shape(graph(), node, operands, symbols);
   }
-  if (layer.kernel == nullptr || is_for_host(node, inputs, symbols))
+  if (layer.tactic.is_view) return {inputs[0]};  // in a format that puts the same bytes in the same places
+  if (layer.kernel == nullptr || (layer.is_linear && is_for_host(node, inputs, symbols)))
     return evaluate_on_host(id, inputs, symbols);
   const Prepared& prepared = prepared_for(id, symbols);
   if (prepared.layer == nullptr) return evaluate_on_host(id, inputs, symbols);
@@ -250,7 +288,6 @@ std::vector<Tensor> CudaBodyRun::run_kernel(NodeId id, std::span<const Tensor> i
   const auto arranged = [&](const TensorType& type, const Extents& extents) {
     return values_.allocate_bytes(storage_bytes(type.dtype, extents, type.format));
   };
-  const auto place_of = [](const Tensor& tensor) { return const_cast<std::byte*>(tensor.bytes().data()); };
   std::vector<Tensor> held, results(node.outputs.size()), left(results.size());
   std::vector<const void*> from(inputs.size(), nullptr);
   std::vector<void*> to(results.size(), nullptr);
@@ -270,7 +307,7 @@ std::vector<Tensor> CudaBodyRun::run_kernel(NodeId id, std::span<const Tensor> i
   for (size_t i = 0; i < results.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
     const TensorType& type = layer.tactic.outputs[i];
-    results[i] = values_.allocate(type.dtype, prepared.outputs[i]);
+    results[i] = values_.allocate({type.dtype, graph().value(node.outputs[i]).format}, prepared.outputs[i]);
     if (prepared.restore[i] != nullptr) left[i] = arranged(type, prepared.outputs[i]);
     to[i] = place_of(left[i] ? left[i] : results[i]);
   }

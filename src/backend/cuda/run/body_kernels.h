@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bodies of If, Loop and Scan (backend/body_runs.h) on the GPU: the host follows the operator, and each node
-// of a body is a kernel that it enqueues, in device memory. Nothing is timed: a node gets the tactic that an
-// untimed build takes, in its own types (backend/body_nodes.h).
+// of a body is a kernel that it enqueues, in device memory, with the tactic that the tuner chose for it.
 //
 // The host waits for the GPU only where it must know a number: a condition that a kernel computed, the size
 // of NonZero's result. Numbers that say shapes (the iteration, lengths, a condition made of them) are
@@ -10,6 +9,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +19,8 @@
 
 namespace lathe::cuda {
 
-// A value that a kernel has in another format than linear, where values of bodies are: the kernel that
-// arranges it. It has a graph of its own, with one node.
+// A value that a kernel of an untimed build has in another format than the body: the kernel that arranges it.
+// It has a graph of its own, with one node.
 struct BodyReformat {
   std::unique_ptr<Graph> graph;
   std::unique_ptr<LayerKernel> kernel;
@@ -29,7 +29,8 @@ struct BodyReformat {
 // The kernels of one body, and of the bodies inside of it. Immutable.
 class BodyKernels {
  public:
-  // `chosen` is empty: here the tuner chooses nothing for bodies. Throws Input when a file says otherwise.
+  // `chosen`: the tactic of each node, in order; none: as an untimed build takes them. Throws Input when one
+  // does not fit its node: it may come from a file.
   BodyKernels(Body body, std::span<const Tactic> chosen, const SymbolRanges& ranges, const Device& device,
               const PackContext& pack);
 
@@ -37,6 +38,7 @@ class BodyKernels {
   struct Layer {
     std::unique_ptr<LayerKernel> kernel;
     Tactic tactic;
+    bool is_linear = false;                      // what the kernel reads and writes
     std::vector<std::string> symbols;            // what its shapes and attributes depend on
     std::vector<std::string> found;              // sizes that the kernel counts (NonZero), no part of those
     std::vector<DeviceMemory> constants;         // by operand: those that the kernel reads in place
@@ -48,7 +50,8 @@ class BodyKernels {
   const Layer& layer(NodeId id) const { return layers_[static_cast<size_t>(id)]; }
 
  private:
-  void make_layer(NodeId id, const SymbolRanges& inside, const PackContext& pack);
+  void make_layer(NodeId id, const Tactic* chosen, const SymbolRanges& inside, const PackContext& pack);
+  std::optional<Tactic> untimed(NodeId id, const SymbolRanges& inside) const;
 
   Body body_;
   const Device& device_;

@@ -8,6 +8,8 @@
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/run/body_kernels.h"
 #include "backend/cuda/run/cuda_backend.h"
+#include "backend/no_elements.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "ir/edit.h"
 #include "ir/text.h"
@@ -85,6 +87,60 @@ TEST(CudaControlFlow, KernelsAreCompiledAndKept) {
   EXPECT_NE(layer_of("tanh").kernel, nullptr);
   EXPECT_EQ(layer_of("flat").kernel, nullptr);  // shares its operand's bytes
   EXPECT_FALSE(blobs.blocks().empty());
+}
+
+// The first tactic whose types are those of the graph's values.
+Tactic fitting(const LayerQuery& query, const Device& device) {
+  const auto fits = [&](const std::vector<ValueId>& values, const std::vector<TensorType>& types) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      const Value& value = query.graph.value(values[i]);
+      if (types[i].dtype != DType::Undefined && types[i] != TensorType{value.dtype, value.format})
+        return false;
+    }
+    return true;
+  };
+  for (const TacticFamily& family : tactic_families())
+    if (may_list(family.runner, query))
+      for (const Tactic& tactic : family.list(query, device))
+        if (tactic.support.ok && !tactic.is_view && fits(query.layer().inputs, tactic.inputs) &&
+            fits(query.layer().outputs, tactic.outputs))
+          return tactic;
+  ADD_FAILURE() << "no tactic for " << query.layer().name;
+  return {};
+}
+
+// A body as the tuner leaves it: values in the formats that the chosen tactics have.
+TEST(CudaControlFlow, ChosenTacticsAreTaken) {
+  const auto device = h200();
+  if (device->libraries->nvrtc == nullptr) GTEST_SKIP() << "NVRTC is not there";
+  const Body body(parse_graph(R"(graph "body" {
+  input %go: bool[]
+  input %x: float32[1, 16, 12, width]
+  const %w: float32[16, 16, 3, 3] = random 1
+  %a: float32[1, 16, 12, width]:channels_last = Reformat "arrange" (%x)
+  %b: float32[1, 16, 12, width]:channels_last = Conv "conv" (%a, %w)
+      {kernel=[3, 3], strides=[1, 1], dilations=[1, 1], pads_begin=[1, 1], pads_end=[1, 1]}
+  %y: float32[1, 16, 12, width] = Reformat "restore" (%b)
+  output %go
+  output %y
+})"));
+  const SymbolRanges ranges = {{"width", {1, 20, 64}}};
+  std::vector<Tactic> chosen;
+  for (const NodeId id : body.graph().order()) chosen.push_back(fitting({body.graph(), id, ranges}, *device));
+  MemoryBlobStore blobs;
+  const BodyKernels kernels(body, chosen, ranges, *device, {blobs, "loop"});
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const BodyKernels::Layer& layer = kernels.layer(body.graph().order()[i]);
+    EXPECT_EQ(layer.tactic.name, chosen[i].name);
+    ASSERT_NE(layer.kernel, nullptr) << chosen[i].name;
+    EXPECT_FALSE(layer.is_linear) << chosen[i].name;  // so the host never evaluates it
+    for (const BodyReformat& arrange : layer.arrange) EXPECT_EQ(arrange.kernel, nullptr);
+    for (const BodyReformat& restore : layer.restore) EXPECT_EQ(restore.kernel, nullptr);
+  }
+  // What an engine file says is checked.
+  chosen[1].inputs[0].format = kLinear;
+  const std::vector<Tactic> forged = chosen;
+  EXPECT_THROW(BodyKernels(body, forged, ranges, *device, {blobs, "forged"}), Error);
 }
 
 // The number is no part of what the layer is prepared for: its kernel finds it.

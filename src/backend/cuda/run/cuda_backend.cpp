@@ -104,6 +104,7 @@ class CudaBackend final : public Backend, public CallerStreams {
             .first_use_seconds = 1,
             .shares_operands = true,
             .narrow_types_win = true,
+            .tunes_bodies = true,
             .check_whole_engines = true};
   }
 

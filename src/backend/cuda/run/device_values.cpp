@@ -6,6 +6,7 @@
 #include <functional>
 #include <numeric>
 
+#include "backend/storage_layout.h"
 #include "base/error.h"
 
 namespace lathe::cuda {
@@ -40,12 +41,31 @@ std::byte* writable(const Tensor& tensor) {
 
 }  // namespace
 
+Tensor copy_to_host(const Driver& driver, const TensorType& type, const Extents& extents,
+                    const void* address) {
+  const auto copy = [&](std::span<std::byte> to) {
+    if (!to.empty())
+      driver.require(driver.cuMemcpyDtoH(to.data(), reinterpret_cast<CUdeviceptr>(address), to.size()),
+                     "copying a value to the host");
+  };
+  if (is_same_layout(extents, type.format, kLinear)) {
+    Tensor tensor = Tensor::allocate(type.dtype, extents);
+    copy(tensor.mutable_bytes());
+    return tensor;
+  }
+  std::vector<std::byte> stored(static_cast<size_t>(storage_bytes(type.dtype, extents, type.format)));
+  copy(stored);
+  return to_linear(type, extents, stored.data());
+}
+
 DeviceValues::DeviceValues(const Device& device) : device_(device) {}
 
-Tensor DeviceValues::allocate(DType dtype, Extents extents) {
+Tensor DeviceValues::allocate(const TensorType& type, Extents extents) {
+  const DType dtype = type.dtype;
   const auto bytes = static_cast<size_t>(dtype_bytes(dtype, element_count(extents)));
   if (bytes == 0) return Tensor::allocate(dtype, std::move(extents));
-  const size_t size = block_size(bytes);
+  const size_t size =
+      block_size(std::max(bytes, static_cast<size_t>(storage_bytes(dtype, extents, type.format))));
   DeviceMemory memory;
   if (const auto found = pool_->free.find(size); found != pool_->free.end()) {
     memory = std::move(found->second);
@@ -81,7 +101,7 @@ bool DeviceValues::is_on_device(const Tensor& tensor) const {
 
 Tensor DeviceValues::on_device(const Tensor& tensor) {
   if (is_on_device(tensor) || tensor.bytes().empty()) return tensor;
-  Tensor there = allocate(tensor.dtype(), tensor.extents());
+  Tensor there = allocate({tensor.dtype(), kLinear}, tensor.extents());
   copy(writable(there), tensor);
   return there;
 }
@@ -90,16 +110,10 @@ void DeviceValues::wait() const {
   device_.driver->require(device_.driver->cuStreamSynchronize(stream_), "waiting for a value of a body");
 }
 
-Tensor DeviceValues::on_host(const Tensor& tensor) const {
+Tensor DeviceValues::on_host(const Tensor& tensor, const Format& format) const {
   if (!is_on_device(tensor)) return tensor;
-  Tensor here = Tensor::allocate(tensor.dtype(), tensor.extents());
-  const Driver& driver = *device_.driver;
   wait();
-  driver.require(
-      driver.cuMemcpyDtoH(here.mutable_bytes().data(), reinterpret_cast<CUdeviceptr>(tensor.bytes().data()),
-                          tensor.bytes().size()),
-      "copying a value of a body to the host");
-  return here;
+  return copy_to_host(*device_.driver, {tensor.dtype(), format}, tensor.extents(), tensor.bytes().data());
 }
 
 void DeviceValues::copy(void* to, const Tensor& tensor) const {
@@ -139,7 +153,7 @@ Tensor DeviceValues::slice(const Tensor& tensor, size_t axis, int64_t index) {
     const auto owner = std::make_shared<Tensor>(tensor);
     return Tensor::wrap(tensor.dtype(), std::move(extents), {from, static_cast<size_t>(inner)}, owner);
   }
-  Tensor slice = allocate(tensor.dtype(), std::move(extents));
+  Tensor slice = allocate({tensor.dtype(), kLinear}, std::move(extents));
   copy_rows(from, writable(slice),
             {.count = outer, .bytes = inner, .from_pitch = inner * count, .to_pitch = inner});
   return slice;
@@ -153,7 +167,7 @@ Tensor DeviceValues::join(const std::vector<Tensor>& parts, size_t axis) {
   const auto row_bytes = [&](const Extents& e) {
     return dtype_bytes(parts[0].dtype(), product(e, axis, e.size()));
   };
-  Tensor joined = allocate(parts[0].dtype(), extents);
+  Tensor joined = allocate({parts[0].dtype(), kLinear}, extents);
   if (joined.bytes().empty()) return joined;
   std::byte* to = writable(joined);
   for (const Tensor& part : parts) {

@@ -13,9 +13,14 @@
 #include <vector>
 
 #include "backend/cuda/device/gpu_kernel.h"
+#include "ir/format.h"
 #include "ir/tensor.h"
 
 namespace lathe::cuda {
+
+// What lies at a device address, as a linear tensor of the host. The caller has waited for it.
+Tensor copy_to_host(const Driver& driver, const TensorType& type, const Extents& extents,
+                    const void* address);
 
 class DeviceValues {
  public:
@@ -25,18 +30,20 @@ class DeviceValues {
   void use(CUstream stream) { stream_ = stream; }
   CUstream stream() const { return stream_; }
 
-  Tensor allocate(DType dtype, Extents extents);  // on the device; contents undefined
-  Tensor allocate_bytes(int64_t bytes) { return allocate(DType::UInt8, {bytes}); }
+  // On the device, with room for the elements in their format; contents undefined. The tensor's own bytes are
+  // as many as its elements have.
+  Tensor allocate(const TensorType& type, Extents extents);
+  Tensor allocate_bytes(int64_t bytes) { return allocate({DType::UInt8, kLinear}, {bytes}); }
   // A tensor of somebody else's device memory, which outlives it.
   Tensor wrap(DType dtype, Extents extents, const void* address);
   // Forgets the addresses of wrap().
   void forget_wrapped() { wrapped_.clear(); }
 
   bool is_on_device(const Tensor& tensor) const;
-  // The same value on the device. Both calls return the tensor itself where it is there already; on_host()
-  // waits for the stream.
+  // The same value on the device, and in linear order on the host, where it comes from memory in `format`.
+  // Both calls return the tensor itself where it is there already; on_host() waits for the stream.
   Tensor on_device(const Tensor& tensor);
-  Tensor on_host(const Tensor& tensor) const;
+  Tensor on_host(const Tensor& tensor, const Format& format = kLinear) const;
   void copy(void* to, const Tensor& tensor) const;  // from wherever it lies, to device memory
 
   // For all that was enqueued.

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
+#include "backend/cuda/run/device_values.h"
 #include "backend/nested_layers.h"
 #include "backend/sizes_from_values.h"
 #include "base/error.h"
@@ -19,27 +19,6 @@ namespace {
 
 // Shapes that stay prepared. A server sees few shapes; random ones must not fill the memory.
 constexpr size_t kKeptPlans = 8;
-
-// Stored bytes in linear order.
-Tensor to_linear(const Value& value, const Extents& extents, const std::vector<std::byte>& stored) {
-  Tensor tensor = Tensor::allocate(value.dtype, extents);
-  if (stored.empty()) return tensor;
-  std::byte* out = tensor.mutable_bytes().data();
-  if (value.format.is_linear() || extents.size() < 3) {
-    std::memcpy(out, stored.data(), tensor.bytes().size());
-    return tensor;
-  }
-  check(value.format == kChannelsLast, "a format that this backend does not use");
-  const auto size = static_cast<size_t>(dtype_bytes(value.dtype, 1));
-  const auto images = static_cast<size_t>(extents[0]), channels = static_cast<size_t>(extents[1]);
-  const size_t pixels = static_cast<size_t>(element_count(extents)) / std::max<size_t>(images * channels, 1);
-  for (size_t n = 0; n < images; ++n)
-    for (size_t c = 0; c < channels; ++c)
-      for (size_t p = 0; p < pixels; ++p)
-        std::memcpy(out + ((n * channels + c) * pixels + p) * size,
-                    stored.data() + ((n * pixels + p) * channels + c) * size, size);
-  return tensor;
-}
 
 }  // namespace
 
@@ -255,13 +234,8 @@ Tensor CudaExecution::read(ValueId id) {
   if (address.space == ValueAddress::Space::Slot)
     data = grown_.addresses()[static_cast<size_t>(address.slot)] + address.offset;
   check(data != nullptr, fmt::format("value '{}' is not stored", value.name));
-  const Extents shape = extents(id);
-  std::vector<std::byte> stored(static_cast<size_t>(storage_bytes(value.dtype, shape, value.format)));
-  const Driver& driver = *program_->device()->driver;
-  if (!stored.empty())
-    driver.require(driver.cuMemcpyDtoH(stored.data(), reinterpret_cast<CUdeviceptr>(data), stored.size()),
-                   "reading a value");
-  const Tensor linear = to_linear(value, shape, stored);
+  const Tensor linear =
+      copy_to_host(*program_->device()->driver, {value.dtype, value.format}, extents(id), data);
   return value.is_stored_quantized() ? dequantize(linear, *value.quantization) : linear;
 }
 

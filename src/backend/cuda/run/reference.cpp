@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "backend/cuda/run/device_values.h"
 #include "backend/reference_layer.h"
+#include "backend/storage_layout.h"
 #include "base/error.h"
 
 namespace lathe::cuda {
@@ -30,10 +30,11 @@ class PreparedReference final : public PreparedLayer {
     std::vector<Tensor> inputs(node.inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i)
       if (node.inputs[i] != kNoValue) inputs[i] = fetch(i, args.inputs[i]);
-    const std::vector<Tensor> results = layer_.evaluate(inputs);
+    std::vector<Tensor> results = layer_.evaluate(inputs);
     result_extents_.clear();
     for (size_t i = 0; i < results.size(); ++i) {
       result_extents_.push_back(results[i].extents());
+      if (node.outputs[i] != kNoValue) results[i] = in_format(results[i], layer_.output_format(i));
       const std::span<const std::byte> bytes = results[i].bytes();
       void* place = args.results != nullptr ? args.results->take(i, bytes.size()) : nullptr;
       if (place == nullptr) place = args.outputs[i];
@@ -58,12 +59,7 @@ class PreparedReference final : public PreparedLayer {
       throw_input_error(
           fmt::format("an operand has no elements, and constant '{}' is packed for kernels that need some",
                       layer_.input_name(index)));
-    Tensor tensor = Tensor::allocate(type.dtype, layer_.input_extents(index));
-    if (!tensor.bytes().empty())
-      driver_.require(driver_.cuMemcpyDtoH(tensor.mutable_bytes().data(),
-                                           reinterpret_cast<CUdeviceptr>(address), tensor.bytes().size()),
-                      "copying an operand to the host");
-    return tensor;
+    return copy_to_host(driver_, type, layer_.input_extents(index), address);
   }
 
   const Driver& driver_;
@@ -76,13 +72,6 @@ class ReferenceKernel final : public LayerKernel {
   ReferenceKernel(const LayerQuery& query, const Tactic& tactic, const Device& device)
       : device_(device), graph_(query.graph), node_(query.layer()), tactic_(tactic) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
-    const auto is_linear = [](const TensorType& type) { return type.format.is_linear(); };
-    if (!std::all_of(tactic_.inputs.begin(), tactic_.inputs.end(), is_linear) ||
-        !std::all_of(tactic_.outputs.begin(), tactic_.outputs.end(), is_linear))
-      throw_input_error(
-          fmt::format("an operand of '{}' has no elements, and another one is in a format that "
-                      "the reference does not read",
-                      node_.name));
     return std::make_unique<PreparedReference>(
         device_, ReferenceLayer(graph_, node_, tactic_, context.symbols, context.inputs, context.outputs));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reference evaluation of a layer with the types of any tactic in linear format.
+// The reference evaluation of a layer with the types and formats of any tactic.
 #pragma once
 
 #include "backend/cuda/kernel.h"
