@@ -66,6 +66,7 @@ namespace lathe::cuda {
   X(cuGraphUpload)                \
   X(cuGraphDestroy)               \
   X(cuGraphExecDestroy)           \
+  X(cuGraphExecUpdate)            \
   X(cuModuleLoadDataEx)           \
   X(cuModuleUnload)               \
   X(cuModuleGetFunction)          \

@@ -178,8 +178,10 @@ void GpuKernel::launch(const LaunchShape& shape, void** parameters, CUstream str
     a.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     a.value.programmaticStreamSerializationAllowed = 1;
   }
+  const CUresult result = driver_->cuLaunchKernelEx(&config, function_, parameters, nullptr);
+  if (result == CUDA_SUCCESS) return;  // the text is made for failures alone
   driver_->require(
-      driver_->cuLaunchKernelEx(&config, function_, parameters, nullptr),
+      result,
       fmt::format("launching kernel '{}' ({}x{}x{} blocks of {}x{}x{} threads, {} bytes of shared memory)",
                   entry_, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1],
                   shape.block[2], shape.shared_bytes));

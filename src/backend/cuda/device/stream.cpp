@@ -72,25 +72,43 @@ PinnedBuffer::~PinnedBuffer() {
   device_->driver->cuMemFreeHost(data_);
 }
 
-RecordedGraph::RecordedGraph(const Device& device, CUstream stream,
-                             const std::function<void(CUstream)>& enqueue)
-    : driver_(device.driver), context_(device.context) {
+namespace {
+
+// The caller destroys the graph.
+CUgraph record(const Driver& driver, CUstream stream, const std::function<void(CUstream)>& enqueue) {
   CUgraph graph = nullptr;
   // Thread-local: what other threads do meanwhile (allocate, load modules) is their business.
-  driver_->require(driver_->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-                   "beginning to record a CUDA graph");
+  driver.require(driver.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                 "beginning to record a CUDA graph");
   try {
     enqueue(stream);
   } catch (...) {
-    if (driver_->cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS && graph != nullptr)
-      driver_->cuGraphDestroy(graph);
+    if (driver.cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS && graph != nullptr)
+      driver.cuGraphDestroy(graph);
     throw;
   }
-  driver_->require(driver_->cuStreamEndCapture(stream, &graph), "recording a CUDA graph");
+  driver.require(driver.cuStreamEndCapture(stream, &graph), "recording a CUDA graph");
+  return graph;
+}
+
+}  // namespace
+
+RecordedGraph::RecordedGraph(const Device& device, CUstream stream,
+                             const std::function<void(CUstream)>& enqueue)
+    : driver_(device.driver), context_(device.context) {
+  const CUgraph graph = record(*driver_, stream, enqueue);
   driver_->cuGraphGetNodes(graph, nullptr, &nodes_);
   const CUresult result = driver_->cuGraphInstantiate(&graph_, graph, 0);
   driver_->cuGraphDestroy(graph);
   driver_->require(result, "making a CUDA graph executable");
+}
+
+bool RecordedGraph::update(CUstream stream, const std::function<void(CUstream)>& enqueue) {
+  const CUgraph graph = record(*driver_, stream, enqueue);
+  CUgraphExecUpdateResultInfo info{};
+  const CUresult result = driver_->cuGraphExecUpdate(graph_, graph, &info);
+  driver_->cuGraphDestroy(graph);
+  return result == CUDA_SUCCESS;
 }
 
 RecordedGraph::~RecordedGraph() {

@@ -88,6 +88,9 @@ class RecordedGraph {
   ~RecordedGraph();
   RecordedGraph(RecordedGraph&& other) noexcept;
   RecordedGraph& operator=(RecordedGraph&& other) noexcept;
+  // Records again what launch() enqueues from now on; launches before stay as they were. False when the new
+  // calls differ in more than arguments and sizes: the graph is then what it was. Throws as the constructor.
+  bool update(CUstream stream, const std::function<void(CUstream)>& enqueue);
   void launch(CUstream stream) const;
   size_t nodes() const { return nodes_; }
 

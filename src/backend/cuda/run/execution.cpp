@@ -26,6 +26,7 @@ CudaExecution::CudaExecution(std::shared_ptr<const CudaProgram> program)
     : program_(std::move(program)),
       grown_(*program_->device(), program_->spec().memory.slots),
       plans_(program_->segments().ranges.size()),
+      updated_(plans_.size()),
       has_sizes_in_values_(plans_.size(), true) {}
 
 CudaExecution::~CudaExecution() {
@@ -147,7 +148,7 @@ void CudaExecution::resolve_symbols(ShapePlan& plan, CUstream stream) {
 }
 
 void CudaExecution::run_segments(std::span<void* const> bindings, CUstream stream,
-                                 const std::function<void(ShapePlan&)>& run_plan) {
+                                 const std::function<void(ShapePlan&, size_t)>& run_plan) {
   check(has_shapes_, "Execution::run before set_shapes");
   const size_t expected = program_->graph().inputs().size() + program_->graph().outputs().size();
   check(bindings.size() == expected,
@@ -168,15 +169,15 @@ void CudaExecution::run_segments(std::span<void* const> bindings, CUstream strea
     find_sizes(segment, stream);
     ShapePlan& plan = plan_for(segment);
     plan.bind(arena(), static_cast<std::byte*>(scratch_.data()), bindings, grown_);
-    run_plan(plan);
+    run_plan(plan, segment);
     resolve_symbols(plan, stream);
   }
 }
 
 void CudaExecution::run(std::span<void* const> bindings, Stream& stream) {
   const CUstream handle = handle_of(stream);
-  run_segments(bindings, handle, [&](ShapePlan& plan) {
-    plan.run(handle);
+  run_segments(bindings, handle, [&](ShapePlan& plan, size_t segment) {
+    plan.run(handle, updated_[segment]);
     if (note_.empty()) note_ = plan.note();
   });
 }
@@ -189,7 +190,7 @@ void CudaExecution::run_profiled(std::span<void* const> bindings, Stream& stream
       "run_profiled: one time for each layer expected");
   const CUstream handle = handle_of(stream);
   while (marks_.size() <= order.size()) marks_.push_back(std::make_unique<GpuEvent>(program_->device()));
-  run_segments(bindings, handle, [&](ShapePlan& plan) {
+  run_segments(bindings, handle, [&](ShapePlan& plan, size_t) {
     const size_t first = plan.first_layer(), count = plan.steps().size();
     for (size_t i = 0; i < count; ++i) {
       marks_[i]->record(handle);
@@ -208,7 +209,7 @@ void CudaExecution::run_profiled(std::span<void* const> bindings, Stream& stream
 
 void CudaExecution::run_observed(std::span<void* const> bindings, Stream& stream, const LayerHook& hook) {
   const CUstream handle = handle_of(stream);
-  run_segments(bindings, handle, [&](ShapePlan& plan) {
+  run_segments(bindings, handle, [&](ShapePlan& plan, size_t) {
     for (size_t i = 0; i < plan.steps().size(); ++i) {
       if (hook.before) hook.before(plan.first_layer() + i);
       plan.enqueue_step(i, handle);

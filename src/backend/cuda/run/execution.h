@@ -43,9 +43,10 @@ class CudaExecution final : public Execution, public CallerMemory {
   bool is_empty(size_t segment) const;
   // Sizes of the segment's first layer that follow from values; waits for the stream where there are any.
   void find_sizes(size_t segment, CUstream stream);
-  // Runs the segments one after the other with `run_plan`, learning data-dependent dims between them.
+  // Runs the segments one after the other with `run_plan`, which gets a segment's plan and number, learning
+  // data-dependent dims between them.
   void run_segments(std::span<void* const> bindings, CUstream stream,
-                    const std::function<void(ShapePlan&)>& run_plan);
+                    const std::function<void(ShapePlan&, size_t)>& run_plan);
   void resolve_symbols(ShapePlan& plan, CUstream stream);
   // A plan that is not kept goes when the device has done what was enqueued before: a run notes on its stream
   // where it begins.
@@ -62,6 +63,7 @@ class CudaExecution final : public Execution, public CallerMemory {
   bool expects_arena_ = false;
   DeviceSlots grown_;
   std::vector<PlanCache> plans_;           // by segment
+  std::vector<UpdatedGraphs> updated_;     // by segment
   std::vector<bool> has_sizes_in_values_;  // by segment; until a size did not follow
   struct Retired {
     std::unique_ptr<ShapePlan> plan;

@@ -162,7 +162,7 @@ void ShapePlan::enqueue_piece(const Piece& piece, CUstream stream) const {
   for (size_t i = piece.first; i < piece.last; ++i) enqueue(i, stream, steps_[i].order);
 }
 
-void ShapePlan::run(CUstream stream) {
+void ShapePlan::run(CUstream stream, UpdatedGraphs& updated) {
   const auto found = std::find_if(recordings_.begin(), recordings_.end(),
                                   [&](const Recording& r) { return r.addresses == bound_; });
   if (found != recordings_.end()) {
@@ -171,15 +171,77 @@ void ShapePlan::run(CUstream stream) {
     if (recordings_.front().usable) return replay(recordings_.front(), stream);
     return enqueue_all(stream);
   }
+  bool is_shared = false;
   if (std::find(seen_.begin(), seen_.end(), bound_) == seen_.end()) {
     if (seen_.size() >= kKeptRecordings) seen_.erase(seen_.begin());
     seen_.push_back(bound_);
+    if (run_updated(stream, updated)) return;
+    is_shared = can_be_updated() && updated.are_due();
     note_ = "launched layer by layer: the first run of these shapes and buffers";
-    return enqueue_all(stream);
+    if (!is_shared) return enqueue_all(stream);
   }
   recordings_.push_front(record(stream));
   if (recordings_.size() > kKeptRecordings) recordings_.pop_back();
   note_ = recordings_.front().note;
+  if (is_shared) make_updated(updated);
+}
+
+// While calls are recorded, no memory can be had.
+bool ShapePlan::can_be_updated() const {
+  return !grown_results_.takes_any();
+}
+
+void ShapePlan::make_updated(UpdatedGraphs& updated) {
+  if (!recordings_.front().usable) return updated.turn_off();
+  try {
+    updated.recorder = std::make_unique<GpuStream>(program_.device());
+    for (const Piece& piece : pieces_)
+      if (piece.capturable)
+        updated.graphs.emplace_back(*program_.device(), updated.recorder->handle(),
+                                    [&](CUstream s) { enqueue_piece(piece, s); });
+  } catch (const Error&) {
+    updated.turn_off();
+  }
+}
+
+bool ShapePlan::run_updated(CUstream stream, UpdatedGraphs& updated) {
+  const auto recorded =
+      std::count_if(pieces_.begin(), pieces_.end(), [](const Piece& piece) { return piece.capturable; });
+  if (updated.graphs.empty() || updated.graphs.size() != static_cast<size_t>(recorded) || !can_be_updated())
+    return false;
+  group();
+  size_t next = 0, nodes = 0;
+  for (const Piece& piece : pieces_) {
+    if (!piece.capturable || !update(piece, stream, updated, next)) {
+      for (size_t i = piece.first; i < piece.last; ++i) enqueue_step(i, stream);
+    } else {
+      updated.graphs[next].launch(stream);
+      nodes += updated.graphs[next].nodes();
+    }
+    next += piece.capturable ? 1 : 0;
+  }
+  note_ = fmt::format("launched as {} of {} nodes, updated for these shapes and buffers",
+                      recorded == 1 ? "one CUDA graph" : fmt::format("{} CUDA graphs", recorded), nodes);
+  if (updated.refusals >= UpdatedGraphs::kMostRefusals) updated.turn_off();
+  return true;
+}
+
+bool ShapePlan::update(const Piece& piece, CUstream stream, UpdatedGraphs& updated, size_t number) const {
+  const auto enqueue = [&](CUstream s) { enqueue_piece(piece, s); };
+  const CUstream recorder = updated.recorder->handle();
+  RecordedGraph& graph = updated.graphs[number];
+  try {
+    if (graph.update(recorder, enqueue)) return true;
+    ++updated.refusals;
+    RecordedGraph other(*program_.device(), recorder, enqueue);
+    const Driver& driver = *program_.device()->driver;
+    driver.require(driver.cuStreamSynchronize(stream), "waiting for a graph that is not needed any more");
+    graph = std::move(other);
+    return true;
+  } catch (const Error&) {  // something in it cannot be recorded at these sizes
+    ++updated.refusals;
+    return false;
+  }
 }
 
 ShapePlan::Recording ShapePlan::record(CUstream stream) {

@@ -7,6 +7,10 @@
 // come a second time the layers are recorded as graphs: one, or several around layers that work on the host.
 // In a graph, layers that do not need one another overlap (launch_groups.h); in an eager run each waits for
 // the one in front. A recording counts only when its replay gave the bytes that the eager run gave.
+//
+// Shapes that come once, as those of a decoder's steps do, share graphs: what is recorded costs the host a
+// third of what is launched, and a graph takes the sizes and arguments of another recording of the same
+// layers.
 #pragma once
 
 #include <list>
@@ -25,6 +29,25 @@ namespace lathe::cuda {
 struct Step {
   std::shared_ptr<const PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
   LaunchOrder order = {};                         // in the recording that is made
+};
+
+// The graphs that shapes share which come once: one for each piece that can be recorded. They are made when a
+// few such shapes have come, from a plan whose recording gave the right bytes.
+struct UpdatedGraphs {
+  static constexpr int kFewRuns = 4, kMostRefusals = 8;
+
+  std::vector<RecordedGraph> graphs;
+  std::unique_ptr<GpuStream> recorder;
+  int fresh_runs = 0;  // of shapes or buffers that had not been met
+  int refusals = 0;    // updates that CUDA did not take
+  bool is_off = false;
+
+  // Counts a run of a shape that had not been met.
+  bool are_due() { return !is_off && graphs.empty() && ++fresh_runs >= kFewRuns; }
+  void turn_off() {
+    graphs.clear();
+    is_off = true;
+  }
 };
 
 class ShapePlan {
@@ -50,7 +73,7 @@ class ShapePlan {
   }
   void enqueue_all(CUstream stream) const;
   // The same as one or more CUDA graphs where possible; see above.
-  void run(CUstream stream);
+  void run(CUstream stream, UpdatedGraphs& updated);
   // How the last run() was launched.
   const std::string& note() const { return note_; }
 
@@ -78,6 +101,12 @@ class ShapePlan {
                std::span<double> nested_ms = {}) const;
   void enqueue_piece(const Piece& piece, CUstream stream) const;
   Recording record(CUstream stream);
+  bool can_be_updated() const;
+  void make_updated(UpdatedGraphs& updated);
+  // As graphs that other shapes left; false when there are none for these layers, and nothing was enqueued.
+  bool run_updated(CUstream stream, UpdatedGraphs& updated);
+  // Makes graph `number` that of the piece; false when it cannot be recorded.
+  bool update(const Piece& piece, CUstream stream, UpdatedGraphs& updated, size_t number) const;
   void replay(const Recording& recording, CUstream stream) const;
   // The bytes of all graph outputs that these layers write.
   std::vector<std::vector<std::byte>> output_bytes(CUstream stream) const;
