@@ -209,6 +209,24 @@ std::shared_ptr<const Engine> refit_engine(const Options& options, const Plan& p
 
 }  // namespace
 
+namespace {
+
+void set_layer_precisions(BuildOptions& build, const BuildFlags& flags, Log& log) {
+  const std::string& constraints = flags.precision_constraints;
+  build.precision_constraints = constraints == "obey"     ? PrecisionConstraints::Obey
+                                : constraints == "prefer" ? PrecisionConstraints::Prefer
+                                                          : PrecisionConstraints::None;
+  for (const LayerTypeNames& entry : parse_layer_types("--layerPrecisions", flags.layer_precisions))
+    build.layer_precisions.push_back({entry.layer, entry.types[0], {}});
+  for (const LayerTypeNames& entry : parse_layer_types("--layerOutputTypes", flags.layer_output_types))
+    build.layer_precisions.push_back({entry.layer, std::nullopt, entry.types});
+  if (constraints != "none" && build.layer_precisions.empty())
+    log.warning("--precisionConstraints=" + constraints +
+                " has no effect without --layerPrecisions or --layerOutputTypes.");
+}
+
+}  // namespace
+
 BuildOptions make_build_options(const Options& options, std::vector<OptimizationProfile> profiles, Log& log) {
   const auto& flags = options.build;
   BuildOptions build;
@@ -217,6 +235,7 @@ BuildOptions make_build_options(const Options& options, std::vector<Optimization
   build.fp16 = flags.fp16;
   build.best = flags.best;
   build.strongly_typed = flags.strongly_typed;
+  set_layer_precisions(build, flags, log);
   build.winograd = flags.winograd;
   build.batch_part = flags.batch_part;
   if (flags.optimization_level >= 0) build.optimization_level = flags.optimization_level;

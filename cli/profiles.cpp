@@ -224,9 +224,8 @@ Format first_format(const std::vector<std::string>& names, const Shape& shape) {
   }
 }
 
-DType dtype_of_token(std::string_view token) {
-  for (const DTypeInfo& info : all_dtypes())
-    if (info.trt_arg == token) return info.dtype;
+DType io_dtype(std::string_view token) {
+  if (const auto type = dtype_of_token(token)) return *type;
   throw_input_error(fmt::format("no tensor of an engine has type {}", token));
 }
 
@@ -246,7 +245,7 @@ std::map<std::string, IoType, std::less<>> io_types(std::string_view flag,
     const auto& format = formats[formats.size() == 1 ? 0 : i];
     try {
       IoType& type = types[tensors[i].name];
-      if (!format.type.empty()) type.dtype = dtype_of_token(format.type);
+      if (!format.type.empty()) type.dtype = io_dtype(format.type);
       // One item for all: what has no channels stays linear.
       type.format = formats.size() == 1 && tensors.size() > 1 && tensors[i].shape.size() < 3
                         ? kLinear

@@ -143,27 +143,28 @@ std::vector<Flag> precision_flags() {
          drop(b.int8, "int8", "kINT8");
          drop(b.bf16, "bf16", "kBF16");
        }},
-      {Section::Build, "--precisionConstraints", "none|obey|prefer", "",
+      {Section::Build, "--precisionConstraints", "none|obey|prefer",
+       "what --layerPrecisions and --layerOutputTypes are worth: obey makes what has no tactic an error",
        [](O& o, S& v) {
          o.build.precision_constraints = one_of("precision constraints", v, {"none", "obey", "prefer"});
-         if (v != "none") {
-           refuse_when_building(
-               o, "--precisionConstraints",
-               "needs per-layer types; write the types into the model and use --stronglyTyped");
-         }
        }},
-      {Section::Build, "--layerPrecisions", "<spec>", "",
+      {Section::Build, "--layerPrecisions", "<spec>",
+       "what single layers compute in, by the names of ONNX nodes: fp32, fp16 or bf16, as in "
+       "--layerPrecisions=*:fp16,/head/MatMul:fp32 (with --precisionConstraints)",
        [](O& o, S& v) {
+         for (const LayerTypeNames& entry : parse_layer_types("--layerPrecisions", v))
+           if (entry.types.size() != 1)
+             throw_input_error(fmt::format(
+                 "--layerPrecisions: layer {} computes in one type; --layerOutputTypes takes a type "
+                 "for each of its outputs",
+                 entry.layer));
          o.build.layer_precisions = v;
-         refuse_when_building(
-             o, "--layerPrecisions",
-             "needs per-layer types; write the types into the model and use --stronglyTyped");
        }},
-      {Section::Build, "--layerOutputTypes", "<spec>", "",
-       [](O& o, S&) {
-         refuse_when_building(
-             o, "--layerOutputTypes",
-             "needs per-layer types; write the types into the model and use --stronglyTyped");
+      {Section::Build, "--layerOutputTypes", "<spec>",
+       "the types of their results, for each output one behind a +",
+       [](O& o, S& v) {
+         parse_layer_types("--layerOutputTypes", v);
+         o.build.layer_output_types = v;
        }},
       {Section::Build, "--layerDeviceTypes", "<spec>", "",
        [](O& o, S& v) {

@@ -30,7 +30,7 @@ struct BuildFlags {
   bool fp16 = false, bf16 = false, int8 = false, fp8 = false, int4 = false, best = false;
   bool tf32 = true, strongly_typed = false;
   std::string precision_constraints = "none";
-  std::string layer_precisions, layer_device_types, calibration;
+  std::string layer_precisions, layer_output_types, layer_device_types, calibration;
   std::string sparsity = "disable";
   std::vector<IoFormat> input_formats, output_formats;
   bool direct_io = false;

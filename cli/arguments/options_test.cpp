@@ -172,12 +172,30 @@ TEST(Options, Profiles) {
 
 TEST(Options, WhatChangesNumbersIsRefused) {
   for (const char* flag :
-       {"--useDLACore=0", "--fp8", "--int4", "--layerPrecisions=a:fp16", "--sparsity=force", "--safe",
-        "--batch=4", "--markDebug=x", "--precisionConstraints=obey", "--tuneBuildRoutes=x",
-        "--loadRefOutputs=a:b", "--runtimePlatform=WindowsAMD64", "--model=a"}) {
+       {"--useDLACore=0", "--fp8", "--int4", "--sparsity=force", "--safe", "--batch=4", "--markDebug=x",
+        "--tuneBuildRoutes=x", "--loadRefOutputs=a:b", "--runtimePlatform=WindowsAMD64", "--model=a"}) {
     const Options options = parse_options({"--onnx=a", flag});
     EXPECT_EQ(options.refusals.size(), 1u) << flag;
   }
+}
+
+TEST(Options, TypesOfLayers) {
+  const Options options = parse_options(
+      {"--onnx=a", "--layerPrecisions=*:fp16,'/a:b':fp32", "--layerOutputTypes=split:fp16+fp32"});
+  EXPECT_TRUE(options.refusals.empty());
+  const auto types = parse_layer_types("--layerPrecisions", options.build.layer_precisions);
+  ASSERT_EQ(types.size(), 2u);
+  EXPECT_EQ(types[1].layer, "/a:b");
+  EXPECT_EQ(types[1].types, std::vector<DType>{DType::Float32});
+  EXPECT_EQ(parse_layer_types("--layerOutputTypes", options.build.layer_output_types)[0].types.size(), 2u);
+  EXPECT_EQ(error_of({"--onnx=a", "--layerPrecisions=conv"}),
+            "--layerPrecisions: 'conv' is no layer and type, as in conv1:fp16");
+  EXPECT_EQ(error_of({"--onnx=a", "--layerPrecisions=conv:half"}),
+            "--layerPrecisions: Invalid data type: half");
+  EXPECT_EQ(
+      error_of({"--onnx=a", "--layerPrecisions=conv:fp16+fp32"}),
+      "--layerPrecisions: layer conv computes in one type; --layerOutputTypes takes a type for each of its "
+      "outputs");
 }
 
 TEST(Options, ALoadedEngineHasItsTypes) {

@@ -93,13 +93,6 @@ NamedShapes parse_shapes(std::string_view option, const std::string& text) {
   return shapes;
 }
 
-bool matches_pattern(std::string_view pattern, std::string_view name) {
-  const auto star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == name;
-  const auto prefix = pattern.substr(0, star), suffix = pattern.substr(star + 1);
-  return name.size() >= prefix.size() + suffix.size() && name.starts_with(prefix) && name.ends_with(suffix);
-}
-
 std::vector<NamedRange> complete_ranges(const NamedShapes& min, const NamedShapes& opt,
                                         const NamedShapes& max, std::vector<std::string>& notes) {
   std::vector<std::string> names;
@@ -170,6 +163,29 @@ std::map<std::string, double> parse_memory_pools(const std::string& text) {
         " conversion failure: failed to parse --memPoolSize. Please double check your input string.");
   }
   return pools;
+}
+
+std::optional<DType> dtype_of_token(std::string_view token) {
+  for (const DTypeInfo& info : all_dtypes())
+    if (info.trt_arg == token) return info.dtype;
+  return std::nullopt;
+}
+
+std::vector<LayerTypeNames> parse_layer_types(std::string_view option, const std::string& text) {
+  std::vector<LayerTypeNames> result;
+  for (const std::string& item : split_list(text)) {
+    const auto [layer, types] = parse_named_value(item);
+    if (item.find(':') == std::string::npos || layer.empty() || types.empty())
+      throw_input_error(fmt::format("{}: '{}' is no layer and type, as in conv1:fp16", option, item));
+    LayerTypeNames entry{layer, {}};
+    for (const std::string& name : split_list(types, '+')) {
+      const auto type = dtype_of_token(name);
+      if (!type) throw_input_error(fmt::format("{}: Invalid data type: {}", option, name));
+      entry.types.push_back(*type);
+    }
+    result.push_back(std::move(entry));
+  }
+  return result;
 }
 
 std::vector<IoFormat> parse_io_formats(std::string_view option, const std::string& text) {

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/name_pattern.h"
 #include "ir/shape.h"
 #include "plan/optimization_profile.h"
 
@@ -26,10 +28,9 @@ NamedShapes parse_shapes(std::string_view option, const std::string& text);
 Extents parse_dims(const std::string& text);
 std::string dims_text(const Extents& extents);  // "1x3x4", "" for rank 0
 
-// The entry for a name: the exact one, else the first whose single '*' matches, else null.
+// The entry for a name: the exact one, else the first whose '*' match, else null.
 template <class T>
 const T* find_named(const std::vector<std::pair<std::string, T>>& entries, std::string_view name);
-bool matches_pattern(std::string_view pattern, std::string_view name);
 
 template <class T>
 std::vector<std::string> names_of(const std::vector<std::pair<std::string, T>>& entries) {
@@ -60,6 +61,16 @@ struct IoFormat {
   bool operator==(const IoFormat&) const = default;
 };
 std::vector<IoFormat> parse_io_formats(std::string_view option, const std::string& text);
+
+// The type that trtexec calls so: "fp32".
+std::optional<DType> dtype_of_token(std::string_view token);
+
+// "conv:fp16,*:fp32" or, of results, "split:fp16+fp32": layers and types.
+struct LayerTypeNames {
+  std::string layer;
+  std::vector<DType> types;  // at least one
+};
+std::vector<LayerTypeNames> parse_layer_types(std::string_view option, const std::string& text);
 
 // "+CUBLAS,-CUDNN": names and whether they are on. `what` is the word of the messages ("tactic source").
 std::vector<std::pair<std::string, bool>> parse_switches(std::string_view what, const std::string& text,

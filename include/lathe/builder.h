@@ -103,6 +103,16 @@ struct IoType {
       "chw";  // "chw", "hwc", "dhwc"; "hwc8", "hwc16", "dhwc8" and "chw16" where channels need no padding
 };
 
+// What single layers compute in, and the types of their results: Float, Half or BFloat16.
+struct LayerPrecision {
+  std::string layer;  // the name of a node of the ONNX model; '*' stands for any text
+  std::optional<DataType> compute;
+  std::vector<DataType> outputs;  // one for all outputs, or one for each
+};
+// Where no tactic has the types: Prefer takes others; with Obey build() throws, unless the layer is named by a
+// pattern alone.
+enum class PrecisionConstraints { None, Prefer, Obey };
+
 struct BuilderConfig {
   std::vector<OptimizationProfile> profiles;  // empty: one; its unknown dims are 1
 
@@ -111,6 +121,10 @@ struct BuilderConfig {
   bool fp16 = false;
   bool best = false;            // all that the device has
   bool strongly_typed = false;  // types come from the model alone
+  // They need none of the flags above, which let the other layers choose. A whole name counts before a pattern;
+  // a layer that several nodes became computes in Float if one of them shall.
+  std::vector<LayerPrecision> layer_precisions;
+  PrecisionConstraints precision_constraints = PrecisionConstraints::Obey;
 
   int optimization_level = 3;       // 0 (nothing is timed) to 5
   int max_tactics = -1;             // timed per layer; -1: by level

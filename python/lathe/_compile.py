@@ -10,7 +10,7 @@ _PRECISIONS = ("model", "fp16", "bf16", "best")
 
 
 def compile(model, shapes=None, precision="model", *, level=3, device="cpu", threads=0, timing_cache=None, time_budget_seconds=-1,
-            progress=None, save=None, plugins=None, io=None, lengths=None):
+            progress=None, save=None, plugins=None, io=None, lengths=None, layer_precisions=None):
     """Builds an engine for this machine.
 
     model: the path of an ONNX file, or its bytes, a Network or a NetworkBuilder.
@@ -33,6 +33,10 @@ def compile(model, shapes=None, precision="model", *, level=3, device="cpu", thr
         x_0, x_1, x_2, which `shapes` may name; engine(x=[a, b, c]) gives it all three. A sequence that is an output becomes outputs in the
         same way.
 
+    layer_precisions: what single layers compute in, by the names of ONNX nodes; '*' stands for any text, and a whole name counts before a
+        pattern: {"*": "float16", "/head/MatMul": "float32"}. It needs no `precision`, which lets the other layers choose. A named layer
+        without a tactic of its type is an InputError.
+
     Raises InputError for a model, shape or option that cannot be, DeviceError for files and devices, Cancelled.
     """
     if precision not in _PRECISIONS:
@@ -46,6 +50,8 @@ def compile(model, shapes=None, precision="model", *, level=3, device="cpu", thr
     config.time_budget_seconds = time_budget_seconds
     if precision != "model":
         setattr(config, precision, True)
+    for layer, dtype in (layer_precisions or {}).items():
+        config.set_layer_precision(layer, dtype)
     for name, given in (io or {}).items():
         config.set_io(name, *_io_type(name, given))
     if shapes:

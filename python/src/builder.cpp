@@ -174,6 +174,29 @@ void bind_config(nb::module_& m) {
           "What callers give as this input, or take as this output: another element type, and how its memory "
           "lies (\"chw\", "
           "\"hwc\", \"dhwc\").")
+      .def(
+          "set_layer_precision",
+          [](Config& c, const std::string& layer, std::optional<std::string> compute,
+             const std::vector<std::string>& outputs) {
+            api::LayerPrecision precision{.layer = layer};
+            if (compute) precision.compute = type_from_name(*compute, layer);
+            for (const std::string& type : outputs) precision.outputs.push_back(type_from_name(type, layer));
+            c.layer_precisions.push_back(std::move(precision));
+          },
+          nb::arg("layer"), nb::arg("compute") = nb::none(), nb::arg("outputs") = std::vector<std::string>(),
+          "What a layer computes in, and the types of its outputs (one for all, or one for each): float32, "
+          "float16 or bfloat16. "
+          "`layer` is the name of a node of the ONNX model; '*' in it stands for any text, and a whole name "
+          "counts before a pattern.")
+      .def_prop_rw(
+          "obey_layer_precisions",
+          [](const Config& c) { return c.precision_constraints == api::PrecisionConstraints::Obey; },
+          [](Config& c, bool obey) {
+            c.precision_constraints =
+                obey ? api::PrecisionConstraints::Obey : api::PrecisionConstraints::Prefer;
+          },
+          "True (the default): a named layer without a tactic of its type ends the build with InputError. "
+          "False: it gets another type.")
       .def_rw("plugin_libraries", &Config::plugin_libraries,
               "Paths of plugin libraries that the engine file carries; who loads it must trust it.")
       .def(

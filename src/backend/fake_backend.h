@@ -38,6 +38,7 @@ class FakeBackend final : public Backend {
       {"fake_low", 0.1},      {"fake_low_sums", 0.2}, {"fake_block", 0.1}};
   bool fast_tactics = true;
   std::map<std::string, double> expected_us;            // by tactic
+  DType other_compute_type = DType::Undefined;          // besides FP32
   std::map<std::string, int64_t, std::less<>> scratch;  // bytes by tactic
   double prepare_seconds = 0;  // what preparing a tactic for timing takes, to reach the end of a budget
   TuningTraits traits;
@@ -60,8 +61,8 @@ class FakeBackend final : public Backend {
     return found == scratch.end() ? 0 : found->second;
   }
   std::unique_ptr<Program> compile(const ProgramSpec& spec) const override;
-  Support supports_compute_type(DType) const override {
-    return Support::no("a fake device computes in FP32");
+  Support supports_compute_type(DType dtype) const override {
+    return dtype == other_compute_type ? Support{} : Support::no("a fake device computes in FP32");
   }
 
   std::unique_ptr<Stream> create_stream() const override { return std::make_unique<FakeStream>(); }

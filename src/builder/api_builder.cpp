@@ -70,6 +70,14 @@ BuildOptions to_options(const BuilderConfig& config) {
                        .avg_timing = config.avg_timing,
                        .time_budget_seconds = config.time_budget_seconds};
   for (const OptimizationProfile& p : config.profiles) options.profiles.push_back(to_profile(p));
+  for (const LayerPrecision& p : config.layer_precisions) {
+    lathe::LayerPrecision& to = options.layer_precisions.emplace_back();
+    to.layer = p.layer;
+    if (p.compute) to.compute = to_dtype(*p.compute);
+    for (const DataType type : p.outputs) to.outputs.push_back(to_dtype(type));
+  }
+  options.precision_constraints =
+      static_cast<lathe::PrecisionConstraints>(static_cast<int>(config.precision_constraints));
   options.disabled_runners.insert(config.disabled_runners.begin(), config.disabled_runners.end());
   options.passes.disabled.insert(config.disabled_passes.begin(), config.disabled_passes.end());
   options.workspace_limit_bytes = config.workspace_limit_bytes;

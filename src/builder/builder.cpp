@@ -13,6 +13,7 @@
 #include "builder/batch_items.h"
 #include "builder/engine_timer.h"
 #include "builder/fallbacks.h"
+#include "builder/layer_precisions.h"
 #include "builder/pipeline.h"
 #include "builder/precision.h"
 #include "builder/shape_inputs.h"
@@ -161,8 +162,7 @@ BuiltVariant build_checked(const Graph& portable, const SymbolRanges& ranges, co
   BuildOptions untimed = options;
   untimed.optimization_level = 0;
   NullObserver quiet;
-  const Pipeline silent{pipeline.backend, pipeline.pool,         pipeline.cache, quiet,
-                        pipeline.stop,    pipeline.widened_types};
+  const Pipeline silent = pipeline.with(quiet);
   std::vector<RivalEngine> rivals;
   rivals.push_back({"tuned", build_variant(portable, ranges, types, options, pipeline)});
   rivals.push_back({"untimed", build_variant(portable, ranges, types, untimed, silent)});
@@ -240,8 +240,7 @@ BuiltVariant build_no_slower_than_floats(const Graph& portable, const SymbolRang
   BuildOptions in_floats = options;
   in_floats.disabled_runners.insert(runners.begin(), runners.end());
   NullObserver quiet;
-  const Pipeline quietly{pipeline.backend, pipeline.pool,         pipeline.cache, quiet,
-                         pipeline.stop,    pipeline.widened_types};
+  const Pipeline quietly = pipeline.with(quiet);
   const std::vector<DType> kept = uses_type(built.variant, types) ? types : std::vector<DType>{};
   std::vector<RivalEngine> rivals;
   rivals.push_back({"products in integers", std::move(built)});
@@ -258,8 +257,7 @@ std::vector<BatchSplit> possible_splits(const Graph& portable, const SymbolRange
   if (items.symbol.empty() && !items.batch.empty() && ranges.at(items.batch).max > 1) {
     // Attention, for one, is written with batch and heads in one dim, which its fusion takes apart again.
     NullObserver quiet;
-    const Pipeline quietly{pipeline.backend, pipeline.pool,         pipeline.cache, quiet,
-                           pipeline.stop,    pipeline.widened_types};
+    const Pipeline quietly = pipeline.with(quiet);
     items = find_batch_items(optimize(portable, ranges, {}, options, quietly, {items.batch, 1}));
   }
   if (items.symbol.empty()) {
@@ -397,8 +395,9 @@ std::shared_ptr<const Engine> Builder::build_section(std::shared_ptr<Plan> plan,
   std::vector<DType> types = allowed_types(portable, options, *backend_, observer_);
   const std::vector<DType> widened = widened_types(portable, *backend_, observer_, types);
   CacheOfBuild cache(options, observer_);
-  const Pipeline pipeline{*backend_,    *pool_,  cache.cache(),    observer_,
-                          options.stop, widened, formats_of(*plan)};
+  const Pipeline pipeline{
+      *backend_,    *pool_,  cache.cache(),     observer_,
+      options.stop, widened, formats_of(*plan), demanded_types(portable, options, *backend_, observer_)};
 
   auto section = std::make_shared<PlanSection>();
   section->target = backend_->target();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -24,6 +25,17 @@ enum class TimingCacheMode {
   Disabled,  // nothing is looked up
 };
 
+// What a layer computes in, and the types of its results, by the name of its node in the model; '*' in it
+// stands for any text.
+struct LayerPrecision {
+  std::string layer;
+  std::optional<DType> compute;
+  std::vector<DType> outputs;  // one for all, or one for each
+};
+
+// What LayerPrecision is worth: nothing; as much as there are tactics for; an error where there is none.
+enum class PrecisionConstraints { None, Prefer, Obey };
+
 struct BuildOptions {
   // --- what the engine accepts. Empty: one profile made from static shapes, unknown dims are 1.
   std::vector<OptimizationProfile> profiles;
@@ -32,6 +44,8 @@ struct BuildOptions {
   bool bf16 = false, fp16 = false;
   bool best = false;            // all of the above that the device has
   bool strongly_typed = false;  // types come from the model: the flags above have no effect
+  std::vector<LayerPrecision> layer_precisions;
+  PrecisionConstraints precision_constraints = PrecisionConstraints::Obey;
   bool winograd = true;         // tactics with error_factor > 1, within the error budget
   bool keep_nan = false;        // only tactics that keep NaN (--checkNumerics)
   // Items of the batch at a time, each part on a thread of its own (backend/batch_split.h). 0: the whole

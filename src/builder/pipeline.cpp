@@ -148,6 +148,7 @@ Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vec
   check_profile(graph, ranges);
   PassContext context(pipeline.observer, pipeline.pool);
   context.allowed_types = types;
+  context.layer_types = pipeline.layer_types;
   context.widened_types = pipeline.widened_types;
   context.backend_operators = pipeline.backend.own_operators();
   PassOptions pass_options = options_of(options.passes, false);
@@ -168,7 +169,7 @@ Graph optional_rewrites(const Graph& graph, const BuildOptions& options, const P
 
 namespace {
 
-TuneOptions tune_options(const BuildOptions& options) {
+TuneOptions tune_options(const BuildOptions& options, const LayerTypes& layer_types) {
   return {.level = options.optimization_level,
           .max_tactics = options.max_tactics,
           .avg_timing = options.avg_timing,
@@ -178,6 +179,7 @@ TuneOptions tune_options(const BuildOptions& options) {
           .error_on_cache_miss = options.error_on_timing_cache_miss,
           .workspace_limit_bytes = options.workspace_limit_bytes,
           .disabled_runners = options.disabled_runners,
+          .layer_types = layer_types,
           .stop = options.stop};
 }
 
@@ -266,8 +268,8 @@ BuiltVariant build_variant(const Graph& portable, const SymbolRanges& ranges, co
   const Backend& backend = one_thread ? *one_thread : pipeline.backend;
 
   const Stopwatch tuning;
-  TunedGraph tuned =
-      tune_graph(graph, tuned_ranges, backend, tune_options(options), pipeline.cache, observer, &fused);
+  TunedGraph tuned = tune_graph(graph, tuned_ranges, backend, tune_options(options, pipeline.layer_types),
+                                pipeline.cache, observer, &fused);
   explain_fallbacks(tuned, tuned_ranges, backend, options);
   observer.log(Severity::Verbose,
                "Formats and tactics selection completed in " + seconds_text(tuning.seconds()) + " seconds.");

@@ -31,6 +31,12 @@ struct Pipeline {
   std::stop_token stop = {};
   std::vector<DType> widened_types = {};  // of the model, for which layers compute in FP32
   std::map<std::string, Format, std::less<>> io_formats = {};  // of inputs and outputs that are not linear
+  LayerTypes layer_types = {};                                 // that a caller demands
+
+  // The same for another observer.
+  Pipeline with(Observer& other) const {
+    return {backend, pool, cache, other, stop, widened_types, io_formats, layer_types};
+  }
 };
 
 // Portable graph -> passes. The symbol of a split stays one, even where its range is a single number.

@@ -5,18 +5,12 @@
 #include <map>
 
 #include "passes/passes.h"
+#include "tune/candidates.h"
 
 namespace lathe {
 namespace {
 
 constexpr DType kNarrowTypes[] = {DType::Float16, DType::BFloat16};
-
-// Where a layer computes: the type of its first input that is no constant and no index, else of its output.
-DType layer_type(const Tactic& tactic) {
-  for (const TensorType& t : tactic.inputs)
-    if (is_float(t.dtype)) return t.dtype;
-  return tactic.outputs.empty() ? DType::Undefined : tactic.outputs[0].dtype;
-}
 
 // The model is stored in a type other than FP32 in which layers compute here.
 bool keeps_narrow_types(const Graph& model, const Backend& backend) {
@@ -85,7 +79,7 @@ std::string precision_shares(const PlanVariant& variant) {
   double all_ms = 0;
   int layers = 0;
   for (const Choice& c : variant.choices) {
-    Share& share = shares[layer_type(c.tactic)];
+    Share& share = shares[compute_type(c.tactic)];
     ++share.layers;
     share.ms += c.time_ms;
     all_ms += c.time_ms;
@@ -104,7 +98,7 @@ std::string precision_shares(const PlanVariant& variant) {
 
 bool uses_type(const PlanVariant& variant, const std::vector<DType>& types) {
   return std::any_of(variant.choices.begin(), variant.choices.end(), [&](const Choice& c) {
-    return std::find(types.begin(), types.end(), layer_type(c.tactic)) != types.end();
+    return std::find(types.begin(), types.end(), compute_type(c.tactic)) != types.end();
   });
 }
 

@@ -3,20 +3,12 @@
 
 #include <algorithm>
 
+#include "base/name_pattern.h"
+
 namespace lathe::onnx {
 namespace {
 
 constexpr int64_t kFirstOpset = 13;  // DequantizeLinear with an axis
-
-bool matches(std::string_view pattern, std::string_view text) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == text;
-  if (text.substr(0, star) != pattern.substr(0, star)) return false;
-  const std::string_view rest = pattern.substr(star + 1);
-  for (size_t i = star; i <= text.size(); ++i)
-    if (matches(rest, text.substr(i))) return true;
-  return false;
-}
 
 const AttributeProto* attribute(const NodeProto& node, std::string_view name) {
   for (const AttributeProto& a : node.attributes)
@@ -242,7 +234,7 @@ class Planner {
 
 bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {
   return std::any_of(patterns.begin(), patterns.end(),
-                     [&](const std::string& pattern) { return matches(pattern, name); });
+                     [&](const std::string& pattern) { return matches_pattern(pattern, name); });
 }
 
 int64_t opset_of(const ModelProto& model) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // For --bf16, --fp16 and --best: says on each FP32 layer in which other types it may compute and store. The
-// tuner decides.
+// tuner decides. What a caller demands of a layer (ir/layer_types.h) comes before the rules below.
 //
 // Products and what stands between them may be low: Conv, MatMul, Attention, pooling, batch and group norms,
 // softmax, activations, data movement. Inside, accumulation, softmax, norms, pow and exp stay FP32 whatever
@@ -214,16 +214,34 @@ std::vector<DType> low_types(const Graph& graph, const Node& node, const ValueFa
   return types;
 }
 
+// Where a caller demands types, those are what the layer may have.
+std::vector<DType> demanded_types(const Graph& graph, const Node& node, const DemandedTypes& demanded) {
+  std::vector<DType> types;
+  const auto allow = [&](DType type) {
+    if (type != DType::Float32 && std::find(types.begin(), types.end(), type) == types.end())
+      types.push_back(type);
+  };
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i] == kNoValue) continue;
+    if (graph.value(node.outputs[i]).dtype != DType::Float32) return {};
+    if (const auto type = demanded.output(i)) allow(*type);
+  }
+  if (demanded.compute) allow(*demanded.compute);
+  return types;
+}
+
 }  // namespace
 
 bool mark_precisions(Graph& graph, PassContext& context) {
   bool changed = false;
-  if (context.allowed_types.empty()) return false;
+  if (context.allowed_types.empty() && context.layer_types.by_node.empty()) return false;
   GraphEditor editor(graph);
   const ValueFacts facts(graph);
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    std::vector<DType> types = low_types(graph, node, facts, context.allowed_types);
+    const DemandedTypes demanded = context.layer_types.of(node);
+    std::vector<DType> types = demanded.any() ? demanded_types(graph, node, demanded)
+                                              : low_types(graph, node, facts, context.allowed_types);
     if (types.empty() || node.allowed_types == types) continue;
     if (!context.may_change()) break;
     editor.set_allowed_types(id, std::move(types));

@@ -15,6 +15,7 @@
 #include "base/observer.h"
 #include "base/thread_pool.h"
 #include "ir/graph.h"
+#include "ir/layer_types.h"
 
 namespace lathe {
 
@@ -25,6 +26,7 @@ class PassContext {
   ThreadPool& pool;
   // Types that layers may compute in (--bf16 ...), for the pass that marks them.
   std::vector<DType> allowed_types;
+  LayerTypes layer_types;  // what a caller demands of single layers
   // Types that the device does not compute in, for the pass that computes in FP32 instead.
   std::vector<DType> widened_types;
   // Operators that not every backend has, and the one at hand does: a pass that makes one or writes one out

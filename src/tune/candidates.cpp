@@ -65,6 +65,34 @@ void refuse_narrow_sums(const LayerQuery& query, std::vector<Tactic>& tactics, O
   });
 }
 
+// Empty when the tactic has the types that a caller demands, else what it has instead.
+std::string undemanded(const Tactic& tactic, const DemandedTypes& demanded) {
+  const auto other = [](const char* what, DType has, DType wanted) {
+    return std::string(what) + std::string(dtype_info(has).trt_arg) + ", and " +
+           std::string(dtype_info(wanted).trt_arg) + " is demanded";
+  };
+  if (demanded.compute && compute_type(tactic) != *demanded.compute)
+    return other("it computes in ", compute_type(tactic), *demanded.compute);
+  for (size_t i = 0; i < tactic.outputs.size(); ++i)
+    if (const auto wanted = demanded.output(i);
+        wanted && tactic.outputs[i].dtype != DType::Undefined && tactic.outputs[i].dtype != *wanted)
+      return other("it gives ", tactic.outputs[i].dtype, *wanted);
+  return {};
+}
+
+// Nothing has the types demanded: an error, or a line, and the layer has others.
+void give_up_demand(const LayerQuery& query, const DemandedTypes& demanded, const std::string& reasons,
+                    Observer& observer) {
+  const std::string type(demanded.compute ? dtype_info(*demanded.compute).trt_arg : "the types demanded");
+  const std::string what = "layer '" + query.layer().name + "' (" +
+                           std::string(op_display_name(query.layer().op)) + ") has no tactic " +
+                           (demanded.compute ? "that computes in " : "with ") + type;
+  if (demanded.is_required)
+    throw_input_error(what + ", which is demanded of it:" + reasons +
+                      "\nDemand another type, or --precisionConstraints=prefer");
+  observer.log(Severity::Verbose, "Precision: " + what + "; it has another type.");
+}
+
 std::vector<Tactic> limit(std::vector<Tactic> tactics, int most) {
   if (static_cast<int>(tactics.size()) <= most) return tactics;
   std::vector<bool> kept(tactics.size(), false);
@@ -85,6 +113,12 @@ std::vector<Tactic> limit(std::vector<Tactic> tactics, int most) {
 
 }  // namespace
 
+DType compute_type(const Tactic& tactic) {
+  for (const TensorType& t : tactic.inputs)
+    if (is_float(t.dtype)) return t.dtype;
+  return tactic.outputs.empty() ? DType::Undefined : tactic.outputs[0].dtype;
+}
+
 std::vector<size_t> timing_order(const std::vector<Tactic>& tactics) {
   std::vector<size_t> order(tactics.size()), place(tactics.size(), 0);
   std::iota(order.begin(), order.end(), size_t{0});
@@ -98,7 +132,8 @@ std::vector<size_t> timing_order(const std::vector<Tactic>& tactics) {
 std::vector<Tactic> considered_tactics(const Backend& backend, const LayerQuery& query,
                                        const TuneOptions& options, const Effort& effort, Observer& observer) {
   const std::string& layer = query.layer().name;
-  std::vector<Tactic> usable, last_resorts;
+  const DemandedTypes demanded = options.layer_types.of(query.layer());
+  std::vector<Tactic> usable, last_resorts, others;
   std::string reasons;
   for (Tactic& tactic : backend.tactics(query)) {
     std::string reason = tactic.support.ok ? mismatch(query, tactic) : tactic.support.reason;
@@ -109,6 +144,7 @@ std::vector<Tactic> considered_tactics(const Backend& backend, const LayerQuery&
       reason = "it may lose NaN, which --checkNumerics does not allow";
     if (reason.empty() && !options.winograd && tactic.error_factor > 1)
       reason = "switched off: only exact tactics";
+    if (reason.empty() && !(reason = undemanded(tactic, demanded)).empty()) others.push_back(tactic);
     if (!reason.empty()) {
       observer.on(RunnerSkipped{layer, tactic.runner, tactic.name + ": " + reason});
       reasons += "\n  " + tactic.runner + " " + tactic.name + ": " + reason;
@@ -116,7 +152,11 @@ std::vector<Tactic> considered_tactics(const Backend& backend, const LayerQuery&
     }
     (tactic.last_resort ? last_resorts : usable).push_back(std::move(tactic));
   }
-  refuse_narrow_sums(query, usable, observer);
+  if (usable.empty() && last_resorts.empty() && !others.empty()) {
+    give_up_demand(query, demanded, reasons, observer);
+    for (Tactic& tactic : others) (tactic.last_resort ? last_resorts : usable).push_back(std::move(tactic));
+  }
+  if (!demanded.any()) refuse_narrow_sums(query, usable, observer);
   if (usable.empty() || effort.last_resorts)
     usable.insert(usable.end(), std::make_move_iterator(last_resorts.begin()),
                   std::make_move_iterator(last_resorts.end()));

@@ -11,9 +11,13 @@
 
 namespace lathe {
 
+// What the tactic computes in: the type of its first operand of floats that is no packed constant, else of its
+// result.
+DType compute_type(const Tactic& tactic);
+
 // Supported tactics in the backend's order, at most `effort.max_tactics`, but at least one for each
 // combination of types and formats that is among the level's. Refused ones are told to the observer with
-// their reason. Throws Input when there is none, with all reasons.
+// their reason. Throws Input when there is none, with all reasons, or none with types that must be.
 std::vector<Tactic> considered_tactics(const Backend& backend, const LayerQuery& query,
                                        const TuneOptions& options, const Effort& effort, Observer& observer);
 

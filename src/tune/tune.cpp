@@ -122,6 +122,7 @@ class Tuner {
     if (!effort_.timed) return;
     for (Alternative& alternative : find_alternatives(graph_, fused_)) {
       const LayerQuery fused{fused_, alternative.fused, ranges_};
+      if (options_.layer_types.of(fused.layer()).any()) continue;  // its parts have the types demanded
       const std::vector<Tactic> all = backend_.tactics(fused);
       if (std::none_of(all.begin(), all.end(),
                        [](const Tactic& t) { return t.support.ok && !t.last_resort; }))

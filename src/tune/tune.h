@@ -12,6 +12,7 @@
 
 #include "backend/backend.h"
 #include "base/observer.h"
+#include "ir/layer_types.h"
 #include "tune/timing_cache.h"
 #include "tune/tuning_record.h"
 
@@ -28,6 +29,7 @@ struct TuneOptions {
   bool error_on_cache_miss = false;
   int64_t workspace_limit_bytes = -1;  // of one layer's scratch at the largest shapes; -1: none
   std::set<std::string, std::less<>> disabled_runners;
+  LayerTypes layer_types;  // that a caller demands
   bool in_body = false;  // the graph is a body (tune_bodies.h)
   std::stop_token stop;  // asks the tuner to throw Interrupted
 };

@@ -80,6 +80,7 @@ TunedBodies tune_bodies(Graph& graph, const SymbolRanges& ranges, const Backend&
                     const double share = timing_cost(body, inside, traits) / all;
                     TuneOptions own = options;
                     own.in_body = true;
+                    own.layer_types = {};  // the passes have marked none
                     own.budget_seconds = budget * share;
                     tuned.share += share;
                     TunedGraph result = tune_graph(body, inside, backend, own, cache, observer);

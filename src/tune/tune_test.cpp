@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "backend/fake_backend.h"
+#include "base/error.h"
 #include "ir/text.h"
 #include "memory/memory_plan.h"
 #include "tune/candidates.h"
@@ -486,6 +487,56 @@ TEST(Signature, DynamicShapesAreThoseOfTheOptPoint) {
       << layer_signature({graph, node, small});
   EXPECT_EQ(layer_signature({graph, node, small}), layer_signature({graph, node, same}));
   EXPECT_NE(layer_signature({graph, node, small}), layer_signature({graph, node, large}));
+}
+
+constexpr const char* kProduct = R"(graph "product" {
+  input %x: float32[4, 8]
+  const %w: float32[8, 8] = splat 1
+  %y: float32[4, 8] = MatMul "fc" (%x, %w) allow [bfloat16] from ["fc" MatMul]
+  output %y
+})";
+
+LayerTypes demand(DemandedTypes types) {
+  return {{{"fc", std::move(types)}}};
+}
+
+TEST(DemandedTypes, ATacticWithThemIsTaken) {
+  const FakeBackend backend;
+  for (const int level : {0, 1}) {
+    const auto taken = [&](DemandedTypes types) {
+      return tune(kProduct, backend, {.level = level, .layer_types = demand(std::move(types))}).graph.choices;
+    };
+    const auto tactic = [&](DemandedTypes types, std::string_view name) {
+      const std::vector<Choice> choices = taken(std::move(types));
+      return std::any_of(choices.begin(), choices.end(),
+                         [&](const Choice& c) { return c.tactic.name == name; });
+    };
+    EXPECT_TRUE(tactic({.compute = DType::BFloat16, .outputs = {DType::BFloat16}}, "fake_low"));
+    EXPECT_TRUE(tactic({.compute = DType::BFloat16, .outputs = {DType::Float32}}, "fake_low_sums"));
+    EXPECT_FALSE(tactic({.compute = DType::Float32}, "fake_low"));
+    EXPECT_FALSE(tactic({.compute = DType::Float32}, "fake_low_sums"));
+  }
+}
+
+TEST(DemandedTypes, WithoutATacticItIsAnErrorOrAnotherTypeIsTaken) {
+  const FakeBackend backend;
+  try {
+    tune(kProduct, backend,
+         {.level = 0, .layer_types = demand({.compute = DType::Float16, .is_required = true})});
+    FAIL() << "a type without tactics is no error";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("layer 'fc' (MatMul) has no tactic that computes in fp16, which is demanded of it:"),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("fake_low: it computes in bf16, and fp16 is demanded"), std::string::npos) << text;
+  }
+  const Tuned tuned =
+      tune(kProduct, backend, {.level = 0, .layer_types = demand({.compute = DType::Float16})});
+  EXPECT_FALSE(tuned.graph.choices.empty());
+  EXPECT_TRUE(
+      tuned.log.told("message Precision: layer 'fc' (MatMul) has no tactic that computes in fp16; it has "
+                     "another type."));
 }
 
 }  // namespace

@@ -335,6 +335,20 @@ class Engines(unittest.TestCase):
             engine = compile_quickly(precision=precision)
             np.testing.assert_allclose(engine(X), expected(X), rtol=0.05, atol=0.05)
 
+    def test_precisions_of_layers(self):
+        if "bfloat16" in lathe.Runtime(threads=1).fast_types:
+            low = compile_quickly(layer_precisions={"*": "bfloat16"})(X)
+            np.testing.assert_allclose(low, expected(X), rtol=0.05, atol=0.05)
+            self.assertGreater(np.abs(low - expected(X)).max(), 1e-4)  # a BF16 number has 8 bits
+        exact = compile_quickly(precision="best", layer_precisions={"*": "float32"})(X)
+        np.testing.assert_allclose(exact, expected(X), rtol=1e-5, atol=1e-6)
+        with self.assertRaisesRegex(lathe.InputError, "cannot compute in int8 on demand"):
+            compile_quickly(layer_precisions={"*": "int8"})
+        config = lathe.BuilderConfig()
+        self.assertTrue(config.obey_layer_precisions)
+        config.obey_layer_precisions = False
+        self.assertFalse(config.obey_layer_precisions)
+
 
 class Builds(unittest.TestCase):
     def test_tell_progress(self):

@@ -15,11 +15,12 @@ from ._runtime import ICudaEngine
 # Flags that have an effect, and those that change nothing because it is so anyway. All others raise.
 _PRECISION_FLAGS = {t.BuilderFlag.FP16: "fp16", t.BuilderFlag.BF16: "bf16"}
 _WITHOUT_EFFECT = {t.BuilderFlag.TF32, t.BuilderFlag.DEBUG, t.BuilderFlag.GPU_FALLBACK, t.BuilderFlag.DISABLE_COMPILATION_CACHE,
-                   t.BuilderFlag.PREFER_PRECISION_CONSTRAINTS, t.BuilderFlag.DIRECT_IO, t.BuilderFlag.MONITOR_MEMORY,
+                   t.BuilderFlag.DIRECT_IO, t.BuilderFlag.MONITOR_MEMORY,
                    t.BuilderFlag.VERSION_COMPATIBLE, t.BuilderFlag.EXCLUDE_LEAN_RUNTIME, t.BuilderFlag.INT8,
                    t.BuilderFlag.EDITABLE_TIMING_CACHE, t.BuilderFlag.SPARSE_WEIGHTS, t.BuilderFlag.REFIT,
                    t.BuilderFlag.REFIT_IDENTICAL, t.BuilderFlag.REFIT_INDIVIDUAL}
-_WITH_EFFECT = {*_PRECISION_FLAGS, t.BuilderFlag.STRICT_NANS, t.BuilderFlag.ERROR_ON_TIMING_CACHE_MISS,
+_WITH_EFFECT = {*_PRECISION_FLAGS, t.BuilderFlag.OBEY_PRECISION_CONSTRAINTS, t.BuilderFlag.PREFER_PRECISION_CONSTRAINTS,
+                t.BuilderFlag.STRICT_NANS, t.BuilderFlag.ERROR_ON_TIMING_CACHE_MISS,
                 t.BuilderFlag.DISABLE_TIMING_CACHE, t.BuilderFlag.STRIP_PLAN}
 
 
@@ -321,6 +322,10 @@ class Builder:
         progress = _Monitored(config.progress_monitor) if config.progress_monitor is not None else None
         typed = network.get_flag(t.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
         settings = config._for(finished, typed)
+        obeyed = config.get_flag(t.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+        if not typed and (obeyed or config.get_flag(t.BuilderFlag.PREFER_PRECISION_CONSTRAINTS)):
+            settings.obey_layer_precisions = obeyed
+            network._demand_types(settings)
         for tensor in network._inputs + network._outputs:
             dtype, form = tensor._io_dtype, tensor._format()
             if dtype is not None or form != "chw":

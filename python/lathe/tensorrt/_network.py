@@ -207,16 +207,45 @@ class ILayer:
 
 
 class ParsedLayer:
-    """A node of a parsed model, to be read."""
+    """A node of a parsed model, to be read. Its types hold in builds with OBEY_PRECISION_CONSTRAINTS or PREFER_PRECISION_CONSTRAINTS."""
 
     def __init__(self, network, node):
         self._network, self._node = network, node
         self.name, self.metadata = node["name"], f"[ONNX Layer: {node['name']}]"
 
+    @property
+    def _demanded(self):
+        """[what it computes in or None, types of outputs by index]; kept by the network, as layers are made anew when they are asked for."""
+        return self._network._layer_types.setdefault(self._node["name"], [None, {}])
+
+    @property
+    def precision(self):
+        return t.DataType.FLOAT if self._demanded[0] is None else self._demanded[0]
+
+    @precision.setter
+    def precision(self, dtype):
+        self._demanded[0] = dtype
+
+    precision_is_set = property(lambda self: self._demanded[0] is not None)
+
+    def reset_precision(self):
+        self._demanded[0] = None
+
+    def set_output_type(self, index, dtype):
+        self._demanded[1][index] = dtype
+
+    def get_output_type(self, index):
+        return self._demanded[1].get(index, self.get_output(index).dtype)
+
+    def output_type_is_set(self, index):
+        return index in self._demanded[1]
+
+    def reset_output_type(self, index):
+        self._demanded[1].pop(index, None)
+
     op_type = property(lambda self: self._node["op_type"])
     num_inputs = property(lambda self: len(self._node["inputs"]))
     num_outputs = property(lambda self: len(self._node["outputs"]))
-    precision_is_set = property(lambda self: False)
     _LIKE = {"CONV": "CONVOLUTION", "CONVTRANSPOSE": "DECONVOLUTION", "MATMUL": "MATRIX_MULTIPLY", "POOL": "POOLING", "CONCAT":
              "CONCATENATION", "RESHAPE": "SHUFFLE", "TRANSPOSE": "SHUFFLE", "GATHER": "GATHER", "REDUCE": "REDUCE", "RELU": "ACTIVATION",
              "ADD": "ELEMENTWISE", "SUB": "ELEMENTWISE", "MUL": "ELEMENTWISE", "DIV": "ELEMENTWISE", "POW": "ELEMENTWISE",
@@ -278,6 +307,7 @@ class INetworkDefinition:
         self.name, self.error_recorder = "Unnamed Network", None
         self._model, self._nodes, self._parsed_tensors = None, [], {}
         self._inputs, self._outputs, self._layers, self._debug = [], [], [], []
+        self._layer_types = {}  # of parsed layers, by name: ParsedLayer._demanded
         self._changed()
 
     has_implicit_batch_dimension = property(lambda self: False)
@@ -292,6 +322,16 @@ class INetworkDefinition:
 
     def get_output(self, index):
         return self._outputs[index] if index < len(self._outputs) else None
+
+    def _demand_types(self, settings):
+        """Tells a BuilderConfig the types that were set on parsed layers."""
+        outputs = {node["name"]: len(node["outputs"]) for node in self._nodes}
+        for name, (compute, types) in self._layer_types.items():
+            if types and len(types) < outputs[name]:
+                raise NotSupported("ILayer.set_output_type", f"layer {name} has {outputs[name]} outputs; set the types of all")
+            if compute is not None or types:
+                settings.set_layer_precision(name, None if compute is None else t.lathe_name(compute),
+                                             [t.lathe_name(types[i]) for i in sorted(types)])
 
     # --- layers
     @property

@@ -172,6 +172,25 @@ class OnnxModels(Case):
         engine = self.engine()
         self.assertEqual(tuple(engine.get_tensor_shape("output")), (2, 10))
 
+    def test_types_of_parsed_layers(self):
+        self.parse()
+        self.network.get_input(0).shape = [1, 3, 32, 32]
+        first = next(layer for layer in self.network if layer.type == trt.LayerType.CONVOLUTION)
+        self.assertFalse(first.precision_is_set or first.output_type_is_set(0))
+        first.precision = trt.int8
+        first.set_output_type(0, trt.float32)
+        again = next(layer for layer in self.network if layer.name == first.name)
+        self.assertEqual((again.precision, again.get_output_type(0)), (trt.int8, trt.float32))
+        self.assertIsNotNone(self.builder.build_serialized_network(self.network, self.config))  # nobody asks that they hold
+        self.config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+        self.assertIsNone(self.builder.build_serialized_network(self.network, self.config))
+        self.assertIn(f"layer '{first.name}' cannot compute in int8 on demand", self.logger.errors()[-1])
+        first.precision = trt.float32
+        self.assertIsNotNone(self.builder.build_serialized_network(self.network, self.config), self.logger.errors())
+        again.reset_precision()
+        again.reset_output_type(0)
+        self.assertFalse(first.precision_is_set or first.output_type_is_set(0))
+
     def test_walk_and_extend(self):
         self.parse()
         self.assertGreater(self.network.num_layers, 3)
