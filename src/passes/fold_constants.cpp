@@ -2,12 +2,13 @@
 //
 // Replaces what does not depend on the inputs by its value: a node whose inputs are all constants is run by
 // the reference evaluation, and a shape computation whose elements are all known becomes a constant without
-// being run.
+// being run. A tensor without elements is a constant, too: a sum over it is the same in every run.
 //
 // Must not fire when the result is much larger than what it is made of (an Expand of one number to a whole
 // tensor): that would cost memory to save nothing. Quantised weights are the exception: a layer packs its
 // weights once when they are numbers, and would have to dequantise and pack them in every run when they are
-// not. The result says on which grid it lies. Nor for a graph output, which a node must write.
+// not. The result says on which grid it lies. Nor for a graph output, which a node must write; one that is
+// made of no elements is copied from its constant.
 #include <algorithm>
 
 #include "ir/edit.h"
@@ -26,6 +27,10 @@ int64_t bytes_of(const Value& value) {
   return count.is_constant() ? dtype_bytes(value.dtype, count.value()) : -1;
 }
 
+bool has_no_elements(const Value& value) {
+  return bytes_of(value) == 0;
+}
+
 // Do dims in the operator's fields depend on the inputs' shapes?
 bool has_symbolic_field(const Op& op) {
   bool symbolic = false;
@@ -42,16 +47,19 @@ bool is_foldable(const Graph& graph, const Node& node) {
       !bodies_of(node.op).empty() || has_symbolic_field(node.op))
     return false;
   int64_t in = 0, out = 0;
+  bool reads_none = false;
   for (ValueId input : node.inputs) {
     if (input == kNoValue) continue;
     const Value& value = graph.value(input);
+    reads_none |= has_no_elements(value);
+    if (has_no_elements(value)) continue;
     if (!value.is_constant() || !value.constant.has_bytes()) return false;
     in += bytes_of(value);
   }
   for (ValueId output : node.outputs) {
     if (output == kNoValue) continue;
     const int64_t bytes = bytes_of(graph.value(output));
-    if (bytes < 0 || graph.is_output(output)) return false;
+    if (bytes < 0 || (graph.is_output(output) && (!reads_none || bytes == 0))) return false;
     out += bytes;
   }
   return std::holds_alternative<DequantizeLinear>(node.op) || out <= std::max(kFreeBytes, 2 * in);
@@ -59,8 +67,15 @@ bool is_foldable(const Graph& graph, const Node& node) {
 
 std::vector<Tensor> evaluate(const Graph& graph, const Node& node, ThreadPool& pool) {
   std::vector<Tensor> inputs;
-  for (ValueId input : node.inputs)
-    inputs.push_back(input == kNoValue ? Tensor() : graph.value(input).constant);
+  for (ValueId input : node.inputs) {
+    if (input == kNoValue) {
+      inputs.emplace_back();
+      continue;
+    }
+    const Value& value = graph.value(input);
+    inputs.push_back(value.is_constant() ? value.constant
+                                         : Tensor::allocate(value.dtype, to_extents(value.shape)));
+  }
   const SymbolValues no_symbols;
   const EvaluateContext context{inputs, node.outputs.size(), &no_symbols, &pool};
   const ValueId first = node.outputs[0];
@@ -96,6 +111,18 @@ std::optional<Quantization> grid_of_constant(const Graph& graph, const Node& nod
   return grid ? grid : grid_of_moved(graph, node);
 }
 
+// Where the graph gives the value, a copy of the constant does.
+void give_constant(GraphEditor& editor, const Graph& graph, const Node& node, ValueId output,
+                   ValueId constant) {
+  const Value value = graph.value(output);
+  editor.rename_value(output, value.name + "_before_folding");
+  const NodeId copy =
+      editor.add_node(node.name + " folded", Pointwise{.code = PointwiseCode::Identity}, {constant},
+                      {{.name = value.name, .dtype = value.dtype, .shape = value.shape}}, node.origins);
+  for (size_t k = 0; k < graph.outputs().size(); ++k)
+    if (graph.outputs()[k] == output) editor.replace_output(k, graph.node(copy).outputs[0]);
+}
+
 void replace_by_constants(Graph& graph, NodeId id, std::vector<Tensor> results) {
   GraphEditor editor(graph);
   const std::vector<ValueId> outputs = graph.node(id).outputs;
@@ -107,6 +134,7 @@ void replace_by_constants(Graph& graph, NodeId id, std::vector<Tensor> results) 
     const ValueId constant = editor.add_constant(value.name + "_folded", std::move(results[i]));
     editor.set_contents(constant, value.contents);
     editor.set_quantization(constant, grids[i]);
+    if (graph.is_output(outputs[i])) give_constant(editor, graph, Node(graph.node(id)), outputs[i], constant);
     editor.replace_uses(outputs[i], constant);
   }
   editor.remove_node(id);

@@ -72,6 +72,14 @@ void ShapePlan::prepare_step(size_t index) try {
                            program_.spec().choices[first_ + index].tactic, *program_.device())
                 ->prepare(context)
           : layer.kernel->prepare(context);
+  const auto bytes_of = [&](const std::vector<ValueId>& values) {
+    std::vector<int64_t> bytes;
+    for (const ValueId id : values)
+      bytes.push_back(id == kNoValue ? 0 : stored_bytes(graph.value(id), symbols_));
+    return bytes;
+  };
+  steps_[index].bytes =
+      std::make_shared<const OperandBytes>(OperandBytes{bytes_of(node.inputs), bytes_of(node.outputs)});
 } catch (Error& error) {
   error.add_context(fmt::format("preparing layer '{}'",
                                 program_.graph().node(program_.layers()[first_ + index].node).name));
@@ -111,9 +119,6 @@ void ShapePlan::bind(std::byte* arena, std::byte* scratch, std::span<void* const
 }
 
 void ShapePlan::group() {
-  const auto bytes_of = [&](ValueId id) {
-    return id == kNoValue ? int64_t{0} : stored_bytes(program_.graph().value(id), symbols_);
-  };
   std::vector<LayerUse> uses(steps_.size());
   for (size_t i = 0; i < steps_.size(); ++i) {
     Step& step = steps_[i];
@@ -125,9 +130,9 @@ void ShapePlan::group() {
     const Node& node = program_.graph().node(program_.layers()[first_ + i].node);
     for (size_t k = 0; k < node.inputs.size(); ++k)
       (k < node.op_input_count() ? uses[i].reads : uses[i].late_reads)
-          .push_back({operands_.inputs(i)[k], bytes_of(node.inputs[k])});
+          .push_back({operands_.inputs(i)[k], step.bytes->inputs[k]});
     for (size_t k = 0; k < node.outputs.size(); ++k)
-      uses[i].writes.push_back({operands_.outputs(i)[k], bytes_of(node.outputs[k])});
+      uses[i].writes.push_back({operands_.outputs(i)[k], step.bytes->outputs[k]});
   }
   const std::vector<LaunchOrder> orders = group_launches(uses);
   for (size_t i = 0; i < steps_.size(); ++i) steps_[i].order = orders[i];

@@ -26,8 +26,14 @@
 
 namespace lathe::cuda {
 
+// What a layer reads and writes, by operand.
+struct OperandBytes {
+  std::vector<int64_t> inputs, outputs;
+};
+
 struct Step {
   std::shared_ptr<const PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
+  std::shared_ptr<const OperandBytes> bytes;      // of a layer that is prepared
   LaunchOrder order = {};                         // in the recording that is made
 };
 
