@@ -21,8 +21,9 @@ enum class LateSpread { PointwiseLayers, Nowhere };
 void check_shapes(const ProgramSpec& spec, size_t first, size_t last, const SymbolValues& symbols,
                   LateSpread late);
 
-// False for a layer whose operands fit each other only at sizes that a run finds, and not at the upper bounds
-// that stand for them when the layer is timed. (Five of at most eight elements, plus a tensor of five.)
+// False for a layer whose operands fit each other only at sizes that a run finds, and not at those that stand
+// for them when the layer is timed: upper bounds (five of at most eight elements, plus a tensor of five), and
+// what is assumed of the dims of a body.
 bool fits_at_upper_bounds(const LayerQuery& query);
 
 }  // namespace lathe

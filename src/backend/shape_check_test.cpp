@@ -98,5 +98,19 @@ TEST(NoElements, SumsOfNothingAreTheReferences) {
   EXPECT_FALSE(has_empty_operand({*spec.graph, first, sometimes}));  // tuned for one
 }
 
+// All dims that a body names itself are assumed to be alike, and its operands need not fit then.
+TEST(FitsAtUpperBounds, WhatIsAssumedOfABodyMayNotFit) {
+  const Graph graph = parse_graph(R"(graph "body" {
+  input %all: float32[count, 320, 320]
+  input %one: float32[1, height, width]
+  %more: float32[count + 1, 320, 320] = Concat "append" (%all, %one) {axis=0}
+  output %more
+})");
+  SymbolRanges ranges = {{"count", {1, 64, 100}}, {"height", {1, 64, 400}}, {"width", {1, 64, 400}}};
+  EXPECT_FALSE(fits_at_upper_bounds({graph, graph.order()[0], ranges}));
+  ranges["height"].opt = ranges["width"].opt = 320;
+  EXPECT_TRUE(fits_at_upper_bounds({graph, graph.order()[0], ranges}));
+}
+
 }  // namespace
 }  // namespace lathe

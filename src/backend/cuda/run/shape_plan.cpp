@@ -72,6 +72,10 @@ void ShapePlan::prepare_step(size_t index) try {
                            program_.spec().choices[first_ + index].tactic, *program_.device())
                 ->prepare(context)
           : layer.kernel->prepare(context);
+  // How much a layer writes that finds a size is not known.
+  if (!program_.segments().new_symbols[first_ + index].empty() ||
+      !steps_[index].prepared->overlap().takes_order)
+    return;
   const auto bytes_of = [&](const std::vector<ValueId>& values) {
     std::vector<int64_t> bytes;
     for (const ValueId id : values)
@@ -124,9 +128,8 @@ void ShapePlan::group() {
     Step& step = steps_[i];
     if (step.prepared == nullptr) continue;
     uses[i].is_launched = true;
-    // How much a layer writes that finds a size is not known.
-    if (program_.segments().new_symbols[first_ + i].empty()) uses[i].overlap = step.prepared->overlap();
-    if (!uses[i].overlap.takes_order) continue;
+    if (step.bytes == nullptr) continue;
+    uses[i].overlap = step.prepared->overlap();
     const Node& node = program_.graph().node(program_.layers()[first_ + i].node);
     for (size_t k = 0; k < node.inputs.size(); ++k)
       (k < node.op_input_count() ? uses[i].reads : uses[i].late_reads)

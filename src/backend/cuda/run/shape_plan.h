@@ -33,7 +33,7 @@ struct OperandBytes {
 
 struct Step {
   std::shared_ptr<const PreparedLayer> prepared;  // null: nothing to do (a view, or no elements)
-  std::shared_ptr<const OperandBytes> bytes;      // of a layer that is prepared
+  std::shared_ptr<const OperandBytes> bytes;      // null: the layer overlaps with no other one
   LaunchOrder order = {};                         // in the recording that is made
 };
 
