@@ -98,8 +98,8 @@ Tensor load_raw(const std::string& file, DType dtype, const Extents& extents) {
   return tensor;
 }
 
-// Strings with zeros behind their ends, as many bytes as the input has room for; as they are where they do not
-// fit.
+// Strings with zeros behind their ends, as many bytes as the input has room for; as they are where they do
+// not fit.
 Tensor with_room(const Tensor& strings, const Extents& extents) {
   const int64_t longest = strings.extents().back(), room = extents.empty() ? 0 : extents.back();
   Extents widened = strings.extents();

@@ -109,8 +109,8 @@ struct LayerPrecision {
   std::optional<DataType> compute;
   std::vector<DataType> outputs;  // one for all outputs, or one for each
 };
-// Where no tactic has the types: Prefer takes others; with Obey build() throws, unless the layer is named by a
-// pattern alone.
+// Where no tactic has the types: Prefer takes others; with Obey build() throws, unless the layer is named by
+// a pattern alone.
 enum class PrecisionConstraints { None, Prefer, Obey };
 
 struct BuilderConfig {
@@ -121,8 +121,8 @@ struct BuilderConfig {
   bool fp16 = false;
   bool best = false;            // all that the device has
   bool strongly_typed = false;  // types come from the model alone
-  // They need none of the flags above, which let the other layers choose. A whole name counts before a pattern;
-  // a layer that several nodes became computes in Float if one of them shall.
+  // They need none of the flags above, which let the other layers choose. A whole name counts before a
+  // pattern; a layer that several nodes became computes in Float if one of them shall.
   std::vector<LayerPrecision> layer_precisions;
   PrecisionConstraints precision_constraints = PrecisionConstraints::Obey;
 

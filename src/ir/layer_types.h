@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Types that a caller demands of layers (--layerPrecisions, --layerOutputTypes), by the names that their nodes
-// have in the model.
+// Types that a caller demands of layers (--layerPrecisions, --layerOutputTypes), by the names that their
+// nodes have in the model.
 #pragma once
 
 #include <functional>
@@ -26,8 +26,8 @@ struct DemandedTypes {
 struct LayerTypes {
   std::map<std::string, DemandedTypes, std::less<>> by_node;  // by Origin::name
 
-  // Of a layer that several nodes became: FP32 where one of them demands it; the results are those of the last
-  // node.
+  // Of a layer that several nodes became: FP32 where one of them demands it; the results are those of the
+  // last node.
   DemandedTypes of(const Node& node) const;
 };
 

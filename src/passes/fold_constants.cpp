@@ -28,7 +28,7 @@ int64_t bytes_of(const Value& value) {
 }
 
 bool has_no_elements(const Value& value) {
-  return bytes_of(value) == 0;
+  return is_static(value.shape) && bytes_of(value) == 0;
 }
 
 // Do dims in the operator's fields depend on the inputs' shapes?

@@ -11,8 +11,8 @@
 
 namespace lathe {
 
-// What the tactic computes in: the type of its first operand of floats that is no packed constant, else of its
-// result.
+// What the tactic computes in: the type of its first operand of floats that is no packed constant, else of
+// its result.
 DType compute_type(const Tactic& tactic);
 
 // Supported tactics in the backend's order, at most `effort.max_tactics`, but at least one for each
