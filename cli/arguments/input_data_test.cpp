@@ -48,6 +48,12 @@ Tensor parse(const std::string& text) {
   return parse_npy(std::as_bytes(std::span(text.data(), text.size())), "x.npy").tensor;
 }
 
+const std::string start = "x.npy: not a usable .npy array: ";
+
+std::string fails(const std::string& text) {
+  return error_of([&] { parse(text); });
+}
+
 const std::string kHeader = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }\n";
 
 TEST(RandomTensor, IsTrtexecsSequence) {
@@ -104,8 +110,6 @@ TEST(Npy, Reads) {
 }
 
 TEST(Npy, TrustsNothing) {
-  const auto fails = [](const std::string& text) { return error_of([&] { parse(text); }); };
-  const std::string start = "x.npy: not a usable .npy array: ";
   EXPECT_EQ(fails("abc"), start + "it does not begin with NumPy's mark");
   EXPECT_EQ(fails(std::string("\x93NUMPY\x09\x00\x00\x00", 10)), start + "its version is unknown");
   EXPECT_EQ(fails(npy(kHeader, "").substr(0, 20)), start + "its header is longer than the file");
@@ -169,8 +173,6 @@ TEST(Npy, StringsAreTheirBytes) {
 }
 
 TEST(Npy, StringsThatAreDamaged) {
-  const auto fails = [](const std::string& text) { return error_of([&] { parse(text); }); };
-  const std::string start = "x.npy: not a usable .npy array: ";
   EXPECT_EQ(fails(npy("{'descr': '|S4', 'fortran_order': False, 'shape': (2,)}", "1234567")),
             start + "its shape needs more data than the file has");
   EXPECT_EQ(fails(npy("{'descr': '|S99999999999999999999', 'fortran_order': False, 'shape': (1,)}", "")),

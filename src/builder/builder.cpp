@@ -31,6 +31,8 @@ std::string settings_text(const BuildOptions& options, const std::vector<DType>&
   const BuildOptions usual;
   const auto note = [&](bool is_other, const std::string& what) { text += is_other ? ", " + what : ""; };
   note(options.strongly_typed, "strongly typed");
+  note(!options.layer_precisions.empty() && options.precision_constraints != PrecisionConstraints::None,
+       "types of single layers");
   note(!options.winograd, "no Winograd");
   note(options.keep_nan, "NaN kept");
   note(options.batch_part != usual.batch_part, "batches in parts of " + std::to_string(options.batch_part));

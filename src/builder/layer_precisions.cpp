@@ -17,11 +17,12 @@ std::string_view type_name(DType type) {
   return dtype_info(type).trt_arg;
 }
 
+// FP32, or floats of 16 bits.
 bool gives_floats(const Graph& graph, const Node& node) {
   return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) {
-    return v != kNoValue &&
-           (graph.value(v).dtype == DType::Float32 || dtype_info(graph.value(v).dtype).bits == 16) &&
-           is_float(graph.value(v).dtype);
+    if (v == kNoValue) return false;
+    const DTypeInfo& type = dtype_info(graph.value(v).dtype);
+    return type.is_float && (type.bits == 16 || type.bits == 32);
   });
 }
 

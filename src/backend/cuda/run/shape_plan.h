@@ -8,9 +8,8 @@
 // In a graph, layers that do not need one another overlap (launch_groups.h); in an eager run each waits for
 // the one in front. A recording counts only when its replay gave the bytes that the eager run gave.
 //
-// Shapes that come once, as those of a decoder's steps do, share graphs: what is recorded costs the host a
-// third of what is launched, and a graph takes the sizes and arguments of another recording of the same
-// layers.
+// Shapes that come once, as those of a decoder's steps do, share graphs: a graph takes the sizes and
+// arguments of another recording of the same layers.
 #pragma once
 
 #include <list>
