@@ -250,6 +250,7 @@ BuildOptions make_build_options(const Options& options, std::vector<Optimization
   build.error_on_timing_cache_miss = flags.error_on_timing_cache_miss;
   build.keep_nan = flags.check_numerics;
   build.fail_on_fallback = flags.fail_on_fallback;
+  build.fast_load = flags.fast_load;
   build.plugin_libraries.assign(flags.plugins_to_serialize.begin(), flags.plugins_to_serialize.end());
   if (const auto pool = flags.memory_pools.find("workspace"); pool != flags.memory_pools.end()) {
     build.workspace_limit_bytes = static_cast<int64_t>(pool->second);

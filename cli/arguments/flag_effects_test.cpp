@@ -34,7 +34,7 @@ const std::map<Effect, std::string>& effects() {
        "--dumpOptimizationProfile --dumpOutput --dumpProfile --dumpRawBindingsToFile --dynamicPlugins=1 "
        "--enablePluginOverride "
        "--duration=1 --errorOnTimingCacheMiss --exportLayerInfo=1 --exportOutput=1 "
-       "--exportProfile=1 --exportSummary=1 --exportTimes=1 --exposeDMA --failOnFallback --fp16 "
+       "--exportProfile=1 --exportSummary=1 --exportTimes=1 --exposeDMA --failOnFallback --fastLoad --fp16 "
        "--getPlanVersionOnly --idleTime=1 --imagePreprocess=unit --ignoreParsedPluginLibs "
        "--inputIOFormats=fp32:chw --inputLengths=x:1 "
        "--int8 --iterations=1 --keepState=a:b --layerOutputTypes=a:fp16 --layerPrecisions=a:fp16 "

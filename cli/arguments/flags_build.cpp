@@ -97,6 +97,9 @@ std::vector<Flag> effort_flags() {
          parse_float("--l2LimitForTiling", v);
          no_effect(o, "--l2LimitForTiling", "tiles are part of each tactic");
        }},
+      {Section::Build, "--fastLoad", "",
+       "keep packed weights in the engine file, too: larger, and nothing is packed at load",
+       [](O& o, S&) { o.build.fast_load = true; }},
       {Section::Build, "--monitorMemory", "", "print the peak memory of the build",
        [](O& o, S&) { o.build.monitor_memory = true; }},
   };
@@ -212,7 +215,7 @@ std::vector<Flag> engine_flags() {
        [](O& o, S&) {
          o.build.allow_weight_streaming = true;
          no_effect(o, "--allowWeightStreaming",
-                   "weights stay in the mapped engine file and are paged in as needed");
+                   "with --fastLoad weights stay in the mapped engine file and are paged in as needed");
        }},
       {Section::Build, "--pluginInstanceNorm", "", "",
        [](O& o, S&) { no_effect(o, "--pluginInstanceNorm", "InstanceNormalization is a layer of its own"); }},

@@ -10,7 +10,7 @@ _PRECISIONS = ("model", "fp16", "bf16", "best")
 
 
 def compile(model, shapes=None, precision="model", *, level=3, device="cpu", threads=0, timing_cache=None, time_budget_seconds=-1,
-            progress=None, save=None, plugins=None, io=None, lengths=None, layer_precisions=None):
+            progress=None, save=None, plugins=None, io=None, lengths=None, layer_precisions=None, fast_load=False):
     """Builds an engine for this machine.
 
     model: the path of an ONNX file, or its bytes, a Network or a NetworkBuilder.
@@ -33,6 +33,8 @@ def compile(model, shapes=None, precision="model", *, level=3, device="cpu", thr
         x_0, x_1, x_2, which `shapes` may name; engine(x=[a, b, c]) gives it all three. A sequence that is an output becomes outputs in the
         same way.
 
+    fast_load: the engine file has weights as kernels read them beside those of the model: up to 2.5 times as large, and nothing is packed at
+        load. Else each weight is in it once.
     layer_precisions: what single layers compute in, by the names of ONNX nodes; '*' stands for any text, and a whole name counts before a
         pattern: {"*": "float16", "/head/MatMul": "float32"}. It needs no `precision`, which lets the other layers choose. A named layer
         without a tactic of its type is an InputError.
@@ -48,6 +50,7 @@ def compile(model, shapes=None, precision="model", *, level=3, device="cpu", thr
     config = BuilderConfig()
     config.optimization_level = level
     config.time_budget_seconds = time_budget_seconds
+    config.fast_load = fast_load
     if precision != "model":
         setattr(config, precision, True)
     for layer, dtype in (layer_precisions or {}).items():

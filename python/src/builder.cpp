@@ -220,7 +220,10 @@ void bind_config(nb::module_& m) {
       .def_rw("timing_cache", &Config::timing_cache)
       .def_rw("error_on_timing_cache_miss", &Config::error_on_timing_cache_miss)
       .def_rw("detailed_layer_information", &Config::detailed_layer_information)
-      .def_rw("fail_on_fallback", &Config::fail_on_fallback, "Raise when a layer has no kernel.");
+      .def_rw("fail_on_fallback", &Config::fail_on_fallback, "Raise when a layer has no kernel.")
+      .def_rw("fast_load", &Config::fast_load,
+              "Keep packed weights in the engine file, too: it is up to 2.5 times as large as the model, and "
+              "nothing is packed at load.");
   m.def(
       "optimizer_passes",
       [] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks that a program keeps in the engine file: packed weights, GPU binaries. Made once at build, found
-// again when an engine is loaded.
+// Blocks that a program may keep in the engine file: packed weights, GPU binaries. Made at build; found again
+// when an engine is loaded, or packed anew.
 #pragma once
 
 #include <functional>
@@ -15,6 +15,10 @@
 #include "base/aligned_bytes.h"
 
 namespace lathe {
+
+// Names of blocks that are compiled code begin like this: an engine file always keeps them. Others were packed
+// from constants, and are packed again at load where the file does not have them.
+inline constexpr std::string_view kCompiledBlocks = "cubin/";
 
 // Packs constants once: at build into the store, at load found there. `key` is unique per layer; add a suffix
 // per block.
@@ -34,6 +38,7 @@ class LockedBlobStore final : public BlobStore {
   explicit LockedBlobStore(BlobStore& store) : store_(store) {}
   std::span<const std::byte> find(const std::string& key) const override;
   std::span<const std::byte> put(const std::string& key, std::vector<std::byte> bytes) override;
+  bool wants_packed() const override { return store_.wants_packed(); }
   int64_t bytes() const { return bytes_; }
 
  private:

@@ -62,6 +62,9 @@ class BlobStore {
   virtual std::span<const std::byte> find(const std::string& key) const = 0;
   // Stores a block and returns where it now lies (64-byte aligned, stable).
   virtual std::span<const std::byte> put(const std::string& key, std::vector<std::byte> bytes) = 0;
+  // Whether anybody will ask for what was packed: not for that of an engine that was loaded, which its file
+  // does not have either. It may lie where the backend likes then.
+  virtual bool wants_packed() const { return true; }
 };
 
 struct ProgramSpec {

@@ -23,10 +23,6 @@ struct Support {
   static Support no(std::string why) { return {false, std::move(why)}; }
 };
 
-// Packed constants up to this size keep their bytes in an engine file, too: a tactic may look at them at run
-// time.
-inline constexpr int64_t kKeptConstantBytes = 64 << 10;
-
 // The numbers that make a variant of its family, in the order in which the tactic's name has them: {"rows",
 // 128}, {"splits", 2}. A family makes its variant from them and prints the name from the variant; nothing
 // reads a name.

@@ -85,6 +85,7 @@ BuildOptions to_options(const BuilderConfig& config) {
   options.error_on_timing_cache_miss = config.error_on_timing_cache_miss;
   options.keep_nan = config.keep_nan;
   options.fail_on_fallback = config.fail_on_fallback;
+  options.fast_load = config.fast_load;
   for (const std::string& library : config.plugin_libraries) options.plugin_libraries.emplace_back(library);
   options.verbosity =
       config.detailed_layer_information ? ProfilingVerbosity::Detailed : ProfilingVerbosity::LayerNamesOnly;

@@ -439,6 +439,7 @@ std::shared_ptr<const Engine> Builder::build(const Network& given, const BuildOp
   set_formats(plan->inputs, network.formats);
   set_formats(plan->outputs, network.formats);
   plan->verbosity = options.verbosity;
+  plan->fast_load = options.fast_load;
   for (const std::filesystem::path& library : options.plugin_libraries)
     plan->plugin_libraries[library.filename().string()] = read_bytes(library);
   plan->set_portable_graph(network.graph);

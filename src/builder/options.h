@@ -71,6 +71,7 @@ struct BuildOptions {
   int64_t workspace_limit_bytes = -1;  // of one layer's scratch; tactics that need more are refused; -1: none
   std::stop_token stop;  // asks the build to end: it saves the timing cache and throws Interrupted
   ProfilingVerbosity verbosity = ProfilingVerbosity::LayerNamesOnly;
+  bool fast_load = false;  // the engine file has packed weights, too (plan.h)
   // Plugin libraries that the engine file carries; who loads it must say that it is trusted.
   std::vector<std::filesystem::path> plugin_libraries;
   PassOptions passes;

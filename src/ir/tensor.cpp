@@ -65,7 +65,18 @@ Tensor Tensor::without_bytes(DType dtype, Extents extents) {
 
 std::span<std::byte> Tensor::mutable_bytes() {
   check(writable_ && data_.use_count() == 1, "Tensor::mutable_bytes: the bytes are shared or not ours");
+  recipe_.reset();
   return {const_cast<std::byte*>(data_.get()), byte_count_};
+}
+
+Tensor Tensor::with_recipe(std::shared_ptr<const Recipe> recipe) const {
+  Tensor t = *this;
+  t.recipe_ = std::move(recipe);
+  return t;
+}
+
+Tensor Tensor::forgotten() const {
+  return without_bytes(dtype_, extents_).with_recipe(recipe_);
 }
 
 Tensor Tensor::reshaped(Extents extents) const {

@@ -29,6 +29,12 @@ template <> constexpr DType dtype_of<int64_t>() { return DType::Int64; }
 template <> constexpr DType dtype_of<uint64_t>() { return DType::UInt64; }
 template <> constexpr DType dtype_of<bool>() { return DType::Bool; }
 
+struct Recipe;
+
+// Constants of up to so many bytes keep their bytes in an engine file, too, when they were packed or could be
+// made again: a tactic may look at them at run time.
+inline constexpr int64_t kKeptConstantBytes = 64 << 10;
+
 class Tensor {
  public:
   Tensor() = default;
@@ -63,6 +69,13 @@ class Tensor {
   template <class T>
   std::span<T> mutable_data();
 
+  // How the elements follow from other tensors, where that is known (ir/recipe.h); it says nothing of the
+  // extents. Whoever writes the elements forgets it.
+  const std::shared_ptr<const Recipe>& recipe() const { return recipe_; }
+  Tensor with_recipe(std::shared_ptr<const Recipe> recipe) const;
+  // Type, extents and recipe alone.
+  Tensor forgotten() const;
+
   // Same bytes, other extents (same element count).
   Tensor reshaped(Extents extents) const;
   // Any numeric type (float8 and int4 too) widened to double / int64; bool gives 0 or 1.
@@ -75,6 +88,7 @@ class Tensor {
   DType dtype_ = DType::Undefined;
   Extents extents_;
   std::shared_ptr<const std::byte> data_;
+  std::shared_ptr<const Recipe> recipe_;
   size_t byte_count_ = 0;
   bool writable_ = false;
 };

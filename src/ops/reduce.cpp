@@ -72,6 +72,8 @@ std::vector<ResultInfo> infer_reduce(const Reduce& op, const InferContext& conte
   if (op.axes || !context.has(1)) {
     return {{x.dtype, known_result(op, x.shape, reduced_axes(op, op.axes ? &*op.axes : nullptr, rank))}};
   }
+  if (context.input(1).dtype != DType::Int64)
+    throw_input_error("the axes must be int64, they are " + std::string(dtype_name(context.input(1).dtype)));
   if (const std::optional<Shape> axes = context.contents(1)) {
     if (is_static(*axes)) {
       const Ints listed = to_extents(*axes);

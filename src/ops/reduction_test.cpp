@@ -149,6 +149,12 @@ TEST(Reduce, AxesFromATensor) {
 TEST(Reduce, ErrorsNameTheAxis) {
   expect_input_error([] { reduce(ReduceKind::Sum, ramp({2, 3}), Ints{2}); }, "axis");
   expect_input_error([] { reduce(ReduceKind::Sum, ramp({2, 3}), Ints{1, -1}); }, "axis -1 is reduced twice");
+  expect_input_error(
+      [] {
+        infer_op(Reduce{.kind = ReduceKind::Sum},
+                 {{.dtype = DType::Float32, .shape = {2, 3}}, {.dtype = DType::Float64, .shape = {1}}});
+      },
+      "the axes must be int64, they are float64");
 }
 
 // --- Softmax

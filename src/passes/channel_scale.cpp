@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/recipe.h"
 #include "passes/match.h"
 
 namespace lathe {
@@ -29,6 +30,23 @@ struct ChannelOf {
     return row / (rows / groups) * columns + column;
   }
 };
+
+// How an engine file says it: a product in FP64, rounded once. Where a group decides which channel an element
+// belongs to, the scale has no shape of its own, and the weights are stored as they are.
+Tensor with_recipe(Tensor scaled, const Tensor& weights, const ChannelOf& channel_of,
+                   const std::vector<double>& scale) {
+  if (channel_of.transposed && channel_of.groups > 1) return scaled;
+  Extents extents(weights.extents().size(), 1);
+  extents[channel_of.transposed ? 1 : 0] = static_cast<int64_t>(scale.size());
+  const auto in_fp64 = [&](Op op, std::vector<Tensor> inputs) {
+    return made_by(Tensor::without_bytes(DType::Float64, weights.extents()), std::move(op),
+                   std::move(inputs));
+  };
+  const Tensor wide = in_fp64(Cast{DType::Float64}, {weights});
+  const Tensor product = in_fp64(Pointwise{.code = PointwiseCode::Mul},
+                                 {wide, Tensor::from_doubles(DType::Float64, extents, scale)});
+  return made_by(std::move(scaled), Cast{weights.dtype()}, {product});
+}
 
 Tensor scaled_weights(const Tensor& weights, const ChannelOf& channel_of, const std::vector<double>& scale) {
   if (weights.dtype() == DType::Float32) {
@@ -85,8 +103,9 @@ void scale_channels(Graph& graph, NodeId id, const ChannelScale& by) {
   std::vector<ValueId> inputs = {node.inputs[0], node.inputs[1]};
   const bool scales = std::any_of(by.scale.begin(), by.scale.end(), [](double s) { return s != 1; });
   if (scales) {
-    inputs[1] =
-        editor.add_constant(weights.name + "_scaled", scaled_weights(weights.constant, channel_of, by.scale));
+    inputs[1] = editor.add_constant(weights.name + "_scaled",
+                                    with_recipe(scaled_weights(weights.constant, channel_of, by.scale),
+                                                weights.constant, channel_of, by.scale));
   }
   inputs.push_back(
       editor.add_constant(node.name + "_bias", Tensor::from_doubles(weights.dtype, {channels}, bias)));

@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "ir/edit.h"
+#include "ir/recipe.h"
 #include "ops/op_def.h"
 #include "passes/grids.h"
 #include "passes/passes.h"
@@ -80,7 +81,11 @@ std::vector<Tensor> evaluate(const Graph& graph, const Node& node, ThreadPool& p
   const EvaluateContext context{inputs, node.outputs.size(), &no_symbols, &pool};
   const ValueId first = node.outputs[0];
   const DType dtype = first == kNoValue ? DType::Undefined : graph.value(first).dtype;
-  return evaluate_node(node, context, dtype);
+  std::vector<Tensor> results = evaluate_node(node, context, dtype);
+  for (size_t k = 0; k < results.size(); ++k)
+    if (results[k] && results[k].dtype() == dtype)
+      results[k] = made_by(std::move(results[k]), node.op, inputs, node.epilogue, k);
+  return results;
 }
 
 // The elements of a shape computation, when all are numbers.

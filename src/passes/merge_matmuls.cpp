@@ -17,6 +17,7 @@
 #include <cstring>
 #include <map>
 
+#include "ir/recipe.h"
 #include "ops/build.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -67,11 +68,14 @@ ValueId stack(Graph& graph, const std::vector<NodeId>& nodes, size_t index, cons
   const Value& first = graph.value(graph.node(nodes[0]).inputs[index]);
   Tensor whole = Tensor::allocate(first.dtype, {static_cast<int64_t>(nodes.size()), matrix[0], matrix[1]});
   std::byte* to = whole.mutable_bytes().data();
+  std::vector<Tensor> parts;
   for (const NodeId node : nodes) {
-    const auto bytes = graph.value(graph.node(node).inputs[index]).constant.bytes();
+    parts.push_back(graph.value(graph.node(node).inputs[index]).constant);
+    const auto bytes = parts.back().bytes();
     std::memcpy(to, bytes.data(), bytes.size());
     to += bytes.size();
   }
+  whole = made_by(std::move(whole), Concat{.axis = 0}, std::move(parts));
   return GraphEditor(graph).add_constant(first.name + "_stack", std::move(whole));
 }
 

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "ir/block_grid.h"
+#include "ir/recipe.h"
 #include "ops/build.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -76,6 +77,11 @@ ValueId slice_constant(Graph& graph, ValueId constant, int64_t axis, const Part&
        at += row, from += old_row) {
     std::memcpy(bytes.data() + at, whole.bytes().data() + from, static_cast<size_t>(row));
   }
+  const Slice cut{.starts = Shape{part.start},
+                  .ends = Shape{part.start + part.length},
+                  .axes = {axis},
+                  .steps = {1}};
+  piece = made_by(std::move(piece), cut, {whole});
   const std::optional<Quantization> grid =
       value.quantization ? sliced(*value.quantization, value.shape, axis, part.start, part.length)
                          : std::nullopt;

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/recipe.h"
 #include "ops/build.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -110,7 +111,8 @@ class Widening {
     cast.op = Cast{DType::Float32};
     cast.outputs = {id};
     const std::vector<Tensor> inputs = {value.constant};
-    Tensor wide = evaluate_node(cast, {.inputs = inputs, .pool = &context_.pool}, DType::Float32)[0];
+    Tensor wide = made_by(evaluate_node(cast, {.inputs = inputs, .pool = &context_.pool}, DType::Float32)[0],
+                          cast.op, inputs);
     if (!graph_.is_output(id)) return editor_.set_constant(id, std::move(wide));
     const ValueId copy = editor_.add_constant(value.name + "_widened", std::move(wide));
     for (const NodeId user : graph_.users(id)) replace_operand(user, id, copy);

@@ -249,7 +249,9 @@ class MemoryChecker {
     }
   }
 
-  bool has_bytes(const Tensor& tensor) const { return weights_ == WeightBytes::Absent || tensor.has_bytes(); }
+  bool has_bytes(const Tensor& tensor) const {
+    return weights_ == WeightBytes::Absent || tensor.has_bytes() || tensor.recipe();
+  }
 
   // What is read at run time is there; what is small is there in any case.
   void check_constants() {

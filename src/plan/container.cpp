@@ -63,7 +63,7 @@ void ContainerReader::read_header() {
          std::to_string(kEngineFormat) + "); build it again from its model, or use the newer Lathe");
   if (hash_bytes(bytes_.first(kHeaderBytes - 8)) != read_number<uint64_t>(bytes_, kHeaderBytes - 8))
     fail("is damaged: the hash of its header does not match");
-  if (version != kEngineFormat)
+  if (version < kOldestEngineFormat)
     fail("has format " + std::to_string(version) + ", which this build does not read");
   const auto size = read_number<uint64_t>(bytes_, 16);
   if (size != bytes_.size())

@@ -18,7 +18,8 @@
 namespace lathe {
 
 // Raised with any change that an older reader would misunderstand.
-inline constexpr uint32_t kEngineFormat = 1;
+inline constexpr uint32_t kEngineFormat = 2;
+inline constexpr uint32_t kOldestEngineFormat = 1;  // that this build reads
 inline constexpr size_t kBlockAlignment = 64;
 
 class ContainerReader {

@@ -15,6 +15,7 @@ namespace lathe {
 
 class PackedBlocks final : public BlobStore {
  public:
+  explicit PackedBlocks(bool wants_packed = true) : wants_packed_(wants_packed) {}
   std::span<const std::byte> find(const std::string& key) const override;
   std::span<const std::byte> put(const std::string& key, std::vector<std::byte> bytes) override;
   // A block that lies elsewhere; `owner` keeps it alive.
@@ -22,12 +23,14 @@ class PackedBlocks final : public BlobStore {
   // All blocks by name.
   std::map<std::string, std::span<const std::byte>> entries() const;
   int64_t bytes() const;
+  bool wants_packed() const override { return wants_packed_; }
 
  private:
   struct Block {
     std::span<const std::byte> bytes;
     std::shared_ptr<const void> owner;
   };
+  bool wants_packed_;
   mutable std::mutex mutex_;
   std::map<std::string, Block> blocks_;
 };

@@ -307,7 +307,7 @@ void Plan::write_to(FileWriter& file) const {
   for (size_t i = 0; i < sections_.size(); ++i) {
     infos.push_back(sections_[i]->info);
     sections.push_back(section(i));
-    texts.push_back(section_to_json(*sections.back(), container));
+    texts.push_back(section_to_json(*sections.back(), container, fast_load));
   }
   container.add_section(std::string(kManifest), manifest_to_json(*this, infos, container));
   container.add_section(std::string(kGraph), std::move(graph_text));

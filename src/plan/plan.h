@@ -112,6 +112,8 @@ class Plan {
   // run. Only a refit makes an engine of it.
   std::shared_ptr<const Plan> stripped() const;
   bool is_stripped = false;
+  // The file has packed weights, too, so that nothing is packed at load; else it has each weight once.
+  bool fast_load = false;
 
   // Same content, same bytes. The old file stays when writing fails.
   void write(const std::filesystem::path& path) const;

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 
+#include "backend/packing.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "ir/text.h"
 #include "ops/build.h"
 #include "plan/check_variant.h"
+#include "plan/made_constants.h"
 #include "plugin/built_in.h"
 
 namespace lathe {
@@ -114,20 +116,25 @@ std::map<std::string, ShapeRange, std::less<>> shape_ranges_from(const Json& jso
 
 // --- graphs
 
-// `keep`: whether a constant's bytes are stored. Those of bodies, which have no id here, always are.
-Json graph_json(const Graph& graph, ContainerWriter& blocks, const std::function<bool(ValueId)>& keep) {
+// `keep`: whether a constant's bytes are stored. Those of bodies, which have no id here, always are. `made`:
+// takes what follows from other constants; null: that is stored like the rest.
+Json graph_json(const Graph& graph, ContainerWriter& blocks, const std::function<bool(ValueId)>& keep,
+                MadeConstantsWriter* made = nullptr) {
   Json constants = Json::array();
   const auto store = [&](ValueId id, const Tensor& tensor) {
-    const bool stored = tensor.has_bytes() && (id == kNoValue || keep(id));
-    const int64_t block = stored ? blocks.add_block(tensor.bytes()) : -1;
-    constants.push_back({dtype_name(tensor.dtype()), tensor.extents(), block});
+    Json entry = {dtype_name(tensor.dtype()), tensor.extents(), -1};
+    if (id != kNoValue && made != nullptr && tensor.recipe())
+      entry.push_back(made->add(tensor));
+    else if (tensor.has_bytes() && (id == kNoValue || keep(id)))
+      entry[2] = blocks.add_block(tensor.bytes());
+    constants.push_back(std::move(entry));
     return static_cast<int64_t>(constants.size() - 1);
   };
   std::string text = to_text(graph, {.constant_index = store});
   return {{"text", std::move(text)}, {"constants", std::move(constants)}};
 }
 
-Graph graph_from(const Json& json, const ContainerReader& file) {
+Graph graph_from(const Json& json, const ContainerReader& file, std::span<const Tensor> made = {}) {
   const Json& constants = json.at("constants");
   const auto load = [&](int64_t index) -> Tensor {
     if (index < 0 || index >= static_cast<int64_t>(constants.size()))
@@ -140,6 +147,15 @@ Graph graph_from(const Json& json, const ContainerReader& file) {
       if (e < 0 || __builtin_mul_overflow(elements, e, &elements) || elements > (int64_t{1} << 48))
         throw_input_error("a constant has absurd extents");
     const int64_t block = c.at(2);
+    if (c.size() > 3) {
+      const int64_t number = c.at(3);
+      if (number < 0 || number >= static_cast<int64_t>(made.size()))
+        throw_input_error("a constant is made by number " + std::to_string(number));
+      const Tensor& tensor = made[static_cast<size_t>(number)];
+      if (tensor.dtype() != dtype || tensor.size() != elements)
+        throw_input_error("a constant has another type or size than what makes it");
+      return tensor.reshaped(std::move(extents));
+    }
     if (block == -1) return Tensor::without_bytes(dtype, std::move(extents));
     const auto bytes = file.block(block);
     if (static_cast<int64_t>(bytes.size()) != dtype_bytes(dtype, elements))
@@ -339,6 +355,7 @@ std::string manifest_to_json(const Plan& plan, const std::vector<SectionInfo>& s
     profiles.push_back({{"shapes", to_json(p.shapes)}, {"values", to_json(p.values)}});
   json["profiles"] = std::move(profiles);
   if (plan.is_stripped) json["stripped"] = true;
+  if (plan.fast_load) json["fast_load"] = true;
   json["profiling_verbosity"] = static_cast<int>(plan.verbosity);
   Json targets = Json::array();
   for (const SectionInfo& s : sections)
@@ -375,6 +392,7 @@ std::vector<SectionInfo> manifest_from_json(std::string_view text, const Contain
       plan.profiles.push_back(std::move(profile));
     }
     plan.is_stripped = json.value("stripped", false);
+    plan.fast_load = json.value("fast_load", false);
     require(!plan.profiles.empty(), "it has no optimization profile");
     plan.verbosity =
         static_cast<ProfilingVerbosity>(std::clamp(json.at("profiling_verbosity").get<int>(), 0, 2));
@@ -410,23 +428,41 @@ std::shared_ptr<const Graph> graph_from_json(std::string_view text, const Contai
   });
 }
 
-std::string section_to_json(const PlanSection& section, ContainerWriter& blocks) {
+namespace {
+
+// Whether all that was packed can be packed again.
+bool has_all_weights(const Graph& graph) {
+  for (size_t v = 0; v < graph.value_count(); ++v) {
+    const Tensor& tensor = graph.value(static_cast<ValueId>(v)).constant;
+    if (tensor && tensor.size() > 0 && !tensor.has_bytes() && !tensor.recipe()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string section_to_json(const PlanSection& section, ContainerWriter& blocks, bool fast_load) {
   Json variants = Json::array();
   for (const PlanVariant& v : section.variants) {
+    const bool with_packed = fast_load || !has_all_weights(*v.graph);
+    MadeConstantsWriter made;
     const auto keep = [&](ValueId id) {
-      return v.memory.placements[static_cast<size_t>(id)].kind == Placement::Kind::Constant ||
+      return !with_packed || v.memory.placements[static_cast<size_t>(id)].kind == Placement::Kind::Constant ||
              static_cast<int64_t>(v.graph->value(id).constant.bytes().size()) <= kKeptConstantBytes;
     };
     Json choices = Json::array(), ranges = Json::object(), blobs = Json::array();
     for (const Choice& c : v.choices) choices.push_back(to_json(c));
     for (const auto& [symbol, r] : v.ranges) ranges[symbol] = {r.min, r.opt, r.max};
-    for (const auto& [key, bytes] : v.blobs->entries()) blobs.push_back({key, blocks.add_block(bytes)});
-    variants.push_back({{"graph", graph_json(*v.graph, blocks, keep)},
+    for (const auto& [key, bytes] : v.blobs->entries())
+      if (with_packed || key.starts_with(kCompiledBlocks)) blobs.push_back({key, blocks.add_block(bytes)});
+    variants.push_back({{"graph", graph_json(*v.graph, blocks, keep, with_packed ? nullptr : &made)},
                         {"choices", std::move(choices)},
                         {"memory", to_json(*v.graph, v.memory)},
                         {"ranges", std::move(ranges)},
                         {"measured_ms", v.measured_ms},
                         {"packed", std::move(blobs)}});
+    if (!made.graph().outputs().empty())
+      variants.back()["made"] = graph_json(made.graph(), blocks, [](ValueId) { return true; });
     if (!v.tuning.empty()) variants.back()["tuning"] = blocks.add_block(std::as_bytes(std::span(v.tuning)));
     if (v.split.on()) variants.back()["batch_split"] = {{"symbol", v.split.symbol}, {"part", v.split.part}};
   }
@@ -444,7 +480,13 @@ PlanSection section_from_json(std::string_view text, const SectionInfo& info, co
                                                   std::to_string(form.profiles) + " optimization profiles");
     for (const Json& j : variants) {
       PlanVariant v;
-      auto graph = std::make_shared<Graph>(graph_from(j.at("graph"), file));
+      std::vector<Tensor> made;
+      if (const auto making = j.find("made"); making != j.end()) {
+        const Graph graph = graph_from(*making, file);
+        verify_graph(graph);
+        made = made_constants(graph);
+      }
+      auto graph = std::make_shared<Graph>(graph_from(j.at("graph"), file, made));
       bind_code(*graph, form.plugins, file.source());
       v.graph = graph;
       for (const Json& c : j.at("choices")) v.choices.push_back(choice_from(c));
@@ -459,7 +501,7 @@ PlanSection section_from_json(std::string_view text, const SectionInfo& info, co
         v.split = {split->at("symbol"), split->at("part")};
       v.memory = memory_from(j.at("memory"), *graph);
       check_variant(v, form.stripped ? WeightBytes::Absent : WeightBytes::Present);
-      v.blobs = std::make_shared<PackedBlocks>();
+      v.blobs = std::make_shared<PackedBlocks>(false);
       const auto add = [&](const std::string& key, const Json& block) {
         v.blobs->add(key, file.block(block.get<int64_t>()), file.owner());
       };

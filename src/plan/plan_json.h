@@ -28,7 +28,8 @@ std::string graph_to_json(const Graph& graph, ContainerWriter& blocks);
 std::shared_ptr<const Graph> graph_from_json(std::string_view text, const ContainerReader& file,
                                              const PluginCodeSource& plugins);
 
-std::string section_to_json(const PlanSection& section, ContainerWriter& blocks);
+// `fast_load`: with packed weights, and without those that were packed; else each weight once.
+std::string section_to_json(const PlanSection& section, ContainerWriter& blocks, bool fast_load);
 // What the manifest says of all sections.
 struct SectionForm {
   size_t profiles = 0;

@@ -37,6 +37,7 @@ std::shared_ptr<Plan> make_plan(const std::string& key = "fake 1", const std::st
   plan->outputs = output_infos(*graph);
   plan->profiles = {{.shapes = {{"x", {{1, 1, 2, 2}, {2, 1, 2, 2}, {8, 1, 2, 2}}}}, .values = {}}};
   plan->verbosity = ProfilingVerbosity::Detailed;
+  plan->fast_load = true;
   plan->set_portable_graph(graph);
 
   PlanVariant variant{.graph = graph, .ranges = symbol_ranges(plan->inputs, plan->profiles[0])};
@@ -155,7 +156,7 @@ TEST(Plan, NewerFilesAreRefused) {
   auto bytes = make_plan()->to_bytes();
   bytes[8] = std::byte{kEngineFormat + 1};
   EXPECT_EQ(error_of([&] { Plan::from_bytes(bytes, "a.engine"); }),
-            "engine file 'a.engine' was written by a newer Lathe (format 2, this build reads up to 1); build "
+            "engine file 'a.engine' was written by a newer Lathe (format 3, this build reads up to 2); build "
             "it again "
             "from its model, or use the newer Lathe");
 }

@@ -3,14 +3,33 @@
 
 #include "backend/nested_layers.h"
 #include "base/out_of_memory.h"
+#include "ops/make_constants.h"
 
 namespace lathe {
+namespace {
+
+// A program packs its weights from constants, some of which the file says by their recipes. Their bytes live
+// until they are packed.
+std::shared_ptr<const Program> compile(const PlanVariant& variant, const Backend& backend) {
+  ProgramSpec spec = variant.spec();
+  if (!has_unmade_constants(*spec.graph)) return backend.compile(std::move(spec));
+  const auto graph = std::make_shared<Graph>(*spec.graph);
+  make_constants(*graph, nullptr);
+  spec.graph = graph;
+  std::shared_ptr<const Program> program = backend.compile(std::move(spec));
+  forget_made_constants(*graph, [&](ValueId id) {
+    return variant.memory.placements[static_cast<size_t>(id)].kind == Placement::Kind::Constant;
+  });
+  return program;
+}
+
+}  // namespace
 
 std::shared_ptr<const Engine> Engine::load(std::shared_ptr<const Plan> plan,
                                            std::shared_ptr<const Backend> backend) {
   const auto what_for = [&] {
     return "loading engine '" + plan->source() + "' of " + std::to_string(plan->file_bytes()) +
-           " bytes, of which packed weights are copied";
+           " bytes, whose weights are packed";
   };
   return with_memory_for(what_for, [&] { return load_section(plan, backend); });
 }
@@ -26,7 +45,7 @@ std::shared_ptr<const Engine> Engine::load_section(std::shared_ptr<const Plan> p
   const auto section = plan->section(index);
   std::vector<std::shared_ptr<const Program>> programs;
   try {
-    for (const PlanVariant& v : section->variants) programs.push_back(backend->compile(v.spec()));
+    for (const PlanVariant& v : section->variants) programs.push_back(compile(v, *backend));
   } catch (const Error& error) {
     // What a file asks for and no backend can do is a fault of the file, not a bug here.
     if (plan->source().empty() || error.kind() == ErrorKind::System) throw;

@@ -34,6 +34,7 @@ std::shared_ptr<const Plan> make_plan(const FakeBackend& backend) {
   plan->outputs = output_infos(*graph);
   plan->profiles = {{.shapes = {{"x", {{1, 1, 2, 2}, {2, 1, 2, 2}, {8, 1, 2, 2}}}}, .values = {}},
                     {.shapes = {{"x", {{16, 1, 2, 2}, {16, 1, 2, 2}, {64, 1, 2, 2}}}}, .values = {}}};
+  plan->fast_load = true;
   plan->set_portable_graph(graph);
   auto section = std::make_shared<PlanSection>(PlanSection{.target = backend.target()});
   for (const OptimizationProfile& profile : plan->profiles) {
@@ -74,7 +75,7 @@ class Runtime : public testing::Test {
   std::shared_ptr<const Engine> engine;
 };
 
-TEST_F(Runtime, RunsALoadedEngineWithoutPacking) {
+TEST_F(Runtime, RunsALoadedEngineWithWhatItsFileHasPacked) {
   EXPECT_EQ(backend->packed_blocks, 2);  // one per profile, when it was built
   const auto context = engine->create_context();
   for (const int64_t n : {2, 8, 1}) {

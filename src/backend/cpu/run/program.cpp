@@ -97,7 +97,7 @@ void CpuProgram::make_kernels() {
                       node.name, tactic.name, constant_bytes(node)));
     }
   });
-  weight_bytes_ = stored.bytes();
+  weight_bytes_ = stored.bytes() + blobs.packed_bytes();
   weights_ = blobs.take();
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend/cuda/device/libraries.h"
+#include "backend/packing.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -107,7 +108,7 @@ std::span<const std::byte> KernelCache::compiled(const Device& device, BlobStore
                                                  const std::string& name, const std::string& source,
                                                  const std::vector<std::string>& options) {
   const uint64_t hash = source_hash(device, source, options);
-  const std::string key = "cubin/" + hash_to_string(hash);
+  const std::string key = std::string(kCompiledBlocks) + hash_to_string(hash);
   if (const auto stored = blobs.find(key); !stored.empty()) return stored;
   const Binary made = binary(device, hash, name, source, options);
   // A block in the store must not be replaced: another thread may be loading it.
