@@ -64,6 +64,7 @@ GeneratedFamily random_family();
 GeneratedFamily matrices_family();
 GeneratedFamily trees_family();
 GeneratedFamily exact_reduce_family();
+GeneratedFamily no_elements_family();
 GeneratedFamily block_grids_family();
 GeneratedFamily packed_cast_family();
 GeneratedFamily col2im_family();
@@ -121,6 +122,7 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<matrices_family>(),
       generated_tactics<trees_family>(),
       generated_tactics<exact_reduce_family>(),
+      generated_tactics<no_elements_family>(),
       generated_tactics<block_grids_family>(),
       generated_tactics<packed_cast_family>(),
       generated_tactics<col2im_family>(),

@@ -168,7 +168,7 @@ const CpuBodyRun::Prepared& CpuBodyRun::prepared_for(NodeId id, const SymbolValu
   const BodyKernels::Layer& layer = kernels_.layer(id);
   const std::vector<int64_t> key = shape_key(layer.symbols, symbols);
   return prepared_[static_cast<size_t>(id)].get(key, [&]() -> Prepared {
-    const auto extents = body_extents(graph(), id, key, symbols);
+    const auto extents = body_extents(graph(), id, layer.tactic.runner, key, symbols);
     if (!extents) return {};
     const ShapeContext context{.symbols = symbols,
                                .inputs = extents->inputs,

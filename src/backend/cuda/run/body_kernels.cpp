@@ -246,7 +246,7 @@ const CudaBodyRun::Prepared& CudaBodyRun::prepared_for(NodeId id, const SymbolVa
   const BodyKernels::Layer& layer = kernels_.layer(id);
   const std::vector<int64_t> key = shape_key(layer.symbols, symbols);
   return prepared_[static_cast<size_t>(id)].get(key, [&]() -> Prepared {
-    const auto extents = body_extents(graph(), id, key, symbols);
+    const auto extents = body_extents(graph(), id, layer.tactic.runner, key, symbols);
     if (!extents) return {};
     return prepare(layer, {.symbols = symbols, .inputs = extents->inputs, .outputs = extents->outputs});
   });

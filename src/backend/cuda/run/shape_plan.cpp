@@ -66,10 +66,10 @@ void ShapePlan::prepare_step(size_t index) try {
   for (size_t i = 0; i < node.outputs.size(); ++i)
     has_elements |= node.outputs[i] != kNoValue && std::ranges::count(context.outputs[i], 0) == 0;
   if (!has_elements && program_.segments().new_symbols[first_ + index].empty()) return;
+  const Tactic& tactic = program_.spec().choices[first_ + index].tactic;
   steps_[index].prepared =
-      makes_elements_of_none(node, context.inputs, context.outputs)
-          ? make_reference({graph, layer.node, program_.spec().ranges},
-                           program_.spec().choices[first_ + index].tactic, *program_.device())
+      needs_reference(node, tactic.runner, context.inputs, context.outputs)
+          ? make_reference({graph, layer.node, program_.spec().ranges}, tactic, *program_.device())
                 ->prepare(context)
           : layer.kernel->prepare(context);
   // How much a layer writes that finds a size is not known.
