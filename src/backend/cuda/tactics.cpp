@@ -54,6 +54,7 @@ GeneratedFamily stem_family();
 GeneratedFamily wgmma_conv_family();
 GeneratedFamily recurrent_family();
 GeneratedFamily linear_attention_family();
+GeneratedFamily transform_family();
 GeneratedFamily grid_sample_family();
 GeneratedFamily roi_align_family();
 GeneratedFamily max_roi_pool_family();
@@ -112,6 +113,7 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<rotary_family>(),
       generated_tactics<recurrent_family>(),
       generated_tactics<linear_attention_family>(),
+      generated_tactics<transform_family>(),
       generated_tactics<grid_sample_family>(),
       generated_tactics<roi_align_family>(),
       generated_tactics<max_roi_pool_family>(),
