@@ -66,6 +66,9 @@ GeneratedFamily matrices_family();
 GeneratedFamily trees_family();
 GeneratedFamily exact_reduce_family();
 GeneratedFamily no_elements_family();
+GeneratedFamily exact_product_family();
+GeneratedFamily exact_softmax_family();
+GeneratedFamily exact_attention_family();
 GeneratedFamily block_grids_family();
 GeneratedFamily packed_cast_family();
 GeneratedFamily col2im_family();
@@ -125,6 +128,9 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<trees_family>(),
       generated_tactics<exact_reduce_family>(),
       generated_tactics<no_elements_family>(),
+      generated_tactics<exact_product_family>(),
+      generated_tactics<exact_softmax_family>(),
+      generated_tactics<exact_attention_family>(),
       generated_tactics<block_grids_family>(),
       generated_tactics<packed_cast_family>(),
       generated_tactics<col2im_family>(),

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "lathe_device_text/exact_reduce.h"
+#include "lathe_device_text/wide_lanes.h"
 
 namespace lathe::cuda {
 namespace {
@@ -132,6 +133,7 @@ LayerSource generate_exact_reduction(const LayerQuery& query, const Tactic& tact
                {"KIND", static_cast<int64_t>(op.kind)}});
   const std::string number(reals ? "double" : compute_name(type));
   b.global("typedef " + number + " Number;\n#define kStart ((Number)" + start_of(op.kind, type, reals) + ")");
+  b.global(device_text::wide_lanes::kWideLanes);
   b.global(device_text::exact_reduce::kExactReduce);
   b.kernel().threads = 128;
   b.kernel().grid[0] = ceil_div(results, Dim(128 / lanes));

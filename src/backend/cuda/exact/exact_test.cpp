@@ -56,7 +56,9 @@ TEST(CudaTrees, WalksAndAggregates) {
                                  .aggregate = aggregate,
                                  .modes = static_cast<int>(aggregate) % 3}));
   cases.push_back(tree_case({.rows = 0}));
-  EXPECT_EQ(check_generated(trees_family(), cases), 13);
+  for (const int modes : {0, 2})
+    cases.push_back(tree_case({.rows = 4, .targets = 3, .modes = modes, .type = DType::Float64}));
+  EXPECT_EQ(check_generated(trees_family(), cases), 15);
 }
 
 TEST(CudaBlockGrids, BlocksAndFourBits) {
