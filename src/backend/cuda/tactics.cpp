@@ -55,6 +55,8 @@ GeneratedFamily wgmma_conv_family();
 GeneratedFamily recurrent_family();
 GeneratedFamily linear_attention_family();
 GeneratedFamily transform_family();
+GeneratedFamily mel_family();
+GeneratedFamily tfidf_family();
 GeneratedFamily grid_sample_family();
 GeneratedFamily roi_align_family();
 GeneratedFamily max_roi_pool_family();
@@ -117,6 +119,8 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<recurrent_family>(),
       generated_tactics<linear_attention_family>(),
       generated_tactics<transform_family>(),
+      generated_tactics<mel_family>(),
+      generated_tactics<tfidf_family>(),
       generated_tactics<grid_sample_family>(),
       generated_tactics<roi_align_family>(),
       generated_tactics<max_roi_pool_family>(),

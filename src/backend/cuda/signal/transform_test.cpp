@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DFT and STFT as generated kernels.
+// DFT, STFT and MelWeightMatrix as generated kernels.
 #include <gtest/gtest.h>
 
 #include "backend/cuda/codegen/generated_check.h"
 
 namespace lathe::cuda {
+GeneratedFamily mel_family();
 GeneratedFamily transform_family();
 namespace {
 
@@ -76,6 +77,22 @@ TEST(CudaTransform, Frames) {
       }
   cases.push_back({.op = STFT{}, .inputs = {{.extents = {2, 30, 1}}, number(1, true)}});
   EXPECT_EQ(check_generated(transform_family(), cases), static_cast<int>(cases.size()));
+}
+
+TEST(CudaMel, NumbersOfTheRun) {
+  const auto edge = [](double hertz) {
+    return CheckedInput{.extents = {}, .constant = true, .low = hertz, .high = hertz + 1e-3};
+  };
+  std::vector<LayerCase> cases;
+  for (const DType type : {DType::Float32, DType::Float16, DType::Float64})
+    for (const bool known : {true, false})
+      cases.push_back({.op = MelWeightMatrix{type},
+                       .inputs = {number(20, known), number(256, known), number(16000, known), edge(0),
+                                  edge(known ? 8000 : 3300)}});
+  cases.push_back(
+      {.op = MelWeightMatrix{},
+       .inputs = {number(64, false), number(16, false), number(8192, false), edge(0), edge(4096)}});
+  EXPECT_EQ(check_generated(mel_family(), cases), static_cast<int>(cases.size()));
 }
 
 TEST(CudaTransform, Tails) {
