@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::string_view kRunner = "TfIdf";
 
-// Counts the n-grams of `longest` items at most, and of two at least if `skips`, that begin at `row` and go on
-// `distance` items further.
+// Counts the n-grams of `longest` items at most, and of two at least if `skips`, that begin at `row` and go
+// on `distance` items further.
 template <class T>
 void count_grams(const GramTree& grams, const T* row, int64_t distance, int64_t longest, bool skips,
                  float* counts) {

@@ -4,9 +4,9 @@
 // transforms of known length are products before they come here (passes/lower_transforms.cpp).
 //
 // A result is a sum over the points of its line, in double: n complex multiply-adds, and n more for the roots
-// of unity. Where the length is known and is a product of a and b, the sum is taken in two stages, of b points
-// that lie a apart and then of a such sums: with n = 2^20 that are 2,048 terms for each result instead of a
-// million. Sums between the stages are FP32 in scratch memory (float64: double).
+// of unity. Where the length is known and is a product of a and b, the sum is taken in two stages, of b
+// points that lie a apart and then of a such sums: with n = 2^20 that are 2,048 terms for each result instead
+// of a million. Sums between the stages are FP32 in scratch memory (float64: double).
 #include <cmath>
 
 #include "backend/cuda/codegen/own_tactic.h"
