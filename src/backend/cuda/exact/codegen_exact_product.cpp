@@ -3,7 +3,8 @@
 // MatMul of float64, with sums in double, and of integers, whose sums wrap around as in ops/matmul.cpp. Other
 // families multiply what networks are made of; this one is for what is left, on plain multiply-adds: a block
 // has 32 x 32 results, and each element of a and b is read once for each 32 of them.
-#include "backend/cuda/codegen/own_tactic.h"
+#include "backend/cuda/exact/exact_product.h"
+
 #include "lathe_device_text/exact_product.h"
 
 namespace lathe::cuda {
@@ -12,14 +13,8 @@ namespace {
 constexpr std::string_view kRunner = "ExactProduct";
 
 std::vector<Tactic> list(const LayerQuery& query, const Device&) {
-  const Node& node = query.layer();
-  if (!std::holds_alternative<MatMul>(node.op)) return {};
-  const DType type = layer_types(query)[0];
-  if (is_kernel_float(type)) return {};
-  Tactic t = typed_tactic(query, kRunner, "cuda_product_exact", {type, kLinear}, {type, kLinear});
-  for (const TensorType& input : t.inputs)
-    if (const Support s = computed(input.dtype); t.support.ok && !s.ok) t.support = s;
-  return {t};
+  if (!std::holds_alternative<MatMul>(query.layer().op) || is_kernel_float(layer_types(query)[0])) return {};
+  return {exact_product(query, kRunner)};
 }
 
 // An operand as a stack of matrices: where each begins, and strides of rows and columns.
@@ -54,7 +49,21 @@ Operand operand_of(const Shape& shape, bool transposed, bool is_left, size_t bat
   return o;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+}  // namespace
+
+Tactic exact_product(const LayerQuery& query, std::string_view runner) {
+  const DType type = layer_types(query)[0];
+  Tactic t = typed_tactic(query, runner, "cuda_product_exact", {type, kLinear}, {type, kLinear});
+  for (size_t i = 0; i < 2; ++i) {
+    const Value& operand = query.graph.value(query.layer().inputs[i]);
+    if (const Support s = computed(t.inputs[i].dtype); t.support.ok && !s.ok) t.support = s;
+    if (operand.is_constant() && operand.dtype != t.inputs[i].dtype)
+      t.support = Support::no("a constant operand is read as it is stored");
+  }
+  return t;
+}
+
+LayerSource generate_exact_product(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<MatMul>(query.layer().op);
   const Shape &x = input_shape(query, 0), &w = input_shape(query, 1), &y = output_shape(query);
   const size_t batch_rank = y.size() - (x.size() > 1 ? 1 : 0) - (w.size() > 1 ? 1 : 0);
@@ -96,10 +105,8 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   return {{b.finish()}};
 }
 
-}  // namespace
-
 GeneratedFamily exact_product_family() {
-  return {kRunner, list, generate};
+  return {kRunner, list, generate_exact_product};
 }
 
 }  // namespace lathe::cuda

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Layers without elements (backend/no_elements.h), which other families refuse because they divide by
-// extents. A reduction over nothing gives what it begins with: the kernel of exact_reduce.cuh reads no
-// element then. A layer that moves elements has none to move: it is a layer without kernels.
+// extents. A reduction over nothing gives what it begins with, and a product of no columns zeros: the kernels
+// of exact_reduce.cuh and exact_product.cuh read no element then. A layer that moves elements has none to
+// move: it is a layer without kernels.
 //
 // What has no elements at the shapes that an engine was tuned for may have some in another run. Kernels of
-// reductions serve these, too; a layer without kernels is offered only where no shape of the profile has any.
+// reductions and products serve these, too; a layer without kernels is offered only where no shape of the
+// profile has any.
+#include "backend/cuda/exact/exact_product.h"
 #include "backend/cuda/exact/exact_reduce.h"
 #include "backend/no_elements.h"
 #include "ir/symbol_extents.h"
@@ -39,11 +42,13 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   if (!has_empty_operand(query)) return {};
   if (does_nothing(query)) return {linear_tactic(query, kNoElementsRunner, "cuda_nothing")};
   if (std::holds_alternative<Reduce>(query.layer().op)) return exact_reductions(query, kNoElementsRunner);
+  if (std::holds_alternative<MatMul>(query.layer().op)) return {exact_product(query, kNoElementsRunner)};
   return {};
 }
 
 LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device& device) {
   if (does_nothing(query)) return {};
+  if (std::holds_alternative<MatMul>(query.layer().op)) return generate_exact_product(query, tactic, device);
   return generate_exact_reduction(query, tactic, device);
 }
 

@@ -186,6 +186,18 @@ TEST(CudaNoElements, ReductionsOverNothing) {
   EXPECT_EQ(check_generated(no_elements_family(), cases), static_cast<int>(cases.size()));
 }
 
+TEST(CudaNoElements, ProductsOfNoColumns) {
+  std::vector<LayerCase> cases;
+  for (const DType type : {DType::Float32, DType::Float64, DType::Int32})
+    cases.push_back({.op = MatMul{},
+                     .inputs = {{.dtype = type, .extents = {2, 3, 0}}, {.dtype = type, .extents = {0, 4}}}});
+  cases.push_back({.op = MatMul{.transpose_b = true},
+                   .inputs = {{.extents = {3, 0}}, {.extents = {4, 0}, .constant = true}},
+                   .epilogue = PointwiseProgram::parse("Add(0,1)", 2),
+                   .operands = {{.extents = {4}}}});
+  EXPECT_EQ(check_generated(no_elements_family(), cases), static_cast<int>(cases.size()));
+}
+
 TEST(CudaNoElements, NothingIsMoved) {
   const std::vector<LayerCase> cases = {
       {.op = Reduce{.axes = Ints{1}}, .inputs = {{.extents = {2, 0, 4}}}},  // a test builds some kernel
@@ -200,7 +212,7 @@ TEST(CudaNoElements, NothingIsMoved) {
 TEST(CudaNoElements, OthersHaveElements) {
   EXPECT_EQ(check_generated(no_elements_family(),
                             {{.op = Reduce{.axes = Ints{0}}, .inputs = {{.extents = {4, 9}}}},
-                             {.op = MatMul{}, .inputs = {{.extents = {3, 0}}, {.extents = {0, 4}}}}}),
+                             {.op = MatMul{}, .inputs = {{.extents = {3, 2}}, {.extents = {2, 4}}}}}),
             0);
 }
 
