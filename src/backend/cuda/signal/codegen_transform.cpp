@@ -4,11 +4,13 @@
 // transforms of known length are products before they come here (passes/lower_transforms.cpp).
 //
 // A result is a sum over the points of its line, in double: n complex multiply-adds, and n more for the roots
-// of unity. Where the length is known and is a product of a and b, the sum is taken in two stages, of b
-// points that lie a apart and then of a such sums: with n = 2^20 that are 2,048 terms for each result instead
-// of a million. Sums between the stages are FP32 in scratch memory (float64: double).
-#include <cmath>
-
+// of unity. Where the length is known and is a product of p, q, ..., it is taken in stages, a kernel each, of
+// sums of p points, then of q points: with n = 2^20 that are four stages of 32 terms instead of a million.
+// What is between stages is FP32 in scratch memory (float64: double).
+//
+// A stage takes S interleaved transforms of P M points each to S P interleaved transforms of M points:
+//   y[q + S (P k + j)] = e(j k, P M) times the sum over r < P of x[q + S (k + M r)] e(r j, P)
+// with e(a, n) = e^(-2 pi i a / n), so that the points of the last one are in their order.
 #include "backend/cuda/codegen/own_tactic.h"
 #include "lathe_device_text/transform.h"
 
@@ -17,6 +19,7 @@ namespace {
 
 constexpr std::string_view kRunner = "Transform";
 constexpr int64_t kLeastStaged = 64;  // points; fewer are summed at once
+constexpr int64_t kMostTerms = 32;    // of a stage, but for larger primes
 
 enum DftInput : size_t { kX, kLength, kAxis };
 enum StftInput : size_t { kSignal, kStep, kWindow, kFrameLength };
@@ -77,13 +80,20 @@ std::optional<int64_t> known_points(const LayerQuery& query) {
   return constant(op.inverse && op.onesided ? output_shape(query)[at] : x[at]);
 }
 
-// The first of two factors, the largest that is no larger than the other one; 1: the sum is taken at once.
-int64_t first_factor(const LayerQuery& query) {
+// Terms of each stage, whose product is the number of points; one: the sum is taken at once.
+std::vector<int64_t> stages_of(const LayerQuery& query) {
   const auto points = known_points(query);
-  if (!points || *points < kLeastStaged || !found_names(query).empty()) return 1;
-  auto factor = static_cast<int64_t>(std::sqrt(static_cast<double>(*points)));
-  while (*points % factor != 0) --factor;
-  return factor;
+  if (!points || *points < kLeastStaged || !found_names(query).empty()) return {1};
+  std::vector<int64_t> stages = {1};
+  int64_t rest = *points;
+  for (int64_t prime = 2; rest > 1; ++prime) {
+    if (prime * prime > rest) prime = rest;
+    for (; rest % prime == 0; rest /= prime) {
+      if (stages.back() * prime > kMostTerms && stages.back() > 1) stages.push_back(1);
+      stages.back() *= prime;
+    }
+  }
+  return stages;
 }
 
 // Lines of a result, each of so many bins.
@@ -132,9 +142,16 @@ void add_lines(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic) 
   b.line(device_text::transform::kFrames);
 }
 
+// One stage of a transform; the sum at once has one, of no known terms.
+struct Stage {
+  int64_t terms = 1, rest = 1, apart = 1;  // P, M and S
+  bool is_first = true, is_last = true;
+  Dim before, behind;  // where points lie in scratch memory
+};
+
 // A kernel with a thread for each of `count` sums.
 KernelBuilder begin_sums(const LayerQuery& query, const Tactic& tactic, std::string_view entry,
-                         const Dim& count, int64_t factor) {
+                         const Dim& count, const Stage& stage) {
   const DType type = tactic.outputs[0].dtype;
   const auto* dft = std::get_if<DFT>(&query.layer().op);
   KernelBuilder b = start_kernel(query, tactic, std::string(entry), type);
@@ -143,8 +160,9 @@ KernelBuilder begin_sums(const LayerQuery& query, const Tactic& tactic, std::str
                {"PARTS_OUT", output_shape(query).back().value()},
                {"HALF", dft != nullptr && dft->inverse && dft->onesided},
                {"SIGN", dft != nullptr && dft->inverse ? 1 : -1},
-               {"FACTOR", factor},
-               {"REST", factor > 1 ? *known_points(query) / factor : 1}});
+               {"P", stage.terms},
+               {"M", stage.rest},
+               {"S", stage.apart}});
   b.global("typedef " + std::string(compute_name(type)) + " Result;\ntypedef Result Stored;");
   b.global(device_text::transform::kSums);
   b.kernel().grid[0] = ceil_div(count, Dim(256));
@@ -152,29 +170,51 @@ KernelBuilder begin_sums(const LayerQuery& query, const Tactic& tactic, std::str
   return b;
 }
 
+KernelSource stage_kernel(const LayerQuery& query, const Tactic& tactic, const Stage& stage,
+                          const Dim& count) {
+  const std::string stored(compute_name(tactic.outputs[0].dtype));
+  KernelBuilder b = begin_sums(query, tactic, stage.is_last ? "transform" : "transform_stage", count, stage);
+  if (stage.is_last) Tail(query, tactic).emit(b, 1);
+  if (stage.is_first || stage.is_last) add_lines(b, query, tactic);
+  if (!stage.is_first) {
+    b.line("#define BEFORE " + b.scratch(stage.before, stored));
+    b.line(device_text::transform::kBetween);
+  }
+  b.line(stage.is_first ? "#define SOURCE point" : "#define SOURCE between");
+  if (!stage.is_last) {
+    b.line("#define BEHIND " + b.scratch(stage.behind, stored));
+    b.line(device_text::transform::kStage);
+    return b.finish();
+  }
+  b.line(stage.is_first ? device_text::transform::kWhole : device_text::transform::kLastStage);
+  b.line(device_text::transform::kStore);
+  return b.finish();
+}
+
 LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Shape& y = output_shape(query);
   const Dim results = product(y, 0, y.size() - 1);
-  const int64_t factor = first_factor(query);
-  const std::string stored(compute_name(tactic.outputs[0].dtype));
-  LayerSource source;
-  if (factor > 1) {
-    const Dim sums = line_count(query) * Dim(*known_points(query));
-    source.scratch_bytes = sums * Dim(stored == "double" ? 16 : 8);
-    source.numbered = sums;
-    KernelBuilder b = begin_sums(query, tactic, "transform_parts", sums, factor);
-    add_lines(b, query, tactic);
-    b.line("#define BETWEEN " + b.scratch(0, stored));
-    b.line(device_text::transform::kFirstStage);
-    source.kernels.push_back(b.finish());
+  const std::vector<int64_t> terms = stages_of(query);
+  if (terms.size() == 1) return {{stage_kernel(query, tactic, {}, results)}};
+  const Dim points = line_count(query) * Dim(*known_points(query));
+  const Dim bytes = points * Dim(2 * dtype_size(tactic.outputs[0].dtype == DType::Float64 ? DType::Float64
+                                                                                          : DType::Float32));
+  // Two places take turns.
+  const Dim second = ceil_div(bytes, Dim(256)) * Dim(256);
+  const auto place = [&](size_t i) { return i % 2 == 0 ? Dim(0) : second; };
+  LayerSource source{{}, terms.size() > 2 ? second + bytes : bytes};
+  source.numbered = points;
+  Stage stage{.rest = *known_points(query)};
+  for (size_t i = 0; i < terms.size(); ++i) {
+    stage = {.terms = terms[i],
+             .rest = stage.rest / terms[i],
+             .apart = i == 0 ? 1 : stage.apart * stage.terms,
+             .is_first = i == 0,
+             .is_last = i + 1 == terms.size(),
+             .before = place(i + 1),
+             .behind = place(i)};
+    source.kernels.push_back(stage_kernel(query, tactic, stage, stage.is_last ? results : points));
   }
-  KernelBuilder b = begin_sums(query, tactic, "transform", results, factor);
-  Tail(query, tactic).emit(b, 1);
-  add_lines(b, query, tactic);
-  if (factor > 1) b.line("#define BETWEEN " + b.scratch(0, stored));
-  b.line(factor > 1 ? device_text::transform::kSecondStage : device_text::transform::kWhole);
-  b.line(device_text::transform::kStore);
-  source.kernels.push_back(b.finish());
   return source;
 }
 

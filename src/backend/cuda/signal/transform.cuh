@@ -6,8 +6,10 @@
 //   RANK, PARTS_OUT       dims of x, and of a result's point: 1 (real) or 2
 //   HALF                  a line is half of a spectrum, whose other half is its mirror image
 //   SIGN                  of the exponents: -1, for the inverse 1
-//   FACTOR, REST          of the points of a transform in two stages
-//   Stored                float or double: what is between the stages
+//   Stored                float or double: what is between stages
+// and of a stage
+//   P, M, S               of its points: a line is S transforms of P M points each, interleaved
+//   SOURCE(line, i)       the points in front of it: point(line, i), or between(line, i)
 //   FROM, PARTS           x, and the numbers of its points
 // and of a DFT
 //   IN_DIMS, OUT_DIMS, GIVEN_AXIS, GIVEN_POINTS   lists of dims, the axis, and points or 0: those of the line
@@ -87,20 +89,25 @@ const auto point = [&](long long line, long long j) {
 const long long line = line_of(at);
 const Complex sum = summed(terms, bin_of(at), points, [&](long long j) { return point(line, j); });
 
-//# kFirstStage
-// Every FACTOR-th point of a line, from point q on.
-const long long line = at / (FACTOR * REST), q = at / REST % FACTOR, k = at % REST;
-const Complex sum = summed(REST, k, REST, [&](long long j) { return point(line, q + j * FACTOR); });
-const Complex turned = times(sum, root(q* k, (long long)FACTOR* REST));
-BETWEEN[2ll * at] = (Stored)turned.re;
-BETWEEN[2ll * at + 1] = (Stored)turned.im;
+//# kBetween
+const auto between = [&](long long line, long long i) {
+  const Stored* p = BEFORE + 2 * (line * ((long long)S * P * M) + i);
+  return Complex{(double)p[0], (double)p[1]};
+};
 
-//# kSecondStage
-const long long k = bin_of(at);
-const Stored* between = BETWEEN + 2 * (line_of(at) * FACTOR * REST + k % REST);
-const Complex sum = summed(FACTOR, k / REST, FACTOR, [&](long long q) {
-  return Complex{(double)between[2 * q * REST], (double)between[2 * q * REST + 1]};
-});
+//# kStage
+// Of each transform sums of every M-th point, which are the points of P transforms of M points: S P of them
+// are interleaved behind this stage.
+const long long line = at / ((long long)S * P * M), i = at % ((long long)S * P * M);
+const long long q = i % S, j = i / S % P, k = i / S / P;
+const Complex sum = summed(P, j, P, [&](long long r) { return SOURCE(line, q + S * (k + M * r)); });
+const Complex turned = times(sum, root(j* k, (long long)P* M));
+BEHIND[2ll * at] = (Stored)turned.re;
+BEHIND[2ll * at + 1] = (Stored)turned.im;
+
+//# kLastStage
+const long long line = line_of(at), bin = bin_of(at);
+const Complex sum = summed(P, bin / S, P, [&](long long r) { return SOURCE(line, bin % S + S * r); });
 
 //# kStore
 const double scale = SIGN > 0 ? 1. / (double)points : 1.;

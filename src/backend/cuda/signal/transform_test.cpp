@@ -14,16 +14,17 @@ CheckedInput number(int64_t value, bool constant) {
   return {.dtype = DType::Int64, .extents = {}, .constant = constant, .value = Tensor::scalar_i64(value)};
 }
 
-// Lengths of one stage and of two, primes among them; real and complex points; cut, and filled with zeros.
+// Lengths of one stage and of several, primes among them; real and complex points; cut, and filled with
+// zeros.
 TEST(CudaTransform, Lengths) {
   std::vector<LayerCase> cases;
   for (const bool inverse : {false, true})
-    for (const int64_t n : {1, 2, 7, 30, 64, 67, 90}) {
+    for (const int64_t n : {1, 2, 7, 30, 64, 67, 90, 646}) {
       cases.push_back({.op = DFT{.inverse = inverse},
                        .inputs = {{.extents = {2, n, 3, 2}}, {.absent = true}, number(1, true)}});
       cases.push_back({.op = DFT{.inverse = inverse}, .inputs = {{.extents = {3, n, 2 - n % 2}}}});
     }
-  for (const int64_t length : {5, 20, 96})
+  for (const int64_t length : {5, 20, 96, 1024})
     cases.push_back(
         {.op = DFT{}, .inputs = {{.extents = {2, 18, 2}}, number(length, true), number(-2, true)}});
   for (LayerCase& layer : cases) layer.allowed_types = {DType::Float16};
