@@ -9,7 +9,6 @@
 #include "backend/cpu/run/program.h"
 #include "backend/cpu/run/reformat.h"
 #include "backend/layer_symbols.h"
-#include "backend/no_elements.h"
 #include "backend/offered.h"
 #include "backend/reference_layer.h"
 #include "backend/storage_layout.h"
@@ -21,12 +20,8 @@ namespace {
 
 ChosenTactic choose(const LayerQuery& query, Machine machine) {
   machine.threads = std::max(machine.threads, 2);  // the same choice for any number of threads
-  std::vector<Tactic> listed;
-  for (const TacticFamily& family : families())
-    if (may_list(family.runner, query))
-      for (Tactic& tactic : family.list(query, machine)) listed.push_back(std::move(tactic));
   // oneDNN makes code for every new shape.
-  return choose_for_body(query, std::move(listed),
+  return choose_for_body(query, list_all(families(), query, machine),
                          [](const Tactic& tactic) { return tactic.runner.starts_with("Onednn"); });
 }
 
