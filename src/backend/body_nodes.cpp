@@ -98,8 +98,8 @@ std::string without_kernel(const Graph& body, const SymbolRanges& ranges,
   return "";
 }
 
-std::optional<BodyExtents> body_extents(const Graph& graph, NodeId id, const std::vector<int64_t>& key,
-                                        const SymbolValues& symbols) {
+std::optional<BodyExtents> body_extents(const Graph& graph, NodeId id, std::string_view runner,
+                                        const std::vector<int64_t>& key, const SymbolValues& symbols) {
   // A size that nobody knows yet: the reference finds out. Otherwise the extents of operands are what their
   // dims say.
   if (std::find(key.begin(), key.end(), -1) != key.end()) return std::nullopt;
@@ -109,7 +109,7 @@ std::optional<BodyExtents> body_extents(const Graph& graph, NodeId id, const std
                       upper_extents(graph, node.outputs, symbols)};
   const bool has_elements = std::any_of(extents.outputs.begin(), extents.outputs.end(),
                                         [](const Extents& e) { return element_count(e) > 0; });
-  if (!has_elements || makes_elements_of_none(node, extents.inputs, extents.outputs)) return std::nullopt;
+  if (!has_elements || needs_reference(node, runner, extents.inputs, extents.outputs)) return std::nullopt;
   return extents;
 }
 

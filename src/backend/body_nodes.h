@@ -49,11 +49,11 @@ std::string without_kernel(const Graph& body, const SymbolRanges& ranges,
                            const std::function<ChosenTactic(const LayerQuery&)>& choose);
 
 // The operands and results of a node whose dims all have values; nothing when one has not, when no result has
-// an element, or when elements are made out of none, which the reference does.
+// an element, or when elements are made out of none and kernels of that runner do not.
 struct BodyExtents {
   std::vector<Extents> inputs, outputs;
 };
-std::optional<BodyExtents> body_extents(const Graph& graph, NodeId id, const std::vector<int64_t>& key,
-                                        const SymbolValues& symbols);
+std::optional<BodyExtents> body_extents(const Graph& graph, NodeId id, std::string_view runner,
+                                        const std::vector<int64_t>& key, const SymbolValues& symbols);
 
 }  // namespace lathe

@@ -41,7 +41,7 @@ bool has_empty_operand(const LayerQuery& query) {
 }
 
 bool may_list(std::string_view runner, const LayerQuery& query) {
-  return runner == kViewRunner || runner == kReferenceRunner ||
+  return runner == kViewRunner || runner == kReferenceRunner || runner == kNoElementsRunner ||
          std::holds_alternative<Reformat>(query.layer().op) || !bodies_of(query.layer().op).empty() ||
          !has_empty_operand(query);
 }
@@ -53,6 +53,11 @@ bool makes_elements_of_none(const Node& node, std::span<const Extents> inputs,
   for (size_t i = 0; i < inputs.size(); ++i) reads_none |= holds_data(node, i) && is_empty(inputs[i]);
   for (size_t i = 0; i < outputs.size(); ++i) writes |= node.outputs[i] != kNoValue && !is_empty(outputs[i]);
   return reads_none && writes;
+}
+
+bool needs_reference(const Node& node, std::string_view runner, std::span<const Extents> inputs,
+                     std::span<const Extents> outputs) {
+  return runner != kNoElementsRunner && makes_elements_of_none(node, inputs, outputs);
 }
 
 }  // namespace lathe

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backend/no_elements.h"
@@ -25,6 +26,17 @@ std::vector<Graph> graphs_to_ask(const Graph& graph, std::span<const Choice> cho
 // The same of a body, whose nodes have tactics.
 std::vector<Graph> graphs_to_ask(const Graph& graph, std::span<const Tactic> tactics);
 [[noreturn]] void throw_unknown_family(const Node& layer, const Tactic& tactic);
+
+// What all families list for the layer, supported and refused, in their order.
+template <class Family, class Device>
+std::vector<Tactic> list_all(const std::vector<Family>& families, const LayerQuery& query,
+                             const Device& device) {
+  std::vector<Tactic> listed;
+  for (const Family& family : families)
+    if (may_list(family.runner, query))
+      for (Tactic& tactic : family.list(query, device)) listed.push_back(std::move(tactic));
+  return listed;
+}
 
 // Throws Input unless one of a backend's families offers the tactic for the layer in one of the graphs.
 // Families have a runner, list(query, device) and, where that depends on more than the layer, accepts(query,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fourier transforms for a backend that has no kernels of them. A transform of a known, moderate length is a
+// Fourier transforms for a backend that has no fast ones. A transform of a known, moderate length is a
 // linear map, and its matrix is the transform of the unit vectors:
 //   DFT(x)            ->  Reshape(MatMul(Reshape(x), matrix)), between Transposes where the axis is not the
 //                         last but one

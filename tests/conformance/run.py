@@ -161,7 +161,7 @@ def backend_page(results, backend, device):
     return "\n".join([*text, ""])
 
 
-LEAST_ON_DEVICE = 97  # per cent of the cases of a described GPU that nothing on the host runs
+LEAST_ON_DEVICE = 100  # per cent of the cases of a described GPU that nothing on the host runs
 FOR_THE_HOST = "Plugin"  # strings and files of pictures, which no GPU is asked to read
 
 

@@ -45,7 +45,7 @@ INSIDE = {
     "backend/cuda": [
         {"device"},
         {"kernel", "codegen"},
-        {"product", "conv", "attention", "region", "index", "select", "recurrent", "sample", "exact", "library", "emulator"},
+        {"product", "conv", "attention", "region", "index", "select", "recurrent", "sample", "signal", "exact", "library", "emulator"},
         {"run"},
         {"tactics"},
     ],

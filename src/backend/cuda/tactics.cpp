@@ -54,6 +54,9 @@ GeneratedFamily stem_family();
 GeneratedFamily wgmma_conv_family();
 GeneratedFamily recurrent_family();
 GeneratedFamily linear_attention_family();
+GeneratedFamily transform_family();
+GeneratedFamily mel_family();
+GeneratedFamily tfidf_family();
 GeneratedFamily grid_sample_family();
 GeneratedFamily roi_align_family();
 GeneratedFamily max_roi_pool_family();
@@ -64,6 +67,10 @@ GeneratedFamily random_family();
 GeneratedFamily matrices_family();
 GeneratedFamily trees_family();
 GeneratedFamily exact_reduce_family();
+GeneratedFamily no_elements_family();
+GeneratedFamily exact_product_family();
+GeneratedFamily exact_softmax_family();
+GeneratedFamily exact_attention_family();
 GeneratedFamily block_grids_family();
 GeneratedFamily packed_cast_family();
 GeneratedFamily col2im_family();
@@ -111,6 +118,9 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<rotary_family>(),
       generated_tactics<recurrent_family>(),
       generated_tactics<linear_attention_family>(),
+      generated_tactics<transform_family>(),
+      generated_tactics<mel_family>(),
+      generated_tactics<tfidf_family>(),
       generated_tactics<grid_sample_family>(),
       generated_tactics<roi_align_family>(),
       generated_tactics<max_roi_pool_family>(),
@@ -121,6 +131,10 @@ std::vector<TacticFamily> tactic_families() {
       generated_tactics<matrices_family>(),
       generated_tactics<trees_family>(),
       generated_tactics<exact_reduce_family>(),
+      generated_tactics<no_elements_family>(),
+      generated_tactics<exact_product_family>(),
+      generated_tactics<exact_softmax_family>(),
+      generated_tactics<exact_attention_family>(),
       generated_tactics<block_grids_family>(),
       generated_tactics<packed_cast_family>(),
       generated_tactics<col2im_family>(),

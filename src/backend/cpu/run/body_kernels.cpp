@@ -9,7 +9,6 @@
 #include "backend/cpu/run/program.h"
 #include "backend/cpu/run/reformat.h"
 #include "backend/layer_symbols.h"
-#include "backend/no_elements.h"
 #include "backend/offered.h"
 #include "backend/reference_layer.h"
 #include "backend/storage_layout.h"
@@ -21,12 +20,8 @@ namespace {
 
 ChosenTactic choose(const LayerQuery& query, Machine machine) {
   machine.threads = std::max(machine.threads, 2);  // the same choice for any number of threads
-  std::vector<Tactic> listed;
-  for (const TacticFamily& family : families())
-    if (may_list(family.runner, query))
-      for (Tactic& tactic : family.list(query, machine)) listed.push_back(std::move(tactic));
   // oneDNN makes code for every new shape.
-  return choose_for_body(query, std::move(listed),
+  return choose_for_body(query, list_all(families(), query, machine),
                          [](const Tactic& tactic) { return tactic.runner.starts_with("Onednn"); });
 }
 
@@ -168,7 +163,7 @@ const CpuBodyRun::Prepared& CpuBodyRun::prepared_for(NodeId id, const SymbolValu
   const BodyKernels::Layer& layer = kernels_.layer(id);
   const std::vector<int64_t> key = shape_key(layer.symbols, symbols);
   return prepared_[static_cast<size_t>(id)].get(key, [&]() -> Prepared {
-    const auto extents = body_extents(graph(), id, key, symbols);
+    const auto extents = body_extents(graph(), id, layer.tactic.runner, key, symbols);
     if (!extents) return {};
     const ShapeContext context{.symbols = symbols,
                                .inputs = extents->inputs,

@@ -11,7 +11,7 @@
 #include "backend/cpu/device/onednn.h"
 #include "backend/cpu/run/program.h"
 #include "backend/cpu/run/timed_layer.h"
-#include "backend/no_elements.h"
+#include "backend/offered.h"
 #include "base/error.h"
 
 namespace lathe::cpu {
@@ -36,13 +36,7 @@ class CpuBackend final : public Backend {
 
   std::vector<Tactic> tactics(const LayerQuery& query) const override {
     const SingleThreadedOneDnn single;
-    std::vector<Tactic> all;
-    for (const TacticFamily& family : families_) {
-      if (!may_list(family.runner, query)) continue;
-      std::vector<Tactic> listed = family.list(query, machine_);
-      std::move(listed.begin(), listed.end(), std::back_inserter(all));
-    }
-    return all;
+    return list_all(families_, query, machine_);
   }
 
   std::unique_ptr<TimedLayer> prepare_timing(const LayerQuery& query, const Tactic& tactic) const override {

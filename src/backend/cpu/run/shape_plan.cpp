@@ -14,8 +14,8 @@
 
 #include "backend/cpu/device/onednn_call.h"
 #include "backend/cpu/run/reference.h"
-#include "backend/layer_symbols.h"
 #include "backend/no_elements.h"
+#include "backend/plan_steps.h"
 #include "backend/shape_check.h"
 #include "base/error.h"
 #include "ir/symbol_extents.h"
@@ -74,12 +74,13 @@ ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const
       steps_(last - first),
       operands_(last - first) {
   std::vector<size_t> fresh;
-  for (size_t i = 0, end = 0; i < steps_.size(); i = end) {
-    const auto shared = [&](size_t index) { return like != nullptr && has_same_shapes(index, *like); };
-    for (end = i; end < steps_.size() && !shared(end); ++end) fresh.push_back(end);
-    if (end > i) check_shapes(program.spec(), first + i, first + end, symbols, LateSpread::PointwiseLayers);
-    for (; end < steps_.size() && shared(end); ++end) steps_[end] = like->steps_[end];
-  }
+  share_steps(
+      program, first, steps_.size(), symbols, like,
+      [&](size_t begin, size_t end) {
+        check_shapes(program.spec(), first + begin, first + end, symbols, LateSpread::PointwiseLayers);
+        for (size_t i = begin; i < end; ++i) fresh.push_back(i);
+      },
+      [&](size_t i) { steps_[i] = like->steps_[i]; });
   const auto prepare = [&](size_t k) {
     const size_t i = fresh[k];
     try {
@@ -100,20 +101,11 @@ ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const
   }
   find_groups();
   grown_results_ = GrownResults(program.spec(), first, steps_.size(), symbols,
-                                [this](size_t step, ValueId id) { return finds_size(step, id); });
+                                [this](size_t step, ValueId id) { return finds_size_at(step, id); });
 }
 
-bool ShapePlan::has_same_shapes(size_t index, const ShapePlan& other) const {
-  const size_t layer = first_ + index;
-  const auto& names = program_.layers()[layer].symbols;
-  return names && program_.segments().new_symbols[layer].empty() &&
-         have_same_values(*names, symbols_, other.symbols_);
-}
-
-bool ShapePlan::finds_size(size_t step, ValueId result) const {
-  const PreparedLayer* layer = steps_[step].prepared.get();
-  return layer != nullptr && layer->takes_memory() &&
-         !is_known(program_.graph().value(result).shape, symbols_);
+bool ShapePlan::finds_size_at(size_t step, ValueId result) const {
+  return finds_size(program_, steps_[step].prepared.get(), result, symbols_);
 }
 
 void ShapePlan::bind(std::byte* arena, std::span<void* const> bindings, GrownMemory& grown) {
@@ -133,10 +125,7 @@ void ShapePlan::prepare_step(size_t index, const Appended& appended) {
                              .threads = threads_,
                              .input_rooms = appended.rooms_of(node.inputs),
                              .output_rooms = appended.rooms_of(node.outputs)};
-  bool has_elements = false;
-  for (size_t i = 0; i < node.outputs.size(); ++i)
-    has_elements |= node.outputs[i] != kNoValue && std::ranges::count(context.outputs[i], 0) == 0;
-  if (!has_elements && program_.segments().new_symbols[first_ + index].empty()) return;
+  if (!has_work(program_, first_ + index, context.outputs)) return;
   Step& step = steps_[index];
   step.prepared = makes_elements_of_none(node, context.inputs, context.outputs)
                       ? make_reference({graph, layer.node, program_.spec().ranges},
@@ -157,7 +146,7 @@ void ShapePlan::find_groups() {
       if (id == kNoValue) return;
       const Value& value = program_.graph().value(id);
       const ValueAddress address = value_address(program_.spec(), id, symbols_);
-      add_region(regions, address, finds_size(i, id) ? kOpenBytes : stored_bytes(value, symbols_));
+      add_region(regions, address, finds_size_at(i, id) ? kOpenBytes : stored_bytes(value, symbols_));
     };
     for (const ValueId id : node.inputs) add(id, access.reads);
     for (const ValueId id : node.outputs) add(id, access.writes);

@@ -58,12 +58,10 @@ class ShapePlan {
 
  private:
   void prepare_step(size_t index, const Appended& appended);
-  bool has_same_shapes(size_t index, const ShapePlan& other) const;
   void run_group(const StepGroup& group, const Worker& worker, std::byte* scratch,
                  std::span<double> nested_ms = {}) const;
   void find_groups();
-  // The step asks for the memory of a result when it has it, because its size is not known before.
-  bool finds_size(size_t step, ValueId result) const;
+  bool finds_size_at(size_t step, ValueId result) const;
 
   const CpuProgram& program_;
   int threads_ = 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sliding windows without products over channels: max, average and Lp pooling, and depthwise convolution.
+// Sliding windows without products over channels: max (with indices, too), average and Lp pooling, and
+// depthwise convolution.
 //
 // Channels-last: a thread has a vector of channels (16 bytes) at one position, or, for depthwise convolution,
 // at several neighbouring positions of a row, so that an input column is loaded once for all windows that it
@@ -55,6 +56,10 @@ std::string multiple(const std::string& x, int64_t factor) {
 // --- pooling ----------------------------------------------------------------------------------------------
 constexpr std::string_view kPoolRunner = "Pooling";
 
+bool wants_indices(const Node& node) {
+  return node.outputs.size() > 1 && node.outputs[1] != kNoValue;
+}
+
 std::vector<Tactic> list_pool(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Pool>(&node.op);
@@ -62,33 +67,48 @@ std::vector<Tactic> list_pool(const LayerQuery& query, const Device&) {
   std::vector<Tactic> tactics;
   for (const auto& [from, to] : stored_types(query, true))
     for (const Format& format : {kChannelsLast, kLinear}) {
+      const bool is_grid = !is_kernel_float(from) && stores_numbers(query, node.inputs[0], {from, format});
+      if (wants_indices(node) && (is_grid || from != to || !format.is_linear())) continue;
       Tactic t = typed_tactic(query, kPoolRunner, "cuda_pool", {from, format}, {to, format});
-      if (!stores_numbers(query, node.inputs[0], t.inputs[0]))
-        t.support = Support::no("no kernel for " + std::string(dtype_name(from)));
-      else if (node.outputs.size() > 1 && node.outputs[1] != kNoValue)
-        t.support = Support::no("indices are not produced");
+      if (t.support.ok && !is_kernel_float(from) && !is_grid)
+        t.support = is_float(from) || op->kind == PoolKind::Max
+                        ? computed(from)
+                        : Support::no("no means of " + std::string(dtype_name(from)));
+      if (from == DType::Bool) t.support = Support::no("no kernel for bool");
       tactics.push_back(std::move(t));
     }
   return tactics;
 }
 
-// What a window starts with, what an element does to it, and what becomes of it.
+// What a window starts with, what an element does to it, and what becomes of it. C: the type of numbers.
 struct Fold {
   std::string start, step, finish;
 };
 
-Fold fold_of(const Pool& op) {
-  const std::string p = std::to_string(op.p) + ".f";
+Fold fold_of(const Pool& op, DType type) {
+  const std::string p = "(C)" + std::to_string(op.p), f = type == DType::Float64 ? "" : "f";
   switch (op.kind) {
     case PoolKind::Max:
-      return {"-infinity()", "pw_Max(e, v[j])", "v[j]"};
+      return {is_float(type) ? "-(C)infinity()" : "(C)kLeast<" + std::string(storage_name(type)) + ">",
+              "pw_Max(e, v[j])", "v[j]"};
     case PoolKind::Average:
-      return {"0.f", "v[j] + e", "count == 0 ? 0.f : v[j] / (float)count"};
+      return {"0", "v[j] + e", "count == 0 ? 0 : v[j] / (C)count"};
     case PoolKind::Lp:
-      if (op.p == 2) return {"0.f", "v[j] + e * e", "sqrtf(v[j])"};
-      return {"0.f", "v[j] + powf(fabsf(e), " + p + ")", "powf(v[j], 1.f / " + p + ")"};
+      if (op.p == 2) return {"0", "v[j] + e * e", "sqrt" + f + "(v[j])"};
+      return {"0", "v[j] + pow" + f + "(fabs" + f + "(e), " + p + ")", "pow" + f + "(v[j], 1 / " + p + ")"};
   }
   return {};
+}
+
+// Where the element of a tap lies in its plane, as indices count: along the last axis first, or along the
+// first.
+std::string index_in_plane(KernelBuilder& b, const std::vector<Axis>& axes, bool column_major) {
+  std::string index = "0ll";
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const size_t d = column_major ? axes.size() - 1 - i : i;
+    index = "(" + index + " * " + b.number(axes[d].in) + " + p" + std::to_string(d) + ")";
+  }
+  return index;
 }
 
 LayerSource generate_pool(const LayerQuery& query, const Tactic& tactic, const Device&) {
@@ -116,11 +136,17 @@ LayerSource generate_pool(const LayerQuery& query, const Tactic& tactic, const D
     b.line(i == 0 ? "const idx " + name + " = r;"
                   : "const idx " + name + " = r % " + b.number(y[d]) + "; r /= " + b.number(y[d]) + ";");
   }
-  const Fold fold = fold_of(op);
+  const DType number =
+      stored_grid(query, query.layer().inputs[0], tactic.inputs[0]) || is_kernel_float(tactic.inputs[0].dtype)
+          ? DType::Float32
+          : tactic.inputs[0].dtype;
+  const Fold fold = fold_of(op, number);
+  const bool indices = wants_indices(query.layer());
+  b.global("typedef " + std::string(compute_name(number)) + " C;");
   b.line("const auto* from = " + in + " + c0 * " + b.number(strides[0]) + " + c1 * " + b.number(strides[1]) +
          ";");
-  b.line("float v[" + vs + "];\n" + each + "v[j] = " + fold.start +
-         ";\nint count = " + (op.count_include_pad ? "1;" : "0;"));
+  b.line("C v[" + vs + "];\n" + each + "v[j] = " + fold.start + ";\nint count = " +
+         (op.count_include_pad ? "1;" : "0;") + (indices ? "\nlong long best = -1;" : ""));
   std::string offset, close;
   for (size_t i = 0; i < axes.size(); ++i) {
     const Axis& a = axes[i];
@@ -140,9 +166,16 @@ LayerSource generate_pool(const LayerQuery& query, const Tactic& tactic, const D
     offset += " + " + p + " * " + b.number(strides[i + 2]);
     close += "}";
   }
-  b.line("float x[" + vs + "];\nload(from" + offset + ", x);\n" + (op.count_include_pad ? "" : "++count;\n") +
-         each + "{ const float e = x[j]; v[j] = " + fold.step + "; }\n" + close);
+  b.line("C x[" + vs + "];\nload(from" + offset + ", x);\n" + (op.count_include_pad ? "" : "++count;\n"));
+  if (indices)  // the first of equal elements, and the first that is not a number
+    b.line("if (best < 0 || x[0] > v[0] || (x[0] != x[0] && v[0] == v[0])) {\nv[0] = x[0];\nbest = " +
+           index_in_plane(b, axes, op.column_major) + ";\n}\n" + close);
+  else
+    b.line(each + "{ const C e = x[j]; v[j] = " + fold.step + "; }\n" + close);
   b.line(each + "v[j] = " + fold.finish + ";\nfinish" + vs + "(at, v);");
+  if (indices)
+    b.line(b.output(1, DType::Int64) + "[at] = (long long)(c0 * " + b.number(x[1]) + " + c1) * " +
+           b.number(product(x, 2, x.size())) + " + best;");
   return {{b.finish()}};
 }
 

@@ -41,11 +41,54 @@ TEST(CudaPool, KindsWindowsAndFormats) {
   EXPECT_EQ(check_generated(pool_family(), cases), 6 * 6 + 4 * 2);
 }
 
-TEST(CudaPool, RefusesIndices) {
-  const auto reasons = generated_refusals(
-      pool_family(), {.op = Pool{.kernel = {2, 2}}, .inputs = {{.extents = {1, 2, 4, 4}}}, .outputs = 2});
+// Equal elements, too: the first one's index counts.
+TEST(CudaPool, Indices) {
+  std::vector<LayerCase> cases;
+  for (const bool column_major : {false, true})
+    for (const double high : {2.0, 100.0}) {
+      const Pool op{.kernel = {3, 2},
+                    .strides = {2, 1},
+                    .pads_begin = {1, 0},
+                    .pads_end = {1, 1},
+                    .column_major = column_major};
+      cases.push_back({.op = op,
+                       .inputs = {{.dtype = DType::Int8, .extents = {2, 3, 9, 8}, .low = 0, .high = high}},
+                       .outputs = 2});
+      cases.push_back({.op = op,
+                       .inputs = {{.extents = {2, 3, 9, 8}, .high = high}},
+                       .outputs = 2,
+                       .dynamic_batch = true});
+      cases.push_back({.op = Pool{.kernel = {2}, .column_major = column_major},
+                       .inputs = {{.dtype = DType::Float64, .extents = {2, 3, 9}}},
+                       .outputs = 2});
+    }
+  EXPECT_EQ(check_generated(pool_family(), cases), static_cast<int>(cases.size()));
+}
+
+TEST(CudaPool, IntegersAndDoubles) {
+  std::vector<LayerCase> cases;
+  for (const DType type : {DType::UInt8, DType::Int8, DType::Int64, DType::Float64}) {
+    const double low = type == DType::UInt8 ? 0 : -90;
+    cases.push_back(
+        {.op = Pool{.kernel = {3, 3}, .strides = {2, 2}, .pads_begin = {1, 1}, .pads_end = {1, 1}},
+         .inputs = {{.dtype = type, .extents = {2, 16, 7, 6}, .low = low, .high = 90}}});
+  }
+  for (const int64_t p : {2, 3})
+    cases.push_back({.op = Pool{.kind = PoolKind::Lp, .kernel = {2, 2}, .p = p},
+                     .inputs = {{.dtype = DType::Float64, .extents = {1, 3, 5, 5}}},
+                     .tolerance = 1e-13});
+  cases.push_back({.op = Pool{.kind = PoolKind::Average, .kernel = {2, 2}},
+                   .inputs = {{.dtype = DType::Float64, .extents = {1, 3, 5, 5}}},
+                   .tolerance = 1e-13});
+  EXPECT_EQ(check_generated(pool_family(), cases), 2 * static_cast<int>(cases.size()));
+}
+
+TEST(CudaPool, MeansOfIntegersAreRefused) {
+  const auto reasons =
+      generated_refusals(pool_family(), {.op = Pool{.kind = PoolKind::Average, .kernel = {2, 2}},
+                                         .inputs = {{.dtype = DType::Int8, .extents = {1, 2, 4, 4}}}});
   ASSERT_FALSE(reasons.empty());
-  EXPECT_NE(reasons[0].find("indices are not produced"), std::string::npos) << reasons[0];
+  EXPECT_NE(reasons[0].find("no means of int8"), std::string::npos) << reasons[0];
 }
 
 TEST(CudaDepthwise, WindowsStridesAndEpilogue) {

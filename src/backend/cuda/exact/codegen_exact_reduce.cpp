@@ -4,9 +4,11 @@
 // none, of float64, and of integers and bool. Sums are double, those of integers 64 bits that wrap, as in
 // ops/reduce.cpp. A warp for each result, or a thread where there are few elements: each element is read once
 // (twice for LogSumExp), the coordinates of each cost a division for every dim.
-#include "backend/cuda/codegen/own_tactic.h"
+#include "backend/cuda/exact/exact_reduce.h"
+
 #include "base/error.h"
 #include "lathe_device_text/exact_reduce.h"
+#include "lathe_device_text/wide_lanes.h"
 
 namespace lathe::cuda {
 namespace {
@@ -47,19 +49,10 @@ bool is_listed_integer(DType type) {
 
 std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   if (!std::holds_alternative<Reduce>(query.layer().op)) return {};
-  std::vector<Tactic> tactics;
-  for (const DType type : allowed_types_first(query)) {
-    if (is_kernel_float(type) && !has_axes_operand(query) && !is_identity(query)) continue;
-    Tactic t = typed_tactic(query, kRunner, "cuda_reduce_exact", {type, kLinear}, {type, kLinear});
-    if (const Support s = computed(type); !s.ok) t.support = s;
-    if (has_axes_operand(query)) {
-      const Shape& axes = input_shape(query, 1);
-      if (!is_listed_integer(t.inputs[1].dtype) || axes.size() != 1 || !axes[0].is_constant())
-        t.support = Support::no("axes are not a list of integers whose length is known");
-    }
-    if (input_shape(query, 0).size() > 32) t.support = Support::no("more than 32 dims");
-    tactics.push_back(std::move(t));
-  }
+  std::vector<Tactic> tactics = exact_reductions(query, kRunner);
+  std::erase_if(tactics, [&](const Tactic& t) {
+    return is_kernel_float(t.inputs[0].dtype) && !has_axes_operand(query) && !is_identity(query);
+  });
   return tactics;
 }
 
@@ -107,7 +100,25 @@ std::string start_of(ReduceKind kind, DType type, bool reals) {
   return (least ? "kLeast<" : "kMost<") + std::string(storage_name(type)) + ">";
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+}  // namespace
+
+std::vector<Tactic> exact_reductions(const LayerQuery& query, std::string_view runner) {
+  std::vector<Tactic> tactics;
+  for (const DType type : allowed_types_first(query)) {
+    Tactic t = typed_tactic(query, runner, "cuda_reduce_exact", {type, kLinear}, {type, kLinear});
+    if (const Support s = computed(type); !s.ok) t.support = s;
+    if (has_axes_operand(query)) {
+      const Shape& axes = input_shape(query, 1);
+      if (!is_listed_integer(t.inputs[1].dtype) || axes.size() != 1 || !axes[0].is_constant())
+        t.support = Support::no("axes are not a list of integers whose length is known");
+    }
+    if (input_shape(query, 0).size() > 32) t.support = Support::no("more than 32 dims");
+    tactics.push_back(std::move(t));
+  }
+  return tactics;
+}
+
+LayerSource generate_exact_reduction(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<Reduce>(query.layer().op);
   const DType type = tactic.inputs[0].dtype;
   const Dims dims = dims_of(query);
@@ -122,6 +133,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
                {"KIND", static_cast<int64_t>(op.kind)}});
   const std::string number(reals ? "double" : compute_name(type));
   b.global("typedef " + number + " Number;\n#define kStart ((Number)" + start_of(op.kind, type, reals) + ")");
+  b.global(device_text::wide_lanes::kWideLanes);
   b.global(device_text::exact_reduce::kExactReduce);
   b.kernel().threads = 128;
   b.kernel().grid[0] = ceil_div(results, Dim(128 / lanes));
@@ -152,10 +164,8 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   return {{b.finish()}};
 }
 
-}  // namespace
-
 GeneratedFamily exact_reduce_family() {
-  return {kRunner, list, generate};
+  return {kRunner, list, generate_exact_reduction};
 }
 
 }  // namespace lathe::cuda

@@ -5,7 +5,8 @@
 // are added in the order of the trees. Sums are double, as the oracle's.
 //
 // Bytes: a node is 16 (feature and mode, threshold, children), read from the L2 or L1 at each level of a
-// walk, and rows come once. The walk is a chain of loads: about 250 cycles a level from the L2.
+// walk, and rows come once. Thresholds of float64 are a table of their own. The walk is a chain of loads:
+// about 250 cycles a level from the L2.
 //
 // The tables are checked at build (ops/tree.h): a walk never leaves them, and a feature that x does not have
 // is refused there.
@@ -32,7 +33,8 @@ std::vector<Tensor> tables_of(const LayerQuery& query) {
 
 Support supports(const LayerQuery& query, DType type) {
   const Node& node = query.layer();
-  if (!is_kernel_float(type)) return Support::no("no kernel for " + std::string(dtype_name(type)));
+  if (!is_kernel_float(type) && type != DType::Float64)
+    return Support::no("no kernel for " + std::string(dtype_name(type)));
   for (size_t i = 1; i < T::kInputs; ++i)
     if (!query.graph.value(node.inputs[i]).is_constant())
       return Support::no("a table is computed at run time");
@@ -65,6 +67,9 @@ std::vector<std::byte> bytes_of(const std::vector<Element>& values) {
 
 std::vector<std::byte> floats_of(const std::vector<double>& values) {
   return bytes_of(std::vector<float>(values.begin(), values.end()));
+}
+std::vector<std::byte> doubles_of(const std::vector<double>& values) {
+  return bytes_of(values);
 }
 std::vector<std::byte> ints_of(const std::vector<int64_t>& values) {
   return bytes_of(std::vector<int32_t>(values.begin(), values.end()));
@@ -110,11 +115,15 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
            number("TARGETS", op.targets) + ", " + number("PARTS", parts) + ", " + number("SUMS_AT", sums_at) +
            ", " + number("FEATURES", x[1].value()) + ", " +
            number("AGGREGATE", static_cast<int64_t>(op.aggregate)) + ";");
+  const bool reals = tactic.inputs[0].dtype == DType::Float64;
+  const std::string real = reals ? "double" : "float";
+  b.global("typedef " + real + " Real;");
   b.global(device_text::trees::kCompare);
   b.line("#define FROM " + b.input(0, tactic.inputs[0].dtype) + "\n#define NODES " +
          b.packed("nodes", "uint4") + "\n#define ROOTS " + b.packed("roots", "int") + "\n#define BEGINS " +
          b.packed("begins", "int") + "\n#define LEAF_TARGETS " + b.packed("targets", "int") +
-         "\n#define WEIGHTS " + b.packed("weights", "float"));
+         "\n#define WEIGHTS " + b.packed("weights", real) + "\n#define THRESHOLD " +
+         (reals ? b.packed("thresholds", "double") + "[at]" : "__uint_as_float(node[1])"));
   b.line(device_text::trees::kBody);
   LayerSource source{{b.finish()}};
   const auto block = [&](std::string_view name, int64_t bytes,
@@ -129,7 +138,12 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   block("roots", trees * 4, [](const TreeTables& t) { return ints_of(t.roots); });
   block("begins", leaves * 4, [](const TreeTables& t) { return ints_of(t.leaf_begins); });
   block("targets", weights * 4, [](const TreeTables& t) { return ints_of(t.leaf_targets); });
-  block("weights", weights * 4, [](const TreeTables& t) { return floats_of(t.leaf_weights); });
+  if (reals) {
+    block("thresholds", nodes * 8, [](const TreeTables& t) { return doubles_of(t.thresholds); });
+    block("weights", weights * 8, [](const TreeTables& t) { return doubles_of(t.leaf_weights); });
+  } else {
+    block("weights", weights * 4, [](const TreeTables& t) { return floats_of(t.leaf_weights); });
+  }
   return source;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reductions in double or in integers of 64 bits, over dims that the generator or an operand says
-// (codegen_exact_reduce.cpp).
+// (codegen_exact_reduce.cpp); behind wide_lanes.cuh.
 //
 // The generator writes in front:
 //   RANK                  dims of the walk
@@ -45,13 +45,6 @@ template <class T> DEV u32 listed_dims(const T* axes, int count) {
   return reduced;
 }
 
-template <class N> DEV N shuffle_wide(N x, int mask) {
-  int words[2];
-  memcpy(words, &x, 8);
-  for (int i = 0; i < 2; ++i) words[i] = shuffle_xor(words[i], mask);
-  memcpy(&x, words, 8);
-  return x;
-}
 DEV double times(double a, double b) { return a * b; }
 DEV long long times(long long a, long long b) {
   return (long long)((unsigned long long)a * (unsigned long long)b);

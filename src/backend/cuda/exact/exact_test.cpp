@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Det, Inverse, TreeEnsemble and grids of blocks as generated kernels.
+// Det, Inverse, TreeEnsemble, grids of blocks, and reductions of all types and of no elements as generated
+// kernels.
 #include <gtest/gtest.h>
 
 #include "backend/check/tree_case.h"
@@ -10,6 +11,7 @@ namespace lathe::cuda {
 GeneratedFamily block_grids_family();
 GeneratedFamily exact_reduce_family();
 GeneratedFamily matrices_family();
+GeneratedFamily no_elements_family();
 GeneratedFamily packed_cast_family();
 GeneratedFamily trees_family();
 namespace {
@@ -54,7 +56,9 @@ TEST(CudaTrees, WalksAndAggregates) {
                                  .aggregate = aggregate,
                                  .modes = static_cast<int>(aggregate) % 3}));
   cases.push_back(tree_case({.rows = 0}));
-  EXPECT_EQ(check_generated(trees_family(), cases), 13);
+  for (const int modes : {0, 2})
+    cases.push_back(tree_case({.rows = 4, .targets = 3, .modes = modes, .type = DType::Float64}));
+  EXPECT_EQ(check_generated(trees_family(), cases), 15);
 }
 
 TEST(CudaBlockGrids, BlocksAndFourBits) {
@@ -160,6 +164,56 @@ TEST(CudaExactReduce, AxesOfTheRun) {
   cases.push_back(
       {.op = Reduce{.kind = ReduceKind::SumSquare, .axes = Ints{}}, .inputs = {{.extents = {4, 9}}}});
   EXPECT_EQ(check_generated(exact_reduce_family(), cases), static_cast<int>(cases.size()));
+}
+
+TEST(CudaNoElements, ReductionsOverNothing) {
+  std::vector<LayerCase> cases;
+  for (int kind = 0; kind <= static_cast<int>(ReduceKind::SumSquare); ++kind)
+    cases.push_back(
+        {.op = Reduce{.kind = static_cast<ReduceKind>(kind), .axes = Ints{1}, .keepdims = kind < 5},
+         .inputs = {{.extents = {2, 0, 4}}}});
+  for (const ReduceKind kind : {ReduceKind::Sum, ReduceKind::Prod, ReduceKind::Max, ReduceKind::Min})
+    for (const DType type : {DType::Int64, DType::UInt8})
+      cases.push_back({.op = Reduce{.kind = kind, .axes = Ints{0, 2}},
+                       .inputs = {{.dtype = type, .extents = {0, 9, 5}}}});
+  cases.push_back({.op = Reduce{.kind = ReduceKind::Max, .axes = Ints{1}},
+                   .inputs = {{.dtype = DType::Bool, .extents = {2, 0, 4}}}});
+  cases.push_back({.op = Reduce{.axes = Ints{1}},
+                   .inputs = {{.extents = {2, 0, 4}}},
+                   .epilogue = PointwiseProgram::parse("Exp(0)", 1)});
+  const CheckedInput axis{.dtype = DType::Int64, .extents = {1}, .low = 1, .high = 1.5};
+  cases.push_back({.op = Reduce{}, .inputs = {{.extents = {2, 0, 4}}, axis}});
+  EXPECT_EQ(check_generated(no_elements_family(), cases), static_cast<int>(cases.size()));
+}
+
+TEST(CudaNoElements, ProductsOfNoColumns) {
+  std::vector<LayerCase> cases;
+  for (const DType type : {DType::Float32, DType::Float64, DType::Int32})
+    cases.push_back({.op = MatMul{},
+                     .inputs = {{.dtype = type, .extents = {2, 3, 0}}, {.dtype = type, .extents = {0, 4}}}});
+  cases.push_back({.op = MatMul{.transpose_b = true},
+                   .inputs = {{.extents = {3, 0}}, {.extents = {4, 0}, .constant = true}},
+                   .epilogue = PointwiseProgram::parse("Add(0,1)", 2),
+                   .operands = {{.extents = {4}}}});
+  EXPECT_EQ(check_generated(no_elements_family(), cases), static_cast<int>(cases.size()));
+}
+
+TEST(CudaNoElements, NothingIsMoved) {
+  const std::vector<LayerCase> cases = {
+      {.op = Reduce{.axes = Ints{1}}, .inputs = {{.extents = {2, 0, 4}}}},  // a test builds some kernel
+      {.op = Reduce{.axes = Ints{2}}, .inputs = {{.extents = {2, 0, 4}}}},
+      {.op = ReshapeOp{.shape = to_shape(Extents{3, 0})}, .inputs = {{.extents = {0, 3}}}},
+      {.op = Slice{.starts = to_shape(Extents{0}), .ends = to_shape(Extents{0}), .axes = {0}},
+       .inputs = {{.extents = {4, 3}}}},
+      {.op = Pointwise{PointwiseCode::Relu}, .inputs = {{.extents = {0, 3}}}}};
+  EXPECT_EQ(check_generated(no_elements_family(), cases), 5);
+}
+
+TEST(CudaNoElements, OthersHaveElements) {
+  EXPECT_EQ(check_generated(no_elements_family(),
+                            {{.op = Reduce{.axes = Ints{0}}, .inputs = {{.extents = {4, 9}}}},
+                             {.op = MatMul{}, .inputs = {{.extents = {3, 2}}, {.extents = {2, 4}}}}}),
+            0);
 }
 
 TEST(CudaExactReduce, LeavesFloatsWithKnownAxesToOthers) {

@@ -9,10 +9,12 @@
 //   PARTS                 into which the trees go whose weights a thread adds up
 //   SUMS_AT               where the parts' sums lie in shared memory
 //   AGGREGATE             0 Sum, 1 Average, 2 Min, 3 Max
+//   Real                  float, or double for rows of float64
 //   FROM, NODES, ROOTS, BEGINS, LEAF_TARGETS, WEIGHTS   the rows and the tables
+//   THRESHOLD             of node[] at `at`
 
 //# kCompare
-DEV bool goes_to_first(u32 mode, float x, float threshold) {
+DEV bool goes_to_first(u32 mode, Real x, Real threshold) {
   if (x != x && (mode & 8)) return true;
   switch (mode & 7) {
     case 0:
@@ -44,8 +46,7 @@ for (int tree = threadIdx.x; tree < TREES; tree += THREADS) {
   while (at >= 0) {
     u32 node[4];
     load_words(NODES + at, node);
-    at = goes_to_first(node[0] & 15, widen(x[node[0] >> 4]), __uint_as_float(node[1])) ? (int)node[2]
-                                                                                       : (int)node[3];
+    at = goes_to_first(node[0] & 15, widen(x[node[0] >> 4]), THRESHOLD) ? (int)node[2] : (int)node[3];
   }
   leaves[tree] = -1 - at;
 }
@@ -73,6 +74,6 @@ for (int target = threadIdx.x; target < TARGETS; target += THREADS) {
       any = true;
     }
   if (AGGREGATE == 1) sum /= TREES;
-  float v[1] = {(float)sum};
+  Real v[1] = {(Real)sum};
   finish1(row * TARGETS + target, v);
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RNN, GRU and LSTM with constant weights: a product of all steps of x with w, and one kernel for all steps.
+// RNN, GRU and LSTM: a product of all steps of x with w, and one kernel for all steps.
 // The state never leaves the multiprocessors: a cluster of blocks keeps it for a few sequences, with the rows
-// of r in registers and shared memory (recurrent_plan.h). 16-bit types run on tensor cores, which multiply
+// of r in registers and shared memory (recurrent_plan.h). Weights are packed for that, constants at build and
+// others by a kernel in each run. 16-bit types run on tensor cores, which multiply
 // eight sequences in the time of one; sums and the state of a thread's own hidden values are FP32. All sums
 // are added in a fixed order.
 //
@@ -54,11 +55,18 @@ bool is_given(const Tactic& t, size_t input) {
   return input < t.inputs.size() && t.inputs[input].dtype != DType::Undefined;
 }
 
+bool has_weights_of_run(const LayerQuery& query) {
+  const auto& inputs = query.layer().inputs;
+  return !query.graph.value(inputs[kW]).is_constant() || !query.graph.value(inputs[kR]).is_constant();
+}
+
 Support supports(const LayerQuery& query, const Tactic& t, DType type) {
   const Node& node = query.layer();
   for (const size_t i : {size_t{kW}, size_t{kR}}) {
-    const Value& m = query.graph.value(node.inputs[i]);
-    if (!m.is_constant() || !is_static(m.shape)) return Support::no("the weights are known only at run time");
+    if (!is_static(input_shape(query, i)))
+      return Support::no("the sizes of the weights are known only at run time");
+    if (has_weights_of_run(query) && !is_kernel_float(t.inputs[i].dtype))
+      return Support::no("weights of the run must be 16 or 32 bit floats");
   }
   for (const size_t i : {size_t{kBias}, size_t{kInitialH}, size_t{kInitialC}, size_t{kPeepholes}})
     if (is_given(t, i) && !is_kernel_float(t.inputs[i].dtype))
@@ -85,7 +93,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
     for (TensorType& output : t.outputs)
       if (output.dtype != DType::Undefined) output.dtype = type;
     t.support = supports(query, t, type);
-    t.inputs[kW] = t.inputs[kR] = {};
+    if (!has_weights_of_run(query)) t.inputs[kW] = t.inputs[kR] = {};
     const std::vector<Variant> found =
         t.support.ok ? variants(query, type, device.properties) : std::vector<Variant>();
     if (t.support.ok && found.empty())
@@ -105,9 +113,13 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   const Node& node = query.layer();
   const Tensor &w = query.graph.value(node.inputs[kW]).constant,
                &r = query.graph.value(node.inputs[kR]).constant;
-  LayerSource source{.scratch_bytes = sizes.steps * sizes.batch * Dim(sizes.gates * sizes.hidden * 4)};
-  source.kernels = {recurrent_inputs_kernel(query, tactic, sizes, device),
-                    recurrent_steps_kernel(query, tactic, *plan)};
+  const RecurrentWeights weights = recurrent_weights(query, *plan);
+  LayerSource source{.scratch_bytes = sizes.steps * sizes.batch * Dim(sizes.gates * sizes.hidden * 4) +
+                                      Dim(weights.bytes)};
+  if (weights.of_run) source.kernels = recurrent_pack_kernels(query, tactic, *plan, weights);
+  source.kernels.push_back(recurrent_inputs_kernel(query, tactic, sizes, weights, device));
+  source.kernels.push_back(recurrent_steps_kernel(query, tactic, *plan, weights));
+  if (weights.of_run) return source;
   source.blocks["w"] = recurrent_inputs_block(sizes, type, w);
   for (size_t i = 0; i < plan->products.size(); ++i)
     source.blocks["r" + std::to_string(i)] = recurrent_rows_block(*plan, plan->products[i], r);

@@ -86,6 +86,28 @@ TEST(CudaRecurrent, EveryActivation) {
   EXPECT_GE(check_generated(recurrent_family(), cases), 11 * 2);
 }
 
+// Packed by kernels: for plain multiply-adds and for tensor cores, one product and two, one block and
+// several.
+TEST(CudaRecurrent, WeightsOfTheRun) {
+  std::vector<LayerCase> cases;
+  for (const Sizes& sizes : {Sizes{}, Sizes{3, 2, 24, 40}}) {
+    cases.push_back(recurrent(RNN{}, 1, sizes));
+    cases.push_back(recurrent(GRU{}, 3, sizes));
+    cases.push_back(recurrent(GRU{.linear_before_reset = true}, 3, sizes));
+    cases.push_back(recurrent(LSTM{.reverse = true}, 4, sizes));
+  }
+  for (LayerCase& layer : cases) layer.inputs[1].constant = layer.inputs[2].constant = false;
+  for (const size_t weights : {1, 2}) {  // one of them is a constant
+    cases.push_back(recurrent(RNN{}, 1, {}));
+    cases.back().inputs[weights].constant = false;
+  }
+  for (LayerCase& layer : cases) {
+    layer.allowed_types = {DType::Float16};
+    layer.emulated = 1;
+  }
+  EXPECT_GE(check_generated(recurrent_family(), cases), 10 * 2);
+}
+
 TEST(CudaRecurrent, AnyBatchAndNoSteps) {
   LayerCase none = recurrent(LSTM{}, 4, {.steps = 0});
   LayerCase any = recurrent(GRU{.linear_before_reset = true}, 3, {});
@@ -95,10 +117,12 @@ TEST(CudaRecurrent, AnyBatchAndNoSteps) {
 
 TEST(CudaRecurrent, SaysWhyNot) {
   LayerCase layer = recurrent(RNN{}, 1, {});
+  layer.inputs[1].dtype = DType::Float64;
   layer.inputs[1].constant = false;
   const auto reasons = generated_refusals(recurrent_family(), layer);
   ASSERT_FALSE(reasons.empty());
-  EXPECT_NE(reasons[0].find("the weights are known only at run time"), std::string::npos) << reasons[0];
+  EXPECT_NE(reasons[0].find("weights of the run must be 16 or 32 bit floats"), std::string::npos)
+      << reasons[0];
 }
 
 }  // namespace

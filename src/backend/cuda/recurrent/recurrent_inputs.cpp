@@ -21,8 +21,8 @@ int64_t padded_width(const RecurrentSizes& s) {
 }
 
 // Shared: the constants of both kernels, and the bias of a column.
-void begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, const RecurrentSizes& s, int rows,
-           int columns) {
+void begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, const RecurrentSizes& s,
+           const RecurrentWeights& weights, int rows, int columns) {
   const DType type = tactic.inputs[kX].dtype;
   const int64_t n = s.gates * s.hidden;
   const bool biased = tactic.inputs.size() > kBias && tactic.inputs[kBias].dtype != DType::Undefined;
@@ -35,8 +35,9 @@ void begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, cons
            ", I = " + std::to_string(s.width) + ", KP = " + std::to_string(padded_width(s)) +
            ", ADDED = " + std::to_string(added) + ";\nconstexpr bool VECTORS = " +
            (s.width % full_vector(type) == 0 && s.width > 0 ? "true" : "false") + ";");
-  b.line("#define X_ROWS " + b.input(kX, type) + "\n#define W_ROWS " + b.packed("w", storage_name(type)) +
-         "\n#define GIVEN " + b.scratch(0, "float") + "\nconst idx M = " + b.number(s.steps * s.batch) +
+  b.line("#define X_ROWS " + b.input(kX, type) + "\n#define W_ROWS " +
+         weights.pointer(b, 0, storage_name(type)) + "\n#define GIVEN " + b.scratch(weights.bytes, "float") +
+         "\nconst idx M = " + b.number(s.steps * s.batch) +
          ", row0 = (idx)blockIdx.x * TM;\n"
          "const int column0 = blockIdx.y * TN;");
   if (biased) {
@@ -51,7 +52,7 @@ void begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, cons
 }  // namespace
 
 KernelSource recurrent_inputs_kernel(const LayerQuery& query, const Tactic& tactic, const RecurrentSizes& s,
-                                     const Device& device) {
+                                     const RecurrentWeights& weights, const Device& device) {
   const DType type = tactic.inputs[kX].dtype;
   const SymbolValues opt = query.opt_values();
   const auto rows = static_cast<double>((s.steps * s.batch).evaluate(opt));
@@ -62,18 +63,25 @@ KernelSource recurrent_inputs_kernel(const LayerQuery& query, const Tactic& tact
     b.kernel().threads = 128;
     b.kernel().shared_bytes = 3 * (tile + kColumns) * 72 * 2;
     b.global(std::string("#define MULTIPLY ") + (type == DType::Float16 ? "multiply_f16" : "multiply_bf16"));
-    begin(b, query, tactic, s, tile, kColumns);
+    begin(b, query, tactic, s, weights, tile, kColumns);
     b.line(device_text::recurrent_inputs::kTensor);
   } else {
     b.kernel().shared_bytes = 2 * tile * 36 * 4;
-    begin(b, query, tactic, s, tile, tile);
+    begin(b, query, tactic, s, weights, tile, tile);
     b.line(device_text::recurrent_inputs::kPlain);
   }
   return b.finish();
 }
 
+int64_t recurrent_inputs_rows(const RecurrentSizes& s) {
+  return round_up(s.gates * s.hidden, kColumns);
+}
+int64_t recurrent_inputs_count(const RecurrentSizes& s) {
+  return recurrent_inputs_rows(s) * padded_width(s);
+}
+
 PackedBlock recurrent_inputs_block(const RecurrentSizes& s, DType type, const Tensor& w) {
-  const int64_t n = s.gates * s.hidden, rows = round_up(n, kColumns), pitch = padded_width(s);
+  const int64_t n = s.gates * s.hidden, rows = recurrent_inputs_rows(s), pitch = padded_width(s);
   return {dtype_bytes(type, rows * pitch), [=] {
             const std::vector<double> values = w.to_doubles();
             std::vector<double> packed(static_cast<size_t>(rows * pitch), 0.0);

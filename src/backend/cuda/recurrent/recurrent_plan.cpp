@@ -146,10 +146,14 @@ Element element_at(const RecurrentPlan& plan, const RecurrentRows& rows, int64_t
 
 }  // namespace
 
+int64_t recurrent_rows_count(const RecurrentPlan& plan, const RecurrentRows& rows) {
+  return int64_t{plan.blocks} * plan.warps * rows.fragments() * 32 * (16 / dtype_size(plan.type));
+}
+
 PackedBlock recurrent_rows_block(const RecurrentPlan& plan, const RecurrentRows& rows, const Tensor& r) {
   const int64_t elements = 16 / dtype_size(plan.type);
   const int64_t of_warp = int64_t{rows.fragments()} * 32 * elements, of_block = plan.warps * of_warp;
-  const int64_t count = plan.blocks * of_block;
+  const int64_t count = recurrent_rows_count(plan, rows);
   return {dtype_bytes(plan.type, count), [=] {
             const std::vector<double> values = r.to_doubles();
             const int64_t hidden = plan.sizes.hidden;

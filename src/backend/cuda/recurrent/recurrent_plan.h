@@ -28,7 +28,7 @@ struct RecurrentSizes {
   // step.
   bool multiplies_twice = false;
 };
-// Of a layer with constant weights.
+// Of a layer whose weights have known sizes.
 RecurrentSizes recurrent_sizes(const LayerQuery& query);
 
 // What a warp multiplies with the state at once: some gates of its hidden values, `each` fragments for each
@@ -70,14 +70,34 @@ std::optional<RecurrentPlan> plan_recurrent(const RecurrentSizes& sizes, DType t
                                             int sequences, const DeviceProperties& gpu);
 
 // The rows of r in fragments: [block][warp][fragment][lane] of 16 bytes.
+int64_t recurrent_rows_count(const RecurrentPlan& plan, const RecurrentRows& rows);  // elements
 PackedBlock recurrent_rows_block(const RecurrentPlan& plan, const RecurrentRows& rows, const Tensor& r);
-
-// The launch that multiplies x of all steps with w, adds the biases, and leaves FP32 in scratch memory:
-// (steps * batch, gates * hidden). It reads w as the block "w".
-KernelSource recurrent_inputs_kernel(const LayerQuery& query, const Tactic& tactic,
-                                     const RecurrentSizes& sizes, const Device& device);
+// w, filled up with zeros to whole tiles.
+int64_t recurrent_inputs_rows(const RecurrentSizes& sizes);
+int64_t recurrent_inputs_count(const RecurrentSizes& sizes);  // elements
 PackedBlock recurrent_inputs_block(const RecurrentSizes& sizes, DType type, const Tensor& w);
-// The launch of all steps; rows of r as the blocks "r0" and "r1".
-KernelSource recurrent_steps_kernel(const LayerQuery& query, const Tactic& tactic, const RecurrentPlan& plan);
+
+// Where kernels find packed weights: block 0 is w, 1 and 2 are rows of r. The build makes blocks "w", "r0"
+// and "r1" of constants; weights that the run brings are packed by kernels, into the front of scratch memory.
+struct RecurrentWeights {
+  bool of_run = false;
+  std::vector<int64_t> places;  // of each block in scratch memory
+  int64_t bytes = 0;            // of scratch memory
+
+  std::string pointer(KernelBuilder& b, size_t block, std::string_view type) const;
+};
+RecurrentWeights recurrent_weights(const LayerQuery& query, const RecurrentPlan& plan);
+// The launches that pack weights of the run.
+std::vector<KernelSource> recurrent_pack_kernels(const LayerQuery& query, const Tactic& tactic,
+                                                 const RecurrentPlan& plan, const RecurrentWeights& weights);
+
+// The launch that multiplies x of all steps with w, adds the biases, and leaves FP32 in scratch memory,
+// behind the weights: (steps * batch, gates * hidden).
+KernelSource recurrent_inputs_kernel(const LayerQuery& query, const Tactic& tactic,
+                                     const RecurrentSizes& sizes, const RecurrentWeights& weights,
+                                     const Device& device);
+// The launch of all steps.
+KernelSource recurrent_steps_kernel(const LayerQuery& query, const Tactic& tactic, const RecurrentPlan& plan,
+                                    const RecurrentWeights& weights);
 
 }  // namespace lathe::cuda

@@ -113,8 +113,8 @@ std::string operand_macro(KernelBuilder& b, const Tactic& tactic, std::string_vi
 
 }  // namespace
 
-KernelSource recurrent_steps_kernel(const LayerQuery& query, const Tactic& tactic,
-                                    const RecurrentPlan& plan) {
+KernelSource recurrent_steps_kernel(const LayerQuery& query, const Tactic& tactic, const RecurrentPlan& plan,
+                                    const RecurrentWeights& weights) {
   const Op& op = query.layer().op;
   const RecurrentSizes& s = plan.sizes;
   const auto* gru = std::get_if<GRU>(&op);
@@ -146,13 +146,14 @@ KernelSource recurrent_steps_kernel(const LayerQuery& query, const Tactic& tacti
   if (plan.has_tensor_cores())
     b.global(std::string("#define MULTIPLY ") +
              (plan.type == DType::Float16 ? "multiply_f16" : "multiply_bf16"));
-  std::string keep;
+  // Constants are there before the kernels in front are done.
+  std::string keep = weights.of_run ? "wait_for_previous_kernel();\n" : "";
   int64_t staged_at = plan.staged_at;
   for (size_t i = 0; i < plan.products.size(); ++i) {
     const RecurrentRows& p = plan.products[i];
     const std::string n = std::to_string(i);
     b.global(rows_text(plan, p, i));
-    keep += "const uint4* const rows" + n + " = " + b.packed("r" + n, "uint4") + " + ((idx)rank * " +
+    keep += "const uint4* const rows" + n + " = " + weights.pointer(b, i + 1, "uint4") + " + ((idx)rank * " +
             std::to_string(plan.warps) + " + warp) * " + std::to_string(p.fragments() * 32) +
             ";\nuint4* const staged" + n + " = (uint4*)(base + " + std::to_string(staged_at) + ") + warp * " +
             std::to_string(p.staged * p.each * 32) + ";\nu32 kept" + n + "[" +
@@ -166,7 +167,7 @@ KernelSource recurrent_steps_kernel(const LayerQuery& query, const Tactic& tacti
   b.global(activations_text(op));
 
   b.line("const idx TIMES = " + b.number(s.steps) + ", BATCH = " + b.number(s.batch) + ";\n#define GIVEN " +
-         b.scratch(0, "float") + "\n#define RESULT " + b.output(0, plan.type));
+         b.scratch(weights.bytes, "float") + "\n#define RESULT " + b.output(0, plan.type));
   b.line(operand_macro(b, tactic, "LENGTH", kLengths, "(long long)TIMES"));
   b.line(operand_macro(b, tactic, "INITIAL_H", kInitialH, "0.f"));
   b.line(operand_macro(b, tactic, "INITIAL_C", kInitialC, "0.f"));

@@ -8,7 +8,6 @@
 #include "backend/body_nodes.h"
 #include "backend/cuda/run/program.h"
 #include "backend/layer_symbols.h"
-#include "backend/no_elements.h"
 #include "backend/offered.h"
 #include "backend/reference_layer.h"
 #include "backend/sizes_from_values.h"
@@ -26,17 +25,9 @@ const std::vector<TacticFamily>& families() {
   return all;
 }
 
-std::vector<Tactic> list_all(const LayerQuery& query, const Device& device) {
-  std::vector<Tactic> listed;
-  for (const TacticFamily& family : families())
-    if (may_list(family.runner, query))
-      for (Tactic& tactic : family.list(query, device)) listed.push_back(std::move(tactic));
-  return listed;
-}
-
 ChosenTactic choose(const LayerQuery& query, const Device& device) {
   // cuDNN makes a plan for every new shape.
-  return choose_for_body(query, list_all(query, device),
+  return choose_for_body(query, list_all(families(), query, device),
                          [](const Tactic& tactic) { return tactic.runner.starts_with("Cudnn"); });
 }
 
@@ -63,7 +54,7 @@ BodyReformat make_reformat(const Value& value, const Format& from, const Format&
   editor.mark_output(reformat.graph->node(node).outputs[0]);
   const LayerQuery query{*reformat.graph, node, ranges};
   std::string reasons;
-  for (const Tactic& tactic : list_all(query, device)) {
+  for (const Tactic& tactic : list_all(families(), query, device)) {
     if (tactic.support.ok && !tactic.is_view) {
       reformat.kernel = make_kernel(query, tactic, device, pack);
       return reformat;
@@ -246,7 +237,7 @@ const CudaBodyRun::Prepared& CudaBodyRun::prepared_for(NodeId id, const SymbolVa
   const BodyKernels::Layer& layer = kernels_.layer(id);
   const std::vector<int64_t> key = shape_key(layer.symbols, symbols);
   return prepared_[static_cast<size_t>(id)].get(key, [&]() -> Prepared {
-    const auto extents = body_extents(graph(), id, key, symbols);
+    const auto extents = body_extents(graph(), id, layer.tactic.runner, key, symbols);
     if (!extents) return {};
     return prepare(layer, {.symbols = symbols, .inputs = extents->inputs, .outputs = extents->outputs});
   });

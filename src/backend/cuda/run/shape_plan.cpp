@@ -9,8 +9,8 @@
 #include "backend/cuda/device/timeline.h"
 #include "backend/cuda/run/launch_groups.h"
 #include "backend/cuda/run/reference.h"
-#include "backend/layer_symbols.h"
 #include "backend/no_elements.h"
+#include "backend/plan_steps.h"
 #include "backend/shape_check.h"
 #include "base/error.h"
 
@@ -29,13 +29,13 @@ CUdeviceptr device_address(const void* address) {
 ShapePlan::ShapePlan(const CudaProgram& program, size_t first, size_t last, const SymbolValues& symbols,
                      const ShapePlan* like)
     : program_(program), first_(first), symbols_(symbols), steps_(last - first), operands_(last - first) {
-  for (size_t i = 0, end = 0; i < steps_.size(); i = end) {
-    const auto shared = [&](size_t index) { return like != nullptr && has_same_shapes(index, *like); };
-    while (end < steps_.size() && !shared(end)) ++end;
-    if (end > i) check_shapes(program.spec(), first + i, first + end, symbols, LateSpread::Nowhere);
-    for (; i < end; ++i) prepare_step(i);
-    for (; end < steps_.size() && shared(end); ++end) steps_[end] = like->steps_[end];
-  }
+  share_steps(
+      program, first, steps_.size(), symbols, like,
+      [&](size_t begin, size_t end) {
+        check_shapes(program.spec(), first + begin, first + end, symbols, LateSpread::Nowhere);
+        for (size_t i = begin; i < end; ++i) prepare_step(i);
+      },
+      [&](size_t i) { steps_[i] = like->steps_[i]; });
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].prepared == nullptr) continue;
     operands_.place(i, program_.graph().node(program_.layers()[first_ + i].node), program_.spec(), symbols_,
@@ -43,15 +43,10 @@ ShapePlan::ShapePlan(const CudaProgram& program, size_t first, size_t last, cons
     scratch_bytes_ = std::max(scratch_bytes_, steps_[i].prepared->scratch_bytes());
   }
   find_pieces();
-  grown_results_ = GrownResults(program.spec(), first, steps_.size(), symbols,
-                                [this](size_t step, ValueId id) { return finds_size(step, id); });
-}
-
-bool ShapePlan::has_same_shapes(size_t index, const ShapePlan& other) const {
-  const size_t layer = first_ + index;
-  const auto& names = program_.layers()[layer].symbols;
-  return names && program_.segments().new_symbols[layer].empty() &&
-         have_same_values(*names, symbols_, other.symbols_);
+  grown_results_ =
+      GrownResults(program.spec(), first, steps_.size(), symbols, [this](size_t step, ValueId id) {
+        return finds_size(program_, steps_[step].prepared.get(), id, symbols_);
+      });
 }
 
 void ShapePlan::prepare_step(size_t index) try {
@@ -62,14 +57,11 @@ void ShapePlan::prepare_step(size_t index) try {
   const ShapeContext context{.symbols = symbols_,
                              .inputs = upper_extents(graph, node.inputs, symbols_),
                              .outputs = upper_extents(graph, node.outputs, symbols_)};
-  bool has_elements = false;
-  for (size_t i = 0; i < node.outputs.size(); ++i)
-    has_elements |= node.outputs[i] != kNoValue && std::ranges::count(context.outputs[i], 0) == 0;
-  if (!has_elements && program_.segments().new_symbols[first_ + index].empty()) return;
+  if (!has_work(program_, first_ + index, context.outputs)) return;
+  const Tactic& tactic = program_.spec().choices[first_ + index].tactic;
   steps_[index].prepared =
-      makes_elements_of_none(node, context.inputs, context.outputs)
-          ? make_reference({graph, layer.node, program_.spec().ranges},
-                           program_.spec().choices[first_ + index].tactic, *program_.device())
+      needs_reference(node, tactic.runner, context.inputs, context.outputs)
+          ? make_reference({graph, layer.node, program_.spec().ranges}, tactic, *program_.device())
                 ->prepare(context)
           : layer.kernel->prepare(context);
   // How much a layer writes that finds a size is not known.
@@ -101,12 +93,6 @@ void ShapePlan::find_pieces() {
     else
       pieces_.back().last = i + 1;
   }
-}
-
-bool ShapePlan::finds_size(size_t step, ValueId result) const {
-  const PreparedLayer* layer = steps_[step].prepared.get();
-  return layer != nullptr && layer->takes_memory() &&
-         !is_known(program_.graph().value(result).shape, symbols_);
 }
 
 void ShapePlan::bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings,

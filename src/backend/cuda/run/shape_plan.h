@@ -96,10 +96,7 @@ class ShapePlan {
   };
 
   void prepare_step(size_t index);
-  bool has_same_shapes(size_t index, const ShapePlan& other) const;
   void find_pieces();
-  // The step asks for the memory of a result when it has it, because its size is not known before.
-  bool finds_size(size_t step, ValueId result) const;
   // Which layers overlap, at the addresses that are bound.
   void group();
   void enqueue(size_t index, CUstream stream, const LaunchOrder& order,
