@@ -44,6 +44,7 @@ Support multiplies_integers(const LayerQuery& query, size_t weight_axis, int64_t
   if (!byte_grid(x, {DType::UInt8, {}})) return Support::no("its input lies on no grid of bytes");
   if (!w.is_constant()) return Support::no("the weights are not constant");
   if (!w.quantization) return Support::no("the weights lie on no grid");
+  if (w.quantization->has_floats()) return Support::no("the weights lie on a grid of float8e4m3fn");
   if (has_blocks(*w.quantization, w.shape)) return Support::no("the weights have a scale for each block");
   if (!w.quantization->is_per_tensor() && w.quantization->axis != static_cast<int64_t>(weight_axis))
     return Support::no("the weights have a scale per index of axis " + std::to_string(w.quantization->axis) +
