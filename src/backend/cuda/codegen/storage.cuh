@@ -176,6 +176,10 @@ DEV float from_byte(unsigned char x, float zero) {
   return __uint_as_float(0x4b000000u | x) - (8388608.f + zero);
 }
 
+// Bytes of grids of E4M3.
+DEV unsigned char to_e4m3(float x) { return (unsigned char)f32_to_e4m3x2(x, 0.f); }
+DEV float from_e4m3(unsigned char x) { return f16_to_f32((u16)e4m3x2_to_f16x2(x)); }
+
 // Two numbers side by side.
 template <class T> DEV void store_pair(T* p, const float (&x)[2]) {
   const T t[2] = {Narrow<T>::from(x[0]), Narrow<T>::from(x[1])};
