@@ -157,6 +157,11 @@ void KernelBuilder::set_output_grid(size_t i, const ByteGrid& grid) {
   global("struct " + type + " { unsigned char bits; };\ntemplate <> struct Narrow<" + type +
          "> { DEV static " + type + " from(float x) { return " + type + "{" +
          (grid.has_floats() ? "to_e4m3(x)" : "low_byte(x)") + "}; } };");
+  if (!grid.has_floats()) return;
+  // Chosen before the general forms, which convert one number at a time.
+  global("template <int V> DEV void store(" + type +
+         "* p, const float (&x)[V]) { store_e4m3(&p->bits, x); }\n" + "DEV void store_pair(" + type +
+         "* p, const float (&x)[2]) { store_e4m3(&p->bits, x); }");
 }
 
 std::string number_as_quantum(const std::string& number, const ByteGrid& grid) {

@@ -181,7 +181,8 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const StoredTypes& types
     base.support = Support::no("the size of the result depends on data");
   ImplicitGemm p;
   if (base.support.ok) base.support = describe_rows(query, base, patches, p);
-  if (!base.support.ok) return {refused_for(types.input, base)};
+  // HopperConvolution, which takes any window, says why a convolution is not multiplied in FP8.
+  if (!base.support.ok) return {conv ? base : refused_for(types.input, base)};
   std::vector<Tactic> tactics;
   for (Variant v : variants(p, query, gpu)) {
     v.patches = patches;
