@@ -99,12 +99,19 @@ class WarningsOnly final : public Observer {
 
 void prepare_types(const Options& options, Network& network) {
   const auto& flags = options.build;
-  bool has_quantization = false;
+  bool has_quantization = false, has_fp8 = false;
   for (const NodeId id : network.graph->order()) {
-    const Op& op = network.graph->node(id).op;
+    const Node& node = network.graph->node(id);
     has_quantization |=
-        std::holds_alternative<QuantizeLinear>(op) || std::holds_alternative<DequantizeLinear>(op);
+        std::holds_alternative<QuantizeLinear>(node.op) || std::holds_alternative<DequantizeLinear>(node.op);
+    has_fp8 |= std::holds_alternative<DequantizeLinear>(node.op) &&
+               network.graph->value(node.inputs[0]).dtype == DType::Float8E4M3FN;
   }
+  if (flags.fp8 && !has_fp8)
+    fail(
+        {"--fp8 needs a model with QuantizeLinear and DequantizeLinear to FP8 (E4M3): lathe quantize "
+         "--activations=fp8 writes one; leave --fp8 out for FP32, or use --bf16",
+         "Network And Config setup failed", "Building engine failed", kNoEngine, kNoSetUp});
   if (flags.int8 && !has_quantization && flags.budget.empty()) {
     fail(
         {"--int8 needs a model with QuantizeLinear/DequantizeLinear or a calibration cache (--calib): lathe "

@@ -35,6 +35,15 @@ onnx::QuantizationScope read_scope(const CommandWords& arguments) {
   return scope;
 }
 
+// What looks at steps of one size has no meaning for FP8, whose steps grow with the numbers.
+void check_small_floats(const CommandWords& arguments, CalibrationMethod method) {
+  if (method != CalibrationMethod::Max && method != CalibrationMethod::Percentile)
+    throw_input_error("--method=" + arguments.value("--method") +
+                      " weighs steps of one size; with --activations=fp8 it is max or percentile");
+  if (arguments.has("--save-cache"))
+    throw_input_error("--save-cache writes scales of int8; leave it out with --activations=fp8");
+}
+
 QuantizeOptions read_options(const CommandWords& arguments) {
   QuantizeOptions options{.scope = read_scope(arguments)};
   if (arguments.has("--method"))
@@ -50,8 +59,11 @@ QuantizeOptions read_options(const CommandWords& arguments) {
   const std::string type = arguments.value("--activations");
   if (type == "int8")
     options.activations = DType::Int8;
+  else if (type == "fp8")
+    options.activations = DType::Float8E4M3FN;
   else if (!type.empty() && type != "uint8")
-    throw_input_error("--activations is uint8 or int8, not '" + type + "'");
+    throw_input_error("--activations is uint8, int8 or fp8, not '" + type + "'");
+  if (type == "fp8") check_small_floats(arguments, options.calibration.method);
   options.corrects_bias = arguments.has("--correct-bias");
   if (arguments.has("--smooth")) {
     options.smoothing = static_cast<double>(parse_float("--smooth", arguments.value("--smooth")));

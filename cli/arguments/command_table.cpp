@@ -107,8 +107,9 @@ CommandSyntax quantize() {
            {"-o", "<file>", "the model to write", {"--output"}},
            {"--method", "max|percentile|entropy|mse", "how ranges follow from what was seen (default: max)"},
            {"--percentile", "<p>", "share of the elements that are covered, in percent (default: 99.99)"},
-           {"--activations", "uint8|int8",
-            "uint8 with zero points (default), or int8 without, as TensorRT wants it"},
+           {"--activations", "uint8|int8|fp8",
+            "uint8 with zero points (default), int8 without, as TensorRT wants it, or fp8 (E4M3; weights, "
+            "too)"},
            {"--smooth", "<strength>",
             "divide large channels before products, and multiply their weights (SmoothQuant): 0.5 suits most "
             "transformers (default: off)"},
@@ -137,7 +138,8 @@ CommandSyntax quantize() {
       .flags = Listed,
       .listed_flags = flags,
       .notes =
-          "With samples, weights become int8 with a scale for each output channel, and a float model of "
+          "With samples, weights become int8 (or fp8) with a scale for each output channel, and a float "
+          "model of "
           "opset "
           "13 or later is needed. With --weight-only, products become com.microsoft's MatMulNBits; no "
           "samples are needed, "
@@ -145,6 +147,7 @@ CommandSyntax quantize() {
       .examples =
           "  lathe quantize resnet50.onnx --calib samples/ -o resnet50.int8.onnx\n"
           "  lathe quantize resnet50.onnx --calib samples/ --method=entropy -o resnet50.int8.onnx\n"
+          "  lathe quantize resnet50.onnx --calib samples/ --activations=fp8 -o resnet50.fp8.onnx\n"
           "  lathe quantize decoder.onnx --weight-only int4 -o decoder.int4.onnx\n"
           "  lathe quantize bert.onnx --calib random --shapes=input_ids:1x128 -o bert.int8.onnx\n"};
 }

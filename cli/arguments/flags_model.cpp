@@ -104,15 +104,13 @@ std::vector<Flag> precision_flags() {
       {Section::Build, "--int8", "",
        "accepted for models with QuantizeLinear/DequantizeLinear; others need --calib",
        [](O& o, S&) { o.build.int8 = true; }},
-      {Section::Build, "--fp8", "", "",
+      {Section::Build, "--fp8", "",
+       "accepted for models with QuantizeLinear/DequantizeLinear to FP8; lathe quantize --activations=fp8 "
+       "writes them",
        [](O& o, S&) {
          o.build.fp8 = true;
          if (o.build.int8)
            throw_input_error("Invalid usage, fp8 and int8 aren't allowed to be enabled together.");
-         refuse_when_building(
-             o, "--fp8",
-             "needs a device with FP8 tactics; this build has none. Leave it out for FP32, or use "
-             "--bf16");
        }},
       {Section::Build, "--int4", "", "",
        [](O& o, S&) {

@@ -172,7 +172,7 @@ TEST(Options, Profiles) {
 
 TEST(Options, WhatChangesNumbersIsRefused) {
   for (const char* flag :
-       {"--useDLACore=0", "--fp8", "--int4", "--sparsity=force", "--safe", "--batch=4", "--markDebug=x",
+       {"--useDLACore=0", "--int4", "--sparsity=force", "--safe", "--batch=4", "--markDebug=x",
         "--tuneBuildRoutes=x", "--loadRefOutputs=a:b", "--runtimePlatform=WindowsAMD64", "--model=a"}) {
     const Options options = parse_options({"--onnx=a", flag});
     EXPECT_EQ(options.refusals.size(), 1u) << flag;

@@ -57,6 +57,7 @@ Support multiplies_few_bits(const LayerQuery& query) {
     return Support::no("not rows of a matrix with one matrix of weights");
   if (w.constant.size() == 0) return Support::no("the weights are empty");
   const Quantization& grid = *w.quantization;
+  if (grid.has_floats()) return Support::no("the weights lie on a grid of float8e4m3fn, not of integers");
   const int64_t k_axis = is_by_k(node) ? 0 : 1;
   const bool blocks = has_blocks(grid, w.shape);
   if (!grid.is_per_tensor() && (grid.axis == k_axis) != blocks)

@@ -27,23 +27,26 @@ int64_t largest(const Quantization& grid) {
 }  // namespace
 
 std::optional<ByteGrid> byte_grid(const Value& value, const TensorType& type) {
-  if (type.dtype != DType::UInt8 || !value.quantization || value.quantization->dtype != DType::UInt8 ||
-      !value.quantization->is_per_tensor())
-    return std::nullopt;
-  return ByteGrid{value.quantization->scale(), static_cast<float>(value.quantization->zero())};
+  return type.dtype == DType::UInt8 ? any_byte_grid(value, type) : std::nullopt;
 }
 
-bool has_byte_grid(const LayerQuery& query, ValueId id) {
-  return id != kNoValue && !query.graph.value(id).is_constant() &&
-         byte_grid(query.graph.value(id), {DType::UInt8, {}});
+std::optional<ByteGrid> any_byte_grid(const Value& value, const TensorType& type) {
+  const std::optional<Quantization>& grid = value.quantization;
+  if (!grid || grid->dtype != type.dtype || !grid->is_per_tensor()) return std::nullopt;
+  if (type.dtype != DType::UInt8 && !grid->has_floats()) return std::nullopt;
+  return ByteGrid{grid->scale(), static_cast<float>(grid->zero()), type.dtype};
 }
 
-Support multiplies_integers(const LayerQuery& query, size_t weight_axis, int64_t depth) {
+namespace {
+
+// What products of bytes of any kind ask of the weights and the bias.
+Support has_scaled_columns(const LayerQuery& query, size_t weight_axis, bool floats) {
   const Node& node = query.layer();
-  const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
-  if (!byte_grid(x, {DType::UInt8, {}})) return Support::no("its input lies on no grid of bytes");
+  const Value& w = query.graph.value(node.inputs[1]);
   if (!w.is_constant()) return Support::no("the weights are not constant");
   if (!w.quantization) return Support::no("the weights lie on no grid");
+  if (w.quantization->has_floats() != floats)
+    return Support::no("the weights lie on a grid of " + std::string(dtype_name(w.quantization->dtype)));
   if (has_blocks(*w.quantization, w.shape)) return Support::no("the weights have a scale for each block");
   if (!w.quantization->is_per_tensor() && w.quantization->axis != static_cast<int64_t>(weight_axis))
     return Support::no("the weights have a scale per index of axis " + std::to_string(w.quantization->axis) +
@@ -51,6 +54,23 @@ Support multiplies_integers(const LayerQuery& query, size_t weight_axis, int64_t
   if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
       !query.graph.value(node.inputs[2]).is_constant())
     return Support::no("the bias is not constant");
+  return {};
+}
+
+}  // namespace
+
+Support multiplies_small_floats(const LayerQuery& query, size_t weight_axis) {
+  const Value& x = query.graph.value(query.layer().inputs[0]);
+  if (!any_byte_grid(x, {DType::Float8E4M3FN, {}}))
+    return Support::no("its input lies on no grid of float8e4m3fn with one scale");
+  return has_scaled_columns(query, weight_axis, true);
+}
+
+Support multiplies_integers(const LayerQuery& query, size_t weight_axis, int64_t depth) {
+  const Node& node = query.layer();
+  const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
+  if (!byte_grid(x, {DType::UInt8, {}})) return Support::no("its input lies on no grid of bytes");
+  if (const Support s = has_scaled_columns(query, weight_axis, false); !s.ok) return s;
   if (depth > std::numeric_limits<int32_t>::max() / (largest(*x.quantization) * largest(*w.quantization)))
     return Support::no("a sum of " + std::to_string(depth) + " products may not fit 32 bits");
   return {};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What kernels that multiply integers ask of a layer of the graph: on which grid of bytes a value is stored,
-// whether the operands of a product lie on grids that can be multiplied, and the integers of its constant
-// weights.
+// What kernels that multiply the bytes of grids ask of a layer of the graph: on which grid of bytes a value
+// is stored, whether the operands of a product lie on grids that can be multiplied, and the bytes of its
+// constant weights. Bytes are integers, or floats of 8 bits (E4M3).
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,21 @@ namespace lathe {
 // The numbers (q - zero) * scale, stored as bytes q.
 struct ByteGrid {
   float scale = 1, zero = 0;
+  DType dtype = DType::UInt8;  // or Float8E4M3FN
+
+  bool has_floats() const { return dtype != DType::UInt8; }
 };
-// That of a value which is stored as `type`; nullopt where that is no byte of a grid with one scale.
+// That of a value which is stored as `type`; nullopt where that is no byte of a grid with one scale. The
+// first is for integers alone.
 std::optional<ByteGrid> byte_grid(const Value& value, const TensorType& type);
-// Computed values that may be stored as bytes.
-bool has_byte_grid(const LayerQuery& query, ValueId id);
+std::optional<ByteGrid> any_byte_grid(const Value& value, const TensorType& type);
 
 // Whether the layer multiplies bytes of a grid by constant weights of a grid, its scales along `weight_axis`
 // at most, with sums of `depth` products that fit 32 bits. No says what is in the way.
 Support multiplies_integers(const LayerQuery& query, size_t weight_axis, int64_t depth);
+
+// The same for floats of 8 bits, whose sums are floats.
+Support multiplies_small_floats(const LayerQuery& query, size_t weight_axis);
 
 // The weights less their zero points fit signed bytes, which quads, tiles and tensor cores multiply.
 bool has_byte_weights(const LayerQuery& query);

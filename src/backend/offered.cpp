@@ -49,7 +49,8 @@ std::vector<Graph> graphs_to_ask(const Graph& graph, const std::vector<const Tac
     std::vector<DType> types = graph.node(id).allowed_types;
     const auto allow = [&](const std::vector<TensorType>& operands) {
       for (const TensorType& t : operands)
-        if (is_float(t.dtype) && std::find(types.begin(), types.end(), t.dtype) == types.end())
+        if (is_float(t.dtype) && dtype_info(t.dtype).bits >= 16 &&
+            std::find(types.begin(), types.end(), t.dtype) == types.end())
           types.push_back(t.dtype);
     };
     allow(tactics[i]->inputs);

@@ -210,11 +210,12 @@ bool is_aligned(const Case& c, DType dtype, int64_t alignment_bytes) {
 
 }  // namespace
 
-std::vector<DType> moved_types(const LayerQuery& query) {
+std::vector<DType> moved_types(const LayerQuery& query, bool small_floats) {
   const Node& node = query.layer();
   std::vector<DType> types = layer_types(query);
   const std::optional<Quantization>& grid = query.graph.value(node.outputs[0]).quantization;
-  if (!grid || grid->dtype != DType::UInt8 || !grid->is_per_tensor()) return types;
+  const bool is_known = grid && (grid->dtype == DType::UInt8 || (small_floats && grid->has_floats()));
+  if (!is_known || !grid->is_per_tensor()) return types;
   const size_t data = std::holds_alternative<Concat>(node.op) ? node.inputs.size() : 1;
   const auto on_grid = [&](ValueId v) {
     return v == kNoValue ||
@@ -237,7 +238,7 @@ bool may_lie(const LayerQuery& query, DType type, const Format& format) {
 std::vector<Tactic> list_views(const LayerQuery& query, const ViewRules& rules) {
   const Node& node = query.layer();
   const bool changes_type = std::holds_alternative<BitCast>(node.op);
-  std::vector<DType> types = moved_types(query);
+  std::vector<DType> types = moved_types(query, rules.small_floats);
   if (changes_type) types.resize(1);
   std::vector<Tactic> tactics;
   for (const Case& c : cases_of(query, rules))

@@ -18,6 +18,7 @@ inline constexpr std::string_view kViewRunner = "View";
 struct ViewRules {
   std::vector<Format> formats = {kLinear};  // of tensors with three dims or more
   int64_t alignment_bytes = 1;              // a piece must begin at a multiple of this
+  bool small_floats = false;                // kernels read and write bytes of E4M3's grids
 };
 // (N, C, spatial...) to (N, spatial..., C): an image in channels-last format is that already.
 inline bool puts_channels_last(const Ints& perm) {
@@ -29,8 +30,8 @@ inline bool puts_channels_last(const Ints& perm) {
 std::vector<Tactic> list_views(const LayerQuery& query, const ViewRules& rules);
 
 // The types in which a layer may hold elements that it only moves: those of layer_types(), and bytes where
-// what it reads and what it gives lie on one grid.
-std::vector<DType> moved_types(const LayerQuery& query);
+// what it reads and what it gives lie on one grid: integers, and floats of 8 bits where kernels have them.
+std::vector<DType> moved_types(const LayerQuery& query, bool small_floats = false);
 // Whether elements of that type may lie in the format: bytes of a grid lie in no blocked one, because kernels
 // of bytes have none.
 bool may_lie(const LayerQuery& query, DType type, const Format& format);

@@ -217,18 +217,24 @@ BuiltVariant build_fastest(const Graph& portable, const SymbolRanges& ranges, co
   return best;
 }
 
-// The runners of products and convolutions that read integers.
-std::set<std::string> integer_runners(const PlanVariant& variant) {
+// The runners of products and convolutions that read bytes of their grids, and what those are.
+struct ByteProducts {
   std::set<std::string> runners;
+  std::string kind;
+};
+ByteProducts byte_products(const PlanVariant& variant) {
+  ByteProducts products;
   const Graph& graph = *variant.graph;
   for (size_t i = 0; i < variant.choices.size(); ++i) {
     const Node& node = graph.node(graph.order()[i]);
     const Tactic& tactic = variant.choices[i].tactic;
     if (is_product(node) && is_on_grid(graph, node.inputs[0]) &&
-        tactic.inputs[0].dtype == graph.value(node.inputs[0]).quantization->dtype)
-      runners.insert(tactic.runner);
+        tactic.inputs[0].dtype == graph.value(node.inputs[0]).quantization->dtype) {
+      products.runners.insert(tactic.runner);
+      products.kind = bytes_of_grid(*graph.value(node.inputs[0]).quantization);
+    }
   }
-  return runners;
+  return products;
 }
 
 // Times of layers say where integers win; the engine that computes its products in floats is timed as a
@@ -237,7 +243,7 @@ BuiltVariant build_no_slower_than_floats(const Graph& portable, const SymbolRang
                                          const std::vector<DType>& types, const BuildOptions& options,
                                          const Pipeline& pipeline) {
   BuiltVariant built = build_fastest(portable, ranges, types, options, pipeline);
-  const std::set<std::string> runners = integer_runners(built.variant);
+  const auto [runners, kind] = byte_products(built.variant);
   if (!built.timed || runners.empty()) return built;
   BuildOptions in_floats = options;
   in_floats.disabled_runners.insert(runners.begin(), runners.end());
@@ -245,9 +251,9 @@ BuiltVariant build_no_slower_than_floats(const Graph& portable, const SymbolRang
   const Pipeline quietly = pipeline.with(quiet);
   const std::vector<DType> kept = uses_type(built.variant, types) ? types : std::vector<DType>{};
   std::vector<RivalEngine> rivals;
-  rivals.push_back({"products in integers", std::move(built)});
+  rivals.push_back({"products in " + kind, std::move(built)});
   rivals.push_back({"products in floats", build_variant(portable, ranges, kept, in_floats, quietly)});
-  return fastest_engine(std::move(rivals), pipeline, "integers or floats");
+  return fastest_engine(std::move(rivals), pipeline, kind + " or floats");
 }
 
 // One item at a time keeps the least between two layers; a part for each thread reads weights once per

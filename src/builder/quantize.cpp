@@ -159,11 +159,11 @@ std::vector<onnx::BiasUse> correctable(const onnx::ModelProto& model, const onnx
 // Minus the mean, over the samples, of what the rounding of the weights adds to each channel of the result.
 std::vector<double> bias_shift(const onnx::ConstantTensors& constants, onnx::TensorSource& tensors,
                                const onnx::QuantizationPlan& plan, const onnx::BiasUse& use,
-                               const std::vector<double>& means) {
+                               const std::vector<double>& means, DType dtype) {
   const auto weight = std::find_if(plan.weights.begin(), plan.weights.end(),
                                    [&](const auto& other) { return other.node == use.bias.node; });
   const Tensor weights = tensors.load(*constants.find(weight->name)->second);
-  const Quantization grid = onnx::weight_grid(weights, weight->name, weight->axis);
+  const Quantization grid = onnx::weight_grid(weights, weight->name, weight->axis, dtype);
   const Tensor rounded = dequantize(quantize(weights, grid), grid);
   const auto before = weights.data<float>(), after = rounded.data<float>();
   const Extents& e = weights.extents();
@@ -202,8 +202,9 @@ onnx::QuantizationScope of_floats(const Graph& graph, onnx::QuantizationScope sc
 Quantization activation_grid(const ValueRange& range, DType dtype) {
   const double low = std::min(0.0, static_cast<double>(range.low)),
                high = std::max(0.0, static_cast<double>(range.high));
-  const bool symmetric = dtype == DType::Int8;
-  const double width = symmetric ? std::max(-low, high) / 127 : (high - low) / 255;
+  const bool symmetric = dtype != DType::UInt8;
+  const double most = dtype == DType::Int8 ? 127 : static_cast<double>(kMostE4M3);
+  const double width = symmetric ? std::max(-low, high) / most : (high - low) / 255;
   constexpr double kSmallest = 1e-30;  // a tensor of zeros has any scale
   const float scale = width > kSmallest ? static_cast<float>(width) : 1.0f;
   const double zero = symmetric ? 0 : std::nearbyint(-low / static_cast<double>(scale));
@@ -235,6 +236,7 @@ CalibratedModel::CalibratedModel(const std::filesystem::path& path, const Networ
                                          .scope = of_floats(*network.graph, options.scope),
                                          .tensors = onnx::TensorSource(file, path.parent_path())});
   State& s = *state_;
+  if (options.weights() == DType::Float8E4M3FN) onnx::check_small_floats(s.model);
   s.plan = onnx::plan_quantization(s.model, s.scope);
   if (options.smoothing >= 0) s.smoothable = onnx::smoothable_tensors(s.model, s.plan);
   if (options.corrects_bias) s.corrected = correctable(s.model, s.plan, s.smoothable);
@@ -271,7 +273,8 @@ QuantizeResult CalibratedModel::write(const std::vector<std::string>& exclude) {
   onnx::BiasShifts shifts;
   for (const onnx::BiasUse& use : s.corrected)
     if (is_quantized(plan, use))
-      shifts[use.bias.node] = bias_shift(constants, s.tensors, plan, use, s.calibrator->means(use.x));
+      shifts[use.bias.node] =
+          bias_shift(constants, s.tensors, plan, use, s.calibrator->means(use.x), s.options.weights());
   std::map<std::string, Quantization, std::less<>> grids;
   TensorScales scales;
   for (const auto& [name, range_of] : plan.activations) {
@@ -282,7 +285,8 @@ QuantizeResult CalibratedModel::write(const std::vector<std::string>& exclude) {
     grids[name] = activation_grid(range, s.options.activations);
     scales[name] = activation_grid(range, DType::Int8).scale();
   }
-  return {onnx::write_quantized_model(s.file->bytes(), s.model, s.tensors, plan, grids, smoothing, shifts),
+  return {onnx::write_quantized_model(s.file->bytes(), s.model, s.tensors, plan, grids, smoothing, shifts,
+                                      s.options.weights()),
           plan.left, s.calibrator->samples(), scales};
 }
 

@@ -21,8 +21,10 @@ namespace lathe {
 struct QuantizeOptions {
   CalibrationOptions calibration;
   // UInt8: zero points fit the range. Int8: they are 0, as TensorRT wants them, and what has one sign uses
-  // half of the numbers.
+  // half of the numbers. Float8E4M3FN: 0, too, and weights have that type as well; biases stay float.
   DType activations = DType::UInt8;
+
+  DType weights() const { return activations == DType::Float8E4M3FN ? activations : DType::Int8; }
   onnx::QuantizationScope scope;
   // Of smoothing the inputs of products (quant/smoothing.h), from 0 (all factors that of the weights) to 1;
   // negative: none. The range of what is smoothed is all that was seen.

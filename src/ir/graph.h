@@ -37,13 +37,13 @@ struct Value {
   // What is in a small integer tensor, when it can be said in dims (shape computations). One entry per
   // element.
   std::optional<Shape> contents;
-  // The grid on which all elements lie, where it is known: they may be stored as its integers. They are when
+  // The grid on which all elements lie, where it is known: they may be stored as its numbers. They are when
   // it has the dtype.
   std::optional<Quantization> quantization;
   NodeId producer = kNoNode;  // kNoNode for inputs and constants
   bool is_constant() const { return static_cast<bool>(constant); }
   bool is_stored_quantized() const { return quantization && quantization->dtype == dtype; }
-  // What the elements are numbers of: FP32 where integers of a grid are stored.
+  // What the elements are numbers of: FP32 where bytes of a grid are stored.
   DType number_type() const { return is_stored_quantized() ? DType::Float32 : dtype; }
 };
 

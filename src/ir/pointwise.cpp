@@ -146,6 +146,7 @@ const std::vector<PointwiseInfo>& all_pointwise() {
       {C::IsInf, "IsInf", 1, 2, true},
       {C::Linear, "Linear", 1, 2, false},
       {C::RoundTo, "RoundTo", 1, 1, false},
+      {C::RoundToE4M3, "RoundToE4M3", 1, 1, false},
       {C::Add, "Add", 2, 0, false},
       {C::Sub, "Sub", 2, 0, false},
       {C::Mul, "Mul", 2, 0, false},

@@ -68,6 +68,7 @@ enum class PointwiseCode : uint8_t {
   IsInf /*alpha: detect negative, beta: detect positive*/,
   Linear /*alpha * x + beta*/,
   RoundTo /*alpha * round(x / alpha) in FP32, half to even: what quantisation with that scale keeps*/,
+  RoundToE4M3 /*alpha * e4m3(x / alpha) in FP32, half to even, saturated at 448 alpha: the same for FP8*/,
   // binary
   Add,
   Sub,

@@ -77,6 +77,20 @@ void quantize_into(std::span<T> out, std::span<const float> x, const Extents& ex
   });
 }
 
+void quantize_into_floats(std::span<std::byte> out, std::span<const float> x, const Extents& extents,
+                          const Quantization& q) {
+  each(extents, q, [&](size_t i, size_t at) {
+    out[i] = static_cast<std::byte>(float_to_fp8(x[i] / q.scale(at), Fp8Kind::E4M3FN));
+  });
+}
+
+void dequantize_floats(std::span<float> out, std::span<const std::byte> x, const Extents& extents,
+                       const Quantization& q) {
+  each(extents, q, [&](size_t i, size_t at) {
+    out[i] = fp8_to_float(static_cast<uint8_t>(x[i]), Fp8Kind::E4M3FN) * q.scale(at);
+  });
+}
+
 std::vector<float> floats_of(const Tensor& tensor) {
   std::vector<float> floats(static_cast<size_t>(tensor.size()));
   if (tensor.dtype() == DType::Float16) {
@@ -120,8 +134,10 @@ int32_t highest_quantum(DType dtype) {
 
 std::string quantization_error(const Quantization& q, const Shape& shape) {
   const bool blocks = has_blocks(q, shape);
-  if (q.dtype != DType::Int8 && q.dtype != DType::UInt8 && !(blocks && is_four_bits(q.dtype)))
-    return "values are quantised to int8 or uint8, not to " + std::string(dtype_name(q.dtype));
+  if (q.dtype != DType::Int8 && q.dtype != DType::UInt8 && !q.has_floats() &&
+      !(blocks && is_four_bits(q.dtype)))
+    return "values are quantised to int8, uint8 or float8e4m3fn, not to " + std::string(dtype_name(q.dtype));
+  if (q.has_floats() && blocks) return "a grid of float8e4m3fn has no scales of blocks";
   if (q.scales.size() != q.zeros.size() || (q.scales.empty() && !blocks))
     return "scales and zero points differ in number";
   if (q.axis < -1 || q.axis >= static_cast<int64_t>(shape.size()))
@@ -132,6 +148,10 @@ std::string quantization_error(const Quantization& q, const Shape& shape) {
     if (!(size >= std::numeric_limits<float>::min() && size <= 0x1p100f))
       return "a scale is not a positive normal number";
   }
+  if (q.has_floats())
+    return std::all_of(q.zeros.begin(), q.zeros.end(), [](int32_t zero) { return zero == 0; })
+               ? ""
+               : "a grid of float8e4m3fn has no zero point but 0";
   for (const int32_t zero : q.zeros)
     if (zero < lowest_quantum(q.dtype) || zero > highest_quantum(q.dtype))
       return "a zero point is not a number of " + std::string(dtype_name(q.dtype));
@@ -213,6 +233,11 @@ std::optional<Quantization> sliced(const Quantization& q, const Shape& shape, in
 Tensor quantize(const Tensor& tensor, const Quantization& q) {
   if (tensor.dtype() != DType::Float32)
     return quantize(Tensor::from<float>(tensor.extents(), floats_of(tensor)), q);
+  if (q.has_floats()) {
+    Tensor result = Tensor::allocate(q.dtype, tensor.extents());
+    quantize_into_floats(result.mutable_bytes(), tensor.data<float>(), tensor.extents(), q);
+    return result;
+  }
   const bool is_signed = q.dtype == DType::Int8 || q.dtype == DType::Int4;
   Tensor result = Tensor::allocate(is_signed ? DType::Int8 : DType::UInt8, tensor.extents());
   if (is_signed)
@@ -225,7 +250,9 @@ Tensor quantize(const Tensor& tensor, const Quantization& q) {
 Tensor dequantize(const Tensor& tensor, const Quantization& q) {
   check(tensor.dtype() == q.dtype, "dequantize: another type than the grid's");
   Tensor result = Tensor::allocate(DType::Float32, tensor.extents());
-  if (q.dtype == DType::Int8)
+  if (q.has_floats())
+    dequantize_floats(result.mutable_data<float>(), tensor.bytes(), tensor.extents(), q);
+  else if (q.dtype == DType::Int8)
     dequantize_into(result.mutable_data<float>(), tensor.data<int8_t>(), tensor.extents(), q);
   else
     dequantize_into(result.mutable_data<float>(), tensor.data<uint8_t>(), tensor.extents(), q);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "ir/block_grid.h"
@@ -15,6 +16,36 @@ TEST(Quantization, NearestHalfToEvenAndSaturated) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   const Tensor x = Tensor::from<float>({7}, {0.25f, 0.75f, -0.3f, 1e9f, -inf, nan, 63});
   EXPECT_EQ(quantize(x, q).to_int64s(), (std::vector<int64_t>{1, 3, 0, 127, -128, 1, 127}));
+}
+
+TEST(Quantization, FloatsOfEightBits) {
+  const Quantization q{.dtype = DType::Float8E4M3FN, .scales = {0.5f}};
+  EXPECT_EQ(quantization_error(q, {Dim(3)}), "");
+  EXPECT_EQ(to_string(q), "float8e4m3fn scale [0.5] zero [0]");
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  // In steps: 17 and 19 lie in the middle of 16, 18 and 20; 0x1p-10 between 0 and the least number.
+  const Tensor x = Tensor::from<float>({8}, {8.5f, 9.5f, -8.6f, 230, -inf, 0x1p-11f, 0x1.8p-11f, nan});
+  const Tensor stored = quantize(x, q);
+  EXPECT_EQ(stored.dtype(), DType::Float8E4M3FN);
+  const std::vector<double> got = dequantize(stored, q).to_doubles();
+  EXPECT_EQ(std::vector<double>(got.begin(), got.end() - 1),
+            (std::vector<double>{8, 10, -9, 224, -224, 0, 0x1p-10}));
+  EXPECT_TRUE(std::isnan(got.back()));
+}
+
+TEST(Quantization, FloatsOfEightBitsPerAxis) {
+  const Quantization q{.dtype = DType::Float8E4M3FN, .scales = {1, 2}, .zeros = {0, 0}, .axis = 1};
+  const Tensor x = Tensor::from<float>({2, 2}, {1.0625f, 2.25f, 500, 1000});
+  EXPECT_EQ(dequantize(quantize(x, q), q).to_doubles(), (std::vector<double>{1, 2.25, 448, 896}));
+}
+
+TEST(Quantization, FloatsOfEightBitsHaveNeitherZeroPointsNorBlocks) {
+  Quantization q{.dtype = DType::Float8E4M3FN, .scales = {1}, .zeros = {1}};
+  EXPECT_EQ(quantization_error(q, {Dim(4)}), "a grid of float8e4m3fn has no zero point but 0");
+  q = {.dtype = DType::Float8E4M3FN, .scales = {1, 1}, .zeros = {0, 0}, .axis = 0};
+  EXPECT_EQ(quantization_error(q, {Dim(4)}), "a grid of float8e4m3fn has no scales of blocks");
+  q = {.dtype = DType::Float8E5M2};
+  EXPECT_NE(quantization_error(q, {Dim(4)}).find("not to float8e5m2"), std::string::npos);
 }
 
 TEST(Quantization, ThereAndBackPerAxis) {

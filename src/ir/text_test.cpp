@@ -145,7 +145,8 @@ TEST(Text, GridsReadBack) {
       "graph \"g\" {\n  input %x: float32[n, 4] quantized uint8 scale [0.02] zero [128]\n"
       "  const %w: float32[2] quantized int8 scale [0.5, 0.25] zero [0, -3] axis 0 = [1, 2]\n"
       "  %y: uint8[n, 4]:channels_last quantized uint8 scale [0.02] zero [128] = Reformat \"r\" (%x, %w)\n"
-      "  output %y\n}\n";
+      "  %z: float8e4m3fn[n, 4] quantized float8e4m3fn scale [0.02] zero [0] = Reformat \"s\" (%x)\n"
+      "  output %y\n  output %z\n}\n";
   const Graph graph = parse_graph(text);
   verify_structure(graph);
   EXPECT_EQ(to_text(graph, {.inline_constants = true}), text);
@@ -153,13 +154,15 @@ TEST(Text, GridsReadBack) {
   const Value& y = graph.value(*graph.find_value("y"));
   EXPECT_TRUE(y.is_stored_quantized());
   EXPECT_EQ(y.number_type(), DType::Float32);
+  EXPECT_EQ(graph.value(*graph.find_value("z")).number_type(), DType::Float32);
 }
 
 TEST(Text, ErrorsOfGrids) {
   const auto error = [](const std::string& grid) {
     return statement_error("input %y: float32[2, 3] quantized " + grid);
   };
-  EXPECT_NE(error("int16 scale [1] zero [0]").find("int8 or uint8, not to int16"), std::string::npos);
+  EXPECT_NE(error("int16 scale [1] zero [0]").find("int8, uint8 or float8e4m3fn, not to int16"),
+            std::string::npos);
   EXPECT_NE(error("int8 scale [1] zero []").find("scales and zero points differ in number"),
             std::string::npos);
   EXPECT_NE(error("int8 scale [1, 1, 1, 1] zero [0, 0, 0, 0] axis 1").find("number of scales is not that"),
@@ -170,6 +173,7 @@ TEST(Text, ErrorsOfGrids) {
   EXPECT_NE(error("int8 scale [nan] zero [0]").find("not a positive normal number"), std::string::npos);
   EXPECT_NE(error("uint8 scale [1] zero [-1]").find("a zero point is not a number of uint8"),
             std::string::npos);
+  EXPECT_NE(error("float8e4m3fn scale [1] zero [-1]").find("no zero point but 0"), std::string::npos);
   EXPECT_NE(error("uint8 zero [0]").find("expected \"scale\""), std::string::npos);
 }
 

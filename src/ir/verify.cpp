@@ -103,10 +103,11 @@ class Verifier {
   void verify_quantization(const Value& value) {
     const std::string error = quantization_error(*value.quantization, value.shape);
     require(error.empty(), "value ", value.name, ": ", error);
-    require(is_float(value.dtype) || value.dtype == value.quantization->dtype, "value ", value.name,
+    const bool is_wide_float = is_float(value.dtype) && dtype_info(value.dtype).bits >= 16;
+    require(is_wide_float || value.dtype == value.quantization->dtype, "value ", value.name,
             " is neither a float nor stored as its grid says");
-    require(!value.is_constant() || is_float(value.dtype), "constant ", value.name,
-            " is stored as integers of a grid");
+    require(!value.is_constant() || !value.is_stored_quantized(), "constant ", value.name,
+            " is stored as numbers of a grid");
   }
 
   bool is_known(ValueId id) const {

@@ -56,6 +56,15 @@ TEST(Verify, NamesNodeAndRule) {
   grid.editor.set_type(grid.x, DType::Int8, {});
   EXPECT_NE(grid.broken_rule().find("value x is neither a float nor stored as its grid says"),
             std::string::npos);
+  grid.editor.set_type(grid.x, DType::Float8E5M2, {});
+  EXPECT_NE(grid.broken_rule().find("value x is neither a float nor stored as its grid says"),
+            std::string::npos);
+  grid.editor.set_quantization(grid.x, Quantization{.dtype = DType::Float8E4M3FN, .zeros = {3}});
+  EXPECT_NE(grid.broken_rule().find("value x: a grid of float8e4m3fn has no zero point but 0"),
+            std::string::npos);
+  grid.editor.set_type(grid.x, DType::Float8E4M3FN, {});
+  grid.editor.set_quantization(grid.x, Quantization{.dtype = DType::Float8E4M3FN});
+  EXPECT_EQ(grid.broken_rule().find("value x"), std::string::npos);
 
   Small program;
   program.editor.set_epilogue(program.b, {1, {{PointwiseCode::Relu, 0, 0, {3}}}}, {});

@@ -134,6 +134,12 @@ std::string NodeExport::pointwise_parts(const PointwiseStep& s, const Names& x, 
       return last("Add", {step("Mul", {x[0], constant(s.alpha)}), constant(s.beta)});
     case C::RoundTo:
       return last("Mul", {step("Round", {step("Div", {x[0], constant(s.alpha)})}), constant(s.alpha)});
+    case C::RoundToE4M3: {
+      const std::string zero = graph_.scalar(0, DType::Float8E4M3FN);
+      const std::string scale = constant(s.alpha);
+      return node("DequantizeLinear", {step("QuantizeLinear", {x[0], scale, zero}), scale, zero}, {}, 19,
+                  name);
+    }
     case C::Mod: {
       if (!is_float(dtype)) return last("Mod", x);
       // ONNX's modulus of real numbers has the sign of the dividend; the divisor's is one divisor further

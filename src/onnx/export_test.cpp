@@ -124,6 +124,18 @@ TEST(Export, StoredIntegers) {
               {{3, 4}});
 }
 
+TEST(Export, StoredFloatsOfEightBits) {
+  expect_same(R"(graph "g" {
+  input %x: float32[n, 4]
+  const %w: float32[4, 4] = random 1
+  %a: float8e4m3fn[n, 4] quantized float8e4m3fn scale [0.5] zero [0] = PointwiseChain "a" (%x) {program=1 {RoundToE4M3[0.5](0)}}
+  %b: float32[n, 4] = MatMul "b" (%a, %w) epilogue {RoundToE4M3[0.25](0)}
+  %y: float32[n, 4] = Pointwise "y" (%b) {code=Neg}
+  output %y
+})",
+              {{3, 4}});
+}
+
 TEST(Export, BodiesReadWhatIsAroundThem) {
   expect_same(R"(graph "g" {
   input %x: float32[n, 3]

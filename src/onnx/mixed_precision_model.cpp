@@ -11,13 +11,13 @@
 #include "onnx/message_copy.h"
 #include "onnx/narrow_operators.h"
 #include "onnx/quantization_plan.h"
+#include "onnx/raised_opset.h"
 
 namespace lathe::onnx {
 namespace {
 
 constexpr uint32_t kInfoName = 1, kInfoType = 2, kTypeTensor = 1, kTensorTypeElement = 1;
 constexpr int64_t kRaisedIr = 10;  // came with kRaisedOpset
-constexpr int64_t kReductionOpset = 18;
 
 // The types in which a tensor is needed.
 struct Needs {
@@ -35,7 +35,7 @@ class Writer {
         plan_(plan),
         names_(model.graph) {
     constants_ = constant_tensors(graph_);
-    is_raised_ = plan.opset != opset_of(model);
+    raised_ = {opset_of(model), plan.opset};
     note_needs();
     choose_types();
   }
@@ -184,7 +184,8 @@ class Writer {
     const WireLocation where{.field = "model", .file_begin = bytes_.data()};
     WireReader reader(bytes_, where);
     std::string& out = result_.bytes;
-    put_int(out, kModelIrVersion, std::max({model_.ir_version, kFirstIr, is_raised_ ? kRaisedIr : 0}));
+    put_int(out, kModelIrVersion,
+            std::max({model_.ir_version, kFirstIr, raised_.is_raised() ? kRaisedIr : 0}));
     put_bytes(out, kModelProducer, "lathe autocast");
     size_t opset = 0;
     while (reader.next()) {
@@ -271,7 +272,7 @@ class Writer {
         copy_field(reader, out);
       }
     }
-    if (is_raised_) finish_raised(node, out);
+    finish_raised(node, raised_, names_, out, initializers_);
     return out;
   }
 
@@ -287,30 +288,8 @@ class Writer {
                      std::string_view bytes, std::string& out) const {
     if (node.op_type == "Cast" && attribute.name == "to" && plan_.is_narrow[number])
       return put_bytes(out, kNodeAttribute, int_attribute("to", static_cast<int64_t>(plan_.narrow)));
-    if (moves_axes(node) && attribute.name == "axes") return;  // finish_raised has them
+    if (moves_axes(node, raised_) && attribute.name == "axes") return;  // finish_raised has them
     put_bytes(out, kNodeAttribute, bytes);
-  }
-
-  // --- what later opsets want differently
-
-  bool moves_axes(const NodeProto& node) const {
-    return is_raised_ && opset_of(model_) < kReductionOpset && has_axes_attribute(node) &&
-           node.op_type != "ReduceSum";
-  }
-
-  void finish_raised(const NodeProto& node, std::string& out) {
-    if (opset_of(model_) >= kReductionOpset || !is_onnx_domain(node.domain)) return;
-    if (moves_axes(node)) {
-      const auto axes = std::find_if(node.attributes.begin(), node.attributes.end(),
-                                     [](const AttributeProto& a) { return a.name == "axes"; });
-      const std::string name = names_.unique(std::string(node.outputs[0]) + "_axes");
-      put_bytes(
-          initializers_, kGraphInitializer,
-          tensor_bytes(name, Tensor::from<int64_t>({static_cast<int64_t>(axes->ints.size())}, axes->ints)));
-      put_bytes(out, kNodeInput, name);
-    }
-    if (node.op_type == "Split" && node.inputs.size() < 2)
-      put_bytes(out, kNodeAttribute, int_attribute("num_outputs", static_cast<int64_t>(node.outputs.size())));
   }
 
   // --- types of tensors
@@ -360,7 +339,7 @@ class Writer {
   const MixedPrecisionPlan& plan_;
   TakenNames names_;
   ConstantTensors constants_;
-  bool is_raised_ = false;
+  RaisedOpset raised_;
   std::map<std::string_view, Needs, std::less<>> needs_;
   std::set<std::string_view, std::less<>> read_by_bodies_;
   std::map<std::string_view, bool, std::less<>> produced_narrow_, narrow_has_name_;

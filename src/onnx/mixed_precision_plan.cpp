@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "onnx/narrow_operators.h"
 #include "onnx/quantization_plan.h"
+#include "onnx/raised_opset.h"
 
 namespace lathe::onnx {
 namespace {
@@ -97,7 +98,7 @@ class Planner {
       return op && op->first_bfloat16 > plan_.opset && op->first_bfloat16 <= kRaisedOpset;
     });
     if (!helps) return;
-    obstacle_ = why_not_raised(model_, plan_.opset);
+    obstacle_ = why_not_raised(model_, {plan_.opset, kRaisedOpset});
     if (obstacle_.empty()) plan_.opset = kRaisedOpset;
   }
 

@@ -95,30 +95,6 @@ constexpr NarrowOperator kOperators[] = {
     {"Where", 16},
 };
 
-// The opset from which on the operator means something else; null: its types alone grew.
-struct Change {
-  std::string_view op_type;
-  int64_t opset;
-};
-constexpr Change kChanges[] = {
-    {"DFT", 20}, {"GridSample", 20}, {"GroupNormalization", 21}, {"RoiAlign", 16}, {"Upsample", 10}};
-
-std::string changed_operator(const GraphProto& graph, int64_t opset) {
-  for (const NodeProto& node : graph.nodes) {
-    for (const Change& change : kChanges)
-      if (is_onnx_domain(node.domain) && node.op_type == change.op_type && opset < change.opset)
-        return std::string(node.op_type);
-    for (const AttributeProto& a : node.attributes)
-      if (a.g) {
-        // Bodies are copied as they are.
-        if (std::any_of(a.g->nodes.begin(), a.g->nodes.end(), has_axes_attribute))
-          return "a body's reduction";
-        if (std::string found = changed_operator(*a.g, opset); !found.empty()) return found;
-      }
-  }
-  return {};
-}
-
 }  // namespace
 
 const NarrowOperator* find_narrow_operator(const NodeProto& node) {
@@ -130,18 +106,6 @@ const NarrowOperator* find_narrow_operator(const NodeProto& node) {
 
 bool reads_any_type(const NodeProto& node) {
   return is_onnx_domain(node.domain) && (node.op_type == "Shape" || node.op_type == "Size");
-}
-
-bool has_axes_attribute(const NodeProto& node) {
-  return is_onnx_domain(node.domain) && node.op_type.starts_with("Reduce") &&
-         std::any_of(node.attributes.begin(), node.attributes.end(),
-                     [](const AttributeProto& a) { return a.name == "axes"; });
-}
-
-std::string why_not_raised(const ModelProto& model, int64_t opset) {
-  if (!model.functions.empty()) return "it has functions";
-  const std::string changed = changed_operator(model.graph, opset);
-  return changed.empty() ? std::string() : changed + " changed after opset " + std::to_string(opset);
 }
 
 }  // namespace lathe::onnx

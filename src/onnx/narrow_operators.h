@@ -32,11 +32,4 @@ inline constexpr int64_t kFirstNarrowOpset = 13;
 // Where all of them have bfloat16.
 inline constexpr int64_t kRaisedOpset = 22;
 
-// Why the model cannot be written in kRaisedOpset as it is; empty: it can. What became an input (the axes of
-// reductions) or is wanted (num_outputs of Split) is no obstacle: mixed_precision_model.cpp writes it so.
-std::string why_not_raised(const ModelProto& model, int64_t opset);
-
-// ReduceMean and its like have their axes in an input since opset 18.
-bool has_axes_attribute(const NodeProto& node);
-
 }  // namespace lathe::onnx

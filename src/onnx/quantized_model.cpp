@@ -13,15 +13,19 @@
 
 #include "onnx/import_node.h"
 #include "onnx/message_copy.h"
+#include "onnx/raised_opset.h"
 
 namespace lathe::onnx {
 namespace {
+
+// QuantizeLinear and DequantizeLinear of floats of 8 bits, and the types themselves.
+constexpr int64_t kSmallFloatOpset = 19, kSmallFloatIr = 9;
 
 class Writer {
  public:
   Writer(std::span<const std::byte> bytes, const ModelProto& model, TensorSource& tensors,
          const QuantizationPlan& plan, const std::map<std::string, Quantization, std::less<>>& grids,
-         const Smoothing& smoothing, const BiasShifts& shifts)
+         const Smoothing& smoothing, const BiasShifts& shifts, DType weights)
       : bytes_(bytes),
         model_(model),
         tensors_(tensors),
@@ -29,8 +33,11 @@ class Writer {
         grids_(grids),
         smoothing_(smoothing),
         shifts_(shifts),
+        weight_type_(weights),
         names_(model.graph) {
     constants_ = constant_tensors(model.graph);
+    const int64_t opset = opset_of(model);
+    raised_ = {opset, has_small_floats() ? std::max(opset, kSmallFloatOpset) : opset};
   }
 
   QuantizedModel run() {
@@ -63,6 +70,7 @@ class Writer {
   }
 
   std::string unique(const std::string& wanted) { return names_.unique(wanted); }
+  bool has_small_floats() const { return weight_type_ == DType::Float8E4M3FN; }
 
   // --- constants
 
@@ -70,7 +78,8 @@ class Writer {
     put_bytes(initializers_, kGraphInitializer, tensor_bytes(name, tensor));
   }
 
-  // Integers and their scales as constants, and a node in front of the graph that makes numbers of them.
+  // Integers (or floats of 8 bits) and their scales as constants, and a node in front of the graph that makes
+  // numbers of them.
   std::string add_dequantized(const std::string& of, const Tensor& integers, const Tensor& scales,
                               int64_t axis) {
     const std::string stored = unique(of + "_quantized"), scale = unique(of + "_scale"),
@@ -78,9 +87,9 @@ class Writer {
     std::vector<std::string> inputs = {stored, scale};
     add_constant(stored, integers);
     add_constant(scale, scales);
-    if (integers.dtype() == DType::Int8) {
+    if (integers.dtype() != DType::Int32) {
       const std::string zero = unique(of + "_zero_point");
-      add_constant(zero, Tensor::from_doubles(DType::Int8, scales.extents(),
+      add_constant(zero, Tensor::from_doubles(integers.dtype(), scales.extents(),
                                               std::vector<double>(static_cast<size_t>(scales.size()), 0)));
       inputs.push_back(zero);
     }
@@ -99,7 +108,7 @@ class Writer {
       Tensor weights = tensors_.load(*constants_.find(use.name)->second);
       if (smooth != smoothing_.end()) weights = multiplied(weights, use.axis, smooth->second);
       result_.weight_bytes_before += static_cast<int64_t>(weights.bytes().size());
-      Quantization grid = weight_grid(weights, use.name, use.axis);
+      Quantization grid = weight_grid(weights, use.name, use.axis, weight_type_);
       const Tensor scales = Tensor::from<float>({static_cast<int64_t>(grid.scales.size())}, grid.scales);
       std::string name = add_dequantized(use.name, quantize(weights, grid), scales, use.axis);
       found = weights_.emplace(key, Weights{std::move(name), std::move(grid)}).first;
@@ -116,7 +125,20 @@ class Writer {
     return Tensor::from<float>(weights.extents(), result);
   }
 
+  // A bias that stays float takes up its shift alone.
+  void shift_bias(const BiasUse& use) {
+    const auto shift = shifts_.find(use.bias.node);
+    if (shift == shifts_.end()) return;
+    const Tensor bias = tensors_.load(*constants_.find(use.bias.name)->second);
+    std::vector<double> values = bias.to_doubles();
+    std::transform(values.begin(), values.end(), shift->second.begin(), values.begin(), std::plus<>());
+    const std::string name = unique(use.bias.name + "_corrected");
+    add_constant(name, Tensor::from_doubles(DType::Float32, bias.extents(), values));
+    renamed_[{use.bias.node, use.bias.input}] = name;
+  }
+
   void quantize_bias(const BiasUse& use) {
+    if (has_small_floats()) return shift_bias(use);
     const auto weights = std::find_if(weights_.begin(), weights_.end(), [&](const auto& entry) {
       return entry.second.name == renamed_.at({use.bias.node, 1});
     });
@@ -238,14 +260,21 @@ class Writer {
     const WireLocation where{.field = "model", .file_begin = bytes_.data()};
     WireReader reader(bytes_, where);
     std::string& out = result_.bytes;
-    put_int(out, kModelIrVersion, std::max(model_.ir_version, kFirstIr));
+    put_int(out, kModelIrVersion,
+            std::max({model_.ir_version, kFirstIr, has_small_floats() ? kSmallFloatIr : 0}));
     put_bytes(out, kModelProducer, "lathe quantize");
+    size_t opset = 0;
     while (reader.next()) {
       if (reader.field() == kModelGraph) {
         const std::string graph = graph_bytes(reader.bytes());
         if (static_cast<int64_t>(graph.size()) > kMostBytes)
           throw_input_error("the quantised model would have more than 2 GiB in one file");
         put_bytes(out, kModelGraph, graph);
+      } else if (reader.field() == kModelOpset) {
+        const auto message = text_of(reader.bytes());
+        const std::string_view domain = model_.opsets[opset++].domain;
+        put_bytes(out, kModelOpset,
+                  raised_.is_raised() && is_onnx_domain(domain) ? opset_bytes(domain, raised_.to) : message);
       } else if (reader.field() == kModelIrVersion || reader.field() == kModelProducer ||
                  reader.field() == kModelProducerVersion) {
         reader.skip();
@@ -296,16 +325,20 @@ class Writer {
         .field = "node", .index = static_cast<int64_t>(number), .file_begin = bytes_.data()};
     WireReader reader(message, where);
     std::string out;
-    size_t input = 0;
+    const NodeProto& node = model_.graph.nodes[number];
+    size_t input = 0, attribute = 0;
     while (reader.next()) {
       if (reader.field() != kNodeInput) {
-        copy_field(reader, out);
+        const bool dropped = reader.field() == kNodeAttribute &&
+                             node.attributes[attribute++].name == "axes" && moves_axes(node, raised_);
+        dropped ? reader.skip() : copy_field(reader, out);
         continue;
       }
       const std::string_view given = reader.string();
       const auto found = renamed_.find({number, input++});
       put_bytes(out, kNodeInput, found == renamed_.end() ? given : std::string_view(found->second));
     }
+    finish_raised(node, raised_, names_, out, initializers_);
     return out;
   }
 
@@ -350,6 +383,8 @@ class Writer {
   const std::map<std::string, Quantization, std::less<>>& grids_;
   const Smoothing& smoothing_;
   const BiasShifts& shifts_;
+  const DType weight_type_;
+  RaisedOpset raised_;
   ConstantTensors constants_;
   TakenNames names_;
   std::set<std::string, std::less<>> read_;
@@ -366,7 +401,7 @@ class Writer {
 
 }  // namespace
 
-Quantization weight_grid(const Tensor& weights, const std::string& name, int64_t weight_axis) {
+Quantization weight_grid(const Tensor& weights, const std::string& name, int64_t weight_axis, DType dtype) {
   const Extents& e = weights.extents();
   const auto axis = static_cast<size_t>(weight_axis);
   int64_t inner = 1;
@@ -379,26 +414,37 @@ Quantization weight_grid(const Tensor& weights, const std::string& name, int64_t
       throw_input_error("the weights '" + name + "' have an element that is not a finite number");
     largest = std::max(largest, std::abs(elements[i]));
   }
-  Quantization grid{.dtype = DType::Int8, .scales = {}, .zeros = {}, .axis = weight_axis};
+  Quantization grid{.dtype = dtype, .scales = {}, .zeros = {}, .axis = weight_axis};
+  const float top = grid.has_floats() ? kMostE4M3 : 127;
   for (const float largest : most) {
     // A channel of zeros has any scale; the smallest normal numbers would have none.
-    grid.scales.push_back(largest > 1e-30f ? largest / 127 : 1);
+    grid.scales.push_back(largest > 1e-30f ? largest / top : 1);
     grid.zeros.push_back(0);
   }
   return grid;
 }
 
+void check_small_floats(const ModelProto& model) {
+  const RaisedOpset raised{opset_of(model), kSmallFloatOpset};
+  if (!raised.is_raised()) return;
+  if (const std::string reason = why_not_raised(model, raised); !reason.empty())
+    throw_input_error("the model has opset " + std::to_string(raised.from) + ", float8 needs " +
+                      std::to_string(raised.to) + ", and " + reason +
+                      ": convert it with onnx.version_converter.convert_version(model, " +
+                      std::to_string(raised.to) + ")");
+}
+
 QuantizedModel write_quantized_model(std::span<const std::byte> bytes, const ModelProto& model,
                                      TensorSource& tensors, const QuantizationPlan& plan,
                                      const std::map<std::string, Quantization, std::less<>>& grids,
-                                     const Smoothing& smoothing, const BiasShifts& shifts) {
-  return Writer(bytes, model, tensors, plan, grids, smoothing, shifts).run();
+                                     const Smoothing& smoothing, const BiasShifts& shifts, DType weights) {
+  return Writer(bytes, model, tensors, plan, grids, smoothing, shifts, weights).run();
 }
 
 QuantizedModel write_weight_only_model(std::span<const std::byte> bytes, const ModelProto& model,
                                        TensorSource& tensors, const QuantizationPlan& plan,
                                        const WeightRounding& rounding, const InputSumsByTensor& inputs) {
-  return Writer(bytes, model, tensors, plan, {}, {}, {}).run_weight_only(rounding, inputs);
+  return Writer(bytes, model, tensors, plan, {}, {}, {}, DType::Int8).run_weight_only(rounding, inputs);
 }
 
 }  // namespace lathe::onnx

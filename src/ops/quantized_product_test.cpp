@@ -55,6 +55,21 @@ TEST(QuantizedProduct, TheEpilogueRequantises) {
   EXPECT_EQ(y[0].to_int64s(), (std::vector<int64_t>{128 + 30}));  // 10.5 - 1 - 2 = 7.5
 }
 
+TEST(QuantizedProduct, FloatsOfEightBits) {
+  // 1.125 * 3 * 0.5 and 448 * -0.25 * 2, then what the epilogue rounds to a grid, saturated.
+  const auto y = run(R"(
+  input %x: float8e4m3fn[1, 2] quantized float8e4m3fn scale [0.5] zero [0]
+  const %w: float32[2, 2] quantized float8e4m3fn scale [1, 2] zero [0, 0] axis 1 = [3, 6, 0, -0.5]
+  %n: float32[1, 2] = MatMul "n" (%x, %w) {}
+  %y: float8e4m3fn[1, 2] quantized float8e4m3fn scale [0.25] zero [0] = MatMul "m" (%x, %w) epilogue {RoundToE4M3[0.25](0)}
+  output %n
+  output %y)",
+                     {Tensor::from_doubles(DType::Float8E4M3FN, {1, 2}, std::vector<double>{1.125, 448})});
+  EXPECT_EQ(y[0].to_doubles(), (std::vector<double>{1.6875, 3.375 - 112}));
+  // In steps of 0.25: 6.75 is the middle of 6.5 and 7, whose last bit is even; -434.5 is nearest to -448.
+  EXPECT_EQ(y[1].to_doubles(), (std::vector<double>{7, -448}));
+}
+
 TEST(QuantizedProduct, OtherLayersComputeTheNumbers) {
   const auto y = run(R"(
   input %x: uint8[3] quantized uint8 scale [0.5] zero [2]

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/floats.h"
 #include "ir/pointwise.h"
 
 namespace lathe {
@@ -143,6 +144,11 @@ T pointwise_float(PointwiseCode code, T a, T b, T alpha, T beta) {
     case C::RoundTo: {
       const float scale = static_cast<float>(alpha);
       return std::nearbyint(static_cast<float>(a) / scale) * scale;
+    }
+    case C::RoundToE4M3: {
+      const float scale = static_cast<float>(alpha);
+      const uint8_t nearest = float_to_fp8(static_cast<float>(a) / scale, Fp8Kind::E4M3FN);
+      return fp8_to_float(nearest, Fp8Kind::E4M3FN) * scale;
     }
     case C::Add:
       return a + b;

@@ -2,6 +2,8 @@
 //
 //   DequantizeLinear(QuantizeLinear(x, s, z), s, z)  ->  Clip[low s, high s](x), RoundTo[s](1)     one scale
 //                                          ->  Div by s, Round, Clip, Mul by s     one scale per channel
+//   the same in float8e4m3fn               ->  RoundToE4M3[s](0)                    one scale
+//                                          ->  Div by s, RoundToE4M3[1], Mul by s  one scale per channel
 //
 // where low and high are the ends of the integer type minus z. The zero point cancels: what is left is the
 // nearest multiple of s, s times clamp(round(x / s), low, high). With one scale the clamp may come first:
@@ -9,9 +11,11 @@
 // half a step (up to 16 bits). The result is that of the two nodes to the last bit. Only NaN, for which
 // integers have no place, stays NaN.
 //
+// Numbers of E4M3 have no zero point and saturate at 448.
+//
 // Must not fire when scale or zero point are not constant or differ between the two nodes, for blocks of
-// scales, for float8, for scales that are not positive normal numbers, and when the result has another type
-// than x.
+// scales, for other kinds of float8 or one that does not saturate, for scales that are not positive normal
+// numbers, and when the result has another type than x.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -47,6 +51,8 @@ std::optional<std::pair<double, double>> integer_range(DType type) {
       return std::pair(-32768.0, 32767.0);
     case DType::UInt16:
       return std::pair(0.0, 65535.0);
+    case DType::Float8E4M3FN:
+      return std::pair(-double{kMostE4M3}, double{kMostE4M3});
     default:
       return std::nullopt;
   }
@@ -90,9 +96,13 @@ bool same_axis(const QuantizeLinear& q, const DequantizeLinear& dq, size_t rank)
   return q.block_size == 0 && dq.block_size == 0 && normal(q.axis) == normal(dq.axis);
 }
 
-PointwiseProgram one_scale(const Steps& steps) {
+PointwiseProgram one_scale(const Steps& steps, bool floats) {
   PointwiseProgram program;
   program.input_count = 1;
+  if (floats) {
+    program.steps.push_back({PointwiseCode::RoundToE4M3, steps.scale, 0, {0}});
+    return program;
+  }
   program.steps.push_back({PointwiseCode::Clip, steps.low * steps.scale, steps.high * steps.scale, {0}});
   program.steps.push_back({PointwiseCode::RoundTo, steps.scale, 0, {1}});
   return program;
@@ -107,11 +117,12 @@ class PerChannel {
     extents_[0] = static_cast<int64_t>(all.size());
   }
 
-  PointwiseProgram program(std::vector<ValueId>& inputs) {
+  PointwiseProgram program(std::vector<ValueId>& inputs, bool floats) {
     const bool one_range = std::all_of(all_.begin(), all_.end(), [&](const Steps& s) {
       return s.low == all_[0].low && s.high == all_[0].high;
     });
     inputs.push_back(constant(&Steps::scale, "_scale"));
+    if (floats) return PointwiseProgram::parse("Div(0,1) RoundToE4M3[1](2) Mul(3,1)", 2);
     if (one_range) {
       PointwiseProgram program = PointwiseProgram::parse("Div(0,1) Round(2)", 2);
       program.steps.push_back({PointwiseCode::Clip, all_[0].low, all_[0].high, {3}});
@@ -147,15 +158,19 @@ bool fuse(Graph& graph, PassContext& context, NodeId last) {
   const auto back = quantization_of(graph, graph.node(last), q->to);
   if (!there || there != back || !same_float_type(graph, {x, result_of(graph, last)})) return false;
   if (there->size() > 1 && (rank == 0 || !same_axis(*q, *dq, rank))) return false;
+  // A zero point would be another range.
+  const bool floats = q->to == DType::Float8E4M3FN;
+  const auto has_no_zero = [](const Steps& steps) { return steps.high == kMostE4M3; };
+  if (floats && (!q->saturate || !std::all_of(there->begin(), there->end(), has_no_zero))) return false;
   if (q->block_size != 0 || dq->block_size != 0 || !context.may_change()) return false;
   std::vector<ValueId> inputs = {x};
   PointwiseProgram program;
   if (there->size() == 1) {
-    program = one_scale(there->front());
+    program = one_scale(there->front(), floats);
   } else {
     const int64_t axis = q->axis < 0 ? q->axis + static_cast<int64_t>(rank) : q->axis;
     const std::string name = graph.value(graph.node(last).inputs[1]).name;
-    program = PerChannel(graph, *there, rank - 1 - static_cast<size_t>(axis), name).program(inputs);
+    program = PerChannel(graph, *there, rank - 1 - static_cast<size_t>(axis), name).program(inputs, floats);
   }
   replace_nodes(graph, context, {first, last}, PointwiseChain{std::move(program)}, std::move(inputs));
   return true;

@@ -59,11 +59,13 @@ std::optional<Quantization> grid_of_dequantize(const Graph& graph, const Node& n
   const auto* op = std::get_if<DequantizeLinear>(&node.op);
   if (!op || !node.epilogue.empty()) return std::nullopt;
   const Value& x = graph.value(node.inputs[0]);
-  if (x.dtype != DType::Int8 && x.dtype != DType::UInt8 && x.dtype != DType::Int4 && x.dtype != DType::UInt4)
+  const bool floats = x.dtype == DType::Float8E4M3FN;
+  if (!floats && x.dtype != DType::Int8 && x.dtype != DType::UInt8 && x.dtype != DType::Int4 &&
+      x.dtype != DType::UInt4)
     return std::nullopt;
   const bool blocked = op->block_size != 0;
   Quantization grid{.dtype = x.dtype == DType::Int8 || x.dtype == DType::Int4 ? DType::Int8 : DType::UInt8};
-  if (blocked && (x.dtype == DType::Int4 || x.dtype == DType::UInt4)) grid.dtype = x.dtype;
+  if (floats || (blocked && (x.dtype == DType::Int4 || x.dtype == DType::UInt4))) grid.dtype = x.dtype;
   const Tensor& scale = graph.value(node.inputs[1]).constant;
   if (!scale || !scale.has_bytes() || (scale.rank() > 1 && !blocked) || scale.size() == 0)
     return std::nullopt;
@@ -86,7 +88,12 @@ std::optional<Quantization> grid_of_dequantize(const Graph& graph, const Node& n
 }
 
 std::optional<Quantization> grid_of_program(const PointwiseProgram& program) {
-  if (program.empty() || program.steps.back().code != PointwiseCode::RoundTo) return std::nullopt;
+  if (program.empty()) return std::nullopt;
+  if (program.steps.back().code == PointwiseCode::RoundToE4M3) {
+    const Quantization grid{.dtype = DType::Float8E4M3FN, .scales = {program.steps.back().alpha}};
+    return quantization_error(grid, {}).empty() ? std::optional(grid) : std::nullopt;
+  }
+  if (program.steps.back().code != PointwiseCode::RoundTo) return std::nullopt;
   std::vector<Reach> values(static_cast<size_t>(program.input_count));
   for (const PointwiseStep& step : program.steps) {
     if (&step == &program.steps.back()) break;

@@ -2,9 +2,10 @@
 //
 //   a result that ends in RoundTo, or only holds elements of such results
 //     ->  the same, quantized uint8 scale [s] zero [z]
+//   a result that ends in RoundToE4M3  ->  the same, quantized float8e4m3fn scale [s] zero [0]
 //
-// so that the tuner may store it as bytes and integer kernels may read them. Nothing else changes: the
-// numbers are the same however they are stored, and where integers do not pay, the value stays FP32.
+// so that the tuner may store it as bytes and kernels that multiply them may read them. Nothing else changes:
+// the numbers are the same however they are stored, and where bytes do not pay, the value stays FP32.
 //
 // Must not fire when the bounds in front of the rounding leave more than 256 multiples, for other types than
 // FP32, for joins of values with different scales, and for what mixes elements (sums, averages,

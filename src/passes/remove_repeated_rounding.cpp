@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //   Clip, RoundTo[s] of values that come out of the same Clip, RoundTo[s]  ->  those values
+//   RoundToE4M3[s] of values that come out of the same one                 ->  those values
 //
 // directly or through what only moves or picks them: Reshape, Transpose, Slice, Split, Expand, Concat (of
 // such values only), max pooling, Relu where the clip has zero. Exporters quantise on both sides of such
 // layers with one scale. Rounding twice is rounding once: a multiple of s over s lies within 1/100 of an
-// integer.
+// integer, and near a number of E4M3 that number is the nearest.
 //
 // Must not fire when scales or bounds differ, or when one input of a Concat has another grid.
 #include <algorithm>
@@ -20,12 +21,13 @@ namespace {
 constexpr int kDeepest = 8;  // a Concat of Concats could be walked many times
 
 bool rounds(const PointwiseProgram& program) {
-  return program.input_count == 1 && program.steps.size() == 2 &&
-         program.steps[0].code == PointwiseCode::Clip && program.steps[1].code == PointwiseCode::RoundTo;
+  if (program.input_count != 1 || program.steps.empty() || program.steps.size() > 2) return false;
+  if (program.steps.size() == 1) return program.steps[0].code == PointwiseCode::RoundToE4M3;
+  return program.steps[0].code == PointwiseCode::Clip && program.steps[1].code == PointwiseCode::RoundTo;
 }
 
 bool has_zero(const PointwiseProgram& program) {
-  return program.steps[0].alpha <= 0 && program.steps[0].beta >= 0;
+  return program.steps.size() == 1 || (program.steps[0].alpha <= 0 && program.steps[0].beta >= 0);
 }
 
 // Gives elements of input 0, each as it is.

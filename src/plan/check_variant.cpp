@@ -104,7 +104,8 @@ void check_operand_types(const Graph& graph, const Node& node, const std::vector
 
 // Operands that lie inside one another: only where a view of that layer and these types moves nothing.
 void check_view(const LayerQuery& query, const Tactic& tactic) {
-  static const ViewRules any{.formats = {kLinear, kChannelsLast, kBlocked16, kBlocked8}};
+  static const ViewRules any{.formats = {kLinear, kChannelsLast, kBlocked16, kBlocked8},
+                             .small_floats = true};
   const std::vector<Tactic> views = list_views(query, any);
   require(std::any_of(views.begin(), views.end(),
                       [&](const Tactic& view) { return view.support.ok && view.same_types(tactic); }),

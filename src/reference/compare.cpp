@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "ir/e4m3_step.h"
 #include "ops/op_def.h"
 
 namespace lathe {
@@ -256,6 +257,24 @@ double tolerance_on_grid(double before, const RoundingToGrid& grid) {
   const double share =
       std::clamp(near, 1.0, static_cast<double>(grid.elements)) / static_cast<double>(grid.elements);
   return before + std::sqrt(share) / grid.rms;
+}
+
+double tolerance_on_e4m3(double before, std::span<const double> numbers, NumbersAre are) {
+  const double most = static_cast<double>(kMostE4M3);
+  double squares = 0;
+  for (const double x : numbers) squares += std::pow(std::clamp(x, -most, most), 2);
+  if (!(squares > 0)) return before;
+  const double rms = std::sqrt(squares / static_cast<double>(numbers.size()));
+  double off = 0, largest = 0;  // squares of steps
+  for (const double number : numbers) {
+    const double x = std::abs(std::clamp(number, -most, most)), step = e4m3_step(x), steps = x / step,
+                 reach = before * std::max(rms, x) / step,
+                 to_middle = std::abs(steps - std::floor(steps) - 0.5);
+    const double share = are == NumbersAre::Rounded ? std::min(1.0, 2 * reach) : to_middle <= reach ? 1 : 0;
+    off += share * step * step;
+    largest = std::max(largest, step * step);
+  }
+  return before + std::sqrt(std::max(off, largest) / squares);
 }
 
 int64_t reduction_length(const Node& node, std::span<const Extents> inputs) {

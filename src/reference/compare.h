@@ -50,6 +50,10 @@ struct RoundingToGrid {
 // of the middle between two steps may fall to either, and is then off by a whole step, as one element of any
 // tensor may be; no other may.
 double tolerance_on_grid(double before, const RoundingToGrid& grid);
+// The same for E4M3, whose steps grow with the number; `numbers` in units of the scale, before they are
+// rounded, or behind that: then those before are taken for evenly spread between steps.
+enum class NumbersAre : uint8_t { Unrounded, Rounded };
+double tolerance_on_e4m3(double before, std::span<const double> numbers, NumbersAre are);
 // How many products one output element of the node sums (1 for pointwise): Conv, MatMul, Reduce, norms, ...
 int64_t reduction_length(const Node& node, std::span<const Extents> inputs);
 

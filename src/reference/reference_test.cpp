@@ -181,6 +181,26 @@ TEST(Tolerance, OfAGridIsAStepForWhatLiesAtTheMiddle) {
   EXPECT_EQ(tolerance_on_grid(before, {.elements = 100, .rms = 0}), before);
 }
 
+TEST(Tolerance, OfE4M3IsAStepOfTheNumbersAtTheMiddle) {
+  const double before = 1e-6;
+  // All numbers are 17 / 16, in the middle between 1 and 1 + 1 / 8.
+  const std::vector<double> middle(100, 1.0625);
+  EXPECT_NEAR(tolerance_on_e4m3(before, middle, NumbersAre::Unrounded), 0.125 / 1.0625, 1e-5);
+  // None is near a middle: one element may be off all the same, by the step of the largest.
+  std::vector<double> numbers(100, 1.0);
+  EXPECT_NEAR(tolerance_on_e4m3(before, numbers, NumbersAre::Unrounded), 0.1 * 0.125, 1e-5);
+  numbers[7] = 20;  // its step is 2
+  EXPECT_NEAR(tolerance_on_e4m3(before, numbers, NumbersAre::Unrounded), 2 / std::sqrt(499.0), 1e-5);
+  // Numbers off by a hundredth: where they lay is not known, 0.16 of the steps is within reach.
+  const std::vector<double> ones(10000, 1.0);
+  EXPECT_NEAR(tolerance_on_e4m3(0.01, ones, NumbersAre::Rounded), 0.01 + std::sqrt(0.16) * 0.125, 1e-5);
+  // Steps below the least normal number are all 2^-9; what saturates has the step of 448.
+  const std::vector<double> tiny(4, 0x1p-8);
+  EXPECT_NEAR(tolerance_on_e4m3(before, tiny, NumbersAre::Unrounded), 0.25, 1e-5);
+  EXPECT_NEAR(tolerance_on_e4m3(before, std::vector<double>{1e9}, NumbersAre::Unrounded), 32.0 / 448, 1e-5);
+  EXPECT_EQ(tolerance_on_e4m3(before, std::vector<double>(3, 0.0), NumbersAre::Rounded), before);
+}
+
 TEST(Tolerance, ReductionLengthOfOperators) {
   const auto length = [](Op op, const std::vector<Extents>& inputs) {
     Node node;

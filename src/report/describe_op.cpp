@@ -91,7 +91,7 @@ bool is_present(const Graph& graph, const Node& node, size_t input, bool constan
 bool is_activation(PointwiseCode code) {
   const auto& info = pointwise_info(code);
   return info.arity == 1 && code != PointwiseCode::Identity && code != PointwiseCode::Linear &&
-         code != PointwiseCode::RoundTo;
+         code != PointwiseCode::RoundTo && code != PointwiseCode::RoundToE4M3;
 }
 
 std::string upper(std::string_view text) {

@@ -32,9 +32,16 @@ std::vector<double> from_zero(const Tensor& integers, double zero) {
   return numbers;
 }
 
-// The limit behind QuantizeLinear, relative to the numbers that the integers stand for. Small floats have no
-// steps of one size.
+// The limit behind QuantizeLinear, relative to the numbers that the integers stand for. Other small floats
+// than E4M3 have no steps that are known.
 double limit_on_grid(double limit, const std::vector<Tensor>& operands, const Tensor& result) {
+  if (result.dtype() == DType::Float8E4M3FN && operands[1].size() == 1) {
+    std::vector<double> numbers = operands[0].to_doubles();
+    for (double& x : numbers) x /= operands[1].to_doubles()[0];
+    return tolerance_on_e4m3(limit, numbers, NumbersAre::Unrounded);
+  }
+  if (result.dtype() == DType::Float8E4M3FN)
+    return tolerance_on_e4m3(limit, result.to_doubles(), NumbersAre::Rounded);
   if (is_float(result.dtype())) return std::max(limit, std::sqrt(limit));
   const bool has_zero = operands.size() > 2 && operands[2] && operands[2].size() == 1;
   const std::vector<double> rounded = from_zero(result, has_zero ? operands[2].to_doubles()[0] : 0);
@@ -50,6 +57,8 @@ double limit_on_grid(double limit, const std::vector<Tensor>& operands, const Te
 // The same for numbers that lie on a grid, where what was rounded to it is not known. Of several scales the
 // largest counts.
 double limit_on_grid(double limit, const Tensor& result, const Quantization& grid) {
+  if (grid.has_floats())
+    return tolerance_on_e4m3(limit, quantize(result, grid).to_doubles(), NumbersAre::Rounded);
   const double step = static_cast<double>(*std::ranges::max_element(grid.scales));
   return tolerance_on_grid(limit, {.elements = result.size(), .rms = rms(result.to_doubles()) / step});
 }
@@ -228,6 +237,9 @@ class LayerObserver {
         add_operand(input, own_operands_.back());
       }
     }
+    std::vector<Extents> extents;
+    for (const Tensor& operand : own_operands_) extents.push_back(operand.extents());
+    terms_ = reduction_length(graph_.node(graph_.order()[layer]), extents);
   }
 
   void after(size_t layer) {
@@ -306,11 +318,28 @@ class LayerObserver {
     DType narrowest = graph_.value(output).number_type();
     if (!is_float(narrowest)) return narrowest;
     for (const ValueId input : node.inputs) {
-      if (input == kNoValue || !is_float(graph_.value(input).dtype)) continue;
-      if (dtype_info(graph_.value(input).dtype).bits < dtype_info(narrowest).bits)
-        narrowest = graph_.value(input).dtype;
+      if (input == kNoValue) continue;
+      const DType type = graph_.value(input).number_type();
+      if (is_float(type) && dtype_info(type).bits < dtype_info(narrowest).bits) narrowest = type;
     }
-    return narrowest;
+    return multiplies_floats_of_grid(node) ? sum_type(narrowest) : narrowest;
+  }
+
+  bool multiplies_floats_of_grid(const Node& node) const {
+    const auto is_stored = [&](ValueId id) {
+      return id != kNoValue && graph_.value(id).is_stored_quantized() &&
+             graph_.value(id).quantization->has_floats();
+    };
+    return (std::holds_alternative<Conv>(node.op) || std::holds_alternative<MatMul>(node.op)) &&
+           is_stored(node.inputs[0]);
+  }
+
+  // Tensor cores cut sums of products of E4M3 off 13 bits behind the leading one, after every 32 terms: what
+  // FP16 keeps of some thousand terms, BF16 of more.
+  DType sum_type(DType result) const {
+    constexpr int64_t kHalfTerms = 1024;
+    if (dtype_info(result).bits < 16 || result == DType::BFloat16) return result;
+    return terms_ > kHalfTerms ? DType::BFloat16 : DType::Float16;
   }
 
   const Oracle& oracle_;
@@ -322,6 +351,7 @@ class LayerObserver {
   Values operands_;                   // of the model's graph
   std::vector<Tensor> own_operands_;  // of the layer, in order
   bool known_operands_ = true;
+  int64_t terms_ = 1;  // of each of the layer's sums
 };
 
 // Bindings with the inputs' bytes, on the backend.

@@ -59,11 +59,17 @@ std::optional<LayerNote> note_of_quantized_input(const Graph& graph, const Node&
   const TriedTactic *integers = fastest(layer, integer), *floats = fastest(layer, chosen);
   if (integers && floats)
     return compared(*floats, *integers, "quantise its neighbours, too: lathe quantize --op-types");
-  if (const std::string reason = refusal(layer, {"Integer", "int8"}); !reason.empty())
-    return LayerNote{"no integer kernel takes it: " + reason, "lathe quantize --exclude spares its rounding"};
-  return LayerNote{
-      "no integer tactic is in the record: none was timed, or the engine as a whole was faster in floats",
-      ""};
+  const bool floats8 = input.quantization->has_floats();
+  const std::vector<std::string_view> words =
+      floats8 ? std::vector<std::string_view>{"FP8"} : std::vector<std::string_view>{"Integer", "int8"};
+  const std::string kind = floats8 ? "FP8" : "integer";
+  if (const std::string reason = refusal(layer, words); !reason.empty())
+    return LayerNote{"no " + kind + " kernel takes it: " + reason,
+                     "lathe quantize --exclude spares its rounding"};
+  return LayerNote{"no " + kind +
+                       " tactic is in the record: the device has none, none was timed, or the engine as a "
+                       "whole was faster in floats",
+                   ""};
 }
 
 // The value that a chain of conversions began with.

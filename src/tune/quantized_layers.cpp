@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "tune/pbqp.h"
 
@@ -33,11 +34,17 @@ std::optional<double> best_ms(const TunedLayer& layer, bool integers) {
 }
 
 std::string why_floats(const TunedLayer& layer, bool timed) {
+  const Quantization& grid = *layer.query.graph.value(layer.query.layer().inputs[0]).quantization;
   const auto integers = best_ms(layer, true), floats = best_ms(layer, false);
   if (integers && floats && timed)
-    return fmt::format("measured {:.4g} ms in floats, {:.4g} ms in integers, and what lies between layers",
-                       *floats, *integers);
+    return fmt::format("measured {:.4g} ms in floats, {:.4g} ms in {}, and what lies between layers", *floats,
+                       *integers, bytes_of_grid(grid));
   if (integers) return "expected to be faster so";
+  if (grid.has_floats()) {
+    for (const UnusableTactic& refused : layer.refused)
+      if (refused.reason.find("FP8") != std::string::npos) return refused.reason;
+    return "no FP8 kernel of this device";
+  }
   for (const UnusableTactic& refused : layer.refused)
     if (refused.runner.starts_with("Integer")) return refused.reason;
   return "no integer kernel of this device";
@@ -81,6 +88,10 @@ bool is_on_grid(const Graph& graph, ValueId id) {
   return id != kNoValue && graph.value(id).quantization.has_value();
 }
 
+std::string_view bytes_of_grid(const Quantization& grid) {
+  return grid.has_floats() ? "FP8" : "integers";
+}
+
 bool is_product(const Node& node) {
   return std::holds_alternative<Conv>(node.op) || std::holds_alternative<MatMul>(node.op);
 }
@@ -108,8 +119,12 @@ std::optional<LayerNote> reason_to_stay(const Graph& graph, const Node& node) {
   if ((q ? q->block_size : dq->block_size) != 0)
     return LayerNote{"it has a scale for each block", "one scale for the tensor, or one for each channel"};
   const DType integer = q ? q->to : graph.value(node.inputs[0]).dtype;
-  if (integer != DType::Int8 && integer != DType::UInt8)
-    return LayerNote{"no kernel computes in " + std::string(dtype_name(integer)), "int8 or uint8"};
+  if (integer != DType::Int8 && integer != DType::UInt8 && integer != DType::Float8E4M3FN)
+    return LayerNote{"no kernel computes in " + std::string(dtype_name(integer)),
+                     "int8, uint8 or float8e4m3fn"};
+  if (q && integer == DType::Float8E4M3FN && !q->saturate)
+    return LayerNote{"what is out of its range becomes NaN (saturate=0)",
+                     "saturate=1, as ONNX has by default"};
   if (q && graph.is_output(node.outputs[0]))
     return LayerNote{"its integers are an output of the network", "an output behind its DequantizeLinear"};
   if (q)
@@ -126,14 +141,16 @@ std::optional<LayerNote> reason_to_stay(const Graph& graph, const Node& node) {
 
 void report_quantized_layers(const Graph& graph, std::span<const TunedLayer> layers, bool timed,
                              Observer& observer) {
-  int products = 0, in_integers = 0, bytes = 0;
+  int products = 0, in_bytes = 0, bytes = 0;
+  std::set<std::string_view> kinds;
   std::vector<std::string> lines;
   for (const TunedLayer& layer : layers) {
     bytes += stores_integers(layer.query, layer.chosen);
     if (!is_quantized_product(layer.query)) continue;
     ++products;
+    kinds.insert(bytes_of_grid(*layer.query.graph.value(layer.query.layer().inputs[0]).quantization));
     if (reads_integers(layer.query, layer.chosen)) {
-      ++in_integers;
+      ++in_bytes;
       continue;
     }
     lines.push_back(fmt::format("'{}' computes in floats although its input is quantised: {}",
@@ -144,11 +161,12 @@ void report_quantized_layers(const Graph& graph, std::span<const TunedLayer> lay
       lines.push_back(fmt::format("'{}' ({}) stays a layer: {}", graph.node(id).name,
                                   op_display_name(graph.node(id).op), note->reason));
   if (products == 0 && bytes == 0 && lines.empty()) return;
+  const std::string kind(kinds.size() == 2 ? "integers or FP8" : kinds.empty() ? "integers" : *kinds.begin());
   observer.log(
       Severity::Info,
       fmt::format("Quantization: {} of {} convolutions and products with quantised inputs compute in "
-                  "integers; {} of {} layers read or write integers{}.",
-                  in_integers, products, bytes, layers.size(),
+                  "{}; {} of {} layers read or write {}{}.",
+                  in_bytes, products, kind, bytes, layers.size(), kind,
                   lines.empty() ? "" : ". --verbose says why others do not"));
   for (const std::string& line : lines) observer.log(Severity::Verbose, line);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What became of quantisation in an engine, for the log: which layers compute in integers and which had a
-// reason not to, and which QuantizeLinear and DequantizeLinear nodes are still there.
+// What became of quantisation in an engine, for the log: which layers multiply the bytes of their grids
+// (integers or FP8) and which had a reason not to, and which QuantizeLinear and DequantizeLinear nodes are
+// still there.
 #pragma once
 
 #include <optional>
@@ -26,7 +27,7 @@ struct TunedLayer {
   const Tactic& chosen;
 };
 
-// The tactic reads or writes integers of a grid.
+// The tactic reads or writes bytes of a grid.
 bool stores_integers(const LayerQuery& query, const Tactic& tactic);
 
 // Why a layer is there, or slower than it might be, and the change that would help ("": none does).
@@ -37,9 +38,11 @@ struct LayerNote {
 // Why a QuantizeLinear or DequantizeLinear is still a layer; nothing for other nodes.
 std::optional<LayerNote> reason_to_stay(const Graph& graph, const Node& node);
 
-// A product or convolution: the kinds of layers that compute in integers when their input is quantised.
+// A product or convolution: the kinds of layers that multiply bytes when their input is quantised.
 bool is_product(const Node& node);
 bool is_on_grid(const Graph& graph, ValueId id);
+// "integers" or "FP8": what the bytes of the grid are, for people.
+std::string_view bytes_of_grid(const Quantization& grid);
 
 // Nothing for graphs without quantised values.
 void report_quantized_layers(const Graph& graph, std::span<const TunedLayer> layers, bool timed,

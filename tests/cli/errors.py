@@ -20,8 +20,7 @@ def arguments(t):
     mistaken(t)
     t.expect(t.run("--onnx=m.onnx", "--iterations=x"), 1, [FAILED], ["re:\\[E\\] stoi.*--iterations=x.*"])
     t.expect(t.run("--onnx=m.onnx", "--percentile=101"), 1, [FAILED], ["[E] Percentile 101.000000is not in [0,100]"])
-    for flag, needs in (("--useDLACore=0", "DLA"), ("--fp8", "FP8"),
-                        ("--batch=4", "--shapes")):
+    for flag, needs in (("--useDLACore=0", "DLA"), ("--batch=4", "--shapes")):
         t.expect(t.run("--onnx=m.onnx", flag), 1, [FAILED], [f"re:\\[E\\] {flag.split('=')[0]}.* .*{needs}.*"])
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What quantisation costs where it counts: a small CNN and a small transformer, trained on scikit-learn's digits, quantised by every method
-and judged on images that neither training nor calibration has seen. INT8 may lose 0.3 % of them, weights of four bits 1.5 %;
+and judged on images that neither training nor calibration has seen. INT8 and FP8 may lose 0.3 % of them, weights of four bits 1.5 %;
 samples must lower the error of the scores. Each is trained from three starts, and means are judged: single images fall to either side by luck.
 
 By hand: pip install -r tests/quantize/requirements.txt. Training takes half a minute, the rest three.
@@ -163,6 +163,7 @@ def main():
     train_x, train_y, test_x, test_y = data()
     failures = 0
     variants = [(f"{m} {a}", [f"--method={m}", f"--activations={a}"], 0.003) for m in ("max", "percentile", "entropy", "mse") for a in ("uint8", "int8")]
+    variants += [("fp8", ["--activations=fp8"], 0.003)]
     variants += [("smooth", ["--smooth=0.5"], 0.003), ("correct bias", ["--correct-bias"], 0.003), ("int8 weights", ["--weight-only=int8"], 0.003), ("int4 weights", ["--weight-only=int4"], 0.015), ("int4 by samples", ["--weight-only=int4"], 0.015)]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

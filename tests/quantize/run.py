@@ -20,6 +20,7 @@ import against  # noqa: E402
 import autocast  # noqa: E402
 import bisect_nodes  # noqa: E402
 import budget  # noqa: E402
+import fp8  # noqa: E402
 import grid_limits  # noqa: E402
 import why  # noqa: E402
 import judge as reference  # noqa: E402
@@ -438,6 +439,7 @@ def main():
         x = np.concatenate(images(2, 9))
         our_quantiser(t, x)
         their_quantiser(t, x)
+        fp8.run(t, judge, error, x)
         weight_only(t)
         weights_of_16_bits(t)
         blocks_of_others(t)

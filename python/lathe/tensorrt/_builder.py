@@ -16,7 +16,7 @@ from ._runtime import ICudaEngine
 _PRECISION_FLAGS = {t.BuilderFlag.FP16: "fp16", t.BuilderFlag.BF16: "bf16"}
 _WITHOUT_EFFECT = {t.BuilderFlag.TF32, t.BuilderFlag.DEBUG, t.BuilderFlag.GPU_FALLBACK, t.BuilderFlag.DISABLE_COMPILATION_CACHE,
                    t.BuilderFlag.DIRECT_IO, t.BuilderFlag.MONITOR_MEMORY,
-                   t.BuilderFlag.VERSION_COMPATIBLE, t.BuilderFlag.EXCLUDE_LEAN_RUNTIME, t.BuilderFlag.INT8,
+                   t.BuilderFlag.VERSION_COMPATIBLE, t.BuilderFlag.EXCLUDE_LEAN_RUNTIME, t.BuilderFlag.INT8, t.BuilderFlag.FP8,
                    t.BuilderFlag.EDITABLE_TIMING_CACHE, t.BuilderFlag.SPARSE_WEIGHTS, t.BuilderFlag.REFIT,
                    t.BuilderFlag.REFIT_IDENTICAL, t.BuilderFlag.REFIT_INDIVIDUAL}
 _WITH_EFFECT = {*_PRECISION_FLAGS, t.BuilderFlag.OBEY_PRECISION_CONSTRAINTS, t.BuilderFlag.PREFER_PRECISION_CONSTRAINTS,

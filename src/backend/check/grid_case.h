@@ -26,8 +26,10 @@ class GridCase {
   std::vector<std::byte> stored_operand(const Tactic& tactic, size_t i) const;
   // What the oracle gives for these operands, in the tactic's type.
   Tensor expected(const Tactic& tactic) const;
-  // A value as bytes, or weights as whatever the tactic packs.
+  // A value as bytes of its grid, or weights as whatever the tactic packs.
   bool stores_integers(const Tactic& tactic) const;
+  // A value as bytes that are floats.
+  static bool stores_small_floats(const Tactic& tactic);
 
  private:
   Tensor operand(const Tactic& tactic, size_t i) const;
@@ -38,10 +40,15 @@ class GridCase {
   std::vector<Tensor> numbers_;  // of inputs that are no constants
 };
 
+// Of products of floats of 8 bits: exact but for rounding to FP32, or cut off 13 bits behind the leading one,
+// as tensor cores do.
+enum class SmallFloatSums : uint8_t { Whole, Cut };
+
 // `result` is what the tactic wrote. Bytes may differ by one step, and one in 200 of them does where sums are
-// scaled in FP32, one in 40 where the oracle rounds them to 16 bits in between; floats differ by rounding
-// alone. A difference is a test failure that names `name`.
+// scaled in FP32, one in 40 where the oracle rounds them to 16 bits in between, one in 10 where sums are cut;
+// floats differ by rounding alone. A difference is a test failure that names `name`.
 void expect_on_grid(const GridCase& layer, const Tactic& tactic, const std::byte* result,
-                    const Tensor& expected, const std::string& name);
+                    const Tensor& expected, const std::string& name,
+                    SmallFloatSums sums = SmallFloatSums::Whole);
 
 }  // namespace lathe

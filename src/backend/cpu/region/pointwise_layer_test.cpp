@@ -58,7 +58,10 @@ TEST(PointwiseLayer, UnaryOperations) {
                         {C::Shrink, 0.5f, 1},
                         {C::IsInf, 1, 1},
                         {C::Linear, 2, -1},
-                        {C::RoundTo, 0.25f}};
+                        {C::RoundTo, 0.25f},
+                        {C::RoundToE4M3, 0.25f},
+                        {C::RoundToE4M3, 0.001f},
+                        {C::RoundToE4M3, 100}};
   for (const Case& c : cases) {
     SCOPED_TRACE(enum_name(c.code));
     EXPECT_GE(check_layer(pointwise_tactics(), unary(c.code, c.alpha, c.beta, {3, 37}, c.low, c.high)), 1);

@@ -95,6 +95,8 @@ UnaryLoop unary_loop(const PointwiseTable& t, Code code) {
       return t.linear;
     case Code::RoundTo:
       return t.round_to;
+    case Code::RoundToE4M3:
+      return t.round_to_e4m3;
     default:
       return nullptr;
   }

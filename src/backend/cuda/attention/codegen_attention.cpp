@@ -216,7 +216,8 @@ LayerSource generate_whole_rows(const LayerQuery& query, const Tactic& tactic, i
   b.waits_itself();
   const Tail tail(query, tactic);
   // A tail takes the sums as they are, but for bytes, whose steps are wider than a rounding to 16 bits.
-  const bool vectors = (tail.identity() || tactic.outputs[0].dtype == DType::UInt8) && tail.vector(8) == 8;
+  const bool bytes = stored_grid(query, query.layer().outputs[0], tactic.outputs[0]).has_value();
+  const bool vectors = (tail.identity() || bytes) && tail.vector(8) == 8;
   const int v = vectors ? 8 : 1;
   const Names n = begin(b, query, tactic, op, 64 * groups);
   b.constants({{"GROUPS", groups},

@@ -53,6 +53,7 @@ std::string_view half_shape(DType type) {
 }  // namespace
 
 std::string multiplied_name(DType type) {
+  if (type == DType::Float8E4M3FN) return "e4m3";
   return type == DType::UInt8 ? "u8" : type == DType::BFloat16 ? "bf16" : "f16";
 }
 
@@ -69,6 +70,10 @@ std::string hopper_primitives(DType type, int n) {
     product.shape = "k32.s32.u8.s8";
     product.modifiers = "";
     product.integers = true;
+  }
+  if (type == DType::Float8E4M3FN) {
+    product.shape = "k32.f32.e4m3.e4m3";
+    product.modifiers = ", 1, 1";
   }
   return hopper_primitives() + device_function(product);
 }

@@ -17,14 +17,15 @@ namespace lathe::cuda {
 struct DeviceProperties;
 
 // For kernels that multiply tiles of 64 x `n` of that type: multiply_tile_f16 or _bf16(float (&d)[n / 2], a,
-// b), or multiply_tile_u8(int (&d)[n / 2], a, b) for bytes times signed bytes.
+// b), multiply_tile_e4m3 for floats of 8 bits, or multiply_tile_u8(int (&d)[n / 2], a, b) for bytes times
+// signed bytes.
 std::string hopper_primitives(DType type, int n);
 // Behind those, for a left operand in registers and a right one whose rows are K: multiply_rows_f16 or
 // _bf16(float (&d)[n / 2], const u32 (&a)[4], b), n = 64.
 std::string hopper_rows_primitive(DType type, int n);
 // Behind those: multiply_kept_f16 or _bf16(d, a, b), for a left operand in registers.
 std::string hopper_kept_primitive(DType type, int n);
-// "f16", "bf16" or "u8", as the names above end.
+// "f16", "bf16", "e4m3" or "u8", as the names above end.
 std::string multiplied_name(DType type);
 // Copies, barriers and clusters alone.
 std::string hopper_primitives();

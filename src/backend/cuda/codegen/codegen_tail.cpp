@@ -175,7 +175,7 @@ bool needs_wide_index(const LayerQuery& query) {
 }
 
 DType number_beside(const LayerQuery& query, DType result) {
-  return byte_grid(query.graph.value(query.layer().outputs[0]), {result, {}})
+  return any_byte_grid(query.graph.value(query.layer().outputs[0]), {result, {}})
              ? allowed_types_first(query).front()
              : result;
 }
@@ -190,7 +190,7 @@ TensorType tail_operand_type(const Value& value, const Shape& result_shape, cons
   }
   TensorType type{operand_dtype(value, result_shape, number), result.format};
   // Bytes go with bytes.
-  if (byte_grid(value, {result.dtype, {}})) type.dtype = result.dtype;
+  if (any_byte_grid(value, {result.dtype, {}})) type.dtype = result.dtype;
   if (one_element || value.shape.size() != result_shape.size()) type.format = kLinear;
   return type;
 }
@@ -234,7 +234,7 @@ Tail::Operand input_operand(const LayerQuery& query, const Tactic& tactic, size_
   if (const auto* cast = std::get_if<Cast>(&op); cast && input == 0 && !query.layer().epilogue.empty())
     o.computed = cast->to;
   if (is_plain_quantization(query.layer()) && !is_float(value.dtype)) o.computed = DType::Float32;
-  if (byte_grid(value, o.type)) o.computed = DType::Float32;
+  if (any_byte_grid(value, o.type)) o.computed = DType::Float32;
   if (o.type.dtype != DType::Undefined) return o;
   o.kind = Tail::Operand::Kind::Literal;
   o.type.dtype = o.computed == DType::Float32 ? DType::Float32 : value.dtype;
@@ -272,7 +272,7 @@ Tail::Tail(const LayerQuery& query, const Tactic& tactic, const PointwiseProgram
 }
 
 void Tail::set_grid(const LayerQuery& query) {
-  grid_ = byte_grid(query.graph.value(query.layer().outputs[0]), result_);
+  grid_ = any_byte_grid(query.graph.value(query.layer().outputs[0]), result_);
   const Op& op = query.layer().op;
   is_rounded_ = std::holds_alternative<Conv>(op) || std::holds_alternative<ConvTranspose>(op) ||
                 std::holds_alternative<MatMul>(op) || std::holds_alternative<Attention>(op) ||
@@ -476,7 +476,8 @@ std::string Tail::emit_steps(const std::vector<std::string>& operand_names) cons
     }
     if (rounding) {
       // Rounded to the grid that it is stored on: the count is what its byte is made of.
-      if (i + 2 == program_.steps.size() && static_cast<float>(rounding->step) == grid_->scale)
+      if (i + 2 == program_.steps.size() && !grid_->has_floats() &&
+          static_cast<float>(rounding->step) == grid_->scale)
         return text +
                "result[j] = " + rounding->count(x, rounding->low_count() + static_cast<double>(grid_->zero)) +
                ";\n";
@@ -486,6 +487,13 @@ std::string Tail::emit_steps(const std::vector<std::string>& operand_names) cons
       ++i;
       continue;
     }
+    // The store rounds and saturates.
+    if (step.code == PointwiseCode::RoundToE4M3 && i + 1 == program_.steps.size() && grid_ &&
+        grid_->has_floats() && step.alpha == grid_->scale)
+      return text + "result[j] = " +
+             (is_rounded_ ? number_as_quantum(x, *grid_)
+                          : "quotient(" + x + ", " + float_literal(step.alpha) + ")") +
+             ";\n";
     names.push_back(own);
     text += "const " + std::string(compute_name(type)) + " " + own + " = " +
             (rounds_near(program_, i) ? "round_near(" + x + ", " + float_literal(step.alpha) + ")"

@@ -17,7 +17,10 @@ template <GeneratedFamily (*family)()>
 TacticFamily generated_tactics() {
   return {
       .runner = family().runner,
-      .list = family().list,
+      .list =
+          [](const LayerQuery& query, const Device& device) {
+            return with_known_bytes(query, device, family().list(query, device));
+          },
       .make =
           [](const LayerQuery& query, const Tactic& tactic, const Device& device, const PackContext& pack) {
             return make_generated_layer(family().generate(query, tactic, device), device, pack);

@@ -129,7 +129,7 @@ Support describe_matmul(const LayerQuery& query, const Tactic& tactic, const Mat
 Support describe_gemm(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& problem) {
   const Node& node = query.layer();
   problem.type = tactic.inputs[0].dtype;
-  problem.integers = stored_grid(query, node.inputs[0], tactic.inputs[0]).has_value();
+  problem.on_grid = stored_grid(query, node.inputs[0], tactic.inputs[0]).has_value();
   if (const auto* op = std::get_if<Conv>(&node.op)) return describe_conv(query, tactic, *op, false, problem);
   if (const auto* op = std::get_if<ConvTranspose>(&node.op))
     return describe_conv(query, tactic, *op, true, problem);
@@ -249,13 +249,17 @@ int32_t zero_of(const LayerQuery& query) {
 
 }  // namespace
 
-void add_integer_blocks(const LayerQuery& query, const ImplicitGemm& problem, int64_t channel_multiple,
-                        LayerSource& source) {
+void add_grid_blocks(const LayerQuery& query, const ImplicitGemm& problem, int64_t channel_multiple,
+                     LayerSource& source) {
   const Node& node = query.layer();
   const Value weights = query.graph.value(node.inputs[1]);
   const size_t axis = weight_axis(node);
   const PackedGemm p = packed_gemm(node.op, to_extents(weights.shape), channel_multiple);
   source.blocks["w"] = {p.elements(), [=, op = node.op] {
+                          if (weights.quantization->has_floats())
+                            return pack_gemm_weights(
+                                op, quantize(weights.constant, *weights.quantization).to_doubles(),
+                                DType::Float8E4M3FN, p);
                           const std::vector<int16_t> integers = integer_weights(weights, axis);
                           return pack_gemm_weights(op, {integers.begin(), integers.end()}, DType::Int8, p);
                         }};
@@ -275,6 +279,7 @@ Support multiplies_bytes(const LayerQuery& query, const ImplicitGemm& problem) {
   const Value& weights = query.graph.value(node.inputs[1]);
   if (!problem.n.is_constant() || !problem.k.is_constant()) return Support::no("weights of an open size");
   if (!problem.is_conv && weights.shape.size() != 2) return Support::no("the weights are no single matrix");
+  if (problem.type != DType::UInt8) return multiplies_small_floats(query, weight_axis(node));
   if (const Support s = multiplies_integers(query, weight_axis(node), problem.k.value()); !s.ok) return s;
   if (!has_byte_weights(query))
     return Support::no("the weights have zero points, so that they do not fit signed bytes");
@@ -282,7 +287,7 @@ Support multiplies_bytes(const LayerQuery& query, const ImplicitGemm& problem) {
 }
 
 void define_start_sums(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& problem) {
-  const bool moved = problem.integers && zero_of(query) != 0;
+  const bool moved = problem.on_grid && zero_of(query) != 0;
   b.line("const auto start_sums = [&](Sum (&sum)[BN / 2], idx column) { " +
          (moved ? "start_sums_at(" + b.packed("start", "int") + " + column, split == 0, sum);"
                 : std::string("clear_sums(sum);")) +
@@ -450,7 +455,7 @@ std::string scale_and_bias(KernelBuilder& b, const ImplicitGemm& p, int v, const
     text += "{ float of[" + vs + "];\nload(" + from + " + " + column +
             ", of);\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) v[j] " + op + " of[j]; }\n";
   };
-  if (p.integers) each(b.packed("scale", "float"), "*=");
+  if (p.on_grid) each(b.packed("scale", "float"), "*=");
   if (p.has_bias) each(b.input(2, p.bias_type), "+=");
   return text;
 }
@@ -486,7 +491,7 @@ void GemmWriter::result_in_place(int v) {
     columns.loads += "load(" + from + " + (batch * " + n + " + column), o." + name + ");\n";
     columns.steps += "v[j] " + std::string(op) + " o." + name + "[j];\n";
   };
-  if (problem_.integers) each("scale", b_.packed("scale", "float"), "*=");
+  if (problem_.on_grid) each("scale", b_.packed("scale", "float"), "*=");
   if (problem_.has_bias) each("bias", b_.input(2, problem_.bias_type), "+=");
   Tail(query_, tactic_).emit_apply(b_, v, columns);
   b_.line("const auto place = [&](idx row, idx column) -> idx {\nif (row >= " + m + " || column >= " + n +

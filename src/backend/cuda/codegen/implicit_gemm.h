@@ -23,9 +23,9 @@ struct ImplicitGemm {
   enum class BLayout : uint8_t { Packed, Columns, Rows };
 
   DType type = DType::Float32;
-  // The left operand is bytes of a grid, the right one signed bytes: sums are whole numbers, which the scale
-  // of their column makes numbers of.
-  bool integers = false;
+  // The left operand is bytes of a grid, the right one bytes, too: sums of signed bytes are whole numbers,
+  // those of floats of 8 bits are floats. The scale of their column makes numbers of them.
+  bool on_grid = false;
   Dim m, n, k;         // of one batch
   Dim batches = 1;     // groups of a convolution, or batches of a product
   Dim row_length = 0;  // of the result: n, or all channels
@@ -48,12 +48,12 @@ Support describe_gemm(const LayerQuery& query, const Tactic& tactic, ImplicitGem
 // [group or matrix of a stack][n][K padded with zeros], in `type`; K runs over taps and, inside, channels,
 // these padded to a multiple.
 PackedBlock gemm_weights_block(const Op& op, const Tensor& weights, DType type, int64_t channel_multiple = 1);
-// What a product of integers reads besides the left operand: "w", as above, the "scale" of each column, and
-// the "start" of its sum, which stands for the zero point of the left operand; starts go on behind the last
+// What a product of bytes reads besides the left operand: "w", as above, the "scale" of each column, and the
+// "start" of its sum, which stands for the zero point of the left operand; starts go on behind the last
 // column, as far as a tile may.
-void add_integer_blocks(const LayerQuery& query, const ImplicitGemm& problem, int64_t channel_multiple,
-                        LayerSource& source);
-// Whether tensor cores multiply the layer's integers; no says what is in the way.
+void add_grid_blocks(const LayerQuery& query, const ImplicitGemm& problem, int64_t channel_multiple,
+                     LayerSource& source);
+// Whether tensor cores multiply the layer's bytes; no says what is in the way.
 Support multiplies_bytes(const LayerQuery& query, const ImplicitGemm& problem);
 // Defines start_sums(sum, column): the sums of a warpgroup's 64 rows from `column` on, as they start in part
 // `split` of K; in kernels of stages.cuh.

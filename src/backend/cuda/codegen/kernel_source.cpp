@@ -124,7 +124,7 @@ std::string KernelBuilder::input(size_t i, DType dtype) {
   if (known_.count(name)) return name;
   check(!storage_name(dtype).empty(), "no storage type for an operand");
   known_[name] = name;
-  uses(dtype);
+  if (!grids_.contains(name)) uses(dtype);
   return argument({.kind = KernelArg::Kind::Input, .index = i, .value = {}, .block = {}}, name,
                   "const " + stored_type(name, dtype) + "*");
 }
@@ -134,7 +134,7 @@ std::string KernelBuilder::output(size_t i, DType dtype) {
   if (known_.count(name)) return name;
   check(!storage_name(dtype).empty(), "no storage type for a result");
   known_[name] = name;
-  uses(dtype);
+  if (!grids_.contains(name)) uses(dtype);
   return argument({.kind = KernelArg::Kind::Output, .index = i, .value = {}, .block = {}}, name,
                   stored_type(name, dtype) + "*");
 }
@@ -146,18 +146,26 @@ std::string KernelBuilder::stored_type(const std::string& operand, DType dtype) 
 
 void KernelBuilder::set_input_grid(size_t i, const ByteGrid& grid) {
   const std::string name = "in" + std::to_string(i), type = grids_[name] = "quantum_" + name;
-  global("struct " + type + " { unsigned char bits; };\nDEV float widen(" + type +
-         " x) { return from_byte(x.bits, " + float_literal(grid.zero) + ") * " + float_literal(grid.scale) +
-         "; }");
+  const std::string number =
+      grid.has_floats() ? "from_e4m3(x.bits)" : "from_byte(x.bits, " + float_literal(grid.zero) + ")";
+  global("struct " + type + " { unsigned char bits; };\nDEV float widen(" + type + " x) { return " + number +
+         " * " + float_literal(grid.scale) + "; }");
 }
 
-void KernelBuilder::set_output_grid(size_t i) {
+void KernelBuilder::set_output_grid(size_t i, const ByteGrid& grid) {
   const std::string name = "out" + std::to_string(i), type = grids_[name] = "quantum_" + name;
   global("struct " + type + " { unsigned char bits; };\ntemplate <> struct Narrow<" + type +
-         "> { DEV static " + type + " from(float x) { return " + type + "{low_byte(x)}; } };");
+         "> { DEV static " + type + " from(float x) { return " + type + "{" +
+         (grid.has_floats() ? "to_e4m3(x)" : "low_byte(x)") + "}; } };");
+  if (!grid.has_floats()) return;
+  // Chosen before the general forms, which convert one number at a time.
+  global("template <int V> DEV void store(" + type +
+         "* p, const float (&x)[V]) { store_e4m3(&p->bits, x); }\n" + "DEV void store_pair(" + type +
+         "* p, const float (&x)[2]) { store_e4m3(&p->bits, x); }");
 }
 
 std::string number_as_quantum(const std::string& number, const ByteGrid& grid) {
+  if (grid.has_floats()) return number + " * " + float_literal(1 / static_cast<double>(grid.scale));
   return "fmaf(" + number + ", " + float_literal(1 / static_cast<double>(grid.scale)) + ", " +
          float_literal(12582912 + static_cast<double>(grid.zero)) + ")";
 }

@@ -143,7 +143,8 @@ bool is_small_float(DType dtype);
 std::string_view compute_name(DType dtype);
 std::string float_literal(double value);
 std::string double_literal(double value);
-// A float whose low bits are the byte of a number of the grid, which lies on it but for rounding.
+// What is stored for a number of the grid, which lies on it but for rounding: for integers a float whose low
+// bits are the byte, for floats of 8 bits the quotient by the scale, which the store rounds and saturates.
 std::string number_as_quantum(const std::string& number, const ByteGrid& grid);
 
 // The text with each name replaced, in order.
@@ -172,8 +173,8 @@ class KernelBuilder {
   void hardware(std::string_view text) { hardware_ += text; }
   // An input that is bytes of a grid: what is loaded are the numbers.
   void set_input_grid(size_t i, const ByteGrid& grid);
-  // An output that is bytes of a grid: a float is stored whose low bits are the byte (number_as_quantum).
-  void set_output_grid(size_t i);
+  // An output that is bytes of a grid: what is stored is number_as_quantum().
+  void set_output_grid(size_t i, const ByteGrid& grid);
   // What input(i, dtype) points to.
   std::string input_type(size_t i, DType dtype) const { return stored_type("in" + std::to_string(i), dtype); }
   std::string output_type(size_t i, DType dtype) const {

@@ -37,7 +37,17 @@ inline Support computed(DType t) {
 
 // The grid of an operand that is stored as bytes.
 inline std::optional<ByteGrid> stored_grid(const LayerQuery& query, ValueId id, const TensorType& type) {
-  return id == kNoValue ? std::nullopt : byte_grid(query.graph.value(id), type);
+  return id == kNoValue ? std::nullopt : any_byte_grid(query.graph.value(id), type);
+}
+// The bytes as which a computed value may be stored; Undefined where it lies on no grid of bytes.
+inline DType grid_bytes(const LayerQuery& query, ValueId id) {
+  if (id == kNoValue || query.graph.value(id).is_constant()) return DType::Undefined;
+  for (const DType type : {DType::UInt8, DType::Float8E4M3FN})
+    if (stored_grid(query, id, {type, {}})) return type;
+  return DType::Undefined;
+}
+inline bool has_grid_bytes(const LayerQuery& query, ValueId id) {
+  return grid_bytes(query, id) != DType::Undefined;
 }
 // A type for numbers: a float, or bytes of the value's grid.
 inline bool stores_numbers(const LayerQuery& query, ValueId id, const TensorType& type) {
@@ -51,12 +61,13 @@ struct StoredTypes {
 inline std::vector<StoredTypes> stored_types(const LayerQuery& query, bool reads_bytes) {
   std::vector<StoredTypes> all;
   const Node& node = query.layer();
-  const bool from = reads_bytes && has_byte_grid(query, node.inputs[0]),
-             to = has_byte_grid(query, node.outputs[0]);
-  if (from && to) all.push_back({DType::UInt8, DType::UInt8});
+  const bool from = reads_bytes && has_grid_bytes(query, node.inputs[0]),
+             to = has_grid_bytes(query, node.outputs[0]);
+  const DType read = grid_bytes(query, node.inputs[0]), written = grid_bytes(query, node.outputs[0]);
+  if (from && to) all.push_back({read, written});
   const std::vector<DType> types = allowed_types_first(query);
-  if (to) all.push_back({types[0], DType::UInt8});
-  if (from) all.push_back({DType::UInt8, types[0]});
+  if (to) all.push_back({types[0], written});
+  if (from) all.push_back({read, types[0]});
   for (const DType type : types) all.push_back({type, type});
   return all;
 }
@@ -64,21 +75,29 @@ inline std::vector<StoredTypes> stored_types(const LayerQuery& query, bool reads
 // and halves.
 inline std::vector<StoredTypes> tensor_core_types(const LayerQuery& query) {
   std::vector<StoredTypes> all;
-  if (has_byte_grid(query, query.layer().inputs[0]) &&
-      query.graph.value(query.layer().inputs[1]).quantization) {
-    if (has_byte_grid(query, query.layer().outputs[0])) all.push_back({DType::UInt8, DType::UInt8});
-    all.push_back({DType::UInt8, allowed_types_first(query)[0]});
+  const DType read = grid_bytes(query, query.layer().inputs[0]),
+              written = grid_bytes(query, query.layer().outputs[0]);
+  const bool to = written != DType::Undefined;
+  if (read != DType::Undefined && query.graph.value(query.layer().inputs[1]).quantization) {
+    if (to) all.push_back({read, written});
+    all.push_back({read, allowed_types_first(query)[0]});
   }
   for (const DType type : layer_types(query)) {
     if (!is_half(type)) continue;
     all.push_back({type, type});
-    if (has_byte_grid(query, query.layer().outputs[0])) all.push_back({type, DType::UInt8});
+    if (to) all.push_back({type, written});
   }
   return all;
 }
-// Bytes are NaN nowhere.
+// A refused tactic whose reason names FP8 where it would multiply that: reports look for it.
+inline Tactic refused_for(DType multiplied, Tactic tactic) {
+  if (multiplied == DType::Float8E4M3FN) tactic.support.reason = "not in FP8: " + tactic.support.reason;
+  return tactic;
+}
+// Integers are NaN nowhere.
 inline void set_keeps_nan(const LayerQuery& query, Tactic& t) {
-  if (stored_grid(query, query.layer().outputs[0], t.outputs[0])) t.keeps_nan = false;
+  const auto grid = stored_grid(query, query.layer().outputs[0], t.outputs[0]);
+  if (grid && !grid->has_floats()) t.keeps_nan = false;
 }
 
 // A linear_tactic() with input 0 and output 0 as given, and operands of the epilogue as its tail wants them.
@@ -118,7 +137,7 @@ inline KernelBuilder start_kernel(const LayerQuery& query, const Tactic& tactic,
   for (size_t i = 0; i < tactic.inputs.size(); ++i)
     if (const auto grid = stored_grid(query, node.inputs[i], tactic.inputs[i])) b.set_input_grid(i, *grid);
   for (size_t i = 0; i < tactic.outputs.size(); ++i)
-    if (stored_grid(query, node.outputs[i], tactic.outputs[i])) b.set_output_grid(i);
+    if (const auto grid = stored_grid(query, node.outputs[i], tactic.outputs[i])) b.set_output_grid(i, *grid);
   return b;
 }
 
@@ -140,6 +159,23 @@ inline std::vector<std::string> found_names(const LayerQuery& query) {
         names.push_back(*name);
   }
   return names;
+}
+
+// Only wgmma multiplies floats of 8 bits: on other GPUs bytes of their grids would be converted for nothing.
+inline std::vector<Tactic> with_known_bytes(const LayerQuery& query, const Device& device,
+                                            std::vector<Tactic> tactics) {
+  if (device.properties.is_hopper()) return tactics;
+  const auto has_floats = [&](const std::vector<ValueId>& values, const std::vector<TensorType>& types) {
+    for (size_t i = 0; i < std::min(values.size(), types.size()); ++i)
+      if (const auto grid = stored_grid(query, values[i], types[i]); grid && grid->has_floats()) return true;
+    return false;
+  };
+  for (Tactic& t : tactics)
+    if (has_floats(query.layer().inputs, t.inputs) || has_floats(query.layer().outputs, t.outputs))
+      t.support = Support::no("FP8 is multiplied on GPUs of compute capability 9.0 alone, and this one has " +
+                              std::to_string(device.properties.major) + "." +
+                              std::to_string(device.properties.minor));
+  return tactics;
 }
 
 // A family of generated kernels: its tactics for a layer, and the sources of a supported one.

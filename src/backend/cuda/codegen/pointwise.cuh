@@ -90,7 +90,16 @@ DEV float quotient(float a, float d) {
   return fabsf(q) < infinity() ? fmaf(fmaf(-q, d, a), inverse, q) : q;
 }
 DEV float pw_RoundTo(float a, float alpha, float) { return rintf(quotient(a, alpha)) * alpha; }
-// The same where the quotient is below 2^22.
+// The nearest number of E4M3, which has three bits behind the leading one. 2^20 times the power of two below
+// a number, added to it, has its last bit at the third of them; numbers below 2^-6 keep the steps of 2^-6.
+DEV float nearest_e4m3(float x) {
+  const float size = smaller(fabsf(x), 448.f);
+  const float power = fmaxf(__uint_as_float(__float_as_uint(size) & 0x7f800000u), 0.015625f),
+              high = power * 1048576.f;
+  return __uint_as_float(__float_as_uint(size + high - high) | (__float_as_uint(x) & 0x80000000u));
+}
+DEV float pw_RoundToE4M3(float a, float alpha, float) { return nearest_e4m3(quotient(a, alpha)) * alpha; }
+// quotient() below 2^22.
 DEV float near_quotient(float a, float d) {
   const float inverse = 1.f / d, q = a * inverse;
   return fmaf(fmaf(-q, d, a), inverse, q);

@@ -176,6 +176,25 @@ DEV float from_byte(unsigned char x, float zero) {
   return __uint_as_float(0x4b000000u | x) - (8388608.f + zero);
 }
 
+// Bytes of grids of E4M3.
+DEV unsigned char to_e4m3(float x) { return (unsigned char)f32_to_e4m3x2(x, 0.f); }
+DEV float from_e4m3(unsigned char x) { return f16_to_f32((u16)e4m3x2_to_f16x2(x)); }
+// V of them; two are converted at once.
+template <int V> DEV void store_e4m3(unsigned char* p, const float (&x)[V]) {
+  if constexpr (V % 4 == 0) {
+    u32 w[V / 4];
+#pragma unroll
+    for (int i = 0; i < V / 4; ++i)
+      w[i] = f32_to_e4m3x2(x[4 * i], x[4 * i + 1]) | (u32)f32_to_e4m3x2(x[4 * i + 2], x[4 * i + 3]) << 16;
+    store_words(p, w);
+  } else if constexpr (V == 2) {
+    *(u16*)p = f32_to_e4m3x2(x[0], x[1]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; ++i) p[i] = to_e4m3(x[i]);
+  }
+}
+
 // Two numbers side by side.
 template <class T> DEV void store_pair(T* p, const float (&x)[2]) {
   const T t[2] = {Narrow<T>::from(x[0]), Narrow<T>::from(x[1])};

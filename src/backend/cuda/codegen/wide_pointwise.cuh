@@ -70,6 +70,7 @@ DEV long long pw_IsInf(double a, float alpha, float beta) {
 }
 DEV double pw_Linear(double a, float alpha, float beta) { return (double)alpha * a + (double)beta; }
 DEV double pw_RoundTo(double a, float alpha, float) { return rintf((float)a / alpha) * alpha; }
+DEV double pw_RoundToE4M3(double a, float alpha, float) { return nearest_e4m3((float)a / alpha) * alpha; }
 DEV double pw_Add(double a, double b) { return a + b; }
 DEV double pw_Sub(double a, double b) { return a - b; }
 DEV double pw_Mul(double a, double b) { return a * b; }

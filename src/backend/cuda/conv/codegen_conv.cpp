@@ -144,7 +144,7 @@ Support describe(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& p)
     if (pad > 127 || reach > 127 || a.stride > 8)
       return Support::no("windows too far apart, or pads too wide");
   }
-  if (!p.integers) return {};
+  if (!p.on_grid) return {};
   if (const Support s = multiplies_bytes(query, p); !s.ok) return s;
   // The copy engine pads with bytes of 0.
   if (query.graph.value(query.layer().inputs[0]).quantization->zero() != 0 &&
@@ -167,7 +167,7 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const StoredTypes& types
     base.support = Support::no("the size of the result depends on data");
   ImplicitGemm p;
   if (base.support.ok) base.support = describe(query, base, p);
-  if (!base.support.ok) return {base};
+  if (!base.support.ok) return {refused_for(types.input, base)};
   std::vector<Tactic> tactics;
   for (const Variant& v : variants(p, query, base, gpu))
     tactics.push_back(with_variant(base, v.name(), v.params()));
@@ -269,8 +269,8 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
     source.kernels.push_back(GemmWriter::sum_kernel(query, tactic, p, parts));
     source.scratch_bytes = GemmWriter::scratch_bytes(query, parts);
   }
-  if (p.integers) {
-    add_integer_blocks(query, p, p.step(), source);
+  if (p.on_grid) {
+    add_grid_blocks(query, p, p.step(), source);
     return source;
   }
   const Tensor weights = query.graph.value(query.layer().inputs[1]).constant;

@@ -202,19 +202,27 @@ template <int N>
 inline void multiply_tile_bf16(float (&d)[N], u64 a, u64 b) {
   multiply_tile(d, a, b, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); });
 }
-template <int N>
-inline void multiply_tile_u8(int (&d)[N], u64 a, u64 b) {
+// 32 bytes of K: product(x, y) of a byte of A and one of B is added to a sum.
+template <class Sum, int N, class Product>
+inline void multiply_bytes(Sum (&d)[N], u64 a, u64 b, Product product) {
   const int t = static_cast<int>(threadIdx.x % 128);
   const auto byte_of = [](u64 tile, int row, int k) {
-    return *emulator::swizzled((tile << 4) + static_cast<size_t>(row * 128 + k));
+    return static_cast<unsigned char>(*emulator::swizzled((tile << 4) + static_cast<size_t>(row * 128 + k)));
   };
   for (int j = 0; j < N / 4; ++j)
     for (int e = 0; e < 2; ++e)
       for (int h = 0; h < 2; ++h)
         for (int k = 0; k < 32; ++k)
           d[4 * j + 2 * h + e] +=
-              static_cast<unsigned char>(byte_of(a, t / 32 * 16 + t % 32 / 4 + 8 * h, k)) *
-              static_cast<signed char>(byte_of(b, 8 * j + t % 4 * 2 + e, k));
+              product(byte_of(a, t / 32 * 16 + t % 32 / 4 + 8 * h, k), byte_of(b, 8 * j + t % 4 * 2 + e, k));
+}
+template <int N>
+inline void multiply_tile_u8(int (&d)[N], u64 a, u64 b) {
+  multiply_bytes(d, a, b, [](unsigned char x, unsigned char y) { return x * static_cast<signed char>(y); });
+}
+template <int N>
+inline void multiply_tile_e4m3(float (&d)[N], u64 a, u64 b) {
+  multiply_bytes(d, a, b, [](unsigned char x, unsigned char y) { return e4m3_to_f32(x) * e4m3_to_f32(y); });
 }
 // A left operand in registers; `place(column, k)`: where an element of the right one lies in its tile, in
 // bytes.

@@ -268,6 +268,33 @@ inline u16 f32_to_bf16(float x) {
   if (x != x) return 0x7fff;
   return static_cast<u16>((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
+// E4M3 by its definition: the nearest of its 254 numbers, the one with an even last bit in the middle.
+inline float e4m3_to_f32(unsigned char x) {
+  const int exponent = x >> 3 & 15, fraction = x & 7;
+  if ((x & 127) == 127) return __builtin_nanf("");
+  const float size = exponent == 0 ? ldexpf(static_cast<float>(fraction), -9)
+                                   : ldexpf(static_cast<float>(8 + fraction), exponent - 10);
+  return x & 128 ? -size : size;
+}
+inline unsigned char f32_to_e4m3(float x) {
+  const unsigned char sign = std::signbit(x) ? 128 : 0;
+  if (x != x) return 127;
+  const float size = fabsf(x);
+  int best = 0;
+  for (int i = 1; i < 127; ++i) {
+    const float before = fabsf(size - e4m3_to_f32(static_cast<unsigned char>(best))),
+                now = fabsf(size - e4m3_to_f32(static_cast<unsigned char>(i)));
+    if (now < before || (now == before && i % 2 == 0)) best = i;
+  }
+  return static_cast<unsigned char>(sign | (size > 448 ? 126 : best));
+}
+inline u16 f32_to_e4m3x2(float lo, float hi) {
+  return static_cast<u16>(f32_to_e4m3(lo) | f32_to_e4m3(hi) << 8);
+}
+inline u32 e4m3x2_to_f16x2(u16 x) {
+  return f32_to_f16(e4m3_to_f32(static_cast<unsigned char>(x))) |
+         static_cast<u32>(f32_to_f16(e4m3_to_f32(static_cast<unsigned char>(x >> 8)))) << 16;
+}
 inline u32 f32_to_f16x2(float lo, float hi) {
   return f32_to_f16(lo) | static_cast<u32>(f32_to_f16(hi)) << 16;
 }

@@ -125,7 +125,7 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, co
         }
   for (const int groups : {2, 3})
     for (const int bn : {128, 192, 256}) {
-      if (p.integers) break;  // sums of bytes are not handed over in 16 bits
+      if (p.on_grid) break;  // sums of bytes are not handed over in 16 bits
       const Variant v{.tile = {groups, bn}, .relay = true, .blocks = gpu.multiprocessors};
       // For one tile each there is nothing to overlap with.
       if (!v.fits(gpu) || block_count(v, sizes) <= units) continue;
@@ -164,7 +164,7 @@ Support describe_rows(const LayerQuery& query, Tactic tactic, bool patches, Impl
   if (patches) tactic.inputs[0] = tactic.outputs[0];
   Support support = describe_gemm(query, tactic, p);
   if (support.ok && !patches) support = plain_rows(p);
-  return support.ok && p.integers ? multiplies_bytes(query, p) : support;
+  return support.ok && p.on_grid ? multiplies_bytes(query, p) : support;
 }
 
 // A tactic for each variant of the layer in these types; one that is refused where there is none.
@@ -181,7 +181,8 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const StoredTypes& types
     base.support = Support::no("the size of the result depends on data");
   ImplicitGemm p;
   if (base.support.ok) base.support = describe_rows(query, base, patches, p);
-  if (!base.support.ok) return {base};
+  // HopperConvolution, which takes any window, says why a convolution is not multiplied in FP8.
+  if (!base.support.ok) return {conv ? base : refused_for(types.input, base)};
   std::vector<Tactic> tactics;
   for (Variant v : variants(p, query, gpu)) {
     v.patches = patches;
@@ -268,8 +269,8 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
     source.kernels.push_back(GemmWriter::sum_kernel(query, tactic, p, variant.splits));
     source.scratch_bytes = GemmWriter::scratch_bytes(query, variant.splits);
   }
-  if (p.integers) {
-    add_integer_blocks(query, p, 1, source);
+  if (p.on_grid) {
+    add_grid_blocks(query, p, 1, source);
     return source;
   }
   const Tensor weights = query.graph.value(query.layer().inputs[1]).constant;
@@ -366,9 +367,9 @@ bool leads(const LayerQuery& query, const Device& device) {
   if (!device.properties.is_hopper()) return false;
   const Shape& y = output_shape(query);
   if (y.size() < 2 || input_shape(query, 1).size() < 2) return false;
-  if (has_byte_grid(query, query.layer().inputs[0]) &&
+  if (has_grid_bytes(query, query.layer().inputs[0]) &&
       query.graph.value(query.layer().inputs[1]).quantization)
-    return true;  // nobody else multiplies integers
+    return true;  // nobody else multiplies bytes
   if (has_data_dependent_dims(query)) return false;
   const bool conv = std::holds_alternative<Conv>(op);
   const auto tail = fused_tail(query, conv ? 1 : y.size() - 1);

@@ -397,7 +397,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   if (node.outputs[0] != kNoValue) types = allowed_types_first(query);
   // Bytes of one grid are moved as they are.
   if (node.outputs[0] != kNoValue && node.epilogue.empty())
-    if (const std::vector<DType> moved = moved_types(query); moved.size() > types.size())
+    if (const std::vector<DType> moved = moved_types(query, true); moved.size() > types.size())
       types.insert(types.begin(), moved.back());
   for (const DType type : types)
     for (const Format& format : formats) {

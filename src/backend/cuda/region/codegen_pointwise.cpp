@@ -26,8 +26,8 @@ Tactic make_tactic(const LayerQuery& query, const PointwiseProgram& program, con
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const Value& value = query.graph.value(node.inputs[i]);
     t.inputs[i] = tail_operand_type(value, out.shape, result, number);
-    if (has_byte_grid(query, node.inputs[i]))
-      t.inputs[i].dtype = grids == Grids::Bytes ? DType::UInt8 : number;
+    if (has_grid_bytes(query, node.inputs[i]))
+      t.inputs[i].dtype = grids == Grids::Bytes ? grid_bytes(query, node.inputs[i]) : number;
     if (cast && i == 0 && t.inputs[i].dtype != DType::Undefined) t.inputs[i].dtype = value.dtype;
     // Parameters of a BatchNorm are vectors of channels, in whatever type they have.
     if (std::holds_alternative<BatchNorm>(node.op) && i > 0 && i < 5) t.inputs[i] = {value.dtype, kLinear};
@@ -54,16 +54,17 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   std::vector<Tactic> tactics;
   const std::vector<DType> types =
       std::holds_alternative<Cast>(node.op) ? std::vector<DType>{out.dtype} : allowed_types_first(query);
-  const bool result = has_byte_grid(query, node.outputs[0]),
+  const DType bytes = grid_bytes(query, node.outputs[0]);
+  const bool result = bytes != DType::Undefined,
              operands = std::any_of(node.inputs.begin(), node.inputs.end(),
-                                    [&](ValueId id) { return has_byte_grid(query, id); });
+                                    [&](ValueId id) { return has_grid_bytes(query, id); });
   for (const Format& format : {kLinear, kChannelsLast}) {
     if (!format.is_linear() && out.shape.size() < 3) continue;
     const auto add = [&](DType to, DType number, Grids grids) {
       tactics.push_back(make_tactic(query, program, {to, format}, number, grids));
     };
-    if (result && operands) add(DType::UInt8, types[0], Grids::Bytes);
-    if (result) add(DType::UInt8, types[0], Grids::Numbers);
+    if (result && operands) add(bytes, types[0], Grids::Bytes);
+    if (result) add(bytes, types[0], Grids::Numbers);
     if (operands) add(types[0], types[0], Grids::Bytes);
     for (const DType type : types) add(type, type, Grids::Numbers);
   }

@@ -53,6 +53,8 @@ std::vector<std::byte> make_pattern(DType dtype, int64_t limit) {
       return pattern_of<uint16_t>([&] { return float_to_fp16(uniform(random)); });
     case DType::BFloat16:
       return pattern_of<uint16_t>([&] { return float_to_bf16(uniform(random)); });
+    case DType::Float8E4M3FN:
+      return pattern_of<uint8_t>([&] { return float_to_fp8(uniform(random), Fp8Kind::E4M3FN); });
     case DType::Int64:
       return pattern_of<int64_t>([&] { return static_cast<int64_t>(index()); });
     case DType::Int32:

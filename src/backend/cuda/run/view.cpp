@@ -8,8 +8,10 @@
 namespace lathe::cuda {
 namespace {
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
-  return list_views(query, {.formats = {kLinear, kChannelsLast}, .alignment_bytes = 16});
+std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+  return list_views(query, {.formats = {kLinear, kChannelsLast},
+                            .alignment_bytes = 16,
+                            .small_floats = device.properties.is_hopper()});
 }
 
 // Never called for a view: nothing runs.
