@@ -55,7 +55,8 @@ struct BuildFlags {
   bool plan_version_only = false;
 
   // Our own.
-  bool winograd = true, verify_passes = false, fail_on_fallback = false, check_numerics = false, fast_load = false;
+  bool winograd = true, verify_passes = false, fail_on_fallback = false, check_numerics = false;
+  bool fast_load = false;
   int batch_part = -1;  // -1: what is faster
   std::string budget;   // of accuracy; empty: none
   std::set<std::string, std::less<>> dump_after, disabled_passes;

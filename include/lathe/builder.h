@@ -142,8 +142,8 @@ struct BuilderConfig {
   bool error_on_timing_cache_miss = false;
   bool detailed_layer_information = false;
   bool fail_on_fallback = false;  // throw when a layer has no kernel and would run on the slow reference
-  // The engine file has weights as kernels read them beside those of the model: up to 2.5 times the model, and
-  // nothing is packed at load. Else each weight is in it once.
+  // The engine file has weights as kernels read them beside those of the model: up to 2.5 times the model,
+  // and nothing is packed at load. Else each weight is in it once.
   bool fast_load = false;
 
   std::map<std::string, IoType> io_types;  // by the name of the input or output

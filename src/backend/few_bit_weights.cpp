@@ -98,7 +98,12 @@ FewBitGrid::FewBitGrid(const Value& weights, bool by_k, const FewBitPacking& pac
       depth_(weights.shape[by_k ? 0 : 1].value()),
       blocks_(packing.block > 0 ? depth_ / packing.block : 0),
       by_k_(by_k),
-      lowest_(lowest_quantum(grid_.dtype)) {}
+      lowest_(lowest_quantum(grid_.dtype)) {
+  // An engine file may say other blocks than it has scales for, or have neither them nor packed weights.
+  if (blocks_ > 0 && block_of(grid_, weights.shape) != packing.block)
+    throw_input_error("the weights '" + weights.name + "' have no scales for blocks of " +
+                      std::to_string(packing.block));
+}
 
 FewBitWeights::FewBitWeights(const Value& weights, bool by_k, const FewBitPacking& packing)
     : FewBitGrid(weights, by_k, packing),

@@ -16,8 +16,8 @@
 
 namespace lathe {
 
-// Names of blocks that are compiled code begin like this: an engine file always keeps them. Others were packed
-// from constants, and are packed again at load where the file does not have them.
+// Names of blocks that are compiled code begin like this: an engine file always keeps them. Others were
+// packed from constants, and are packed again at load where the file does not have them.
 inline constexpr std::string_view kCompiledBlocks = "cubin/";
 
 // Packs constants once: at build into the store, at load found there. `key` is unique per layer; add a suffix

@@ -7,8 +7,8 @@
 // indices. (Where both numbers are equal, 32 columns and blocks of 32, the weights are on no grid.) Integers
 // may be Int4 and UInt4.
 //
-// A kernel packs scales with the weights, so the grids of an engine file leave the numbers out: no scales, no
-// zeros.
+// The text form of a graph leaves the numbers out: no scales, no zeros. A kernel packs them with the weights;
+// an engine file without packed weights has them apart (plan/block_numbers.h).
 #pragma once
 
 #include <optional>

@@ -228,11 +228,11 @@ std::string describe(const ValueInfo& v) {
 
 }  // namespace
 
-std::vector<Recipe> list_recipes() {
-  std::vector<Recipe> recipes;
+std::vector<ModelRecipe> list_recipes() {
+  std::vector<ModelRecipe> recipes;
   for (const EmbeddedRecipe& embedded : embedded_recipes()) {
     const ModelProto model = parse_model(embedded.bytes);
-    Recipe recipe;
+    ModelRecipe recipe;
     recipe.name = embedded.name;
     for (const auto& [key, value] : model.metadata) {
       if (key == kDescriptionKey) recipe.description = value;

@@ -18,7 +18,7 @@
 
 namespace lathe {
 
-struct Recipe {
+struct ModelRecipe {
   std::string name;                          // "resnet50"
   std::string description;                   // one line
   std::vector<std::string> inputs, outputs;  // "input float32[batch, 3, 224, 224]"
@@ -27,7 +27,7 @@ struct Recipe {
 };
 
 // Sorted by name.
-std::vector<Recipe> list_recipes();
+std::vector<ModelRecipe> list_recipes();
 // Writes a complete, valid ONNX file. Throws Input when there is no such recipe (and lists them), System when
 // the file cannot be written (an old file stays as it was).
 void write_model(std::string_view recipe, const std::filesystem::path& path);

@@ -37,9 +37,9 @@ const std::map<std::string, uint32_t> kChecksums = {
 };
 
 TEST(Zoo, ListsItsRecipes) {
-  const std::vector<Recipe> recipes = list_recipes();
+  const std::vector<ModelRecipe> recipes = list_recipes();
   ASSERT_EQ(recipes.size(), kChecksums.size());
-  for (const Recipe& r : recipes) {
+  for (const ModelRecipe& r : recipes) {
     EXPECT_TRUE(kChecksums.contains(r.name)) << r.name;
     EXPECT_FALSE(r.description.empty()) << r.name;
     EXPECT_GT(r.parameters, 1'000'000) << r.name;
@@ -48,7 +48,7 @@ TEST(Zoo, ListsItsRecipes) {
 
 // The same bytes on every machine. A recipe that changes on purpose changes its line here.
 TEST(Zoo, WritesTheSameBytesEverywhere) {
-  for (const Recipe& r : list_recipes()) {
+  for (const ModelRecipe& r : list_recipes()) {
     HashWriter out;
     write_model(r.name, out);
     EXPECT_EQ(out.bytes, r.bytes) << r.name;
@@ -84,7 +84,7 @@ void expect_known_shapes(const std::string& name, const Graph& graph) {
 }
 
 TEST(Zoo, WeightsAreAlignedAndShapesKnownOnImport) {
-  for (const Recipe& recipe : list_recipes()) {
+  for (const ModelRecipe& recipe : list_recipes()) {
     const auto out = std::make_shared<MemoryWriter>();
     out->bytes.reserve(static_cast<size_t>(recipe.bytes));
     write_model(recipe.name, *out);

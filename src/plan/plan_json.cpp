@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "ir/text.h"
 #include "ops/build.h"
+#include "plan/block_numbers.h"
 #include "plan/check_variant.h"
 #include "plan/made_constants.h"
 #include "plugin/built_in.h"
@@ -433,8 +434,10 @@ namespace {
 // Whether all that was packed can be packed again.
 bool has_all_weights(const Graph& graph) {
   for (size_t v = 0; v < graph.value_count(); ++v) {
-    const Tensor& tensor = graph.value(static_cast<ValueId>(v)).constant;
+    const Value& value = graph.value(static_cast<ValueId>(v));
+    const Tensor& tensor = value.constant;
     if (tensor && tensor.size() > 0 && !tensor.has_bytes() && !tensor.recipe()) return false;
+    if (tensor && value.quantization && value.quantization->scales.empty()) return false;  // ir/block_grid.h
   }
   return true;
 }
@@ -463,6 +466,9 @@ std::string section_to_json(const PlanSection& section, ContainerWriter& blocks,
                         {"packed", std::move(blobs)}});
     if (!made.graph().outputs().empty())
       variants.back()["made"] = graph_json(made.graph(), blocks, [](ValueId) { return true; });
+    if (!with_packed)
+      if (Json numbers = block_numbers_json(*v.graph, blocks); !numbers.empty())
+        variants.back()["block_numbers"] = std::move(numbers);
     if (!v.tuning.empty()) variants.back()["tuning"] = blocks.add_block(std::as_bytes(std::span(v.tuning)));
     if (v.split.on()) variants.back()["batch_split"] = {{"symbol", v.split.symbol}, {"part", v.split.part}};
   }
@@ -487,6 +493,8 @@ PlanSection section_from_json(std::string_view text, const SectionInfo& info, co
         made = made_constants(graph);
       }
       auto graph = std::make_shared<Graph>(graph_from(j.at("graph"), file, made));
+      if (const auto numbers = j.find("block_numbers"); numbers != j.end())
+        read_block_numbers(*numbers, *graph, file);
       bind_code(*graph, form.plugins, file.source());
       v.graph = graph;
       for (const Json& c : j.at("choices")) v.choices.push_back(choice_from(c));

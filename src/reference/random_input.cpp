@@ -51,6 +51,7 @@ Tensor random_input(const Value& value, const SymbolValues& symbols, uint64_t se
   RandomStream stream(hash_text(value.name, seed));
   const auto range = ranges.find(value.name);
   const bool integral = !is_float(value.dtype);
+  const bool is_mask = speaks_of_mask(value.name);
   for (double& element : data) {
     if (range != ranges.end()) {
       const auto [low, high] = range->second;
@@ -58,7 +59,7 @@ Tensor random_input(const Value& value, const SymbolValues& symbols, uint64_t se
           integral
               ? static_cast<double>(stream.integer(static_cast<int64_t>(low), static_cast<int64_t>(high)))
               : low + (high - low) * stream.uniform();
-    } else if (speaks_of_mask(value.name)) {
+    } else if (is_mask) {
       element = 1;
     } else {
       element = integral ? static_cast<double>(stream.integer(0, 1)) : stream.normal();

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/layer_info.h"
 
-#include "report/precision_notes.h"
-
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -11,6 +9,8 @@
 #include "backend/nested_layers.h"
 #include "ir/dim_clamps.h"
 #include "ir/new_names.h"
+#include "report/precision_notes.h"
+#include "report/sum_type.h"
 
 namespace lathe {
 namespace {
@@ -97,6 +97,7 @@ LayerInfo describe_node(const Graph& graph, NodeId id, const Tactic& tactic,
   layer.parameter_type = std::move(description.parameter_type);
   layer.fields = std::move(description.fields);
   layer.type = layer_type(layer, tactic);
+  layer.sums_in = sum_type(graph, node, tactic);
   return layer;
 }
 

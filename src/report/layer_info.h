@@ -60,6 +60,7 @@ struct LayerInfo {
   std::vector<LayerTensor> inputs, outputs;  // constants are not listed: they are weights
   std::vector<std::pair<std::string, LayerField>> fields;
   std::string tactic;
+  DType sums_in = DType::Undefined;  // sum_type.h
   uint64_t tactic_id = 0;
   double tactic_ms = 0;           // the time that decided, 0 when untimed
   std::string fallback;           // why the reference runs the layer; empty: a kernel does

@@ -67,6 +67,8 @@ std::vector<std::pair<std::string, LayerField>> tail_fields(const LayerInfo& lay
     fields.emplace_back("TacticName", layer.tactic);
     fields.emplace_back("TacticValue", fmt::format("0x{:016x}", layer.tactic_id));
     if (layer.tactic_ms > 0) fields.emplace_back("TacticTimeMs", layer.tactic_ms);
+    if (layer.sums_in != DType::Undefined)
+      fields.emplace_back("AccumulationType", std::string(dtype_info(layer.sums_in).trt_name));
   }
   if (!layer.fallback.empty()) fields.emplace_back("Fallback", layer.fallback);
   if (layer.note) {

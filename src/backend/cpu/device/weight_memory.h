@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where the packed weights of a loaded engine lie while it runs, whether its file has them or they are packed
-// at load: block behind block, in huge pages. A network of 20 MB goes through more small pages than the processor keeps
-// translations for (12 MB on a Zen 4), and prefetchers stop at the end of a page. Those of a
+// at load: block behind block, in huge pages. A network of 20 MB goes through more small pages than the
+// processor keeps translations for (12 MB on a Zen 4), and prefetchers stop at the end of a page. Those of a
 // build, which may be written to a file, stay where they are.
 #pragma once
 
