@@ -3,6 +3,7 @@
 
 #include "backend/nested_layers.h"
 #include "base/out_of_memory.h"
+#include "base/thread_pool.h"
 #include "ops/make_constants.h"
 
 namespace lathe {
@@ -14,7 +15,8 @@ std::shared_ptr<const Program> compile(const PlanVariant& variant, const Backend
   ProgramSpec spec = variant.spec();
   if (!has_unmade_constants(*spec.graph)) return backend.compile(std::move(spec));
   const auto graph = std::make_shared<Graph>(*spec.graph);
-  make_constants(*graph, nullptr);
+  ThreadPool pool(backend.is_host() ? backend.target().threads : 0);
+  make_constants(*graph, &pool);
   spec.graph = graph;
   std::shared_ptr<const Program> program = backend.compile(std::move(spec));
   forget_made_constants(*graph, [&](ValueId id) {
