@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ir/elements.h"
+#include "ops/expected_shapes.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 
@@ -59,7 +60,8 @@ std::vector<ResultInfo> infer_running(const T&, const InferContext& context) {
     throw_input_error(std::string(kIsProduct<T> ? "products of " : "sums of ") +
                       std::string(dtype_name(x.dtype)) + " are not defined");
   }
-  if (const auto axis = context.contents(1); axis && axis->size() == 1 && (*axis)[0].is_constant()) {
+  if (const auto axis = known_integers(context, 1, "the axis");
+      axis && axis->size() == 1 && (*axis)[0].is_constant()) {
     normalize_axis((*axis)[0].value(), context.rank(0), T::kName);
   }
   return {{x.dtype, x.shape}};

@@ -252,7 +252,7 @@ std::vector<Tensor> evaluate_stft(const STFT& op, const EvaluateContext& context
 std::vector<ResultInfo> infer_mel(const MelWeightMatrix& op, const InferContext& context) {
   const auto bins = known_scalar(context, 0, "the number of mel bins");
   const auto length = known_scalar(context, 1, "the DFT length");
-  for (size_t i = 2; i < 5; ++i) known_scalar(context, i, "the sample rate or an edge");
+  for (size_t i = 2; i < 5; ++i) expect_elements(context, i, "the sample rate or an edge", 1);
   if (bins) check_positive(*bins, "the number of mel bins");
   if (length) check_length(*length, "the DFT length");
   const auto unknown = [&](std::string_view name) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/expected_shapes.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 #include "ops/shape_rules.h"
@@ -36,7 +37,7 @@ std::vector<Tensor> evaluate_expand(const Expand& op, const EvaluateContext& con
 std::vector<ResultInfo> infer_expand(const Expand& op, const InferContext& context) {
   const Value& x = context.input(0);
   ResultInfo result{x.dtype, {}};
-  const auto requested = op.shape ? op.shape : context.contents(1);
+  const auto requested = op.shape ? op.shape : known_integers(context, 1, "the shape");
   if (!requested) {
     const int64_t rank = std::max(shape_input_length(context, 1), context.rank(0));
     result.shape = data_dependent_shape(context, rank, kUnboundedUpper);
@@ -81,7 +82,7 @@ std::vector<Tensor> evaluate_tile(const Tile& op, const EvaluateContext& context
 std::vector<ResultInfo> infer_tile(const Tile& op, const InferContext& context) {
   const Value& x = context.input(0);
   ResultInfo result{x.dtype, {}};
-  const auto repeats = op.repeats ? op.repeats : context.contents(1);
+  const auto repeats = op.repeats ? op.repeats : known_integers(context, 1, "the repeats");
   if (!repeats) {
     result.shape = data_dependent_shape(context, context.rank(0), kUnboundedUpper);
     return {result};

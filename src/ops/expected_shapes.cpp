@@ -55,12 +55,22 @@ void expect_real(const InferContext& context, size_t input, std::string_view nam
   }
 }
 
+std::optional<Shape> known_integers(const InferContext& context, size_t input, std::string_view name) {
+  if (!context.has(input)) return std::nullopt;
+  const DType dtype = context.input(input).dtype;
+  if (!is_integer(dtype)) {
+    throw_input_error(std::string(name) + " must be integers (ONNX: int64), the type is " +
+                      std::string(dtype_name(dtype)));
+  }
+  return context.contents(input);
+}
+
 std::optional<Dim> known_scalar(const InferContext& context, size_t input, std::string_view name) {
   const Value& value = context.input(input);
   if (is_static(value.shape) && element_count(to_extents(value.shape)) != 1) {
     throw_input_error(std::string(name) + " must have one element; the shape is " + to_string(value.shape));
   }
-  const auto contents = context.contents(input);
+  const auto contents = known_integers(context, input, name);
   if (!contents || contents->size() != 1) return std::nullopt;
   return contents->front();
 }

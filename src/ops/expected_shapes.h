@@ -21,7 +21,10 @@ void expect_elements(const InferContext& context, size_t input, std::string_view
 void expect_dtype(const InferContext& context, size_t input, std::string_view name, DType dtype);
 // float16, bfloat16, float32 or float64.
 void expect_real(const InferContext& context, size_t input, std::string_view name);
-// One integer that is known: from a constant or from a shape computation.
+// The elements of a shape, of axes or of counts, when they are known: from a constant or from a shape
+// computation. Nothing of an absent input; the type must be one of integers.
+std::optional<Shape> known_integers(const InferContext& context, size_t input, std::string_view name);
+// The same of one element.
 std::optional<Dim> known_scalar(const InferContext& context, size_t input, std::string_view name);
 
 // The tensors of an evaluation as constants, for inference.

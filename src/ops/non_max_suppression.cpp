@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/expected_shapes.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 
@@ -122,7 +123,8 @@ std::vector<ResultInfo> infer_nms(const NonMaxSuppression&, const InferContext& 
   Dim per_class = scores.shape[2];
   if (!context.has(2)) {
     per_class = 0;
-  } else if (const auto most = context.contents(2); most && most->size() == 1 && (*most)[0].is_constant()) {
+  } else if (const auto most = known_integers(context, 2, "the most boxes of a class");
+             most && most->size() == 1 && (*most)[0].is_constant()) {
     per_class = min(per_class, Dim(std::max<int64_t>(0, (*most)[0].value())));
   }
   const Dim upper = scores.shape[0] * scores.shape[1] * per_class;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/expected_shapes.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 #include "ops/shape_rules.h"
@@ -182,8 +183,8 @@ std::vector<Tensor> evaluate_pad(const Pad& op, const EvaluateContext& context) 
 std::vector<ResultInfo> infer_pad(const Pad& op, const InferContext& context) {
   const Value& x = context.input(0);
   const int64_t rank = context.rank(0);
-  const auto given = op.pads ? op.pads : context.contents(1);
-  const auto axes = context.has(3) ? context.contents(3) : std::nullopt;
+  const auto given = op.pads ? op.pads : known_integers(context, 1, "the pads");
+  const auto axes = known_integers(context, 3, "the axes");
   if (!given || (context.has(3) && (!axes || !is_static(*axes)))) {
     return {{x.dtype, data_dependent_shape(context, rank, kUnboundedUpper)}};
   }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/expected_shapes.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 #include "ops/shape_rules.h"
@@ -39,7 +40,8 @@ Dim largest_dim(const ReshapeOp& op, const Shape& x) {
 Shape reshaped_shape(const ReshapeOp& op, const InferContext& context) {
   const Value& x = context.input(0);
   if (op.shape) return resolve_reshape(x.shape, *op.shape, true);
-  if (const auto requested = context.contents(1)) return resolve_reshape(x.shape, *requested, op.allow_zero);
+  if (const auto requested = known_integers(context, 1, "the shape"))
+    return resolve_reshape(x.shape, *requested, op.allow_zero);
   const int64_t rank = shape_input_length(context, 1);
   if (rank == 0)
     return resolve_reshape(x.shape, {}, op.allow_zero);  // no entries: known without their values

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "ir/elements.h"
 #include "ops/cubic.h"
+#include "ops/expected_shapes.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 #include "ops/resize_taps.h"
@@ -340,7 +341,7 @@ std::vector<ResultInfo> infer_resize(const Resize& op, const InferContext& conte
   }
   if (!scales.empty()) return {{x.dtype, resize_shape(op, x.shape, scales)}};
   if (!op.sizes && !is_some(3)) throw_input_error("Resize needs scales or sizes");
-  const auto sizes = op.sizes ? op.sizes : context.contents(3);
+  const auto sizes = op.sizes ? op.sizes : known_integers(context, 3, "the sizes");
   const auto shape = sizes ? resize_shape_for_sizes(op, x.shape, *sizes) : std::nullopt;
   return {{x.dtype, shape.value_or(unknown)}};
 }

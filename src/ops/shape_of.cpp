@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ir/elements.h"
+#include "ops/expected_shapes.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 #include "ops/shape_rules.h"
@@ -153,7 +154,7 @@ std::vector<Tensor> evaluate_fill(const Fill& op, const EvaluateContext& context
 
 std::vector<ResultInfo> infer_fill(const Fill& op, const InferContext& context) {
   if (op.dtype == DType::Undefined) throw_input_error("the type of the result is not set");
-  const auto shape = op.shape ? op.shape : context.contents(0);
+  const auto shape = op.shape ? op.shape : known_integers(context, 0, "the shape");
   if (!shape) {
     return {{op.dtype, data_dependent_shape(context, shape_input_length(context, 0), kUnboundedUpper)}};
   }

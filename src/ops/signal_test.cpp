@@ -103,7 +103,7 @@ TEST(StftOp, FramesTimesTheWindow) {
 TEST(StftOp, Errors) {
   const Tensor x = f32s({1, 5, 1}, {1, 2, 3, 4, 5});
   const auto error = [&](std::vector<Tensor> inputs) { return input_error([&] { run_op(STFT{}, inputs); }); };
-  expect_says(error({x, f32s({}, {2}), Tensor(), scalar(3)}), "sizes, steps and axes must be integers");
+  expect_says(error({x, f32s({}, {2}), Tensor(), scalar(3)}), "the step must be integers");
   expect_says(error({x, scalar(0)}), "the step is 0, expected at least 1");
   expect_says(error({x, scalar(1), Tensor(), scalar(6)}), "a frame of 6 is longer than the signal of 5");
   expect_says(error({x, scalar(1), f32s({2}, {1, 1}), scalar(3)}),

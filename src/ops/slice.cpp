@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/expected_shapes.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 #include "ops/shape_rules.h"
@@ -99,7 +100,7 @@ std::vector<Tensor> evaluate_slice(const Slice& op, const EvaluateContext& conte
 // Axes must be known to say anything; a whole unknown axis list makes every dim data-dependent.
 std::optional<Ints> known_ints(const InferContext& context, size_t input, Ints otherwise) {
   if (!context.has(input)) return otherwise;
-  const auto contents = context.contents(input);
+  const auto contents = known_integers(context, input, "an axis or a step");
   if (!contents || !is_static(*contents)) return std::nullopt;
   return to_extents(*contents);
 }
@@ -142,7 +143,8 @@ Shape sliced_by_inputs(const InferContext& context) {
     unknown.push_back(Dim::data_dependent(context.dim_name("dim" + std::to_string(d)), x[d]));
   }
   if (!axes) return unknown;
-  const auto starts = context.contents(1), ends = context.contents(2);
+  const auto starts = known_integers(context, 1, "a start");
+  const auto ends = known_integers(context, 2, "an end");
   const Shape zeros(static_cast<size_t>(count), 0);
   check_arguments(
       {starts.value_or(zeros), ends.value_or(zeros), *axes, steps.value_or(Ints(axes->size(), 1))}, rank);

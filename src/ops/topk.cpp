@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ir/elements.h"
+#include "ops/expected_shapes.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 #include "ops/shape_rules.h"
@@ -98,7 +99,7 @@ std::vector<ResultInfo> infer_topk(const TopK& op, const InferContext& context) 
     throw_input_error("the order of " + std::string(dtype_name(x.dtype)) + " elements is not defined");
   }
   Shape shape = x.shape;
-  const auto k = context.contents(1);
+  const auto k = known_integers(context, 1, "k");
   shape[axis] = k && k->size() == 1 ? (*k)[0] : Dim::data_dependent(context.dim_name("k"), x.shape[axis]);
   if (shape[axis].is_constant() &&
       (shape[axis].value() < 0 ||

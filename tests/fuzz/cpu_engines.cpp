@@ -38,6 +38,7 @@ void add_cpu_engines(const std::vector<Source>& models, std::vector<EngineFile>&
   for (size_t i = 0; i < models.size(); ++i) {
     const Network network = parse(builder, models[i]);
     BuildOptions options{.profiles = profiles_of(network, i % 4 == 3), .optimization_level = 0};
+    options.fast_load = i % 2 == 1;  // with packed weights in the file
     const auto add = [&](const std::string& how) {
       files.push_back({models[i].name + how, backend, builder.build(network, options)->plan()->to_bytes()});
     };

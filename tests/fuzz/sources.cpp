@@ -11,7 +11,7 @@ namespace {
 
 using lathe::onnx::TestModel;
 using Ints = std::vector<int64_t>;
-constexpr int kFloat = 1, kInt64 = 7, kBool = 9;
+constexpr int kFloat = 1, kInt8 = 3, kInt64 = 7, kBool = 9;
 
 std::string ints(std::string_view name, const Ints& values) {
   return TestModel::ints_attribute(name, values);
@@ -322,6 +322,29 @@ std::string signals() {
   return m.bytes();
 }
 
+// Weights that an engine file stores as the model has them, with how they were folded, stacked and converted,
+// and scales of blocks.
+std::string remade() {
+  TestModel m(21);
+  m.input("x", kFloat, {"N", "48", "6", "6"}).output("y");
+  weights(m, "w", {48, 48, 3, 3});
+  for (const char* name : {"gamma", "beta", "mean"}) weights(m, name, {48});
+  m.constant("variance", kFloat, {48}, std::vector<float>(48, 0.5f));
+  for (const char* name : {"left", "right"}) weights(m, name, {36, 512});
+  std::vector<int8_t> bytes(512 * 64);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<int8_t>(i * 37 % 251);
+  m.constant("bytes", kInt8, {512, 64}, bytes);
+  m.constant("steps", kFloat, {16, 64}, std::vector<float>(16 * 64, 0.03f));
+  m.constant<int64_t>("rows", kInt64, {3}, {0, 48, 36});
+  m.node("Conv", {"x", "w"}, {"c"}, {ints("pads", {1, 1, 1, 1})});
+  m.node("BatchNormalization", {"c", "gamma", "beta", "mean", "variance"}, {"b"});
+  m.node("Reshape", {"b", "rows"}, {"r"});
+  m.node("MatMul", {"r", "left"}, {"p"}).node("MatMul", {"r", "right"}, {"q"}).node("Add", {"p", "q"}, {"s"});
+  m.node("DequantizeLinear", {"bytes", "steps"}, {"d"}, {integer("axis", 0), integer("block_size", 32)});
+  m.node("MatMul", {"s", "d"}, {"y"});
+  return m.bytes();
+}
+
 }  // namespace
 
 std::vector<Source> source_models() {
@@ -332,7 +355,8 @@ std::vector<Source> source_models() {
           {"quantized", quantized()},       {"reductions", reductions()},
           {"indices", indices()},           {"gates", gates()},
           {"recurrent", recurrent()},       {"sampling", sampling()},
-          {"signals", signals()},           {"bodies", bodies()}};
+          {"signals", signals()},           {"bodies", bodies()},
+          {"remade", remade()}};
 }
 
 }  // namespace fuzz

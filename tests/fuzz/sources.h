@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Small ONNX models that between them have most operators, symbols in their shapes, views, and constants that
-// are packed.
+// are packed or made of others.
 #pragma once
 
 #include <string>
