@@ -11,6 +11,10 @@
 #include "backend/check/operator_cases.h"
 #include "backend/cpu/device/machine.h"
 #include "backend/cpu/kernel.h"
+#include "backend/packing.h"
+#include "base/error.h"
+#include "ir/edit.h"
+#include "ops/build.h"
 #include "ops/op_def.h"
 
 namespace lathe::cpu {
@@ -55,6 +59,41 @@ TEST(CpuFamilies, EveryOperatorHasAKernelOrIsListed) {
   }
   for (const OpDef& def : all_op_defs())
     EXPECT_TRUE(seen.contains(def.name)) << def.name << " is neither tried nor listed";
+}
+
+// A run finds how long the sums are. What stands for that until then, an upper bound, is not what the weights have.
+void pack_weights_for_open_sums(const Op& op, const Shape& x, const Extents& weights) {
+  Graph graph;
+  GraphEditor editor(graph);
+  const Tensor constant = Tensor::allocate(DType::Float32, weights);
+  const ValueId y =
+      append_node(editor, "layer", op,
+                  {editor.add_input("x", DType::Float32, x), editor.add_constant("w", constant)}, {})[0];
+  const SymbolRanges ranges;
+  const LayerQuery query{graph, graph.value(y).producer, ranges};
+  const Machine machine = make_machine(read_cpu_info(), std::nullopt, 2);
+  int made = 0;
+  for (const TacticFamily& family : tactic_families())
+    for (const Tactic& tactic : family.list(query, machine)) {
+      if (!tactic.support.ok) continue;
+      MemoryBlobStore blobs;
+      family.make(query, tactic, machine, PackContext{blobs, "layer"});
+      ++made;
+    }
+  EXPECT_GT(made, 0) << op_name(op);
+}
+
+TEST(CpuFamilies, PackNoMoreThanTheWeightsHave) {
+  const Dim open = Dim::data_dependent("found", int64_t{1} << 22);
+  pack_weights_for_open_sums(MatMul{}, {open}, {36, 512});
+  pack_weights_for_open_sums(MatMul{}, {7, open}, {36, 512});
+  pack_weights_for_open_sums(MatMul{.transpose_b = true}, {64, open}, {96, 48});
+  pack_weights_for_open_sums(MatMul{}, {16, open}, {3, 32, 64});
+  pack_weights_for_open_sums(Conv{.kernel = {3, 3}}, {1, open, 6, 6}, {16, 32, 3, 3});
+  pack_weights_for_open_sums(Conv{.kernel = {1, 1}}, {1, open, 6, 6}, {64, 32, 1, 1});
+  pack_weights_for_open_sums(Conv{.kernel = {3, 3}, .groups = 32}, {1, open, 6, 6}, {32, 1, 3, 3});
+  pack_weights_for_open_sums(ConvTranspose{.kernel = {2, 2}, .strides = {2, 2}}, {1, open, 6, 6},
+                             {16, 8, 2, 2});
 }
 
 }  // namespace

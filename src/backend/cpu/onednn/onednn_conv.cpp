@@ -105,10 +105,8 @@ class ConvKernel final : public LayerKernel {
   bool done_by(const ConvPlan& plan) const { return plan.fused || !has_epilogue_; }
 
   void pack_weights(const LayerQuery& query, const PackContext& pack) {
-    const SymbolValues opt = query.opt_values();
     const ConvProblem problem =
-        ConvProblem::at(conv_, upper_extents(query.graph.value(query.layer().inputs[0]).shape, opt),
-                        out_channels_, variant_.joined);
+        ConvProblem::at(conv_, conv_input_extents(query), out_channels_, variant_.joined);
     const int count = variant_.split == ConvSplit::Channels ? variant_.parts : 1;
     for (int i = 0; i < count; ++i) {
       // One whole image: a layout that does not depend on how many threads there are.
@@ -315,7 +313,7 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) 
   if (const std::string reason = reason_to_refuse(query); !reason.empty())
     return refused_tactic(query, kRunner, "onednn_conv", reason);
   const auto& conv = std::get<Conv>(node.op);
-  const Extents input = upper_extents(query.graph.value(node.inputs[0]).shape, query.opt_values());
+  const Extents input = conv_input_extents(query);
   const int64_t out_channels = query.graph.value(node.outputs[0]).shape[1].value();
   const bool bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
   std::vector<Tactic> tactics;
@@ -366,7 +364,7 @@ Support accepts_conv(const LayerQuery& query, const Tactic& tactic, const Machin
   if (!std::holds_alternative<Conv>(node.op)) return Support::no("it is no convolution");
   if (const std::string reason = reason_to_refuse(query); !reason.empty()) return Support::no(reason);
   const ConvVariant variant = variant_of(tactic);
-  const Extents input = upper_extents(query.graph.value(node.inputs[0]).shape, query.opt_values());
+  const Extents input = conv_input_extents(query);
   const auto& conv = std::get<Conv>(node.op);
   const int64_t out_channels = query.graph.value(node.outputs[0]).shape[1].value();
   const auto all = ways(conv, input, out_channels, machine);

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/device/onednn.h"
 #include "base/error.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe::cpu {
 namespace {
@@ -116,6 +117,15 @@ typename Convolution::primitive_desc make_desc(dnnl::algorithm algorithm, const 
 }
 
 }  // namespace
+
+Extents conv_input_extents(const LayerQuery& query) {
+  const Node& node = query.layer();
+  Extents input = upper_extents(query.graph.value(node.inputs[0]).shape, query.opt_values());
+  const lathe::Shape& weights = query.graph.value(node.inputs[1]).shape;
+  const auto* conv = std::get_if<Conv>(&node.op);
+  input[1] = conv ? weights[1].value() * conv->groups : weights[0].value();
+  return input;
+}
 
 ConvProblem ConvProblem::at(const Conv& conv, const Extents& input, int64_t out_channels, int joined) {
   ConvProblem problem{.batch = input[0],

@@ -39,6 +39,10 @@ struct ConvVariant {
   bool operator==(const ConvVariant&) const = default;
 };
 
+// The extents of a convolution's input at the optimum, with as many channels as its constant weights have: what
+// stands for a size that a run finds need not be that number.
+Extents conv_input_extents(const LayerQuery& query);
+
 struct ConvProblem {
   int64_t batch = 1, groups = 1, in_channels = 1, out_channels = 1;
   std::vector<WindowAxis> axes;

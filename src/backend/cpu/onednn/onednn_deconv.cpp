@@ -9,6 +9,7 @@
 
 #include "backend/cpu/device/onednn.h"
 #include "backend/cpu/device/onednn_call.h"
+#include "backend/cpu/onednn/onednn_conv_problem.h"
 #include "backend/cpu/vector/pointwise_eval.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -166,7 +167,7 @@ class DeconvKernel final : public LayerKernel {
     const Extents weights = to_extents(graph.value(node.inputs[1]).shape);
     kernel_.assign(weights.begin() + 2, weights.end());
     const SymbolValues opt = query.opt_values();
-    const Problem problem = problem_at(op_, upper_extents(graph.value(node.inputs[0]).shape, opt),
+    const Problem problem = problem_at(op_, conv_input_extents(query),
                                        upper_extents(graph.value(node.outputs[0]).shape, opt), kernel_);
     has_bias_ = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
     if (has_bias_)
@@ -255,9 +256,9 @@ std::vector<Tactic> list_deconvs(const LayerQuery& query, const Machine& machine
   const auto& op = std::get<ConvTranspose>(node.op);
   const SymbolValues opt = query.opt_values();
   const Extents weights = to_extents(query.graph.value(node.inputs[1]).shape);
-  const Problem problem = problem_at(op, upper_extents(query.graph.value(node.inputs[0]).shape, opt),
-                                     upper_extents(query.graph.value(node.outputs[0]).shape, opt),
-                                     Ints(weights.begin() + 2, weights.end()));
+  const Problem problem =
+      problem_at(op, conv_input_extents(query), upper_extents(query.graph.value(node.outputs[0]).shape, opt),
+                 Ints(weights.begin() + 2, weights.end()));
   const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
   const Format blocked = !machine.has(CpuFeature::Avx512) ? kBlocked8 : kBlocked16;
   std::vector<Tactic> tactics;

@@ -70,7 +70,8 @@ MatMulProblem MatMulProblem::at(const MatMul& op, const Extents& a, const Extent
   const Extents left = a.size() > 1 ? a : Extents{1, a.at(0)}, right = b.size() > 1 ? b : Extents{b.at(0), 1};
   const size_t ra = left.size(), rb = right.size();
   problem.m = left[ra - (problem.transpose_a ? 1 : 2)];
-  problem.k = left[ra - (problem.transpose_a ? 2 : 1)];
+  // Of b: constant weights have what they have, whatever stands for a size that a run finds.
+  problem.k = right[rb - (problem.transpose_b ? 1 : 2)];
   problem.n = right[rb - (problem.transpose_b ? 2 : 1)];
   Extents batch_a(left.begin(), left.end() - 2), batch_b(right.begin(), right.end() - 2);
   problem.batch = broadcast(batch_a, batch_b);

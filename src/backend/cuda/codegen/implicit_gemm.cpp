@@ -83,7 +83,8 @@ Support describe_matmul(const LayerQuery& query, const Tactic& tactic, const Mat
   if (a.size() < 2 || b.size() < 2) return Support::no("an operand is a vector");
   if (op.transpose_a) return Support::no("the left operand is transposed");
   const size_t ra = a.size(), rb = b.size();
-  p.k = a[ra - 1];
+  const Dim& rows = b[rb - (op.transpose_b ? 1 : 2)];
+  p.k = rows.is_constant() ? rows : a[ra - 1];  // what constant weights have, whatever a run finds
   p.n = y.back();
   p.row_length = p.n;
   const bool packed = tactic.inputs[1].dtype == DType::Undefined;

@@ -46,7 +46,7 @@ Products products_of(const MatMul& op, const Extents& a, const Extents& b, bool 
   p.transpose_b = packed || stored_transposed;
   const Extents left = a.size() > 1 ? a : Extents{1, a.at(0)}, right = b.size() > 1 ? b : Extents{b.at(0), 1};
   p.m = left[left.size() - (p.transpose_a ? 1 : 2)];
-  p.k = left[left.size() - (p.transpose_a ? 2 : 1)];
+  p.k = right[right.size() - (stored_transposed ? 1 : 2)];
   p.n = right[right.size() - (stored_transposed ? 2 : 1)];
   Extents batch_a(left.begin(), left.end() - 2), batch_b(right.begin(), right.end() - 2);
   const Extents batch = broadcast(batch_a, batch_b);
