@@ -121,13 +121,6 @@ bool keeps_order(const Ints& perm, const Shape& shape) {
   return true;
 }
 
-// The other way round: the last dim takes the place of the channels.
-bool puts_channels_second(const Ints& perm) {
-  bool moved = perm.size() >= 3 && perm[0] == 0 && perm[1] == static_cast<int64_t>(perm.size()) - 1;
-  for (size_t d = 2; moved && d < perm.size(); ++d) moved = perm[d] == static_cast<int64_t>(d) - 1;
-  return moved;
-}
-
 std::vector<Case> transpose_cases(const Ints& perm, const Shape& shape, const ViewRules& rules) {
   std::vector<Case> cases;
   const bool has_last = std::count(rules.formats.begin(), rules.formats.end(), kChannelsLast) > 0;

@@ -27,6 +27,13 @@ inline bool puts_channels_last(const Ints& perm) {
   return moved;
 }
 
+// The other way round: the last dim takes the place of the channels.
+inline bool puts_channels_second(const Ints& perm) {
+  bool moved = perm.size() >= 3 && perm[0] == 0 && perm[1] == static_cast<int64_t>(perm.size()) - 1;
+  for (size_t d = 2; moved && d < perm.size(); ++d) moved = perm[d] == static_cast<int64_t>(d) - 1;
+  return moved;
+}
+
 std::vector<Tactic> list_views(const LayerQuery& query, const ViewRules& rules);
 
 // The types in which a layer may hold elements that it only moves: those of layer_types(), and bytes where

@@ -7,8 +7,8 @@
 //
 // Right because a chain is determined by its map of atoms (shuffle_map.h). It must not fire when the result
 // would be as long as the chain, nor remove values that somebody else reads. Of two as long, the one that
-// puts an image's channels last before it joins its spatial dims is better: in channels-last format that
-// moves nothing.
+// puts an image's channels last before it joins its spatial dims is better, and so is the one that parts the
+// spatial dims before it puts channels second: in channels-last format that moves nothing.
 #include <algorithm>
 
 #include "backend/view.h"
@@ -32,9 +32,12 @@ bool improves(const Graph& graph, const std::vector<NodeId>& chain, const Shuffl
   if (shorter.length() != static_cast<int>(chain.size())) return false;
   int transposes = 0;
   for (const NodeId id : chain) transposes += std::holds_alternative<Transpose>(graph.node(id).op);
+  if (transposes > (shorter.perm ? 1 : 0)) return true;
+  if (!shorter.perm || shorter.perm->size() < 4) return false;
   const bool joins_first = std::holds_alternative<ReshapeOp>(graph.node(chain.front()).op);
-  const bool image = shorter.perm && shorter.perm->size() >= 4 && puts_channels_last(*shorter.perm);
-  return transposes > (shorter.perm ? 1 : 0) || (joins_first && image && !shorter.before);
+  const bool parts_last = std::holds_alternative<ReshapeOp>(graph.node(chain.back()).op);
+  return (joins_first && puts_channels_last(*shorter.perm) && !shorter.before) ||
+         (parts_last && puts_channels_second(*shorter.perm) && !shorter.after);
 }
 
 bool simplify(Graph& graph, NodeId last, PassContext& context) {
