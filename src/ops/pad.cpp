@@ -17,10 +17,6 @@ namespace {
 
 constexpr int64_t kPadValue = -1;
 
-double no_flops(const Op&, const CostContext&) {
-  return 0;
-}
-
 int64_t floor_mod(int64_t a, int64_t b) {
   return ((a % b) + b) % b;
 }

@@ -15,12 +15,6 @@
 namespace lathe {
 namespace {
 
-constexpr int64_t kMaxContents = 1024;
-
-double no_flops(const Op&, const CostContext&) {
-  return 0;
-}
-
 // --- ShapeTensor
 std::vector<Tensor> evaluate_shape_tensor(const ShapeTensor& op, const EvaluateContext& context) {
   const Extents values = context.extents(op.dims);
