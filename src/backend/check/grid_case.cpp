@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 
+#include "backend/check/layer_case.h"
 #include "backend/integer_operands.h"
 #include "base/floats.h"
 #include "ir/e4m3_step.h"
@@ -80,10 +81,6 @@ double step_at(const Node& node, double x) {
   const auto scale = static_cast<double>(program.steps.back().alpha);
   if (program.steps.back().code == PointwiseCode::RoundToE4M3) return scale * e4m3_step(x / scale);
   return program.steps.back().code == PointwiseCode::RoundTo ? scale : 0;
-}
-
-double rounding_of(DType type) {
-  return type == DType::Float16 ? 1.0 / 2048 : type == DType::BFloat16 ? 1.0 / 256 : 0;
 }
 
 }  // namespace
