@@ -51,9 +51,9 @@ TEST(RecurrentTactics, LengthsStatesAndPeepholes) {
 }
 
 TEST(RecurrentTactics, EveryActivation) {
-  for (int kind = 0; kind <= static_cast<int>(Activation::Softplus); ++kind) {
+  for (int kind = 0; kind <= static_cast<int>(lathe::Activation::Softplus); ++kind) {
     SCOPED_TRACE(kind);
-    const RNN op{.f = static_cast<Activation>(kind), .alpha = {0.5f}, .beta = {0.25f}};
+    const RNN op{.f = static_cast<lathe::Activation>(kind), .alpha = {0.5f}, .beta = {0.25f}};
     LayerCase layer = recurrent(op, 1, {});
     layer.inputs[3].absent = true;
     EXPECT_GE(check_layer(recurrent_tactics(), layer), 3);
