@@ -190,4 +190,10 @@ void expect_on_grid(const GridCase& layer, const Tactic& tactic, const std::byte
   EXPECT_LE(steps, 1 + got.size() / (cut ? 10 : halves ? 40 : 200)) << name << ": so many differ by a step";
 }
 
+std::string repeated_list(int64_t count, const std::string& item) {
+  std::string text = "[";
+  for (int64_t i = 0; i < count; ++i) text += (i ? ", " : "") + item;
+  return text + "]";
+}
+
 }  // namespace lathe
