@@ -5,6 +5,7 @@
 #include "ir/text.h"
 #include "ops/build.h"
 #include "ops/interpreter.h"
+#include "ops/op_test.h"
 
 namespace lathe {
 namespace {

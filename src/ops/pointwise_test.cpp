@@ -6,6 +6,7 @@
 
 #include "ops/contents.h"
 #include "ops/evaluate_op.h"
+#include "ops/op_test.h"
 #include "ops/scalar.h"
 
 namespace lathe {

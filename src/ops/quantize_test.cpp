@@ -6,6 +6,7 @@
 
 #include "ir/elements.h"
 #include "ops/evaluate_op.h"
+#include "ops/op_test.h"
 
 namespace lathe {
 namespace {

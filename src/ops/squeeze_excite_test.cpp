@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/evaluate_op.h"
+#include "ops/op_test.h"
 
 namespace lathe {
 namespace {
